@@ -1,11 +1,11 @@
 //! Two variants of two recordings of the same work, metric by metric.
 //!
-//! Their runs were made at different times, and share no block whose labels could be exchanged. On the
-//! emulated machine that does not matter: its counts know no drift. Figures that every run agrees on
-//! are compared exactly. Where both recordings ran the same seeds and layouts, and their counts repeat,
-//! runs of one layout are compared with each other, as in one recording; others by the rank-sum test. On
-//! the host the same test is made, and whatever the machine did between the two recordings is part of the
-//! difference: figures differ, and nothing is called real.
+//! The runs of two recordings were made at different times and share no block whose labels could be exchanged. On the emulated
+//! machine this does not matter: its counts have no drift. Figures on which all runs of a side agree are compared exactly. If both
+//! recordings ran the same seeds and layouts and their counts repeat, runs of the same layout are compared with each other, as
+//! within one recording. Other counts are compared by the rank-sum test. On the host the rank-sum test is used as well, but the
+//! difference includes whatever the machine did between the two recordings. Figures of the host are therefore reported as different
+//! and never called real.
 
 use super::between::between;
 use super::call_tree::VariantOf;
@@ -16,12 +16,12 @@ use super::two_sample::{self, Test};
 use super::{Change, Comparison, Row, conclusion, cycles};
 use crate::plan::MachineKind;
 
-/// Two variants of two recordings, and what casts doubt on their comparison.
+/// The comparison of two variants of two recordings, with the doubts about it.
 #[derive(Clone, Debug)]
 pub struct Across {
     /// The comparison: two variants, the baseline first.
     pub comparison: Comparison,
-    /// What casts doubt on it, and what was waived.
+    /// The doubts about the comparison, and the rules that were waived.
     pub notes: Vec<String>,
 }
 
@@ -30,8 +30,8 @@ pub struct Across {
 /// `allow`: names of rules that are waived.
 ///
 /// # Errors
-/// [`DifferenceError::Refused`]: they did other work, or on machines whose figures have nothing in
-/// common; or a ledger refuses the runs of one.
+/// [`DifferenceError::Refused`]: the variants did different work, their machines have no figures in common, or the ledger refuses
+/// the runs of one of them.
 pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, DifferenceError> {
     let mut notes = Vec::new();
     let mut comparisons = Vec::new();
@@ -120,7 +120,7 @@ pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, 
         conclusions: Vec::new(),
         ..two.clone()
     };
-    // Variants of one name are told apart by their recordings.
+    // Variants of the same name are distinguished by their recordings.
     if comparison.variants[0].name == comparison.variants[1].name {
         for (variant, of) in comparison.variants.iter_mut().zip(variants) {
             variant.name = of.recording.id.clone();

@@ -1,4 +1,4 @@
-//! One variant by itself: its figures with their intervals, and what its functions cost.
+//! One variant by itself: its figures with their intervals, and the costs of its functions.
 
 use super::attribution::{Attribution, Charged};
 use super::functions::summed;
@@ -14,11 +14,10 @@ use std::collections::BTreeMap;
 /// Confidence level of the interval of a figure.
 pub const FIGURE_LEVEL: f64 = 0.95;
 
-/// The interval of a median at [`FIGURE_LEVEL`], or of a mean whose runs nobody has; `None` of too
-/// few runs.
+/// The interval of a median at [`FIGURE_LEVEL`], or of a mean whose single runs are unknown; `None` if there are too few runs.
 ///
-/// It takes the runs as independent: what shifts all of them, such as another layout or another day,
-/// is not in it.
+/// The interval treats the runs as independent. It does not include effects that shift all runs alike, such as another layout or
+/// another day.
 pub fn interval(figures: &Figures) -> Option<(f64, f64)> {
     match figures.median {
         Some(_) => sign::interval(&figures.values, FIGURE_LEVEL),
@@ -29,46 +28,46 @@ pub fn interval(figures: &Figures) -> Option<(f64, f64)> {
     }
 }
 
-/// What the functions of one variant cost, as means over its runs.
+/// The costs of one variant's functions, as means over its runs.
 #[derive(Clone, Debug)]
 pub struct FunctionCosts {
-    /// What a figure is of: `instructions`, `ns of sampled task-clock`.
+    /// The unit of the figures: `instructions`, `ns of sampled task-clock`.
     pub unit: &'static str,
     /// Whether the figures are per operation; else they are per run.
     pub per_op: bool,
-    /// The samples that they are estimated from; `None` where every instruction was counted.
+    /// The samples from which the figures are estimated; `None` if every instruction was counted.
     pub sampled: Option<SampledBy>,
     /// The whole cost.
     pub total: f64,
-    /// The functions, the dearest first.
+    /// The functions, the most expensive first.
     pub rows: Vec<FunctionCost>,
-    /// What no function is charged with.
+    /// The cost that no function is charged with.
     pub unattributed: f64,
 }
 
 /// One function of one variant.
 #[derive(Clone, Debug)]
 pub struct FunctionCost {
-    /// Its symbol, without what compilers append to parts and copies.
+    /// The symbol, without the suffixes that compilers append to parts and copies.
     pub symbol: String,
-    /// The file it is from, or `[kernel]`.
+    /// The file that contains the function, or `[kernel]`.
     pub module: String,
-    /// What tells it from other local functions of that name.
+    /// Distinguishes the function from other local functions of the same name.
     pub source: Option<String>,
-    /// Of modelled cycles: those of each cause, and last those of memory that waited far away.
+    /// For modelled cycles: the cycles of each cause, then the memory cycles that waited far away.
     pub parts: Option<Vec<f64>>,
     /// Its own cost, callees left out.
     pub own: f64,
-    /// Calls; `None` of samples.
+    /// The number of calls; `None` if the costs are from samples.
     pub calls: Option<f64>,
 }
 
-/// The functions of a recording's one variant, by what its profiles are of; `None` without profiles.
+/// The functions of a recording's only variant, by the metric of its profiles; `None` without profiles.
 pub(super) fn function_costs(recording: &Recording) -> Option<FunctionCosts> {
     charged_costs(recording, Charged::Profiled)
 }
 
-/// The same by modelled cycles, with what each spends them on; `None` without a modelled core.
+/// The functions of a recording's only variant, by modelled cycles and their causes; `None` without a modelled core.
 pub(super) fn cycle_costs(recording: &Recording) -> Option<FunctionCosts> {
     let mut costs = charged_costs(recording, Charged::Cycles)?;
     costs.unit = MODEL_CYCLES;
@@ -114,7 +113,7 @@ fn charged_costs(recording: &Recording, charged: Charged) -> Option<FunctionCost
     })
 }
 
-/// The answer about one variant: its primary figure.
+/// The answer about a variant that is compared with no other: its primary figure.
 pub(super) fn conclusion(comparison: &Comparison) -> Option<String> {
     let row = comparison.rows.iter().find(|row| row.primary)?;
     let side = row.values[0].as_ref()?;
@@ -126,7 +125,7 @@ pub(super) fn conclusion(comparison: &Comparison) -> Option<String> {
     Some(format!("{name}: {} {}; {runs}", row.label, said(row, side)))
 }
 
-/// A figure with what is known of it.
+/// A figure with its interval, or with the note that it is exact or multiplexed.
 fn said(row: &Row, side: &Figures) -> String {
     let median = figure(side.center(), row.unit);
     if side.multiplexed > 0 {

@@ -1,4 +1,4 @@
-//! From a recording to a comparison.
+//! Turns a recording into a comparison.
 
 use super::attribution::check_matches;
 use super::columns::{Column, Columns, WALL, blocks, operations_of, per_second, same_in_each_unit};
@@ -22,7 +22,7 @@ use opcost_stats::{
 
 /// Analyses a recording.
 ///
-/// The result depends on nothing else; what a reader should know beside it comes as warnings.
+/// The result depends on the recording alone. Facts that a reader should know beside the result are returned as warnings.
 pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     let plan = &recording.plan;
     if let Some(import) = plan.imported() {
@@ -79,8 +79,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         imported: None,
         conclusions: Vec::new(),
     };
-    // Runs of the emulated machine, and of several computers, are made at the same time, and know neither
-    // drift nor neighbours.
+    // Runs of the emulated machine, and of several computers, are made at the same time: they have neither drift nor neighbours.
     let in_turn = [MachineKind::Host, MachineKind::Attached].contains(&plan.machine());
     if in_turn && plan.computers().is_none() {
         let names: Vec<String> =
@@ -91,7 +90,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     (comparison, warnings)
 }
 
-/// The runs of a variant that count: finished, and no warm-up.
+/// The runs of a variant that count: finished runs that are no warm-up.
 pub(super) fn finished_runs(recording: &Recording, variant: usize) -> Vec<&Record> {
     recording
         .records
@@ -101,7 +100,7 @@ pub(super) fn finished_runs(recording: &Recording, variant: usize) -> Vec<&Recor
         .collect()
 }
 
-/// Whether a plan has one variant, which is compared with none.
+/// Whether a plan has only one variant, which is compared with no other.
 pub(super) fn is_alone(plan: &Plan) -> bool {
     plan.variants.len() == 1
 }
@@ -169,11 +168,11 @@ fn variants(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<VariantSumm
     plan.variants.iter().enumerate().map(summary).collect()
 }
 
-/// What could not be opened, and what was read and never there.
+/// The metrics that could not be opened, and those that were planned but found in no run.
 fn unavailable(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Unavailable> {
     let plan = &recording.plan;
     let mut missing = plan.unavailable.clone();
-    // Nothing can be said without a run. The emulator counts all that it is to count, or the run fails.
+    // Without a run nothing is known. The emulator counts every metric it is asked for, or the run fails.
     if finished.iter().all(Vec::is_empty) || plan.machine() == MachineKind::Emulated {
         return missing;
     }
@@ -186,7 +185,7 @@ fn unavailable(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Unavaila
     missing
 }
 
-/// Every invariant with the values seen in each variant.
+/// Every invariant with the values that each variant's runs had.
 fn invariants(finished: &[Vec<&Record>]) -> Vec<InvariantRow> {
     let mut rows: Vec<InvariantRow> = Vec::new();
     for (variant, records) in finished.iter().enumerate() {
@@ -223,7 +222,7 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
         .zip(&columns.by_metric)
         .filter(|(key, _)| is_shown(&recording.plan, key) && key.row().family != Family::Control)
         .filter(|(key, _)| recording.plan.judges(key))
-        // Of a second, the seconds are no figure.
+        // If figures are per second, the wall time itself is no figure.
         .filter(|(key, _)| !(per_second(&recording.plan) && key.name == WALL))
         .collect();
     let repeats = Repeats::of(recording);
@@ -234,7 +233,7 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
         let listed = opcost_record::METRICS.iter().position(|row| row.name == key.name);
         (listed.unwrap_or(usize::MAX), key.clone())
     };
-    // A program's own regions stand together, in the order in which it began them.
+    // A program's own regions stand together, in the order in which the program began them.
     let of_region = |key: &MetricKey| {
         key.is_of_program_region().then(|| recording.dictionary.id(key)).flatten()
     };
@@ -242,14 +241,13 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
     rows
 }
 
-/// Whether a metric has a row: those of the work, and of each region that the program marks the one
-/// that decides.
+/// Whether a metric has a row: metrics of the work, and the primary metric of each region that the program marks.
 fn is_shown(plan: &Plan, key: &MetricKey) -> bool {
     let decides = key.name == plan.primary.name && key.domain == plan.primary.domain;
     key.region == WORK || key.is_of_program_region() && decides
 }
 
-/// Whether the analysis takes so long that a second CPU is worth its start.
+/// Whether the analysis is long enough to justify a second thread.
 fn is_large(recording: &Recording) -> bool {
     recording.records.len() > 5_000
 }
@@ -289,7 +287,7 @@ fn row(recording: &Recording, repeats: &Repeats<'_>, key: &MetricKey, columns: &
         unit: described.unit,
         kind: described.kind,
         better: described.better,
-        // Many regions are no reason to ask more of the figures that people decide by.
+        // Additional regions must not make the correction of the headline metrics stricter.
         family: if own { Family::Rest } else { described.family },
         per_op: match own {
             true => operations_of(recording, key).is_some(),
@@ -317,8 +315,8 @@ fn summarise(column: &Column) -> Option<Figures> {
     })
 }
 
-/// The change of one metric with everything but p values, intervals and the verdict, which need
-/// all the other metrics. `repeat`: whether the counts of both sides were seen to repeat.
+/// The change of one metric without p values, interval and verdict, which depend on all other metrics. `repeat`: whether the counts
+/// of both sides repeat.
 fn change(
     plan: &Plan,
     [baseline, variant]: [&Column; 2],
@@ -355,7 +353,7 @@ fn change(
         }
         Ok(paired) => {
             change.n_pairs = paired.n_pairs();
-            // A host's counts have one layout, or noise of their own that the test allows for.
+            // Counts of the host have one layout only, or noise of their own that the test allows for.
             if plan.machine() == MachineKind::Emulated {
                 change.relevance_floor_ratio = relevance_floor([baseline, variant], &paired);
             }
@@ -388,7 +386,7 @@ fn change(
 
 /// The layouts that were run, each as one unit.
 fn layouts(plan: &Plan, units: &[Block<'_>], paired: &Paired) -> Layouts {
-    // The look is at the same blocks whatever was run behind them.
+    // The early look covers the same blocks whatever was run after them.
     let looked_at = plan.stop.look_pairs.map_or(units.len(), |look| look as usize);
     let complete = units.iter().take(looked_at).filter(|block| block.complete());
     let (one, two): (Vec<f64>, Vec<f64>) = complete
@@ -397,19 +395,19 @@ fn layouts(plan: &Plan, units: &[Block<'_>], paired: &Paired) -> Layouts {
     Layouts { early_p: early::p(&one, &two), ..Layouts::of(paired) }
 }
 
-/// What seeds and layouts alone shift, over the baseline's median: of the two variants the larger,
-/// each over its own blocks.
+/// How far seeds and layouts alone shift the figure, as a share of the baseline's median: the larger floor of the two variants,
+/// each computed over its own blocks.
 fn relevance_floor(sides: [&Column; 2], paired: &Paired) -> Option<f64> {
     floor_of(sides.map(|column| column.values.as_slice()), paired)
 }
 
-/// The same of two lists of runs.
+/// The relevance floor of two lists of runs, as in [`relevance_floor`].
 pub(super) fn floor_of(sides: [&[f64]; 2], paired: &Paired) -> Option<f64> {
     let [one, two] = sides.map(relevance::floor);
     paired.step_ratio(one?.max(two?)).map(f64::abs)
 }
 
-/// Gives no verdict on any change.
+/// Withholds the verdict on every change.
 pub(super) fn refuse(rows: &mut [Row], reason: &str) {
     let changes = rows.iter_mut().flat_map(|row| &mut row.changes);
     for change in changes.filter(|change| change.verdict != Verdict::Unavailable) {
@@ -420,14 +418,14 @@ pub(super) fn refuse(rows: &mut [Row], reason: &str) {
 
 /// Gives every change its corrected p value, interval and verdict.
 ///
-/// Result: the pairs that would give every metric its interval, where those made are too few for one.
+/// Returns the number of pairs that would give every metric an interval, if the pairs made are too few for some metric.
 fn judge(rows: &mut [Row], recording: &Recording) -> Option<u32> {
     let (plan, large) = (&recording.plan, is_large(recording));
     let budget = plan.stop.error_budget();
     let pairs_made = recording.pairs_made();
-    // The scale of every corrected p value, whatever a metric's share of the budget.
+    // Every corrected p value is reported on this scale, whatever the metric's share of the budget.
     let rate = Budget::default().total();
-    // Counts of an emulated machine that no seed and no padding moves need no test.
+    // Counts of an emulated machine that neither seed nor padding changes need no test.
     let settled = |row: &Row| plan.machine() == MachineKind::Emulated && row.exact;
     let mut pairs_for_all = None;
     for family in multiple::Family::ALL {
@@ -438,7 +436,7 @@ fn judge(rows: &mut [Row], recording: &Recording) -> Option<u32> {
                 let exact = row.exact;
                 row.changes.iter_mut().map(move |change| (exact, change))
             })
-            // What is the same integer in every run on both sides cannot raise a false alarm.
+            // A metric with the same integer in every run on both sides cannot raise a false alarm.
             .filter(|(_, change)| change.paired.is_some() && !change.identical)
             .filter(|(_, change)| change.verdict != Verdict::NotComparable)
             .collect();
@@ -511,9 +509,9 @@ fn judge(rows: &mut [Row], recording: &Recording) -> Option<u32> {
     pairs_for_all
 }
 
-/// The level at which an early look at exact counts decides the primary metric: where the plan has a
-/// look, what it set aside for that, if the look was what ended it; else the whole, where pairs are too
-/// few for the signed-rank test.
+/// The level at which an early look at exact counts decides the primary metric. If the plan has a look and the look ended the
+/// recording, this is the part of the budget reserved for the look. Without a look in the plan, it is the primary metric's whole
+/// budget, which applies if pairs are too few for the signed-rank test.
 fn early_level(recording: &Recording) -> Option<f64> {
     match (recording.plan.stop.look_pairs, recording.state) {
         (Some(_), State::StoppedSettled) => Some(early::LEVEL),
@@ -531,13 +529,13 @@ pub(super) fn family_of(row: &Row) -> Option<multiple::Family> {
     }
 }
 
-/// Gives a change its interval and its verdict at the level that decides for its family: it is real
-/// exactly if the interval does not hold 0. Inconclusive where so few units cannot reach the level.
+/// Gives a change its interval and its verdict at the level that decides for its family. A change is real exactly if its interval
+/// does not contain 0. It is inconclusive if the units are too few to reach the level.
 fn decide(change: &mut Change, exact: bool, level: f64, seed: u64) {
     let Some(paired) = &change.paired else { return };
     let reachable = paired.p_floor() <= level;
     let changed = paired.p() <= level;
-    // What would have been found is asked only where nothing was, and takes the longest.
+    // The minimal detectable effect is computed only if no change was found, as it takes longest.
     let (interval, shift) = if reachable && !changed {
         paired.interval_and_detectable(level, seed)
     } else {
@@ -555,7 +553,7 @@ fn decide(change: &mut Change, exact: bool, level: f64, seed: u64) {
     } else if !reachable {
         Verdict::Inconclusive
     } else {
-        // Found a change of less than one in a run nobody can have.
+        // A change of less than one per run cannot exist.
         let ratio = shift.and_then(|shift| paired.ratio(shift)).map(f64::abs);
         let step_ratio = paired.step_ratio(change.step).map_or(0.0, f64::abs);
         change.mde_ratio = ratio.map(|ratio| ratio.max(step_ratio));
@@ -584,9 +582,9 @@ fn twin(recording: &Recording, columns: &Columns, rows: &[Row]) -> Vec<TwinRow> 
     twins
 }
 
-/// The pairs that would decide what so few could not.
+/// The warning that names the number of pairs which would decide the changes left open.
 fn too_few_pairs(recording: &Recording, rows: &[Row], fewest: u32) -> Option<Warning> {
-    // An exact difference is an answer already.
+    // An exact difference already is an answer.
     let mut open = rows
         .iter()
         .flat_map(|row| &row.changes)
@@ -603,7 +601,7 @@ fn too_few_pairs(recording: &Recording, rows: &[Row], fewest: u32) -> Option<War
     })
 }
 
-/// Commands that look as if they were meant for a shell.
+/// Commands that seem to be meant for a shell.
 fn for_a_shell(plan: &Plan) -> Option<Warning> {
     let pieces = plan.variants.iter().filter_map(|variant| {
         Some((variant.name.clone(), shell_syntax::in_work(&variant.work)?.to_string()))
@@ -612,7 +610,7 @@ fn for_a_shell(plan: &Plan) -> Option<Warning> {
     (!variants.is_empty()).then_some(Warning::ShellSyntax { variants })
 }
 
-/// Commands that end so soon that their start is most of what was measured.
+/// Commands that end so soon that their start is most of the time measured.
 fn short_runs(plan: &Plan, rows: &[Row]) -> Option<Warning> {
     const SHORT_NS: f64 = 5e6;
     if plan.scope() != Scope::Command {

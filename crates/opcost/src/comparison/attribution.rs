@@ -11,7 +11,7 @@ use opcost_record::{Domain, MetricKey, Outcome, Profile, Record, Unit};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What a recording's profiles are profiles of: user mode alone where nothing else is counted.
+/// The metric of a recording's profiles; the user mode alone if nothing else is counted.
 pub(super) fn profiled_metric(recording: &Recording) -> MetricKey {
     if is_sampled(recording) {
         return sampling::metric();
@@ -29,7 +29,7 @@ pub(super) fn is_sampled(recording: &Recording) -> bool {
     recording.plan.sampling().is_some()
 }
 
-/// What the costs of a recording's profiles are.
+/// The event and unit of the costs in a recording's profiles.
 pub(super) fn counted(recording: &Recording) -> Counted {
     let metric = profiled_metric(recording);
     match recording.plan.sampling() {
@@ -46,7 +46,7 @@ pub(super) fn counted(recording: &Recording) -> Counted {
     }
 }
 
-/// What a sampled profile has: samples times the time between them.
+/// The unit of a sampled profile: samples times the time between them.
 pub(super) const SAMPLED_UNIT: &str = "ns of sampled task-clock";
 
 /// A finished run of a block that has both a profile and the metric's count.
@@ -57,13 +57,13 @@ pub(super) struct ProfiledRun<'a> {
     pub(super) unit: u32,
     /// Operations; `None` for a command.
     pub(super) ops: Option<u64>,
-    /// The metric as it was counted.
+    /// The metric's total as it was counted.
     pub(super) total: u64,
     pub(super) profile: Cow<'a, Profile>,
 }
 
-/// A sampled profile that is no more than the metric it explains: each sample stands for a whole
-/// period, though a run rarely ends with one.
+/// Scales a sampled profile down if it exceeds the metric that it explains. Each sample stands for a whole period, but a run rarely
+/// ends together with a period.
 fn capped(profile: &Profile, total: u64) -> Cow<'_, Profile> {
     let sum = profile.total();
     if sum <= total {
@@ -71,25 +71,25 @@ fn capped(profile: &Profile, total: u64) -> Cow<'_, Profile> {
     }
     let mut capped = profile.clone();
     for context in &mut capped.contexts {
-        // Rounded down, so that the sum stays below; a share of a u64 is one.
+        // Rounded down, so that the sum does not exceed the total. A share of a u64 fits a u64.
         context.cost = (u128::from(context.cost) * u128::from(total) / u128::from(sum)) as u64;
     }
     Cow::Owned(capped)
 }
 
-/// What the contexts of a profile are charged with.
+/// The metric with which the contexts of a profile are charged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Charged {
-    /// The metric that the profile is of: instructions, or sampled time.
+    /// The metric of the profile: instructions, or sampled time.
     Profiled,
     /// Modelled cycles.
     Cycles,
-    /// Modelled cycles of one cause, or behind these the memory cycles that waited far away.
+    /// Modelled cycles of one cause, by index; the index after the last cause means the memory cycles that waited far away.
     CyclePart(usize),
 }
 
 impl Charged {
-    /// The metric that the contexts add up to.
+    /// The metric to which the contexts add up.
     fn metric(self, recording: &Recording) -> MetricKey {
         let name = match self {
             Charged::Profiled => return profiled_metric(recording),
@@ -99,7 +99,7 @@ impl Charged {
         MetricKey::new(name, profiled_metric(recording).domain, EMULATOR)
     }
 
-    /// A profile whose contexts cost what they are charged with; `None` if it does not have that.
+    /// The profile with the cost of each context replaced by this charge; `None` if the profile lacks it.
     fn charge(self, profile: &Profile, total: u64, sampled: bool) -> Option<Cow<'_, Profile>> {
         let cost = |cycles: &ContextCycles| match self {
             Charged::CyclePart(part) => cycles[part],
@@ -164,10 +164,10 @@ fn side<'a>(variant: VariantOf<'a>, runs: &[&'a ProfiledRun<'_>]) -> Side<'a> {
     }
 }
 
-/// Checks that the files which the plan says are the same are those of its variants.
+/// Checks that the files which the plan declares the same belong to its variants.
 ///
 /// # Errors
-/// [`UnknownModule`] names the first that is not; a recording without profiles has no files to check.
+/// [`UnknownModule`] names the first file that does not. A recording without profiles has no files to check.
 pub fn check_matches(recording: &Recording) -> Result<(), UnknownModule> {
     if recording.plan.matches.is_empty() {
         return Ok(());
@@ -183,17 +183,17 @@ pub fn check_matches(recording: &Recording) -> Result<(), UnknownModule> {
     match &sides[..] {
         [] | [_] => Ok(()),
         _ if runs.is_empty() => Ok(()),
-        // Each but the first may be the variant, each but the last the baseline.
+        // Each side but the first may be the variant, each but the last the baseline.
         [earlier @ .., _] => {
             check_told([&Side::all(earlier), &Side::all(&sides[1..])], &recording.plan.matches)
         }
     }
 }
 
-/// The same of one variant of each of two recordings.
+/// Checks the same files for one variant of each of two recordings.
 ///
 /// # Errors
-/// [`UnknownModule`].
+/// [`UnknownModule`] names the first file that belongs to neither variant.
 pub fn check_matches_of(
     variants: [VariantOf<'_>; 2],
     told: &[SameFile],
@@ -207,7 +207,7 @@ pub fn check_matches_of(
     check_told(sides.each_ref(), told)
 }
 
-/// The functions of variants, matched; `runs`: those of each variant.
+/// Matches the functions of variants; `runs`: the runs of each variant.
 pub(super) fn matching(variants: &[VariantOf<'_>], runs: &[Vec<&ProfiledRun<'_>>]) -> Matching {
     let sides: Vec<Side<'_>> =
         variants.iter().zip(runs).map(|(variant, runs)| side(*variant, runs)).collect();
@@ -222,15 +222,15 @@ pub(super) type FunctionId = u32;
 /// Cost of one function in one run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Cost {
-    /// Of its own instructions.
+    /// Cost of the function's own instructions.
     pub(super) own: u64,
     /// Times it was called.
     pub(super) calls: u64,
-    /// The same by immediate caller; `None` where none is known.
+    /// The same costs by immediate caller; the key is `None` if no caller is known.
     pub(super) callers: BTreeMap<Option<FunctionId>, Edge>,
 }
 
-/// What a function costs when one caller calls it.
+/// The part of a function's cost that belongs to the calls of one caller.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Edge {
     /// Cost of the function's own instructions.
@@ -250,7 +250,7 @@ pub(super) struct AttributedRun {
     pub(super) ops: u64,
     /// The metric as it was counted.
     pub(super) total: u64,
-    /// What the profile has of it.
+    /// The part of the total that the profile contains.
     pub(super) attributed: u64,
     pub(super) costs: BTreeMap<FunctionId, Cost>,
 }
@@ -268,7 +268,7 @@ impl Attribution {
         Attribution::of_charged(recording, Charged::Profiled)
     }
 
-    /// The same by what the contexts are charged with.
+    /// Takes the same runs, charged with another metric.
     pub(super) fn of_charged(recording: &Recording, charged: Charged) -> Attribution {
         let variants = 0..recording.plan.variants.len();
         let variants: Vec<_> = variants.map(|variant| VariantOf { recording, variant }).collect();
@@ -319,7 +319,7 @@ pub(super) fn costs(
     let mut costs: BTreeMap<FunctionId, Cost> = BTreeMap::new();
     for context in &profile.contexts {
         let id = ids[context.function as usize];
-        // A part that the compiler split off is not called by its function but is it.
+        // A part that the compiler split off belongs to its function and is not called by it.
         let splits = |caller: &&opcost_record::Context| {
             ids[caller.function as usize] == id && caller.function != context.function
         };

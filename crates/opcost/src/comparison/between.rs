@@ -1,14 +1,14 @@
-//! What differs between two recordings beside the figures.
+//! The differences between two recordings other than their figures.
 
 use crate::plan::{MachineKind, Plan, VariantPlan};
 use crate::recording::Recording;
 
-/// What is another in the later of two recordings.
+/// The differences of a recording from the one before.
 pub(crate) struct Between {
-    /// Of the environment: kernel, microcode, CPU, settings, opcost, what the variant is told to do.
+    /// Changes of the environment: kernel, microcode, CPU, settings, opcost, the parameters of the variant.
     pub(crate) environment: Vec<String>,
-    /// Of the work itself: programs and kernels under test that were rebuilt. What a history is kept
-    /// to notice, so no excuse.
+    /// Changes of the work itself: rebuilt programs and kernels under test. A history exists to notice their effects, so they
+    /// excuse no change of level.
     pub(crate) work: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn between(before: &Recording, after: &Recording, variant: &str) -> B
             if emulated { one.differences_emulated(two) } else { one.differences(two) };
         let imported = [before, after].iter().any(|recording| recording.plan.imported().is_some());
         for difference in differences {
-            // Of an imported recording little is known, which is no change.
+            // Little is known of an imported recording; a lack of knowledge is no change.
             if imported && (difference.contains("unknown") || difference.starts_with("opcost:")) {
                 continue;
             }

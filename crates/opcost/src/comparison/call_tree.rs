@@ -1,8 +1,8 @@
 //! The profiles of one or more variants as one tree of calls, in the integers that were counted.
 //!
-//! All counted runs of a variant are added up: nothing is scaled, so that the costs of a tree are a
-//! sum of instructions. Divided by [`TreeSide::ops`] they are the cost per operation. Of several
-//! variants of one recording only blocks count that have runs of each.
+//! All counted runs of a variant are added up. Nothing is scaled, so the costs of a tree are a sum of instructions. Divided by
+//! [`TreeSide::ops`] they are the cost per operation. If several variants are from one recording, only blocks that have runs of
+//! each variant count.
 
 use super::attribution::{ProfiledRun, counted, matching, profiled_runs};
 use super::functions::UNATTRIBUTED;
@@ -23,13 +23,13 @@ pub struct VariantOf<'a> {
 }
 
 impl VariantOf<'_> {
-    /// Its name.
+    /// The variant's name.
     pub fn name(&self) -> &str {
         &self.recording.plan.variants[self.variant].name
     }
 }
 
-/// Some variants have no profiles to make a tree of.
+/// The error that some variants have no profiles from which to make a tree.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "{whose}: no finished runs with profiles{together}; runs on the emulated machine have them \
@@ -38,7 +38,7 @@ impl VariantOf<'_> {
 pub struct NoProfile {
     /// The variants and their recordings.
     whose: String,
-    /// Where each has some, and no block has all.
+    /// The addition for variants that have profiles each but share no block.
     together: &'static str,
 }
 
@@ -64,7 +64,7 @@ impl HasStatus for NoProfile {
     }
 }
 
-/// What was counted: the event and its unit.
+/// The event that was counted or sampled, and its unit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Counted {
     /// In words, with the unit: `instructions`, `ns of sampled task-clock`.
@@ -73,22 +73,22 @@ pub struct Counted {
     pub event: String,
     /// Nanoseconds where a clock was sampled, else a count of the event.
     pub unit: Unit,
-    /// In that unit, from one sample to the next; 1 where each event was counted; `None` where it is
-    /// not fixed or not known.
+    /// The events from one sample to the next, in `unit`; 1 if each event was counted; `None` if the period is not fixed or not
+    /// known.
     pub period: Option<u64>,
 }
 
 impl Counted {
-    /// Events of which samples were taken; `clock`: whether a timer took them.
+    /// Describes events of which samples were taken; `clock`: whether a timer took them.
     ///
-    /// `period`: events from one to the next; `frequency_hz`: samples asked for a second.
+    /// `period`: events from one sample to the next; `frequency_hz`: samples requested per second.
     pub fn sampled(
         event: &str,
         clock: bool,
         period: Option<u64>,
         frequency_hz: Option<u64>,
     ) -> Counted {
-        // A clock's events are nanoseconds, so that the time between samples is known.
+        // A clock's events are nanoseconds, so the period follows from the frequency.
         let asked = frequency_hz.filter(|hz| clock && *hz > 0).map(|hz| 1_000_000_000 / hz);
         let (unit, behind) = if clock { (Unit::Ns, " (ns)") } else { (Unit::Count, "") };
         let (words, event) = (format!("{event}{behind}"), event.to_string());
@@ -105,16 +105,16 @@ pub struct TreeSide {
     pub recording: String,
     /// Runs that were added up.
     pub runs: u64,
-    /// Operations of all of them; of commands, runs.
+    /// Operations of all runs; for commands, the number of runs.
     pub ops: u64,
-    /// Cost of all nodes together.
+    /// Total cost of all nodes.
     pub total: u64,
 }
 
-/// A function, reached through its parents; of each variant one figure.
+/// A function in one calling context, with one figure for each variant.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CallNode {
-    /// The caller's node, always an earlier one; `None` where nothing is known to have called it.
+    /// The caller's node, always an earlier one; `None` if no caller is known.
     pub parent: Option<usize>,
     /// Index into [`CallTree::functions`].
     pub function: usize,
@@ -122,21 +122,21 @@ pub struct CallNode {
     pub calls: Vec<u64>,
     /// Cost of its own instructions in this context.
     pub own: Vec<u64>,
-    /// The same with everything that it called.
+    /// Cost of its own instructions and of everything that it called.
     pub inclusive: Vec<u64>,
 }
 
 /// Cost by calling context.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CallTree {
-    /// What was counted or sampled.
+    /// The event that was counted or sampled.
     pub counted: Counted,
     /// Whether operations were counted; else [`TreeSide::ops`] are runs.
     pub per_op: bool,
     /// The variants.
     pub sides: Vec<TreeSide>,
-    /// The functions, with the symbols that their source has; of a function whose file is another on
-    /// each side, the last one's.
+    /// The functions, under the symbols that their source has. A function whose file differs between the sides has the last side's
+    /// file.
     pub functions: Vec<Function>,
     /// The tree, parents before children.
     pub nodes: Vec<CallNode>,
@@ -145,11 +145,11 @@ pub struct CallTree {
 impl CallTree {
     /// The tree of these variants, at least one.
     ///
-    /// What was counted and no function is charged with is a node `[unattributed]`; parts that the
-    /// compiler split off a function are no calls but the function.
+    /// The cost that no function is charged with is the node `[unattributed]`. Parts that the compiler split off a function count
+    /// as the function, not as calls.
     ///
     /// # Errors
-    /// A variant has no run with a profile that counts.
+    /// Fails if a variant has no run with a profile that counts.
     pub fn of(variants: &[VariantOf<'_>]) -> Result<CallTree, NoProfile> {
         let runs = runs_of(variants).ok_or_else(|| NoProfile::of(variants))?;
         let first = variants[0].recording;
@@ -182,7 +182,7 @@ impl CallTree {
 
     /// The tree of one profile that is in no recording.
     ///
-    /// `counted`: what its cost is; `name`: what it is called; `ops`: operations that its work made.
+    /// `counted`: event and unit of the cost; `name`: name of the side; `ops`: operations that the work performed.
     pub fn of_profile(
         counted: Counted,
         name: String,
@@ -198,7 +198,7 @@ impl CallTree {
         growing.grown(counted, ops.is_some(), vec![side])
     }
 
-    /// A tree from nodes without their `inclusive`, and sides without their `total`.
+    /// Computes `inclusive` of the nodes and `total` of the sides.
     pub(crate) fn summed(mut self) -> CallTree {
         for node in &mut self.nodes {
             node.inclusive = node.own.clone();
@@ -216,17 +216,17 @@ impl CallTree {
         self
     }
 
-    /// The unit of a cost that was divided by [`TreeSide::ops`].
+    /// The unit of a cost divided by [`TreeSide::ops`].
     pub fn unit(&self) -> String {
         format!("{}/{}", self.counted.words, if self.per_op { "op" } else { "run" })
     }
 
-    /// A cost or a number of calls of a side, per operation.
+    /// Divides a side's cost or number of calls by its operations.
     pub fn per_op(&self, side: usize, count: u64) -> f64 {
         count as f64 / self.sides[side].ops as f64
     }
 
-    /// Children of each node, and last those that have no caller; by name.
+    /// The children of each node, sorted by name; the last entry holds the nodes without a caller.
     pub(crate) fn children(&self) -> Vec<Vec<usize>> {
         let mut children = vec![Vec::new(); self.nodes.len() + 1];
         for (at, node) in self.nodes.iter().enumerate() {
@@ -239,7 +239,7 @@ impl CallTree {
         children
     }
 
-    /// The nodes, each before what it calls and that before its neighbours; by name.
+    /// The nodes in depth-first order, siblings by name.
     pub(crate) fn depth_first(&self) -> Vec<usize> {
         let mut children = self.children();
         let mut waiting = children.pop().unwrap_or_default();
@@ -262,8 +262,8 @@ impl CallTree {
         stack
     }
 
-    /// What to call each function: its symbol, with its source where its module has several of it,
-    /// and with its module where several modules have it.
+    /// The displayed name of each function: its symbol, followed by the source if its module has several functions of the symbol,
+    /// and by the module if several modules have the symbol.
     pub fn names(&self) -> Vec<String> {
         let mut modules: HashMap<&str, HashSet<&str>> = HashMap::new();
         for function in &self.functions {
@@ -280,13 +280,13 @@ impl CallTree {
         self.functions.iter().map(name).collect()
     }
 
-    /// What tells functions of one name and module apart.
+    /// Distinguishes functions of the same name and module.
     pub(crate) fn naming(&self) -> Naming {
         Naming::of(&self.functions)
     }
 }
 
-/// `symbol (file)`, or `symbol [kernel]`.
+/// `symbol (file)` or `symbol [kernel]`.
 fn named_with_module(symbol: &str, module: &str) -> String {
     if module.is_empty() || module.starts_with('[') {
         return format!("{symbol} {module}").trim_end().to_string();
@@ -294,7 +294,7 @@ fn named_with_module(symbol: &str, module: &str) -> String {
     format!("{symbol} ({module})")
 }
 
-/// The runs of each variant; of variants of one recording, in the blocks that have runs of each.
+/// The runs of each variant. If all variants are from one recording, only the blocks that have runs of each count.
 fn runs_of<'a>(variants: &[VariantOf<'a>]) -> Option<Vec<Vec<ProfiledRun<'a>>>> {
     let first = variants.first()?.recording;
     let together = variants.iter().all(|variant| std::ptr::eq(variant.recording, first));
@@ -325,7 +325,7 @@ struct Growing {
 }
 
 impl Growing {
-    /// Of no node yet; the first functions are those that were matched, with their numbers.
+    /// A tree without nodes; the first functions are the matched ones, under their numbers.
     fn of(sides: usize, matching: &Matching) -> Growing {
         let functions = matching.functions().to_vec();
         Growing {

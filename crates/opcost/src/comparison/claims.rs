@@ -1,5 +1,4 @@
-//! Published claims, recomputed: whether they follow from the figures they came with, and whether
-//! the figures can show them.
+//! Published claims, recomputed: whether each follows from the figures published with it, and whether these figures show a change.
 
 use super::imported::{WelchRow, t_text};
 use super::{Figures, Row, Verdict};
@@ -7,7 +6,7 @@ use crate::number::percent;
 use crate::plan::{Claim, Formula, ImportPlan, Plan};
 use serde::Serialize;
 
-/// One published claim and what came of it.
+/// One published claim and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimRow {
     /// The metric.
@@ -16,23 +15,23 @@ pub struct ClaimRow {
     pub variant: String,
     /// The figure as published.
     pub published: String,
-    /// The same from the figures; `None` where they do not give it.
+    /// The figure recomputed; `None` if the published figures do not give it.
     pub recomputed: Option<f64>,
-    /// What came of it.
+    /// Whether the claim holds.
     pub outcome: ClaimOutcome,
-    /// Why, in words.
+    /// The reason in words.
     pub reason: String,
 }
 
-/// What came of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimOutcome {
-    /// It follows from the figures, and they show a change; a formula follows.
+    /// The claim follows from the figures, and the figures show a change. A formula only has to follow.
     Holds,
-    /// It follows, and the figures are no evidence of a change.
+    /// The claim follows, but the figures are no evidence of a change.
     NotShown,
-    /// It follows, and whether there is a change cannot be told.
+    /// The claim follows, but the figures cannot tell whether there is a change.
     CannotTell,
     /// The figures give another result.
     DoesNotFollow,
@@ -77,13 +76,13 @@ impl Table<'_> {
         self.import.metrics.iter().position(|metric| metric.key.label() == wanted)
     }
 
-    /// The figure of a metric and a variant in the unit of the file.
+    /// The figure of a metric and a variant in the file's unit.
     fn written(&self, metric: usize, variant: usize) -> Option<f64> {
         let figures = self.rows[metric].values[variant].as_ref()?;
         Some(figures.center() / self.import.metrics[metric].factor)
     }
 
-    /// By how much rounding may have shifted a figure, as a share of it.
+    /// How far rounding may have shifted a figure, as a share of the figure.
     fn rounding(&self, metric: usize, variant: usize) -> f64 {
         let metric_plan = &self.import.metrics[metric];
         self.written(metric, variant)
@@ -123,7 +122,7 @@ impl Table<'_> {
         let last = 0.1f64.powi(claim.decimals as i32);
         let rounding = self.rounding(metric, baseline) + self.rounding(metric, variant);
         let allowed = last + 100.0 * rounding * (1.0 + ratio);
-        // Not the last bit of a difference of two decimal numbers.
+        // The factor allows for the last bit of a difference of two decimal numbers.
         if (100.0 * ratio - claim.percent).abs() > allowed * (1.0 + 1e-9) {
             made.reason = format!("the figures give {}", percent(ratio));
             return made;
@@ -148,7 +147,7 @@ impl Table<'_> {
         made
     }
 
-    /// Each variant's figure against what the formula gives.
+    /// Compares each variant's figure with the result of the formula.
     fn formula(&self, formula: &Formula) -> Vec<ClaimRow> {
         let mut found = Vec::new();
         for (variant, plan) in self.plan.variants.iter().enumerate() {
@@ -176,7 +175,7 @@ impl Table<'_> {
         found
     }
 
-    /// The result of a formula with the share of it that rounding may have shifted.
+    /// The result of a formula, and the share by which rounding may have shifted it.
     fn evaluate(&self, formula: &Formula, variant: usize) -> Option<(f64, f64)> {
         let mut result = formula.factor;
         let mut rounding = 0.0;
@@ -193,7 +192,7 @@ impl Table<'_> {
     }
 }
 
-/// The formula without its constant, which is a matter of units.
+/// The formula without its constant, which only converts units.
 fn in_words(formula: &Formula) -> String {
     let over = formula.over.join(" · ");
     if formula.under.is_empty() { over } else { format!("{over} / {}", formula.under.join(" / ")) }

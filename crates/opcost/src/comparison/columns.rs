@@ -1,4 +1,4 @@
-//! A recording by metric: what is stored run by run, gathered so that each metric lies together.
+//! A recording transposed: the figures are stored run by run and collected here metric by metric.
 
 use super::threads_max;
 use crate::plan::Plan;
@@ -9,7 +9,7 @@ use opcost_record::{MetricId, MetricKey, Record};
 use opcost_stats::{Block, Total};
 use std::num::NonZeroU64;
 
-/// The metric by which figures are divided where they are per second.
+/// The metric by which figures per second are divided.
 pub(super) const WALL: &str = "wall";
 const NS_IN_SECOND: f64 = 1e9;
 
@@ -23,14 +23,14 @@ pub(super) fn per_second(plan: &Plan) -> bool {
 pub(super) struct Column {
     /// The block of each run, ascending.
     pub(super) blocks: Vec<u32>,
-    /// The raw integer of the first run with its operations.
+    /// The raw integer of the first run, with its operations.
     pub(super) first: Option<Total>,
-    /// Whether another run had another.
+    /// Whether a later run had another total.
     pub(super) varies: bool,
-    /// How often its inputs were drawn: once a run; on the emulated machine, where seed and padding
-    /// are a process's, once a process.
+    /// How often the inputs were drawn: once a run, or once a process on the emulated machine if a process makes several runs, as
+    /// seed and padding then belong to the process.
     drawn: usize,
-    /// The figures, per operation where the metric's are.
+    /// The figures, per operation if the metric is per operation.
     pub(super) values: Vec<f64>,
     /// Runs in which the counter was multiplexed.
     pub(super) multiplexed: usize,
@@ -40,12 +40,12 @@ pub(super) struct Column {
 #[derive(Default)]
 pub(super) struct Columns {
     pub(super) by_metric: Vec<Vec<Column>>,
-    /// Whether a metric's figures are the integers as they were read, metric by metric.
+    /// For each metric, whether its figures are the integers as they were read.
     pub(super) as_read: Vec<bool>,
 }
 
 impl Columns {
-    /// Gathered in one pass over the runs of each variant, which lie all over the memory.
+    /// Collects all columns in one pass over the runs of each variant, as the runs lie scattered in memory.
     pub(super) fn of(recording: &Recording, finished: &[Vec<&Record>]) -> Columns {
         let metrics = recording.dictionary.keys().len();
         let large = recording.records.len() > MANY_RUNS;
@@ -66,10 +66,10 @@ impl Columns {
     }
 }
 
-/// Runs from which on a thread a variant pays.
+/// The number of runs from which on a thread for each variant pays.
 const MANY_RUNS: usize = 5_000;
 
-/// The metric that has the operations by which figures of a program's own region are divided.
+/// The metric of the operations that divide the figures of a program's own region.
 pub(super) fn operations_of(recording: &Recording, key: &MetricKey) -> Option<MetricId> {
     if !key.is_of_program_region() || !key.row().per_op {
         return None;
@@ -79,8 +79,7 @@ pub(super) fn operations_of(recording: &Recording, key: &MetricKey) -> Option<Me
     keys.iter().position(is_it).map(|id| id as MetricId)
 }
 
-/// The columns of one variant by metric, and whether each metric's figures are the integers as they were
-/// read.
+/// The columns of one variant by metric, and for each metric whether its figures are the integers as they were read.
 fn of_variant(recording: &Recording, records: &[&Record]) -> (Vec<Column>, Vec<bool>) {
     let keys = recording.dictionary.keys();
     let per_op: Vec<bool> = keys.iter().map(|key| key.row().per_op).collect();
@@ -90,7 +89,7 @@ fn of_variant(recording: &Recording, records: &[&Record]) -> (Vec<Column>, Vec<b
     let plan = &recording.plan;
     let per_second = per_second(plan);
     let drawn_by_process = plan.emulation().is_some() && plan.in_process.is_some();
-    // Only periods need the time that each of them took.
+    // Only figures per second need the time of each period.
     let wall = keys.iter().position(|key| key.name == WALL).filter(|_| per_second);
     let mut as_read = vec![true; keys.len()];
     for (index, record) in records.iter().enumerate() {
@@ -118,12 +117,12 @@ fn of_variant(recording: &Recording, records: &[&Record]) -> (Vec<Column>, Vec<b
             let drawn = !(drawn_by_process && column.blocks.last().is_some_and(is_same_draw));
             column.drawn += usize::from(drawn);
             if column.values.is_empty() {
-                // Most metrics are read in every run; room that is not used takes no memory.
+                // Most metrics are read in every run; reserved room that stays unused takes no memory.
                 column.blocks.reserve_exact(records.len() - index);
                 column.values.reserve_exact(records.len() - index);
             }
             column.blocks.push(block);
-            // Periods are never of one length exactly, so nothing is the same per second.
+            // No two periods have exactly the same length, so figures per second always vary.
             column.varies |= per_second || *column.first.get_or_insert(total) != total;
             column.values.push(figure);
             let multiplexed = sample.time.is_some_and(|time| time.multiplexed());
@@ -141,13 +140,13 @@ impl Columns {
 }
 
 impl Column {
-    /// The total that two or more runs with inputs of their own have in common, as often as there is
-    /// need to show it.
+    /// The total that all runs share if at least two of them drew their own inputs, repeated as often as an exact comparison needs
+    /// it.
     pub(super) fn alike(&self) -> Option<[Total; 2]> {
         self.first.filter(|_| !self.varies && self.drawn >= 2).map(|total| [total; 2])
     }
 
-    /// The figures of one unit of so many blocks, from `start` on; moves `start` behind them.
+    /// The figures of one unit of `blocks_per_unit` blocks, from `start` on; moves `start` behind them.
     fn of_unit(&self, unit: u32, blocks_per_unit: u32, start: &mut usize) -> &[f64] {
         let rest = &self.blocks[*start..];
         let length = rest.iter().take_while(|found| **found / blocks_per_unit == unit).count();
@@ -166,8 +165,7 @@ pub(super) fn same_in_each_unit(blocks: &[Block<'_>]) -> bool {
     })
 }
 
-/// The figures of two variants, by the units of the test: block by block, or build by build, whose
-/// blocks then are one.
+/// The figures of two variants by the units of the test: block by block, or build by build with all blocks of a build as one.
 pub(super) fn blocks<'a>(baseline: &'a Column, variant: &'a Column, plan: &Plan) -> Vec<Block<'a>> {
     let (mut at_baseline, mut at_variant) = (0, 0);
     let size = plan.blocks_per_unit();

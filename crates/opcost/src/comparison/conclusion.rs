@@ -4,8 +4,8 @@ use super::{Change, Comparison, ModelAccuracy, Row, Severity, Verdict, alone, cy
 use crate::number::{figure, magnitude, percent};
 use opcost_record::Kind;
 
-/// One sentence for each comparison: the primary metric, what the best metric of the other kind,
-/// time beside counts or counts beside time, says to it, and other times that say otherwise.
+/// One sentence for each comparison: the primary metric, then the best metric of the other kind (time beside counts or counts
+/// beside time), then other times that disagree.
 pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
     let refusals: Vec<&str> = comparison
         .ledger
@@ -93,8 +93,8 @@ fn sentence(row: &Row, index: usize) -> String {
     }
 }
 
-/// `, one layout`, ` (+1.01 % … +1.03 % in 5 layouts)`, or ` (in each of 5 layouts)` where these look
-/// alike: where a difference was counted.
+/// `, one layout`, ` (+1.01 % … +1.03 % in 5 layouts)`, or ` (in each of 5 layouts)` if the two ends look alike. Only for a
+/// difference that was counted.
 pub(super) fn in_layouts(change: &Change) -> Option<String> {
     let layouts = change.layouts?;
     Some(match layouts.range {
@@ -106,7 +106,7 @@ pub(super) fn in_layouts(change: &Change) -> Option<String> {
     })
 }
 
-/// What two sides are whose counts are the same: of instructions to the last one.
+/// Describes two sides whose counts are the same, for instructions as `the same to the instruction`.
 fn same(row: &Row, change: &Change) -> String {
     let what = match row.key.name.as_str() {
         "instructions" if row.kind == Kind::Counted && change.layouts.is_some() => {
@@ -122,8 +122,7 @@ fn same(row: &Row, change: &Change) -> String {
     }
 }
 
-/// The smallest change that would have been found: a percentage, or a figure where the baseline
-/// is 0.
+/// The smallest change that would have been found: a percentage, or a figure if the baseline is 0.
 pub fn detectable(row: &Row, change: &Change) -> Option<String> {
     let ratio = change.mde_ratio.map(magnitude);
     ratio.or_else(|| change.mde_difference.map(|difference| figure(difference, row.unit)))

@@ -1,27 +1,27 @@
-//! Rules about the machine while the runs were made: others at work, heat, the clock's rate.
+//! Rules about the machine while the runs were made: other tasks, heat, clock rate.
 
 use super::Severity::{Doubtful, Fine};
 use super::ledger::{Evidence, Finding, unknown};
 use opcost_stats::summary::median;
 use opcost_sys::affinity::parse_cpu_list;
 
-/// Above so many other tasks for each CPU, on average, a run shares its CPU. On two CPUs that is
-/// one task that never sleeps: there is one CPU for it and one for the run.
+/// With more other tasks than this for each CPU, on average, a run shares its CPU. On two CPUs the limit is one task that never
+/// sleeps: one CPU is left for the run.
 const OTHERS_PER_CPU_MAX: f64 = 0.5;
 
 /// Above this share of the time with tasks that wait for a CPU, runs wait too.
 const CPU_PRESSURE_MAX: f64 = 0.10;
-/// Memory is either enough, then nothing waits, or times are those of reclaim.
+/// If memory is enough, nothing waits for it; otherwise times are those of reclaim.
 const MEMORY_PRESSURE_MAX: f64 = 0.01;
-/// Above this share of the time with tasks that wait for a disk, some of it is not the work's.
+/// Above this share of the time with tasks that wait for a disk, some of the waiting is not the work's.
 const IO_PRESSURE_MAX: f64 = 0.10;
 
-/// Variants whose typical clock rates differ by more do not run on the same machine.
+/// Variants whose typical clock rates differ by more than this do not run on the same machine.
 const FREQUENCY_BETWEEN_MAX: f64 = 0.01;
-/// Rates within one variant that differ by more are noise that could be had less of.
+/// Rates within one variant that differ by more than this are avoidable noise.
 const FREQUENCY_WITHIN_MAX: f64 = 0.10;
 
-/// Above this share of the time, what the other thread of the core does shows.
+/// Above this busy share of the core's other thread, its work shows in the figures.
 const SIBLING_BUSY_MAX: f64 = 0.05;
 
 const NAME: &str = "conditions";
@@ -37,7 +37,7 @@ pub(super) fn load(evidence: &Evidence<'_>) -> Finding {
     if runnable.is_empty() || cpus == 0 {
         return unknown("the kernel does not say how many tasks can run");
     }
-    // The reader itself is one of them.
+    // One of the runnable tasks is the reader itself.
     let others: f64 = runnable.iter().map(|(_, tasks)| (tasks - 1.0).max(0.0)).sum();
     let others = others / runnable.len() as f64;
     let text = format!(
@@ -62,7 +62,7 @@ pub(super) fn pressure(evidence: &Evidence<'_>) -> Finding {
     let shares: Vec<(f64, &str, f64)> = kinds
         .into_iter()
         .filter_map(|(metric, what, limit)| {
-            // The kernel brings its sums up to date only now and then.
+            // The kernel updates its totals only now and then, so a share may exceed 1.
             Some(((evidence.total(metric, NAME)? / window).min(1.0), what, limit))
         })
         .collect();

@@ -1,8 +1,8 @@
-//! Modelled cycles: how far off they may be, what that leaves of a change, and which functions spend them.
+//! Modelled cycles: how far off they may be, which changes they can decide, and which functions spend them.
 //!
-//! A model is wrong in the same way in every run, so no interval over runs shows it. What is known of its
-//! errors comes from a validation, which the plan has. A change that is smaller than what the validation
-//! supports is not decided; one that is larger is called estimated, never real.
+//! A model is wrong in the same way in every run, so no interval over runs shows its error. The known errors come from a
+//! validation, which the plan contains. A change smaller than the validation supports is not decided. A larger change is called
+//! estimated, never real.
 
 use super::attribution::{Attribution, Charged};
 use super::functions::{FunctionComparison, FunctionVerdict, Sides, compare_attributed};
@@ -19,29 +19,29 @@ use opcost_record::{Domain, Kind, MetricKey, Outcome, Record, Unit};
 pub struct ModelAccuracy {
     /// Name of the core.
     pub core: String,
-    /// What the figure's own parts say: the lowest of all variants.
+    /// The confidence that the figure's own parts imply: the lowest of all variants.
     pub confidence: Confidence,
     /// The errors that validation found for estimates like this one, if there is a validation.
     pub accuracy: Option<Accuracy>,
-    /// On what the core was validated.
+    /// The processor and day of the core's validation.
     pub validated_on: Option<String>,
-    /// The smallest change that decides a direction: what validation found, and what slices leave open.
+    /// The smallest change that decides a direction: the error found by validation, plus the error of slices.
     pub decides_from_ratio: f64,
-    /// How far the modelled slices may be from the whole, where not all was modelled.
+    /// How far the modelled slices may be from the whole; `None` if everything was modelled.
     pub slices: Option<SliceAccuracy>,
 }
 
 /// How far modelled slices may be from the whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SliceAccuracy {
-    /// The instructions that each modelled one stands for.
+    /// The number of instructions that each modelled instruction stands for.
     pub one_in: u16,
-    /// Half of the 95 % interval of the cycles, as a part of them, in the variant where it is widest.
+    /// Half of the 95 % interval of the cycles, as a share of them, in the variant where it is widest.
     pub error_ratio: f64,
 }
 
 impl ModelAccuracy {
-    /// How far off estimates like it are, in a few words.
+    /// The usual error of such estimates, in a few words.
     pub(super) fn error_in_words(&self) -> String {
         match &self.accuracy {
             Some(accuracy) => format!(
@@ -52,7 +52,7 @@ impl ModelAccuracy {
         }
     }
 
-    /// What holds of two figures together.
+    /// The accuracy of two figures together.
     fn worse(self, other: ModelAccuracy) -> ModelAccuracy {
         let decides_from_ratio = self.decides_from_ratio.max(other.decides_from_ratio);
         let errors = [self.slices, other.slices].into_iter().flatten();
@@ -95,27 +95,27 @@ fn is_cycles(key: &MetricKey) -> bool {
     name == MODEL_CYCLES || name == CYCLES_FAR || CYCLE_PARTS.contains(&name)
 }
 
-/// What is known of a total of modelled cycles.
+/// The accuracy of a total of modelled cycles.
 struct Total {
     region: String,
-    /// By variant.
+    /// The total of each variant.
     centers: Vec<Option<f64>>,
     /// The lowest of all variants.
     confidence: Confidence,
-    /// What slices leave open; `None` where all was modelled.
+    /// The error that slices leave; `None` if everything was modelled.
     slices: Option<SliceAccuracy>,
 }
 
-/// Says of each row of modelled cycles how far off it may be, and takes back what that does not leave.
+/// Adds to each row of modelled cycles how far off it may be, and withdraws verdicts that this error does not allow.
 pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
-    // Recordings of earlier versions have a formula over counts, which nobody validated.
+    // Recordings of earlier versions estimate cycles by a formula over counts, which nobody validated.
     let formulas = rows.iter_mut().filter(|row| row.kind == Kind::Estimated);
     formulas.flat_map(|row| &mut row.changes).for_each(|change| change.estimated = true);
     let Some(emulation) = recording.plan.emulation() else { return };
     let (Some(core), one_in) = (&emulation.core, emulation.cycles_one_in) else { return };
     let known = rows.iter().filter(|row| row.key.name == MODEL_CYCLES).filter_map(|total| {
         let sides = 0..total.values.len();
-        // Cycles of a program's own code or of the kernel's have no parts: the whole stands for them.
+        // Cycles of user code alone or of the kernel alone have no parts; the parts of the whole stand for them.
         let of_sides = sides.clone().filter_map(|side| of_side(recording, &total.key, side));
         let errors = sides.filter_map(|side| slice_error(recording, &total.key, side));
         let centers = total.values.iter().map(|value| value.as_ref().map(|value| value.center()));
@@ -143,13 +143,13 @@ pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
     }
 }
 
-/// What a side's figure is of all cycles, by which a part is weighed.
+/// The share of a side's figure in all cycles, by which a part is weighed.
 fn share(row: &Row, side: usize, whole: Option<f64>) -> f64 {
     let own = row.values[side].as_ref().map_or(0.0, |value| value.center());
     whole.filter(|whole| *whole > 0.0).map_or(1.0, |whole| own / whole)
 }
 
-/// Leaves of a change what the accuracy of its figures supports; `share`: what the figure is of all cycles.
+/// Limits a change's verdict to what the accuracy of its figures supports; `share`: the figure's share of all cycles.
 fn decide(change: &mut Change, accuracy: &ModelAccuracy, share: f64) {
     change.estimated = true;
     let found = matches!(change.verdict, Verdict::Changed | Verdict::FewLayouts);
@@ -161,7 +161,7 @@ fn decide(change: &mut Change, accuracy: &ModelAccuracy, share: f64) {
     }
 }
 
-/// The same of two recordings: rows whose figures are those of both, and the rows of the later one.
+/// Adds the accuracy to rows that compare two recordings; `later`: the rows of the later recording.
 ///
 /// Two cores are two models, whose figures have nothing in common.
 pub(super) fn weigh_across(rows: &mut [Row], later: &[Row], recordings: [&Recording; 2]) {
@@ -194,7 +194,7 @@ pub(super) fn weigh_across(rows: &mut [Row], later: &[Row], recordings: [&Record
     }
 }
 
-/// Said of a change that is smaller than what validation supports.
+/// The reason given for a change smaller than validation supports.
 pub(crate) const NOT_DECIDED: &str = "direction not decided by the model";
 
 fn accuracy(core: &CorePlan, total: &Total) -> ModelAccuracy {
@@ -210,14 +210,14 @@ fn accuracy(core: &CorePlan, total: &Total) -> ModelAccuracy {
         confidence,
         accuracy: validation.and_then(of_class),
         validated_on: validation.map(|validation| validation.validated_on.clone()),
-        // Slices are another source of error, on both sides.
+        // Slices are a second source of error, on both sides.
         decides_from_ratio: validation.map_or(DECIDES_FROM_RATIO_MIN, Validation::decides_from)
             + total.slices.map_or(0.0, |slices| std::f64::consts::SQRT_2 * slices.error_ratio),
         slices: total.slices,
     }
 }
 
-/// A figure of a variant in all of its runs together, of the domain and region of another one.
+/// The sum of a figure over all runs of a variant, in the domain and region of the metric `alike`.
 fn sum_of_side(recording: &Recording, alike: &MetricKey, name: &str, side: usize) -> Option<u64> {
     let metric = recording.dictionary.id(&MetricKey { name: name.into(), ..alike.clone() })?;
     let finished = |run: &&Record| run.outcome == Outcome::Finished && run.block.is_some();
@@ -226,7 +226,7 @@ fn sum_of_side(recording: &Recording, alike: &MetricKey, name: &str, side: usize
     Some(runs.filter_map(|run| Some(run.sample(metric)?.value)).sum())
 }
 
-/// Half of the 95 % interval that slices leave to a run of a variant, as a part of its cycles.
+/// Half of the 95 % interval that slices leave to a variant's cycles, as a share of the cycles.
 fn slice_error(recording: &Recording, total: &MetricKey, side: usize) -> Option<f64> {
     let of = |name: &str| sum_of_side(recording, total, name, side);
     let (cycles, error) = (of(MODEL_CYCLES)?, of(CYCLES_ERROR)?);
@@ -236,7 +236,7 @@ fn slice_error(recording: &Recording, total: &MetricKey, side: usize) -> Option<
 /// The normal distribution's 97.5 % quantile.
 const NORMAL_95: f64 = 1.96;
 
-/// The confidence that the parts of one variant's cycles imply, in all of its runs together.
+/// The confidence that the parts of one variant's cycles imply, all its runs taken together.
 fn of_side(recording: &Recording, total: &MetricKey, side: usize) -> Option<Confidence> {
     let part = |name: &str| sum_of_side(recording, total, name, side);
     let mut cycles = Cycles::default();
@@ -247,9 +247,9 @@ fn of_side(recording: &Recording, total: &MetricKey, side: usize) -> Option<Conf
     Some(confidence(&cycles))
 }
 
-/// What the model says beside a primary metric that is another; `None` without a model.
+/// The verdict of the model beside a primary metric of another kind; `None` without a model.
 pub(super) fn beside(rows: &[Row], index: usize) -> Option<String> {
-    // The first is the whole.
+    // The first such row is the whole.
     let row = rows.iter().find(|row| row.key.name == MODEL_CYCLES).filter(|row| !row.primary)?;
     let (change, accuracy) = (&row.changes[index], row.accuracy.as_ref()?);
     let amount = change.change_ratio.map(percent)?;
@@ -265,7 +265,7 @@ pub(super) fn beside(rows: &[Row], index: usize) -> Option<String> {
     }
 }
 
-/// The functions of every comparison by their modelled cycles, with what these were spent on.
+/// The functions of every comparison by their modelled cycles, with the causes of these cycles.
 pub(super) fn functions(recording: &Recording, rows: &[Row]) -> Vec<FunctionComparison> {
     if !recording.profiles.iter().any(|(_, profile)| !profile.cycles.is_empty()) {
         return Vec::new();
@@ -297,14 +297,14 @@ pub(super) fn functions(recording: &Recording, rows: &[Row]) -> Vec<FunctionComp
     made.collect()
 }
 
-/// What a change of a function's cycles is made of, the largest first: `branches +9.1, memory +0.4`.
+/// The causes of a change of a function's cycles, the largest first: `branches +9.1, memory +0.4`.
 ///
 /// `parts`: the function's cycles by cause.
 pub fn causes_in_words(parts: &[Sides]) -> String {
     let causes = CYCLE_PARTS.iter().map(|name| name.trim_start_matches("model-cycles-"));
     let mut changed: Vec<(&str, f64)> = causes.zip(parts.iter().map(|part| part.change)).collect();
     let all: f64 = changed.iter().map(|(_, change)| change.abs()).sum();
-    // A tenth of what changed is worth a word.
+    // Only causes with more than a tenth of the change are named.
     changed.retain(|(_, change)| change.abs() > 0.1 * all);
     changed.sort_by(|one, two| two.1.abs().total_cmp(&one.1.abs()));
     let word = |(name, change): &(&str, f64)| {

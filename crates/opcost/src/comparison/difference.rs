@@ -1,9 +1,9 @@
-//! Two profiles function by function: two variants of one recording, or of two.
+//! Two profiles function by function: two variants of one recording, or one of each of two recordings.
 //!
-//! Within a recording the blocks are compared, as in its own report. Two recordings share no block:
-//! their runs are two groups, figures are means over the runs, and a change is judged by the
-//! rank-sum test. Where both ran the same seeds and layouts on the emulated machine, runs of one layout
-//! are compared as a block is. Either way costs are per operation, so recordings must have done the same work.
+//! Within a recording the blocks are compared, as in its own report. Two recordings share no block: their runs are two groups,
+//! figures are means over the runs, and the rank-sum test judges a change. If both ran the same seeds and layouts on the emulated
+//! machine, runs of the same layout are compared like a block. Costs are per operation in either case, so the recordings must have
+//! done the same work.
 
 use super::attribution::{Attribution, profiled_metric};
 use super::call_tree::{CallTree, NoProfile, VariantOf};
@@ -32,11 +32,11 @@ pub struct Difference {
     pub paired: bool,
     /// The functions.
     pub functions: FunctionComparison,
-    /// The calls of both.
+    /// The calls of both sides.
     pub tree: CallTree,
-    /// Source files of the kernel's functions; none until somebody reads them from the kernels.
+    /// Source files of the kernel's functions; none until a caller reads them from the kernels.
     pub owners: Owners,
-    /// What casts doubt on it, and what was waived.
+    /// The doubts about the comparison, and the rules that were waived.
     pub notes: Vec<String>,
 }
 
@@ -49,15 +49,15 @@ pub struct DifferenceSide {
     pub experiment: String,
     /// Name of the variant.
     pub name: String,
-    /// What it ran.
+    /// The command or workload that the variant ran.
     pub work: String,
-    /// Runs that count.
+    /// The number of runs that count.
     pub runs: u64,
     /// Where it ran: machine, kernel, CPU.
     pub machine: String,
     /// Label and commit.
     pub provenance: Option<String>,
-    /// The command that made the recording; `None` of older ones.
+    /// The command that made the recording; `None` for older recordings.
     pub invocation: Option<String>,
 }
 
@@ -70,7 +70,7 @@ pub enum DifferenceError {
     /// Different things were counted.
     #[error("{0} counted {1}, {2} counted {3}: these cannot be subtracted")]
     Metric(String, String, String, String),
-    /// A variant was to be compared with itself.
+    /// The variant is the baseline itself.
     #[error("'{0}' of recording {1} would be compared with itself; name two with --variant")]
     Same(String, String),
     /// The runs were not comparable.
@@ -78,7 +78,7 @@ pub enum DifferenceError {
     Refused {
         /// The rule, as `--allow` takes it.
         rule: String,
-        /// What was seen.
+        /// The finding of the rule.
         detail: String,
     },
 }
@@ -92,7 +92,7 @@ impl HasStatus for DifferenceError {
     }
 }
 
-/// Compares two variants; those of one recording in the order of its plan.
+/// Compares two variants; two variants of one recording in the order of its plan.
 ///
 /// `allow`: names of the ledger's rules that are waived, and [`WORK_RULE`].
 ///
@@ -172,8 +172,8 @@ fn machine(of: VariantOf<'_>) -> String {
 
 type Judged = (FunctionComparison, Vec<String>);
 
-/// The functions as the recording's own report has them; of two variants that the plan does not
-/// compare, as a report on every two has them.
+/// The functions as the recording's own report has them. Two variants that the plan does not compare are taken from a report that
+/// compares every two variants.
 fn of_one_recording(
     variants: [VariantOf<'_>; 2],
     allow: &[String],
@@ -193,7 +193,7 @@ fn of_one_recording(
     Ok((functions, notes))
 }
 
-/// Doubts and waivers of a ledger; what it refuses is an error.
+/// The doubts and waivers of a ledger; a refusal that is not waived is an error.
 pub(super) fn noted(ledger: &[super::LedgerEntry]) -> Result<Vec<String>, DifferenceError> {
     let mut notes = Vec::new();
     for entry in ledger.iter().filter(|entry| entry.severity != Severity::Fine) {
@@ -233,7 +233,7 @@ fn of_two_recordings(
     let shared = SharedLayouts::of(variants);
     let places =
         shared.as_ref().and_then(|shared| shared.places(&profiled_metric(variants[0].recording)));
-    // Runs without a profile would stand in others' places.
+    // A run without a profile would shift the places of the others.
     let places = places.filter(|places| totals.iter().all(|side| side.len() == places.len()));
     if let Some(places) = places {
         totals = [
@@ -266,8 +266,7 @@ fn of_two_recordings(
     Ok((made, notes))
 }
 
-/// The totals of two recordings, layout by layout; `None` where each side is the same in every run, and
-/// needs no test.
+/// The totals of two recordings, layout by layout; `None` if each side is the same in every run and so needs no test.
 fn in_layouts([one, two]: &[Vec<f64>; 2]) -> Option<Paired> {
     let constant = |values: &[f64]| values.len() >= 2 && values.iter().all(|v| *v == values[0]);
     if constant(one) && constant(two) {
@@ -280,7 +279,7 @@ fn in_layouts([one, two]: &[Vec<f64>; 2]) -> Option<Paired> {
     Paired::new(&blocks.collect::<Vec<_>>()).ok()
 }
 
-/// What is said of all instructions together, each layout compared with itself.
+/// The verdict on all instructions together, each layout compared with itself.
 fn verdict_in_layouts(paired: &Paired) -> FunctionVerdict {
     let level = Budget::default().level(Family::Primary);
     if paired.differences().iter().all(|difference| *difference == 0.0) {
@@ -294,13 +293,13 @@ fn verdict_in_layouts(paired: &Paired) -> FunctionVerdict {
     }
 }
 
-/// What is said of all instructions together: they are the one metric, so it is the primary one.
+/// The verdict on all instructions together. They are the only metric, so they count as primary.
 fn verdict(totals: &[Vec<f64>; 2]) -> FunctionVerdict {
     let [one, two] = totals;
     let level = Budget::default().level(Family::Primary);
     let constant = |values: &[f64]| values.len() >= 2 && values.iter().all(|v| *v == values[0]);
     if constant(one) && constant(two) {
-        // What no seed and no padding moves needs no test.
+        // Counts that neither seed nor padding changes need no test.
         return if one[0] == two[0] {
             FunctionVerdict::Unchanged
         } else {

@@ -1,5 +1,4 @@
-//! Rules about what happened to the runs themselves: moves, faults that wait for a disk, turns
-//! that others had.
+//! Rules about disturbances of the runs themselves: migrations, faults that wait for a disk, turns that other tasks had.
 
 use super::Severity::{Doubtful, Fine};
 use super::columns::blocks;
@@ -7,14 +6,14 @@ use super::ledger::{Evidence, Finding, unknown};
 use opcost_record::{Domain, MetricKey};
 use opcost_stats::Paired;
 
-/// A difference that chance makes less often than this is of the variants, not of the moment.
+/// A difference that chance makes less often than this is due to the variants, not to the moment.
 const CHANCE_MAX: f64 = 0.01;
-/// Moves a run by which variants may differ: one costs some microseconds and cold caches.
+/// Migrations per run by which variants may differ: each costs some microseconds and cold caches.
 const MIGRATIONS_A_RUN_MAX: f64 = 0.5;
-/// Faults a run that may wait for a disk: one is as long as many system calls.
+/// Faults per run that may wait for a disk: one takes as long as many system calls.
 const MAJOR_FAULTS_A_RUN_MAX: f64 = 0.5;
-/// Turns a second that others may have. A task that is never idle takes more, whatever the
-/// scheduler's slice; kernel threads take some ten.
+/// Turns per second that other tasks may have. A task that is never idle takes more, whatever the scheduler's slice. Kernel threads
+/// take about ten.
 const SWITCHES_A_SECOND_MAX: f64 = 50.0;
 
 pub(super) fn migrations(evidence: &Evidence<'_>) -> Finding {

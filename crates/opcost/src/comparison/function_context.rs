@@ -1,9 +1,8 @@
 //! One function between its callers and its callees, on two sides.
 //!
-//! A caller has the function's own cost when it called it. A callee has its cost with everything
-//! that it called in turn, below calls of the function; with what the function itself spent there
-//! these add up to the function's cost with everything called. A function that calls itself is its
-//! own callee, and what is below the inner call belongs to that.
+//! A caller is charged with the function's own cost during its calls. A callee is charged with its inclusive cost below calls of
+//! the function. The callees and the function's own cost there add up to the function's inclusive cost. A function that calls
+//! itself is its own callee; the cost below the inner call belongs to the inner call.
 
 use super::call_tree::CallTree;
 use super::functions::{NO_CALLER, Sides};
@@ -19,13 +18,13 @@ pub struct FunctionContext {
     pub own: Sides,
     /// Calls.
     pub calls: Sides,
-    /// Cost with everything that it called.
+    /// The inclusive cost.
     pub inclusive: Sides,
-    /// What it spent itself below its outermost calls: `inclusive` less all callees.
+    /// The function's own cost below its outermost calls: `inclusive` less all callees.
     pub own_outermost: Sides,
-    /// Who called it, with its own cost then; those that changed most first.
+    /// The callers, each with the function's own cost during its calls; the largest changes first.
     pub callers: Vec<ContextRow>,
-    /// What it called, with everything called in turn; those that changed most first.
+    /// The callees with their inclusive costs; the largest changes first.
     pub callees: Vec<ContextRow>,
 }
 
@@ -36,7 +35,7 @@ pub struct ContextRow {
     pub symbol: String,
     /// Its module; empty for [`NO_CALLER`].
     pub module: String,
-    /// Calls from it or of it.
+    /// Calls from this caller or of this callee.
     pub calls: Sides,
     /// The cost.
     pub cost: Sides,
@@ -139,7 +138,7 @@ mod tests {
 
     #[test]
     fn callers_and_callees_of_a_function_are_told_apart() {
-        // Of 1,000 operations a side.
+        // Each side has 1,000 operations.
         let tree = tree(
             &["off", "on"],
             &[
@@ -168,7 +167,7 @@ mod tests {
                 ("main", [1.0, 1.0], [4.0, 4.0]),
             ],
         );
-        // What is below the inner call belongs to that.
+        // The cost below the inner call belongs to the inner call.
         check(
             &context.callees,
             &[("copy", [1.0, 1.0], [1.25, 2.25]), ("fault", [0.0, 1.0], [0.0, 0.5])],

@@ -1,22 +1,22 @@
-//! How a function's change is tested: by blocks, or by runs of two recordings that share none, but on the
-//! emulated machine may share layouts.
+//! The test of a function's change: by blocks, or by the runs of two recordings. Two recordings share no block, but on the emulated
+//! machine they may share layouts.
 
 use crate::plan::Plan;
 use opcost_stats::{power, rank, rank_sum, summary};
 
-/// What the observations of a function are.
+/// The kind of the observations of a function.
 #[derive(Clone, Copy)]
 pub(super) enum Design<'a> {
     /// Means of the same units of a plan on both sides: the signed-rank test of their differences.
     Units(&'a Plan),
-    /// Runs of two recordings, those of one layout beside each other: the signed-rank test.
+    /// Runs of two recordings, paired by layout: the signed-rank test.
     Layouts,
     /// Runs of two recordings: the rank-sum test.
     Runs,
 }
 
 impl Design<'_> {
-    /// What two sides are that differ nowhere.
+    /// Describes two sides that differ in no observation.
     pub(super) fn same(self) -> &'static str {
         match self {
             Design::Units(_) => "the same in every block",
@@ -25,8 +25,8 @@ impl Design<'_> {
         }
     }
 
-    /// How far the observations are apart on average, whichever side is the higher one: what this
-    /// says does not depend on the labels that the test exchanges.
+    /// The average distance of the observations, whichever side is higher. This distance does not depend on the labels that the
+    /// test exchanges.
     pub(super) fn size(self, observations: &[Vec<f64>; 2]) -> f64 {
         let sizes: Vec<f64> = match self {
             Design::Units(_) | Design::Layouts => {
@@ -34,12 +34,12 @@ impl Design<'_> {
             }
             Design::Runs => {
                 let all = observations.concat();
-                // Equal figures have exactly their own mean only if it is not computed.
+                // The computed mean of equal figures may differ from them by rounding, so it is not computed.
                 if all.iter().all(|value| *value == all[0]) {
                     return 0.0;
                 }
                 let mean = summary::mean(&all).unwrap_or(0.0);
-                // Two levels are each half their distance from the middle.
+                // Each of two levels is half their distance from the middle, hence the factor 2.
                 all.iter().map(|value| 2.0 * (value - mean).abs()).collect()
             }
         };
@@ -54,7 +54,7 @@ impl Design<'_> {
         }
     }
 
-    /// The smallest p that so many observations can give.
+    /// The smallest p that this many observations can give.
     pub(super) fn p_floor(self, observations: &[Vec<f64>; 2]) -> f64 {
         match self {
             Design::Units(_) | Design::Layouts => rank::p_floor(observations[0].len()),
@@ -62,7 +62,7 @@ impl Design<'_> {
         }
     }
 
-    /// The interval of the change at a confidence level; `None` of too few observations.
+    /// The interval of the change at a confidence level; `None` if there are too few observations.
     pub(super) fn interval(self, observations: &[Vec<f64>; 2], level: f64) -> Option<(f64, f64)> {
         match self {
             Design::Units(_) | Design::Layouts => rank::interval(&differences(observations), level),
@@ -70,7 +70,7 @@ impl Design<'_> {
         }
     }
 
-    /// What would be enough to reach `level` in so many tests.
+    /// The number of pairs, layouts or runs that would reach `level` in `tests` tests, as text.
     pub(super) fn needs(self, level: f64, tests: usize) -> String {
         match self {
             Design::Units(plan) => {

@@ -1,20 +1,16 @@
 //! The difference of two profiles, by function and by immediate caller: where a change comes from.
 //!
-//! [`summed`] makes it of any two groups of profiled runs: of the blocks of one recording, of the runs
-//! of two, of files. They differ in who judges the functions: [`judge`] for runs that opcost made,
-//! `profile_judgement` for files.
+//! [`summed`] computes the difference for any two groups of profiled runs: the blocks of one recording, the runs of two recordings,
+//! or files. [`judge`] judges the functions of runs that opcost made, `profile_judgement` those of files.
 //!
-//! A figure is the mean over the blocks that have runs of both variants, of the mean of the block's
-//! runs, per operation; means, so that the functions and what no function is charged with add up
-//! to the change of the metric.
+//! A figure is a mean per operation: first over the runs of each block, then over the blocks that have runs of both variants.
+//! Because figures are means, the functions and the cost charged to no function add up to the change of the metric.
 //!
-//! A function's change is judged by the signed-rank test over the blocks' plain differences.
-//! Functions are judged only where a metric of the same comparison changed: a report on two equal
-//! variants so has no more false alarms than its metrics have. Among the functions the share of
-//! false ones is controlled by Benjamini and Hochberg's method at the level of the family "rest".
-//! A function whose blocks differ by less than [`SHARE_MIN`] of the metric on average is left out of
-//! the test; as that looks at the size of the differences alone, never at their signs, it leaves
-//! the test of the others exact.
+//! The signed-rank test over the blocks' plain differences judges a function's change. Functions are judged only if a metric of the
+//! same comparison changed, so a report on two equal variants has no more false alarms than its metrics have. Benjamini and
+//! Hochberg's method controls the share of false positives among the functions, at the level of the family "rest". A function whose
+//! blocks differ by less than [`SHARE_MIN`] of the metric on average is not tested. This rule looks at the size of the differences,
+//! never at their signs, so the test of the other functions stays exact.
 
 use super::attribution::{AttributedRun, Attribution, FunctionId, SAMPLED_UNIT, profiled_metric};
 use super::function_test::Design;
@@ -28,22 +24,22 @@ use opcost_stats::{Budget, rank};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Symbol of the row for what no function is charged with.
+/// Symbol of the row for the cost that no function is charged with.
 pub const UNATTRIBUTED: &str = "[unattributed]";
-/// Symbol of the caller of what nothing is known to have called.
+/// Symbol that stands for an unknown caller.
 pub const NO_CALLER: &str = "[no caller]";
 
 /// Functions whose blocks differ by less than this share of the metric are not tested.
 const SHARE_MIN: f64 = 1e-4;
-/// The rows that are shown first cover this share of all that changed.
+/// The rows shown first cover this share of all that changed.
 const SHARE_SHOWN: f64 = 0.95;
 
 /// A figure of two variants, in the metric's unit, per operation where operations are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sides {
-    /// Of the baseline.
+    /// The figure of the baseline.
     pub value_baseline: f64,
-    /// Of the variant.
+    /// The figure of the variant.
     pub value: f64,
     /// `value` − `value_baseline`.
     pub change: f64,
@@ -60,38 +56,38 @@ pub struct FunctionComparison {
     pub per_op: bool,
     /// Whether the figures are modelled cycles.
     pub modelled: bool,
-    /// The samples that they are estimated from; `None` where every instruction was counted.
+    /// The samples from which the figures are estimated; `None` if every instruction was counted.
     pub sampled: Option<SampledBy>,
-    /// The metric itself, as it was counted.
+    /// The metric's total, as it was counted.
     pub total: Sides,
-    /// What is said of the metric.
+    /// The verdict on the metric.
     pub verdict: FunctionVerdict,
-    /// The layouts in which its counts were compared exactly; `None` where they do not repeat.
+    /// The layouts in which the metric's counts were compared exactly; `None` if the counts do not repeat.
     pub layouts: Option<Layouts>,
-    /// The functions, those that changed most first.
+    /// The functions, the largest changes first.
     pub rows: Vec<FunctionRow>,
-    /// What was counted and no function is charged with: `total` less all rows.
+    /// The cost that no function is charged with: `total` less all rows.
     pub unattributed: Sides,
-    /// Files of both sides that were taken for the same though their paths differ.
+    /// Files of both sides that were matched although their paths differ.
     pub modules: Vec<ModulePair>,
-    /// A file of each side that has no counterpart and much of what changed.
+    /// A file of each side that has no counterpart and a large share of the changes.
     pub unmatched: Option<[String; 2]>,
 }
 
-/// What is said of the change of a function, or of all functions together.
+/// The verdict on the change of a function, or of all functions together.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FunctionVerdict {
     /// The change is real.
     Changed,
-    /// One file a side, and the two differ by more than sampling does.
+    /// One file a side, and the two files differ by more than sampling explains.
     Differs,
     /// No change was found.
     Unchanged,
-    /// The difference is exact in the layouts that were run, which are too few to say more.
+    /// The difference is exact in the layouts that were run, but these are too few for a verdict.
     #[serde(rename = "inconclusive")]
     FewLayouts,
-    /// The figures are a model's, whose error no run shows: to scripts, inconclusive.
+    /// The figures are modelled, and no run shows a model's error. Scripts see `inconclusive`.
     #[serde(rename = "inconclusive")]
     Estimated,
     /// The runs cannot tell.
@@ -102,14 +98,14 @@ pub enum FunctionVerdict {
 }
 
 impl FunctionVerdict {
-    /// Whether there is something to say: a change, or a difference.
+    /// Whether a change or a difference was found.
     pub fn is_found(self) -> bool {
         matches!(self, FunctionVerdict::Changed | FunctionVerdict::Differs)
     }
 }
 
 impl From<Verdict> for FunctionVerdict {
-    /// The verdict on a metric. A profile shows that its metric was counted, so none is unavailable.
+    /// The verdict on a metric. A profile implies that its metric was counted, so the metric is not unavailable.
     fn from(verdict: Verdict) -> FunctionVerdict {
         match verdict {
             Verdict::Changed => FunctionVerdict::Changed,
@@ -121,38 +117,38 @@ impl From<Verdict> for FunctionVerdict {
     }
 }
 
-/// What only profiles in files have of a function.
+/// Facts about a function that only profiles in files have.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FileFigures {
-    /// Its own cost, raw, in all files of a side.
+    /// The function's own cost, unscaled, in all files of a side.
     pub cost: [u64; 2],
-    /// Its samples in all files of a side, where there are samples.
+    /// The function's samples in all files of a side, if there are samples.
     pub samples: Option<[u64; 2]>,
-    /// So many files a side could decide, where those that there are cannot.
+    /// The number of files a side that could decide, if the given files cannot.
     pub files_needed: Option<usize>,
 }
 
 /// One function, or all of them.
 #[derive(Clone, Debug, Default)]
 pub struct FunctionRow {
-    /// Its symbol, without what compilers append to parts and copies.
+    /// The symbol, without the suffixes that compilers append to parts and copies.
     pub symbol: String,
-    /// The file it is from, or `[kernel]`; the variant's, where both sides have it.
+    /// The file that contains the function, or `[kernel]`; the variant's file if both sides have one.
     pub module: String,
-    /// The baseline's file, where that is another.
+    /// The baseline's file, if it differs from the variant's.
     pub module_baseline: Option<String>,
-    /// What tells it from other local functions of that name: a source file, else where it is.
+    /// Distinguishes the function from other local functions of the same name: a source file, or else its place.
     pub source: Option<String>,
-    /// Whether nothing but its name says that it is one function on both sides: the compiler gave it
-    /// another symbol, or several of the name were taken together.
+    /// Whether only the name says that the function is the same on both sides: the compiler gave it another symbol, or several
+    /// functions of the name were taken together.
     pub by_name_only: bool,
     /// Cost of its own instructions, callees left out.
     pub own: Sides,
     /// Calls on both sides.
     pub calls: Sides,
-    /// No run of the baseline spent anything in it.
+    /// Whether no run of the baseline spent anything in the function.
     pub appeared: bool,
-    /// No run of the variant spent anything in it.
+    /// Whether no run of the variant spent anything in the function.
     pub vanished: bool,
     /// Whether every run of each variant gave the same integer.
     pub exact: bool,
@@ -161,23 +157,21 @@ pub struct FunctionRow {
     pub ci: Option<(f64, f64)>,
     /// Confidence level of the interval, corrected for the number of functions tested.
     pub ci_level: f64,
-    /// p value corrected for the number of functions tested; `None` for exact figures and for
-    /// functions that were not tested.
+    /// p value corrected for the number of functions tested; `None` for exact figures and untested functions.
     pub p_adjusted: Option<f64>,
-    /// What is said of the change.
+    /// The verdict on the change.
     pub verdict: FunctionVerdict,
-    /// Why, in a few words; empty where the verdict says all.
+    /// The reason in a few words; empty if the verdict says everything.
     pub reason: String,
-    /// Its own cost by immediate caller, those that changed most first.
+    /// The function's own cost by immediate caller, the largest changes first.
     pub callers: Vec<CallerRow>,
-    /// What profiles in files have beside it; `None` of recordings.
+    /// Additional figures of profiles in files; `None` for recordings.
     pub in_files: Option<FileFigures>,
-    /// Of modelled cycles: those of each cause, and last those of memory that waited far away.
+    /// For modelled cycles: the cycles of each cause, then the memory cycles that waited far away.
     pub parts: Option<Vec<Sides>>,
-    /// The means of the blocks of the baseline and of the variant; of two recordings, the runs; of
-    /// files, each.
+    /// The means of each block of the baseline and of the variant. For two recordings, each run's figure; for files, each file's.
     pub(super) observations: [Vec<f64>; 2],
-    /// Its number in the matching.
+    /// The function's number in the matching.
     pub(super) id: FunctionId,
 }
 
@@ -188,14 +182,14 @@ pub struct CallerRow {
     pub symbol: String,
     /// The caller's module; empty for [`NO_CALLER`].
     pub module: String,
-    /// The function's cost when called so.
+    /// The function's own cost when this caller called it.
     pub own: Sides,
-    /// Calls from there.
+    /// The calls by this caller.
     pub calls: Sides,
 }
 
 impl FunctionRow {
-    /// Whether another row is of the same function in the same matching.
+    /// Whether another row shows the same function of the same matching.
     pub(super) fn is(&self, other: &FunctionRow) -> bool {
         let of = |row: &FunctionRow| (row.symbol.clone(), row.module.clone(), row.source.clone());
         of(self) == of(other)
@@ -203,7 +197,7 @@ impl FunctionRow {
 }
 
 impl FunctionComparison {
-    /// What a figure is of: `instructions`.
+    /// The unit of the figures: `instructions`.
     pub fn unit(&self) -> &'static str {
         match (self.modelled, &self.sampled) {
             (true, _) => MODEL_CYCLES,
@@ -212,15 +206,14 @@ impl FunctionComparison {
         }
     }
 
-    /// Says that the figures are estimated from samples: two runs with the same number of samples
-    /// did not do exactly the same.
+    /// Marks the figures as estimated from samples: equal numbers of samples in two runs do not mean that the runs did exactly the
+    /// same.
     pub(super) fn mark_sampled(&mut self, by: SampledBy) {
         self.sampled = Some(by);
         self.rows.iter_mut().for_each(|row| row.exact = false);
     }
 
-    /// The rows that cover most of what changed, `most` at the most, and of the others that
-    /// changed the number and their sum.
+    /// The rows that cover most of the changes, at most `most`; then the number of the other changed rows, and their sum.
     pub fn leading(&self, most: usize) -> (&[FunctionRow], usize, Sides) {
         let changed = self.rows.iter().take_while(|row| row.own.change != 0.0).count();
         let all = self.changed_in_all();
@@ -240,8 +233,7 @@ impl FunctionComparison {
         (&self.rows[..enough], others.len(), sums)
     }
 
-    /// The rows in three groups: `most` of those that changed, the others that changed, and those that
-    /// did not.
+    /// The rows in three groups: the first `most` changed rows, the other changed rows, and the unchanged rows.
     pub fn shown(&self, most: usize) -> [&[FunctionRow]; 3] {
         let changed = self.rows.partition_point(|row| row.own.change != 0.0);
         let (shown, rest) = self.rows.split_at(most.min(changed));
@@ -249,21 +241,21 @@ impl FunctionComparison {
         [shown, others, unchanged]
     }
 
-    /// All that changed, increases and decreases alike, what no function is charged with included.
+    /// The sum of all changes, increases and decreases alike, including the cost charged to no function.
     fn changed_in_all(&self) -> f64 {
         let rows: f64 = self.rows.iter().map(|row| row.own.change.abs()).sum();
         rows + self.unattributed.change.abs()
     }
 
-    /// The share of all that changed, increases and decreases alike, that the first `named`
-    /// functions account for; `None` where nothing changed.
+    /// The share of all changes, increases and decreases alike, that the first `named` functions account for; `None` if nothing
+    /// changed.
     pub fn covered(&self, named: usize) -> Option<f64> {
         let all = self.changed_in_all();
         let named: f64 = self.rows.iter().take(named).map(|row| row.own.change.abs()).sum();
         (all > 0.0).then(|| named / all)
     }
 
-    /// Whether there is a shift to explain: the metric may have changed, or a function has.
+    /// Whether there is a shift to explain: the metric may have changed, or a function changed.
     pub fn shifted(&self) -> bool {
         let functions = self.rows.iter().any(|row| row.verdict == FunctionVerdict::Changed);
         functions || (self.verdict != FunctionVerdict::Unchanged && self.total.change != 0.0)
@@ -272,7 +264,7 @@ impl FunctionComparison {
 
 /// The functions of every comparison for which there are profiles.
 ///
-/// `rows` have their verdicts; `refused` is the reason where the ledger refuses any.
+/// `rows` must have their verdicts; `refused` is the ledger's reason if it refuses the runs.
 pub(super) fn functions(
     recording: &Recording,
     rows: &[Row],
@@ -316,13 +308,13 @@ pub(super) fn functions(
 struct Sum {
     own: [f64; 2],
     calls: [f64; 2],
-    /// Means of each observation, by side.
+    /// The mean of each observation, by side.
     observations: [Vec<f64>; 2],
     /// Own cost and calls by caller, by side.
     callers: BTreeMap<Option<FunctionId>, [[f64; 2]; 2]>,
     /// Cost and operations of the first run, by side.
     first: [Option<(u64, u64)>; 2],
-    /// Runs that have it, by side.
+    /// Runs that have the function, by side.
     runs: [usize; 2],
     varies: bool,
 }
@@ -340,7 +332,7 @@ impl Sum {
         }
     }
 
-    /// Whether every run of each variant cost the same integer, of this many runs by side.
+    /// Whether every run of each variant cost the same integer; `runs`: the number of runs of each side.
     fn exact(&self, runs: [usize; 2]) -> bool {
         let same = |side: usize| runs[side] >= 2 && [0, runs[side]].contains(&self.runs[side]);
         !self.varies && same(0) && same(1)
@@ -350,14 +342,14 @@ impl Sum {
 impl Sides {
     pub(super) fn of([value_baseline, value]: [f64; 2]) -> Sides {
         let difference = value - value_baseline;
-        // The same figures added in another order differ by this; no instruction is so small a part.
+        // Adding the same figures in another order can differ by this much; one instruction is always more.
         let rounding = 1e-13 * value_baseline.abs().max(value.abs());
         let change = if difference.abs() <= rounding { 0.0 } else { difference };
         Sides { value_baseline, value, change }
     }
 }
 
-/// The runs of a side by observation: by block, or each alone.
+/// The runs of a side by observation: one block each, or one run each.
 pub(super) type Observations<'a> = Vec<Vec<&'a AttributedRun>>;
 
 /// Two variants by function, without verdicts; `None` if no block has runs of both.
@@ -385,9 +377,9 @@ pub(super) fn compare_attributed(
     })
 }
 
-/// The functions of two sides without verdicts, as means over the observations of each.
+/// The functions of two sides without verdicts, as means over each side's observations.
 ///
-/// `pair`: the numbers of the sides in the matching.
+/// `pair`: the sides' numbers in the matching.
 pub(super) fn summed(
     matching: &Matching,
     pair: [usize; 2],
@@ -401,10 +393,10 @@ pub(super) fn summed(
         for (at, runs) in observations.iter().enumerate() {
             runs_by_side[side] += runs.len();
             for run in runs {
-                // What one unit of this run is of the observation's mean.
+                // The weight of one unit of this run in the observation's mean.
                 let share = runs.len() as f64 * run.ops as f64;
                 total[side] += run.total as f64 / share / count;
-                // As integers, so that 0 is exactly that.
+                // Integers are subtracted, so the rest is exactly 0 if every instruction is attributed.
                 let rest = i128::from(run.total) - i128::from(run.attributed);
                 unattributed[side] += rest as f64 / share / count;
                 for (function, cost) in &run.costs {
@@ -492,14 +484,14 @@ fn row(
     }
 }
 
-/// Gives every function its verdict; beside each comparison, whether any of its metrics changed.
+/// Gives every function its verdict; each comparison comes with whether any of its metrics changed.
 pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>) {
     let budget = Budget::default();
     let level = budget.level(Family::Rest);
     let mut tested: Vec<&mut FunctionRow> = Vec::new();
     for (changed, comparison) in made {
         let metric = (comparison.total.value_baseline + comparison.total.value) / 2.0;
-        // So few that no test of theirs could decide.
+        // Layouts too few for any test to decide.
         let few = comparison.layouts.filter(|layouts| rank::p_floor(layouts.count) > level);
         for row in &mut comparison.rows {
             let size = design.size(&row.observations);
@@ -514,7 +506,7 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>)
             } else if size < SHARE_MIN * metric {
                 row.reason = "too small to be judged".into();
             } else if row.exact {
-                // What no seed and no padding moves needs no test.
+                // Counts that neither seed nor padding changes need no test.
                 row.verdict = FunctionVerdict::Changed;
                 row.reason = "exact: each side the same in every run".into();
             } else {
@@ -527,7 +519,7 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>)
     let tests = tested.len();
     let decisive = Family::Rest.decision_level(&p, level);
     for ((row, p), adjusted) in tested.into_iter().zip(p).zip(adjusted) {
-        // On the scale of the whole report's error rate, as the p of metrics.
+        // On the scale of the whole report's error rate, like the p values of metrics.
         let adjusted = (adjusted * budget.total() / level).min(1.0);
         row.ci_level = 1.0 - decisive;
         if !row.exact {

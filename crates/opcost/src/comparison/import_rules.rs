@@ -28,7 +28,7 @@ pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
     Finding::Seen(Severity::Doubtful, text.to_string())
 }
 
-/// The ledger's rule on what cannot be: more CPU time than threads had.
+/// The ledger's rule on impossible figures: more CPU time than the threads could use.
 pub(super) fn possible(evidence: &Evidence<'_>) -> Finding {
     let Some(import) = &evidence.recording.plan.imported() else {
         return Finding::Seen(Severity::Fine, "nothing was imported".into());

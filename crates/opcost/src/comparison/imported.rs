@@ -1,9 +1,8 @@
 //! The comparison of imported figures.
 //!
-//! Nobody knows in which order others made their runs, so there are no blocks whose labels could be
-//! swapped, and the tests here take the runs as exchangeable: of single runs the rank-sum test, of
-//! means with their spread Welch's. Both would call a drift of the machine a change; every verdict
-//! says so. What has no spread gets none.
+//! The order in which others made their runs is unknown, so there are no blocks whose labels could be swapped. The tests here take
+//! the runs as exchangeable: the rank-sum test for single runs, Welch's test for means with their spread. Both tests would call a
+//! drift of the machine a change, and every verdict says so. Figures without spread get no verdict.
 
 use super::claims::{ClaimRow, claims};
 use super::conclusion::detectable;
@@ -17,16 +16,16 @@ use opcost_stats::summary;
 use opcost_stats::welch::welch;
 use serde::Serialize;
 
-/// What a reader must know of imported figures beside the comparison.
+/// The facts that a reader of imported figures must know beside the comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct ImportSummary {
     /// The files.
     pub sources: Vec<ImportSource>,
-    /// Whether every figure is a mean, so that the table shows means and no medians.
+    /// Whether every figure is a mean; the table then shows means instead of medians.
     pub means: bool,
     /// Welch's t of each metric that has two means with spread: heading, comparison, t.
     pub welch: Vec<WelchRow>,
-    /// What was not taken over.
+    /// Contents of the files that were not taken over.
     pub omitted: Vec<Omission>,
     /// Published claims, recomputed.
     pub claims: Vec<ClaimRow>,
@@ -66,7 +65,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
     }
     let welch = welch_rows(import, &rows, &pairs);
     let claims = claims(import, plan, &rows, &welch);
-    // The primary metric first, the others as the file has them.
+    // The primary metric comes first, the others in the order of the file.
     rows.sort_by_key(|row| !row.primary);
     let runs_of = |figures: &ImportedFigures| match figures {
         ImportedFigures::Runs { values, .. } => values.len(),
@@ -195,7 +194,7 @@ pub(crate) fn t_text(t: f64) -> String {
     if size < 10.0 { format!("{sign}{size:.2}") } else { format!("{sign}{size:.1}") }
 }
 
-/// Welch's t of everything that has spread on both sides, whatever test the verdict is from.
+/// Welch's t of every metric with spread on both sides, whichever test gives the verdict.
 fn welch_rows(import: &ImportPlan, rows: &[Row], pairs: &[(usize, usize)]) -> Vec<WelchRow> {
     let mut found = Vec::new();
     for (metric, row) in import.metrics.iter().zip(rows) {
@@ -210,7 +209,7 @@ fn welch_rows(import: &ImportPlan, rows: &[Row], pairs: &[(usize, usize)]) -> Ve
     found
 }
 
-/// Said with every verdict on imported figures.
+/// The note on every verdict about imported figures.
 const CAVEAT: &str =
     "from imported figures; the order of runs is unknown, so drift cannot be excluded";
 

@@ -7,7 +7,7 @@ use opcost_record::profile::KERNEL;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// Functions that are looked up, as many as tables show.
+/// The number of functions to look up, as many as tables show.
 const FUNCTIONS_MAX: usize = 40;
 
 /// The commits between the kernels of one comparison, by file.
@@ -21,20 +21,20 @@ pub struct KernelCommits {
     pub variant: usize,
     /// The two commits.
     pub between: [String; 2],
-    /// The files of the functions that changed most, those first.
+    /// The files of the functions that changed most, the largest changes first.
     pub files: Vec<FileCommits>,
-    /// Why the commits are not known; `None` where they are.
+    /// Why the commits are unknown; `None` if they are known.
     pub unknown: Option<String>,
 }
 
 /// A source file and the commits that touched it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct FileCommits {
-    /// Its path within the source.
+    /// The file's path within the source.
     pub file: String,
-    /// Its functions whose cost changed.
+    /// The functions of the file whose cost changed.
     pub functions: Vec<String>,
-    /// The commits of either history alone that touched it, latest first.
+    /// The commits of only one of the two histories that touched the file, the latest first.
     pub commits: Vec<Commit>,
 }
 

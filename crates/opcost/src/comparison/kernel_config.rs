@@ -1,4 +1,4 @@
-//! What differs between the configurations of two kernels.
+//! The differences between the configurations of two kernels.
 
 use super::VariantDifference;
 use crate::plan::Plan;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// The options of two `.config` texts that differ, by name: `CONFIG_PARAVIRT: not set → y`.
 ///
-/// An option that is not mentioned is not set (`Documentation/kbuild/kconfig.rst`).
+/// An option that a configuration does not mention is not set (`Documentation/kbuild/kconfig.rst`).
 pub fn config_changes(baseline: &str, variant: &str) -> Vec<String> {
     let (one, two) = (options(baseline), options(variant));
     let mut names: Vec<&str> = one.keys().chain(two.keys()).copied().collect();
@@ -26,13 +26,13 @@ fn value<'a>(options: &BTreeMap<&str, &'a str>, name: &str) -> &'a str {
     options.get(name).copied().unwrap_or("not set")
 }
 
-/// The options that are set, with their values; comments are none, also not "is not set".
+/// The options that are set, with their values. Comments set none, not even `# … is not set`.
 fn options(config: &str) -> BTreeMap<&str, &str> {
     let lines = config.lines().map(str::trim).filter(|line| line.starts_with("CONFIG_"));
     lines.filter_map(|line| line.split_once('=')).filter(|(_, value)| *value != "n").collect()
 }
 
-/// The kernel options that differ within each comparison, where both configurations are known.
+/// The kernel options that differ within each comparison, if both configurations are known.
 pub(super) fn differences(plan: &Plan, kernels: &[KernelState]) -> Vec<VariantDifference> {
     let config =
         |variant: usize| kernels.iter().find(|kernel| kernel.variant == variant)?.config.as_deref();

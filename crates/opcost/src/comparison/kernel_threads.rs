@@ -1,8 +1,7 @@
-//! Whether threads of the kernel worked in the background of an emulated run.
+//! Checks whether kernel threads worked in the background of an emulated run.
 //!
-//! A thread that the work makes busy (write-back, a journal) does much the same in every run. One
-//! that is busy for itself, such as the self-tests of the crypto manager after boot, falls into
-//! the counted region or beside it as ticks fall.
+//! A thread that the work keeps busy (write-back, a journal) does much the same in every run. A thread that is busy by itself, such
+//! as the self-tests of the crypto manager after boot, falls inside or outside the counted region depending on the ticks.
 
 use super::Severity::{Doubtful, Fine};
 use super::ledger::{Evidence, Finding, unknown};
@@ -10,9 +9,9 @@ use crate::plan::GuestPlan;
 use opcost_record::Profile;
 use std::collections::BTreeMap;
 
-/// Runs of a variant may differ by this share of their instructions in what such threads did.
+/// The spread allowed between runs of a variant in the instructions of such threads, as a share of all instructions.
 const SPREAD_SHARE_MAX: f64 = 0.01;
-/// Every thread of the kernel is called by it (`kernel/kthread.c` of Linux).
+/// The function that calls every kernel thread (`kernel/kthread.c` of Linux).
 const CALLER: &str = "kthread";
 
 /// Compares the instructions of the kernel's threads over the runs of each variant.
@@ -22,7 +21,7 @@ pub(super) fn kernel_threads(evidence: &Evidence<'_>) -> Finding {
     if !recording.plan.variants.iter().any(|one| one.guest.as_ref().is_some_and(boots)) {
         return Finding::Seen(Fine, "no kernel was counted".into());
     }
-    // Both are in the order of the schedule, and not every run has a profile.
+    // Records and profiles are in the order of the schedule, and not every run has a profile.
     let mut profiles = recording.profiles.iter().peekable();
     let mut by_variant: Vec<Vec<Work>> = vec![Vec::new(); recording.plan.variants.len()];
     for record in &recording.records {
@@ -60,7 +59,7 @@ pub(super) fn kernel_threads(evidence: &Evidence<'_>) -> Finding {
     Finding::Seen(Doubtful, text)
 }
 
-/// The runs whose threads did least and most, if they are too far apart.
+/// The runs whose threads did least and most, if the spread exceeds the limit.
 fn uneven(runs: &[Work]) -> Option<(&Work, &Work)> {
     let least = runs.iter().min_by_key(|run| run.of_threads())?;
     let most = runs.iter().max_by_key(|run| run.of_threads())?;
@@ -69,18 +68,18 @@ fn uneven(runs: &[Work]) -> Option<(&Work, &Work)> {
     (spread > mean * SPREAD_SHARE_MAX).then_some((least, most))
 }
 
-/// What a run's instructions were spent on.
+/// The instructions of a run, in total and by kernel thread.
 #[derive(Clone, Debug, Default)]
 struct Work {
     total: u64,
-    /// By the function of each thread of the kernel.
+    /// Instructions by the function of each kernel thread.
     by_thread: BTreeMap<String, u64>,
 }
 
 impl Work {
     fn of(profile: &Profile) -> Work {
         let name = |function: u32| profile.functions[function as usize].symbol.as_str();
-        // For each context, the function of its thread.
+        // For each context, the function of its thread, if a kernel thread ran it.
         let mut threads: Vec<Option<u32>> = Vec::with_capacity(profile.contexts.len());
         let mut work = Work { total: profile.total(), by_thread: BTreeMap::new() };
         for context in &profile.contexts {
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
     use opcost_record::profile::{Context, Function};
 
-    /// A run of 1,000 instructions of the work and some of two threads.
+    /// A run of 1,000 instructions of the work, and the given instructions of two threads.
     fn run(test: u64, worker: u64) -> Work {
         let names = ["main", "ret_from_fork", "kthread", "cryptomgr_test", "mpi", "worker_thread"];
         let context = |parent, function, cost| Context { parent, function, calls: 1, cost };

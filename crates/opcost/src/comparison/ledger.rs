@@ -1,4 +1,4 @@
-//! The comparability ledger: what makes runs comparable or not, rule by rule.
+//! The comparability ledger: the rules by which runs are comparable or not.
 //!
 //! To add a rule, add a row to [`RULES`].
 
@@ -12,7 +12,7 @@ use crate::plan::MachineKind;
 use crate::recording::{MachineState, Recording, State};
 use opcost_record::{Domain, MetricKey, Record};
 
-/// What the rules look at.
+/// The data that the rules examine.
 pub(super) struct Evidence<'a> {
     pub(super) recording: &'a Recording,
     finished: &'a [Vec<&'a Record>],
@@ -21,8 +21,7 @@ pub(super) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// How to leave the tasks of others, as this recording can: `opcost attach` starts nothing that it
-    /// could pin.
+    /// How this recording can avoid the tasks of others: `opcost attach` starts no process that it could pin.
     pub(super) fn quiet_cpu(&self) -> &'static str {
         let plan = &self.recording.plan;
         match (plan.machine(), plan.cpu) {
@@ -32,11 +31,11 @@ impl Evidence<'_> {
         }
     }
 
-    /// A metric of the work region in every finished run that has it, as read: variant and value.
+    /// A metric of the work region in every finished run that has it, as read, as pairs of variant and value.
     pub(super) fn raw(&self, name: &str, source: &str) -> Vec<(usize, f64)> {
         let key = MetricKey::new(name, Domain::All, source);
         let Some(metric) = self.recording.dictionary.id(&key) else { return Vec::new() };
-        // Few runs have some of them, and to look through all samples of a run for one is slow.
+        // Some metrics are in few runs, and searching all samples of each run is slow, so columns are preferred.
         if self.columns.as_read.get(usize::from(metric)) == Some(&true) {
             let columns = self.columns.by_metric[usize::from(metric)].iter().enumerate();
             let values = |(variant, column): (usize, &'_ Column)| {
@@ -50,7 +49,7 @@ impl Evidence<'_> {
             .collect()
     }
 
-    /// The sum of a metric over all finished runs; `None` if none has it.
+    /// The sum of a metric over all finished runs; `None` if no run has the metric.
     pub(super) fn total(&self, name: &str, source: &str) -> Option<f64> {
         let values = self.raw(name, source);
         (!values.is_empty()).then(|| values.iter().map(|(_, value)| value).sum())
@@ -69,29 +68,29 @@ impl Evidence<'_> {
 
 /// A rule of the ledger.
 pub struct Rule {
-    /// Its name, as `--allow` takes it.
+    /// The name, as `--allow` takes it.
     pub name: &'static str,
-    /// What it looks at, for the documentation.
+    /// The subject of the rule, for the documentation.
     pub help: &'static str,
-    /// The machine whose runs it is about; `None` where it is about every machine's.
+    /// The machine to whose runs the rule applies; `None` if it applies to every machine that opcost runs.
     machine: Option<MachineKind>,
     check: fn(&Evidence<'_>) -> Finding,
 }
 
-/// What a rule saw.
+/// The result of a rule.
 pub(super) enum Finding {
-    /// How bad it is, and what was seen.
+    /// The severity, and what the rule found.
     Seen(Severity, String),
-    /// Why there was nothing to look at.
+    /// Why the rule had nothing to examine.
     Unknown(String),
 }
 
-/// The finding of a rule that has nothing to look at.
+/// The finding of a rule that had nothing to examine.
 pub(super) fn unknown(why: &str) -> Finding {
     Finding::Unknown(why.to_string())
 }
 
-/// Every rule, the gravest first.
+/// Every rule, the most severe first.
 pub static RULES: &[Rule] = &[
     Rule {
         name: "invariants",
@@ -241,7 +240,7 @@ pub(super) fn examine(
     columns: &Columns,
 ) -> (Vec<LedgerEntry>, Vec<Warning>) {
     let evidence = Evidence { recording, finished, invariants, columns };
-    // Of imported figures, what is said of our own runs is not known.
+    // Rules about opcost's own runs do not apply to imported figures, of whose runs little is known.
     let imported = recording.plan.machine() == MachineKind::Imported;
     let about =
         |rule: &&Rule| rule.machine.map_or(!imported, |kind| kind == recording.plan.machine());
@@ -317,7 +316,7 @@ fn machine(evidence: &Evidence<'_>) -> Finding {
     } else {
         "kernel, CPU, settings and programs stayed the same"
     };
-    // Computers that are units of the test may differ; each has to stay as it was.
+    // Computers that are units of the test may differ from each other, but no computer may change.
     let differences: Vec<String> = states
         .chunk_by(|one, next| one.shard == next.shard)
         .filter_map(|of_computer| of_computer.split_first())
@@ -435,7 +434,7 @@ fn environment(evidence: &Evidence<'_>) -> Finding {
     )
 }
 
-/// Above this share of the CPU time, times are doubtful.
+/// Above this share of CPU time stolen, times are doubtful.
 const STEAL_SHARE_MAX: f64 = 0.02;
 
 fn steal(evidence: &Evidence<'_>) -> Finding {

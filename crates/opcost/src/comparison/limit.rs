@@ -1,4 +1,4 @@
-//! What makes a comparison fail (`--fail-on`): a change for the worse that is real and beyond a limit.
+//! Limits that make a comparison fail (`--fail-on`): a change for the worse that is real and exceeds the limit.
 
 use super::{Change, Comparison, FunctionRow, FunctionVerdict, Row, Verdict};
 use crate::number::{figure, magnitude, percent};
@@ -6,16 +6,16 @@ use opcost_record::{Better, Unit};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is looked at, and how much of it may be.
+/// A watched metric, or all functions, with the limit of its change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailOn {
-    /// What is looked at.
+    /// The watched metric or functions.
     pub what: Watched,
-    /// What a change may come to; `None`: nothing.
+    /// The largest change allowed; `None` allows no change for the worse.
     pub limit: Option<Limit>,
 }
 
-/// What is looked at.
+/// The object of a limit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Watched {
     /// The primary metric.
@@ -26,25 +26,25 @@ pub enum Watched {
     Functions,
 }
 
-/// How large a change may be. Of two parts either is enough to allow it.
+/// The largest change allowed. If both parts are given, a change within either part is allowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// As a share of the baseline, of functions of the whole metric's.
+    /// As a share of the baseline; for functions, of the whole metric's baseline.
     pub ratio: Option<f64>,
-    /// As a figure like the table's: an operation's, where the row says so.
+    /// As a figure in the table's unit, per operation if the row is.
     pub absolute: Option<Absolute>,
 }
 
-/// A figure with the unit it was given in.
+/// A figure with the unit in which it was given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Absolute {
     /// The figure: nanoseconds, bytes, or a count.
     pub value: f64,
-    /// What the unit says it is; `None` of a plain number.
+    /// The kind of the unit; `None` for a plain number.
     pub unit: Option<Unit>,
 }
 
-/// The units of a limit, with what one is.
+/// The units of a limit, each with its factor and kind.
 const UNITS: [(&str, f64, Unit); 8] = [
     ("ns", 1.0, Unit::Ns),
     ("us", 1e3, Unit::Ns),
@@ -122,8 +122,8 @@ impl fmt::Display for FailOn {
 }
 
 impl Limit {
-    /// Whether a change for the worse is beyond it; `ratio`: the change as a share, infinite over a
-    /// baseline of 0; `size`: as a figure.
+    /// Whether a change for the worse exceeds the limit; `ratio`: the change as a share, infinite over a baseline of 0; `size`: the
+    /// change as a figure.
     pub fn is_exceeded(&self, ratio: f64, size: f64) -> bool {
         let relative = self.ratio.is_none_or(|limit| ratio > limit);
         let absolute = self.absolute.is_none_or(|limit| size > limit.value);
@@ -137,45 +137,45 @@ impl Limit {
     }
 }
 
-/// Why a comparison cannot be held against a limit.
+/// Why a limit cannot be applied to a comparison.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum LimitError {
-    /// It has no such metric.
+    /// The comparison has no such metric.
     #[error("--fail-on {metric}: there is no such metric; give regression, functions, or one of {}", known.join(", "))]
     NoMetric {
         /// The name.
         metric: String,
-        /// The metrics that there are.
+        /// The metrics of the comparison.
         known: Vec<String>,
     },
-    /// The limit is of another kind than the figures.
+    /// The limit's kind of unit is not that of the figures.
     #[error("--fail-on {metric}: its figures are {is}, and the limit is {limit}")]
     OtherUnit {
         /// The metric.
         metric: String,
-        /// What its figures are.
+        /// The kind of the metric's figures.
         is: &'static str,
-        /// What the limit is.
+        /// The kind of the limit.
         limit: &'static str,
     },
-    /// There are no functions.
+    /// The comparison has no functions.
     #[error("--fail-on functions: no run has a profile; add --profile, or use --machine emulated")]
     NoFunctions,
 }
 
-/// What a comparison comes to, held against limits.
+/// The result of applying limits to a comparison.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Exceeded {
-    /// Changes for the worse that are real, or exact in few layouts, and beyond their limits, in words.
+    /// Changes for the worse that exceed their limits and are real, or exact in few layouts, in words.
     pub exceeded: Vec<String>,
-    /// What could not be judged, in words.
+    /// Changes that could not be judged, in words.
     pub undecided: Vec<String>,
 }
 
-/// Holds a comparison against limits.
+/// Applies limits to a comparison.
 ///
 /// # Errors
-/// [`LimitError`]: a limit is of something that the comparison has not.
+/// [`LimitError`]: a limit names something that the comparison does not have.
 pub fn exceeded(comparison: &Comparison, limits: &[FailOn]) -> Result<Exceeded, LimitError> {
     let mut found = Exceeded::default();
     for fail_on in limits {
@@ -220,7 +220,7 @@ fn metric(
                 let worse = match row.better {
                     Better::Lower => size > 0.0,
                     Better::Higher => size < 0.0,
-                    // Neither is worse by itself; who watches it wants to know of either.
+                    // Neither direction is worse by itself; a user who watches the metric by name wants to know of both.
                     Better::Neither => fail_on.what != Watched::Primary,
                 };
                 let limit = fail_on.limit;
@@ -259,14 +259,14 @@ fn metric(
     Ok(())
 }
 
-/// A change as a share of the baseline, infinite where that is 0, and as a figure.
+/// A change as a share of the baseline, infinite if the baseline is 0, and as a figure.
 fn size(row: &Row, change: &Change) -> (f64, f64) {
     let estimate = change.paired.as_ref().map_or(0.0, opcost_stats::Paired::estimate);
     let baseline = row.values.first().and_then(|side| side.as_ref()).map(|side| side.center());
     match (change.change_ratio, baseline) {
         (Some(ratio), Some(baseline)) => (ratio, ratio * baseline.abs()),
         (Some(ratio), None) => (ratio, ratio),
-        // Without a ratio differences are plain figures.
+        // Without a ratio, differences are plain figures.
         (None, _) => (f64::INFINITY, estimate),
     }
 }
@@ -291,7 +291,7 @@ fn functions(
         let whole = functions.total.value_baseline;
         let judged = |row: &&FunctionRow| match row.verdict {
             FunctionVerdict::Changed => true,
-            // Exact in few layouts: a limit says how much of that may be the layout's.
+            // The difference is exact in few layouts: the limit says how much of it a layout may cause.
             FunctionVerdict::FewLayouts => fail_on.limit.is_some(),
             _ => false,
         };

@@ -69,74 +69,73 @@ use opcost_record::{Better, Family, Kind, MetricKey, Unit};
 use opcost_stats::Paired;
 use serde::Serialize;
 
-/// Threads at most: one where there is too little to do for more to pay.
+/// The largest number of threads: one if the analysis is too small for more to pay.
 fn threads_max(large: bool) -> usize {
     if large { usize::MAX } else { 1 }
 }
 
-/// What a recording says.
+/// The result of analysing a recording.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// Identifier of the recording.
     pub recording: String,
     /// Name of the experiment.
     pub experiment: String,
-    /// The question it answers.
+    /// The question that the experiment answers.
     pub question: Option<String>,
-    /// What was done: "mmap · 1,000,000 ops · this host · 22 pairs · primary: wall", in parts.
+    /// A summary of the experiment, in parts: "mmap · 1,000,000 ops · this host · 22 pairs · primary: wall".
     pub heading: Vec<String>,
     /// The variants, the baseline first.
     pub variants: Vec<VariantSummary>,
     /// The comparisons made, as (baseline, variant) indices; each row has one change for each.
     pub comparisons: Vec<(usize, usize)>,
-    /// One row a metric, the primary one first.
+    /// One row for each metric, the primary metric first.
     pub rows: Vec<Row>,
     /// Where the change of the instructions comes from, for the comparisons with profiles.
     pub functions: Vec<FunctionComparison>,
-    /// The same by modelled cycles.
+    /// The changes of functions in modelled cycles.
     pub cycles: Vec<FunctionComparison>,
-    /// Commits that touched the files of kernel functions, where somebody asked git.
+    /// Commits that touched the files of kernel functions, if a caller asked git.
     pub kernel_commits: Vec<KernelCommits>,
-    /// What the functions of a variant that is compared with none cost.
+    /// The costs of the functions of a variant that is compared with no other.
     pub function_costs: Option<FunctionCosts>,
-    /// The same by modelled cycles.
+    /// The costs of these functions in modelled cycles.
     pub cycle_costs: Option<FunctionCosts>,
-    /// What differs between variants beside what the user said.
+    /// Differences between variants other than those that the user named.
     pub differences: Vec<VariantDifference>,
     /// Sizes of the programs or kernels that variants run, where these differ.
     pub sizes: Vec<SizeRows>,
-    /// Cost of our own loop, measured with the operation left out, in the metrics' units per op.
+    /// Cost of opcost's own loop, measured with the operation left out, in the metrics' units per operation.
     pub twin: Vec<TwinRow>,
-    /// CPU time by the megabyte, of work that moves bytes.
+    /// CPU time per megabyte, if the work moves bytes.
     pub per_megabyte: Option<PerMegabyte>,
     /// Metrics that could not be counted, with reason and remedy.
     pub unavailable: Vec<Unavailable>,
-    /// What the work declared to be the same in every run.
+    /// The invariants that the work declared.
     pub invariants: Vec<InvariantRow>,
     /// Whether the runs were comparable, rule by rule.
     pub ledger: Vec<LedgerEntry>,
-    /// Why the plan stopped before its whole schedule was made, if it did.
+    /// Why the recording stopped before its whole schedule was made, if it did.
     pub stopped: Option<String>,
-    /// Pairs with which every metric gets its interval, where those made are too few.
+    /// The pairs with which every metric gets its interval, if the pairs made are too few.
     pub pairs_for_all: Option<u32>,
-    /// What to know of the runs beside the verdict.
+    /// Observations about the runs, which change no verdict.
     pub observations: Vec<Observation>,
-    /// What must be known of imported figures; `None` of a recording of our own.
+    /// Facts about imported figures; `None` for opcost's own recordings.
     pub imported: Option<ImportSummary>,
     /// The answer, one sentence for each comparison.
     pub conclusions: Vec<String>,
 }
 
 impl Comparison {
-    /// Puts the comparisons in the order of the primary metric's change, the smallest figure first; those
-    /// without one come last.
+    /// Sorts the comparisons by the primary metric's change, in ascending order; comparisons without a change come last.
     pub fn sort_by_change(&mut self) {
         let Some(primary) = self.rows.iter().find(|row| row.primary) else { return };
         let change = |index: &usize| primary.changes[*index].change_ratio.unwrap_or(f64::INFINITY);
         let mut order: Vec<usize> = (0..self.comparisons.len()).collect();
         order.sort_by(|one, two| change(one).total_cmp(&change(two)));
         self.comparisons = reordered(&self.comparisons, &order);
-        // A refusal is one sentence for all.
+        // A refusal is one sentence for all comparisons.
         if self.conclusions.len() == order.len() {
             self.conclusions = reordered(&self.conclusions, &order);
         }
@@ -154,7 +153,7 @@ impl Comparison {
         self.ledger.iter().any(|entry| entry.severity == Severity::Refuse && !entry.waived)
     }
 
-    /// Metrics that could not be had with the reason, those with the same reason together.
+    /// Metrics that are missing, grouped by the reason.
     pub fn missing(&self) -> Vec<(Vec<String>, String)> {
         let refused =
             self.unavailable.iter().map(|missing| (missing.key.label(), missing.reason.clone()));
@@ -173,7 +172,7 @@ impl Comparison {
     }
 }
 
-/// Labels with the same reason together, in the order of their first.
+/// Groups labels by reason, in the order of each group's first label.
 pub(crate) fn by_reason(
     pairs: impl Iterator<Item = (String, String)>,
 ) -> Vec<(Vec<String>, String)> {
@@ -188,14 +187,14 @@ pub(crate) fn by_reason(
     groups
 }
 
-/// Something that differs between two variants.
+/// A difference between two variants.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VariantDifference {
     /// Index of the baseline.
     pub baseline: usize,
     /// Index of the variant.
     pub variant: usize,
-    /// What it is of: `kernel config`.
+    /// The subject of the difference: `kernel config`.
     pub what: String,
     /// One line for each difference.
     pub lines: Vec<String>,
@@ -206,7 +205,7 @@ pub struct VariantDifference {
 pub struct VariantSummary {
     /// Column heading.
     pub name: String,
-    /// What it ran, in one line.
+    /// The command or workload, in one line.
     pub work: String,
     /// Runs that finished, warm-up left out.
     pub runs_finished: usize,
@@ -214,7 +213,7 @@ pub struct VariantSummary {
     pub runs_failed: usize,
     /// Operations of one run; `None` for a command.
     pub ops: Option<u64>,
-    /// Exit status of each run, in the order of running; `None` where a signal ended it.
+    /// Exit status of each run, in the order of running; `None` if a signal ended the run.
     pub exit_codes: Vec<Option<i32>>,
 }
 
@@ -223,7 +222,7 @@ pub struct VariantSummary {
 pub struct Row {
     /// The metric.
     pub key: MetricKey,
-    /// Heading: the name with its domain, and its source where two sources count the same thing.
+    /// Heading: the name with its domain, and with its source if two sources count the same metric.
     pub label: String,
     /// Whether it is the declared primary metric.
     pub primary: bool,
@@ -231,7 +230,7 @@ pub struct Row {
     pub unit: Unit,
     /// Counted, sampled, modelled or estimated.
     pub kind: Kind,
-    /// Which direction is better.
+    /// The direction that is better.
     pub better: Better,
     /// Family in the error budget.
     pub family: Family,
@@ -239,113 +238,110 @@ pub struct Row {
     pub per_op: bool,
     /// Whether every run of each variant gave the same integer.
     pub exact: bool,
-    /// How far off it may be, of modelled cycles.
+    /// How far off modelled cycles may be; `None` for other metrics.
     pub accuracy: Option<ModelAccuracy>,
-    /// One for each variant; `None` where no run has the metric.
+    /// The figures of each variant; `None` if no run has the metric.
     pub values: Vec<Option<Figures>>,
-    /// One for each of the comparison's comparisons.
+    /// One change for each of [`Comparison::comparisons`].
     pub changes: Vec<Change>,
 }
 
-/// The items of a list in another order.
+/// Reorders the items of a list.
 fn reordered<T: Clone>(items: &[T], order: &[usize]) -> Vec<T> {
     order.iter().filter_map(|index| items.get(*index).cloned()).collect()
 }
 
-/// The figures of one metric and one variant, per operation where the row says so.
+/// The figures of one metric and one variant, per operation if [`Row::per_op`] is set.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Median over the finished runs; `None` of an imported mean.
+    /// Median over the finished runs; `None` for an imported mean.
     pub median: Option<f64>,
     /// Arithmetic mean.
     pub mean: f64,
     /// Sample standard deviation; `None` for one run.
     pub sd: Option<f64>,
-    /// Smallest; `None` of an imported mean.
+    /// Smallest figure; `None` for an imported mean.
     pub min: Option<f64>,
-    /// Largest; `None` of an imported mean.
+    /// Largest figure; `None` for an imported mean.
     pub max: Option<f64>,
-    /// Runs; 0 of an imported mean that does not say.
+    /// Number of runs; 0 for an imported mean without this number.
     pub n: usize,
     /// Runs in which the counter was multiplexed, so that the figure is not a full count.
     pub multiplexed: usize,
     /// Each run's figure, in the order of running.
     pub values: Vec<f64>,
-    /// The interval of the median, or of an imported mean, at [`FIGURE_LEVEL`], where the variant is
-    /// compared with none.
+    /// The interval of the median, or of an imported mean, at [`FIGURE_LEVEL`]; only if the variant is compared with no other.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Figures {
-    /// What tables show: the median, or of an imported mean that.
+    /// The figure that tables show: the median, or the mean if a mean was imported.
     pub fn center(&self) -> f64 {
         self.median.unwrap_or(self.mean)
     }
 }
 
-/// One metric of one variant against its baseline; by default nothing is known of it.
+/// The change of one metric of one variant from its baseline. The default value knows nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
     /// Ratio of the two medians − 1; `None` when undefined.
     pub ratio_of_medians: Option<f64>,
-    /// Bootstrap interval of the same at [`RATIO_LEVEL`], whole units of the test drawn: for display.
-    /// Of the primary metric only, as it takes long; `None` of any other.
+    /// Bootstrap interval of this ratio at [`RATIO_LEVEL`], drawn by whole units of the test, for display. It takes long, so only
+    /// the primary metric has it.
     pub ratio_of_medians_ci: Option<(f64, f64)>,
-    /// variant/baseline − 1 estimated block by block, so that drift cancels; what `ci` is the
-    /// interval of. `None` when undefined.
+    /// variant/baseline − 1, estimated block by block so that drift cancels; `ci` is the interval of this figure. `None` when
+    /// undefined.
     pub change_ratio: Option<f64>,
-    /// Interval of the change, at `ci_level`; `None` for exact figures or too few blocks. It holds 0
-    /// exactly if the verdict is not [`Verdict::Changed`].
+    /// Interval of the change, at `ci_level`; `None` for exact figures or too few blocks. The interval contains 0 exactly if the
+    /// verdict is not [`Verdict::Changed`].
     pub ci: Option<(f64, f64)>,
-    /// Confidence level of the interval: that at which the metric's family was decided.
+    /// Confidence level of the interval: the level at which the metric's family was decided.
     pub ci_level: f64,
     /// p value corrected for the number of tests in its family; `None` for exact figures.
     pub p_adjusted: Option<f64>,
     /// Smallest change that would have been found with 90 % probability.
     pub mde_ratio: Option<f64>,
-    /// The same in the unit of the figures, where the baseline is 0 and has no ratio.
+    /// The same change in the unit of the figures, if the baseline is 0 and has no ratio.
     pub mde_difference: Option<f64>,
-    /// Of counts that seeds and layouts shift: how far these alone move the figure; a change that
-    /// is smaller may be real and is of no importance. `None` where that is not known.
+    /// The relevance floor: how far seeds and layouts alone move the figure. A change below the floor may be real but is
+    /// irrelevant. `None` if the floor is unknown.
     pub relevance_floor_ratio: Option<f64>,
     /// Pairs that were compared.
     pub n_pairs: usize,
-    /// Pairs that would decide it, where those made are too few.
+    /// Pairs that would decide the change, if the pairs made are too few.
     pub pairs_needed: Option<u32>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why, in a few words; empty where the verdict says all.
+    /// The reason in a few words; empty if the verdict says everything.
     pub reason: String,
     /// The differences of the blocks, from which the figures above are computed.
     pub paired: Option<Paired>,
-    /// Whether every run of both variants gave the same integer; on the emulated machine, whether both
-    /// runs of each pair did.
+    /// Whether every run of both variants gave the same integer; on the emulated machine, whether both runs of each pair did.
     pub identical: bool,
-    /// The layouts in which counts that repeat were compared exactly; `None` elsewhere.
+    /// The layouts in which repeatable counts were compared exactly; `None` for other figures.
     pub layouts: Option<Layouts>,
-    /// What one more of the raw integer is in the unit of the figures: no change is smaller.
+    /// One step of the raw integer, in the unit of the figures: no change is smaller.
     pub step: f64,
-    /// Whether nobody drew the order of the runs, so that a drift of the machine is not excluded: the
-    /// figures then differ, and nobody can say that the change is real.
+    /// Whether the order of the runs was not randomised, so that a drift of the machine is possible. The figures then differ, but
+    /// the change cannot be called real.
     pub unordered: bool,
-    /// Whether the figures are modelled cycles, whose change is an estimate however exact they are.
+    /// Whether the figures are modelled cycles. Their change is an estimate, however exact the figures are.
     pub estimated: bool,
 }
 
-/// Seeds and layouts of an emulated machine in each of which both variants ran once, and whose counts
-/// repeat.
+/// Seeds and layouts of an emulated machine with which both variants ran once each, and whose counts repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Layouts {
-    /// How many.
+    /// The number of layouts.
     pub count: usize,
-    /// The smallest and the largest change in one of them, variant/baseline − 1; `None` if undefined.
+    /// The smallest and the largest change of a single layout, variant/baseline − 1; `None` if undefined.
     pub range: Option<(f64, f64)>,
     /// The p-value of an early look at the counts.
     pub(crate) early_p: f64,
 }
 
 impl Layouts {
-    /// The layouts of the blocks that were compared, one for each block. Nobody looked at them early.
+    /// The layouts of the compared blocks, one for each block, without an early look.
     fn of(paired: &Paired) -> Layouts {
         let ratios: Option<Vec<f64>> =
             paired.differences().iter().map(|difference| paired.ratio(*difference)).collect();
@@ -375,14 +371,14 @@ impl Change {
         }
     }
 
-    /// The relevance floor that this change does not reach, if it is real or exact and does not.
+    /// The relevance floor, if this change is real or exact and below it.
     pub fn below_floor(&self) -> Option<f64> {
         let (floor, ratio) = (self.relevance_floor_ratio?, self.change_ratio?);
         let found = matches!(self.verdict, Verdict::Changed | Verdict::FewLayouts);
         (found && ratio.abs() < floor).then_some(floor)
     }
 
-    /// Says of a change that does not reach the relevance floor that layouts alone do as much.
+    /// Notes for a change below the relevance floor that layouts alone can cause as much.
     fn note_floor(&mut self) {
         let Some(floor) = self.below_floor() else { return };
         let found = match self.verdict {
@@ -399,17 +395,17 @@ impl Change {
 /// The level of [`Change::ratio_of_medians_ci`].
 pub const RATIO_LEVEL: f64 = 0.95;
 
-/// What is said of one metric.
+/// The verdict on one metric.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The shift is real.
     Changed,
-    /// No shift was found, and one of `mde_ratio` would have been.
+    /// No shift was found, and a shift of `mde_ratio` would have been found.
     Unchanged,
-    /// The difference is exact in the layouts that were run, and these are too few to tell it from what
-    /// another layout does. Scripts know five verdicts: to them it is inconclusive, and `layouts` says
-    /// in how many it is exact.
+    /// The difference is exact in the layouts that were run, but these are too few to tell the difference from the effect of
+    /// another layout. Scripts know five verdicts: in their output this one is `inconclusive`, and `layouts` gives the number of
+    /// layouts.
     #[serde(rename = "inconclusive")]
     FewLayouts,
     /// The runs cannot tell.
@@ -421,7 +417,7 @@ pub enum Verdict {
     Unavailable,
 }
 
-/// Our own loop's cost in one metric.
+/// The cost of opcost's own loop in one metric.
 #[derive(Clone, Debug, Serialize)]
 pub struct TwinRow {
     /// Heading of the metric.
@@ -439,38 +435,38 @@ pub struct InvariantRow {
     pub name: String,
     /// The values seen in each variant's finished runs, without repetition.
     pub values: Vec<Vec<String>>,
-    /// Whether it was the same everywhere.
+    /// Whether the value was the same everywhere.
     pub holds: bool,
 }
 
-/// What one rule of the ledger found.
+/// The result of one rule of the ledger.
 #[derive(Clone, Debug, Serialize)]
 pub struct LedgerEntry {
     /// Name of the rule, as `--allow` takes it.
     pub rule: String,
-    /// How bad it is.
+    /// The severity of the result.
     pub severity: Severity,
-    /// Whether there was anything to look at; what the machine does not say counts as fine.
+    /// Whether there was anything to examine; facts that the machine does not report count as fine.
     pub known: bool,
     /// Whether the user waived the rule.
     pub waived: bool,
-    /// What was seen.
+    /// The finding in words.
     pub detail: String,
 }
 
-/// How much a ledger entry weighs.
+/// The severity of a ledger entry.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Nothing wrong.
     Fine,
-    /// The figures may mislead; said beside the verdict.
+    /// The figures may mislead; the entry is reported beside the verdict.
     Doubtful,
     /// No verdict is given.
     Refuse,
 }
 
-/// Something the reader should know, with what to do about it.
+/// A fact that the reader should know, with advice.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Warning {
     /// Fewer pairs than needed to decide every metric.
@@ -480,19 +476,19 @@ pub enum Warning {
         /// Pairs needed.
         fewest: u32,
     },
-    /// Fewer computers than needed to decide every metric, where a computer is the unit of the test.
+    /// Fewer computers than needed to decide every metric, if a computer is the unit of the test.
     TooFewComputers {
         /// Computers that made runs.
         computers: u32,
         /// Computers needed.
         fewest: u32,
     },
-    /// Commands end so soon that starting a process is most of what was measured.
+    /// Commands end so soon that most of the time measured is the start of the process.
     ShortRuns {
         /// The variants with their median wall times, nanoseconds.
         variants: Vec<(String, u64)>,
     },
-    /// Commands have what a shell would act on, and no shell runs them.
+    /// Commands contain characters that a shell would interpret, and no shell runs them.
     ShellSyntax {
         /// The variants, each with the first such piece of its command.
         variants: Vec<(String, String)>,
@@ -517,7 +513,7 @@ pub enum Warning {
     },
     /// The recording is one shard of a plan.
     Shard(Shard),
-    /// Two files were said to be the same, and one of them is in no profile.
+    /// The user declared two files the same, and one of them is in no profile.
     Matches(UnknownModule),
 }
 

@@ -1,7 +1,7 @@
-//! What to know of the runs beside the verdict: drift, likeness of neighbours, first runs, outliers.
+//! Observations about the runs beside the verdict: drift, similarity of neighbours, first runs, outliers.
 //!
-//! Observations remove no run and change no verdict: randomised blocks and ranks already allow for
-//! all of them. They say why an interval is wide and what would make it narrower.
+//! Observations remove no run and change no verdict: randomised blocks and ranks already allow for all of them. They say why an
+//! interval is wide and what would make the interval narrower.
 
 use super::{Comparison, Figures, Row};
 use crate::number::percent;
@@ -13,14 +13,14 @@ use opcost_stats::multiple::holm;
 use opcost_stats::outliers::outliers;
 use serde::Serialize;
 
-/// The probability that a report on runs that are all alike and independent has any observation:
-/// half of it for the primary metric, half for the headline metrics, by Holm's method.
+/// The probability that a report on independent, equal runs has any observation. Half of the rate is for the primary metric, half
+/// for the headline metrics by Holm's method.
 pub const OBSERVATION_RATE: f64 = 0.05;
 
-/// What was observed of the runs of one variant in one metric.
+/// An observation about the runs of one variant in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Observation {
-    /// What it is.
+    /// The kind of the observation.
     pub kind: ObservationKind,
     /// Heading of the metric.
     pub metric: String,
@@ -28,11 +28,11 @@ pub struct Observation {
     pub primary: bool,
     /// Name of the variant.
     pub variant: String,
-    /// How large: see [`ObservationKind`].
+    /// The size, as [`ObservationKind`] defines it.
     pub size: f64,
-    /// Runs it is about: the first ones, the outliers, else all.
+    /// The number of runs concerned: the first runs, the outliers, or all.
     pub runs: usize,
-    /// The p-value, corrected for all that was looked at, on the scale of [`OBSERVATION_RATE`].
+    /// The p-value, corrected for everything that was tested, on the scale of [`OBSERVATION_RATE`].
     pub p_adjusted: f64,
 }
 
@@ -40,18 +40,18 @@ pub struct Observation {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservationKind {
-    /// The figure went up or down from the first run to the last; size: by how much of the median.
+    /// The figure rose or fell from the first run to the last; size: the change as a share of the median.
     Drift,
     /// Neighbouring runs are alike; size: their rank correlation.
     Autocorrelation,
-    /// The first runs differ from the rest; size: by how much of the rest's median.
+    /// The first runs differ from the rest; size: the difference as a share of the rest's median.
     FirstRuns,
     /// Some runs are far from the others; size: the farthest as a multiple of the median.
     Outliers,
 }
 
 impl ObservationKind {
-    /// Every kind, in the order in which they are told.
+    /// Every kind, in the order of the report.
     const ALL: [ObservationKind; 4] = [
         ObservationKind::Drift,
         ObservationKind::FirstRuns,
@@ -59,8 +59,8 @@ impl ObservationKind {
         ObservationKind::Outliers,
     ];
 
-    /// What a sentence of this kind begins with, and what to do about it; `alone`: of one variant,
-    /// whose interval takes the runs as independent.
+    /// The beginning of a sentence about this kind, and the advice; `alone`: the report has one variant, whose interval takes the
+    /// runs as independent.
     fn words(self, alone: bool) -> (&'static str, &'static str) {
         match self {
             ObservationKind::Drift if alone => (
@@ -88,7 +88,7 @@ impl ObservationKind {
     }
 }
 
-/// What is to be said of the runs; every row and variant has its turn in the order of the tables.
+/// The observations about the runs, with rows and variants in the order of the tables.
 pub(super) fn observations(rows: &[Row], variants: &[String]) -> Vec<Observation> {
     let mut observations = Vec::new();
     for primary in [true, false] {
@@ -115,7 +115,7 @@ pub(super) fn observations(rows: &[Row], variants: &[String]) -> Vec<Observation
         }
         let p: Vec<f64> = found.iter().map(|observation| observation.p_adjusted).collect();
         for (observation, adjusted) in found.iter_mut().zip(holm(&p)) {
-            // On the scale of the whole rate, whatever the metrics' share of it.
+            // On the scale of the whole rate, whatever the metrics' share of the rate.
             observation.p_adjusted = (2.0 * adjusted).min(1.0);
         }
         found.retain(|observation| observation.p_adjusted <= OBSERVATION_RATE);
@@ -124,7 +124,7 @@ pub(super) fn observations(rows: &[Row], variants: &[String]) -> Vec<Observation
     explained_once(observations)
 }
 
-/// Kind, size, runs and p of everything that is looked at.
+/// Kind, size, runs and p of every test.
 fn looked_at(figures: &Figures) -> impl Iterator<Item = (ObservationKind, f64, usize, f64)> {
     let (values, median) = (&figures.values, figures.center());
     let of_median = |figure: f64| if median == 0.0 { figure } else { figure / median };
@@ -145,7 +145,7 @@ fn looked_at(figures: &Figures) -> impl Iterator<Item = (ObservationKind, f64, u
     [drift, first, alike, far].into_iter().flatten()
 }
 
-/// Leaves out what a drift explains: first runs that differ, neighbours that are alike.
+/// Removes observations that a drift explains: different first runs, similar neighbours.
 fn explained_once(mut observations: Vec<Observation>) -> Vec<Observation> {
     let drifting: Vec<(String, String)> = observations
         .iter()
@@ -163,8 +163,8 @@ fn explained_once(mut observations: Vec<Observation>) -> Vec<Observation> {
 }
 
 impl Comparison {
-    /// The observations as short sentences, one a kind: of the primary metric, or where it has none
-    /// of that kind, of the first metric that has.
+    /// The observations as short sentences, one for each kind, about the primary metric; if the primary metric has no observation
+    /// of the kind, about the first metric that has.
     pub fn observed(&self) -> Vec<String> {
         let of_kind = |kind| {
             let all: Vec<&Observation> =
@@ -182,7 +182,7 @@ impl Comparison {
     }
 }
 
-/// `3.04 ×`; of what is far smaller than one, as many decimals as show two digits: `0.0025 ×`.
+/// `3.04 ×`; for a size far below one, with enough decimals to show two digits: `0.0025 ×`.
 fn multiple(size: f64) -> String {
     if size == 0.0 {
         return "0, not".into();

@@ -1,28 +1,28 @@
-//! Which source file the kernel functions of a difference are from, where that is known.
+//! The source files of the kernel functions in a difference, where known.
 
 use super::FunctionRow;
 use opcost_profile::symbols::clone::folded;
 use opcost_record::profile::KERNEL;
 use std::collections::HashMap;
 
-/// What is known of one kernel.
+/// The source files of one kernel.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct KernelFiles {
-    /// Its name.
+    /// The kernel's name.
     pub kernel: String,
-    /// Source files by function, as its symbol table has them; `None` where there is none to read.
+    /// Source files by function, from the kernel's symbol table; `None` if there is no table to read.
     pub files: Option<HashMap<String, Vec<String>>>,
 }
 
 /// The source files of kernel functions, on both sides of a difference.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Owners {
-    /// Of the baseline and of the variant; those of one kernel are there once.
+    /// The kernels of the baseline and of the variant; a kernel of both sides appears once.
     kernels: Vec<KernelFiles>,
 }
 
 impl Owners {
-    /// Of these kernels; names of parts and copies of a function stand for the function.
+    /// Creates the table from kernels; parts and copies of a function are listed under the function.
     pub fn of(mut kernels: Vec<KernelFiles>) -> Owners {
         kernels.dedup_by(|one, two| one.kernel == two.kernel);
         for files in kernels.iter_mut().filter_map(|kernel| kernel.files.as_mut()) {
@@ -38,8 +38,8 @@ impl Owners {
         Owners { kernels }
     }
 
-    /// The source files of a kernel function: one, or those that have one of that name; nothing
-    /// where no kernel's symbol table tells.
+    /// The source files of a kernel function: one, or every file that has a function of that name. Empty if no kernel's symbol
+    /// table names a file.
     pub fn files(&self, row: &FunctionRow) -> Vec<&str> {
         if row.module != KERNEL {
             return Vec::new();
@@ -52,7 +52,7 @@ impl Owners {
         files
     }
 
-    /// What owns a function, in words: `slub.c of the kernel`, `/bin/true`.
+    /// The owner of a function in words: `slub.c of the kernel`, `/bin/true`.
     pub fn owner(&self, row: &FunctionRow) -> String {
         match (row.module == KERNEL, self.files(row).join(" or ")) {
             (false, _) => row.module.clone(),
@@ -61,7 +61,7 @@ impl Owners {
         }
     }
 
-    /// Why some of these rows have no source file, a sentence for each reason.
+    /// Why some of these rows have no source file, one sentence for each reason.
     pub fn unknown(&self, rows: &[FunctionRow]) -> Vec<String> {
         let without: Vec<&FunctionRow> =
             rows.iter().filter(|row| row.module == KERNEL && self.files(row).is_empty()).collect();

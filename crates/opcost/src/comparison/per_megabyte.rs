@@ -1,24 +1,23 @@
-//! What moving a megabyte costs, of work that says how many bytes it moved.
+//! The cost of moving a megabyte, for work that reports how many bytes it moved.
 
 use crate::recording::Recording;
 use opcost_record::{Domain, Record, WORK};
 use opcost_work::{BYTES_READ, BYTES_WRITTEN};
 use serde::Serialize;
 
-/// Bytes of a megabyte.
 const MEGABYTE: f64 = 1e6;
 
 /// CPU time of each variant for each 1,000,000 bytes read and written, nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PerMegabyte {
-    /// The work's own, user and kernel.
+    /// The CPU time of the work itself, user and kernel.
     pub own_ns: Vec<Option<f64>>,
-    /// That of everything on the machine while the runs were made: the start of each run and its
-    /// empty twin included, in the ticks of `/proc/stat`.
+    /// The CPU time of the whole machine while the runs were made, in the ticks of `/proc/stat`. It includes the start of each run
+    /// and its empty twin.
     pub machine_ns: Vec<Option<f64>>,
 }
 
-/// Over all finished runs; `None` where the work moves no bytes, or no time was measured.
+/// The cost over all finished runs; `None` if the work moves no bytes or no time was measured.
 pub(super) fn per_megabyte(
     recording: &Recording,
     finished: &[Vec<&Record>],
@@ -53,7 +52,7 @@ pub(super) fn per_megabyte(
     known.then_some(PerMegabyte { own_ns, machine_ns })
 }
 
-/// What the runs of a variant read and wrote, bytes; `None` where none says so.
+/// The bytes that a variant's runs read and wrote; `None` if no run reports them.
 fn moved_bytes(records: &[&Record]) -> Option<u64> {
     let invariants = records.iter().flat_map(|record| &record.invariants);
     let moved = invariants

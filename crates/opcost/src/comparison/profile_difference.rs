@@ -1,12 +1,10 @@
-//! The difference of profiles that were read from files, function by function: one file a side, or
-//! several.
+//! The difference of profiles that were read from files, function by function: one file a side, or several.
 //!
-//! Several files a side show how one run differs from the next. They are the units then: each
-//! function's figures are judged by the rank-sum test, adjusted for the number of functions by
-//! Benjamini and Hochberg's method (`profile_judgement`). One file a side
-//! shows nothing of that. Samples are counts, so the exact test of two Poisson rates
-//! ([`opcost_stats::counts::rates`]) says what of a difference is the chance of sampling; what is left
-//! differs, and nobody knows whether it would again.
+//! Several files a side show how runs differ from each other. The files then are the units of the test: the rank-sum test judges
+//! each function's figures, adjusted for the number of functions by Benjamini and Hochberg's method (`profile_judgement`). One file
+//! a side does not show how runs differ. Samples are counts, so the exact test of two Poisson rates
+//! ([`opcost_stats::counts::rates`]) separates a difference from the chance of sampling. A difference beyond that chance is
+//! reported as such, but nobody knows whether it would repeat.
 
 pub use super::profile_judgement::{FALSE_SHARE, Judged};
 
@@ -23,13 +21,13 @@ use opcost_record::{Function, Module};
 use opcost_stats::summary::mean;
 use std::collections::BTreeMap;
 
-/// The rule that both have one event, for `--allow`.
+/// The rule, for `--allow`, that both sides have the same event.
 pub const EVENT_RULE: &str = "event";
 
 /// Why two profiles are not compared.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ProfileDifferenceError {
-    /// Other things were sampled.
+    /// The files sampled different events.
     #[error(
         "{one} has the event {of_one} and {two} has {of_two}; choose one that both have with --event, \
          or compare them nevertheless with --allow event"
@@ -37,25 +35,25 @@ pub enum ProfileDifferenceError {
     Event {
         /// The first file.
         one: String,
-        /// The second.
+        /// The second file.
         two: String,
-        /// The first's event.
+        /// The first file's event.
         of_one: String,
-        /// The second's.
+        /// The second file's event.
         of_two: String,
     },
-    /// One was sampled, the other counted.
+    /// One file was sampled, the other was counted.
     #[error("{sampled} was sampled and {counted} was counted: their costs have nothing in common")]
     Kind {
         /// The sampled file.
         sampled: String,
-        /// The counted one.
+        /// The counted file.
         counted: String,
     },
-    /// A file that was said to be another is not there.
+    /// A file that the user declared the same as another is in no profile.
     #[error(transparent)]
     Unknown(#[from] UnknownModule),
-    /// One has nothing in it.
+    /// A file has no cost at all.
     #[error("{0} has no cost at all, so there is nothing to compare with")]
     Empty(String),
     /// A side has no file.
@@ -75,11 +73,11 @@ impl HasStatus for ProfileDifferenceError {
 /// One file of a side.
 #[derive(Clone, Copy)]
 pub struct ProfileOf<'a> {
-    /// What to call it.
+    /// The name of the file in reports.
     pub name: &'a str,
     /// The profile.
     pub profile: &'a ReadProfile,
-    /// Operations that its work made.
+    /// Operations that the profiled work performed.
     pub ops: Option<u64>,
 }
 
@@ -91,12 +89,12 @@ fn command_of<'a>(file: &ProfileOf<'a>) -> Option<Vec<&'a str>> {
     Some(words.filter(|word| last(word) != last(file.name)).collect())
 }
 
-/// What figures are of.
+/// The scale of the figures.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Measure {
     /// The cost of one operation.
     PerOp,
-    /// Parts of each profile's total, 1 being all.
+    /// Shares of each profile's total, where 1 is the whole.
     Share,
     /// Costs as they were counted.
     Counted,
@@ -105,46 +103,45 @@ pub enum Measure {
 /// Two profiles function by function.
 #[derive(Clone, Debug)]
 pub struct ProfileDifference {
-    /// What both are called.
+    /// The names of both sides.
     pub names: [String; 2],
-    /// The files of each.
+    /// The files of each side.
     pub files: [Vec<String>; 2],
-    /// What the verdicts are of.
+    /// The basis of the verdicts.
     pub judged: Judged,
-    /// Level of the functions' intervals; `None` where they have none.
+    /// Level of the functions' intervals; `None` if they have no intervals.
     pub ci_level: Option<f64>,
     /// The event.
     pub event: String,
     /// Whether the event is a clock, whose unit is a nanosecond.
     pub clock: bool,
-    /// What figures are of.
+    /// The scale of the figures.
     pub measure: Measure,
-    /// Operations of each, in all of its files.
+    /// Operations of each side, in all of its files.
     pub ops: Option<[u64; 2]>,
-    /// Samples of each, in all of its files; `None` where there are none, or nobody knows.
+    /// Samples of each side, in all of its files; `None` if there are no samples, or their number is unknown.
     pub samples: Option<[u64; 2]>,
     /// Whether costs were counted.
     pub counted: bool,
-    /// Whole costs, of all files.
+    /// Total cost of each side, in all of its files.
     pub total_cost: [u64; 2],
-    /// The functions, as means over a side's files in the measure.
+    /// The functions, as means over a side's files on the scale of [`ProfileDifference::measure`].
     pub functions: FunctionComparison,
-    /// All functions, and what none is charged with.
+    /// All functions together, including the cost charged to no function.
     pub total: FunctionRow,
-    /// What is charged to no function.
+    /// The cost that is charged to no function.
     pub unattributed: Option<FunctionRow>,
-    /// What to know beside it.
+    /// Notes that a reader should know.
     pub notes: Vec<String>,
 }
 
 /// Compares the profiles of two sides.
 ///
-/// `sides`: the files of the baseline and of the variant, all with their operations or none;
-/// `names`: what to call the sides; `allowed`: rules that may be broken; `told`: program files and
-/// libraries that are the same.
+/// `sides`: the files of the baseline and of the variant, all with their operations or none; `names`: the names of the sides;
+/// `allowed`: rules that may be broken; `told`: program files and libraries that the user declares the same.
 ///
 /// # Errors
-/// [`ProfileDifferenceError`]: what was measured differs.
+/// [`ProfileDifferenceError`]: the sides measured different things.
 pub fn profile_difference(
     sides: [&[ProfileOf<'_>]; 2],
     names: [String; 2],
@@ -236,7 +233,7 @@ pub fn profile_difference(
     })
 }
 
-/// Checks that two files measured the same; what was waived.
+/// Checks that two files measured the same; returns a note if a rule was waived.
 fn fits(
     one: &ProfileOf<'_>,
     two: &ProfileOf<'_>,
@@ -263,14 +260,14 @@ fn samples_of(file: &ProfileOf<'_>) -> u64 {
     file.profile.sampled.as_ref().map_or(0, |sampled| sampled.samples_total())
 }
 
-/// How costs become figures.
+/// The conversion of costs to figures.
 pub(super) struct Scale {
     pub(super) measure: Measure,
     /// Whether costs may be samples; else they were counted.
     pub(super) sampled: bool,
-    /// Of each file of each side: what of its cost is one in the measure.
+    /// For each file of each side, the cost that is 1 on the scale.
     ones: [Vec<u64>; 2],
-    /// Samples of each file of a side, and operations where they are known.
+    /// The exposure of each file of a side to sampling: its samples, scaled to its operations if these are known.
     exposures: [Vec<f64>; 2],
 }
 
@@ -288,9 +285,8 @@ impl Scale {
             Measure::Share => file.profile.table.total,
             Measure::Counted => 1,
         };
-        // How many samples there would be of a function that always costs as much: in shares, as many
-        // as there are in all; per operation, as many as so many operations at so many samples a cost
-        // give.
+        // The samples that a function of constant cost would have. For shares they are in proportion to the file's samples; per
+        // operation, to the operations times the samples for each unit of cost.
         let exposure = |file: &ProfileOf<'_>| {
             let samples = samples_of(file) as f64;
             match (measure, file.ops) {
@@ -313,7 +309,7 @@ impl Scale {
         self.ones.each_ref().map(Vec::len)
     }
 
-    /// The figure of each file of a side, of these costs.
+    /// Converts the costs of a function in each file of a side to figures.
     pub(super) fn values(&self, side: usize, cost: &[u64]) -> Vec<f64> {
         cost.iter().zip(&self.ones[side]).map(|(cost, one)| *cost as f64 / *one as f64).collect()
     }
@@ -322,13 +318,13 @@ impl Scale {
         mean(&self.values(side, cost)).unwrap_or(0.0)
     }
 
-    /// Exposures to sampling of both sides; `None` where nothing was sampled.
+    /// The exposures of both sides to sampling; `None` if nothing was sampled.
     pub(super) fn exposures(&self) -> Option<[f64; 2]> {
         let sums = self.exposures.each_ref().map(|files| files.iter().sum());
         Some(sums).filter(|both| self.sampled && both.iter().all(|one| *one > 0.0))
     }
 
-    /// Writes down what files have of a function, and what is said of it.
+    /// Stores a function's figures from the files, and its verdict, in its row.
     fn conclude(&self, row: &mut FunctionRow, figures: &Figures, verdict: profile_judgement::Row) {
         let sums = |of: &[Vec<u64>; 2]| of.each_ref().map(|files| files.iter().sum());
         row.in_files = Some(FileFigures {
@@ -366,11 +362,11 @@ fn figures(sides: [&[ProfileOf<'_>]; 2], matching: &Matching) -> BTreeMap<u32, F
     found
 }
 
-/// Rows that show their callers: the largest changes.
+/// The number of rows, the largest changes, that show their callers.
 const WITH_CALLERS: usize = 40;
 
-/// The functions of both sides without verdicts: each file is a run of its side, and what of its cost
-/// is one in the measure are the run's operations.
+/// The functions of both sides without verdicts. Each file counts as a run of its side; the cost that is 1 on the scale stands for
+/// the run's operations.
 fn functions_of(
     sides: [&[ProfileOf<'_>]; 2],
     scale: &Scale,
@@ -396,7 +392,7 @@ fn functions_of(
     made
 }
 
-/// A file as a run; `one`: what of its cost is one in the measure.
+/// Converts a file to a run; `one`: the part of its cost that is 1 on the scale.
 fn attributed(of: &ProfileOf<'_>, side: usize, one: u64, matching: &Matching) -> AttributedRun {
     let table = &of.profile.table;
     let costs = match &of.profile.sampled {

@@ -45,7 +45,7 @@ fn names() -> [String; 2] {
     ["a".into(), "b".into()]
 }
 
-/// Several files a side, of which nobody knows the operations.
+/// Several files a side, whose operations are unknown.
 fn compare_files(one: &[ReadProfile], two: &[ReadProfile]) -> ProfileDifference {
     let sides = [one, two].map(|files| {
         let of = |profile| ProfileOf { name: "file", profile, ops: None };
@@ -96,7 +96,7 @@ fn twice_the_samples_of_the_same_are_no_change_of_shares() {
     assert!(
         shares.functions.rows.iter().all(|row| !row.verdict.is_found() && row.own.change == 0.0)
     );
-    // For the same number of operations it is twice the cost.
+    // For the same number of operations the cost is twice as high.
     let per_op = compare(&one, &two, [Some(100), Some(100)]).unwrap();
     let read = row(&per_op, "read");
     assert_eq!((values(read), read.verdict), ([3000.0, 6000.0], FunctionVerdict::Differs));
@@ -104,7 +104,7 @@ fn twice_the_samples_of_the_same_are_no_change_of_shares() {
     assert_eq!(callers.collect::<Vec<_>>(), [("main", 3000.0)]);
     let total = (values(&per_op.total), per_op.total.verdict);
     assert_eq!(total, ([4000.0, 8000.0], FunctionVerdict::Differs));
-    // For twice as many it is the same, also where a sample stands for less.
+    // For twice as many operations the cost is the same, even if a sample stands for less.
     let per_op = compare(&one, &two, [Some(100), Some(200)]).unwrap();
     assert!(per_op.functions.rows.iter().all(|row| row.p_adjusted == Some(1.0)));
     let finer = profile("cpu-clock", 500, &twice);
@@ -131,7 +131,7 @@ fn what_appeared_and_vanished_is_judged_by_its_samples() {
     let [old, new, f] = ["old", "new", "f"].map(|name| row(&difference, name));
     assert_eq!((samples(old), old.verdict), (Some([40, 0]), FunctionVerdict::Differs));
     assert_eq!((samples(new), new.verdict), (Some([0, 3]), FunctionVerdict::Inconclusive));
-    // A part that the compiler split off is its function.
+    // A part that the compiler split off counts as its function.
     assert_eq!(samples(f), Some([5, 5]));
     let sum: f64 = difference.functions.rows.iter().map(|row| row.own.change).sum();
     assert!(sum.abs() < 1e-12);
@@ -190,8 +190,7 @@ fn what_cannot_be_compared_is_refused() {
     assert_eq!(error.to_string(), "the variant has no file; give one or more");
 }
 
-/// How one run differs from the next cannot be seen in one file a side, so nothing is said to have
-/// changed, however far the two are apart.
+/// One file a side cannot show how runs differ from each other. Nothing is called changed, however far apart the two files are.
 #[test]
 fn one_file_a_side_never_shows_a_change() {
     let one = profile("cpu-clock", 1, &[(&["main"], 900), (&["main", "f"], 100)]);
@@ -210,8 +209,8 @@ fn one_file_a_side_never_shows_a_change() {
     assert_eq!(difference.total.verdict, FunctionVerdict::Differs);
 }
 
-/// A run of a program whose functions take their shares only roughly, as runs do: each function's
-/// samples vary by more than sampling. `shift`: what the first function costs more.
+/// A run of a program whose functions take their shares only roughly, like real runs: each function's samples vary by more than
+/// sampling. `shift`: the factor on the first function's cost.
 fn run(shift: f64, random: &mut opcost_stats::Random) -> ReadProfile {
     const FUNCTIONS: usize = 40;
     let names: Vec<String> = (0..FUNCTIONS).map(|at| format!("f{at}")).collect();
@@ -245,7 +244,7 @@ fn equal_programs_of_several_files_are_seldom_called_changed() {
             pair.functions.rows.iter().any(|row| row.verdict == FunctionVerdict::Differs),
         );
     }
-    // 5 % and four standard deviations of a share of 200; of two files one in four differs.
+    // 5 % and four standard deviations of a share of 200; with one file a side, one in four differs.
     assert!(alarms <= 22, "{alarms} of {times}");
     assert!(differing > 30, "{differing} of {times}");
     println!("{alarms} false alarms by files, {differing} differences of two, of {times}");
@@ -265,7 +264,7 @@ fn a_change_of_several_files_is_found_with_its_interval_and_fewer_say_how_many_a
     assert!(0.0 < low && low <= f0.own.change && f0.own.change <= high, "{f0:?}");
     assert!(difference.ci_level.unwrap() > 0.95);
     assert!(difference.notes.is_empty(), "{:?}", difference.notes);
-    // Interval and verdict are of one rule.
+    // Interval and verdict follow one rule.
     for row in &difference.functions.rows {
         let outside = row.ci.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
         assert_eq!(row.verdict == FunctionVerdict::Changed, outside, "{row:?}");
@@ -275,7 +274,7 @@ fn a_change_of_several_files_is_found_with_its_interval_and_fewer_say_how_many_a
     assert_eq!(f0.verdict, FunctionVerdict::Inconclusive);
     assert_eq!(f0.reason, "needs 7 files a side");
     assert_eq!(f0.in_files.unwrap().files_needed, Some(7));
-    // What is next to never seen is not tested, and makes no other level stricter.
+    // A function that is almost never seen is not tested, so it makes no other level stricter.
     let rare = few.functions.rows.iter().filter(|row| row.reason == "too few samples");
     assert!(rare.clone().all(|row| row.p_adjusted.is_none()));
 }

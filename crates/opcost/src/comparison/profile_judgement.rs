@@ -1,4 +1,4 @@
-//! What is said of the functions of profiles in files.
+//! The verdicts on the functions of profiles in files.
 
 use super::functions::FunctionVerdict;
 use super::profile_difference::Scale;
@@ -6,30 +6,29 @@ use opcost_stats::counts::rates;
 use opcost_stats::multiple::{Family, benjamini_hochberg};
 use opcost_stats::rank_sum;
 
-/// Expected share of false ones among the functions that are called changed.
+/// Expected share of false positives among the functions that are called changed.
 pub const FALSE_SHARE: f64 = 0.05;
 
-/// Samples of a function, on average over all files, from which on it is tested: what is seen less
-/// often cannot be told apart, and each test more makes the others' level stricter. It does not depend
-/// on the labels of the files, so it favours no verdict (Bourgon, Gentleman & Huber, "Independent
-/// filtering increases detection power", PNAS 107, 2010).
+/// The smallest number of samples of a function, on average over all files, with which it is tested. A rarer function cannot be
+/// judged, and each additional test makes the level of the others stricter. The number does not depend on the labels of the files,
+/// so it favours no verdict (Bourgon, Gentleman & Huber, "Independent filtering increases detection power", PNAS 107, 2010).
 const SAMPLES_MIN: u64 = 2;
 
-/// What verdicts are of.
+/// The basis of the verdicts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Judged {
     /// Several files a side, the units of the test.
     Files,
-    /// One file a side: of a difference, what the chance of sampling is not.
+    /// One file a side: only differences beyond the chance of sampling are found.
     Sampling,
-    /// One file a side, counted: the difference of these two is exact.
+    /// One file a side, counted: the difference of the two files is exact.
     Exact,
-    /// One file a side, and nothing says how many samples costs are from: nothing can be judged.
+    /// One file a side without known numbers of samples: nothing can be judged.
     Nothing,
 }
 
 impl Judged {
-    /// What nobody can know from these files; `None` of several a side.
+    /// The limit of what these files can show, in words; `None` for several files a side.
     pub fn limit(self) -> Option<&'static str> {
         match self {
             Judged::Files => None,
@@ -52,7 +51,7 @@ pub(super) struct Figures {
     pub(super) samples: [Vec<u64>; 2],
 }
 
-/// What is said of one row.
+/// The verdict on one row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) p_adjusted: Option<f64>,
@@ -68,10 +67,10 @@ impl Row {
     }
 }
 
-/// What is said of all rows.
+/// The verdicts on all rows.
 pub(super) struct Verdicts {
     pub(super) rows: Vec<Row>,
-    /// The level that decided for all of them; `None` where nothing was tested.
+    /// The level that decided all rows; `None` if nothing was tested.
     pub(super) level: Option<f64>,
 }
 
@@ -154,7 +153,7 @@ fn of_files(functions: &[&Figures], scale: &Scale) -> Verdicts {
     Verdicts { rows, level: (!p.is_empty()).then_some(level) }
 }
 
-/// What is said of a function that needs no test, or cannot be tested.
+/// The verdict on a function that needs no test, or cannot be tested.
 fn without_test(figures: &Figures, [one, two]: &[Vec<f64>; 2], scale: &Scale) -> Option<Row> {
     if scale.exposures().is_some() {
         let samples: u64 = figures.samples.iter().flatten().sum();

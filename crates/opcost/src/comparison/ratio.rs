@@ -7,7 +7,7 @@ use opcost_record::metric::EMULATOR;
 
 /// The known ratios: name, numerator, denominator.
 ///
-/// Counted metrics only: an estimate of cycles gives no CPI, whatever it is divided by.
+/// Only counted metrics qualify: an estimate of cycles gives no CPI.
 const RATIOS: [(&str, &str, &str); 3] = [
     ("CPI", "cycles", "instructions"),
     ("cache miss rate", "cache-misses", "cache-references"),
@@ -17,21 +17,21 @@ const RATIOS: [(&str, &str, &str); 3] = [
 /// One ratio over all variants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RatioRow {
-    /// Its name with the domain, such as `CPI:k`.
+    /// The name with the domain, such as `CPI:k`.
     pub label: String,
-    /// Numerator over denominator of each variant's medians; or why there is none.
+    /// The quotient of each variant's medians, or why there is none.
     pub values: Result<Vec<f64>, String>,
 }
 
-/// The ratios that a comparison's counts have, and why it lacks the others.
+/// The ratios that a comparison's counts give, and why others are missing.
 ///
-/// A ratio is given for each domain in which both of its metrics were counted in full. Result: at
-/// least one row for each known ratio.
+/// A ratio is given for each domain in which both of its metrics were counted in full. The result has at least one row for each
+/// known ratio.
 pub fn ratios(comparison: &Comparison) -> Vec<RatioRow> {
     let mut rows = Vec::new();
     for (name, numerator, denominator) in RATIOS {
         let found = rows.len();
-        // A region that the program marks has one metric only, and no ratio.
+        // A region that the program marks has only one metric, so it has no ratio.
         let of_work = || comparison.rows.iter().filter(|row| !row.key.is_of_program_region());
         for above in of_work().filter(|row| row.key.name == numerator) {
             let below = of_work()

@@ -1,44 +1,44 @@
-//! What other rows say beside the primary metric: the best row of the other kind, counts beside time
-//! or time beside counts, and other times that contradict a time.
+//! Rows that complement or contradict the primary metric: the best row of the other kind (counts beside time, or time beside
+//! counts), and other times that contradict a time.
 //!
-//! More instructions that cost no time, and time without more instructions, are what most
-//! arguments about a hot path are about; neither figure answers for the other. And a program has
-//! several times: a CPU can be busy for longer without anybody waiting for longer.
+//! Most arguments about a hot path are about more instructions that cost no time, or about more time without more instructions.
+//! Time and counts are therefore judged separately. A program also has several times: a CPU can be busy for longer without anybody
+//! waiting for longer.
 
 use super::conclusion::detectable;
 use super::{Change, Comparison, Row, Verdict};
 use crate::number::percent;
 use opcost_record::{Kind, Unit};
 
-/// What a metric is about, as far as one can stand beside the other.
+/// The aspect of a metric that can be compared with the other aspect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Aspect {
-    /// How long it took.
+    /// The time the work took.
     Time,
-    /// How much was done.
+    /// The amount of work done.
     Work,
 }
 
-/// Names of times, the one that people mean first; the last two are parts.
+/// Names of times, the most usual first; the last two are parts of a time.
 const TIMES: [&str; 6] = ["wall", "task-clock", "cycles", "tsc", "user-time", "system-time"];
 const PARTS: [&str; 2] = ["user-time", "system-time"];
 
-/// Names of counts of work, the one that says most first.
+/// Names of counts of work, the most informative first.
 const WORK_COUNTS: [&str; 3] = ["instructions", "branches", "system-calls"];
 
-/// Counts that, where they are exact, say that the same was done: for want of the above.
+/// Counts that, if exact, show that the work was the same; used only if those above are missing.
 const EXACT_COUNTS: [&str; 2] = ["page-faults", "minor-faults"];
 
-/// What the best row of the other kind says of this comparison, to stand behind the sentence
-/// about the primary row; `None` if there is none that can say anything.
+/// The clause about the best row of the other kind, which follows the sentence about the primary row; `None` if no such row was
+/// judged.
 pub(super) fn other_kind(comparison: &Comparison, primary: &Row, index: usize) -> Option<String> {
     let aspect = aspect(primary)?;
     let other = best(comparison, primary, aspect, index)?;
     Some(clause(primary, other, index, aspect))
 }
 
-/// The other times that changed where the primary one did not, or the other way, with the first of
-/// them proposed; `None` if the primary metric is no time or no other time says otherwise.
+/// The other times that changed although the primary time did not, or that changed the other way, with a proposal to use the first
+/// of them. `None` if the primary metric is no time, or no other time contradicts it.
 pub(super) fn other_times(comparison: &Comparison, primary: &Row, index: usize) -> Option<String> {
     if aspect(primary) != Some(Aspect::Time) {
         return None;
@@ -51,7 +51,7 @@ pub(super) fn other_times(comparison: &Comparison, primary: &Row, index: usize) 
         !row.primary
             && aspect(row) == Some(Aspect::Time)
             && change.verdict == Verdict::Changed
-            // That a part of a time went another way than the whole is no news.
+            // A part of a time may change the other way than the whole; this is no contradiction.
             && !(primary_changed && (same_way || PARTS.contains(&row.key.name.as_str())))
     };
     let mut rows: Vec<&Row> = comparison.rows.iter().filter(contradicts).collect();
@@ -77,10 +77,10 @@ pub(super) fn other_times(comparison: &Comparison, primary: &Row, index: usize) 
 
 fn aspect(row: &Row) -> Option<Aspect> {
     match row.unit {
-        // A part of the work, which may go another way than the whole.
+        // A region is a part of the work and may change the other way than the whole.
         _ if row.key.is_of_program_region() => None,
         Unit::Ns | Unit::Ticks => Some(Aspect::Time),
-        // An estimate of cycles is made of counts, and no time that answers for them.
+        // An estimate of cycles is computed from counts and cannot stand for time.
         Unit::Count if row.kind != Kind::Counted => None,
         Unit::Count if row.key.name.ends_with("cycles") => Some(Aspect::Time),
         Unit::Count => Some(Aspect::Work),
@@ -88,8 +88,8 @@ fn aspect(row: &Row) -> Option<Aspect> {
     }
 }
 
-/// The first row of the other kind that was judged, in the order of the names above; of times one
-/// that changed before one that did not.
+/// The first row of the other kind that was judged, in the order of the names above; among times, a changed time comes before an
+/// unchanged one.
 fn best<'a>(
     comparison: &'a Comparison,
     primary: &Row,
@@ -103,7 +103,7 @@ fn best<'a>(
             && !row.key.is_of_program_region()
     };
     let named = |name: &&str| {
-        // Of the same mode, if there is one: kernel time and the kernel's instructions.
+        // Prefer the same mode: kernel time and the kernel's instructions.
         let rows = || comparison.rows.iter().filter(|row| row.key.name == **name).filter(judged);
         rows().find(|row| row.key.domain == primary.key.domain).or_else(|| rows().next())
     };
@@ -157,7 +157,7 @@ fn clause(primary: &Row, other: &Row, index: usize, aspect: Aspect) -> String {
     }
 }
 
-/// Whether a change is an increase; `None` where it has no ratio.
+/// Whether a change is an increase; `None` if it has no ratio.
 fn direction(change: &Change) -> Option<bool> {
     change.change_ratio.map(|ratio| ratio > 0.0)
 }

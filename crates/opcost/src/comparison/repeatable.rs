@@ -1,4 +1,4 @@
-//! Whether the emulated machine gives the same counts when a run is repeated.
+//! Checks whether the emulated machine gives the same counts when a run is repeated.
 
 use super::Severity;
 use super::ledger::{Evidence, Finding};
@@ -8,9 +8,9 @@ use opcost_record::metric::EMULATOR;
 use opcost_record::{MetricId, MetricKey, Outcome, Record};
 use std::collections::HashMap;
 
-/// Compares each warm-up run with the one of the first block that it repeats, whose seed and padding
-/// it has: every count of the emulator must be the same integer. Where one process makes several
-/// runs, the whole process was repeated, and the runs at the same place in it are compared.
+/// Compares each warm-up run with the run of the first block that has the same seed and padding: every count of the emulator must
+/// be the same integer. If one process makes several runs, the whole process was repeated, and the runs at the same place in each
+/// process are compared.
 pub(super) fn repeatable(evidence: &Evidence<'_>) -> Finding {
     let recording = evidence.recording;
     if recording.plan.warmup == 0 {
@@ -46,14 +46,14 @@ pub(super) fn repeatable(evidence: &Evidence<'_>) -> Finding {
     }
 }
 
-/// Warm-up runs with the run of the first block that each repeats.
+/// Pairs each warm-up run with the run of the first block that it repeats.
 fn repeated_runs(recording: &Recording) -> Vec<(&Record, &Record)> {
     let plan = &recording.plan;
     if plan.warmup == 0 {
         return Vec::new();
     }
     let finished = || recording.records.iter().filter(|run| run.outcome == Outcome::Finished);
-    // By variant; in processes that make several runs, by their place in the first one.
+    // The key is the variant; in processes that make several runs, the place in the first process.
     let warm_up_count = plan.warm_up_count() as u32;
     let round = (warm_up_count / plan.warmup).max(1);
     let place = |run: &Record| match (plan.in_process, run.block) {
@@ -68,18 +68,18 @@ fn repeated_runs(recording: &Recording) -> Vec<(&Record, &Record)> {
     repeated.filter_map(|run| Some((run, *first.get(&place(run))?))).collect()
 }
 
-/// The counts of an emulated recording that were seen to repeat.
+/// The repeated runs of an emulated recording, which show whether its counts repeat.
 pub(super) struct Repeats<'a> {
     runs: Vec<(&'a Record, &'a Record)>,
 }
 
 impl<'a> Repeats<'a> {
-    /// Finds them in a recording.
+    /// Finds the repeated runs of a recording.
     pub(super) fn of(recording: &'a Recording) -> Repeats<'a> {
         Repeats { runs: repeated_runs(recording) }
     }
 
-    /// Whether runs of the variant were repeated, and gave the same integer of a metric each time.
+    /// Whether runs of the variant were repeated and gave the same integer of the metric each time.
     pub(super) fn hold(&self, variant: usize, metric: MetricId) -> bool {
         let value = |run: &Record| run.sample(metric).map(|sample| sample.value);
         let mut own =
@@ -91,11 +91,11 @@ impl<'a> Repeats<'a> {
     }
 }
 
-/// A count that is not the same in two runs that should be.
+/// A count that differs between a run and its repetition.
 struct Deviation<'a> {
     key: &'a MetricKey,
     variant: u16,
-    /// In the first block and when repeated; `None` where the run does not have it.
+    /// The values in the first block and in the repetition; `None` if the run does not have the count.
     values: [Option<u64>; 2],
 }
 
@@ -110,7 +110,7 @@ impl Deviation<'_> {
         (values[0] != values[1]).then_some(Deviation { key, variant: first.variant, values })
     }
 
-    /// The difference as a share of the larger count; that which is missing weighs most.
+    /// The difference as a share of the larger count; infinite if one count is missing.
     fn share(&self) -> f64 {
         match self.values {
             [Some(one), Some(two)] => one.abs_diff(two) as f64 / one.max(two) as f64,

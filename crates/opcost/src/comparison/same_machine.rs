@@ -1,4 +1,4 @@
-//! Whether two recordings were made on the same machine, and in the same layouts.
+//! Checks whether two recordings were made on the same machine and in the same layouts.
 
 use super::analysis::finished_runs;
 use super::call_tree::VariantOf;
@@ -7,10 +7,10 @@ use crate::plan::MachineKind;
 use opcost_record::MetricKey;
 use std::collections::BTreeMap;
 
-/// The rule about the machines of two recordings, which `--allow` waives.
+/// The rule about the machines of two recordings; `--allow` waives the rule.
 const MACHINE_RULE: &str = "machine";
 
-/// The seeds and layouts that both recordings ran, once each.
+/// The seeds and layouts that both recordings ran once each.
 pub(super) struct SharedLayouts<'a> {
     variants: [VariantOf<'a>; 2],
     repeats: [Repeats<'a>; 2],
@@ -18,7 +18,7 @@ pub(super) struct SharedLayouts<'a> {
 }
 
 impl<'a> SharedLayouts<'a> {
-    /// `None` unless the emulated machine was the same, and both ran the same ones.
+    /// The shared layouts; `None` unless the emulated machine and the seeds and layouts are the same on both sides.
     pub(super) fn of(variants: [VariantOf<'a>; 2]) -> Option<SharedLayouts<'a>> {
         let [one, two] = variants.map(|of| &of.recording.plan);
         let emulated = [one, two]
@@ -43,8 +43,8 @@ impl<'a> SharedLayouts<'a> {
         same.then_some(SharedLayouts { variants, repeats, places })
     }
 
-    /// The places of the runs of each layout among the runs that count of either recording; `None` of a
-    /// metric whose counts were not seen to repeat.
+    /// The places of each layout's runs among the counted runs of both recordings; `None` for a metric whose counts were not seen
+    /// to repeat.
     pub(super) fn places(&self, key: &MetricKey) -> Option<&[(usize, usize)]> {
         let repeat = self.variants.iter().zip(&self.repeats).all(|(of, repeats)| {
             let metric = of.recording.dictionary.id(key);
@@ -54,7 +54,7 @@ impl<'a> SharedLayouts<'a> {
     }
 }
 
-/// What makes the figures of two machines such as have nothing in common.
+/// Why the figures of two machines have nothing in common, if so.
 pub(super) fn different_machine(variants: [VariantOf<'_>; 2]) -> Option<(&'static str, String)> {
     let [one, two] = variants.map(|variant| variant.recording);
     let refuse = |detail: String| Some((MACHINE_RULE, detail));

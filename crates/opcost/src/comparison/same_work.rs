@@ -1,4 +1,4 @@
-//! Whether two variants of different recordings did the same work.
+//! Checks whether two variants of different recordings did the same work.
 
 use super::call_tree::VariantOf;
 use super::difference::WORK_RULE;
@@ -7,7 +7,7 @@ use opcost_record::Outcome;
 use opcost_work::WorkloadSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The rules that are broken, as `--allow` takes them, with what differs.
+/// The broken rules, as `--allow` takes them, each with the difference.
 pub(super) fn different_work(variants: [VariantOf<'_>; 2]) -> Vec<(&'static str, String)> {
     let works = variants.map(|of| &of.recording.plan.variants[of.variant].work);
     let differs = match works {
@@ -43,9 +43,9 @@ pub(super) fn different_work(variants: [VariantOf<'_>; 2]) -> Vec<(&'static str,
     work.into_iter().chain(invariants(variants)).collect()
 }
 
-/// Parameters that are not the same on both sides.
+/// The parameters that differ between the sides.
 fn parameters(name: &str, [one, two]: [&Vec<(String, String)>; 2]) -> Option<String> {
-    // A version that had fewer parameters did what is now their default.
+    // A version with fewer parameters did what the defaults of the new parameters do now.
     let full = |params: &[(String, String)]| {
         WorkloadSpec::find(name).and_then(|spec| spec.resolve(params).ok()).map(|params| {
             params.pairs().iter().map(|(key, value)| (key.to_string(), value.clone())).collect()
@@ -68,7 +68,7 @@ fn parameters(name: &str, [one, two]: [&Vec<(String, String)>; 2]) -> Option<Str
     (!differ.is_empty()).then(|| format!("the parameters of {name} differ: {}", differ.join("; ")))
 }
 
-/// Declared invariants that are not the same on both sides.
+/// The declared invariants that differ between the sides.
 fn invariants(variants: [VariantOf<'_>; 2]) -> Option<(&'static str, String)> {
     let seen = variants.map(|of| {
         let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -1,28 +1,28 @@
-//! How the samples of a comparison were taken, and what is missing of them.
+//! How the samples of a comparison were taken, and how many are missing.
 
 use crate::number::grouped;
 use crate::recording::Recording;
 use opcost_record::{Domain, MetricKey};
 
-/// The samples of all runs that are compared.
+/// The samples of all compared runs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SampledBy {
-    /// Samples asked for, a second.
+    /// Samples requested per second.
     pub frequency_hz: u64,
     /// Samples taken.
     pub samples: u64,
-    /// Samples and other events that there was no room for.
+    /// Samples and other events lost for lack of room.
     pub lost: u64,
-    /// Times that the kernel stopped sampling because samples came too fast.
+    /// How often the kernel stopped sampling because samples came too fast.
     pub throttles: u64,
     /// Samples whose outer callers are missing.
     pub stacks_cut: u64,
-    /// Samples at addresses where nothing is known to be mapped.
+    /// Samples at addresses with no known mapping.
     pub unmapped: u64,
 }
 
 impl SampledBy {
-    /// Of the runs of these variants that are in blocks; `None` of a recording without samples.
+    /// The samples of these variants' runs in blocks; `None` for a recording without samples.
     pub(super) fn of(recording: &Recording, variants: &[usize]) -> Option<SampledBy> {
         let frequency_hz = recording.plan.sampling()?.frequency_hz;
         let runs = || {
@@ -46,7 +46,7 @@ impl SampledBy {
         })
     }
 
-    /// Both together, of two recordings.
+    /// The samples of two recordings together.
     pub(super) fn with(self, other: SampledBy) -> SampledBy {
         SampledBy {
             frequency_hz: self.frequency_hz.max(other.frequency_hz),

@@ -1,4 +1,4 @@
-//! Rules about what was set and what was run: layouts, programs, the kernel's clock.
+//! Rules about settings and programs: layouts, programs, the kernel's clock.
 
 use super::Severity::{Doubtful, Fine};
 use super::ledger::{Evidence, Finding, unknown};
@@ -48,7 +48,7 @@ pub(super) fn program(evidence: &Evidence<'_>) -> Finding {
             else {
                 return false;
             };
-            // Of one file it was asked for.
+            // Two variants of the same path were asked for, so only copies are reported.
             program != with
                 && hash(one).is_some()
                 && hash(one) == hash(other)

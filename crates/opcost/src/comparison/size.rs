@@ -5,21 +5,20 @@ use crate::recording::MachineState;
 use opcost_size::Totals;
 use serde::Serialize;
 
-/// Bytes in memory of what two variants run.
+/// The sizes in memory of the programs or kernels of two variants.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct SizeRows {
     /// Index of the baseline.
     pub baseline: usize,
     /// Index of the variant.
     pub variant: usize,
-    /// What was measured: `program` or `kernel`.
+    /// The object measured: `program` or `kernel`.
     pub what: &'static str,
     /// The baseline's bytes, then the variant's.
     pub totals: [Totals; 2],
 }
 
-/// The sizes within each comparison whose variants run different programs or kernels, where the
-/// sizes of both are known.
+/// The sizes within each comparison whose variants run different programs or kernels, if both sizes are known.
 pub(super) fn rows(plan: &Plan, state: Option<&MachineState>) -> Vec<SizeRows> {
     let Some(state) = state else { return Vec::new() };
     let program = |variant: usize| {

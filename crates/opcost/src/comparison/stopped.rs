@@ -1,4 +1,4 @@
-//! Why a recording has no more runs, and what more of them would find.
+//! Why a recording has no more runs, and what more runs would find.
 
 use super::analysis::is_alone;
 use super::conclusion::detectable;
@@ -8,11 +8,11 @@ use crate::plan::Plan;
 use crate::recording::{Recording, State};
 use opcost_record::Unit;
 
-/// How much longer a recording is that finds half as much: what can be found shrinks with the square root
-/// of the number of runs.
+/// The factor on the number of runs that halves the smallest change found: that change shrinks with the square root of the number
+/// of runs.
 const MORE: u64 = 4;
 
-/// Why the plan stopped before all runs were made, in words.
+/// Why the recording stopped before all runs were made, in words.
 ///
 /// `pairs_for_all`: the pairs with which every metric gets its interval.
 pub(super) fn stopped(
@@ -49,7 +49,7 @@ pub(super) fn stopped(
             let more = more(recording, rows).unwrap_or_default();
             Some(format!("stopped after {pairs} {what}: {budget} are spent{more}"))
         }
-        // The time was not spent when the longest plan that nobody asked for was through.
+        // The whole default plan was made before the budget was spent.
         State::Finished if stop.budget_ms.is_some() && stop.width_ratio.is_none() => {
             Some(format!("all {pairs} {what} are made{}", more(recording, rows)?))
         }
@@ -57,12 +57,12 @@ pub(super) fn stopped(
     }
 }
 
-/// What four times the runs would find of the primary metric, with the option that makes them.
+/// The primary metric's change that four times the runs would find, with the option that makes them.
 fn more(recording: &Recording, rows: &[Row]) -> Option<String> {
     let plan = &recording.plan;
     let row = rows.iter().find(|row| row.primary)?;
     let pairs = recording.pairs_made();
-    // More runs than time alone would have made are asked for by number.
+    // If the fewest blocks allowed already took longer than the budget, more runs are requested by number.
     let stopped = recording.state == State::StoppedBudget;
     let more = match stopped && pairs > plan.pairs_of_blocks(plan.stop.blocks_min) {
         true => {
@@ -83,7 +83,7 @@ fn more(recording: &Recording, rows: &[Row]) -> Option<String> {
     has_interval.then(|| format!("; {more} would about halve the interval of {}", row.label))
 }
 
-/// Half the smallest change that would have been found, as a number to compare by and as text.
+/// Half the smallest change that would have been found, as a number for comparing and as text.
 fn half(row: &Row, change: &Change) -> Option<(f64, String)> {
     detectable(row, change)?;
     let halved = Change {

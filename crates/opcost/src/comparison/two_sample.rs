@@ -1,5 +1,5 @@
-//! Tests of two variants whose runs nobody put in order: the one that fits what is known of imported
-//! figures, and of the runs of two recordings.
+//! Tests of two variants whose runs were not randomised: for imported figures by what is known of them, and for the runs of two
+//! recordings.
 
 use super::analysis::floor_of;
 use super::imported::t_text;
@@ -9,19 +9,19 @@ use opcost_record::Unit;
 use opcost_stats::welch::{Group, Welch, welch};
 use opcost_stats::{Block, Budget, Paired, multiple, power, rank_sum, summary};
 
-/// What can be asked of the figures of two variants.
+/// The test that the figures of two variants allow.
 pub(super) enum Test {
     /// Differences of blocks.
     Blocks(Paired),
-    /// Counts that repeat, of the same seeds and layouts on both sides, a block each.
+    /// Repeatable counts of the same seeds and layouts on both sides, each layout one block.
     Layouts { paired: Paired, identical: bool, floor: Option<f64> },
-    /// Single runs, as logarithms where all are above 0.
+    /// Single runs, as logarithms if all are above 0.
     Ranks { baseline: Vec<f64>, variant: Vec<f64>, logarithms: bool },
     /// Means with their spread.
     Welch(Welch),
     /// Counts that are the same in every run of a side.
     Exact { identical: bool },
-    /// Nothing, and why.
+    /// No test, with the reason.
     None(&'static str),
     /// A side has no figure.
     Absent,
@@ -82,8 +82,8 @@ impl Test {
         ranks(&one.values, &two.values)
     }
 
-    /// The test of the runs of two recordings on the emulated machine whose counts repeat; `pairs`: the
-    /// places, in the two lists of runs, of those that had the same seed and layout.
+    /// The test of the runs of two recordings on the emulated machine whose counts repeat; `pairs`: the places in the two lists of
+    /// runs with the same seed and layout.
     pub(super) fn of_layouts(sides: [Option<&Figures>; 2], pairs: &[(usize, usize)]) -> Test {
         let by_runs = Test::of_runs(sides);
         let (Test::Ranks { .. }, [Some(one), Some(two)]) = (&by_runs, sides) else {
@@ -96,7 +96,7 @@ impl Test {
                 Some(Block { baseline: vec![baseline].into(), variant: vec![variant].into() })
             })
             .collect();
-        // A run without the figure moves those behind it to other places.
+        // A run without the figure would shift the places of later runs.
         let complete = [one, two].iter().all(|side| side.values.len() == pairs.len());
         let Some(blocks) = blocks.filter(|_| complete) else { return by_runs };
         let Ok(paired) = Paired::new(&blocks) else { return by_runs };
@@ -105,7 +105,7 @@ impl Test {
         Test::Layouts { paired, identical, floor }
     }
 
-    /// The p-value and the smallest that so many figures could give.
+    /// The p-value, and the smallest p-value that this number of figures allows.
     pub(super) fn p(&self) -> Option<(f64, f64)> {
         match self {
             Test::Blocks(paired) | Test::Layouts { paired, identical: false, .. } => {
@@ -116,7 +116,7 @@ impl Test {
                 rank_sum::p_floor(baseline.len(), variant.len()),
             )),
             Test::Welch(welch) => Some((welch.p, 0.0)),
-            // What is the same in every layout cannot raise a false alarm.
+            // Counts that are the same in every layout cannot raise a false alarm.
             Test::Layouts { .. } | Test::Exact { .. } | Test::None(_) | Test::Absent => None,
         }
     }
@@ -131,7 +131,7 @@ fn ranks(one: &[f64], two: &[f64]) -> Test {
     Test::Ranks { baseline: scaled(one), variant: scaled(two), logarithms }
 }
 
-/// Mean, spread and number of figures; why they have none.
+/// Mean, spread and number of figures; the error says why they are missing.
 pub(super) fn group(figures: &ImportedFigures) -> Result<Group, &'static str> {
     match figures {
         ImportedFigures::Runs { values, .. } => {
@@ -148,7 +148,7 @@ pub(super) fn group(figures: &ImportedFigures) -> Result<Group, &'static str> {
     }
 }
 
-/// Runs by the blocks that the file names.
+/// Groups the runs by the blocks that the file names.
 fn blocks(sides: [(&Vec<f64>, &Vec<u32>); 2]) -> Vec<Block<'static>> {
     let mut names: Vec<u32> = sides.iter().flat_map(|(_, blocks)| blocks.iter().copied()).collect();
     names.sort_unstable();
@@ -163,7 +163,7 @@ fn blocks(sides: [(&Vec<f64>, &Vec<u32>); 2]) -> Vec<Block<'static>> {
         .collect()
 }
 
-/// Gives every change its corrected p value, interval and verdict, within the report's one budget.
+/// Gives every change its corrected p value, interval and verdict within the error budget of the report.
 pub(super) fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
     let budget = Budget::default();
     for family in multiple::Family::ALL {
@@ -223,8 +223,8 @@ pub(super) fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
     }
 }
 
-/// `p`: the p-value and the smallest that there could be; `alpha`: the level that decides for the
-/// whole family, which the interval is stated at, too.
+/// `p`: the p-value and its smallest possible value; `alpha`: the level that decides for the whole family and gives the interval
+/// its level.
 fn decide(change: &mut Change, test: &Test, (p, floor): (f64, f64), alpha: f64, adjusted: f64) {
     let level = 1.0 - alpha;
     let (estimate, ci, mde) = match test {

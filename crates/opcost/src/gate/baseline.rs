@@ -1,4 +1,4 @@
-//! The baseline file: what each figure of a suite was, committed beside the sources.
+//! The baseline file: the figures of a suite, committed beside the sources.
 //!
 //! ```text
 //! opcost-baseline 1
@@ -8,15 +8,15 @@
 //! print instructions 500123 77 arch=x86_64;cpu=max;…
 //! ```
 //!
-//! One line a figure: case, metric, value, layout floor (`-`: not known), key. Lines are sorted, with an
-//! empty line before each: git merges changes of neighbouring lines only if a common line is between them.
+//! One line for each figure: case, metric, value, layout floor (`-` if unknown), key. Lines are sorted, with an empty line before
+//! each: git merges changes of neighbouring lines only if an unchanged line separates them.
 
 use super::key::{FigureKey, escaped, unescaped};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const NAME: &str = "opcost-baseline";
-/// The version that this opcost writes, the newest that it reads.
+/// The version that this opcost writes, and the newest that it reads.
 const VERSION: u32 = 1;
 
 /// The figures of a baseline file, by case and metric.
@@ -31,41 +31,41 @@ pub struct Baseline {
 pub struct BaselineFigure {
     /// The count.
     pub value: u64,
-    /// How far seeds and layouts alone move it; `None` where that was not measured.
+    /// How far seeds and layouts alone move the count; `None` if that was not measured.
     pub floor: Option<u64>,
-    /// What it depends on.
+    /// The conditions on which the count depends.
     pub key: FigureKey,
 }
 
-/// Why a text is no baseline file.
+/// Why a text is not a baseline file.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum BaselineError {
-    /// The first line says something else.
+    /// The first line is not the header.
     #[error("line 1: expected '{NAME} {VERSION}'; this is no baseline file")]
     Header,
-    /// A newer opcost wrote it.
+    /// A newer opcost wrote the file.
     #[error(
         "the file has format {0}, and this opcost reads formats up to {VERSION}; use the opcost that wrote it, \
          or a newer one"
     )]
     Newer(u32),
-    /// git could not merge it.
+    /// git left a merge conflict in the file.
     #[error(
         "line {0}: git left a conflict here; measure anew with --update instead of merging by hand"
     )]
     Conflict(usize),
-    /// A line has another form.
+    /// A line is malformed.
     #[error("line {line}: {what}; lines are written by --update and not by hand")]
     Line {
-        /// Its number.
+        /// The line's number.
         line: usize,
-        /// What is wrong with it.
+        /// The fault in the line.
         what: String,
     },
 }
 
 impl BaselineError {
-    /// Whether `--update` may write over the file: not over what a newer opcost knows.
+    /// Whether `--update` may overwrite the file; a file of a newer opcost, or of another kind, stays.
     pub fn is_mended_by_update(&self) -> bool {
         !matches!(self, BaselineError::Newer(_) | BaselineError::Header)
     }

@@ -1,41 +1,41 @@
-//! What a bisection found: the changes that made a figure what it is, with what each contributes.
+//! The result of a bisection: the changes that moved a figure, each with its contribution.
 
 use super::report::{FigureReport, Outcome};
 use crate::comparison::FunctionComparison;
 use opcost_record::{Better, Unit};
 
-/// A bisection that ended.
+/// A finished bisection.
 #[derive(Clone, Debug)]
 pub struct Bisection {
     /// The case.
     pub case: String,
-    /// What it runs.
+    /// The command or workload of the case.
     pub work: String,
-    /// What the suspects are: commits, options, words.
+    /// The kind of the suspects.
     pub kind: SuspectKind,
-    /// The good end and the bad one.
+    /// The good end and the bad end.
     pub ends: [Suspect; 2],
-    /// The figure that is told first.
+    /// The figure reported first.
     pub figure: BisectedFigure,
-    /// Points between the ends, the bad one included.
+    /// Points between the ends, including the bad end.
     pub points: usize,
-    /// How many points were counted, the ends included.
+    /// Points counted, including the ends.
     pub counted: usize,
-    /// How many of them an earlier opcost had counted.
+    /// Points whose counts an earlier opcost had stored.
     pub known: usize,
     /// Where the figures moved, in order.
     pub steps: Vec<BisectStep>,
-    /// What is left of the figure's change beside the steps.
+    /// The part of the figure's change that the steps do not explain.
     pub rest: i128,
-    /// What could not be tested, and why.
+    /// Points that could not be tested, with the reason.
     pub untestable: Vec<(Suspect, String)>,
-    /// What the reader should know beside the answer.
+    /// Notes that the reader should know beside the answer.
     pub notes: Vec<String>,
-    /// The command that does this again.
+    /// The command that repeats the bisection.
     pub command: String,
 }
 
-/// What a line of points consists of.
+/// The kind of points on a line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SuspectKind {
     /// Commits of a repository.
@@ -47,7 +47,7 @@ pub enum SuspectKind {
 }
 
 impl SuspectKind {
-    /// The word for so many.
+    /// The noun for `count` suspects.
     pub fn words(self, count: usize) -> &'static str {
         match (self, count) {
             (SuspectKind::Commit, 1) => "commit",
@@ -60,14 +60,14 @@ impl SuspectKind {
     }
 }
 
-/// One that may have moved a figure.
+/// A commit, option or word that may have moved a figure.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Suspect {
-    /// Its name: a commit's hash, an option, a word.
+    /// A commit's hash, an option, or a word.
     pub id: String,
-    /// What it does: a commit's subject, `n → y`.
+    /// A commit's subject, or an option's change: `n → y`.
     pub title: String,
-    /// Who made it, and when; `None` of what nobody made.
+    /// Author and date; `None` if the suspect is no commit.
     pub author: Option<String>,
 }
 
@@ -80,41 +80,41 @@ pub struct BisectedFigure {
     pub unit: Unit,
     /// The direction that is better.
     pub better: Better,
-    /// The values of the good end and of the bad one.
+    /// The values of the good end and of the bad end.
     pub values: [u64; 2],
-    /// How far seeds and layouts alone move it.
+    /// How far seeds and layouts alone move the figure.
     pub floor: Option<u64>,
-    /// Moves up to this are no steps.
+    /// The largest move that is not a step.
     pub least_step: u64,
 }
 
-/// Where the figures moved.
+/// A place where the figures moved.
 #[derive(Clone, Debug)]
 pub struct BisectStep {
-    /// The suspects: one, unless others could not be tested.
+    /// The suspects: one, unless points between could not be tested.
     pub suspects: Vec<Suspect>,
-    /// The figure before.
+    /// The figure before the step.
     pub from: u64,
-    /// What it moved by.
+    /// The change of the figure at the step.
     pub change: i128,
-    /// The functions whose own instructions moved, with what they moved by, the largest first.
+    /// The functions whose own instructions changed, each with its change, the largest first.
     pub functions: Vec<(String, i128)>,
-    /// The option alone, on top of the good end. `None` of commits, and where it could not be counted.
+    /// The effect of the option alone, on top of the good end. `None` for commits, and if it could not be counted.
     pub alone: Option<Alone>,
-    /// The steps within, if it is a merge.
+    /// The steps within a merge.
     pub inside: Vec<BisectStep>,
-    /// What the merge itself moved, beside the commits that it brought; `None` if it is none.
+    /// The change that the merge itself caused, beside the commits it brought; `None` if the step is no merge.
     pub of_merge: Option<i128>,
-    /// The culprit against what was before it, in the whole experiment; `None` if there are several.
+    /// The culprit compared with the point before, by a whole experiment; `None` if there are several suspects.
     pub check: Option<Check>,
 }
 
-/// What an option does on top of the good end, without those that come before it on the line.
+/// The effect of an option on top of the good end, without the options that precede it on the line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Alone {
-    /// It moves the figure by so much; what differs from the step's change comes of those before it.
+    /// The option moves the figure by this much. The rest of the step's change comes from the preceding options.
     Moves(i128),
-    /// It cannot be set without others.
+    /// The option cannot be set without others.
     NeedsOthers,
 }
 
@@ -125,29 +125,29 @@ pub struct Check {
     pub recording: String,
     /// The answer in a sentence, or why there is none.
     pub conclusion: String,
-    /// Whether the figure moves in every layout as it did in the search; `None` where nobody can tell.
+    /// Whether the figure moves in every layout as it did in the search; `None` if the runs cannot tell.
     pub confirmed: Option<bool>,
-    /// Where the change comes from.
+    /// The functions that explain the change.
     pub functions: Option<FunctionComparison>,
-    /// Options of the kernel that differ, though the commit's message need not say so.
+    /// Kernel options that differ, even if the commit's message does not mention them.
     pub differences: Vec<String>,
 }
 
 impl BisectStep {
-    /// Whether other layouts do not move the figure as the one of the search did.
+    /// Whether other layouts do not move the figure as the layout of the search did.
     pub fn is_contradicted(&self) -> bool {
         self.check.as_ref().is_some_and(|check| check.confirmed == Some(false))
     }
 }
 
 impl Bisection {
-    /// The whole change.
+    /// The change from the good end to the bad end.
     pub fn change(&self) -> i128 {
         let [good, bad] = self.figure.values;
         i128::from(bad) - i128::from(good)
     }
 
-    /// A change of the figure, as reports of gates word it.
+    /// A change of the figure in the form of a gate's report.
     pub fn as_figure(&self, from: u64, change: i128) -> FigureReport {
         FigureReport {
             metric: self.figure.name.clone(),
@@ -161,7 +161,7 @@ impl Bisection {
         }
     }
 
-    /// The steps whose culprit is known, and which its check does not contradict.
+    /// The steps with a single culprit that its check does not contradict.
     pub fn culprits(&self) -> impl Iterator<Item = &BisectStep> {
         self.steps.iter().filter(|step| step.suspects.len() == 1 && !step.is_contradicted())
     }
@@ -190,7 +190,7 @@ impl Bisection {
 }
 
 impl Suspect {
-    /// Its name as people read it: twelve digits of a commit.
+    /// The name for people: twelve digits of a commit, or the whole identifier.
     pub fn name(&self) -> &str {
         match self.author {
             Some(_) => opcost_kernel::short_commit(&self.id),
@@ -198,7 +198,7 @@ impl Suspect {
         }
     }
 
-    /// Its name and what it does.
+    /// The name, followed by the title in parentheses.
     pub fn shown(&self) -> String {
         match self.title.is_empty() {
             true => self.name().to_string(),

@@ -18,23 +18,23 @@ use std::path::Path;
 /// One count of one revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Count {
-    /// Its name, as baseline files have it.
+    /// The name, as baseline files have it.
     pub metric: String,
-    /// Its unit.
+    /// The unit.
     pub unit: Unit,
-    /// Which direction is better.
+    /// The direction that is better.
     pub better: Better,
     /// The count, or why there is none.
     pub value: Result<u64, String>,
-    /// How far seeds and layouts alone move it; `None` where too few were run.
+    /// How far seeds and layouts alone move the count; `None` if too few layouts were run.
     pub floor: Option<u64>,
 }
 
-/// The watched counts of a recording of one variant: those of its first block, whose inputs are the same
-/// in every recording of the case.
+/// The watched counts in a recording of one variant. They are those of the first block, whose inputs are the same in every
+/// recording of the case.
 ///
 /// # Errors
-/// The ledger refuses the runs, in words.
+/// The ledger's reason for refusing the runs.
 pub fn counts(recording: &Recording, watched: &[WatchedFigure]) -> Result<Vec<Count>, String> {
     if let Some(why) = refusal(&compare(recording).0) {
         return Err(why);
@@ -58,7 +58,7 @@ pub fn refusal(comparison: &Comparison) -> Option<String> {
     Some(format!("{} ({})", entry.detail, entry.rule))
 }
 
-/// The counts of finished runs, by block; those of warm-up runs stand under none.
+/// The counts of finished runs by block; warm-up runs have the key `None`.
 fn by_block(recording: &Recording, metric: MetricId) -> BTreeMap<Option<u32>, u64> {
     let finished = recording.records.iter().filter(|run| run.outcome == Outcome::Finished);
     finished.filter_map(|run| Some((run.block, run.sample(metric)?.value))).collect()
@@ -127,8 +127,8 @@ fn function_count(recording: &Recording, name: &str) -> Result<u64, String> {
     Ok(rows.iter().map(|row| (row.own * ops as f64).round() as u64).sum())
 }
 
-/// The instructions of every function's own code by its symbol, and how far seeds and layouts alone move
-/// each; nothing where no run has a profile.
+/// The instructions of every function's own code by symbol, and how far seeds and layouts alone move each count. Empty if no run
+/// has a profile.
 pub fn functions(recording: &Recording) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
     let blocks = recording.plan.blocks.len() as u32;
     let of_blocks: Vec<_> =
@@ -163,13 +163,13 @@ pub fn only_block(recording: &Recording, block: u32) -> Recording {
     only
 }
 
-/// Digits of a digest in a key.
+/// The digits kept of a digest in a key.
 const DIGITS: usize = 12;
 
-/// What the counts of a recording depend on beside the revision that was built.
+/// The conditions, apart from the revision that was built, on which the counts of a recording depend.
 ///
-/// `compiler`: what built the revision, if it was built; `tree`: where it was built; `is_kernel`: whether
-/// the revision is the kernel that was booted.
+/// `compiler`: the compiler that built the revision, if any; `tree`: the folder of the build; `is_kernel`: whether the revision is
+/// the kernel that was booted.
 pub fn key(
     recording: &Recording,
     compiler: Option<&str>,
@@ -199,14 +199,14 @@ pub fn key(
             add("cpus", guest.cpus.to_string());
             add("memory", guest.memory_mib.to_string());
         } else {
-            // Nothing moves the program, and its path is on its stack.
+            // Nothing shifts the program in memory, so the length of its path matters: the path is on its stack.
             add("path", tree.as_os_str().len().to_string());
         }
     }
     add("work", work(variant, plan.aslr, tree));
     if let Some(state) = recording.machine.last() {
         add("emulator", state.emulator_version.clone().unwrap_or_default());
-        // A kernel that the revision itself was built into is the thing under test.
+        // A kernel built from the revision itself is the thing under test.
         let is_tested = match variant.guest.as_ref().and_then(|guest| guest.kernel.as_ref()) {
             Some(KernelSpec::Image(path) | KernelSpec::BuildDir(path)) => path.starts_with(tree),
             _ => is_kernel,
@@ -214,7 +214,7 @@ pub fn key(
         for kernel in state.kernels.iter().filter(|_| !is_tested) {
             add("kernel", format!("{:.DIGITS$}", kernel.digest));
         }
-        // A workload's code is in the guest's init.
+        // The guest's init contains the code of workloads.
         let is_workload = matches!(variant.work, WorkPlan::Workload { .. });
         let init = state.guest_init().filter(|_| is_workload);
         let others = state.files_of_work().filter(|file| !file.path.starts_with(tree));
@@ -226,7 +226,7 @@ pub fn key(
     FigureKey::new(parts)
 }
 
-/// The digest of what a case tells its work to do.
+/// The digest of a case's command or workload with its parameters.
 fn work(variant: &VariantPlan, aslr: Aslr, tree: &Path) -> String {
     let below =
         |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_string_lossy().into_owned();
@@ -252,14 +252,14 @@ fn work(variant: &VariantPlan, aslr: Aslr, tree: &Path) -> String {
     words.extend(variant.env.iter().map(|(key, value)| format!("{key}={value}")));
     let mut digest = Sha256::new();
     for word in words {
-        // With its length, so that no two lists are one text.
+        // The length is hashed too, so that different lists are different texts.
         digest.update((word.len() as u64).to_le_bytes());
         digest.update(word);
     }
     format!("{:.DIGITS$}", hexadecimal(&digest.finalize()))
 }
 
-/// What a case runs, in one line.
+/// The command or workload of a case, in one line.
 pub fn describe(recording: &Recording) -> String {
     printable(&recording.plan.variants[0].work.describe())
 }

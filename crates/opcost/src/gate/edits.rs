@@ -1,25 +1,25 @@
-//! What turns one list of words into another, edit by edit.
+//! The edits that turn one list of words into another.
 
 /// One edit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Edit {
-    /// A word goes, the one at this place of the first list.
+    /// Removes the word at this place of the first list.
     Remove(usize, String),
-    /// A word comes, before this place of the first list.
+    /// Inserts a word before this place of the first list.
     Insert(usize, String),
-    /// A word at this place of the first list becomes another.
+    /// Replaces the word at this place of the first list.
     Replace(usize, String, String),
 }
 
 impl Edit {
-    /// The word that it is about.
+    /// The word that the edit removes, inserts or puts in place.
     pub fn word(&self) -> &str {
         match self {
             Edit::Remove(_, word) | Edit::Insert(_, word) | Edit::Replace(_, _, word) => word,
         }
     }
 
-    /// What it does.
+    /// The effect in words.
     pub fn title(&self) -> String {
         match self {
             Edit::Remove(..) => "removed".into(),
@@ -29,7 +29,7 @@ impl Edit {
     }
 }
 
-/// Whether two words set the same thing: `mce=off` and `mce=on`, `-O1` and `-O2`.
+/// Whether two words are values of one setting: `mce=off` and `mce=on`, `-O1` and `-O2`.
 pub fn is_setting(one: &str, other: &str) -> bool {
     if [one, other].iter().all(|word| word.starts_with("-O")) {
         return true;
@@ -40,9 +40,9 @@ pub fn is_setting(one: &str, other: &str) -> bool {
 
 /// The fewest edits from one list to another, in the order of their places (longest common subsequence).
 ///
-/// `replaces`: whether one word, where it goes and another comes, becomes the other.
+/// `replaces`: whether a removed word and a word inserted in its place are merged into a replacement.
 pub fn edits(from: &[String], to: &[String], replaces: impl Fn(&str, &str) -> bool) -> Vec<Edit> {
-    // The longest common subsequence of the rests from each pair of places on.
+    // `common[one][other]`: length of the longest common subsequence of `from[one..]` and `to[other..]`.
     let mut common = vec![vec![0usize; to.len() + 1]; from.len() + 1];
     for one in (0..from.len()).rev() {
         for other in (0..to.len()).rev() {
@@ -78,7 +78,7 @@ fn merge_replaced(mut found: Vec<Edit>, replaces: impl Fn(&str, &str) -> bool) -
             merged.push(edit);
             continue;
         };
-        // Only neighbours, so that the order of the other words stays.
+        // Only neighbours are merged, so that the order of the other words stays.
         match found.first().cloned() {
             Some(Edit::Insert(at, new)) if at == place + 1 && replaces(old, &new) => {
                 found.remove(0);
@@ -90,9 +90,9 @@ fn merge_replaced(mut found: Vec<Edit>, replaces: impl Fn(&str, &str) -> bool) -
     merged
 }
 
-/// The first list with some of the edits made.
+/// Applies some of the edits to the first list.
 ///
-/// `applied`: for each edit whether it is made.
+/// `applied`: for each edit, whether to apply it.
 pub fn with_edits(from: &[String], edits: &[Edit], applied: &[bool]) -> Vec<String> {
     let made: Vec<&Edit> =
         edits.iter().zip(applied).filter(|(_, applied)| **applied).map(|(edit, _)| edit).collect();

@@ -1,4 +1,4 @@
-//! Holds a figure against its baseline.
+//! Compares a figure with its baseline.
 
 use super::baseline::BaselineFigure;
 use super::counts::Count;
@@ -10,18 +10,18 @@ use crate::comparison::{Comparison, Row, Verdict};
 use crate::number::magnitude;
 use opcost_record::{Better, Unit};
 
-/// What a count is held against.
+/// The reference for a count.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Held<'a> {
     /// A count of the base, with its floor.
     Base(&'a Count),
-    /// A line of a baseline file; `None`: there is none.
+    /// A line of a baseline file; `None` if the file has no such line.
     Baseline(Option<&'a BaselineFigure>),
 }
 
-/// Holds an exact count against its baseline.
+/// Compares an exact count with its baseline.
 ///
-/// `trailers`: those of the case.
+/// `trailers`: the trailers of the case.
 pub fn judge(
     count: &Count,
     key: &FigureKey,
@@ -66,7 +66,7 @@ pub fn judge(
     report(Some(baseline), floor, outcome)
 }
 
-/// The trailers that speak of a metric.
+/// The trailers that apply to a metric.
 fn for_metric<'a>(trailers: &'a [Accepted], metric: &str) -> Vec<&'a Accepted> {
     let speaks = |of: &&Accepted| of.metric.as_deref().is_none_or(|named| named == metric);
     trailers.iter().filter(speaks).collect()
@@ -95,7 +95,7 @@ fn outcome(
     let worse = match better {
         Better::Lower => value > baseline,
         Better::Higher => value < baseline,
-        // Who watches it wants to know of either.
+        // A user who watches a metric without a better direction wants to know of both.
         Better::Neither => true,
     };
     match worse {
@@ -107,7 +107,7 @@ fn outcome(
     }
 }
 
-/// A limit of another unit than the figure's, in words.
+/// Describes a limit whose unit is not the figure's.
 fn wrong_unit(limit: Option<Limit>, unit: Unit) -> Option<String> {
     let given = limit?.absolute?.unit?;
     let word = |unit: Unit| match unit {
@@ -120,9 +120,9 @@ fn wrong_unit(limit: Option<Limit>, unit: Unit) -> Option<String> {
         .then(|| format!("its limit is {}, and the figure is {}", word(given), word(unit)))
 }
 
-/// Holds metrics that vary against their limits: the verdicts of the comparison decide.
+/// Compares varying metrics with their limits; the verdicts of the comparison decide.
 ///
-/// `watched`: names of metrics; none: the primary one.
+/// `watched`: names of metrics; if empty, the primary metric.
 pub fn judge_comparison(
     comparison: &Comparison,
     watched: &[String],
@@ -229,7 +229,7 @@ mod tests {
         FigureKey::new([("cpu", cpu)])
     }
 
-    /// What comes of a count over a baseline of 1,000,000 with a floor of 200.
+    /// The outcome of a count over a baseline of 1,000,000 with a floor of 200.
     fn of(value: u64, limit: Option<&str>, trailers: &[&str]) -> Outcome {
         let trailers: Vec<Accepted> =
             trailers.iter().map(|text| Accepted::parse("c0ffee", text).unwrap()).collect();
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(of(999_800, None, &[]), Outcome::WithinFloor);
         assert_eq!(of(1_000_201, None, &[]), Outcome::Exceeded);
         assert_eq!(of(999_799, None, &[]), Outcome::Improved);
-        // Either part is enough to allow it: the larger one decides.
+        // Either part of the limit is enough to allow the change: the larger part decides.
         assert_eq!(of(1_001_001, both, &[]), Outcome::WithinLimit);
         assert_eq!(of(1_010_000, both, &[]), Outcome::WithinLimit);
         assert_eq!(of(1_010_001, both, &[]), Outcome::Exceeded);

@@ -1,30 +1,30 @@
-//! What a count depends on beside the work itself: figures with different keys cannot be compared.
+//! The conditions on which a count depends beside the work itself. Figures with different keys cannot be compared.
 
 use opcost_record::printable::printable;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Everything a count depends on that is not the thing under test, by name.
+/// The conditions on which a count depends, apart from the thing under test, by name.
 ///
-/// In a baseline file it is one word: `arch=x86_64;cpu=max;emulator=7.2.22;…`.
+/// In a baseline file a key is one word: `arch=x86_64;cpu=max;emulator=7.2.22;…`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FigureKey {
     parts: BTreeMap<String, String>,
 }
 
-/// A part in which two keys differ; `None` where a side does not have it.
+/// A condition in which two keys differ; `None` if a side lacks the condition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeyDifference {
-    /// Its name.
+    /// The condition's name.
     pub part: String,
-    /// What the baseline has.
+    /// The value in the baseline.
     pub baseline: Option<String>,
-    /// What there is now.
+    /// The value now.
     pub now: Option<String>,
 }
 
 impl FigureKey {
-    /// A key of these parts; an empty value says as much as none.
+    /// Creates a key from these parts; a part with an empty value is left out.
     pub fn new<N: Into<String>, V: Into<String>>(
         parts: impl IntoIterator<Item = (N, V)>,
     ) -> FigureKey {
@@ -32,10 +32,10 @@ impl FigureKey {
         FigureKey { parts: parts.filter(|(_, value)| !value.is_empty()).collect() }
     }
 
-    /// Reads what [`Display`](fmt::Display) writes.
+    /// Reads the form that [`Display`](fmt::Display) writes.
     ///
     /// # Errors
-    /// The part that is none.
+    /// The part that is malformed or given twice.
     pub fn parse(word: &str) -> Result<FigureKey, String> {
         let mut parts = BTreeMap::new();
         for part in word.split(';') {
@@ -50,12 +50,12 @@ impl FigureKey {
         Ok(FigureKey { parts })
     }
 
-    /// Its parts by name.
+    /// The parts by name.
     pub fn parts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.parts.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The parts in which a later key differs.
+    /// The parts in which the later key `now` differs.
     pub fn differences(&self, now: &FigureKey) -> Vec<KeyDifference> {
         let mut names: Vec<&String> = self.parts.keys().chain(now.parts.keys()).collect();
         names.sort();
@@ -86,8 +86,7 @@ impl fmt::Display for KeyDifference {
     }
 }
 
-/// A text as one word of a baseline file: what separates words and parts is a percent sign and two
-/// digits for each byte.
+/// Escapes a text as one word of a baseline file: each byte of a separator becomes a percent sign and two digits.
 pub(super) fn escaped(text: &str) -> String {
     let is_plain = |char: char| {
         char.is_ascii_graphic() && !['%', ';', '='].contains(&char)
@@ -107,7 +106,7 @@ pub(super) fn escaped(text: &str) -> String {
     word
 }
 
-/// Reads what [`escaped`] wrote; `None` of what it does not write.
+/// Reads the form that [`escaped`] writes; `None` for any other text.
 pub(super) fn unescaped(word: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word.bytes();

@@ -1,5 +1,5 @@
-//! `opcost gate`, as far as it is pure: what a suite asks, what a baseline file says, and whether a change
-//! may land.
+//! The pure part of `opcost gate`: the cases of a suite, the figures of a baseline file, and the decision whether a change may
+//! land.
 
 pub mod baseline;
 pub mod bisect;

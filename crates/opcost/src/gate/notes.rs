@@ -12,10 +12,10 @@ use std::fmt::Write;
 /// Figures by case and metric.
 type Figures = BTreeMap<(String, String), BaselineFigure>;
 
-/// The text of a note with these figures; what else an earlier note has stays.
+/// Adds figures to the text of a commit's note; other figures in an earlier note stay.
 ///
 /// # Errors
-/// The earlier note is none of opcost's.
+/// The earlier note is not opcost's.
 pub fn noted(earlier: Option<&str>, figures: Figures) -> Result<String, BaselineError> {
     let mut baseline = earlier.map_or_else(|| Ok(Baseline::default()), Baseline::parse)?;
     baseline.figures.extend(figures);
@@ -29,7 +29,7 @@ pub struct NotesHistory {
     pub case: String,
     /// One series for each metric.
     pub series: Vec<NotesSeries>,
-    /// The cases that notes have.
+    /// All cases that the notes have.
     pub known: Vec<String>,
 }
 
@@ -38,28 +38,28 @@ pub struct NotesHistory {
 pub struct NotesSeries {
     /// The metric.
     pub metric: String,
-    /// The commits that have it.
+    /// The commits that have the metric.
     pub points: Vec<NotesPoint>,
 }
 
 /// One figure of one commit.
 #[derive(Clone, Debug)]
 pub struct NotesPoint {
-    /// The commit's name, whole.
+    /// The commit's full hash.
     pub commit: String,
-    /// The first line of its message.
+    /// The first line of the commit's message.
     pub subject: String,
     /// The count.
     pub value: u64,
-    /// The count of the commit before that has one, or why the two cannot be compared; `None` of the first.
+    /// The count of the previous commit with the metric, or why the two counts cannot be compared; `None` for the first commit.
     pub before: Option<Result<u64, String>>,
 }
 
 impl NotesHistory {
-    /// A case's figures.
+    /// The history of a case's figures.
     ///
-    /// `commits`: name, subject and note, the oldest first; `metrics`: those that are asked for, none for all.
-    /// Result: also the commits whose notes cannot be read, with the reason.
+    /// `commits`: hash, subject and note, the oldest first; `metrics`: the metrics asked for, empty for all. Also returns the
+    /// commits whose notes cannot be read, with the reason.
     pub fn of(
         commits: &[(&str, &str, &str)],
         case: &str,
@@ -100,7 +100,7 @@ impl NotesHistory {
         (history, unreadable)
     }
 
-    /// For people: a row for each commit.
+    /// The table for people, with a row for each commit.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for NotesSeries { metric, points } in &self.series {
@@ -133,7 +133,7 @@ impl NotesHistory {
         text
     }
 
-    /// For programs.
+    /// The JSON for programs.
     pub fn json(&self) -> String {
         let point = |point: &NotesPoint| {
             let before = point.before.as_ref().and_then(|before| before.as_ref().ok());
@@ -155,7 +155,7 @@ impl NotesHistory {
     }
 }
 
-/// The earlier of two counts, or why they cannot be compared.
+/// The earlier of two counts, or why the counts cannot be compared.
 fn compared(before: &BaselineFigure, now: &BaselineFigure) -> Result<u64, String> {
     let differences = before.key.differences(&now.key);
     if differences.is_empty() {

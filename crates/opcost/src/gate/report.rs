@@ -1,4 +1,4 @@
-//! What a gate found: the answer, case by case.
+//! The report of a gate: the answer, case by case.
 
 use super::key::{FigureKey, KeyDifference};
 use super::trailer::{Accepted, Amount};
@@ -7,31 +7,31 @@ use crate::comparison::limit::Limit;
 use crate::number::{figure, grouped, magnitude, percent};
 use opcost_record::{Better, Unit};
 
-/// What a gate found.
+/// The result of a gate.
 #[derive(Clone, Debug)]
 pub struct GateReport {
-    /// What the change was held against.
+    /// The reference of the change.
     pub against: Against,
     /// The revision that is to land.
     pub tip: RevisionSide,
     /// The cases, in the suite's order.
     pub cases: Vec<CaseReport>,
-    /// Figures of the baseline for which the suite has no case.
+    /// Figures of the baseline file without a case in the suite.
     pub orphans: Vec<String>,
-    /// What the reader should know beside the answer.
+    /// Notes that the reader should know beside the answer.
     pub notes: Vec<String>,
-    /// Whether the baseline file was written anew.
+    /// Whether the baseline file was rewritten.
     pub updated: bool,
 }
 
-/// What a change is held against.
+/// The reference of a change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Against {
     /// A revision that was built and measured.
     Base(RevisionSide),
     /// A committed file of figures.
     Baseline {
-        /// Its path, as it was given.
+        /// The path, as it was given.
         path: String,
     },
 }
@@ -39,34 +39,34 @@ pub enum Against {
 /// A revision.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RevisionSide {
-    /// What the user calls it.
+    /// The name that the user gives it.
     pub name: String,
-    /// The commit, whole.
+    /// The commit's full hash.
     pub commit: String,
-    /// The first line of its message.
+    /// The first line of the commit's message.
     pub subject: String,
 }
 
 /// One case.
 #[derive(Clone, Debug)]
 pub struct CaseReport {
-    /// Its name.
+    /// The case's name.
     pub name: String,
-    /// What it runs.
+    /// The command or workload.
     pub work: String,
-    /// Its figures; none if it failed.
+    /// The figures; none if the case failed.
     pub figures: Vec<FigureReport>,
-    /// Why there are none.
+    /// Why the case has no figures.
     pub failure: Option<CaseFailure>,
-    /// Where a change of its instructions comes from.
+    /// The functions that explain a change of the instructions.
     pub functions: Option<FunctionComparison>,
-    /// Why nobody can say where the change comes from.
+    /// Why the change cannot be explained by functions.
     pub functions_missing: Option<String>,
     /// The recordings of the base and of the tip.
     pub recordings: [Option<String>; 2],
-    /// What its counts depend on.
+    /// The conditions on which the counts depend.
     pub key: FigureKey,
-    /// Where the function that costs most of what came on top is, as far as its program says.
+    /// The place of the function with the largest increase, if the program's debug information names it.
     pub place: Option<Place>,
 }
 
@@ -84,11 +84,11 @@ pub struct Place {
 pub enum CaseFailure {
     /// A build or the work failed.
     Failed(String),
-    /// The base has no such case, so it cannot do the work.
+    /// The base does not have the case, so it cannot do the work.
     New {
-        /// Why it cannot.
+        /// Why the base cannot do the work.
         why: String,
-        /// The trailer that says that this is right.
+        /// The trailer that accepts the case as new.
         accepted: Option<Accepted>,
     },
     /// The runs were not comparable.
@@ -98,57 +98,57 @@ pub enum CaseFailure {
 /// One figure of a case.
 #[derive(Clone, Debug)]
 pub struct FigureReport {
-    /// Its name, as baseline files have it.
+    /// The name, as baseline files have it.
     pub metric: String,
-    /// Its unit.
+    /// The unit.
     pub unit: Unit,
     /// The direction that is better.
     pub better: Better,
-    /// What the base or the baseline file has.
+    /// The value of the base or of the baseline file.
     pub baseline: Option<f64>,
-    /// What the tip has.
+    /// The value of the tip.
     pub value: Option<f64>,
-    /// How far seeds and layouts alone move it.
+    /// How far seeds and layouts alone move the figure.
     pub floor: Option<f64>,
-    /// How much worse it may become.
+    /// How much worse the figure may become.
     pub limit: Option<Limit>,
-    /// What comes of it.
+    /// The outcome of the comparison.
     pub outcome: Outcome,
 }
 
-/// What comes of a figure.
+/// The outcome of comparing a figure with its baseline.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// Exactly the same.
     Same,
-    /// No further off than seeds and layouts alone move it.
+    /// Moved no further than seeds and layouts alone move the figure.
     WithinFloor,
-    /// No worse than its limit allows.
+    /// Worse, but within the limit.
     WithinLimit,
     /// Better by more than its limit.
     Improved,
-    /// Worse than its limit, and commits say that this is known.
+    /// Worse than the limit, and trailers of commits accept that.
     Accepted(Vec<Accepted>),
-    /// Worse than its limit.
+    /// Worse than the limit.
     Exceeded,
-    /// No change was found of a metric that varies; the text says how small a change would have been.
+    /// No change of a varying metric was found; the text names the smallest change that would have been found.
     Unchanged(String),
-    /// The runs cannot tell, as the metric varies; the text says why.
+    /// The runs of a varying metric cannot tell; the text says why.
     Undecided(String),
-    /// The figures depend on different things.
+    /// The figures depend on different conditions.
     NotComparable(Vec<KeyDifference>),
-    /// There is nothing to hold it against.
+    /// There is no baseline for the figure.
     NoBaseline,
-    /// The figure is not there, or the runs do not agree on it.
+    /// The figure is missing, or the runs disagree on it.
     Refused(String),
 }
 
 /// The answer.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum GateVerdict {
-    /// Nothing speaks against the change.
+    /// No result speaks against the change.
     MayLand,
-    /// Something could not be compared, so there is no answer.
+    /// A figure could not be compared, so there is no answer.
     NoAnswer,
     /// A limit is exceeded.
     Exceeded,
@@ -157,7 +157,7 @@ pub enum GateVerdict {
 }
 
 impl GateVerdict {
-    /// One word for programs.
+    /// The word for programs.
     pub fn word(self) -> &'static str {
         match self {
             GateVerdict::MayLand => "may-land",
@@ -169,7 +169,7 @@ impl GateVerdict {
 }
 
 impl Outcome {
-    /// One word for programs.
+    /// The word for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Outcome::Same => "same",
@@ -186,7 +186,7 @@ impl Outcome {
         }
     }
 
-    /// Whether it has an answer, and what that is.
+    /// The verdict that this outcome implies.
     pub fn verdict(&self) -> GateVerdict {
         match self {
             Outcome::Exceeded => GateVerdict::Exceeded,
@@ -198,7 +198,7 @@ impl Outcome {
         }
     }
 
-    /// Whether a reader has to see it one by one: everything but what did not change.
+    /// Whether the report shows the figure in a row of its own: all outcomes but those without a change.
     pub fn is_worth_a_row(&self) -> bool {
         !matches!(self, Outcome::Same | Outcome::WithinFloor | Outcome::Unchanged(_))
     }
@@ -210,7 +210,7 @@ impl FigureReport {
         Some(self.value? - self.baseline?)
     }
 
-    /// The change as a share of the baseline; `None` over a baseline of 0 that something came on top of.
+    /// The change as a share of the baseline; `None` if the baseline is 0 and the figure is not.
     pub fn ratio(&self) -> Option<f64> {
         match (self.change()?, self.baseline?) {
             (0.0, _) => Some(0.0),
@@ -219,7 +219,7 @@ impl FigureReport {
         }
     }
 
-    /// The change in words: `+0.50 %`, over a baseline of 0 the figure.
+    /// The change in words: `+0.50 %`, or the figure if the baseline is 0.
     pub fn change_words(&self) -> Option<String> {
         match (self.ratio(), self.change()?) {
             (_, 0.0) => Some("=".into()),
@@ -228,7 +228,7 @@ impl FigureReport {
         }
     }
 
-    /// What its limit allows, in words.
+    /// The limit in words.
     pub fn limit_words(&self) -> String {
         match &self.limit {
             None => "the layout floor".into(),
@@ -240,7 +240,7 @@ impl FigureReport {
         }
     }
 
-    /// What comes of it, in words.
+    /// The outcome in words.
     pub fn words(&self) -> String {
         let floor = || self.floor.map_or(String::new(), |floor| figure(floor, self.unit));
         match &self.outcome {
@@ -264,7 +264,7 @@ impl FigureReport {
         }
     }
 
-    /// What to write behind a case's name so that its change is accepted: `+0.50%`.
+    /// The text that accepts the change if it follows the case's name in a trailer: `+0.50%`.
     pub fn acceptance(&self) -> Option<String> {
         let change = self.change().filter(|change| *change > 0.0)?;
         let whole = || format!("+{}", change.ceil());
@@ -292,7 +292,7 @@ impl CaseReport {
         }
     }
 
-    /// Why it has no figures, in words.
+    /// Why the case has no figures, in words.
     pub fn failure_words(&self) -> Option<String> {
         Some(match self.failure.as_ref()? {
             CaseFailure::Failed(why) => why.clone(),
@@ -311,7 +311,7 @@ impl GateReport {
         let cases = self.cases.iter().map(CaseReport::verdict);
         let verdict = cases.max().unwrap_or(GateVerdict::NoAnswer);
         if self.updated {
-            // What the file said before is replaced; what could not be measured is not.
+            // The file's earlier figures are replaced; figures that could not be measured are not.
             let failed = |case: &CaseReport| case.failure.is_some();
             let refused = |case: &CaseReport| {
                 case.figures.iter().any(|figure| matches!(figure.outcome, Outcome::Refused(_)))
@@ -409,8 +409,7 @@ impl GateReport {
         parts.collect::<Vec<_>>().join(", ")
     }
 
-    /// Why cases have no figures: each reason once, with its cases. Cases that are built alike fail
-    /// alike.
+    /// Why cases have no figures: each reason once, with its cases. Cases with the same build fail alike.
     pub fn failures(&self) -> Vec<(Vec<&str>, GateVerdict, String)> {
         let mut failures: Vec<(Vec<&str>, GateVerdict, String)> = Vec::new();
         for case in &self.cases {
@@ -427,7 +426,7 @@ impl GateReport {
         failures
     }
 
-    /// What has to be done, one sentence each.
+    /// The remaining tasks, one sentence each.
     pub fn to_do(&self) -> Vec<String> {
         let mut to_do = Vec::new();
         let update = match &self.against {
@@ -475,7 +474,7 @@ impl GateReport {
         to_do
     }
 
-    /// Trailers that accept something, without repetition.
+    /// The trailers that accept something, without repetition.
     pub fn accepted(&self) -> Vec<&Accepted> {
         let mut accepted: Vec<&Accepted> = Vec::new();
         let of_figures = self.figures().flat_map(|(_, figure)| match &figure.outcome {
@@ -500,7 +499,7 @@ pub fn accepts_new(trailers: &[Accepted], case: &str) -> Option<Accepted> {
     trailers.iter().find(|one| one.case == case && one.amount == Amount::New).cloned()
 }
 
-/// A path as a shell takes it.
+/// A path quoted for a shell.
 fn shell_word(path: &str) -> String {
     shlex::try_quote(path).map_or_else(|_| path.to_string(), |quoted| quoted.into_owned())
 }

@@ -1,52 +1,51 @@
-//! The search for every step along a line of points: commits from a good one to a bad one, or
-//! configurations on the way from one to another.
+//! The search for every step along a line of points: commits from a good one to a bad one, or configurations on the way from one to
+//! another.
 //!
-//! One count a point is enough, as counts repeat. Two counted points whose figures differ have a step
-//! between them, and the search halves the stretch between them, as git bisect does. A value that is
-//! neither end's leaves two stretches that differ, and so every step is found, whatever its sign. Points
-//! between two that agree are not looked at.
+//! Counts repeat, so one count for each point is enough. If two counted points have different figures, a step lies between them,
+//! and the search halves the stretch between them like git bisect. A value that equals neither end leaves two stretches to search.
+//! The search therefore finds every step, whatever its sign. Points between two points with equal figures are not counted.
 
 use std::collections::BTreeMap;
 
-/// The figures of a point by name; one that is not there is 0.
+/// The figures of a point by name; a missing figure is 0.
 pub type Figures = BTreeMap<String, u64>;
 
-/// What is known of each point.
+/// The known figures of each point.
 #[derive(Clone, Debug)]
 pub struct Search {
     points: Vec<Option<Result<Figures, String>>>,
-    /// What a figure has to move by to be a step; what is not there has to move at all.
+    /// The largest move of each figure that is not a step; 0 if a figure is missing.
     floors: Figures,
 }
 
 /// A step between two counted points.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Found {
-    /// The last point before it.
+    /// The last point before the step.
     pub from: usize,
-    /// The first point that has it. What lies between them cannot be tested.
+    /// The first point after the step. Points between the two cannot be tested.
     pub to: usize,
 }
 
 impl Search {
-    /// Nothing is known of `points` points yet.
+    /// Creates a search over `points` points of which none is known.
     ///
     /// `floors`: how far each figure moves without a cause.
     pub fn new(points: usize, floors: Figures) -> Search {
         Search { points: vec![None; points], floors }
     }
 
-    /// Takes what was found at a point: its figures, or why it has none.
+    /// Stores the result of a point: its figures, or why it has none.
     pub fn learn(&mut self, point: usize, found: Result<Figures, String>) {
         self.points[point] = Some(found);
     }
 
-    /// The figures of a point, if it has some.
+    /// The figures of a point, if it has any.
     pub fn figures(&self, point: usize) -> Option<&Figures> {
         self.points[point].as_ref()?.as_ref().ok()
     }
 
-    /// The points that have no figures, and why.
+    /// The points without figures, each with the reason.
     pub fn untestable(&self) -> impl Iterator<Item = (usize, &str)> {
         self.points.iter().enumerate().filter_map(|(point, found)| match found {
             Some(Err(why)) => Some((point, why.as_str())),
@@ -54,7 +53,7 @@ impl Search {
         })
     }
 
-    /// How many points were looked at.
+    /// The number of points with a result.
     pub fn looked_at(&self) -> usize {
         self.points.iter().flatten().count()
     }
@@ -65,13 +64,13 @@ impl Search {
         i128::from(of(to).unwrap_or(0)) - i128::from(of(from).unwrap_or(0))
     }
 
-    /// Whether a figure moves by more between two counted points than it does without a cause.
+    /// Whether a figure differs between two counted points by more than it moves without a cause.
     pub fn moves(&self, from: usize, to: usize, figure: &str) -> bool {
         let floor = self.floors.get(figure).copied().unwrap_or(0);
         self.change(from, to, figure).unsigned_abs() > u128::from(floor)
     }
 
-    /// The figures of two counted points that differ.
+    /// The names of the figures that differ between two counted points.
     pub fn moved(&self, from: usize, to: usize) -> Vec<&str> {
         let of = |point| self.figures(point).into_iter().flat_map(BTreeMap::keys);
         let mut names: Vec<&str> = of(from).chain(of(to)).map(String::as_str).collect();
@@ -81,8 +80,7 @@ impl Search {
         names
     }
 
-    /// The stretches between neighbouring counted points that differ: the steps, once there is nothing
-    /// more to look at.
+    /// The stretches between neighbouring counted points that differ. When no points are left to count, these are the steps.
     pub fn steps(&self) -> Vec<Found> {
         let counted: Vec<usize> =
             (0..self.points.len()).filter(|point| self.figures(*point).is_some()).collect();
@@ -94,9 +92,9 @@ impl Search {
         (stretch.from + 1..stretch.to).filter(|point| self.points[*point].is_none()).collect()
     }
 
-    /// The points to look at next, `most` at a time; none when the search is done.
+    /// The points to count next, at most `most`; none when the search is done.
     ///
-    /// Several points cut the stretches evenly, the longest first.
+    /// Several points cut the stretches evenly, the longest stretch first.
     pub fn next(&self, most: usize) -> Vec<usize> {
         let mut open: Vec<(Found, Vec<usize>, usize)> = self
             .steps()
@@ -105,7 +103,7 @@ impl Search {
             .filter(|(_, unknown, _)| !unknown.is_empty())
             .collect();
         for _ in 0..most {
-            // The stretch whose pieces are longest gets the next cut; the oldest of equal ones.
+            // The stretch with the longest pieces gets the next cut; among equals, the oldest stretch.
             let longest = open.iter_mut().rev().filter(|(_, unknown, cuts)| *cuts < unknown.len());
             let longest = longest.max_by_key(|(stretch, _, cuts)| {
                 ((stretch.to - stretch.from) * 1000 / (*cuts + 1), usize::MAX - stretch.from)
@@ -125,15 +123,15 @@ impl Search {
         next
     }
 
-    /// How many more points are looked at if each stretch that differs has one step.
+    /// The number of further points to count if each differing stretch has one step.
     pub fn cost(&self) -> usize {
         let of =
             |stretch: &Found| (usize::BITS - self.unknown(stretch).len().leading_zeros()) as usize;
         self.steps().iter().map(of).sum()
     }
 
-    /// What is left of a figure's change from the first to the last point beside its steps: moves that are
-    /// each no larger than the figure makes without a cause.
+    /// The part of a figure's change from the first to the last point that its steps do not explain. It consists of moves no larger
+    /// than the figure makes without a cause.
     pub fn rest(&self, figure: &str) -> i128 {
         let last = self.points.len() - 1;
         let steps = self.steps();
@@ -151,7 +149,7 @@ mod tests {
         [("count".to_string(), value)].into()
     }
 
-    /// Searches along known values; `None` cannot be tested. Gives the points looked at, beside the ends.
+    /// Searches along known values; a `None` cannot be tested. Also returns how many points besides the ends were counted.
     fn search(values: &[Option<u64>], floor: u64, jobs: usize) -> (Search, usize) {
         let mut search = Search::new(values.len(), [("count".to_string(), floor)].into());
         let learn = |search: &mut Search, point: usize| {

@@ -1,4 +1,4 @@
-//! What each commit of a series did to each figure of a suite; the changes add up to the total.
+//! The effect of each commit of a series on each figure of a suite; the changes add up to the total.
 
 use super::report::{FigureReport, Outcome, RevisionSide};
 use opcost_record::{Better, Unit};
@@ -6,9 +6,9 @@ use opcost_record::{Better, Unit};
 /// A series of commits.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Where it begins; it has the first values.
+    /// The revision before the first commit; it has the first values.
     pub base: RevisionSide,
-    /// What is asked for: `release..HEAD`.
+    /// The range as the user gave it: `release..HEAD`.
     pub range: String,
     /// The figures, the columns of a table.
     pub figures: Vec<SeriesFigure>,
@@ -23,13 +23,13 @@ pub struct SeriesFigure {
     pub case: String,
     /// The metric.
     pub metric: String,
-    /// Its unit.
+    /// The unit.
     pub unit: Unit,
-    /// Which direction is better.
+    /// The direction that is better.
     pub better: Better,
     /// The value at the base, or why there is none.
     pub base: Result<u64, String>,
-    /// How far seeds and layouts alone move it.
+    /// How far seeds and layouts alone move the figure.
     pub floor: Option<u64>,
 }
 
@@ -38,28 +38,28 @@ pub struct SeriesFigure {
 pub struct SeriesRow {
     /// The commit.
     pub side: RevisionSide,
-    /// The values of the figures, in their order, or why there is none.
+    /// The values of the figures, in their order; an error says why there is none.
     pub values: Vec<Result<u64, String>>,
 }
 
-/// What a commit did to a figure.
+/// The effect of a commit on a figure.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
-    /// The change since the last commit that has a value, and the value before.
+    /// The change since the last commit with a value.
     Changed {
         /// The change.
         change: i128,
-        /// The value that it is a change of.
+        /// The value before the change.
         from: u64,
         /// Whether seeds and layouts alone move the figure as far.
         within_floor: bool,
     },
-    /// There is no value, or none before, with the reason.
+    /// The commit or its predecessors have no value; the text says why.
     Unknown(String),
 }
 
 impl Series {
-    /// What each commit did to a figure.
+    /// The effect of each commit on a figure.
     pub fn steps(&self, figure: usize) -> Vec<Step> {
         let SeriesFigure { base, floor, .. } = &self.figures[figure];
         let mut last = base.clone();
@@ -79,7 +79,7 @@ impl Series {
         steps.collect()
     }
 
-    /// What all commits together did to a figure: the sum of the steps.
+    /// The effect of all commits together on a figure: the sum of the steps.
     pub fn total(&self, figure: usize) -> Step {
         let SeriesFigure { base, floor, .. } = &self.figures[figure];
         let last = self.rows.iter().rev().find_map(|row| row.values[figure].as_ref().ok());
@@ -96,8 +96,7 @@ impl Series {
         Step::Changed { change, from, within_floor: within }
     }
 
-    /// The figures that a commit changed beyond the layout floor, or that some commit has no value of;
-    /// then the others.
+    /// The figures that a commit changed beyond the layout floor or for which a commit has no value, then the other figures.
     pub fn changed(&self) -> (Vec<usize>, Vec<usize>) {
         let is_still = |step: &Step| {
             matches!(
@@ -108,7 +107,7 @@ impl Series {
         (0..self.figures.len()).partition(|figure| !self.steps(*figure).iter().all(is_still))
     }
 
-    /// Why commits have no values, each reason once with its commits.
+    /// Why commits have no values: each reason once, with its commits.
     pub fn reasons(&self) -> Vec<(String, Vec<String>)> {
         let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
         for row in &self.rows {
@@ -125,7 +124,7 @@ impl Series {
     }
 }
 
-/// A step as a gate's report words it.
+/// A step in the form of a gate's report.
 pub fn as_figure(figure: &SeriesFigure, change: i128, from: u64) -> FigureReport {
     FigureReport {
         metric: figure.metric.clone(),

@@ -1,4 +1,4 @@
-//! `opcost.toml`: the cases that a repository holds its changes against.
+//! `opcost.toml`: the cases by which a repository checks its changes.
 //!
 //! A key above the first table is the default of every case.
 
@@ -23,19 +23,19 @@ pub struct Suite {
 /// One case: work that each revision does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The figures that are held against the limit; none: the metric that decides by default.
+    /// The figures held to the limit; if empty, the default primary metric.
     pub watched: Vec<WatchedFigure>,
-    /// How much worse a figure may become; `None`: as much as layouts alone move it.
+    /// How much worse a figure may become; `None` allows as much as layouts alone move it.
     pub limit: Option<Limit>,
-    /// How a revision is built; `None`: it needs no building.
+    /// The command that builds a revision; `None` if the case needs no build.
     pub build: Option<String>,
-    /// Files that the build must make, relative to the revision's tree.
+    /// Files that the build must produce, relative to the revision's tree.
     pub artifact: Vec<String>,
-    /// The program whose version tells one build from another; `None`: cc.
+    /// The program whose version identifies the compiler of a build; `None` means cc.
     pub compiler: Option<String>,
-    /// Everything else, with one variant.
+    /// The remaining fields, with one variant.
     pub experiment: Experiment,
 }
 
@@ -48,12 +48,12 @@ pub enum WatchedFigure {
     Function(String),
 }
 
-/// Why a text is no suite.
+/// Why a text is not a suite.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct SuiteError(String);
 
-/// What a case says beside an experiment's fields.
+/// The fields of a case in addition to those of an experiment.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 #[derive(Default)]
@@ -91,7 +91,7 @@ impl From<OneOrMany> for Vec<String> {
     }
 }
 
-/// Fields of an experiment that a gate decides itself, and what to do instead.
+/// Fields of an experiment that the gate decides itself, each with the alternative.
 const DECIDED: [(&str, &str); 15] = [
     ("name", "the case's name is its own"),
     ("label", "recordings of a gate are labelled with what they measured"),
@@ -110,7 +110,7 @@ const DECIDED: [(&str, &str); 15] = [
     ("fresh-boots", "leave it out"),
 ];
 
-/// Fields that say how many runs are made, which exact counts do not need.
+/// Fields for the number of runs, which exact counts do not need.
 const LENGTHS: [&str; 6] = ["pairs", "runs", "min-runs", "until-width", "budget", "warmup"];
 
 impl Suite {
@@ -153,7 +153,7 @@ impl Suite {
     /// The cases of these names; all, if none is named.
     ///
     /// # Errors
-    /// There is none of a name.
+    /// A name without a case.
     pub fn select(mut self, names: &[String]) -> Result<Suite, SuiteError> {
         let known: Vec<String> = self.cases.iter().map(|case| case.name.clone()).collect();
         for name in names {
@@ -171,7 +171,7 @@ impl Suite {
 }
 
 impl Case {
-    /// A case without a suite: work whose figure that decides by default is watched.
+    /// A case without a suite: the work's default primary metric is watched.
     pub fn of_variant(name: &str, variant: Variant, build: Option<String>) -> Case {
         let experiment = Experiment {
             name: Some(Case::experiment_name(name)),
@@ -260,23 +260,23 @@ impl Case {
         })
     }
 
-    /// Whether each revision is itself the kernel to boot: kernels are configured, and none is named.
+    /// Whether each revision is the kernel to boot: kernels are configured, but none is named.
     pub fn tests_kernel(&self) -> bool {
         let Experiment { kernel, kernel_tree, kernel_config, .. } = &self.experiment;
         !kernel_config.is_empty() && kernel.is_empty() && kernel_tree.is_none()
     }
 
-    /// Whether its counts are exact: those of the emulated machine.
+    /// Whether the counts are exact, as on the emulated machine.
     pub fn is_exact(&self) -> bool {
         self.experiment.machine == Some(MachineKind::Emulated)
     }
 }
 
 impl WatchedFigure {
-    /// What stands before a function's name.
+    /// The prefix of a function's label.
     const OF_FUNCTION: &'static str = "function:";
 
-    /// As reports and baseline files have it.
+    /// The name in reports and baseline files.
     pub fn label(&self) -> String {
         match self {
             WatchedFigure::Metric(metric) => metric.clone(),
@@ -290,7 +290,7 @@ impl WatchedFigure {
     }
 }
 
-/// Refuses keys that nobody knows, and those that a gate decides.
+/// Refuses unknown keys, and keys that a gate decides.
 fn check_keys(table: &Table) -> Result<(), String> {
     let known: Vec<&str> =
         fields_of::<CaseFields>().iter().chain(fields_of::<Experiment>()).copied().collect();
@@ -307,7 +307,7 @@ fn check_keys(table: &Table) -> Result<(), String> {
     Ok(())
 }
 
-/// The names of a struct's fields, as it declares them to whoever reads it.
+/// The names of a struct's fields, taken from its `Deserialize` implementation.
 fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     struct Fields<'a>(&'a mut &'static [&'static str]);
     impl<'de> Deserializer<'de> for Fields<'_> {

@@ -1,4 +1,4 @@
-//! `Opcost-accept: CASE [METRIC] +2.1%`: a cost that a commit's message says is known.
+//! `Opcost-accept: CASE [METRIC] +2.1%`: the trailer by which a commit's message accepts a cost.
 
 use opcost_record::printable::printable;
 
@@ -10,38 +10,38 @@ pub const TRAILER: &str = "Opcost-accept";
 pub struct Accepted {
     /// The case.
     pub case: String,
-    /// The metric; `None`: any of the case.
+    /// The metric; `None` for every metric of the case.
     pub metric: Option<String>,
-    /// How much.
+    /// The accepted amount.
     pub amount: Amount,
     /// The commit, shortened.
     pub commit: String,
-    /// What the trailer says.
+    /// The text of the trailer.
     pub text: String,
 }
 
-/// How much is accepted.
+/// The accepted amount.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
-    /// So much more as a share of the baseline, and half of the last digit given beside it.
+    /// An increase as a share of the baseline.
     Ratio {
         /// The share.
         ratio: f64,
-        /// Half of what one of the last digit is.
+        /// Half of the weight of the last digit given.
         rounding: f64,
     },
-    /// So much more as a figure.
+    /// An increase as a figure.
     Absolute(f64),
     /// A case that the base does not have.
     New,
 }
 
-/// A trailer that says nothing to opcost.
+/// A trailer that opcost cannot read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Misunderstood {
     /// The commit, shortened.
     pub commit: String,
-    /// What the trailer says.
+    /// The text of the trailer.
     pub text: String,
 }
 
@@ -49,7 +49,7 @@ impl Accepted {
     /// Reads a trailer's value.
     ///
     /// # Errors
-    /// It has another form.
+    /// The trailer is malformed.
     pub fn parse(commit: &str, text: &str) -> Result<Accepted, Misunderstood> {
         let misunderstood = || Misunderstood { commit: commit.into(), text: printable(text) };
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -88,9 +88,9 @@ impl Amount {
     }
 }
 
-/// Whether trailers together accept that a figure is `size` more over a baseline.
+/// Whether trailers together accept an increase of a figure by `size` over a baseline.
 ///
-/// Several for one figure add up: each stands in a commit of its own.
+/// Several trailers for one figure add up, as each is in a commit of its own.
 pub(super) fn accepts(trailers: &[&Accepted], baseline: f64, size: f64) -> bool {
     let amounts = trailers.iter().filter_map(|trailer| match trailer.amount {
         Amount::Ratio { ratio, rounding } => Some((ratio + rounding) * baseline),
@@ -98,7 +98,7 @@ pub(super) fn accepts(trailers: &[&Accepted], baseline: f64, size: f64) -> bool 
         Amount::New => None,
     });
     let allowed: f64 = amounts.sum();
-    // What is accepted to the last digit is accepted.
+    // An increase equal to the accepted amount is accepted, rounding aside.
     allowed > 0.0 && size <= allowed * (1.0 + 1e-12)
 }
 

@@ -1,7 +1,7 @@
-//! Recordings of one experiment over time: a series for each metric, where it changed, and whether
-//! the environment changed with it.
+//! Recordings of one experiment over time: a series for each metric, its change points, and whether the environment changed at the
+//! same time.
 //!
-//! Old results are for trends, not for verdicts: a verdict needs both versions in one recording.
+//! Old results show trends and give no verdicts: a verdict needs both versions in one recording.
 
 use crate::comparison::between::{Between, between};
 use crate::comparison::limit::Limit;
@@ -19,10 +19,10 @@ use serde::Serialize;
 /// Level of the change points of a series.
 const LEVEL: f64 = 0.05;
 
-/// What to show.
+/// The metrics and the variant to show.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// Metrics, by the names that tables show; none for the primary one.
+    /// Metrics, by the names that tables show; empty for the primary metric.
     pub metrics: Vec<String>,
     /// The variant; `None` for the baseline.
     pub variant: Option<String>,
@@ -35,18 +35,17 @@ pub struct History {
     pub experiment: String,
     /// The variant.
     pub variant: String,
-    /// One for each metric asked for.
+    /// One series for each metric asked for.
     pub series: Vec<Series>,
 }
 
 impl History {
-    /// Whether a series ends on a level that is worse than the one before, and nothing of the
-    /// environment changed with it.
+    /// Whether the last change of level of any series is a regression.
     pub fn regressed(&self) -> bool {
         self.regressed_by(None)
     }
 
-    /// The same of levels that are apart by more than a limit.
+    /// Whether the last change of level of any series is a regression by more than a limit.
     pub fn regressed_by(&self, limit: Option<Limit>) -> bool {
         let beyond = |change: &SeriesChange| {
             let ratio = change.change_ratio.map_or(f64::INFINITY, f64::abs);
@@ -67,15 +66,15 @@ pub struct Series {
     pub metric: String,
     /// The unit of the figures.
     pub unit: Unit,
-    /// Which direction is better.
+    /// The direction that is better.
     pub better: Better,
-    /// Whether the figures are of one operation.
+    /// Whether the figures are per operation.
     pub per_op: bool,
-    /// A point for each recording, the oldest first.
+    /// One point for each recording, the oldest first.
     pub points: Vec<Point>,
-    /// Where the level changed.
+    /// The changes of the level.
     pub changes: Vec<SeriesChange>,
-    /// What cannot be said, and why.
+    /// Notes on what the series cannot show, with the reason.
     pub notes: Vec<String>,
 }
 
@@ -84,65 +83,65 @@ pub struct Series {
 pub struct Point {
     /// Identifier of the recording.
     pub recording: String,
-    /// When it was begun, or when imported figures were made; nanoseconds since the Unix epoch.
+    /// The time when the recording began, or when imported figures were made; nanoseconds since the Unix epoch.
     pub created_unix_ns: u64,
-    /// The figure: the median, of imported means the mean; `None` where there is none.
+    /// The figure: the median, or the mean of imported means; `None` if there is no figure.
     pub value: Option<f64>,
-    /// Its interval at 95 %; `None` of too few runs.
+    /// The figure's interval at 95 %; `None` if there are too few runs.
     pub interval: Option<(f64, f64)>,
-    /// Runs behind it; 0 where nobody knows.
+    /// Number of runs; 0 if unknown.
     pub n: usize,
-    /// What of the environment is another than in the recording before.
+    /// Differences of the environment from the recording before.
     pub environment: Vec<String>,
-    /// What of the work is: programs that were rebuilt.
+    /// Differences of the work from the recording before: rebuilt programs.
     pub work: Vec<String>,
-    /// What the user called the recording.
+    /// The label that the user gave the recording.
     pub label: Option<String>,
     /// The commit of the variant's sources.
     pub revision: Option<Revision>,
-    /// Why there is no figure, or what is odd about it.
+    /// Why there is no figure, or a remark on the figure.
     pub note: Option<String>,
 }
 
 /// A change of the level of a series.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeriesChange {
-    /// Index of the first point behind it.
+    /// Index of the first point after the change.
     pub point: usize,
-    /// Mean of the level before it.
+    /// Mean of the level before the change.
     pub before: f64,
-    /// Mean of the level behind it.
+    /// Mean of the level after the change.
     pub after: f64,
-    /// after/before − 1; `None` where before is 0.
+    /// after/before − 1; `None` if before is 0.
     pub change_ratio: Option<f64>,
     /// p of the permutation test.
     pub p: f64,
-    /// What it is.
+    /// The kind of the change.
     pub outcome: Outcome,
-    /// What of the environment changed there or in the recording before or after.
+    /// Changes of the environment at the change, or one recording earlier or later.
     pub explained_by: Vec<String>,
 }
 
-/// What a change of level is.
+/// The kind of a change of level.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Worse, and nothing of the environment changed with it.
+    /// The figure became worse, and the environment did not change at the same time.
     Regression,
-    /// Better, likewise.
+    /// The figure became better, and the environment did not change at the same time.
     Improvement,
-    /// Another level of what is neither good nor bad.
+    /// The level changed, and neither direction is better.
     Shift,
-    /// The environment changed, so nothing can be said about the work.
+    /// The environment changed, so the change says nothing about the work.
     Environment,
 }
 
 /// The history of recordings of one experiment.
 ///
-/// The recordings are ordered by their dates. The result depends on nothing but them.
+/// The recordings are sorted by date. The result depends on the recordings alone.
 ///
 /// # Errors
-/// There is none, or no such metric or variant in any of them.
+/// There is no recording, or no recording has the metric or the variant.
 pub fn history(mut recordings: Vec<Recording>, question: &Question) -> Result<History> {
     recordings.sort_by_key(|recording| recording.created_unix_ns);
     let Some(newest) = recordings.last() else {
@@ -214,7 +213,7 @@ fn series(
     let with_value: Vec<usize> =
         (0..points.len()).filter(|index| points[*index].value.is_some()).collect();
     let values: Vec<f64> = points.iter().filter_map(|point| point.value).collect();
-    // The seed is fixed, so that the same recordings give the same answer.
+    // The seed is fixed, so the same recordings always give the same result.
     let found = change_points(&values, LEVEL, 1);
     let mut ends: Vec<usize> = found.iter().map(|change| change.index).collect();
     ends.push(values.len());
@@ -223,7 +222,7 @@ fn series(
         let levels = [&values[start..change.index], &values[change.index..ends[number + 1]]];
         start = change.index;
         let [before, after] = levels.map(|level| summary::mean(level).unwrap_or(f64::NAN));
-        // The test may place a change a recording too early or too late.
+        // The test may place a change one recording too early or too late.
         let near = change.index.saturating_sub(1)..=(change.index + 1).min(values.len() - 1);
         let explained_by: Vec<String> = near
             .filter(|index| *index > 0)
@@ -263,7 +262,7 @@ fn point(
 ) -> Point {
     let place = recording.plan.variants.iter().position(|known| known.name == variant);
     let figures = row.zip(place).and_then(|(row, place)| row.values[place].as_ref());
-    // Exact counts that settled it are as good as all pairs.
+    // A recording that exact counts settled is as good as a complete one.
     let complete = matches!(recording.state, State::Finished | State::StoppedSettled);
     let interrupted = (!complete)
         .then(|| format!("{}, {} runs", recording.state.word(), recording.records.len()));
@@ -293,7 +292,7 @@ fn point(
     }
 }
 
-/// What such a series cannot say.
+/// The limits of such a series, in words.
 fn notes(points: &[Point], values: &[f64]) -> Vec<String> {
     let mut notes = Vec::new();
     let needed = values_min(LEVEL);

@@ -1,4 +1,4 @@
-//! From the figures of files to a recording: which variant and metric each belongs to.
+//! Turns the figures of files into a recording by giving each figure its variant and metric.
 
 use super::ImportFormat;
 use super::parsed::{Data, Parsed, Series};
@@ -16,17 +16,17 @@ use std::path::Path;
 
 /// A file that was read.
 pub struct ReadFile {
-    /// Name of the variant that it is about, where it does not name one itself.
+    /// Name of the file's variant, unless the file names variants itself.
     pub label: String,
-    /// Its path, as it was given.
+    /// The path, as it was given.
     pub path: String,
     /// The format it was read in.
     pub format: &'static ImportFormat,
-    /// Its figures.
+    /// The file's figures.
     pub parsed: Parsed,
 }
 
-/// What the user said beside the files.
+/// The user's choices beside the files.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Name of the experiment.
@@ -35,7 +35,7 @@ pub struct Options {
     pub baseline: Option<String>,
     /// The metric that decides.
     pub primary: Option<String>,
-    /// Runs behind each mean whose number the file does not give.
+    /// Number of runs of each mean whose file does not give it.
     pub runs: Option<u64>,
 }
 
@@ -44,18 +44,18 @@ pub struct Options {
 pub struct Assembled {
     /// The plan of a recording without runs, which holds the figures.
     pub plan: Plan,
-    /// What the files say of the machine.
+    /// The machine as the files describe it.
     pub machine: MachineState,
 }
 
 /// Gives every figure its variant, metric and unit.
 ///
-/// Where there are several files, a file is a variant and the benchmarks in it are metrics; where
-/// there is one, its benchmarks, commands or named variants are the variants. Files of one benchmark
-/// each, all different, are variants named after these.
+/// If there are several files, each file is a variant and its benchmarks are metrics. If there is one file, its benchmarks,
+/// commands or named variants are the variants. Files with a single, different benchmark each are variants named after their
+/// benchmarks.
 ///
 /// # Errors
-/// Mixed units, figures given twice, a baseline or primary metric that is not there.
+/// Mixed units, figures given twice, or a missing baseline or primary metric.
 pub fn assemble(files: &[ReadFile], options: &Options) -> Result<Assembled, Problem> {
     let naming = Naming::of(files);
     let mut import = ImportPlan::default();
@@ -107,7 +107,7 @@ pub fn assemble(files: &[ReadFile], options: &Options) -> Result<Assembled, Prob
     }
     let said =
         |of: fn(&Parsed) -> &Option<String>| files.iter().find_map(|file| of(&file.parsed).clone());
-    // Where files are the variants, the benchmark is part of a metric's name.
+    // If files are the variants, the benchmark is part of a metric's name.
     let primary = options.primary.clone().or_else(|| {
         said(|parsed| &parsed.primary).filter(|name| {
             let wanted = key_of(None, name).0;
@@ -131,7 +131,7 @@ pub fn assemble(files: &[ReadFile], options: &Options) -> Result<Assembled, Prob
     Ok(Assembled { plan, machine })
 }
 
-/// What files and the benchmarks in them stand for.
+/// The roles of files and of the benchmarks in them.
 struct Naming {
     files_are_variants: bool,
     cases_are_variants: bool,
@@ -160,14 +160,14 @@ impl Naming {
         series.variant.clone().or(case).unwrap_or_else(|| file.label.clone())
     }
 
-    /// The benchmark, where it is part of the metric's name.
+    /// The benchmark, if it is part of the metric's name.
     fn case<'a>(&self, series: &'a Series) -> Option<&'a str> {
         let is_part = self.several_cases && (self.files_are_variants || series.variant.is_some());
         series.case.as_deref().filter(|_| is_part)
     }
 }
 
-/// The metric's key, and the row that says what such a metric is.
+/// The metric's key, and the row of the metric's description.
 fn key_of(case: Option<&str>, text: &str) -> (MetricKey, Option<&'static MetricRow>) {
     let (name, domain) = match text.rsplit_once(':') {
         Some((name, "u")) => (name, Domain::User),
@@ -180,7 +180,7 @@ fn key_of(case: Option<&str>, text: &str) -> (MetricKey, Option<&'static MetricR
     (MetricKey::new(&name, domain, IMPORT), row)
 }
 
-/// A metric whose name we know must be what that name means.
+/// Checks that a metric with a known name has a unit of the known kind.
 fn check_unit(series: &Series, row: Option<&MetricRow>, measure: &Measure) -> Result<(), Problem> {
     let Some(row) = row else { return Ok(()) };
     let expected = match row.unit {
@@ -232,17 +232,17 @@ fn metric(
     }
 }
 
-/// The figures in our unit, with the weight of their last digit.
+/// The figures in opcost's unit, with the weight of their last digit.
 fn converted(
     series: &Series,
     factor: f64,
     runs: Option<u64>,
 ) -> Result<(ImportedFigures, f64), Problem> {
-    // What has a unit of the file's own may be a difference.
+    // A figure in a unit that only the file knows may be a difference.
     let may_be_negative = Measure::of(&series.unit).written.is_some();
     let check = |value: f64| {
         let what = series.metric.clone();
-        // In our unit, too, which is smaller.
+        // Check the converted value too, as opcost's unit is smaller.
         let kind = if !(value * factor).is_finite() {
             ProblemKind::NotFinite { what, text: value.to_string() }
         } else if value < 0.0 && !may_be_negative {
@@ -274,7 +274,7 @@ fn converted(
             let values = values.iter().map(|value| check(*value)).collect::<Result<_, _>>()?;
             (ImportedFigures::Runs { values, blocks: blocks.clone() }, resolution * factor)
         }
-        // The total of one run is that run.
+        // The mean of one run is that run's figure.
         Data::Mean { mean, sd: None, n: Some(1) } => {
             let values = vec![check(*mean)?];
             (ImportedFigures::Runs { values, blocks: Vec::new() }, last_digit(*mean) * factor)
@@ -293,14 +293,14 @@ fn converted(
     })
 }
 
-/// The weight of the last digit of a number as it is written shortest.
+/// The weight of the last digit of a number in its shortest notation.
 fn last_digit(value: f64) -> f64 {
     let text = value.to_string();
     let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     0.1f64.powi(decimals as i32)
 }
 
-/// Adds figures to those of the same metric and variant; `None` if they cannot be joined.
+/// Adds figures to those of the same metric and variant; `None` if the two cannot be joined.
 fn join(place: &mut Option<ImportedFigures>, more: ImportedFigures) -> Option<()> {
     match (place.as_mut(), more) {
         (None, figures) => *place = Some(figures),
@@ -316,7 +316,7 @@ fn join(place: &mut Option<ImportedFigures>, more: ImportedFigures) -> Option<()
     Some(())
 }
 
-/// Says which number would be needed of means whose number of runs is not known.
+/// The note that the number of runs behind a mean is unknown, if it is.
 fn unknown_numbers(import: &ImportPlan, runs: Option<u64>) -> Option<Omission> {
     let unknown =
         |figures: &ImportedFigures| matches!(figures, ImportedFigures::Mean { n: None, .. });
@@ -345,7 +345,7 @@ fn put_first(name: &str, variants: &mut [String], import: &mut ImportPlan) -> Re
     Ok(())
 }
 
-/// The metric asked for, or elapsed time, or the first.
+/// The primary metric: the metric asked for, else elapsed time, else the first metric.
 fn primary_of(import: &ImportPlan, name: Option<&str>) -> Result<MetricKey, Problem> {
     let keys = || import.metrics.iter().map(|metric| &metric.key);
     let Some(name) = name else {
@@ -361,7 +361,7 @@ fn primary_of(import: &ImportPlan, name: Option<&str>) -> Result<MetricKey, Prob
     })
 }
 
-/// The plan of a recording that has figures and no runs.
+/// The plan of a recording with figures and without runs.
 fn plan(
     experiment: String,
     question: Option<String>,
@@ -413,7 +413,7 @@ fn plan(
     }
 }
 
-/// The name of a file without its ending.
+/// The name of a file without its extension.
 pub(crate) fn stem(path: &Path) -> String {
     path.file_stem().map_or("imported".into(), |stem| stem.to_string_lossy().into_owned())
 }

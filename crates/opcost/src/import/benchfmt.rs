@@ -7,7 +7,7 @@ pub(super) fn detect(text: &str) -> bool {
     text.lines().any(|line| fields(line).is_some())
 }
 
-/// Name, iterations, and pairs of value and unit, of a line that is a result.
+/// Name, iterations, and the words of the value and unit pairs of a result line.
 fn fields(line: &str) -> Option<(&str, &str, Vec<&str>)> {
     let mut words = line.split_whitespace();
     let name = words.next()?.strip_prefix("Benchmark")?;
@@ -44,7 +44,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     Ok(parsed)
 }
 
-/// The benchmark without the number of processors at its end, and the part `variant=…` of it.
+/// Splits a name into the benchmark, without the number of processors at its end, and the variant of its part `variant=…`.
 fn split_name(name: &str) -> (String, Option<String>) {
     let numbered = name
         .rsplit_once('-')
@@ -55,17 +55,17 @@ fn split_name(name: &str) -> (String, Option<String>) {
     (case.join("/"), variants.first().map(|part| part["variant=".len()..].to_string()))
 }
 
-/// One figure by its unit, which says what it is.
+/// One figure; its unit says which metric it is.
 fn series(unit: &str, value: f64) -> Series {
     let data = Data::run(value);
     match unit {
         "ns/op" => Series::new("wall", "ns", data).per_op(),
         "B/op" => Series::new("allocated", "B", data).per_op(),
         "allocs/op" => Series::new("allocations", "", data).per_op(),
-        // As opcost writes them: the metric, with its unit where it has one.
+        // opcost writes the metric, followed by its unit if it has one.
         _ => match unit.strip_suffix("/op") {
             Some(metric) => {
-                // Nanoseconds are from before November 2026.
+                // Files written before November 2026 have nanoseconds.
                 let time = [("-sec", "s"), ("-ns", "ns")].into_iter().find_map(|(mark, unit)| {
                     let (name, domain) = metric.rsplit_once(mark)?;
                     let ends = domain.is_empty() || domain.starts_with(':');

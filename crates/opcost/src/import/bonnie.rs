@@ -4,9 +4,9 @@ use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, ProblemKind, number};
 use crate::plan::Omission;
 
-/// The first fields: the version of the format, of bonnie++, the machine, …
+/// The index of the first figure; before it are the versions of the format and of bonnie++, the machine, …
 const FIRST_FIGURE: usize = 9;
-/// Each test has two fields, its rate and the CPU's share.
+/// Each test has two fields: its rate and its share of the CPU.
 const TESTS: &[(&str, &str)] = &[
     ("putc", "K/s"),
     ("put-block", "K/s"),
@@ -16,7 +16,7 @@ const TESTS: &[(&str, &str)] = &[
     ("seeks", "seeks/s"),
 ];
 
-/// Whether a line is bonnie++'s: two versions, and enough fields.
+/// Whether a line is bonnie++'s: it begins with two versions and has enough fields.
 fn is_line(line: &str) -> bool {
     let fields: Vec<&str> = line.split(',').collect();
     let is_version =

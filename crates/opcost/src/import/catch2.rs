@@ -7,7 +7,7 @@ use crate::plan::Omission;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-/// What the file is called in errors.
+/// The name of the format in errors.
 const NAME: &str = "Catch2's XML";
 
 pub(super) fn detect(text: &str) -> bool {
@@ -15,7 +15,7 @@ pub(super) fn detect(text: &str) -> bool {
     start.starts_with('<') && (text.contains("<Catch ") || text.contains("<Catch2TestRun"))
 }
 
-/// A benchmark while it is read.
+/// A benchmark that is being read.
 #[derive(Default)]
 struct Benchmark {
     name: String,
@@ -74,7 +74,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
             ("TestCase", _) => case = attribute("name")?,
             ("BenchmarkResults", _) => {
                 let name = attribute("name")?.unwrap_or_default();
-                // One that failed has none.
+                // A failed benchmark has no samples.
                 let samples = attribute("samples")?.map(|text| {
                     let samples = text.trim().parse().ok().filter(|samples| *samples > 0);
                     samples.ok_or_else(|| {
@@ -104,10 +104,10 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     Ok(parsed)
 }
 
-/// Takes the benchmarks over.
+/// Adds the benchmarks to the result.
 fn add(parsed: &mut Parsed, found: &[(Option<String>, Benchmark)]) {
     for (case, benchmark) in found {
-        // Benchmarks of several test cases may have one name.
+        // Benchmarks of several test cases may have the same name.
         let several = found.iter().filter(|(_, other)| other.name == benchmark.name).count() > 1;
         let name = match case {
             Some(case) if several => format!("{case}: {}", benchmark.name),
@@ -141,13 +141,13 @@ fn attribute(tag: &BytesStart<'_>, name: &str) -> Result<Option<String>, String>
     Ok(text.transpose()?.map(|text| text.into_owned()))
 }
 
-/// A figure of a benchmark; `None` where there is none.
+/// A figure of a benchmark; `None` if the text is absent.
 fn value(benchmark: &str, text: Option<String>, line: usize) -> Result<Option<f64>, Problem> {
     let what = format!("a figure of {benchmark}");
     text.map(|text| number(&what, &text, line)).transpose()
 }
 
-/// Lines of places, which come in ascending order.
+/// Converts byte offsets, given in ascending order, to line numbers.
 struct Lines<'t> {
     text: &'t str,
     at: usize,

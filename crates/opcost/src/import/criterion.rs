@@ -1,4 +1,4 @@
-//! criterion's files of one benchmark: `sample.json` has the runs, `estimates.json` means only
+//! criterion's files of one benchmark: `sample.json` has the runs, `estimates.json` has means only
 //! (<https://bheisler.github.io/criterion.rs/book/>).
 
 use super::parsed::{Data, Input, Parsed, Series};
@@ -14,7 +14,7 @@ struct Sample {
     times: Vec<f64>,
 }
 
-/// `estimates.json`, nanoseconds of one iteration.
+/// `estimates.json`: nanoseconds of one iteration.
 #[derive(Deserialize)]
 struct Estimates {
     mean: Estimate,
@@ -67,7 +67,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     Ok(parsed)
 }
 
-/// The benchmark's name, which is in the path: `target/criterion/GROUP/NAME/new/sample.json`.
+/// The benchmark's name, taken from the path: `target/criterion/GROUP/NAME/new/sample.json`.
 fn case_of(path: &Path) -> Option<String> {
     let parts: Vec<String> =
         path.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();

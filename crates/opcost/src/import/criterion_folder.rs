@@ -1,7 +1,7 @@
-//! A folder of criterion's: which samples in it are compared.
+//! Finds the samples to compare in one of criterion's folders.
 //!
-//! Below the folder of a benchmark stand `new`, the last run, and a folder for each baseline: `base`, or
-//! what `--save-baseline NAME` named. `change` and `report` have no samples.
+//! The folder of a benchmark contains `new`, the last run, and a folder for each baseline: `base`, or the NAME of `--save-baseline
+//! NAME`. `change` and `report` have no samples.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,21 +21,21 @@ pub(crate) struct SampleFile {
 pub(crate) struct Found {
     /// The last run of every benchmark, in the order of their names.
     pub(crate) newest: Vec<SampleFile>,
-    /// The runs that the last ones can be compared with.
+    /// The runs with which the last runs can be compared.
     pub(crate) baselines: Vec<SampleFile>,
-    /// Baselines that are the last run itself: criterion copies `new` to `base` when it is done.
+    /// Baselines that equal the last run: criterion copies `new` to `base` at its end.
     pub(crate) copies: BTreeSet<String>,
 }
 
-/// The last run.
+/// The folder of the last run.
 const NEWEST: &str = "new";
-/// The file with samples.
+/// The file with the samples.
 const SAMPLES: &str = "sample.json";
 
-/// Looks through a folder.
+/// Searches a folder.
 ///
 /// # Errors
-/// A folder that cannot be read.
+/// A folder cannot be read.
 pub(crate) fn find(folder: &Path) -> io::Result<Found> {
     let mut found = Found::default();
     let mut folders = vec![folder.to_path_buf()];
@@ -43,7 +43,7 @@ pub(crate) fn find(folder: &Path) -> io::Result<Found> {
         let mut runs = Vec::new();
         for entry in std::fs::read_dir(&folder)? {
             let entry = entry?;
-            // Not through links, which may lead in a circle.
+            // Links are not followed, as they may form a cycle.
             if !entry.file_type()?.is_dir() {
                 continue;
             }
@@ -71,13 +71,13 @@ pub(crate) fn find(folder: &Path) -> io::Result<Found> {
     Ok(found)
 }
 
-/// The benchmark's name by the folders between this one and its samples; `None` where a folder is
-/// named as criterion names it, or there is none between.
+/// The benchmark's name from the folders between this folder and the samples; `None` if there are no folders between, or one has
+/// criterion's own name.
 pub(crate) fn case(folder: &Path, samples: &Path) -> Option<String> {
     if samples.components().any(|part| part.as_os_str() == "criterion") {
         return None;
     }
-    // The last two are the run and the file.
+    // The last two parts are the run and the file.
     let between = samples.strip_prefix(folder).ok()?.parent()?.parent()?;
     let parts: Vec<_> = between.iter().map(|part| part.to_string_lossy()).collect();
     Some(parts.join("/")).filter(|name| !name.is_empty())

@@ -1,4 +1,4 @@
-//! google-benchmark's JSON: benchmarks with real and CPU time of one iteration, and counters
+//! google-benchmark's JSON: benchmarks with the real and CPU time of one iteration, and counters
 //! (<https://github.com/google/benchmark/blob/main/docs/user_guide.md>).
 
 use super::parsed::{Data, Input, Parsed, Series};
@@ -40,7 +40,7 @@ struct Benchmark {
     others: Map<String, Value>,
 }
 
-/// Numbers that are no figures of the work.
+/// Numbers that are not figures of the work.
 const NO_COUNTERS: &[&str] = &[
     "family_index",
     "per_family_instance_index",
@@ -52,18 +52,18 @@ const NO_COUNTERS: &[&str] = &[
     "real_coefficient",
 ];
 
-/// Counters of the library itself, with their unit and whether more of them is better.
+/// Counters of the library itself, with their unit and the direction that is better.
 const OWN_COUNTERS: &[(&str, &str, Better)] = &[
     ("items_per_second", "1/s", Better::Higher),
     ("bytes_per_second", "B/s", Better::Higher),
-    // With a memory manager.
+    // Present with a memory manager.
     ("allocs_per_iter", "", Better::Lower),
     ("max_bytes_used", "B", Better::Lower),
     ("total_allocated_bytes", "B", Better::Lower),
     ("net_heap_growth", "B", Better::Lower),
 ];
 
-/// Statistics of the repetitions; of those that are not taken over the repetitions tell more.
+/// Statistics of the repetitions. Other statistics are not taken over, as the repetitions tell more.
 const STATISTICS: &[&str] = &["mean", "median", "stddev", "cv"];
 
 pub(super) fn detect(text: &str) -> bool {
@@ -126,14 +126,14 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     Ok(parsed)
 }
 
-/// The benchmark and the statistic of its repetitions that an entry is; `None` of a repetition.
+/// The benchmark and the statistic of an entry; `None` if the entry is a single repetition.
 fn statistic<'b>(benchmark: &'b Benchmark, names: &HashSet<&str>) -> Option<(&'b str, &'b str)> {
     match benchmark.run_type.as_deref() {
         Some("aggregate") => {
             Some((benchmark.case(), benchmark.aggregate_name.as_deref().unwrap_or_default()))
         }
         Some(_) => None,
-        // Before version 1.5 only the name tells, and the statistics stand beside one another.
+        // Before version 1.5 only the name tells, and the statistics of a benchmark follow each other.
         None => {
             let known = STATISTICS.iter().filter(|name| **name != "cv").chain(&["BigO", "RMS"]);
             let mut found = known.filter_map(|name| {
@@ -149,7 +149,7 @@ fn statistic<'b>(benchmark: &'b Benchmark, names: &HashSet<&str>) -> Option<(&'b
     }
 }
 
-/// Adds the means of a benchmark of which there are no repetitions.
+/// Adds the means of a benchmark without single repetitions.
 fn mean(mean: &Benchmark, deviation: Option<&Benchmark>, case: &str, parsed: &mut Parsed) {
     let data = |value: f64, sd: Option<f64>| Data::Mean { mean: value, sd, n: mean.repetitions };
     let times = [
@@ -168,7 +168,7 @@ fn mean(mean: &Benchmark, deviation: Option<&Benchmark>, case: &str, parsed: &mu
     }
 }
 
-/// A counter with what is known of it: of one by the second more is better, of others nobody knows.
+/// A counter as a series. More is better for rates per second; for other unknown counters no direction is known.
 fn counted(name: &str, data: Data) -> Series {
     match OWN_COUNTERS.iter().find(|(own, ..)| *own == name) {
         Some((_, unit, better)) => {
@@ -191,7 +191,7 @@ impl Benchmark {
         self.others.get(field)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// What was counted beside the times.
+    /// The counters beside the times.
     fn counters(&self) -> impl Iterator<Item = (&String, f64)> {
         let others = self.others.iter().filter(|(name, _)| !NO_COUNTERS.contains(&name.as_str()));
         others.filter_map(|(name, value)| Some((name, value.as_f64()?)))

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 struct Export {
     results: Vec<Outcome>,
-    /// Of our own JSON.
+    /// Present in opcost's own JSON only.
     opcost: Option<serde::de::IgnoredAny>,
 }
 

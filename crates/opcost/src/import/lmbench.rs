@@ -1,4 +1,4 @@
-//! What lmbench's programs print: `Simple read: 0.1234 microseconds`, a figure a line.
+//! The output of lmbench's programs: `Simple read: 0.1234 microseconds`, one figure a line.
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, number};

@@ -1,4 +1,4 @@
-//! Reading others' results: one file and one row of [`FORMATS`] for each format.
+//! Importers for the results of other tools: one file and one row of [`FORMATS`] for each format.
 //!
 //! A reader turns text into [`Parsed`], the figures in the tool's own words, and opens no file.
 //! [`assemble`](assemble()) then gives the figures of all files their variants, metrics and units.
@@ -31,13 +31,13 @@ pub use assemble::{Assembled, Options, ReadFile, assemble};
 use parsed::{Input, Parsed};
 use problem::{Problem, ProblemKind};
 
-/// A format that can be read.
+/// A format that opcost can read.
 pub struct ImportFormat {
-    /// Its name, as `--format` takes it.
+    /// The name, as `--format` takes it.
     pub name: &'static str,
-    /// What it is, for help texts.
+    /// A description for help texts.
     pub help: &'static str,
-    /// Whether a text looks like it.
+    /// Whether a text seems to have this format.
     detect: fn(&str) -> bool,
     read: fn(&Input<'_>) -> Result<Parsed, Problem>,
 }
@@ -148,10 +148,10 @@ pub static FORMATS: &[ImportFormat] = &[
     },
 ];
 
-/// Reads a file, in the format of this name or the first that recognises it.
+/// Reads a file in the named format, or in the first format that recognises the file.
 ///
 /// # Errors
-/// No format knows the file, or it is not what the format says.
+/// No format recognises the file, or the file does not have the named format.
 pub fn read(
     input: &Input<'_>,
     format: Option<&str>,

@@ -1,4 +1,4 @@
-//! opcost's own JSON (`--export-json`), of every machine: the figures of each variant, run by run.
+//! opcost's own JSON (`--export-json`) of any machine: the figures of each variant, run by run.
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, ProblemKind};
@@ -7,10 +7,10 @@ use opcost_record::{Better, Domain};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// The version of the block that is read.
+/// The version of the `opcost` block that this reader understands.
 const SCHEMA: u64 = 1;
 
-/// The version alone, since the rest may have another form in another version.
+/// The version alone, as the rest may differ in another version.
 #[derive(Deserialize)]
 struct Versioned {
     opcost: Version,
@@ -64,7 +64,7 @@ struct Figure {
     sd: Option<f64>,
     #[serde(default)]
     multiplexed: u64,
-    /// Every run; older exports and those of very many runs have none.
+    /// Every run; absent in older exports and in exports of very many runs.
     values: Option<Vec<f64>>,
 }
 
@@ -122,7 +122,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
             Some(values) if !values.is_empty() => Data::runs(values.clone()),
             _ => {
                 without_runs = true;
-                // A median shown as a mean would be tested as one.
+                // A median with a spread would be tested like a mean, so the spread is left out.
                 match figure.median {
                     Some(median) => Data::Mean { mean: median, sd: None, n: figure.n },
                     None => Data::Mean { mean: figure.mean, sd: figure.sd, n: figure.n },
@@ -133,7 +133,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
             parsed.primary = Some(name.clone());
         }
         let unit = match figure.unit.as_str() {
-            // Ticks are counted, and their metric says so.
+            // Ticks are a count, and the metric's name says so.
             "ticks" => "",
             unit => unit,
         };
@@ -166,7 +166,7 @@ fn severity(word: &str) -> &str {
     }
 }
 
-/// The metric with its domain, as it is written: `instructions:k`.
+/// The metric with its domain, in writing: `instructions:k`.
 fn named(figure: &Figure) -> String {
     match figure.domain {
         Domain::User => format!("{}:u", figure.metric),
@@ -175,7 +175,7 @@ fn named(figure: &Figure) -> String {
     }
 }
 
-/// A moment as ISO 8601 has it.
+/// A time in ISO 8601.
 fn date(unix_ns: u64) -> Option<String> {
     let moment = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).ok()?;
     Some(moment.to_string())

@@ -1,4 +1,4 @@
-//! What a file of another tool says, in the words of the tool.
+//! The contents of another tool's file, in the words of the tool.
 
 use crate::plan::{Claim, Formula, Omission};
 use opcost_record::Better;
@@ -6,20 +6,20 @@ use opcost_record::printable::printable;
 
 /// A file to read.
 pub struct Input<'a> {
-    /// Its path, which some tools put the name of a benchmark into.
+    /// The file's path, which contains the benchmark's name for some tools.
     pub path: &'a std::path::Path,
-    /// Its text.
+    /// The file's text.
     pub text: &'a str,
 }
 
 /// The figures of one file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
-    /// The tool, where the file says more than the format does.
+    /// The tool, if the file is more specific than the format.
     pub tool: Option<String>,
     /// The version of the tool.
     pub version: Option<String>,
-    /// When the figures were made, as the file says it.
+    /// The time when the figures were made, as the file gives it.
     pub date: Option<String>,
     /// Model of the CPU.
     pub cpu: Option<String>,
@@ -27,24 +27,24 @@ pub struct Parsed {
     pub kernel: Option<String>,
     /// Name of the experiment.
     pub experiment: Option<String>,
-    /// The question it answers.
+    /// The question that the experiment answers.
     pub question: Option<String>,
     /// The metric that decides.
     pub primary: Option<String>,
-    /// Threads that the work ran on, which bound its CPU time.
+    /// Number of threads of the work, which limits its CPU time.
     pub threads: Option<u32>,
     /// The figures.
     pub series: Vec<Series>,
-    /// What was not taken over.
+    /// Contents of the file that were not taken over.
     pub omitted: Vec<Omission>,
-    /// What was published about the figures.
+    /// Published claims about the figures.
     pub claims: Vec<Claim>,
-    /// Figures that were published as following from others.
+    /// Formulas published for figures that follow from others.
     pub formulas: Vec<Formula>,
 }
 
 impl Parsed {
-    /// The same with every name as it may be shown: a file can hold whatever moves a terminal's cursor.
+    /// Makes every name printable: a file may contain codes that move a terminal's cursor.
     pub(super) fn printable(mut self) -> Parsed {
         let mut texts: Vec<&mut String> = [
             &mut self.tool,
@@ -73,35 +73,35 @@ impl Parsed {
     }
 }
 
-/// Figures of one metric of one thing.
+/// The figures of one metric and one benchmark or variant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// The benchmark, command or test within the file; `None` where the file is about one thing.
+    /// The benchmark, command or test within the file; `None` if the file is about one only.
     pub case: Option<String>,
-    /// The variant, where the file names variants itself.
+    /// The variant, if the file names variants itself.
     pub variant: Option<String>,
     /// The metric, with its domain as in `cycles:u`.
     pub metric: String,
-    /// Its unit as written; empty of what is counted.
+    /// The unit as written; empty for counts.
     pub unit: String,
-    /// Whether the figures are of one operation.
+    /// Whether the figures are per operation.
     pub per_op: bool,
-    /// Which direction is better, where the format says it.
+    /// The direction that is better, if the format gives it.
     pub better: Option<Better>,
     /// The figures, in the unit as written.
     pub data: Data,
-    /// The line of the first, for errors.
+    /// The line of the first figure, for errors.
     pub line: Option<usize>,
 }
 
 /// The figures of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
-    /// Single runs in the order of the file, with their blocks where the file has blocks.
+    /// Single runs in the order of the file, with their blocks if the file has blocks.
     Runs {
         /// The figures.
         values: Vec<f64>,
-        /// The block of each run; empty where the file has none.
+        /// The block of each run; empty if the file has no blocks.
         blocks: Vec<u32>,
     },
     /// A mean.
@@ -113,7 +113,7 @@ pub enum Data {
         /// Number of runs.
         n: Option<u64>,
     },
-    /// A mean with its standard error, of an unknown number of runs.
+    /// A mean with its standard error; the number of runs is unknown.
     Error {
         /// The mean.
         mean: f64,
@@ -135,7 +135,7 @@ impl Data {
 }
 
 impl Series {
-    /// A series of a metric; the rest is set by who needs it.
+    /// A series of a metric; the caller sets the other fields as needed.
     pub fn new(metric: &str, unit: &str, data: Data) -> Series {
         Series {
             case: None,
@@ -149,22 +149,22 @@ impl Series {
         }
     }
 
-    /// The same of a benchmark within the file.
+    /// Sets the benchmark within the file.
     pub fn of(self, case: &str) -> Series {
         Series { case: Some(case.to_string()), ..self }
     }
 
-    /// The same per operation.
+    /// Marks the figures as per operation.
     pub fn per_op(self) -> Series {
         Series { per_op: true, ..self }
     }
 
-    /// The same with its line.
+    /// Sets the line.
     pub fn at(self, line: usize) -> Series {
         Series { line: Some(line), ..self }
     }
 
-    /// The same where more is better.
+    /// Marks more as better.
     pub fn higher(self) -> Series {
         Series { better: Some(Better::Higher), ..self }
     }

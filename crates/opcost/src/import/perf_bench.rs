@@ -1,5 +1,5 @@
-//! What `perf bench` prints: a heading for each benchmark, then its figures
-//! (tools/perf/bench; times of one operation, rates of copies, else the total time).
+//! The output of `perf bench`: a heading for each benchmark, then its figures (tools/perf/bench): times of one operation, rates of
+//! copies, or else the total time.
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, number};
@@ -12,7 +12,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed::default();
     let mut benchmark = String::new();
     let mut case = String::new();
-    // The total is taken only where there is no time of one operation, which has more digits.
+    // The total is used only if there is no time of one operation, which has more digits.
     let mut total: Option<Series> = None;
     for (index, line) in input.text.lines().enumerate() {
         let at = index + 1;
@@ -52,7 +52,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     Ok(parsed)
 }
 
-/// What stands between the beginning of a line and the next quotation mark.
+/// The text between the given beginning of a line and the next quotation mark.
 fn quoted<'a>(line: &'a str, begin: &str) -> Option<&'a str> {
     line.strip_prefix(begin)?.split('\'').next()
 }

@@ -1,5 +1,5 @@
-//! `perf stat -x SEPARATOR`: value, unit, event, with `-r` the error of the mean, time, share of it
-//! (perf-stat(1), CSV FORMAT).
+//! `perf stat -x SEPARATOR`: value, unit, event, the error of the mean if `-r` was given, time, share of the time (perf-stat(1),
+//! CSV FORMAT).
 
 use super::parsed::{Input, Parsed};
 use super::perf_stat_json::add;
@@ -30,7 +30,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
         if let Some(date) = line.strip_prefix("# started on ") {
             parsed.date = Some(date.to_string());
         }
-        // Figures that follow from the line above stand on lines without a value.
+        // Figures that perf derives from the line above are on lines without a value.
         let derived = SEPARATORS.iter().any(|separator| line.starts_with(*separator));
         if line.trim().is_empty() || line.starts_with('#') || derived {
             continue;

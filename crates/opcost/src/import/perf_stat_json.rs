@@ -1,4 +1,4 @@
-//! `perf stat -j`: one JSON object a line, one event each (tools/perf/util/stat-display.c).
+//! `perf stat -j`: one JSON object with one event on each line (tools/perf/util/stat-display.c).
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, number};
@@ -13,7 +13,7 @@ struct Event {
     #[serde(default)]
     unit: String,
     event: Option<String>,
-    /// With `-r`: the standard error of the mean, percent of it.
+    /// With `-r`: the standard error of the mean, percent of the mean.
     variance: Option<f64>,
     #[serde(rename = "pcnt-running")]
     running_percent: Option<f64>,
@@ -42,7 +42,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
                 "it has intervals (-I); import a run without -I",
             ));
         }
-        // Lines without an event hold figures that follow from the line above.
+        // Lines without an event contain figures that perf derives from the line above.
         let (Some(name), Some(text)) = (&event.event, &event.counter_value) else { continue };
         let running = event.running_percent.unwrap_or(100.0);
         add(&mut parsed, name, &event.unit, text, event.variance, running, at)?;
@@ -50,7 +50,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     Ok(parsed)
 }
 
-/// Adds one event, or says why it has no figure.
+/// Adds one event, or notes why it has no figure.
 pub(super) fn add(
     parsed: &mut Parsed,
     event: &str,

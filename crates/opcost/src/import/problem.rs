@@ -1,18 +1,18 @@
-//! What can be wrong with a file of another tool.
+//! Problems with a file of another tool.
 
 use thiserror::Error;
 
-/// Something wrong with a file, with the line where one can be named.
+/// A problem with a file, with the line if one can be named.
 #[derive(Debug, Error, PartialEq)]
 #[error("{}{kind}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
 pub struct Problem {
     /// The line, from 1.
     pub line: Option<usize>,
-    /// What it is.
+    /// The kind of the problem.
     pub kind: ProblemKind,
 }
 
-/// What is wrong.
+/// The kind of a problem.
 #[derive(Debug, Error, PartialEq)]
 pub enum ProblemKind {
     /// No format knows the file.
@@ -20,26 +20,26 @@ pub enum ProblemKind {
         "no known format; name it with --format (opcost list formats), or write a CSV with the columns variant,metric,value,unit"
     )]
     UnknownFormat,
-    /// There is nothing in the file.
+    /// The file is empty.
     #[error("the file is empty: the tool wrote nothing into it; run it again")]
     Empty,
-    /// The file is not of the format it should be of.
+    /// The file does not have the expected format.
     #[error("this is not {format}: {why}")]
     Foreign {
         /// The format asked for or recognised.
         format: &'static str,
-        /// What is missing or different.
+        /// The part that is missing or different.
         why: String,
     },
     /// The file ends too soon.
     #[error("the file ends too soon ({0}); it was cut short, so export it again")]
     Truncated(String),
-    /// A field that should be a number is not.
+    /// A field that should be a number is not a number.
     #[error("'{text}' is no number ({what})")]
     NoNumber {
-        /// What the field is.
+        /// The name of the field.
         what: String,
-        /// What stands there.
+        /// The text of the field.
         text: String,
     },
     /// A figure is NaN or infinite.
@@ -47,9 +47,9 @@ pub enum ProblemKind {
         "{what} is {text}, which is not finite; leave that run out, or find out what went wrong in it"
     )]
     NotFinite {
-        /// What the field is.
+        /// The name of the field.
         what: String,
-        /// What stands there.
+        /// The text of the field.
         text: String,
     },
     /// A time, size or count below 0.
@@ -67,22 +67,22 @@ pub enum ProblemKind {
     MixedUnits {
         /// The metric.
         metric: String,
-        /// The unit of its first figure.
+        /// The unit of the metric's first figure.
         one: String,
-        /// Another one.
+        /// The other unit.
         other: String,
     },
-    /// A metric's name says what it is, and its unit says that it is not.
+    /// The unit of a metric contradicts the metric's name.
     #[error("{metric} {expected}, and here it is in '{found}'; give it another name or its unit")]
     WrongUnit {
         /// The metric.
         metric: String,
-        /// What it should be in.
+        /// The expected unit, in words.
         expected: &'static str,
-        /// What it is in.
+        /// The unit found.
         found: String,
     },
-    /// Two figures for what can have one only.
+    /// A metric of a variant has two figures but can have one only.
     #[error(
         "{metric} of '{variant}' is given twice, and a mean cannot be joined with more figures"
     )]
@@ -92,10 +92,10 @@ pub enum ProblemKind {
         /// The metric.
         metric: String,
     },
-    /// Nothing in the file can be read as a figure.
+    /// The file has no figure.
     #[error("no figure in it{0}")]
     NoFigures(String),
-    /// A claim, formula or setting that makes no sense.
+    /// A claim, formula or option makes no sense.
     #[error("{0}")]
     Senseless(String),
 }
@@ -111,12 +111,12 @@ impl Problem {
         Problem { line: None, kind }
     }
 
-    /// A file that is of another format.
+    /// A file with another format.
     pub fn foreign(format: &'static str, why: impl Into<String>) -> Problem {
         Problem::whole(ProblemKind::Foreign { format, why: why.into() })
     }
 
-    /// A problem of JSON: cut short, or not what was expected.
+    /// A problem with JSON: cut short, or not as expected.
     pub fn json(format: &'static str, error: &serde_json::Error) -> Problem {
         let line = Some(error.line()).filter(|line| *line > 0);
         let kind = if error.is_eof() {
@@ -131,7 +131,7 @@ impl Problem {
 /// Reads a finite number.
 ///
 /// # Errors
-/// What `what` names is no number, or not a finite one.
+/// The text is not a number, or not a finite number; `what` names the field.
 pub fn number(what: &str, text: &str, line: usize) -> Result<f64, Problem> {
     let (what, text) = (what.to_string(), text.trim().to_string());
     match text.parse::<f64>() {

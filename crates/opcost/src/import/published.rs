@@ -1,4 +1,4 @@
-//! A published table as TOML: figures by metric and variant, and what was claimed about them.
+//! A published table as TOML: figures by metric and variant, with the claims about them.
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, ProblemKind};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 struct File {
     experiment: Option<String>,
     question: Option<String>,
-    /// Who measured, with what.
+    /// Author and setup of the measurement.
     source: Option<String>,
     date: Option<String>,
     primary: Option<String>,
@@ -20,7 +20,7 @@ struct File {
     row: Vec<Row>,
 }
 
-/// One metric; arrays have an entry for each variant.
+/// One metric; each array has an entry for each variant.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -35,13 +35,13 @@ struct Row {
     mean: Vec<f64>,
     #[serde(default)]
     sd: Vec<f64>,
-    /// Runs behind each mean.
+    /// Number of runs of each mean.
     #[serde(default)]
     n: Vec<u64>,
-    /// Published changes over the first variant in percent, for each later one; empty for none.
+    /// Published changes from the first variant, in percent, one for each later variant; an empty text for none.
     #[serde(default)]
     change: Vec<String>,
-    /// How the row follows from others.
+    /// The formula by which the row follows from others.
     formula: Option<FormulaText>,
 }
 

@@ -1,8 +1,8 @@
 //! pyperf's JSON: benchmarks with the values of each worker process
 //! (<https://pyperf.readthedocs.io/en/latest/api.html#pyperf-json-format>).
 //!
-//! Values of one process share its hash seed, its memory layout and its moment, so they are not
-//! independent: a process is one figure, the mean of its values.
+//! Values of one process share its hash seed, memory layout and time, so they are not independent. Each process therefore gives one
+//! figure, the mean of its values.
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, ProblemKind};
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 #[derive(Deserialize)]
 struct Suite {
     benchmarks: Vec<Benchmark>,
-    /// What all benchmarks have in common.
+    /// Facts common to all benchmarks.
     #[serde(default)]
     metadata: Map<String, Value>,
 }
@@ -30,8 +30,8 @@ struct Benchmark {
 struct Run {
     #[serde(default)]
     metadata: Map<String, Value>,
-    /// Each value is the time of one iteration of the inner loop. A process that only calibrates has
-    /// no values; its warm-ups stand in `warmups`, which is not read.
+    /// Each value is the time of one iteration of the inner loop. A process that only calibrates has no values; its warm-ups are in
+    /// `warmups`, which this reader ignores.
     #[serde(default)]
     values: Vec<f64>,
 }
@@ -50,7 +50,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed::default();
     let mut values_most = 0;
     for benchmark in &suite.benchmarks {
-        // What all runs or all benchmarks share is said once, further out.
+        // Facts common to all runs or all benchmarks are stored once, at the outer level.
         let fact = |name: &str| {
             let places = [Some(&benchmark.metadata), Some(&suite.metadata)];
             let first = benchmark.runs.iter().find(|run| !run.values.is_empty());

@@ -1,5 +1,5 @@
-//! pytest-benchmark's JSON: benchmarks with the seconds of one iteration, round by round where the file
-//! has them (<https://pytest-benchmark.readthedocs.io/en/latest/>).
+//! pytest-benchmark's JSON: benchmarks with the seconds of one iteration, for each round if the file has rounds
+//! (<https://pytest-benchmark.readthedocs.io/en/latest/>).
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, ProblemKind};
@@ -63,7 +63,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     };
     let names: Vec<&str> = export.benchmarks.iter().map(|one| one.name.as_str()).collect();
     for benchmark in &export.benchmarks {
-        // Tests of one name may be in several files.
+        // Several files may have tests of the same name.
         let several = names.iter().filter(|name| **name == benchmark.name).count() > 1;
         let case = match &benchmark.fullname {
             Some(whole) if several => whole,

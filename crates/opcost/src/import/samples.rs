@@ -1,4 +1,4 @@
-//! A plain CSV, one figure of one run a row: `variant,metric,value[,unit][,block]`.
+//! A plain CSV, one figure of one run in each row: `variant,metric,value[,unit][,block]`.
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, ProblemKind, number};
@@ -10,7 +10,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Reads a table that must have these columns; lines that begin with `#` are comments.
+    /// Reads a table that must have the columns `must`; lines that begin with `#` are comments.
     pub(super) fn read(
         text: &str,
         format: &'static str,
@@ -65,7 +65,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// A field by the name of its column; `None` if it is empty or there is no such column.
+    /// A field by the name of its column; `None` if the field is empty or the column is missing.
     pub(super) fn get(&self, column: &str) -> Option<&str> {
         let at = self.head.iter().position(|name| name == column)?;
         self.row.get(at).filter(|field| !field.is_empty())
@@ -83,7 +83,7 @@ pub(super) fn detect(text: &str) -> bool {
     has_columns(text, &["variant", "metric", "value"])
 }
 
-/// Whether the heading of a CSV has these columns.
+/// Whether the header of a CSV has these columns.
 pub(super) fn has_columns(text: &str, columns: &[&str]) -> bool {
     let head = text.lines().find(|line| !line.starts_with('#') && !line.trim().is_empty());
     head.is_some_and(|head| {

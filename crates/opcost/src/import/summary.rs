@@ -1,4 +1,4 @@
-//! A summary table as CSV, one mean a row: `variant,metric,mean[,sd][,n][,unit]`.
+//! A summary table as CSV, one mean in each row: `variant,metric,mean[,sd][,n][,unit]`.
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, ProblemKind, number};

@@ -2,18 +2,18 @@
 
 use opcost_record::Unit;
 
-/// What a figure is in.
+/// The unit of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// The unit it is converted to; [`Unit::Count`] for everything that is no time and no size.
+    /// The unit after conversion; [`Unit::Count`] for everything that is neither a time nor a size.
     pub unit: Unit,
-    /// What one of the written unit is in that one.
+    /// The factor from the written unit to [`Measure::unit`].
     pub factor: f64,
-    /// The unit as it was written, where it is none of ours: `K/s`, `%CPU`.
+    /// The unit as written, if opcost does not know it: `K/s`, `%CPU`.
     pub written: Option<String>,
 }
 
-/// Every unit that is converted, with its factor.
+/// Every unit that opcost converts, with its factor.
 const UNITS: &[(&[&str], Unit, f64)] = &[
     (&["ns", "nsec", "nsecs", "nanoseconds"], Unit::Ns, 1.0),
     (&["us", "µs", "μs", "usec", "usecs", "microseconds"], Unit::Ns, 1e3),
@@ -30,7 +30,7 @@ const UNITS: &[(&[&str], Unit, f64)] = &[
 ];
 
 impl Measure {
-    /// The measure of a unit as written; one that is not known stays what it is.
+    /// The measure of a written unit; an unknown unit is kept as written.
     pub fn of(written: &str) -> Measure {
         let written = written.trim();
         match UNITS.iter().find(|(names, _, _)| names.contains(&written)) {
@@ -39,12 +39,12 @@ impl Measure {
         }
     }
 
-    /// Whether figures of both can be compared once they are converted.
+    /// Whether converted figures of both measures can be compared.
     pub fn fits(&self, other: &Measure) -> bool {
         self.unit == other.unit && self.written == other.written
     }
 
-    /// The unit that figures are converted to, in words.
+    /// The unit after conversion, in words.
     pub fn name(&self) -> &str {
         match (&self.written, self.unit) {
             (Some(written), _) => written,

@@ -1,4 +1,4 @@
-//! What will-it-scale prints: a test's samples, one a second, or the table of `runtest.py`
+//! The output of will-it-scale: a test's samples, one each second, or the table of `runtest.py`
 //! (<https://github.com/antonblanchard/will-it-scale>, main.c and runtest.py).
 
 use super::parsed::{Data, Input, Parsed, Series};
@@ -18,7 +18,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     }
 }
 
-/// Operations a second of all tasks together, after the warm-up.
+/// Operations per second of all tasks together, after the warm-up.
 fn samples(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed::default();
     let mut case = None;
@@ -47,7 +47,7 @@ fn samples(input: &Input<'_>) -> Result<Parsed, Problem> {
     Ok(parsed)
 }
 
-/// Operations a second for each number of tasks, as processes and as threads.
+/// Operations per second for each number of tasks, as processes and as threads.
 fn table(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed::default();
     let lines = input.text.lines().enumerate().skip_while(|(_, line)| !line.starts_with(HEADING));
@@ -57,7 +57,7 @@ fn table(input: &Input<'_>) -> Result<Parsed, Problem> {
         let [tasks, processes, _, threads, ..] = fields.as_slice() else {
             return Err(Problem::at(at, ProblemKind::Truncated(format!("'{line}'"))));
         };
-        // The row of no tasks says nothing.
+        // The row of zero tasks has no information.
         if *tasks == "0" {
             continue;
         }

@@ -1,34 +1,34 @@
-//! The running program whose periods the runs of a plan are.
+//! The running program whose periods are the runs of a plan.
 
 use serde::{Deserialize, Serialize};
 
-/// A program that runs already; each run of the plan is a period of its life.
+/// A program that already runs; each run of the plan is a period of its life.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct AttachmentPlan {
-    /// Its process.
+    /// The program's process.
     pub pid: i32,
-    /// The key whose sites are changed.
+    /// The key whose sites are patched.
     pub key: String,
-    /// How long each period is, nanoseconds.
+    /// The length of each period, nanoseconds.
     pub period_ns: u64,
-    /// How long the program runs between a change and the next period, nanoseconds.
+    /// The time between a change and the next period, nanoseconds.
     pub settle_ns: u64,
-    /// Who counts operations; `None`: nobody, and figures are per second.
+    /// The counter of operations; `None` counts none, and figures are per second.
     pub ops: Option<OpsSource>,
 }
 
-/// Who counts a program's operations.
+/// The counter of a program's operations.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OpsSource {
-    /// The program: `patchpoint_ops_add`.
+    /// The program itself, by `patchpoint_ops_add`.
     Program,
     /// The key's sites, compiled with `PATCHPOINT_OPS`: an operation is an execution of a site.
     Key,
 }
 
 impl AttachmentPlan {
-    /// What an operation is, for people.
+    /// The meaning of an operation, for people.
     pub fn words(&self) -> &'static str {
         match self.ops {
             Some(OpsSource::Program) => "operations as the program counts them",

@@ -8,37 +8,37 @@ use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, EMULATOR, M
 use opcost_record::{Domain, MetricKey};
 use serde::{Deserialize, Serialize};
 
-/// The CPU with every feature that the emulator has.
+/// The CPU model with every feature of the emulator.
 pub(crate) const CPU_MODEL: &str = "max";
 
-/// The core that is modelled where no other is asked for: the same on every computer.
+/// The core that is modelled by default, the same on every computer.
 pub(crate) const CORE_DEFAULT: &str = "zen4";
 
-/// The kernel that is booted where no other is asked for.
+/// The kernel that is booted by default.
 pub(crate) const DEFAULT_KERNEL: &str = "command";
 
-/// What `--kernel` says to boot none.
+/// The value of `--kernel` that boots no kernel.
 pub(crate) const NO_KERNEL: &str = "none";
 
-/// What all emulated machines of a plan have in common.
+/// The settings that all emulated machines of a plan share.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct EmulationPlan {
-    /// The caches that are modelled, with a branch predictor; `None` counts without models.
+    /// The caches that are modelled, with a branch predictor; `None` counts without these models.
     pub model: Option<CachesPlan>,
-    /// The core whose cycles are modelled; `None` counts without one.
+    /// The core whose cycles are modelled; `None` models no core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<CorePlan>,
-    /// The instructions that each one whose cycles are modelled stands for; `None` models all.
+    /// The number of instructions for which each modelled instruction stands; `None` models all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles_one_in: Option<u16>,
     /// Machines that run at the same time.
     pub jobs: usize,
-    /// Files and folders to have in every guest, as `PATH` or `PATH:PATH_IN_GUEST`.
+    /// Files and folders that every guest contains, as `PATH` or `PATH:PATH_IN_GUEST`.
     pub pack: Vec<String>,
-    /// Whether each command runs here once first, and has every file in its guest that it used.
+    /// Whether each command first runs once on this computer, and its guest then contains every file that it used.
     #[serde(default)]
     pub pack_used: bool,
-    /// Whether guests are booted once and runs go on from their kept state, if it can be kept.
+    /// Whether guests are booted once, and runs continue from the saved state if it can be saved.
     #[serde(default)]
     pub booted_once: bool,
 }
@@ -46,24 +46,24 @@ pub struct EmulationPlan {
 /// A core whose cycles are modelled.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct CorePlan {
-    /// Its name, as its file has it.
+    /// The name, as the core's file has it.
     pub name: String,
-    /// How it was named: a core that ships, or a file.
+    /// The name or file by which the user chose the core.
     pub given: String,
-    /// What tells it from other cores: a hash of all figures of its file.
+    /// Identifies the core: a hash of all figures of its file.
     pub fingerprint: String,
-    /// Its file, whole, so that a recording can be made again.
+    /// The whole text of the core's file, so that a recording can be repeated.
     pub text: String,
-    /// What is known of its errors.
+    /// The known errors of the core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation: Option<Validation>,
 }
 
 impl CorePlan {
-    /// A core from the text of its file; `given`: how it was named.
+    /// Reads a core from the text of its file; `given`: the name or file that the user gave.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The fault in the file.
     pub fn new(given: String, text: &str) -> Result<CorePlan, CoreError> {
         let core = Core::parse(text)?;
         let (name, fingerprint) = (core.name().into(), core.fingerprint());
@@ -103,20 +103,20 @@ pub struct CacheShape {
 /// The emulated machine of one variant.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct GuestPlan {
-    /// The kernel it boots; without one its command runs under user-mode emulation.
+    /// The kernel to boot; `None` runs the command under user-mode emulation.
     pub kernel: Option<KernelSpec>,
     /// The kernel as the user named it.
     pub kernel_name: String,
     /// Options appended to the kernel's command line.
     pub boot: String,
-    /// CPU model in QEMU's words.
+    /// CPU model, by QEMU's name.
     pub cpu_model: String,
     /// Memory, MiB.
     pub memory_mib: u32,
-    /// CPUs, which take turns.
+    /// Number of CPUs, which take turns.
     #[serde(default = "one_cpu", skip_serializing_if = "is_one_cpu")]
     pub cpus: u32,
-    /// Its disk, if it has one.
+    /// The disk, if the machine has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskSpec>,
 }
@@ -129,18 +129,18 @@ fn is_one_cpu(cpus: &u32) -> bool {
     *cpus == one_cpu()
 }
 
-/// How many CPUs every machine has at least; a variant without a machine has none.
+/// The smallest number of CPUs of any machine; 1 if there is no machine.
 pub(crate) fn fewest_cpus<'a>(guests: impl Iterator<Item = Option<&'a GuestPlan>>) -> u32 {
     guests.flatten().map(|guest| guest.cpus).min().unwrap_or(one_cpu())
 }
 
 impl GuestPlan {
-    /// How many CPUs its kernel has to start; `None` where it starts one in any case.
+    /// The number of CPUs that the kernel must start; `None` for one CPU, which it starts in any case.
     pub fn cpus_wanted(&self) -> Option<u32> {
         Some(self.cpus).filter(|cpus| *cpus > 1)
     }
 
-    /// The machine in one line: what of it differs from the default.
+    /// The differences of the machine from the default, in one line.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();
         match &self.kernel {
@@ -172,8 +172,8 @@ impl GuestPlan {
 
 /// The metrics that runs on an emulated machine have.
 ///
-/// `kernel`: whether a kernel is booted; user-mode emulation sees no kernel's events. `cpus`: how many
-/// every machine has at least.
+/// `kernel`: whether a kernel is booted; user-mode emulation sees no kernel events. `cpus`: the smallest number of CPUs of any
+/// machine.
 pub(crate) fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec<MetricKey> {
     let both: &[Domain] =
         if kernel { &[Domain::All, Domain::User, Domain::Kernel] } else { &[Domain::User] };
@@ -202,7 +202,7 @@ pub(crate) fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec
         ]);
     }
     if kernel && emulation.core.is_some() {
-        // Only a program's own code was validated.
+        // Only the model of user code was validated.
         let apart = [Domain::User, Domain::Kernel];
         metrics.extend(apart.map(|domain| MetricKey::new(MODEL_CYCLES, domain, EMULATOR)));
     }
@@ -211,7 +211,7 @@ pub(crate) fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec
         metrics.extend(["pauses", "halts", "cpu-turns"].map(whole));
         metrics.extend((0..cpus).map(|cpu| whole(&format!("instructions-cpu{cpu}"))));
     }
-    // A system call is the program's and the kernel's.
+    // A system call belongs to both the program and the kernel.
     metrics.push(MetricKey::new("system-calls", Domain::All, EMULATOR));
     metrics
 }

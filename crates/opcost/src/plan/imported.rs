@@ -1,4 +1,4 @@
-//! Figures that others measured, as a recording keeps them.
+//! Figures measured by others, as a recording stores them.
 
 use opcost_record::{Better, Family, MetricKey, Unit};
 use serde::{Deserialize, Serialize};
@@ -6,29 +6,29 @@ use serde::{Deserialize, Serialize};
 /// The source of every imported metric.
 pub const IMPORT: &str = "import";
 
-/// What was imported instead of run.
+/// The figures that were imported instead of measured.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ImportPlan {
     /// The files.
     pub sources: Vec<ImportSource>,
     /// The figures, metric by metric, in the order of the files.
     pub metrics: Vec<ImportedMetric>,
-    /// Threads that the work ran on, where that is known: they bound its CPU time.
+    /// Number of threads of the work, if known; it limits the CPU time.
     pub threads: Option<u32>,
-    /// What the files hold and was not taken over.
+    /// Contents of the files that were not taken over.
     pub omitted: Vec<Omission>,
-    /// What was published about the figures.
+    /// Published claims about the figures.
     pub claims: Vec<Claim>,
-    /// Figures that were published as following from others.
+    /// Formulas published for figures that follow from others.
     pub formulas: Vec<Formula>,
 }
 
-/// Something that a file holds, or should, and that was not taken over.
+/// A part that a file has, or should have, and that was not taken over.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Omission {
-    /// What it is.
+    /// The part.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -39,18 +39,18 @@ impl Omission {
     }
 }
 
-/// A file that figures were read from.
+/// A file from which figures were read.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ImportSource {
     /// The file, as it was given.
     pub file: String,
-    /// The format it was read in: a name of the table of formats.
+    /// The file's format: a name of the table of formats.
     pub format: String,
-    /// The tool that made it, where that is not the format.
+    /// The tool that made the file, if it is not the format's.
     pub tool: Option<String>,
     /// The version of the tool.
     pub version: Option<String>,
-    /// When the figures were made, as the file says it.
+    /// The time when the figures were made, as the file gives it.
     pub date: Option<String>,
 }
 
@@ -61,24 +61,24 @@ pub struct ImportedMetric {
     pub key: MetricKey,
     /// The unit of the figures.
     pub unit: Unit,
-    /// The unit as the file writes it, where it is none of ours.
+    /// The unit as the file writes it, if opcost does not know it.
     pub unit_written: Option<String>,
-    /// What one of the file's unit is in ours.
+    /// The factor from the file's unit to [`ImportedMetric::unit`].
     pub factor: f64,
-    /// Which direction is better.
+    /// The direction that is better.
     pub better: Better,
     /// The family in the error budget.
     pub family: Family,
-    /// Whether the figures are of one operation.
+    /// Whether the figures are per operation.
     pub per_op: bool,
-    /// Weight of the last digit given, in our unit: what rounding may have taken.
+    /// Weight of the last digit given, in opcost's unit: the effect of rounding.
     pub resolution: f64,
-    /// The figures of each variant; `None` where a variant has none.
+    /// The figures of each variant; `None` if a variant has none.
     pub figures: Vec<Option<ImportedFigures>>,
 }
 
 impl ImportedMetric {
-    /// The name with its domain, and its unit where that is none of ours: `putc [K/s]`.
+    /// The name with its domain, and the unit if opcost does not know it: `putc [K/s]`.
     pub fn label(&self) -> String {
         match &self.unit_written {
             Some(unit) => format!("{} [{unit}]", self.key.label()),
@@ -95,16 +95,16 @@ pub enum ImportedFigures {
     Runs {
         /// The figures, in the order of the file.
         values: Vec<f64>,
-        /// The block of each run; empty where nobody knows.
+        /// The block of each run; empty if unknown.
         blocks: Vec<u32>,
     },
     /// A mean without its runs.
     Mean {
         /// The arithmetic mean.
         mean: f64,
-        /// Standard deviation of the runs; `None` where it is not known.
+        /// Standard deviation of the runs; `None` if unknown.
         sd: Option<f64>,
-        /// Number of runs; `None` where it is not known.
+        /// Number of runs; `None` if unknown.
         n: Option<u64>,
     },
 }
@@ -114,23 +114,23 @@ pub enum ImportedFigures {
 pub struct Claim {
     /// The metric.
     pub metric: String,
-    /// The variant, against the baseline.
+    /// The variant, compared with the baseline.
     pub variant: String,
     /// The change, percent of the baseline.
     pub percent: f64,
-    /// Decimals it was published with.
+    /// Number of decimals published.
     pub decimals: usize,
 }
 
-/// A figure published as following from others: `factor · over… / under…`, in the units of the file.
+/// A published formula for a figure that follows from others: `factor · over… / under…`, in the units of the file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Formula {
-    /// The metric that follows.
+    /// The metric that follows from the others.
     pub metric: String,
     /// A constant.
     pub factor: f64,
-    /// Metrics multiplied.
+    /// The metrics to multiply.
     pub over: Vec<String>,
-    /// Metrics divided by.
+    /// The metrics to divide by.
     pub under: Vec<String>,
 }

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Variants are code paths that are exchanged in a prepared, running process; the process then is
-/// the unit of the test.
+/// Variants that are code paths, exchanged in a prepared, running process. The process then is the unit of the test.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct InProcessPlan {
-    /// Blocks that one process makes.
+    /// Number of blocks that one process makes.
     pub blocks: u32,
 }

@@ -1,10 +1,10 @@
-//! Which metrics of a plan have a verdict of their own.
+//! The metrics of a plan that have a verdict.
 
 use super::EventPlan;
 use crate::source::{self, Scope};
 use opcost_record::{Domain, METRICS, MetricKey};
 
-/// The metrics that runs with these events will have and that are judged.
+/// The judged metrics of runs with these events.
 pub(crate) fn metrics_judged(
     events: &[EventPlan],
     scope: Scope,

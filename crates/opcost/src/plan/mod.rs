@@ -1,6 +1,6 @@
 //! The plan of a recording: every default resolved, every seed drawn, the whole schedule expanded.
 //!
-//! A plan is stored before the first run, and running it needs no decision.
+//! A plan is stored before the first run. Executing a plan needs no further decision.
 
 mod attached;
 mod group;
@@ -50,55 +50,55 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Everything that a recording will do.
+/// Everything that makes up a recording before its first run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Plan {
     /// Name of the experiment.
     pub experiment: String,
-    /// The question it answers.
+    /// The question that the experiment answers.
     pub question: Option<String>,
-    /// What the user calls this recording.
+    /// The label that the user gives the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The command that was given, to be given again; `None` of older recordings.
+    /// The command that made the recording, for repeating it; `None` in older recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invocation: Option<String>,
-    /// Where the work runs.
+    /// The place where the work runs.
     #[serde(flatten)]
     pub target: Target,
-    /// What is compared; the first is the baseline.
+    /// The variants to compare; the first is the baseline.
     pub variants: Vec<VariantPlan>,
-    /// Which variants are compared with which.
+    /// The choice of the variants compared with each other.
     pub pairs_of_variants: PairsOfVariants,
     /// The metric that decides.
     pub primary: MetricKey,
     /// Counters to open, in the order of opening.
     pub events: Vec<EventPlan>,
-    /// What was asked for, or is usual, and cannot be counted here.
+    /// Metrics that were asked for or are usual, but cannot be counted here.
     pub unavailable: Vec<Unavailable>,
     /// Runs of each variant.
     pub pairs: u32,
-    /// The fewest pairs that can decide every metric at its corrected level, as single pairs where
-    /// order matters; in plans of before November 2026 as mirrored blocks.
+    /// The fewest pairs that can decide every metric at its corrected level: single pairs if order matters, and mirrored blocks in
+    /// plans from before November 2026.
     pub fewest_pairs: u32,
-    /// When to stop before all of them are made.
+    /// The rules for stopping before the whole schedule is made.
     #[serde(default)]
     pub stop: StopPlan,
-    /// Whether the runs of a block are made in one process; `None`: each in one of its own.
+    /// The blocks made in one process; `None` gives each run a process of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_process: Option<InProcessPlan>,
-    /// How it is cut into shards; `None`: not at all.
+    /// The division into shards; `None` divides nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<ShardPlan>,
-    /// Warm-up runs of each variant; of emulated processes that make several runs, processes.
+    /// Warm-up runs of each variant; warm-up processes, if emulated processes make several runs.
     pub warmup: u32,
     /// Seed of the schedule and of the work.
     pub seed: u64,
     /// The runs, block by block.
     pub blocks: Vec<BlockPlan>,
-    /// Limit for one run, milliseconds.
+    /// Time limit for one run, milliseconds.
     pub timeout_ms: Option<u64>,
-    /// CPU every run is pinned to.
+    /// CPU to which every run is pinned.
     pub cpu: Option<usize>,
     /// Address space layout of the runs.
     pub aslr: Aslr,
@@ -110,32 +110,32 @@ pub struct Plan {
     pub ignore_failure: bool,
     /// Waived ledger rules.
     pub allow: Vec<String>,
-    /// Files that are the same where functions are compared.
+    /// Files that count as the same when functions are compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<SameFile>,
     /// Commands around the runs.
     pub hooks: Hooks,
 }
 
-/// A command that builds every variant anew, so that layouts vary and builds are compared.
+/// A command that rebuilds every variant, so that layouts vary and builds are compared.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct BuildPlan {
     /// The command, run for each variant in its environment and directory.
     pub command: String,
-    /// Blocks that are run with one build.
+    /// Number of blocks that run with one build.
     pub blocks: u32,
 }
 
 /// Commands run around the runs, each through `/bin/sh -c`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Hooks {
-    /// Once before the first run.
+    /// Runs once before the first run.
     pub setup: Option<String>,
-    /// After each run.
+    /// Runs after each run.
     pub conclude: Option<String>,
-    /// Once after the last run.
+    /// Runs once after the last run.
     pub cleanup: Option<String>,
-    /// Where setup and cleanup run: the directory in which the recording was begun.
+    /// The folder of setup and cleanup: the folder in which the recording began.
     #[serde(default)]
     pub cwd: Option<PathBuf>,
 }
@@ -145,40 +145,40 @@ pub struct Hooks {
 pub struct VariantPlan {
     /// Column heading.
     pub name: String,
-    /// What it runs.
+    /// The command or workload.
     pub work: WorkPlan,
-    /// Variables on top of the environment of the runs.
+    /// Variables added to the environment of the runs.
     pub env: Vec<(String, String)>,
-    /// Working directory, absolute, so that the recording can be resumed from any other.
+    /// Working directory, absolute, so that a recording can be resumed from any directory.
     pub cwd: Option<PathBuf>,
-    /// The file that is its standard input, absolute; `None` is /dev/null.
+    /// The file for standard input, absolute; `None` is /dev/null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<PathBuf>,
-    /// Where its standard output goes; `None`: to nobody, or where [`Plan::show_output`] says.
+    /// The destination of standard output; `None` follows [`Plan::show_output`], which may discard the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputPlan>,
     /// Command run before each run.
     pub prepare: Option<String>,
-    /// Its emulated machine; `None` on another machine.
+    /// The emulated machine; `None` on another kind of machine.
     #[serde(default)]
     pub guest: Option<GuestPlan>,
-    /// The commit around its working directory, where that is in a git repository.
+    /// The commit of the working directory, if the directory is in a git repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// A folder of this machine that is at [`GUEST_TREE`] in the guest, with all of it that is packed,
-    /// so that counts do not depend on where it is here; `None` where nothing is moved.
+    /// A folder of this computer that is at [`GUEST_TREE`] in the guest, together with everything packed from it, so that counts do
+    /// not depend on its path here. `None` moves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<PathBuf>,
-    /// The value that it has of each parameter that was scanned.
+    /// The variant's value of each parameter that is scanned.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scanned: BTreeMap<String, String>,
 }
 
-/// Where the guest has [`VariantPlan::tree`].
+/// The guest's path of [`VariantPlan::tree`].
 pub const GUEST_TREE: &str = "/tree";
 
 impl VariantPlan {
-    /// What it runs and on what, as one line of text.
+    /// The work and its machine, as one line of text.
     pub fn describe(&self) -> String {
         let mut work = self.work.describe();
         if let Some(input) = &self.input {
@@ -192,24 +192,24 @@ impl VariantPlan {
     }
 }
 
-/// What a variant runs.
+/// The work of a variant.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum WorkPlan {
-    /// An external command; in an imported or attached plan, what ran, without arguments.
+    /// An external command; in imported and attached plans the program that ran, without arguments.
     Command {
-        /// The executable, found, absolute.
+        /// The path of the executable, absolute.
         #[serde(with = "crate::os_text::path")]
         program: PathBuf,
-        /// The arguments, the command's name first; any bytes but NUL.
+        /// The arguments, starting with the command's name; any bytes but NUL.
         #[serde(with = "crate::os_text::words")]
         argv: Vec<OsString>,
-        /// The command as the user wrote it; what is no UTF-8 is escaped.
+        /// The command as the user wrote it; bytes that are not UTF-8 are escaped.
         line: String,
     },
     /// A built-in workload.
     Workload {
-        /// Its name.
+        /// The workload's name.
         name: String,
         /// All parameters, defaults included, in the order of the workload's table.
         params: Vec<(String, String)>,
@@ -217,13 +217,13 @@ pub enum WorkPlan {
 }
 
 impl WorkPlan {
-    /// The code path that a workload takes, of those that can be exchanged.
+    /// The code path of a workload, if its code paths can be exchanged.
     pub fn path(&self) -> Option<&str> {
         let WorkPlan::Workload { params, .. } = self else { return None };
         params.iter().find(|(key, _)| key == opcost_work::PATH).map(|(_, path)| path.as_str())
     }
 
-    /// The work as one line of text; what every workload can be told stands there where it was.
+    /// The work as one line of text. Options common to all workloads, except `ops`, are left out at their defaults.
     pub fn describe(&self) -> String {
         match self {
             WorkPlan::Command { line, .. } => printable(line),
@@ -244,25 +244,24 @@ impl WorkPlan {
     }
 }
 
-/// A metric that cannot be had here, with the reason and what to do about it.
+/// A metric that cannot be counted here, with the reason and a remedy.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Unavailable {
     /// The metric.
     pub key: MetricKey,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What would help.
+    /// The remedy.
     pub remedy: String,
 }
 
 impl Plan {
-    /// Every run in order: warm-up runs first, then the blocks; of a shard its own, numbered as in the
-    /// whole plan.
+    /// Every run in order: warm-up runs first, then the blocks. A shard has only its own runs, numbered as in the whole plan.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         schedule::slots(self).filter(|slot| self.is_made_here(slot))
     }
 
-    /// Where the sources read: around commands, or around regions of a workload.
+    /// The scope of the sources: a command, or regions of a workload.
     pub fn scope(&self) -> Scope {
         match self.variants[0].work {
             _ if self.attachment().is_some() => Scope::Attached,
@@ -283,7 +282,7 @@ impl Plan {
         }
     }
 
-    /// Whether the program marks regions of its own.
+    /// Whether the program marks its own regions.
     pub fn regions(&self) -> bool {
         let asked = (program_region::VARIABLE.to_string(), program_region::MARK.to_string());
         self.variants.iter().any(|variant| variant.env.contains(&asked))
@@ -296,18 +295,18 @@ impl Plan {
             .any(|variant| variant.guest.as_ref().is_some_and(|guest| guest.kernel.is_some()))
     }
 
-    /// Runs in all, warm-up included.
+    /// Number of all runs, including warm-up runs.
     pub fn slot_count(&self) -> usize {
         self.slots().count()
     }
 
-    /// Warm-up runs in all.
+    /// Number of all warm-up runs.
     pub fn warm_up_count(&self) -> usize {
         self.warmup as usize * self.warm_up_order().len()
     }
 
-    /// The variants of one round of warm-up runs: each once; where emulated processes make several
-    /// runs, all of the first process, since only a whole process can be repeated.
+    /// The variants of one round of warm-up runs: each variant once. If emulated processes make several runs, a round is the whole
+    /// first process, as only whole processes can be repeated.
     fn warm_up_order(&self) -> Vec<u16> {
         match (self.emulation(), self.in_process) {
             (Some(_), Some(process)) => {
@@ -318,14 +317,14 @@ impl Plan {
         }
     }
 
-    /// Blocks that make a unit of the test: those of one build, process or computer; else one.
+    /// Number of blocks in a unit of the test: those of one build, process or computer, or else one.
     pub fn blocks_per_unit(&self) -> u32 {
         let process = self.in_process.map(|process| process.blocks);
         let computer = self.shards.and_then(|shards| shards.blocks);
         self.build().map(|build| build.blocks).or(process).or(computer).unwrap_or(1)
     }
 
-    /// What a unit of the test is called, and several.
+    /// The name of a unit of the test, in singular and plural.
     pub fn unit_words(&self) -> (&'static str, &'static str) {
         match (self.build(), self.in_process) {
             (Some(_), _) => ("build", "builds"),
@@ -335,13 +334,12 @@ impl Plan {
         }
     }
 
-    /// Pairs in a block.
+    /// Number of pairs in a block.
     fn pairs_in(block: &BlockPlan) -> u32 {
         block.order.iter().filter(|variant| **variant == 0).count() as u32
     }
 
-    /// Pairs in the first so many units of the test; those beyond the schedule are taken to be as
-    /// large as its largest.
+    /// Number of pairs in the first `units` units of the test. Units beyond the schedule count with the schedule's largest block.
     pub fn pairs_of_units(&self, units: u32) -> u32 {
         let blocks = units as usize * self.blocks_per_unit() as usize;
         let planned = self.blocks.iter().take(blocks).map(Plan::pairs_in);
@@ -350,7 +348,7 @@ impl Plan {
         planned.sum::<u32>() + beyond * largest
     }
 
-    /// The fewest of the first blocks that hold so many pairs.
+    /// The fewest of the first blocks that contain `pairs` pairs.
     pub fn blocks_of_pairs(&self, pairs: u32) -> u32 {
         let mut left = pairs;
         let needed = self.blocks.iter().take_while(|block| {
@@ -361,18 +359,18 @@ impl Plan {
         needed.count() as u32
     }
 
-    /// Pairs in the first so many blocks.
+    /// Number of pairs in the first `blocks` blocks.
     pub fn pairs_of_blocks(&self, blocks: u32) -> u32 {
         self.blocks.iter().take(blocks as usize).map(Plan::pairs_in).sum()
     }
 
-    /// Whether a metric has a verdict of its own: of the two clocks only one, the one that decides
-    /// or else the elapsed time, since they would say the same twice.
+    /// Whether a metric has a verdict. Two clocks would give the same verdict twice, so only one is judged: the primary metric if
+    /// it is a clock, or else the elapsed time.
     pub fn judges(&self, key: &MetricKey) -> bool {
         judged::is_judged(key, &self.primary)
     }
 
-    /// The unit of the test that a block belongs to.
+    /// The unit of the test to which a block belongs.
     pub fn unit_of(&self, block: u32) -> u32 {
         block / self.blocks_per_unit()
     }

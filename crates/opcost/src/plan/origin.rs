@@ -1,28 +1,28 @@
-//! Where a recording comes from: its label, the revision of the sources, the command that made it.
+//! The origin of a recording: its label, the revision of the sources, the command that made it.
 
 use super::Plan;
 use serde::{Deserialize, Serialize};
 
-/// Digits of a commit that are shown: what Linux's own messages quote.
+/// Number of digits shown of a commit, as in Linux's own messages.
 const COMMIT_DIGITS: usize = 12;
 
 /// A commit of a git repository.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Revision {
-    /// The commit that was checked out, hexadecimal.
+    /// The checked-out commit, hexadecimal.
     pub commit: String,
-    /// Whether tracked files had changes that were not committed; `None` where git did not say.
+    /// Whether tracked files had uncommitted changes; `None` if git did not say.
     pub dirty: Option<bool>,
 }
 
 impl Revision {
-    /// The commit shortened, with a `+` behind it where files had changed.
+    /// The commit shortened, followed by `+` if files had changed.
     pub fn short(&self) -> String {
         let commit = self.commit.get(..COMMIT_DIGITS).unwrap_or(&self.commit);
         format!("{commit}{}", if self.dirty == Some(true) { "+" } else { "" })
     }
 
-    /// The same in words.
+    /// The shortened commit and the state of the files, in words.
     fn words(&self) -> String {
         let commit = self.commit.get(..COMMIT_DIGITS).unwrap_or(&self.commit);
         match self.dirty {
@@ -34,7 +34,7 @@ impl Revision {
 }
 
 impl Plan {
-    /// Label and revisions in words; `None` where neither is known.
+    /// Label and revisions in words; `None` if both are unknown.
     pub fn provenance(&self) -> Option<String> {
         let first = self.variants[0].revision.as_ref();
         let same = self.variants.iter().all(|variant| variant.revision.as_ref() == first);

@@ -31,10 +31,10 @@ pub(crate) const NAMES: &[&str] = &[
     "import-possible",
 ];
 
-/// Checks the name of a rule that is to be waived.
+/// Checks the name of a rule to waive.
 ///
 /// # Errors
-/// A usage error that offers the nearest names.
+/// A usage error that suggests the nearest names.
 pub fn find_rule(name: &str) -> Result<()> {
     if NAMES.contains(&name) {
         return Ok(());

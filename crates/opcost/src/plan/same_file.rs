@@ -1,16 +1,16 @@
-//! `--match`: which file of the baseline is which of the variant.
+//! `--match`: pairs of corresponding files of the baseline and the variant.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Two files that are the same one, of the baseline and of the variant, written `OLD=NEW`.
+/// A file of the baseline and the same file of the variant, written `OLD=NEW`.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SameFile {
-    /// The baseline's, by path or name.
+    /// The baseline's file, by path or name.
     pub old: String,
-    /// The variant's.
+    /// The variant's file, by path or name.
     pub new: String,
 }
 

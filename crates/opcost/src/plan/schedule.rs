@@ -5,32 +5,29 @@ use opcost_stats::random::Random;
 use opcost_stats::schedule::{self, MIRRORED_PAIRS_MIN, plain_blocks};
 use serde::{Deserialize, Serialize};
 
-/// One block of the schedule: a random order of the variants, where there are many blocks with its
-/// mirror image.
+/// One block of the schedule: a random order of the variants, followed by the mirrored order if there are many blocks.
 ///
-/// On the emulated machine, whose counts know no drift, each variant runs once in a block, with
-/// the block's seed and padding. Where one of its processes makes several runs, order matters there
-/// too, and the blocks of a process have seed and padding in common.
+/// Counts of the emulated machine have no drift, so each variant runs once in a block there, with the block's seed and padding. If
+/// an emulated process makes several runs, order matters there too, and all blocks of a process share seed and padding.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct BlockPlan {
     /// Indices of the variants in the order of running.
     pub order: Vec<u16>,
-    /// Bytes of padding in the environment, where that is randomised; in a guest, on its kernel's
-    /// command line.
+    /// Bytes of padding in the environment, if the environment is randomised; in a guest, on its kernel's command line.
     pub padding_bytes: u16,
-    /// Seed of the emulated machine: what its kernel and programs draw random numbers from.
+    /// Seed of the emulated machine, from which its kernel and programs draw random numbers.
     #[serde(default)]
     pub guest_seed: u32,
 }
 
-/// One run to be made.
+/// One planned run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Slot {
     /// Position in the schedule.
     pub slot: u32,
     /// Index of the variant.
     pub variant: u16,
-    /// The block; warm-up runs have none.
+    /// The block; `None` for warm-up runs.
     pub block: Option<u32>,
     /// Bytes of padding in the environment.
     pub padding_bytes: u16,
@@ -38,12 +35,11 @@ pub struct Slot {
     pub guest_seed: u32,
 }
 
-/// How many pairs are blocks of their own, before the mirrored ones.
+/// The number of pairs that are blocks of their own, before the mirrored blocks.
 ///
-/// `fewest`: the fewest single pairs that decide every metric. `by_unit`: whether builds or processes
-/// are the units of the test, of which mirrored blocks take no more. `least`: the pairs after which the
-/// recording may stop, if it may stop before all are made; then it can decide from the fewest on, has the
-/// better units if it stops there, and the better ones for many pairs if it goes on.
+/// `fewest`: the fewest single pairs that decide every metric. `by_unit`: whether builds or processes are the units of the test;
+/// mirrored blocks need no more of these. `least`: the pairs after which the recording may stop early, if it may. Such a recording
+/// can decide from the fewest pairs on. Its first units suit an early stop, the mirrored blocks after them suit many pairs.
 pub(crate) fn single_pairs(pairs: u32, fewest: u32, by_unit: bool, least: Option<u32>) -> u32 {
     let many = pairs >= MIRRORED_PAIRS_MIN || by_unit;
     if !many || u64::from(pairs) < 2 * u64::from(fewest) {
@@ -57,15 +53,15 @@ pub(crate) fn single_pairs(pairs: u32, fewest: u32, by_unit: bool, least: Option
     }
 }
 
-/// The fewest blocks that hold so many pairs: `singles` blocks of one, then mirrored ones.
+/// The fewest blocks that contain `pairs` pairs: `singles` blocks of one pair, then mirrored blocks.
 pub(crate) fn blocks_of_pairs(pairs: u32, singles: u32) -> u32 {
     pairs.min(singles) + pairs.saturating_sub(singles).div_ceil(2)
 }
 
-/// Draws the blocks of a schedule, `singles` of its pairs in blocks of their own.
+/// Draws the blocks of a schedule, with `singles` of the pairs in blocks of their own.
 ///
-/// `padded` draws a padding for each block: the same for all its runs, so that layouts differ
-/// between blocks and never between the two sides of a comparison.
+/// `padded`: draw a padding for each block. All runs of a block share it, so layouts differ between blocks and never between the
+/// two sides of a comparison.
 pub(crate) fn draw(
     variants: usize,
     pairs: u32,
@@ -87,10 +83,9 @@ pub(crate) fn draw(
 
 /// Draws the blocks of a schedule for the emulated machine.
 ///
-/// Every input shifts the phase of ticks and the layout of memory, so seed and padding differ
-/// between machines, and never between the two sides of a comparison. `process`: how many blocks a
-/// machine makes whose process exchanges its code paths; its clock goes on between them, so order
-/// matters, and all but `singles` of the pairs are in mirrored blocks.
+/// Every input shifts the phase of ticks and the layout of memory. Seed and padding therefore differ between machines, and never
+/// between the two sides of a comparison. `process`: the number of blocks that a machine makes if its process exchanges code paths.
+/// The machine's clock runs on between these blocks, so order matters, and all pairs but `singles` are in mirrored blocks.
 pub(crate) fn draw_emulated(
     variants: usize,
     pairs: u32,
@@ -118,12 +113,11 @@ pub(crate) fn draw_emulated(
     blocks
 }
 
-/// The most padding of a guest: its kernel's command line holds 2048 bytes in all (x86,
-/// COMMAND_LINE_SIZE).
+/// The largest padding of a guest: its kernel's command line holds 2048 bytes in all (x86, COMMAND_LINE_SIZE).
 const GUEST_PADDING_MAX: u64 = 256;
 
 pub(crate) fn slots(plan: &Plan) -> impl Iterator<Item = Slot> + '_ {
-    // A warm-up run of the emulated machine repeats one of the first unit's: what must be identical.
+    // A warm-up run of the emulated machine repeats a run of the first unit, so its inputs must be the same.
     let first = plan.blocks.first().filter(|_| plan.emulation().is_some());
     let (padding_bytes, guest_seed) =
         first.map_or((0, 0), |block| (block.padding_bytes, block.guest_seed));

@@ -1,4 +1,4 @@
-//! What an experiment chooses from: where work runs, in what layout and environment, what is compared.
+//! The choices of an experiment: where work runs, in what layout and environment, and which variants are compared.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum MachineKind {
 }
 
 impl MachineKind {
-    /// As headings name it.
+    /// The machine's name in headings.
     pub fn words(self) -> &'static str {
         match self {
             MachineKind::Host => "this host",

@@ -1,4 +1,4 @@
-//! The shards of a plan: parts that different computers make, and that `opcost gather` joins.
+//! The shards of a plan: parts that different computers make and `opcost gather` joins.
 
 use super::{Plan, Slot, Target};
 use serde::{Deserialize, Serialize};
@@ -6,16 +6,16 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Which of how many shards: `3/8`.
+/// A shard's number and the number of shards: `3/8`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Shard {
-    /// Its number, from 1.
+    /// The shard's number, from 1.
     pub index: u32,
-    /// How many shards the plan has.
+    /// The number of shards of the plan.
     pub of: u32,
 }
 
-/// The most shards of a plan.
+/// The largest number of shards of a plan.
 const SHARDS_MAX: u32 = 100_000;
 
 impl FromStr for Shard {
@@ -45,28 +45,28 @@ impl fmt::Display for Shard {
     }
 }
 
-/// How a plan is cut into shards.
+/// The division of a plan into shards.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ShardPlan {
-    /// How many there are.
+    /// The number of shards.
     pub of: u32,
-    /// Which of them this recording makes, from 1; `None`: all of them were gathered.
+    /// The shard that this recording makes, from 1; `None` if all shards were gathered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
-    /// Blocks of each shard, where the computer that makes a shard is the unit of the test; `None`
-    /// where computers have no part in what is counted.
+    /// Blocks of each shard, if the computer that makes a shard is the unit of the test; `None` if computers have no influence on
+    /// the counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u32>,
 }
 
 impl Plan {
-    /// The shard that this plan makes; `None` of a whole plan.
+    /// The shard that this plan makes; `None` for a whole plan.
     pub fn shard(&self) -> Option<Shard> {
         let shards = self.shards?;
         Some(Shard { index: shards.index?, of: shards.of })
     }
 
-    /// The blocks of a shard. Whole units of the test, as many to each shard as to the others, or one less.
+    /// The blocks of a shard: whole units of the test, whose numbers differ between shards by at most one.
     pub fn blocks_of_shard(&self, shard: Shard) -> Range<u32> {
         let blocks = self.blocks.len() as u32;
         if let Some(each) = self.shards.and_then(|shards| shards.blocks) {
@@ -78,32 +78,32 @@ impl Plan {
         first(shard.index - 1)..first(shard.index).min(blocks)
     }
 
-    /// The same plan, of which another shard is made, or all.
+    /// The same plan for another shard, or for all shards.
     pub fn with_shard(&self, index: Option<u32>) -> Plan {
         let shards = self.shards.map(|shards| ShardPlan { index, ..shards });
-        // Where computers have no part in what is counted, nothing is left of the shards.
+        // If computers have no influence on the counts, the whole plan keeps nothing of its shards.
         let shards = shards.filter(|shards| index.is_some() || shards.blocks.is_some());
         Plan { shards, ..self.clone() }
     }
 
-    /// Whether a run is made here: those of the shard, and the warm-up runs, which every shard makes.
+    /// Whether this plan makes a run: every run of its shard, and every warm-up run.
     pub(super) fn is_made_here(&self, slot: &Slot) -> bool {
         let (Some(shard), Some(block)) = (self.shard(), slot.block) else { return true };
         self.blocks_of_shard(shard).contains(&block)
     }
 
-    /// The computers whose runs were gathered, or are being made for that; each is a unit of the test.
+    /// The number of computers whose runs are gathered, or will be; each computer is a unit of the test.
     pub fn computers(&self) -> Option<u32> {
         self.shards.filter(|shards| shards.blocks.is_some()).map(|shards| shards.of)
     }
 
-    /// The computers that make so many pairs, where each makes as many.
+    /// The number of computers that make `pairs` pairs, at an equal number each.
     pub fn computers_of_pairs(&self, pairs: u32) -> u32 {
         pairs.div_ceil((self.pairs / self.computers().unwrap_or(1)).max(1))
     }
 
-    /// The plan without what may differ between the computers that make its shards: paths of kernels, whose
-    /// digests tell them apart, how many machines run at a time, and by which words and where it was begun.
+    /// The plan without settings that may differ between the computers of its shards: the paths of kernels (their digests identify
+    /// them), the number of concurrent machines, and the command and folder in which it began.
     pub fn common_to_shards(&self) -> Plan {
         let shards = self.shards.map(|shards| ShardPlan { index: None, ..shards });
         let mut plan = Plan { shards, invocation: None, label: None, ..self.clone() };

@@ -1,33 +1,32 @@
-//! Pieces of a command that a shell would act on, where no shell runs it.
+//! Pieces of a command that a shell would interpret, although no shell runs the command.
 
 use super::WorkPlan;
 use std::ffi::{OsStr, OsString};
 
-/// The first piece of a command that is run directly and that a shell would act on: `|`, `$HOME`, `*`;
-/// `None` for a command that has none, or that a shell runs.
+/// The first piece of a directly executed command that a shell would interpret: `|`, `$HOME`, `*`. `None` if there is no such
+/// piece, or a shell runs the command.
 pub fn in_work(work: &WorkPlan) -> Option<&str> {
     match work {
-        // Through a shell the words are others than those of the line.
+        // The words of a command for a shell differ from the words of the line.
         WorkPlan::Command { argv, line, .. } if is_split(line, argv) => in_line(line),
         _ => None,
     }
 }
 
-/// Whether these words are those of a line.
+/// Whether these words are the words of the line.
 pub(crate) fn is_split(line: &str, argv: &[OsString]) -> bool {
     shlex::split(line).is_some_and(|words| argv.iter().eq(words.iter().map(OsStr::new)))
 }
 
-/// What an error about a command with such a piece ends with.
+/// The end of an error about a command with such a piece.
 pub fn hint(piece: &str) -> String {
     format!(
         "; no shell runs the command, so it gets {piece} as written: add --shell if one is to act on it"
     )
 }
 
-/// The first piece of a line that a shell would act on: a variable that is set for the command
-/// (`LANG=C sort`), or a character. Quotes are those of a shell: within `'…'`
-/// nothing is acted on, within `"…"` only `$` and backquotes.
+/// The first piece of a line that a shell would interpret: a variable set for the command (`LANG=C sort`), or a character. Quotes
+/// have the meaning of a shell: within `'…'` nothing is interpreted, within `"…"` only `$` and backquotes.
 pub fn in_line(line: &str) -> Option<&str> {
     if let Some(setting) = line.split_whitespace().next().filter(|word| sets_variable(word)) {
         return Some(setting);
@@ -63,7 +62,7 @@ pub fn in_line(line: &str) -> Option<&str> {
     None
 }
 
-/// Whether a shell takes the first word of a line for a variable and its value.
+/// Whether a shell interprets the first word of a line as the setting of a variable.
 fn sets_variable(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -71,7 +70,7 @@ fn sets_variable(word: &str) -> bool {
     })
 }
 
-/// Where a variable or a substitution that begins with `$` ends, at the latest behind its bracket.
+/// The end of a variable that begins with `$`, or of the opening bracket of a substitution.
 fn variable_end(text: &str) -> Option<usize> {
     let name =
         text[1..].chars().take_while(|char| char.is_ascii_alphanumeric() || *char == '_').count();

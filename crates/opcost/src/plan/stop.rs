@@ -1,21 +1,20 @@
-//! When the runs of a plan end before all are made.
+//! The rules by which the runs of a plan end early.
 
 use opcost_stats::{Budget, early};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// When to stop before the whole schedule is made.
+/// The rules for stopping before the whole schedule is made.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct StopPlan {
-    /// The widest interval of the primary metric's change that will do, from end to end, as a
-    /// share of the baseline.
+    /// The largest sufficient width of the interval of the primary metric's change, from end to end, as a share of the baseline.
     pub width_ratio: Option<f64>,
     /// Time for the runs of one session, milliseconds.
     pub budget_ms: Option<u64>,
-    /// Blocks that are made whatever time they take.
+    /// Number of blocks that are made whatever time they take.
     #[serde(default)]
     pub blocks_min: u32,
-    /// Pairs after which one look at exact counts may end the recording; `None`: no look.
+    /// Number of pairs after which one look at exact counts may end the recording; `None` for no look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look_pairs: Option<u32>,
 }
@@ -34,11 +33,11 @@ impl StopPlan {
 /// Why a recording stopped before its whole schedule was made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StopReason {
-    /// The interval is as narrow as was asked for.
+    /// The interval is as narrow as requested.
     Width,
     /// The time is spent.
     Budget,
-    /// The counts of both sides are the same, or farther apart than layouts shift them.
+    /// The counts of both sides are equal, or differ by more than layouts shift them.
     Settled,
 }
 

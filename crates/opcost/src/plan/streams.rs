@@ -1,25 +1,25 @@
-//! Where the standard output of a command goes.
+//! The destination of a command's standard output.
 
 use opcost_record::printable::printable;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Where the standard output of a command goes.
+/// The destination of a command's standard output.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputPlan {
-    /// /dev/null, which some programs know and then write nothing.
+    /// /dev/null; some programs recognise it and then write nothing.
     Null,
-    /// A pipe that opcost reads and forgets.
+    /// A pipe that opcost reads and discards.
     Pipe,
-    /// Where opcost's own goes; standard error as well.
+    /// The destination of opcost's own output, for standard error too.
     Inherit,
-    /// A file, absolute, which each run makes anew; in a guest it is the guest's.
+    /// A file, by absolute path, which each run creates anew; in a guest, a file of the guest.
     File(PathBuf),
 }
 
 impl OutputPlan {
-    /// Reads a word, or a path that begins at `cwd`.
+    /// Reads a word, or a path relative to `cwd`.
     pub(crate) fn of_text(text: &str, cwd: &Path) -> OutputPlan {
         match text {
             "null" => OutputPlan::Null,
@@ -39,7 +39,7 @@ impl OutputPlan {
         }
     }
 
-    /// As it stands behind a command: ` > FILE`; empty where nothing is redirected.
+    /// The redirection behind a command: ` > FILE`; empty if there is none.
     pub(crate) fn as_redirection(&self) -> String {
         match self {
             OutputPlan::Null | OutputPlan::Inherit => String::new(),

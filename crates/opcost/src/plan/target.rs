@@ -1,33 +1,33 @@
-//! Where the runs of a plan are made, with what only such a place has.
+//! The place where the runs of a plan are made, with the settings of such a place.
 
 use super::{AttachmentPlan, BuildPlan, EmulationPlan, ImportPlan, MachineKind, Plan};
 use crate::sampling::SamplingPlan;
 use serde::{Deserialize, Serialize};
 
-/// Where the runs are made.
+/// The place where the runs are made.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(try_from = "StoredTarget", into = "StoredTarget")]
 pub enum Target {
     /// This computer.
     Host(HostPlan),
-    /// Emulated machines, with what all of them have in common.
+    /// Emulated machines, with the settings that they share.
     Emulated(EmulationPlan),
-    /// A running program, whose periods the runs are.
+    /// A running program, whose periods are the runs.
     Attached(AttachmentPlan),
-    /// Nowhere: another tool's figures stand in place of runs.
+    /// No place: another tool's figures replace the runs.
     Imported(ImportPlan),
 }
 
-/// What only runs on this computer have.
+/// The settings that only runs on this computer have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostPlan {
-    /// What is built anew as the runs go on; the builds then are the units of the test.
+    /// The build that is repeated between runs; each build then is a unit of the test.
     pub build: Option<BuildPlan>,
-    /// How the runs are sampled; `None` where they are not.
+    /// The sampling of the runs; `None` if they are not sampled.
     pub sampling: Option<SamplingPlan>,
 }
 
-/// A target as recordings have it: the kind, and a field for each kind's own.
+/// A target as recordings store it: the kind, and one field for the settings of each kind.
 #[derive(Deserialize, Serialize)]
 struct StoredTarget {
     machine: MachineKind,
@@ -81,7 +81,7 @@ impl From<Target> for StoredTarget {
 }
 
 impl Target {
-    /// Its kind.
+    /// The kind of the target.
     pub fn kind(&self) -> MachineKind {
         match self {
             Target::Host(_) => MachineKind::Host,
@@ -98,7 +98,7 @@ impl Plan {
         self.target.kind()
     }
 
-    /// What is built anew as the runs go on, if anything is.
+    /// The build that is repeated between runs, if any.
     pub fn build(&self) -> Option<&BuildPlan> {
         match &self.target {
             Target::Host(host) => host.build.as_ref(),
@@ -106,7 +106,7 @@ impl Plan {
         }
     }
 
-    /// How the runs are sampled; `None` where they are not, and on machines that count.
+    /// The sampling of the runs; `None` if they are not sampled, or the machine counts.
     pub fn sampling(&self) -> Option<SamplingPlan> {
         match &self.target {
             Target::Host(host) => host.sampling,
@@ -114,7 +114,7 @@ impl Plan {
         }
     }
 
-    /// What the emulated machines have in common; `None` on another machine.
+    /// The settings that the emulated machines share; `None` on another machine.
     pub fn emulation(&self) -> Option<&EmulationPlan> {
         match &self.target {
             Target::Emulated(emulation) => Some(emulation),
@@ -122,7 +122,7 @@ impl Plan {
         }
     }
 
-    /// The running program whose periods the runs are; `None` where programs are started.
+    /// The running program whose periods are the runs; `None` if opcost starts the programs.
     pub fn attachment(&self) -> Option<&AttachmentPlan> {
         match &self.target {
             Target::Attached(attachment) => Some(attachment),
@@ -130,7 +130,7 @@ impl Plan {
         }
     }
 
-    /// Figures that were imported instead of measured; such a plan has no runs.
+    /// Figures imported instead of measured; such a plan has no runs.
     pub fn imported(&self) -> Option<&ImportPlan> {
         match &self.target {
             Target::Imported(imported) => Some(imported),
@@ -151,7 +151,7 @@ mod tests {
         let target = read(host.clone()).unwrap();
         assert_eq!(target, Target::Host(HostPlan::default()));
         assert_eq!(serde_json::to_value(&target).unwrap(), host);
-        // A field of another machine has no meaning.
+        // A field of another machine is ignored.
         let odd = json!({"machine": "host", "imported": {"sources": []}});
         assert_eq!(read(odd).map_err(|_| ()).unwrap_or(target.clone()), target);
         for machine in ["emulated", "attached", "imported"] {

@@ -1,20 +1,19 @@
-//! How good a modelled core's cycles are, as it was found by holding them against a real core.
+//! The errors of a modelled core's cycles, found by comparing them with a real core.
 
 use serde::{Deserialize, Serialize};
 
-/// The smallest change of modelled cycles that says in which direction the truth went, whatever a
-/// validation found: below, a tenth of all claims were wrong (docs/cycles.md).
+/// The smallest change of modelled cycles that decides the direction of the true change, whatever a validation found. Below this
+/// limit a tenth of all claims were wrong (docs/cycles.md).
 pub(crate) const DECIDES_FROM_RATIO_MIN: f64 = 0.10;
 
-/// What a validation found.
+/// The result of a validation.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Validation {
     /// The processor whose time was the truth, and the day.
     pub validated_on: String,
-    /// Kernels that were run.
+    /// Number of kernels run.
     pub kernels: usize,
-    /// The smallest change that the model claimed whose direction was right in nine of ten pairs of builds;
-    /// a ratio.
+    /// The smallest change claimed by the model whose direction was right in nine of ten pairs of builds; a ratio.
     pub decides_from_ratio: f64,
     /// Estimates of high confidence.
     pub high: Option<Accuracy>,
@@ -24,14 +23,14 @@ pub struct Validation {
     pub low: Option<Accuracy>,
 }
 
-/// How far the estimates of one class were off.
+/// The errors of one class of estimates.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Accuracy {
-    /// The error that half of the estimates stayed below; a ratio of the truth.
+    /// The error below which half of the estimates stayed; a ratio of the truth.
     pub error_median: f64,
-    /// The error that nine of ten stayed below.
+    /// The error below which nine of ten estimates stayed.
     pub error_p90: f64,
-    /// Kernels of the class.
+    /// Number of kernels in the class.
     pub kernels: usize,
 }
 

@@ -1,45 +1,45 @@
-//! The state of an emulated machine: its kernels, and what else its counts depend on.
+//! The state of an emulated machine: its kernels, and the files on which its counts depend.
 
 use super::{MachineState, ProgramState};
 use opcost_size::Totals;
 use serde::{Deserialize, Serialize};
 
-/// A kernel of the emulated machine as it was when the recording began.
+/// A kernel of the emulated machine, as it was when the recording began.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct KernelState {
     /// Index of the variant.
     pub variant: usize,
-    /// Its name or path, as the user gave it.
+    /// The name or path, as the user gave it.
     pub name: String,
-    /// Its release (`uname -r`).
+    /// The release (`uname -r`).
     pub release: String,
-    /// SHA-256 of its image, hexadecimal.
+    /// SHA-256 of the image, hexadecimal.
     pub digest: String,
-    /// Text of its `.config`, where that is known.
+    /// Text of the `.config`, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// Its bytes in memory, where its vmlinux is known.
+    /// Sizes in memory, if the kernel's vmlinux is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Totals>,
 }
 
-/// The files that every recording of the emulated machine lists before those of the work: QEMU, the plugin
-/// and the guest's init.
+/// The number of tools that each recording of the emulated machine lists before the files of the work: QEMU, the plugin and the
+/// guest's init.
 const TOOLS: usize = 3;
 
 impl MachineState {
-    /// The guest's init, which has the code of workloads.
+    /// The guest's init, which contains the code of workloads.
     pub fn guest_init(&self) -> Option<&ProgramState> {
         self.programs.get(TOOLS - 1)
     }
 
-    /// The files that the work of an emulated machine uses: programs, libraries, what is packed.
+    /// The files that the work uses on an emulated machine: programs, libraries, packed files.
     pub fn files_of_work(&self) -> impl Iterator<Item = &ProgramState> {
         self.programs.iter().skip(TOOLS)
     }
 
-    /// What differs between two states so that emulated runs made in them cannot be compared, in
-    /// words; the computer that emulates has no part in what is counted.
+    /// The differences between two states that make their emulated runs incomparable, in words. The computer that emulates is no
+    /// part of these states, as it has no influence on the counts.
     pub fn differences_emulated(&self, other: &MachineState) -> Vec<String> {
         let (one, two) = (&self.opcost_version, &other.opcost_version);
         let opcost = (one != two).then(|| format!("opcost: {one} → {two}"));

@@ -1,4 +1,4 @@
-//! What a machine was like while a recording was made.
+//! The state of a machine while a recording was made.
 
 use super::KernelState;
 use opcost_size::Totals;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// What the machine was like; absent where the kernel does not say.
+/// The state of a machine; fields that the kernel does not report are empty.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct MachineState {
@@ -16,7 +16,7 @@ pub struct MachineState {
     pub kernel_release: Option<String>,
     /// Kernel build (`uname -v`).
     pub kernel_version: Option<String>,
-    /// Changes with every boot.
+    /// Identifier of the boot; changes with every boot.
     pub boot_id: Option<String>,
     /// Boot parameters.
     pub boot_parameters: Option<String>,
@@ -38,7 +38,7 @@ pub struct MachineState {
     pub mitigations: BTreeMap<String, String>,
     /// `kernel.randomize_va_space`.
     pub randomize_va_space: Option<String>,
-    /// Transparent huge pages, the choice in brackets.
+    /// Setting of transparent huge pages, the chosen value in brackets.
     pub transparent_hugepage: Option<String>,
     /// Clock source of the kernel.
     pub clocksource: Option<String>,
@@ -54,10 +54,10 @@ pub struct MachineState {
     pub programs: Vec<ProgramState>,
     /// Size of the environment of each variant, bytes, padding left out.
     pub environment_bytes: Vec<usize>,
-    /// Version of the emulator, where one ran the work.
+    /// Version of the emulator, if an emulator ran the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator_version: Option<String>,
-    /// The shard that this computer made, where computers are compared.
+    /// The shard that this computer made, if computers are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<u32>,
     /// The kernels that an emulated machine boots, one for each variant.
@@ -71,17 +71,17 @@ pub struct ProgramState {
     /// The executable.
     #[serde(with = "crate::os_text::path")]
     pub path: PathBuf,
-    /// Its length, bytes.
+    /// The file's length, bytes.
     pub length_bytes: u64,
-    /// SHA-256 of its contents, hexadecimal.
+    /// SHA-256 of the file's contents, hexadecimal.
     pub sha256: String,
-    /// Its bytes in memory; absent for what is no ELF file, and in recordings of older versions.
+    /// Sizes in memory; absent for files that are not ELF, and in recordings of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Totals>,
 }
 
 impl MachineState {
-    /// What differs between two states so that runs made in them cannot be compared, in words.
+    /// The differences between two states that make runs in them incomparable, in words.
     pub fn differences(&self, other: &MachineState) -> Vec<String> {
         let mut differences = Vec::new();
         let mut check = |what: &str, one: &Option<String>, two: &Option<String>| {
@@ -116,13 +116,13 @@ impl MachineState {
         differences
     }
 
-    /// Whether a later state is another one in anything that does not change all the time.
+    /// Whether a later state differs in anything but the load, which changes all the time.
     pub fn has_become(&self, later: &MachineState) -> bool {
         let later = MachineState { load_average: self.load_average.clone(), ..later.clone() };
         *self != later
     }
 
-    /// Programs that are no longer the same, in words.
+    /// Programs that changed between two states, in words.
     pub(super) fn changed_programs(&self, other: &MachineState) -> Vec<String> {
         let changed = self.programs.iter().filter(|program| {
             let now = other.programs.iter().find(|now| now.path == program.path);

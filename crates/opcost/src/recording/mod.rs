@@ -12,7 +12,7 @@ use opcost_record::{Dictionary, Profile, Record};
 /// Whether a recording is being made, was stopped or is complete.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
-    /// Being made; or the process died, so that nothing else could be written.
+    /// Being made; or the process died before it could store another state.
     Running,
     /// Stopped by a signal; can be resumed.
     Interrupted,
@@ -20,11 +20,11 @@ pub enum State {
     Failed,
     /// Complete.
     Finished,
-    /// Stopped by its plan, as the interval was narrow enough: as good as complete.
+    /// Stopped by the plan because the interval is narrow enough; as good as complete.
     StoppedWidth,
-    /// Stopped by its plan, as the time was spent; can be resumed for as much time again.
+    /// Stopped by the plan because the time is spent; can be resumed for the same time again.
     StoppedBudget,
-    /// Stopped by its plan, as exact counts settled it: as good as complete.
+    /// Stopped by the plan because exact counts settled the result; as good as complete.
     StoppedSettled,
 }
 
@@ -39,7 +39,7 @@ impl State {
         (State::StoppedSettled, "stopped-settled"),
     ];
 
-    /// The word stored and shown.
+    /// The word that is stored and shown.
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize].1
     }
@@ -49,32 +49,30 @@ impl State {
     }
 }
 
-/// A recording read back whole.
+/// A complete recording in memory.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// Identifier.
     pub id: String,
-    /// When it was begun, nanoseconds since the Unix epoch.
+    /// The time when the recording began, nanoseconds since the Unix epoch.
     pub created_unix_ns: u64,
     /// Its state.
     pub state: State,
-    /// The plan it follows.
+    /// The plan that the recording follows.
     pub plan: Plan,
-    /// The machine as it was found by each process that worked on the recording, and as each left
-    /// it where it had changed.
+    /// The machine as each process that worked on the recording found it, and as the process left it if the machine had changed.
     pub machine: Vec<MachineState>,
     /// The metrics by number.
     pub dictionary: Dictionary,
     /// The runs, in the order of the schedule.
     pub records: Vec<Record>,
-    /// Instructions of the work region by calling context, with the slot of their run, in the order
-    /// of the schedule; of the runs that have a profile.
+    /// Profiles of the work region by calling context, each with the slot of its run, in the order of the schedule. Runs without a
+    /// profile are left out.
     pub profiles: Vec<(u32, Profile)>,
 }
 
 impl Recording {
-    /// Runs that there should be by now: the whole schedule, or what was made of it when the plan
-    /// said to stop.
+    /// The runs that should exist by now: the whole schedule, or the runs made until the plan stopped the recording.
     pub fn runs_due(&self) -> usize {
         match self.state {
             State::StoppedWidth | State::StoppedBudget | State::StoppedSettled => {
@@ -84,7 +82,7 @@ impl Recording {
         }
     }
 
-    /// Pairs made, or being made.
+    /// The number of pairs that are made or being made.
     pub fn pairs_made(&self) -> u32 {
         match self.state {
             State::Finished if self.plan.shard().is_none() => self.plan.pairs,

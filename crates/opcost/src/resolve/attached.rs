@@ -1,4 +1,4 @@
-//! The plan of a running program that is compared with itself, a site one way and another.
+//! The plan that compares a running program with itself, under several values of a key.
 
 use super::Surroundings;
 use super::measured::{Measured, fewest_blocks, measured_by_host};
@@ -13,23 +13,23 @@ use anyhow::Result;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Pairs unless given: at the usual 20 ms a period some four seconds.
+/// Default number of pairs: about four seconds at the usual 20 ms for each period.
 const PAIRS: u32 = 100;
-/// What decides unless given: time on a CPU, which other programs' load does not change.
+/// The default primary metric: time on a CPU, which the load of other programs does not change.
 const PRIMARY: &str = "task-clock";
 
-/// What is compared: the program's file and name, and the key's values as text.
+/// The objects of the comparison: the program's file and name, and the key's values as text.
 #[derive(Clone, Debug)]
 pub struct AttachedWork {
     /// The program's file.
     pub program: PathBuf,
-    /// Its name.
+    /// The program's name.
     pub name: String,
-    /// The value that was found, then those that are asked for.
+    /// The value found at the start, then the values asked for.
     pub values: Vec<String>,
 }
 
-/// Resolves what was asked of a running program; of `experiment`, the fields that `opcost attach` has.
+/// Resolves an experiment on a running program; `experiment` has only the fields of `opcost attach`.
 ///
 /// # Errors
 /// As [`resolve`](super::resolve()).
@@ -51,7 +51,7 @@ pub fn resolve_attached(
     let Measured { events, unavailable, metrics, primary } =
         measured_by_host(&asked, Scope::Attached, surroundings)?;
     let stop = StopPlan::default();
-    // Each value is compared with the one that was found.
+    // Each value is compared with the value found at the start.
     let comparisons = work.values.len() - 1;
     let fewest_pairs = fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
     let pairs = asked.pairs.unwrap_or((2 * fewest_pairs).max(PAIRS));
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(plan.comparisons(), [(0, 1), (0, 2), (0, 3)]);
         assert!(plan.blocks.iter().all(|block| block.order.len() == 8));
         let two = plan_of(&values[..2], Experiment::default(), None).unwrap();
-        // More comparisons share one error rate, so each needs more blocks.
+        // More comparisons share one error rate, so each comparison needs more blocks.
         assert!(plan.fewest_pairs > two.fewest_pairs, "{} {}", plan.fewest_pairs, two.fewest_pairs);
     }
 

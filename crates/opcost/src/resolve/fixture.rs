@@ -1,4 +1,4 @@
-//! Plans for tests, made without looking at this machine.
+//! Plans for tests, independent of this computer.
 
 use super::{Surroundings, resolve};
 use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
@@ -8,7 +8,7 @@ use opcost_sys::perf::Refusal;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// A machine with CPUs 0 and 2, on which every event but those of `refused` can be counted.
+/// A machine with CPUs 0 and 2 that can count every event except those in `refused`.
 pub(crate) struct FakeSurroundings {
     /// Labels of events that are refused.
     pub(crate) refused: &'static [&'static str],
@@ -83,7 +83,7 @@ impl Surroundings for FakeSurroundings {
     }
 }
 
-/// An experiment of workloads named `v0`, `v1`, … that are all the same.
+/// An experiment of equal workloads named `v0`, `v1`, …
 pub(crate) fn experiment(variants: usize, pairs: u32) -> Experiment {
     Experiment {
         pairs: Some(pairs),
@@ -109,7 +109,7 @@ pub(crate) fn in_process(pairs: u32) -> Experiment {
     Experiment { in_process: true, ..asked }
 }
 
-/// So many pairs of two variants in mirrored blocks, as plans of many pairs have them.
+/// `pairs` pairs of two variants in mirrored blocks, as in plans of many pairs.
 pub(crate) fn mirrored(pairs: u32) -> Vec<BlockPlan> {
     super::schedule::draw(2, pairs, 0, 1, false)
 }

@@ -1,4 +1,4 @@
-//! From what the user wrote to the emulated machine of each variant.
+//! Resolves the user's words into the emulated machine of each variant.
 
 use super::Surroundings;
 use super::host::says_how_to_sample;
@@ -15,20 +15,20 @@ use opcost_record::metric::ONE_IN_MAX;
 use opcost_record::nearest::did_you_mean;
 use std::path::PathBuf;
 
-/// Memory of an emulated machine, MiB, where nothing else is said.
+/// Default memory of an emulated machine, MiB.
 const MEMORY_MIB: u32 = 512;
-/// The most CPUs of a machine: those that the plugin tells apart.
+/// The largest number of CPUs of a machine: the plugin distinguishes no more.
 const CPUS_MAX: u32 = 8;
-/// A run is stopped after that time: a guest that hangs would never end.
+/// The default time limit of a run: a guest that hangs would never end.
 pub(super) const LIMIT_MS: u64 = 30 * 60 * 1000;
-/// The most machines at the same time by default; each has its memory.
+/// The default limit of concurrent machines, as each needs its own memory.
 const JOBS_MAX: usize = 4;
 
-/// Why nothing is packed without a kernel.
+/// The reason for packing no files without a kernel.
 const FILES_ARE_HERE: &str =
     ", since the program opens its files on this machine; drop one of the two";
 
-/// What tells a machine from the others, if anything does.
+/// The name that distinguishes a machine from the others, if any field does.
 pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> Option<String> {
     let differs = |field: &dyn Fn(&GuestPlan) -> String| {
         let own = field(guest);
@@ -50,10 +50,10 @@ pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> O
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// Whether guests are booted once for all runs: where the variants differ in what a boot decides,
-/// each pair needs a boot of its own, so that what is found holds for more than one. So does a
-/// comparison on several CPUs: by what one boot left to the allocator of each CPU, two processes
-/// cost 0.9 % or 2.2 % more than one, and nothing more by other boots (docs/investigations/scale.md).
+/// Whether guests are booted once for all runs. If the variants differ in something that a boot decides, each pair needs a boot of
+/// its own, so that a result holds for more than one boot. A comparison on several CPUs needs a boot for each pair too: a boot
+/// leaves a state to the allocator of each CPU. By the state of one boot, two processes cost 0.9 % or 2.2 % more than one; after
+/// other boots, they cost nothing more (docs/investigations/scale.md).
 pub(super) fn booted_once(wanted: bool, variants: &[VariantPlan]) -> bool {
     let mut guests = variants.iter().map(|variant| variant.guest.as_ref());
     let Some(Some(first)) = guests.next() else { return false };
@@ -61,9 +61,8 @@ pub(super) fn booted_once(wanted: bool, variants: &[VariantPlan]) -> bool {
     wanted && !by_boot && first.kernel.is_some() && guests.all(|guest| guest == Some(first))
 }
 
-/// Whether each command runs here once, and has every file in its guest that it used: if that is
-/// asked for, and where nobody chose a kernel, since then nobody said either what is to be in the
-/// guest.
+/// Whether each command runs once on this computer, and its guest then contains every file that it used: on request, and for
+/// commands without a chosen kernel unless `pack_only` is set.
 pub(super) fn pack_used(experiment: &Experiment, variants: &[VariantPlan]) -> bool {
     let chosen =
         !experiment.kernel.is_empty() || experiment.variants.iter().any(|one| one.kernel.is_some());
@@ -71,13 +70,12 @@ pub(super) fn pack_used(experiment: &Experiment, variants: &[VariantPlan]) -> bo
     experiment.pack_used || (commands && !chosen && !experiment.pack_only)
 }
 
-/// Makes variants of kernels, boot options, CPU models, disks and standard streams that are given more
-/// than once.
+/// Creates variants from kernels, boot options, CPU models, disks and standard streams that are given more than once.
 ///
-/// One variant is taken as many times as there are values; several variants take one value each.
+/// A single variant is repeated for each value; several variants take one value each.
 ///
 /// # Errors
-/// The numbers of variants and values do not fit.
+/// The numbers of variants and values do not match.
 pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
     let mut variants = experiment.variants.clone();
     type Field = fn(&mut Variant) -> &mut Option<String>;
@@ -115,10 +113,10 @@ pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
     Ok(variants)
 }
 
-/// Resolves what all emulated machines share; `None` for another machine.
+/// Resolves the settings that all emulated machines share; `None` for another machine.
 ///
 /// # Errors
-/// A field is given that has no meaning there, or is out of range.
+/// A field has no meaning there, or is out of range.
 pub(super) fn resolve_emulation(
     experiment: &Experiment,
     surroundings: &dyn Surroundings,
@@ -214,7 +212,7 @@ pub(super) fn resolve_emulation(
 /// The core whose cycles are modelled, if any.
 ///
 /// # Errors
-/// The core is unknown or its file wrong, or a field excludes a modelled core.
+/// The core is unknown, its file is wrong, or a field excludes a modelled core.
 fn resolve_core(
     experiment: &Experiment,
     surroundings: &dyn Surroundings,
@@ -357,12 +355,12 @@ fn resolve_disk(text: &str, memory_mib: u32) -> Result<DiskSpec, DiskError> {
     Ok(disk)
 }
 
-/// Whether a word of `--kernel` means no revision even beside `--kernel-tree`.
+/// Whether a word of `--kernel` cannot be a revision, even beside `--kernel-tree`.
 fn is_file_or_package(name: &str) -> bool {
     ["debian:", "/", "./", "../"].iter().any(|begin| name.starts_with(begin))
 }
 
-/// Refuses options about revisions where nothing is one.
+/// Refuses options about revisions if no kernel is a revision.
 fn check_kernel_tree(experiment: &Experiment) -> Result<()> {
     let kernels = experiment.kernel.iter();
     let kernels = kernels.chain(experiment.variants.iter().filter_map(|one| one.kernel.as_ref()));

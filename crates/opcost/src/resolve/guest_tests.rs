@@ -143,16 +143,16 @@ fn kernels_beside_a_tree_are_its_revisions() {
     else {
         panic!("no revision");
     };
-    // Paths in a file start at the file.
+    // Paths in a file are relative to the file.
     assert_eq!(revision.tree, folder.path().join("linux"));
     assert_eq!(revision.config, [folder.path().join("my.config")]);
     assert_eq!((revision.name.as_str(), revision.commit.as_str()), ("HEAD", "c0ffee of HEAD"));
-    // Made again, it is the same commit, whatever HEAD is by then.
+    // A repetition boots the same commit, whatever HEAD is by then.
     let again = made.to_experiment().unwrap();
     assert_eq!(again.kernel_tree, Some(folder.path().join("linux")));
     assert_eq!(again.kernel_config, [folder.path().join("my.config")]);
     assert_eq!(again.variants[1].kernel.as_deref(), Some("c0ffee of HEAD"));
-    // A file or a package stays one.
+    // A file or a package is not taken for a revision.
     let mixed = Experiment { kernel: vec!["/boot/a".into(), "HEAD".into()], ..asked };
     let kernel = plan(&mixed).variants[0].guest.clone().unwrap().kernel;
     assert_eq!(kernel, Some(KernelSpec::Image("/boot/a".into())));
@@ -199,7 +199,7 @@ fn blocks_hold_each_variant_once_with_a_seed_and_padding_of_their_own() {
     assert!(plan.blocks[1..].iter().all(|block| block.guest_seed != first.guest_seed));
     assert!(plan.blocks.iter().any(|block| block.padding_bytes != first.padding_bytes));
     assert!(plan.blocks.iter().all(|block| block.padding_bytes < 256));
-    // What is run twice must come out the same twice.
+    // A warm-up run repeats a run, so its inputs must be the same.
     for slot in plan.slots().filter(|slot| slot.block.is_none()) {
         assert_eq!(slot.guest_seed, first.guest_seed);
         assert_eq!(slot.padding_bytes, first.padding_bytes);
@@ -330,7 +330,7 @@ fn commands_run_in_a_guest_with_what_they_use_where_no_kernel_is_chosen() {
     assert!(used(&asked));
     assert!(!used(&Experiment { pack_only: true, ..asked.clone() }));
     assert!(!used(&Experiment { kernel: vec!["a".into()], ..two() }));
-    // It runs again as it ran.
+    // A repetition runs the same way.
     let again = plan(&asked).to_experiment().unwrap();
     assert_eq!(again.variants[0].kernel.as_deref(), Some("command"));
     assert!(again.pack_used);
@@ -342,7 +342,7 @@ fn guests_are_booted_once_where_the_variants_boot_the_same() {
     let same = Experiment { kernel: vec!["a".into()], ..emulated(vec![one_workload()]) };
     assert!(once(&same));
     assert!(!once(&Experiment { fresh_boots: true, ..same.clone() }));
-    // What a boot leaves to each of several CPUs shifts comparisons; alone a variant is what it is.
+    // A boot leaves a state to each of several CPUs, which shifts comparisons but not a variant alone.
     let on_two = |variants| {
         once(&Experiment { kernel: vec!["a".into()], cpus: Some(2), ..emulated(variants) })
     };

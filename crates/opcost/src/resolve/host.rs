@@ -1,4 +1,4 @@
-//! What only runs on this computer have: samples, and builds made anew.
+//! Settings that only runs on this computer have: sampling and repeated builds.
 
 use crate::exit::{Status, fail};
 use crate::experiment::Experiment;
@@ -6,10 +6,10 @@ use crate::plan::{BuildPlan, EventPlan, HostPlan};
 use crate::sampling::{self, SamplingPlan};
 use anyhow::Result;
 
-/// What only runs on this computer have.
+/// Resolves the settings that only runs on this computer have.
 ///
 /// # Errors
-/// How to sample without samples, how often to build without a build, or a number that has no meaning.
+/// Options of sampling without sampling, options of builds without a build, or a number without a meaning.
 pub(super) fn resolve_host(experiment: &Experiment, events: &[EventPlan]) -> Result<HostPlan> {
     Ok(HostPlan {
         build: resolve_build(experiment)?,
@@ -17,7 +17,7 @@ pub(super) fn resolve_host(experiment: &Experiment, events: &[EventPlan]) -> Res
     })
 }
 
-/// Whether it is said how to sample.
+/// Whether the experiment has options of sampling.
 pub(super) fn says_how_to_sample(experiment: &Experiment) -> bool {
     experiment.frequency.is_some()
         || experiment.call_graph.is_some()

@@ -6,13 +6,13 @@ use crate::plan::{InProcessPlan, MachineKind, VariantPlan, WorkPlan};
 use anyhow::Result;
 use opcost_work::PATH;
 
-/// The most blocks of one process.
+/// The largest number of blocks in one process.
 const BLOCKS_MAX: u32 = 1000;
 
-/// Whether the runs of a block share a process, as the experiment asks for.
+/// The blocks that share a process, if the experiment asks for it.
 ///
 /// # Errors
-/// Usage errors that name what cannot be had together with it, or in what else variants differ.
+/// Usage errors that name the conflicting option, or the other difference between the variants.
 pub(super) fn resolve_in_process(
     experiment: &Experiment,
     variants: &[VariantPlan],
@@ -84,7 +84,7 @@ pub(super) fn resolve_in_process(
     Ok(Some(InProcessPlan { blocks }))
 }
 
-/// The first thing in which two variants of a workload differ beside the code path.
+/// The first difference between two variants of a workload other than the code path.
 fn other_difference(one: &VariantPlan, other: &VariantPlan) -> Option<String> {
     if let (WorkPlan::Workload { params: first, .. }, WorkPlan::Workload { params: second, .. }) =
         (&one.work, &other.work)
@@ -130,7 +130,7 @@ mod tests {
         let asked = Experiment { blocks_per_process: Some(3), ..in_process(8) };
         let mut three = plan(&asked).unwrap();
         assert_eq!(three.fewest_pairs, 3 * one.fewest_pairs);
-        // As many as mirrored blocks need; of fewer, single pairs are processes.
+        // The default is enough pairs for mirrored blocks; with fewer pairs, each pair is a process.
         let usual = Experiment { pairs: None, ..asked };
         let usual = plan(&usual).unwrap();
         assert_eq!(usual.pairs_of_blocks(usual.stop.blocks_min), 2 * usual.fewest_pairs);
@@ -140,7 +140,7 @@ mod tests {
         three.blocks = mirrored(8);
         let slots: Vec<crate::plan::Slot> = three.slots().collect();
         let groups = three.groups(&slots, 1);
-        // The warm-up runs, three blocks of four runs, and the last block.
+        // The groups: the warm-up runs, three blocks of four runs, and the last block.
         assert_eq!(
             groups.iter().map(|group| group.slots().count()).collect::<Vec<_>>(),
             [2, 12, 4]
@@ -197,7 +197,7 @@ mod tests {
         let groups = made.groups(&slots, 4);
         let processes = groups[0].processes();
         let lengths: Vec<usize> = processes.iter().map(|runs| runs.len()).collect();
-        // Two repeats of the first process, and two processes of two blocks of four runs.
+        // Two repetitions of the first process, and two processes of two blocks of four runs.
         assert_eq!(lengths, [8, 8, 8, 8], "{processes:?}");
         let inputs = |runs: &[crate::plan::Slot]| -> Vec<(u16, u16, u32)> {
             runs.iter().map(|run| (run.variant, run.padding_bytes, run.guest_seed)).collect()
@@ -215,7 +215,7 @@ mod tests {
             }
         }
         assert_ne!(processes[2][0].guest_seed, processes[3][0].guest_seed);
-        // As many boots as there may be at the same time make a group.
+        // A group has as many boots as can run at the same time.
         let groups = made.groups(&slots, 3);
         assert_eq!(groups.iter().map(|group| group.slots().count()).collect::<Vec<_>>(), [24, 8]);
         let grouped = groups.iter().flat_map(Group::slots).copied();

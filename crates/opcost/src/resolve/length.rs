@@ -1,4 +1,4 @@
-//! How many runs a plan makes, and when it may stop before.
+//! The number of runs of a plan, and the rules by which it may stop early.
 
 use super::measured::fewest_blocks;
 use crate::exit::{Status, fail};
@@ -8,49 +8,48 @@ use anyhow::Result;
 use opcost_record::MetricKey;
 use opcost_stats::early;
 
-/// The most runs of a variant; also of warm-up runs.
+/// The largest number of runs of a variant, and of warm-up runs.
 const PAIRS_MAX: u32 = 1_000_000;
-/// Pairs at most, where a width or a budget says when to stop.
+/// The largest number of pairs if a width or a budget ends the recording.
 const PAIRS_UNTIL_STOPPED: u32 = 2_000;
-/// On this host runs go on until each variant had so much time, but no further than so many runs of each.
+/// By default, runs on this host continue until each variant had this much time, up to this many runs of each.
 const TIME_EACH_MS: u64 = 3_000;
 const RUNS_MAX: u32 = 1_000;
-/// Runs of a single variant that decide nothing and show its spread: so many at least, whatever time they
-/// take; on the emulated machine so many seeds.
+/// The fewest runs of a single variant, which show its spread but decide nothing; on the emulated machine, the number of seeds.
 const RUNS_ALONE_MIN: u32 = 10;
 const RUNS_ALONE_EMULATED: u32 = 6;
 
-/// What of a plan decides how many runs it needs.
+/// The properties of a plan that decide how many runs it needs.
 pub(super) struct Shape<'a> {
-    /// How many variants there are; of a single one nothing is decided.
+    /// The number of variants; a single variant decides nothing.
     pub(super) variants: usize,
     pub(super) emulated: bool,
     pub(super) in_process: bool,
-    /// Blocks of a build or a process, where that is the unit of the test.
+    /// Blocks of a build or a process, if that is the unit of the test.
     pub(super) blocks_per_unit: Option<u32>,
-    /// Computers that make as much each, where a computer is the unit of the test.
+    /// The number of computers, which share the runs equally, if a computer is the unit of the test.
     pub(super) computers: Option<u32>,
     pub(super) comparisons: usize,
     pub(super) metrics: Vec<MetricKey>,
     pub(super) primary: &'a MetricKey,
 }
 
-/// How many runs there are.
+/// The resolved number of runs.
 pub(super) struct Length {
     pub(super) stop: StopPlan,
     pub(super) pairs: u32,
     pub(super) fewest_pairs: u32,
-    /// Pairs that are blocks of their own.
+    /// Number of pairs that are blocks of their own.
     pub(super) singles: u32,
-    /// Blocks that each computer makes, where a computer is the unit of the test.
+    /// Number of blocks of each computer, if a computer is the unit of the test.
     pub(super) blocks_per_computer: Option<u32>,
     pub(super) warmup: u32,
 }
 
-/// Resolves how many runs there are.
+/// Resolves the number of runs.
 ///
 /// # Errors
-/// A number that has no meaning, or a width where there is nothing to compare.
+/// A number has no meaning, or a width is given without a comparison.
 pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Result<Length> {
     let alone = shape.variants == 1;
     let mut stop = StopPlan {
@@ -59,12 +58,13 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
         blocks_min: 0,
         look_pairs: None,
     };
-    // One run a side repeats its counts there; where a process makes several runs, their order is left.
+    // On the emulated machine one run a side gives repeatable counts, unless one process makes several runs in an order that
+    // matters.
     let counts_exactly = shape.emulated && !shape.in_process;
     if experiment.until_settled {
         refuse_settling(experiment, shape)?;
     }
-    // A shard does not know what the others see, so it makes all its runs.
+    // A shard does not see the runs of the others, so it makes all its runs.
     let usual_length =
         experiment.pairs.is_none() && experiment.shard.is_none() && stop == StopPlan::default();
     if experiment.until_settled || (usual_length && counts_exactly && !alone) {
@@ -73,7 +73,7 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     if alone {
         refuse_comparing(experiment)?;
     }
-    // Counts of the emulated machine are made in the number that decides; time says nothing of them.
+    // The emulated machine makes exactly the number of runs that decides; their time has no influence.
     let by_time = usual_length && !shape.emulated;
     if by_time {
         stop.budget_ms = Some(TIME_EACH_MS * shape.variants as u64);
@@ -86,7 +86,7 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     };
     let fewest_pairs = units_needed * shape.blocks_per_unit.unwrap_or(1);
     let drifts = !shape.emulated || shape.in_process;
-    // With the fewest a change of anything that varies is found only if next to every pair has it.
+    // With the fewest pairs, a change of a varying figure is found only if almost every pair shows it.
     let usual = if drifts { 2 * fewest_pairs } else { fewest_pairs };
     let may_stop = stop.width_ratio.is_some() || stop.budget_ms.is_some();
     let most = match (may_stop, alone) {
@@ -136,16 +136,16 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     Ok(Length { stop, pairs, fewest_pairs, singles, blocks_per_computer: None, warmup })
 }
 
-/// Pairs as computers share them, each a unit of the test.
+/// Pairs shared between computers, each of which is a unit of the test.
 struct OnComputers {
     pairs: u32,
     singles: u32,
-    /// Blocks of each.
+    /// Blocks of each computer.
     blocks: u32,
 }
 
-/// As many pairs to each computer as to the others, and at least as many in all; in mirrored blocks where a
-/// computer makes more than one.
+/// Gives each computer the same number of pairs, and at least `pairs` in all. A computer with more than one pair makes mirrored
+/// blocks.
 fn on_computers(pairs: u32, computers: u32) -> OnComputers {
     match pairs.div_ceil(computers) {
         1 => OnComputers { pairs: computers, singles: computers, blocks: 1 },
@@ -156,7 +156,7 @@ fn on_computers(pairs: u32, computers: u32) -> OnComputers {
     }
 }
 
-/// Refuses a least number of runs where nothing ends them sooner, or where it cannot be reached.
+/// Refuses a least number of runs if nothing ends the runs sooner, or if the number cannot be reached.
 fn check_min_runs(runs: u32, pairs: u32, may_stop: bool) -> Result<()> {
     let why = match (may_stop, runs) {
         (false, _) => "all runs are made anyway; give their number with -n, or say with --budget or --until-width \
@@ -169,7 +169,7 @@ fn check_min_runs(runs: u32, pairs: u32, may_stop: bool) -> Result<()> {
     Err(fail(Status::Usage, format!("--min-runs {runs}: {why}")))
 }
 
-/// Refuses to end at exact counts where there are none, or where another rule ends the recording.
+/// Refuses to stop at exact counts if there are none, or if another rule ends the recording.
 fn refuse_settling(experiment: &Experiment, shape: &Shape<'_>) -> Result<()> {
     let why = match shape {
         Shape { variants: 1, .. } => "there is one variant, so nothing to settle",
@@ -187,7 +187,7 @@ fn refuse_settling(experiment: &Experiment, shape: &Shape<'_>) -> Result<()> {
     Err(fail(Status::Usage, format!("--until-settled: {why}")))
 }
 
-/// Refuses what is about two variants or more where there is one.
+/// Refuses options about a comparison if there is only one variant.
 fn refuse_comparing(experiment: &Experiment) -> Result<()> {
     let refuse = |option: &str, why: &str| Err(fail(Status::Usage, format!("{option}: {why}")));
     if experiment.until_width.is_some() {

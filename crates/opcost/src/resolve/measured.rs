@@ -1,4 +1,4 @@
-//! What a plan counts: its events, its primary metric, and how many blocks deciding them all takes.
+//! The metrics of a plan: its events, its primary metric, and the number of blocks that decides them all.
 
 use super::Surroundings;
 use crate::exit::{Status, WithStatus, fail};
@@ -17,7 +17,7 @@ use opcost_sys::perf::constants::KIND_SOFTWARE;
 use opcost_work::WorkloadSpec;
 use std::path::Path;
 
-/// What a plan counts.
+/// The metrics of a plan.
 pub(super) struct Measured {
     pub(super) events: Vec<EventPlan>,
     pub(super) unavailable: Vec<Unavailable>,
@@ -70,7 +70,7 @@ pub(super) fn measured_by_emulator(
     Ok(Measured { events: Vec::new(), unavailable: Vec::new(), metrics, primary })
 }
 
-/// Parses and probes the events; those that cannot be counted are listed with the reason.
+/// Parses and probes the events; events that cannot be counted are listed with the reason.
 fn resolve_events(
     experiment: &Experiment,
     scope: Scope,
@@ -119,19 +119,19 @@ fn resolve_events(
     Ok((available, unavailable))
 }
 
-/// The user-mode part of an event over both modes, to be counted where the whole may not be.
+/// The user-mode part of an event over both modes, for counting where the kernel's part is not allowed.
 fn user_part(event: &EventPlan) -> Option<EventPlan> {
-    // Switches and migrations happen in the kernel: their user part is always 0.
+    // Switches and migrations happen in the kernel, so their user part is always 0.
     let divisible = event.kind != KIND_SOFTWARE || event.key.name.ends_with("-faults");
     if event.key.domain != Domain::All || !divisible {
         return None;
     }
     let key = MetricKey { domain: Domain::User, ..event.key.clone() };
-    // By itself: the rest of its group may not be there.
+    // The part has no group, as other members of the group may be missing.
     Some(EventPlan { key, group: None, ..event.clone() })
 }
 
-/// Metrics that `-e` names and that another source reads, but not around this kind of work.
+/// Metrics named by `-e` that another source reads, but not for this kind of work.
 fn not_in_scope(texts: &[&str], scope: Scope) -> Vec<Unavailable> {
     let rows = texts.iter().flat_map(|text| text.split(',')).filter_map(MetricRow::find);
     rows.filter(|row| row.source != source::perf_event::NAME)
@@ -153,7 +153,7 @@ fn not_in_scope(texts: &[&str], scope: Scope) -> Vec<Unavailable> {
         .collect()
 }
 
-/// A primary metric that is a perf event is counted even when `-e` does not list it.
+/// Adds the primary metric to the events if it is a perf event that `-e` does not list.
 fn add_primary(primary: &str, events: &mut Vec<EventPlan>, sysfs: &Path) -> Result<()> {
     let other_source =
         MetricRow::find(primary).is_some_and(|row| row.source != source::perf_event::NAME);
@@ -180,7 +180,7 @@ fn resolve_primary(
         }
         return Ok(MetricKey::new(row.name, Domain::All, row.source));
     }
-    // An alias was parsed into its metric's own name.
+    // Parsing replaced an alias by the metric's own name.
     let wanted = syntax::canonical(name);
     if let Some(event) = events.iter().find(|event| event.key.label() == wanted) {
         return Ok(event.key.clone());
@@ -201,7 +201,7 @@ fn resolve_primary(
     })
 }
 
-/// The metrics that workloads report of their own work.
+/// The metrics that workloads report about their own work.
 pub(super) fn figures_reported(variants: &[VariantPlan]) -> Vec<MetricKey> {
     let mut names: Vec<&str> = Vec::new();
     for variant in variants {

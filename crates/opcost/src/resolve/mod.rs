@@ -1,4 +1,4 @@
-//! From what the user wrote, an [`Experiment`], and what is known of the surroundings to a plan.
+//! Resolves an [`Experiment`], which the user wrote, and the facts about the surroundings into a plan.
 
 mod attached;
 #[cfg(test)]
@@ -34,51 +34,50 @@ use opcost_record::printable::printable;
 use opcost_sys::perf::Refusal;
 use std::path::{Path, PathBuf};
 
-/// The seed on the emulated machine where none is given: the same command gives the same counts again, and on
-/// every computer.
+/// The default seed on the emulated machine: a repeated command gives the same counts again, on every computer.
 const EMULATED_SEED: u64 = 1;
 
-/// What the plan has to know of the place it is made in.
+/// The facts about the computer and folder in which a plan is made.
 pub trait Surroundings {
-    /// CPUs this process may run on.
+    /// The CPUs on which this process may run.
     fn allowed_cpus(&self) -> Vec<usize>;
-    /// A seed nobody chose.
+    /// A random seed.
     fn draw_seed(&self) -> u64;
-    /// Where sysfs is mounted.
+    /// The mount point of sysfs.
     fn sysfs(&self) -> PathBuf;
-    /// Whether events can be opened together, each behind the leader of its group; if not, why.
+    /// For each event, opened in its group behind the group's leader, the reason why it cannot be opened; `None` if it can.
     fn refusals(&self, events: &[EventPlan]) -> Vec<Option<Refusal>>;
     /// The kernel that a user's words name.
     ///
     /// # Errors
     /// There is no such kernel.
     fn kernel(&self, name: &str) -> Result<KernelSpec>;
-    /// The commit that a user's words name in a git tree, with the files that configure it.
+    /// The commit that a user's words name in a git tree, with the files of its configuration.
     ///
     /// # Errors
-    /// The folder is no git tree, or has no such revision.
+    /// The folder is not a git tree, or has no such revision.
     fn kernel_revision(&self, tree: &Path, name: &str, config: &[PathBuf]) -> Result<KernelSpec>;
-    /// The core that a user's words name: a file, or one that ships.
+    /// The core that a user's words name: a file, or a core that ships with opcost.
     ///
     /// # Errors
     /// There is no such core, or its file is wrong.
     fn core(&self, name: &str) -> Result<CorePlan>;
-    /// A file of a kernel's recipe, or where there is none, the one of that name that ships with opcost.
+    /// A file of a kernel's recipe; if the folder does not have it, the file of that name that ships with opcost.
     fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf;
     /// The value of PATH.
     fn search_path(&self) -> Option<std::ffi::OsString>;
     /// The working directory of this process, absolute.
     ///
     /// # Errors
-    /// It cannot be read, for example because it was removed.
+    /// The folder cannot be read, for example because it was removed.
     fn working_dir(&self) -> std::io::Result<PathBuf>;
 }
 
 /// Resolves an experiment into a plan.
 ///
 /// # Errors
-/// Usage errors name the field; a command that cannot be found or executed has the status
-/// "work failed"; a primary metric that cannot be counted here, "missing".
+/// Usage errors name the field. A command that cannot be found or executed has the status "work failed"; a primary metric that
+/// cannot be counted here has the status "missing".
 pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Result<Plan> {
     let here = surroundings
         .working_dir()
@@ -131,7 +130,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     let fixed_seed = fixed_seed.or(experiment.shard.map(|_| shards::SEED));
     let seed = experiment.seed.map_or(fixed_seed, Seed::number);
     let seed = seed.unwrap_or_else(|| surroundings.draw_seed());
-    // What a user's commands are given is theirs; ours are given what is the same everywhere.
+    // Commands of the user run in the user's environment; workloads and emulated runs get the same environment everywhere.
     let fixed = workload || emulated;
     let (environment, aslr) = match fixed {
         true => (EnvironmentPolicy::Fixed, Aslr::Fixed),
@@ -185,7 +184,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     shards::cut(plan, experiment.shard, blocks_per_computer)
 }
 
-/// Refuses the machines that run nothing by a file.
+/// Refuses kinds of machines that an experiment file cannot run.
 fn check_machine(experiment: &Experiment) -> Result<()> {
     let why = match experiment.machine {
         Some(MachineKind::Imported) => {

@@ -1,4 +1,4 @@
-//! From a plan back to an experiment that makes it again.
+//! Turns a plan back into an experiment that makes the plan again.
 
 use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Seed, Variant};
 use crate::plan::guest::{DEFAULT_KERNEL, NO_KERNEL};
@@ -15,11 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 impl Plan {
-    /// The experiment whose plan this is, with every default and the seed written out, so that
-    /// another machine makes the same runs; `None` of imported figures and of periods of a running program,
-    /// which nothing makes again.
+    /// The experiment of this plan, with every default and the seed written out, so that another computer makes the same runs.
+    /// `None` for imported figures and for periods of a running program, which cannot be made again.
     ///
-    /// An event that was given a name of its own (`name=` in a PMU's terms) has that name only.
+    /// An event with a user-defined name (`name=` in a PMU's terms) keeps only that name.
     pub fn to_experiment(&self) -> Option<Experiment> {
         if self.imported().is_some() || self.attachment().is_some() {
             return None;
@@ -63,7 +62,7 @@ impl Plan {
             budget: self.stop.budget_ms.map(|limit_ms| TimeLimit { limit_ms }),
             min_runs: Some(self.pairs_of_blocks(self.stop.blocks_min)).filter(|runs| *runs > 0),
             warmup: Some(self.warmup),
-            // TOML's integers end there, and so do the seeds that can be given.
+            // The integers of TOML end at i64's limit, and so do the seeds that a user can give.
             seed: Seed::of_number(self.seed),
             pairs_of_variants: Some(self.pairs_of_variants),
             timeout: self.timeout_ms.map(|limit_ms| TimeLimit { limit_ms }),
@@ -109,7 +108,7 @@ impl Plan {
         })
     }
 
-    /// What `-e` was told; nothing where that was nothing.
+    /// The arguments of `-e`; empty if there were none.
     fn event_texts(&self) -> Vec<String> {
         let mut texts: Vec<String> = Vec::new();
         for members in
@@ -156,7 +155,7 @@ fn cache_texts(caches: &CachesPlan) -> Vec<String> {
         .collect()
 }
 
-/// A variant with everything that is its own; a kernel that it builds goes to `kernels`.
+/// A variant with its own settings; the recipe of a kernel that it builds is added to `kernels`.
 fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> Variant {
     let mut variant = Variant {
         name: Some(plan.name.clone()),
@@ -171,7 +170,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
     };
     match &plan.work {
         WorkPlan::Command { argv, line, .. } => {
-            // Through a shell the arguments are others than the words of the line.
+            // The arguments of a shell command differ from the words of the line.
             variant.command = Some(match shell_syntax::is_split(line, argv) {
                 true => Command::Line(line.clone()),
                 false => Command::of_words(argv),
@@ -187,7 +186,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         let path = |path: &PathBuf| path.to_string_lossy().into_owned();
         variant.kernel = Some(match &guest.kernel {
             None => NO_KERNEL.to_string(),
-            // Where this opcost has it.
+            // The kernel is found anew, wherever the opcost that repeats the plan has it.
             Some(_) if guest.kernel_name == DEFAULT_KERNEL => DEFAULT_KERNEL.to_string(),
             Some(KernelSpec::Image(image)) => path(image),
             Some(KernelSpec::BuildDir(folder)) => path(folder),
@@ -200,7 +199,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
                 kernels.insert(guest.kernel_name.clone(), made);
                 guest.kernel_name.clone()
             }
-            // The commit that it was, whatever the revision means by then.
+            // The commit at the time of the plan, whatever the revision means now.
             Some(KernelSpec::Revision(revision)) => revision.commit.clone(),
             Some(KernelSpec::Debian(_) | KernelSpec::Built(_)) => guest.kernel_name.clone(),
         });
@@ -213,7 +212,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
     variant
 }
 
-/// A parameter as one would write it.
+/// A parameter as a user would write it.
 fn scalar(text: &str) -> Scalar {
     match text.parse::<i64>() {
         Ok(number) if number.to_string() == text => Scalar::Integer(number),
@@ -228,7 +227,7 @@ mod tests {
     use crate::resolve::fixture::{FakeSurroundings, commands, experiment};
     use crate::resolve::resolve;
 
-    /// Checks that the experiment made of a plan, written to a file and read, has the same plan.
+    /// Checks that a plan's experiment, written to a file and read back, gives the same plan.
     fn check(experiment: &Experiment, surroundings: &FakeSurroundings) -> String {
         let plan = resolve(experiment, surroundings).unwrap();
         let text = plan.to_experiment().unwrap().to_toml().unwrap();
@@ -269,8 +268,8 @@ mod tests {
         written.variants[1].name = Some("two".into());
         let plan = resolve(&written, &here()).unwrap();
         let again = resolve(&plan.to_experiment().unwrap(), &here()).unwrap();
-        // A variable that was set twice is set once, to what it had in the end; the line of a
-        // command that goes through a shell is written with that shell.
+        // A variable that was set twice is set once, to its final value. The line of a command for a shell is written with the
+        // shell.
         for (one, two) in plan.variants.iter().zip(&again.variants) {
             let last: BTreeMap<_, _> = one.env.iter().cloned().collect();
             assert_eq!(two.env.iter().cloned().collect::<BTreeMap<_, _>>(), last);
@@ -288,7 +287,7 @@ mod tests {
     #[test]
     fn the_usual_length_comes_again() {
         let usual = |variants| Experiment { pairs: None, ..experiment(variants, 2) };
-        // A number that falls into the middle of a mirrored block.
+        // The last case ends in the middle of a mirrored block.
         let many = Experiment { min_runs: Some(40), ..usual(2) };
         for (written, least) in [(usual(1), 10), (usual(2), 22), (many, 41)] {
             let text = check(&written, &here());
@@ -321,7 +320,7 @@ mod tests {
         written.variants[0].memory_mib = Some(1024);
         written.variants[0].cpus = Some(2);
         written.variants[1].disk = Some("ext4,data=journal:64M".into());
-        // A gate's revisions: each has the place of its own tree in guests.
+        // Revisions of a gate: each has its own tree at the same path in the guests.
         written.tree = Some("/usr".into());
         let text = check(&written, &here());
         assert!(text.contains("l1d=49152:12:64"), "{text}");

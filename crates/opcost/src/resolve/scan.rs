@@ -1,4 +1,4 @@
-//! Scans: a variant for each value of a parameter that a command, workload or hook names as `{NAME}`.
+//! Scans: one variant for each value of a parameter that a command, workload or hook names as `{NAME}`.
 
 use crate::exit::{Status, fail};
 use crate::experiment::{Command, Experiment, Scalar, Scan, Variant};
@@ -6,14 +6,14 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// The most values of one parameter.
+/// The largest number of values of one parameter.
 const VALUES_MAX: i128 = 1000;
 
-/// The experiment without scans: in their place a variant for each combination of the values that a
-/// variant names, of which the parameter given last varies fastest.
+/// Replaces the scans of an experiment by a variant for each combination of the values that a variant names. The parameter given
+/// last varies fastest.
 ///
 /// # Errors
-/// A scan without values or that nothing names, two of one name, a place that all variants share.
+/// A scan without values, a scan that nothing names, two scans of one name, or a place that all variants share.
 pub(super) fn spread(experiment: &Experiment) -> Result<Experiment> {
     let mut spread = Experiment { scan: Vec::new(), ..experiment.clone() };
     if experiment.scan.is_empty() {
@@ -48,7 +48,7 @@ pub(super) fn spread(experiment: &Experiment) -> Result<Experiment> {
     let mut variants = Vec::new();
     for template in &experiment.variants {
         let mut template = template.clone();
-        // A hook that names a parameter differs from variant to variant.
+        // A hook that names a parameter differs between variants.
         let prepare = experiment.prepare.as_ref().filter(|_| template.prepare.is_none());
         template.prepare = template.prepare.or(prepare.cloned());
         if let [input] = &experiment.input[..] {
@@ -88,7 +88,7 @@ fn placeholder(name: &str) -> String {
     format!("{{{name}}}")
 }
 
-/// The texts of a variant that may name a parameter, its name apart.
+/// The texts of a variant, except its name, that may name a parameter.
 fn texts(variant: &mut Variant) -> Vec<&mut String> {
     let mut texts: Vec<&mut String> = Vec::new();
     match &mut variant.command {
@@ -122,7 +122,7 @@ fn names(variant: &Variant, name: &str) -> bool {
     in_words || texts(&mut variant).iter().any(|text| text.contains(&placeholder))
 }
 
-/// A variant with one value in place of its parameter.
+/// A variant with one value inserted for its parameter.
 fn with_value(variant: &Variant, name: &str, value: &str) -> Variant {
     let placeholder = placeholder(name);
     let mut variant = variant.clone();
@@ -144,7 +144,7 @@ fn with_value(variant: &Variant, name: &str, value: &str) -> Variant {
     variant
 }
 
-/// A word that is no UTF-8, with its parameter's value.
+/// Inserts a parameter's value in a word that is not UTF-8.
 fn replaced(word: &OsString, placeholder: &str, value: &str) -> OsString {
     let (mut rest, mut made) = (word.as_bytes(), Vec::new());
     while !rest.is_empty() {
@@ -202,7 +202,7 @@ fn values(scan: &Scan) -> Result<Vec<String>> {
     Ok((0..count).map(|index| text(first + index * step, decimals, shown)).collect())
 }
 
-/// A decimal number as digits and how many of them stand behind the point; steps are exact so.
+/// A decimal number as an integer and its number of decimals, which makes steps exact.
 fn decimal(text: &str) -> Option<(i128, u32)> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -216,7 +216,7 @@ fn decimal(text: &str) -> Option<(i128, u32)> {
     Some((sign * number, part.len() as u32))
 }
 
-/// A number of `10^-decimals`, written with `shown` decimals.
+/// The number `number · 10^-decimals`, written with `shown` decimals.
 fn text(number: i128, decimals: u32, shown: u32) -> String {
     let number = number / 10i128.pow(decimals - shown);
     let unit = 10i128.pow(shown);

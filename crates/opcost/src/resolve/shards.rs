@@ -1,20 +1,20 @@
-//! What cannot be cut into shards.
+//! Checks whether an experiment can be cut into shards, and cuts its plan.
 
 use crate::exit::{Status, fail};
 use crate::experiment::{Experiment, Seed};
 use crate::plan::{Plan, Shard, ShardPlan};
 use anyhow::Result;
 
-/// The seed of shards where none is given: each computer has to draw the same order.
+/// The default seed of shards: every computer must draw the same order.
 pub(super) const SEED: u64 = 1;
 
 /// Refuses shards of an experiment that cannot be made in parts.
 ///
-/// `on_host`: whether it runs on computers themselves, each of which is then a unit of the test; `alone`: whether
-/// there is one variant.
+/// `on_host`: whether runs are made on the computers themselves, each of which then is a unit of the test; `alone`: whether there
+/// is one variant.
 ///
 /// # Errors
-/// Usage: names what is in the way.
+/// A usage error names the conflicting option.
 pub(super) fn check(experiment: &Experiment, on_host: bool, alone: bool) -> Result<()> {
     let Some(shard) = experiment.shard else { return Ok(()) };
     let in_the_way = [
@@ -58,10 +58,10 @@ pub(super) fn check(experiment: &Experiment, on_host: bool, alone: bool) -> Resu
     }
 }
 
-/// Cuts a plan, and takes the shard that is to be made.
+/// Cuts a plan into shards and selects the shard to make.
 ///
 /// # Errors
-/// Usage: the plan has fewer units than shards.
+/// A usage error: the plan has fewer units than shards.
 pub(super) fn cut(plan: Plan, shard: Option<Shard>, blocks: Option<u32>) -> Result<Plan> {
     let Some(shard) = shard else { return Ok(plan) };
     let units = (plan.blocks.len() as u32).div_ceil(plan.blocks_per_unit());

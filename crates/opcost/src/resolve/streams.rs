@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 /// The word for no input.
 const NULL: &str = "null";
 
-/// Where a variant's standard input comes from and its output goes.
+/// The source of a variant's standard input and the destination of its output.
 ///
 /// # Errors
-/// A workload, which has neither; an input that cannot be read; an output that a guest does not have.
+/// A workload, which has neither; an unreadable input; an output that a guest does not have.
 pub(super) fn resolve_streams(
     experiment: &Experiment,
     variant: &Variant,
@@ -38,11 +38,11 @@ pub(super) fn resolve_streams(
 
 fn resolve_input(experiment: &Experiment, text: &str, cwd: &Path) -> Result<PathBuf> {
     let path: PathBuf = cwd.join(text).components().collect();
-    // A hook may make it; whether it did shows before a process is started.
+    // A hook may create the file. Whether it did is checked before a process starts.
     let is_made = experiment.setup.is_some() || experiment.prepare.is_some();
     let wrong = match fs::metadata(&path) {
         Ok(metadata) if metadata.is_dir() => Some("it is a folder".to_string()),
-        // To open a named pipe would wait for whoever writes it.
+        // Opening a named pipe would wait for its writer.
         Ok(metadata) if metadata.is_file() => {
             File::open(&path).err().map(|error| error.to_string())
         }
@@ -79,7 +79,7 @@ fn check_output(
     Err(fail(Status::Usage, format!("--output {}: {why}", output.text())))
 }
 
-/// What tells a variant's streams from the others', if anything does.
+/// The name that distinguishes a variant's streams from the others', if they differ.
 pub(super) fn name_by_streams(
     (input, output): (&Option<PathBuf>, &Option<OutputPlan>),
     all: &[(Option<PathBuf>, Option<OutputPlan>)],

@@ -73,7 +73,7 @@ fn another_seed_gives_another_order() {
     assert_ne!(order(1), order(2));
     let drawn = Experiment { seed: None, ..experiment(2, 40) };
     assert_eq!(resolve(&drawn, &FakeSurroundings::default()).unwrap().seed, 4711);
-    // Exact counts are to be the same everywhere.
+    // Exact counts must be the same everywhere.
     let emulated = |seed| {
         let machine = Some(crate::plan::MachineKind::Emulated);
         let asked = Experiment { seed, machine, ..experiment(2, 2) };
@@ -90,7 +90,7 @@ fn padding_is_drawn_for_each_block_and_only_where_asked() {
     let padded = resolve(&asked, &FakeSurroundings::default()).unwrap();
     assert!(padded.blocks.windows(2).any(|two| two[0].padding_bytes != two[1].padding_bytes));
     assert!(plan(2, 20).blocks.iter().all(|block| block.padding_bytes == 0));
-    // The order of a seed does not depend on it.
+    // The order for a seed does not depend on padding.
     let orders = |plan: &Plan| -> Vec<Vec<u16>> {
         plan.blocks.iter().map(|block| block.order.clone()).collect()
     };
@@ -137,7 +137,7 @@ fn a_refused_primary_metric_is_missing_and_says_why() {
     let (status, text) = refused(&asked, &surroundings);
     assert_eq!(status, Some(Status::Missing));
     assert!(text.contains("cycles cannot be counted here: no such counter; buy one"), "{text}");
-    // The same event as one of many is no error but listed.
+    // If the event is one of many, it is listed as unavailable and is no error.
     let plan = resolve(&experiment(2, 2), &surroundings).unwrap();
     assert_eq!(plan.unavailable.len(), 1);
     assert_eq!(plan.unavailable[0].key.label(), "cycles");
@@ -163,7 +163,7 @@ fn variants_are_named_by_what_differs() {
     for variant in &mut asked.variants {
         variant.params.clear();
     }
-    // Work that nothing tells apart is compared with itself.
+    // A variant without any difference is compared with itself.
     let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
     let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
     assert_eq!(names, ["syscall", "syscall (2)"]);
@@ -252,7 +252,7 @@ fn where_the_kernel_may_not_be_counted_its_user_part_is_and_that_is_said() {
         vec!["cycles,page-faults,context-switches,branches:k,branches,branches:u".into()];
     let plan = resolve(&wanted, &surroundings).unwrap();
     let labels: Vec<String> = plan.events.iter().map(|event| event.key.label()).collect();
-    // Switches happen in the kernel: a user part of them would be a 0 that was never counted.
+    // Switches happen in the kernel: a user part of them would be a 0 that nobody counted.
     assert_eq!(labels, ["cycles:u", "page-faults:u", "branches:u"]);
     let reasons: Vec<String> = plan
         .unavailable
@@ -304,7 +304,7 @@ fn few_pairs_are_units_of_their_own() {
     let as_is = |_: &mut Experiment| {};
     let (usual, fewest, singles, units) = planned(None, &as_is);
     assert!(fewest <= 12, "{fewest}");
-    // Without a number the clock ends it: no sooner than when twice the fewest are made, single ones.
+    // Without a number of pairs, time ends the recording, but not before twice the fewest pairs are made, as single pairs.
     assert_eq!((usual, singles), (1000, 2 * fewest));
     assert_eq!(units, singles + (1000 - singles) / 2);
     assert_eq!(planned(Some(12), &as_is), (12, fewest, 12, 12));
@@ -316,7 +316,7 @@ fn few_pairs_are_units_of_their_own() {
         planned(None, &budget),
         (2000, fewest, fewest, fewest + (2000 - fewest).div_ceil(2))
     );
-    // Builds are what is compared: as many as decide, with mirrored blocks where there is room.
+    // Builds are the units: as many as decide, and mirrored blocks if there is room.
     let rebuild = |asked: &mut Experiment| {
         asked.rebuild = Some("make".into());
         asked.blocks_per_build = Some(3);
@@ -328,7 +328,7 @@ fn few_pairs_are_units_of_their_own() {
         planned(Some(fewest_built), &rebuild),
         (fewest_built, fewest_built, fewest_built, fewest_built)
     );
-    // Many comparisons share one error rate: where blocks could not decide them all, pairs can.
+    // Many comparisons share one error rate: if blocks cannot decide them all, single pairs can.
     let many = |asked: &mut Experiment| {
         let first = asked.variants[0].clone();
         asked.variants =
@@ -354,7 +354,7 @@ fn the_clock_ends_comparisons_of_which_no_number_is_asked() {
         let least = plan.pairs_of_blocks(plan.stop.blocks_min);
         (plan.stop.budget_ms, least, plan.stop.error_budget() == Budget::default())
     };
-    // Three seconds each; the clock does not look at the difference, so no error rate is set aside.
+    // Three seconds for each variant; time does not depend on the difference, so no error rate is set aside.
     assert_eq!(stop(&|_| {}), (Some(6_000), 22, true));
     assert_eq!(stop(&|asked| asked.min_runs = Some(30)), (Some(6_000), 30, true));
     let third = |asked: &mut Experiment| {
@@ -362,11 +362,11 @@ fn the_clock_ends_comparisons_of_which_no_number_is_asked() {
         asked.variants.push(third);
     };
     assert_eq!(stop(&third), (Some(9_000), 24, true));
-    // A mirrored block is whole.
+    // A mirrored block is always completed.
     assert_eq!(stop(&|asked| asked.min_runs = Some(40)), (Some(6_000), 41, true));
     let build = |asked: &mut Experiment| asked.rebuild = Some("make".into());
     assert_eq!(stop(&build), (Some(6_000), 22, true));
-    // Whoever says how long decides alone.
+    // A limit given by the user replaces the default.
     assert_eq!(stop(&|asked| asked.budget = "1s".parse().ok()), (Some(1_000), 0, true));
     assert_eq!(stop(&|asked| asked.pairs = Some(9)), (None, 0, true));
     assert_eq!(stop(&|asked| asked.until_width = "1%".parse().ok()), (None, 0, false));
@@ -403,7 +403,7 @@ fn of_two_clocks_one_is_judged() {
     assert_eq!(names("tsc"), ["tsc"]);
 }
 
-/// What a workload reports of its own work has to be decided, too.
+/// Figures that a workload reports about its work must be decided too.
 #[test]
 fn figures_of_workloads_are_counted() {
     let fewest = |params: &[(&str, &str)]| {

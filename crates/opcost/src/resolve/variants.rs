@@ -1,4 +1,4 @@
-//! What each variant runs, in what folder and environment, and its name.
+//! Resolves the work, folder, environment and name of each variant.
 
 use super::{Surroundings, guest, scan, streams};
 use crate::exit::{Status, WithStatus, fail};
@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The most variants, so that runs can be numbered by 32 bits.
+/// The largest number of variants; run numbers then fit 32 bits.
 const VARIANTS_MAX: usize = 1000;
 
 pub(super) fn resolve_variants(
@@ -122,7 +122,7 @@ pub(super) fn resolve_variants(
     Ok(plans)
 }
 
-/// Has a command mark its regions.
+/// Tells a command to mark its regions.
 fn mark_regions(work: &WorkPlan, env: &mut Vec<(String, String)>) -> Result<()> {
     if let WorkPlan::Workload { name, .. } = work {
         return Err(fail(
@@ -140,15 +140,15 @@ fn mark_regions(work: &WorkPlan, env: &mut Vec<(String, String)>) -> Result<()> 
 
 /// A folder as an absolute path.
 ///
-/// `what`: how errors call it.
+/// `what`: the folder's name in errors.
 fn resolve_folder(what: &str, given: &Path, here: &Path) -> Result<PathBuf> {
-    // Without `.` in it.
+    // Removes `.` from the path.
     let dir: PathBuf = here.join(given).components().collect();
     if !dir.is_dir() {
         let why = format!("{what} '{}' is not a directory", dir.display());
         return Err(fail(Status::Usage, why));
     }
-    // Plans are stored as JSON, which has no other strings.
+    // Plans are stored as JSON, whose strings are UTF-8.
     if dir.to_str().is_none() {
         let why = format!("the name of {what} '{}' is no UTF-8; use another", dir.display());
         return Err(fail(Status::Usage, why));
@@ -219,20 +219,20 @@ fn resolve_work(
                     fail(Status::WorkFailed, format!("{error}{hint}"))
                 },
             )?;
-            // Without the `.` of `./a.out`; the result is absolute, because cwd is.
+            // Removes the `.` of `./a.out`; the result is absolute because `cwd` is.
             let program = cwd.join(program).components().collect();
             Ok(WorkPlan::Command { program, argv, line })
         }
     }
 }
 
-/// A command that cannot be split.
+/// The error of a command that cannot be split.
 pub(crate) fn unbalanced(line: &str) -> anyhow::Error {
     let why = format!("unbalanced quotes or a lone backslash in the command: {line}");
     fail(Status::Usage, why)
 }
 
-/// Finds a workload by name, or names the nearest ones.
+/// Finds a workload by name; the error suggests the nearest names.
 pub fn find_workload(name: &str) -> Result<&'static WorkloadSpec> {
     WorkloadSpec::find(name).ok_or_else(|| {
         let known = opcost_work::WORKLOADS.iter().map(|spec| spec.name);
@@ -256,8 +256,8 @@ fn parse_env(texts: &[String]) -> Result<Vec<(String, String)>> {
         .collect()
 }
 
-/// Names the variants that have none: by what differs of their machines where their work is the
-/// same, else a command by itself, a workload by the parameters that differ.
+/// Names the variants without a name. If all variants have the same work, differences of their machines or standard streams give
+/// the name. Otherwise a command is named by itself, and a workload by its differing parameters.
 fn name_variants(plans: &mut [VariantPlan]) {
     let works: Vec<WorkPlan> = plans.iter().map(|plan| plan.work.clone()).collect();
     let guests: Vec<Option<GuestPlan>> = plans.iter().map(|plan| plan.guest.clone()).collect();

@@ -1,12 +1,12 @@
-//! What ran before sampling began: processes and what is mapped there, from procfs.
+//! The processes, and their mappings, that existed before sampling began, read from procfs.
 
 use opcost_profile::event::{Event, Mapping};
 use opcost_profile::symbolise::running_build_id;
 use std::fs;
 use std::path::Path;
 
-/// Says the kernel's build id, and the names and mappings of these processes; those that cannot be
-/// looked at, or end meanwhile, are passed over.
+/// Reports the kernel's build id, and the names and mappings of these processes. Processes that cannot be read, or that end
+/// meanwhile, are skipped.
 pub fn tell(proc_root: &Path, pids: &[i32], mut take: impl FnMut(&Event<'_>)) {
     if let Some(id) = running_build_id() {
         take(&Event::Mapping(Mapping {
@@ -25,7 +25,7 @@ pub fn tell(proc_root: &Path, pids: &[i32], mut take: impl FnMut(&Event<'_>)) {
             let name = name.strip_suffix(b"\n").unwrap_or(&name);
             take(&Event::Name { pid: *pid, tid: *pid, name, exec: false });
         }
-        // Bytes, since a path may be no text.
+        // Read as bytes, since a path need not be text.
         let maps = fs::read(folder.join("maps")).unwrap_or_default();
         for line in maps.split(|byte| *byte == b'\n') {
             if let Some(mapping) = mapping(*pid, line) {
@@ -35,12 +35,12 @@ pub fn tell(proc_root: &Path, pids: &[i32], mut take: impl FnMut(&Event<'_>)) {
     }
 }
 
-/// Every process.
+/// The numbers of all processes.
 pub fn processes(proc_root: &Path) -> Vec<i32> {
     numbers(proc_root)
 }
 
-/// The threads of a process; none if there is no such process.
+/// The threads of a process; empty if there is no such process.
 pub fn threads(proc_root: &Path, pid: i32) -> Vec<i32> {
     numbers(&proc_root.join(pid.to_string()).join("task"))
 }
@@ -53,8 +53,7 @@ fn numbers(folder: &Path) -> Vec<i32> {
     numbers
 }
 
-/// A line of `/proc/PID/maps` (`proc_pid_maps(5)`), if it maps code:
-/// `start-end rwxp offset device inode path`.
+/// Parses a line of `/proc/PID/maps` (`proc_pid_maps(5)`), if it maps code: `start-end rwxp offset device inode path`.
 fn mapping(pid: i32, line: &[u8]) -> Option<Mapping<'_>> {
     let mut rest = line;
     let mut field = || {

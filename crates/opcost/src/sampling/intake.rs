@@ -1,4 +1,4 @@
-//! What the kernel wrote, put in order and made into a tree of calls.
+//! Orders the records that the kernel wrote and builds a tree of calls from them.
 
 use opcost_profile::event::{Event, Sample};
 use opcost_profile::merge::Merge;
@@ -11,7 +11,7 @@ use std::fs;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 
-/// Takes the words of the ring buffers round by round.
+/// Collects the words of the ring buffers, round by round.
 pub struct Intake {
     layout: Layout,
     merge: Merge,
@@ -36,33 +36,32 @@ impl Intake {
         }
     }
 
-    /// Takes an event that came from elsewhere, before any of the records.
+    /// Adds an event from another source, before any records are added.
     pub fn event(&mut self, event: &Event<'_>) {
         self.session.take(event);
     }
 
-    /// Takes what one round read of all ring buffers, and leaves it for later.
+    /// Stores the words that one round read from all ring buffers, without processing them.
     pub fn add(&mut self, words: &[u64]) {
         if let Err(damage) = self.merge.add(words) {
             self.damage.get_or_insert(damage);
         }
     }
 
-    /// Looks at all records whose order is settled; `look` sees each event and says of samples
-    /// whether they are wanted.
+    /// Processes all records whose order is settled. `look` sees each event and returns, for samples, whether they are wanted.
     pub fn settle(&mut self, look: impl FnMut(&Event<'_>) -> bool) {
         self.take(false, look);
     }
 
-    /// Looks at all records that are left.
+    /// Processes all remaining records.
     pub fn settle_rest(&mut self, look: impl FnMut(&Event<'_>) -> bool) {
         self.take(true, look);
     }
 
-    /// Ends with the samples of a span of time, nanoseconds of the monotonic clock.
+    /// Finishes with the samples of a span of time, in nanoseconds of the monotonic clock.
     ///
     /// # Errors
-    /// [`RingError`]: the kernel wrote what cannot be read.
+    /// [`RingError`]: the kernel wrote an unreadable record.
     pub fn finish(mut self, span_ns: RangeInclusive<u64>) -> Result<(Recorded, u64), RingError> {
         self.settle_rest(|event| match event {
             Event::Sample(sample) => {
@@ -74,10 +73,10 @@ impl Intake {
         self.restart().map(|recorded| (recorded, samples))
     }
 
-    /// Gives what was taken since the beginning or the last restart; address spaces stay.
+    /// Returns everything recorded since the beginning or the last restart, and keeps the address spaces.
     ///
     /// # Errors
-    /// [`RingError`]: the kernel wrote what cannot be read.
+    /// [`RingError`]: the kernel wrote an unreadable record.
     pub fn restart(&mut self) -> Result<Recorded, RingError> {
         if let Some(damage) = self.damage.take() {
             return Err(damage);
@@ -116,7 +115,7 @@ impl Intake {
     }
 }
 
-/// The contents of a mapped file, as it is now.
+/// The current contents of a mapped file.
 fn contents(file: &CodeFile) -> Option<Vec<u8>> {
     fs::read(OsStr::from_bytes(&file.path)).ok()
 }
@@ -127,7 +126,7 @@ mod tests {
 
     const LAYOUT: Layout = Layout { call_chain: false, user_registers_mask: 0 };
 
-    /// A sample of the kernel by process 7 on CPU 0, which stands for 10.
+    /// A sample in the kernel by process 7 on CPU 0 with a period of 10.
     fn sample(time_ns: u64, address: u64) -> [u64; 6] {
         let header = 9 | 1 << 32 | 48 << 48;
         [header, address, 7 | 7 << 32, time_ns, 0, 10]
@@ -170,7 +169,7 @@ mod tests {
         let mut intake = Intake::new(LAYOUT);
         intake.add(&sample(5, KERNEL)[..5]);
         assert_eq!(intake.finish(0..=9).unwrap_err(), RingError::Length { words: 6, left: 5 });
-        // Whole, but without the fields that were asked for.
+        // A complete record without the fields that the layout expects.
         let mut intake = Intake::new(Layout { call_chain: true, ..LAYOUT });
         intake.add(&sample(5, KERNEL));
         assert_eq!(intake.finish(0..=9).unwrap_err(), RingError::Fields { kind: 9 });

@@ -1,10 +1,10 @@
-//! Sampled profiles of this computer: what runs is interrupted many times a second and looked at.
+//! Sampled profiles of this computer: running programs are interrupted many times a second and inspected.
 //!
 //! ```text
 //! SamplingPlan → Recorder (the kernel's events, open) → Intake (what they wrote) → Recorded
 //! ```
 //!
-//! What a sample means is the business of `opcost_profile`; here is who is looked at, and when.
+//! `opcost_profile` interprets samples; this module decides which processes are sampled, and when.
 
 pub mod existing;
 mod intake;
@@ -24,12 +24,12 @@ use opcost_record::{Domain, MetricKey};
 use opcost_sys::perf::{GenericEvent, STACK_BYTES_MAX, generic_event};
 use serde::{Deserialize, Serialize};
 
-/// Samples a second unless asked otherwise; not 1000, which would look at every fourth or tenth
-/// tick of the kernel's own timer at the same point.
+/// Default number of samples per second. At 1000, every fourth or tenth sample would fall on the same point of the kernel's timer
+/// tick.
 pub const FREQUENCY_HZ: u64 = 997;
-/// The most samples a second that can be asked for.
+/// The largest number of samples per second.
 const FREQUENCY_HZ_MAX: u64 = 1_000_000;
-/// Bytes of a user's stack that are copied with each sample for unwinding, unless asked otherwise.
+/// Default number of bytes copied from a user's stack with each sample, for unwinding.
 const USER_STACK_BYTES: u32 = 8192;
 
 /// How the callers of what was interrupted are found.
@@ -45,19 +45,19 @@ pub enum CallGraph {
     None,
 }
 
-/// How to sample, every default resolved.
+/// The settings of sampling, every default resolved.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SamplingPlan {
-    /// Samples a second, of each CPU that is busy.
+    /// Samples per second of each busy CPU.
     pub frequency_hz: u64,
     /// How callers are found.
     pub call_graph: CallGraph,
-    /// Bytes of the user's stack that are copied with each sample, where stacks are unwound.
+    /// Bytes copied from the user's stack with each sample, if stacks are unwound.
     #[serde(default = "user_stack_bytes")]
     pub user_stack_bytes: u32,
 }
 
-/// What recordings have that do not say.
+/// The value for recordings without this field.
 fn user_stack_bytes() -> u32 {
     USER_STACK_BYTES
 }
@@ -80,10 +80,10 @@ pub struct SamplingArgs {
 }
 
 impl SamplingArgs {
-    /// The plan.
+    /// Resolves the arguments into a plan.
     ///
     /// # Errors
-    /// A frequency that no machine has; a size that the kernel does not copy.
+    /// A frequency outside the limits, or a size that the kernel does not copy.
     pub fn plan(self) -> Result<SamplingPlan> {
         SamplingPlan::new(self.frequency, self.call_graph, self.stack_bytes)
     }
@@ -93,7 +93,7 @@ impl SamplingPlan {
     /// Fills in the defaults.
     ///
     /// # Errors
-    /// A frequency that no machine has; a size that the kernel does not copy.
+    /// A frequency outside the limits, or a size that the kernel does not copy.
     pub fn new(
         frequency_hz: Option<u64>,
         call_graph: Option<CallGraph>,
@@ -123,12 +123,12 @@ impl SamplingPlan {
         Ok(SamplingPlan { frequency_hz, call_graph, user_stack_bytes })
     }
 
-    /// Bytes of the stack that are copied with each sample; `None` where stacks are not unwound.
+    /// Bytes copied from the stack with each sample; `None` if stacks are not unwound.
     pub fn copied_bytes(self) -> Option<u32> {
         (self.call_graph == CallGraph::Dwarf).then_some(self.user_stack_bytes)
     }
 
-    /// The plan in words, for headings: `sampled 997 times a second`.
+    /// The plan in words, for headings: `sampled at 997 Hz`.
     pub fn describe(&self) -> String {
         let how = match self.call_graph {
             CallGraph::Fp => "",
@@ -139,12 +139,12 @@ impl SamplingPlan {
     }
 }
 
-/// Generic events by the names that `perf` knows; of each the first that the machine has is used.
+/// Generic events by `perf`'s names, in order of preference; the first that the machine has is used.
 fn events(names: &[&str]) -> Vec<GenericEvent> {
     names.iter().filter_map(|name| generic_event(name)).collect()
 }
 
-/// Where the names of what was sampled here come from.
+/// The sources of names for samples taken on this computer.
 pub fn sources() -> Sources {
     Sources {
         kernel: KernelSource::Running,
@@ -154,17 +154,17 @@ pub fn sources() -> Sources {
     }
 }
 
-/// The metric that samples of a process's clock are parts of.
+/// The metric whose value the samples of a process's clock add up to.
 pub fn metric() -> MetricKey {
     MetricKey::new("task-clock", Domain::All, perf_event::NAME)
 }
 
-/// What to sample of processes whose time on a CPU is to be explained.
+/// The events that explain the time of processes on a CPU.
 pub fn process_clock() -> Vec<GenericEvent> {
     events(&["task-clock"])
 }
 
-/// What to sample where nothing is to be added up: cycles, where the CPU counts them.
+/// The events for profiles that no total has to match: cycles, if the CPU counts them.
 pub fn cycles_or_clock() -> Vec<GenericEvent> {
     events(&["cycles", "cpu-clock"])
 }

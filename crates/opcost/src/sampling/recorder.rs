@@ -1,4 +1,4 @@
-//! The kernel's sampling events, open, and the thread that empties their ring buffers.
+//! The kernel's open sampling events, and the thread that empties their ring buffers.
 
 use super::{CallGraph, Intake, SamplingPlan};
 use opcost_profile::ring::Layout;
@@ -14,21 +14,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often ring buffers are emptied that do not fill; the thread's work is noise for what runs.
+/// The interval at which ring buffers are emptied before they are full. The thread's work disturbs the sampled programs.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// What the kernel let us sample, of what was asked for.
+/// The sampling that the kernel allowed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Granted {
     /// The event's name.
     pub event: &'static str,
-    /// Whether a sample's period is nanoseconds; else it is in the event's own unit.
+    /// Whether a sample's period is in nanoseconds; else it is in the event's unit.
     pub time: bool,
-    /// Whether the kernel could not be looked at, for lack of rights.
+    /// Whether the kernel's own code is left out for lack of rights.
     pub user_only: bool,
 }
 
-/// Sampling events that are open and stopped, or begin with the process's program.
+/// Open sampling events. They are stopped, or start together with the process's program.
 pub struct Recorder {
     sampler: Sampler,
     layout: Layout,
@@ -36,13 +36,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Opens the first of the events that this machine has; of processes without the kernel, where
-    /// the rights do not suffice for it.
+    /// Opens the first of the events that this machine has. For processes, kernel code is left out if the rights do not include it.
     ///
-    /// `on_exec`: begin when the process executes a program; `cpus`: those that may run it.
+    /// `on_exec`: start when the process executes a program; `cpus`: the CPUs that may run the process.
     ///
     /// # Errors
-    /// [`SamplingError`] of the last that was tried.
+    /// [`SamplingError`] of the last event that was tried.
     pub fn open(
         plan: &SamplingPlan,
         events: &[GenericEvent],
@@ -89,17 +88,17 @@ impl Recorder {
         Err(refusal)
     }
 
-    /// What is sampled.
+    /// The event and parts of the system that are sampled.
     pub fn granted(&self) -> Granted {
         self.granted
     }
 
-    /// An intake for what these events write.
+    /// An intake for the records of these events.
     pub fn intake(&self) -> Intake {
         Intake::new(self.layout)
     }
 
-    /// Begins to sample; not needed where sampling begins with a program.
+    /// Starts sampling; not needed if sampling starts with a program.
     ///
     /// # Errors
     /// [`SamplingError::Control`].
@@ -107,10 +106,10 @@ impl Recorder {
         self.sampler.enable()
     }
 
-    /// Waits, for this long at most, and takes what was written since the last time.
+    /// Waits up to `limit`, then reads the words written since the last round.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn round(&mut self, limit: Duration, words: &mut Vec<u64>) -> io::Result<()> {
         self.sampler.wait(limit, None)?;
         words.clear();
@@ -118,13 +117,13 @@ impl Recorder {
         Ok(())
     }
 
-    /// Empties the ring buffers into `intake` by a thread of its own, until that is stopped.
+    /// Starts a thread that empties the ring buffers into `intake` until it is stopped.
     ///
-    /// With `settle`, what is settled is looked at at once, so that memory does not grow with time;
-    /// without, the thread does as little as it can.
+    /// With `settle`, the thread processes settled records at once, so that memory does not grow with time. Without `settle`, the
+    /// thread works as little as possible.
     ///
     /// # Errors
-    /// The system has no pipe or no thread left.
+    /// The system has no pipe or thread left.
     pub fn collect(mut self, mut intake: Intake, settle: bool) -> io::Result<Collecting> {
         let (wake, waker) = io::pipe()?;
         let stopping = Arc::new(AtomicBool::new(false));
@@ -136,7 +135,7 @@ impl Recorder {
                 if !last {
                     self.sampler.wait(ROUND, Some(wake.as_fd()))?;
                 } else {
-                    // A process that was let go on is looked at no more.
+                    // A process that was released is not sampled any more.
                     let _ = self.sampler.disable();
                 }
                 words.clear();
@@ -154,7 +153,7 @@ impl Recorder {
     }
 }
 
-/// Samples that are being collected.
+/// A running collection of samples.
 pub struct Collecting {
     stopping: Arc<AtomicBool>,
     waker: PipeWriter,
@@ -162,13 +161,13 @@ pub struct Collecting {
 }
 
 impl Collecting {
-    /// Ends sampling and gives all that was collected.
+    /// Stops sampling and returns everything that was collected.
     ///
     /// # Errors
-    /// The kernel's, from the thread.
+    /// The kernel's error, from the thread.
     pub fn stop(self) -> io::Result<Intake> {
         self.stopping.store(true, Ordering::Release);
-        // Closed, it can be read.
+        // The other end of a closed pipe is readable, which wakes the thread.
         drop(self.waker);
         match self.thread.join() {
             Ok(done) => done,

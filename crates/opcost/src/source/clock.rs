@@ -41,7 +41,7 @@ impl Source for Clock {
         exit: Option<&Exit>,
         readings: &mut Vec<Reading>,
     ) -> Result<()> {
-        // A command's own times exclude what we do around it.
+        // A command's own times exclude opcost's work around the command.
         let (started_ns, ended_ns) = match exit {
             Some(exit) => (exit.started_ns, exit.ended_ns),
             None => (self.started_ns, self.stopped_ns),

@@ -1,7 +1,6 @@
-//! What the machine was like while a run was made: who else wanted it, how hot and how fast it was.
+//! The state of the machine while a run was made: other load, temperature and clock rate.
 //!
-//! Read before the process is made and after it has ended. Files stay open, so that a reading is
-//! one system call each.
+//! Conditions are read before the process is created and after it has ended. Files stay open, so each reading is one system call.
 
 use super::{Source, SourceContext};
 use anyhow::Result;
@@ -15,9 +14,9 @@ use std::path::Path;
 
 pub(super) const NAME: &str = "conditions";
 
-/// Longest file read but `/proc/stat`.
+/// The largest size read from a file other than `/proc/stat`.
 const SMALL_BYTES: usize = 256;
-/// Room for the lines of a thousand CPUs, which come first in `/proc/stat`.
+/// Room for the lines of a thousand CPUs, which are at the start of `/proc/stat`.
 const STAT_BYTES: usize = 1 << 17;
 
 struct Conditions {
@@ -31,24 +30,24 @@ struct Conditions {
     temperature: Option<u64>,
 }
 
-/// What there is on this machine, kept open.
+/// The files that exist on this machine, kept open.
 struct Files {
     loadavg: Option<File>,
     /// CPU, memory, I/O: Documentation/accounting/psi.rst.
     pressure: [Option<File>; 3],
-    /// Events on the CPUs that may run the work: Documentation/admin-guide/thermal.
+    /// Throttling events of the CPUs that may run the work: Documentation/admin-guide/thermal.
     throttles: Vec<File>,
     frequencies: Vec<File>,
     temperatures: Vec<File>,
     stat: Option<File>,
-    /// CPUs that share a core with the one the run is pinned to.
+    /// CPUs that share a core with the CPU to which the run is pinned.
     siblings: Vec<usize>,
 }
 
-/// What only ever grows.
+/// Counters that only increase.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counters {
-    /// Some and all tasks stalled, microseconds: CPU, memory, I/O.
+    /// Time during which some and all tasks stalled, microseconds: CPU, memory, I/O.
     pressure_us: [Option<Pressure>; 3],
     throttles: Option<u64>,
     sibling_ticks: Option<u64>,
@@ -70,7 +69,7 @@ pub(super) fn make(context: &SourceContext<'_>) -> Box<dyn Source> {
 }
 
 impl Files {
-    /// Those of `cpus`; siblings of the one that is `pinned`.
+    /// Opens the files of `cpus`, and finds the siblings of the CPU `pinned`.
     fn open(root: &Path, cpus: &[usize], pinned: Option<usize>) -> Files {
         let file = |path: &str| File::open(root.join(path)).ok();
         let of_cpus = |names: &[&str]| -> Vec<File> {
@@ -110,7 +109,7 @@ impl Files {
     }
 }
 
-/// CPUs that share a core with this one.
+/// The CPUs that share a core with `cpu`.
 fn siblings(root: &Path, cpu: usize) -> Vec<usize> {
     let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     let list = std::fs::read_to_string(root.join(path)).unwrap_or_default();
@@ -133,7 +132,7 @@ fn sum(files: &[File]) -> Option<u64> {
     (!files.is_empty()).then(|| files.iter().filter_map(number).sum())
 }
 
-/// Reads `some avg10=… total=MICROSECONDS` and the same of `full`.
+/// Reads the line `some avg10=… total=MICROSECONDS` and the equivalent line `full`.
 fn parse_pressure(text: &str) -> Option<Pressure> {
     let total = |kind: &str| -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
@@ -142,12 +141,12 @@ fn parse_pressure(text: &str) -> Option<Pressure> {
     Some(Pressure { some_us: total("some ")?, full_us: total("full ") })
 }
 
-/// Tasks that can run, of `0.52 0.10 0.01 RUNNABLE/TASKS LAST`, this process included.
+/// The number of runnable tasks in `0.52 0.10 0.01 RUNNABLE/TASKS LAST`, this process included.
 fn parse_runnable(text: &str) -> Option<u64> {
     text.split(' ').nth(3)?.split_once('/')?.0.parse().ok()
 }
 
-/// What a CPU's line of `/proc/stat` says it did but idling and waiting.
+/// The ticks of a CPU in `/proc/stat` without those of idling and waiting.
 fn busy_ticks(stat: &str, cpu: usize) -> Option<u64> {
     let head = format!("cpu{cpu} ");
     let fields: Vec<u64> = stat
@@ -215,7 +214,7 @@ impl Source for Conditions {
 
     fn stop(&mut self) -> Result<()> {
         self.window_ns = monotonic_ns().saturating_sub(self.begun_ns);
-        // The CPU that was busy is the fastest, and it slows down as soon as it has nothing to do.
+        // The CPU that ran the work has the highest clock rate, which drops as soon as the CPU is idle.
         self.frequency_khz = self.files.frequencies.iter().filter_map(number).max();
         self.temperature = self.files.temperatures.iter().filter_map(number).max();
         self.after = self.files.counters();

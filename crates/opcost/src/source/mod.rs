@@ -1,10 +1,9 @@
-//! Sources: who reads the metrics, one file each and one row of [`SOURCES`].
+//! Sources: the readers of metrics, one file and one row of [`SOURCES`] each.
 //!
-//! A source works in one or more *scopes*. Around a command it is started while the child is
-//! held before exec and read after the child has ended. Around a region it is started and
-//! stopped by the workload process itself. Attached to a running program it is started and stopped
-//! while that goes on. Around any process it reads conditions of the machine before and after,
-//! outside the timed window.
+//! A source works in one or more *scopes*. For a command, a source is started while the child is held before exec, and read after
+//! the child has ended. For a region, the workload process starts and stops the source itself. For a running program, the source is
+//! started and stopped while the program continues. Around any process, a source reads conditions of the machine before and after
+//! the process, outside the timed window.
 
 mod clock;
 mod conditions;
@@ -21,23 +20,23 @@ use opcost_sys::spawn::Exit;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
-/// Where a source can read.
+/// The object that a source reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scope {
-    /// From outside, the life of a command from exec to exit.
+    /// The life of a command from exec to exit, read from outside.
     Command,
-    /// From inside, a region of a workload.
+    /// A region of a workload, read from inside.
     Region,
-    /// From outside, a period of a program that runs already.
+    /// A period of a running program, read from outside.
     Attached,
-    /// From outside, the machine while any process runs.
+    /// The machine while any process runs, read from outside.
     Surroundings,
 }
 
 /// A counter to open.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct EventPlan {
-    /// The metric it gives.
+    /// The counter's metric.
     pub key: MetricKey,
     /// `perf_event_attr.type`.
     pub kind: u32,
@@ -47,55 +46,55 @@ pub struct EventPlan {
     pub config1: u64,
     /// `perf_event_attr.config2`.
     pub config2: u64,
-    /// Must always be on the hardware (`:D`).
+    /// Whether the counter must always be on the hardware (`:D`).
     pub pinned: bool,
-    /// Number of the group it is scheduled with, if any.
+    /// Number of the group with which the counter is scheduled, if any.
     pub group: Option<u32>,
 }
 
-/// What a source is told when it is made.
+/// The facts from which a source is created.
 pub struct SourceContext<'a> {
-    /// Where it will read.
+    /// The scope in which the source will read.
     pub scope: Scope,
     /// Counters to open.
     pub events: &'a [EventPlan],
-    /// Who answers perf events.
+    /// The kernel that answers perf events, or a substitute.
     pub kernel: Rc<dyn PerfKernel>,
     /// Whether other processes do the work ([`opcost_work::forks`]).
     pub team: bool,
-    /// The CPU that the process is pinned to.
+    /// The CPU to which the process is pinned.
     pub cpu: Option<usize>,
-    /// Whether somebody samples the process from outside.
+    /// Whether the process is sampled from outside.
     pub sampled: bool,
 }
 
 /// One source in use.
 pub trait Source {
-    /// Opens what it needs; `pid` is the held child, or 0 for this process.
+    /// Opens the source; `pid` is the held child, or 0 for this process.
     fn attach(&mut self, pid: i32) -> Result<()> {
         let _ = pid;
         Ok(())
     }
 
-    /// Begins to count.
+    /// Starts counting.
     fn start(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Ends counting.
+    /// Stops counting.
     fn stop(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Adds what its running sums are at this moment, always in the same order, for regions that the
-    /// program marks; `None` of a counter that has no place on the hardware. It adds nothing if it
-    /// cannot tell before the program ends.
+    /// Adds the current values of the source's running sums, always in the same order, for regions that the program marks. The
+    /// value is `None` for a counter without a place on the hardware. A source whose sums are known only at the program's end adds
+    /// nothing.
     fn now(&self, sums: &mut Vec<Option<Reading>>) -> Result<()> {
         let _ = sums;
         Ok(())
     }
 
-    /// Gives what was counted between the last start and stop; `exit` tells how a command ended.
+    /// Adds the readings between the last start and stop; `exit` describes the end of a command.
     fn read(
         &mut self,
         region: &str,
@@ -104,20 +103,20 @@ pub trait Source {
     ) -> Result<()>;
 }
 
-/// A source: its name as in [`METRICS`], where it can read, how it is made.
+/// A source: its name as in [`METRICS`], its scopes and its constructor.
 pub struct SourceRow {
     /// The name.
     pub name: &'static str,
-    /// Where it can read.
+    /// The scopes in which the source can read.
     pub scopes: &'static [Scope],
     /// One line for the documentation.
     pub help: &'static str,
-    /// Why a metric of this source may be absent from all runs, though the source was read.
+    /// Why a metric of this source may be absent from all runs even though the source was read.
     pub absent: fn(Scope) -> &'static str,
     make: fn(&SourceContext<'_>) -> Box<dyn Source>,
 }
 
-/// Every source, the outermost first: started in this order, stopped in reverse.
+/// Every source, the outermost first. Sources are started in this order and stopped in reverse.
 pub static SOURCES: &[SourceRow] = &[
     SourceRow {
         name: conditions::NAME,
@@ -170,7 +169,7 @@ pub static SOURCES: &[SourceRow] = &[
     },
 ];
 
-/// The sources for a scope, ready to be attached.
+/// The sources of a scope, ready to be attached.
 pub fn sources(context: &SourceContext<'_>) -> Vec<Box<dyn Source>> {
     SOURCES
         .iter()
@@ -179,9 +178,9 @@ pub fn sources(context: &SourceContext<'_>) -> Vec<Box<dyn Source>> {
         .collect()
 }
 
-/// Whether a metric can be read in a scope by a source that always reads all it has.
+/// Whether a source that always reads all its metrics reads this metric in a scope.
 pub fn reads_always(row: &MetricRow, scope: Scope) -> bool {
-    // Counters are opened where the plan says so, and samples are taken where it does.
+    // Counters are opened, and samples are taken, only if the plan says so.
     ![perf_event::NAME, sampling::NAME].contains(&row.source)
         && SOURCES.iter().any(|source| source.name == row.source && source.scopes.contains(&scope))
 }

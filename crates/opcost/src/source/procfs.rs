@@ -1,4 +1,4 @@
-//! What the whole machine did during a run, from the first line of `/proc/stat` (`proc(5)`).
+//! The activity of the whole machine during a run, from the first line of `/proc/stat` (`proc(5)`).
 
 use super::{Source, SourceContext};
 use anyhow::Result;
@@ -13,7 +13,7 @@ pub(super) const NAME: &str = "procfs";
 pub(super) const TICK_NS: u64 = 10_000_000;
 
 struct ProcStat {
-    /// Kept open; `None` where /proc is not mounted, then there are no readings.
+    /// The open file; `None` if /proc is not mounted, and then there are no readings.
     file: Option<File>,
     before: Option<Ticks>,
     after: Option<Ticks>,
@@ -31,7 +31,7 @@ pub(super) fn make(_: &SourceContext<'_>) -> Box<dyn Source> {
 
 impl ProcStat {
     fn ticks(&self) -> Option<Ticks> {
-        // The line of all CPUs together comes first; the rest is not needed.
+        // The first line is the sum of all CPUs; the rest is not needed.
         let mut head = [0u8; 256];
         let length = self.file.as_ref()?.read_at(&mut head, 0).ok()?;
         parse(std::str::from_utf8(&head[..length]).ok()?)
@@ -69,7 +69,7 @@ impl Source for ProcStat {
             ("steal", after.steal.checked_sub(before.steal)),
             ("machine-busy", after.busy.checked_sub(before.busy)),
         ] {
-            // The kernel's account of stolen time has been seen to go backwards: no reading then.
+            // The kernel's stolen time has been seen to run backwards; this gives no reading.
             let Some(ticks) = ticks else { continue };
             let key =
                 MetricKey { region: region.to_string(), ..MetricKey::new(name, Domain::All, NAME) };

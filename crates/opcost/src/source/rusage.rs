@@ -1,4 +1,4 @@
-//! What the kernel charged: `wait4` for a command and all it waited for, `getrusage` for a region.
+//! The resources that the kernel charged: by `wait4` for a command and the processes it waited for, by `getrusage` for a region.
 
 use super::{Scope, Source, SourceContext};
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ pub(super) const NAME: &str = "rusage";
 
 struct ChildOrSelf {
     region: bool,
-    /// Workers are charged only when they end, so a region of theirs cannot be read here.
+    /// Workers are charged only at their end, so their part of a region cannot be read here.
     team: bool,
     started: Rusage,
     used: Rusage,
@@ -25,7 +25,7 @@ pub(super) fn make(context: &SourceContext<'_>) -> Box<dyn Source> {
     })
 }
 
-/// Why a metric is absent from runs that were charged.
+/// Why a metric is absent from runs whose resources were charged.
 pub(super) fn absent(scope: Scope) -> &'static str {
     match scope {
         Scope::Command => "smaller than that of the process that started the runs, which hides it",
@@ -59,7 +59,7 @@ impl Source for ChildOrSelf {
         }
         let used = exit.map_or(&self.used, |exit| &exit.rusage);
         let peak = match exit {
-            // Less than what this process itself had is hidden by it.
+            // A peak below this process's own is hidden by it.
             Some(exit) => exit.rss_bytes_max,
             None => Some(used.rss_bytes_max),
         };

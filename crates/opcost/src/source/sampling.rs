@@ -1,4 +1,4 @@
-//! When a region began and ended, so that samples taken from outside can be told to be of it.
+//! The times at which a region began and ended, which tell the region's samples from others.
 
 use super::{Source, SourceContext};
 use anyhow::Result;
@@ -10,9 +10,9 @@ use std::ops::RangeInclusive;
 
 pub(super) const NAME: &str = "sampling";
 
-/// Name of the reading for the moment at which a region began, on the monotonic clock.
+/// Name of the reading of a region's begin on the monotonic clock.
 const BEGIN: &str = "region-begin";
-/// The same for its end.
+/// Name of the reading of a region's end.
 const END: &str = "region-end";
 
 struct Span {
@@ -50,7 +50,7 @@ fn key(name: &str, region: &str) -> MetricKey {
     MetricKey { region: region.to_string(), ..MetricKey::new(name, Domain::All, NAME) }
 }
 
-/// Takes the span of a region out of a process's readings: it is no figure of the run.
+/// Removes the span of a region from a process's readings, as it is no figure of the run, and returns the span.
 pub fn take_span(readings: &mut Vec<Reading>, region: &str) -> Option<RangeInclusive<u64>> {
     let moment = |name: &str| {
         let found = readings.iter().find(|reading| reading.key == key(name, region));
@@ -61,7 +61,7 @@ pub fn take_span(readings: &mut Vec<Reading>, region: &str) -> Option<RangeInclu
     span
 }
 
-/// What is known of a run's samples, as readings.
+/// The numbers of samples and losses of a run, as readings.
 pub fn readings(samples: u64, losses: &Losses) -> Vec<Reading> {
     let cut = losses.stacks_cut + losses.stacks_beyond_copy + losses.stacks_astray;
     let figures = [

@@ -30,7 +30,7 @@ impl Source for Tsc {
     }
 
     fn read(&mut self, region: &str, _: Option<&Exit>, readings: &mut Vec<Reading>) -> Result<()> {
-        // Counters of two CPUs may differ where they are not synchronised: no reading then.
+        // Counters of two CPUs may differ if they are not synchronised; a negative difference gives no reading.
         let ticks = self
             .stopped_ticks
             .zip(self.started_ticks)

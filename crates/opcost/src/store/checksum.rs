@@ -1,6 +1,6 @@
-//! What tells a damaged row of the store from one that was written so.
+//! Checksums that detect damaged rows of the store.
 
-/// The CRC-32 of the parts of a row, each with its length.
+/// The CRC-32 of the parts of a row, each preceded by its length.
 pub(super) fn checksum<const N: usize>(parts: [&[u8]; N]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for part in parts {
@@ -10,7 +10,7 @@ pub(super) fn checksum<const N: usize>(parts: [&[u8]; N]) -> u32 {
     hasher.finalize()
 }
 
-/// The same of one run; `integers` in the order of their columns, `None` where there is none.
+/// The checksum of a run; `integers` are in the order of their columns.
 pub(super) fn of_run(integers: [Option<i64>; 7], failure: Option<&str>, samples: &[u8]) -> u32 {
     let mut bytes = [0; 9 * 7];
     for (integer, bytes) in integers.into_iter().zip(bytes.chunks_exact_mut(9)) {

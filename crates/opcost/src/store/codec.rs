@@ -1,7 +1,7 @@
-//! Samples as bytes: LEB128 integers, so that a run of fifteen metrics takes some 80 bytes.
+//! Samples as bytes: LEB128 integers, so a run with fifteen metrics takes about 80 bytes.
 //!
-//! A sample is `metric × 2 + timed`, the value, and where it is timed the enabled time and how
-//! much less the running time is.
+//! A sample is `metric × 2 + timed` and the value. A timed sample also has the enabled time, and the difference of the enabled and
+//! running times.
 
 use opcost_record::leb128::{read, write};
 use opcost_record::{CountingTime, Sample};
@@ -20,9 +20,9 @@ pub(super) fn encode(samples: &[Sample]) -> Vec<u8> {
     bytes
 }
 
-/// The samples, or `None` if the bytes are not what [`encode`] writes.
+/// The samples, or `None` if [`encode`] cannot have written the bytes.
 pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Sample>> {
-    // Each integer ends with its only byte below 0x80, and a sample has two of them, or four.
+    // The last byte of an integer is its only byte below 0x80, and a sample has two or four integers.
     let integers = bytes.iter().filter(|byte| **byte < 0x80).count();
     let mut samples = Vec::with_capacity(integers / 2);
     while !bytes.is_empty() {
@@ -41,11 +41,11 @@ pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Sample>> {
     Some(samples)
 }
 
-/// Samples of several runs, as bytes one behind the other, so that another thread can decode them.
+/// Samples of several runs as consecutive bytes, so that another thread can decode them.
 #[derive(Default)]
 pub(super) struct Packed {
     bytes: Vec<u8>,
-    /// Where each run's end.
+    /// The end of each run's bytes.
     ends: Vec<usize>,
 }
 
@@ -60,7 +60,7 @@ impl Packed {
         self.ends.len()
     }
 
-    /// Appends the samples of each run, or gives `None` as [`decode`] does.
+    /// Appends the samples of each run; `None` as from [`decode`].
     pub(super) fn decode(&self, samples: &mut Vec<Vec<Sample>>) -> Option<()> {
         let mut start = 0;
         for end in &self.ends {
@@ -71,7 +71,7 @@ impl Packed {
     }
 }
 
-/// A row whose contents are not what was written.
+/// The error for a row whose contents are not those written.
 pub(super) fn corrupt(column: usize, what: impl fmt::Display) -> rusqlite::Error {
     let message = std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_string());
     rusqlite::Error::FromSqlConversionFailure(

@@ -1,11 +1,11 @@
-//! What can be wrong with a store, by file name.
+//! Errors of a store, with its file name.
 
 use crate::exit::{HasStatus, Status};
 use rusqlite::ErrorCode;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// How many recordings an error lists.
+/// The number of recordings that an error lists.
 const IDS_SHOWN: usize = 8;
 
 /// An error of the store, with its file.
@@ -13,54 +13,54 @@ const IDS_SHOWN: usize = 8;
 pub struct StoreError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: StoreErrorKind,
 }
 
-/// What is wrong with a store.
+/// The kind of an error of the store.
 #[derive(Debug, Eq, PartialEq)]
 pub enum StoreErrorKind {
-    /// There is no such file, or nothing in it.
+    /// The file is missing or empty.
     Absent,
-    /// The file or its folder cannot be made.
+    /// The file or its folder cannot be created.
     CannotCreate(String),
     /// The file cannot be opened.
     CannotOpen(String),
-    /// It was written by a newer opcost.
+    /// A newer opcost wrote the store.
     Newer {
         /// Its schema version.
         found: i32,
-        /// The newest this program knows.
+        /// The newest version that this program knows.
         known: i32,
     },
-    /// It is a database of something else.
+    /// The file is another program's database.
     Foreign,
-    /// It is damaged, or no database at all.
+    /// The store is damaged, or the file is not a database.
     Corrupt(String),
     /// One recording is damaged.
     Damaged {
-        /// Which.
+        /// The damaged recording.
         recording: String,
-        /// What is wrong with it.
+        /// The damage.
         why: String,
     },
-    /// It cannot be written.
+    /// The store cannot be written.
     ReadOnly,
     /// The disk is full.
     Full,
-    /// Another process held it for too long.
+    /// Another process locked the store for too long.
     Busy,
     /// No recording has this identifier.
     NoRecording(String),
-    /// Several recordings begin with this text.
+    /// The identifiers of several recordings begin with this text.
     Ambiguous(String, Vec<String>),
-    /// The recording is being made, or its process was killed.
+    /// The recording is being made, or the process that made it was killed.
     Running(String),
     /// The recording was deleted while it was being made.
     Forgotten(String),
     /// The recording is complete.
     Complete(String),
-    /// Another recording of this identifier is in the store.
+    /// The store has another recording with this identifier.
     Taken(String),
     /// A file with a recording cannot be unpacked.
     Packed(String),
@@ -68,10 +68,10 @@ pub enum StoreErrorKind {
     InUse {
         /// The recording.
         recording: String,
-        /// The slot that was already taken.
+        /// The slot that is already stored.
         slot: u32,
     },
-    /// Anything else SQLite said.
+    /// Another error of SQLite.
     Other(String),
 }
 
@@ -84,7 +84,7 @@ impl StoreError {
         let kind = match error {
             rusqlite::Error::SqliteFailure(failure, message) => {
                 let message = message.clone().unwrap_or_else(|| failure.to_string());
-                // The memory that readers and writers share is a file on the same disk.
+                // Readers and writers share memory through a file on the same disk.
                 if failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE {
                     return StoreError::new(path, StoreErrorKind::Full);
                 }
@@ -109,7 +109,7 @@ impl StoreError {
             | rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::IntegralValueOutOfRange(..) => {
                 StoreErrorKind::Corrupt(match error {
-                    // What a row has that it should not is said by us.
+                    // opcost's own decoder reports invalid contents of a row.
                     rusqlite::Error::FromSqlConversionFailure(_, _, why) => why.to_string(),
                     _ => error.to_string(),
                 })
@@ -121,7 +121,7 @@ impl StoreError {
 }
 
 impl StoreErrorKind {
-    /// Whether it may be the files beside the store that could not be made.
+    /// Whether the cause may be that the files beside the store could not be created.
     pub(super) fn denies_side_files(&self) -> bool {
         matches!(
             self,
@@ -237,7 +237,7 @@ impl std::error::Error for StoreError {}
 impl HasStatus for StoreError {
     fn status(&self) -> Status {
         match self.kind {
-            // The store is well; the user named the wrong recording.
+            // The store is sound; the user named a wrong recording.
             StoreErrorKind::NoRecording(_)
             | StoreErrorKind::Ambiguous(..)
             | StoreErrorKind::Running(_)

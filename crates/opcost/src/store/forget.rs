@@ -1,29 +1,28 @@
-//! Deleting recordings, whole, and giving back the room that they took.
+//! Deletes whole recordings and releases the room that they took.
 
 use super::{Store, StoreError, StoreErrorKind};
 use crate::recording::State;
 use rusqlite::{TransactionBehavior, params};
 
-/// Every table that has rows of a recording.
+/// Every table with rows of a recording.
 pub(super) const TABLES: [&str; 4] = ["runs", "profiles", "metrics", "invariants"];
 
 /// The room that a store takes on disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Room {
-    /// The file, bytes.
+    /// Size of the file, bytes.
     pub bytes: u64,
-    /// Of these what deleted recordings left behind.
+    /// Bytes of the file that deleted recordings left unused.
     pub free_bytes: u64,
 }
 
 impl Store {
     /// Deletes recordings with all their runs, in one transaction: all of them or none.
     ///
-    /// `ids`: identifiers, whole; `running`: whether also recordings that are being made, or whose
-    /// process was killed.
+    /// `ids`: whole identifiers; `running`: whether to delete also recordings that are being made, or whose process was killed.
     ///
     /// # Errors
-    /// [`StoreError`]: there is no such recording, it is being made, or the store cannot be written.
+    /// [`StoreError`]: a recording does not exist or is being made, or the store cannot be written.
     pub fn forget(&mut self, ids: &[String], running: bool) -> Result<(), StoreError> {
         let mut numbers = Vec::new();
         for id in ids {
@@ -35,7 +34,7 @@ impl Store {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             for (number, id) in numbers.iter().zip(ids) {
-                // Within the transaction, since a process may just have gone on with it.
+                // Checked within the transaction, since a process may just have resumed the recording.
                 let state: String = transaction.query_row(
                     "SELECT state FROM recordings WHERE number = ?1",
                     [number],
@@ -75,17 +74,16 @@ impl Store {
         })
     }
 
-    /// Writes the store anew without what deleted recordings left behind.
+    /// Rewrites the store without the unused room of deleted recordings.
     ///
-    /// It takes as much room again while it does (<https://sqlite.org/lang_vacuum.html>).
+    /// The rewriting temporarily needs the same room again (<https://sqlite.org/lang_vacuum.html>).
     ///
     /// # Errors
-    /// [`StoreError`]: another process has the store open, or the disk is full; nothing has changed
-    /// then.
+    /// [`StoreError`]: another process has the store open, or the disk is full; the store is unchanged then.
     pub fn compact(&self) -> Result<(), StoreError> {
         self.sql(|connection| {
             connection.execute_batch("VACUUM")?;
-            // What was written is in the log until then, and the log would keep its length.
+            // The log contains the new store until this checkpoint, and would keep its length.
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         })
     }

@@ -1,9 +1,9 @@
-//! The store: recordings in one SQLite file, one transaction a run.
+//! The store: recordings in one SQLite file, one transaction for each run.
 //!
-//! A recording is written before its first run (plan and machine state), then grows by a row a
-//! run, and is never changed but for its state; it can be deleted whole. Write-ahead logging without a sync per
-//! transaction makes an append cheap; it survives the death of the process, and loses at most
-//! the last runs if the machine dies (<https://sqlite.org/wal.html>).
+//! A recording is stored before its first run (plan and machine state) and then grows by one row for each run. Apart from its state
+//! and machine states, nothing stored is changed; a whole recording can be deleted. Write-ahead logging without a sync for each
+//! transaction makes appending cheap. Recordings survive the death of the process, and at most the last runs are lost if the
+//! machine dies (<https://sqlite.org/wal.html>).
 
 mod checksum;
 mod codec;
@@ -35,47 +35,47 @@ use std::thread;
 pub struct RecordingHead {
     /// Identifier, as `show` takes it.
     pub id: String,
-    /// When it was begun, nanoseconds since the Unix epoch.
+    /// The time when the recording began, nanoseconds since the Unix epoch.
     pub created_unix_ns: u64,
     /// Name of the experiment.
     pub experiment: String,
     /// Its state.
     pub state: State,
-    /// Runs stored.
+    /// Number of stored runs.
     pub runs: u64,
     /// Names of the variants.
     pub variants: Vec<String>,
-    /// What the user calls it.
+    /// The user's label of the recording.
     pub label: Option<String>,
     /// The commit of each variant's sources, without repetition.
     pub revisions: Vec<Revision>,
-    /// Whether it holds imported figures and no runs.
+    /// Whether the recording has imported figures instead of runs.
     pub imported: bool,
 }
 
 /// The recordings of a store.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// Those that can be read, the newest last.
+    /// The readable recordings, the newest last.
     pub heads: Vec<RecordingHead>,
-    /// Those that cannot.
+    /// The unreadable recordings.
     pub damaged: Vec<DamagedRecording>,
 }
 
 /// A recording that cannot be read.
 #[derive(Clone, Debug)]
 pub struct DamagedRecording {
-    /// Identifier, where that can be read.
+    /// Identifier, if it can be read.
     pub id: Option<String>,
-    /// The identifier, or what else can be said of which it is.
+    /// The identifier, or another description of the recording.
     pub name: String,
-    /// What is wrong with it.
+    /// The damage.
     pub why: String,
 }
 
-/// Runs whose samples are decoded at a time, while SQLite reads the next ones.
+/// Number of runs whose samples are decoded together while SQLite reads the next runs.
 const BATCH_RUNS: usize = 1024;
-/// Batches that may wait for that.
+/// Number of batches that may wait for decoding.
 const BATCHES_WAITING: usize = 4;
 
 /// An open store file.
@@ -87,7 +87,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Begins a recording.
+    /// Begins a new recording.
     pub fn begin(
         self,
         plan: &Plan,
@@ -100,12 +100,12 @@ impl Store {
     /// Stores a recording whose runs were made elsewhere, under a new identifier.
     ///
     /// # Errors
-    /// [`StoreError`]; what was stored of it is marked as running then.
+    /// [`StoreError`]; the part stored so far then stays marked as running.
     pub fn keep(self, recording: &Recording) -> Result<(Store, String), StoreError> {
         RecordingWriter::whole(self, recording)
     }
 
-    /// Goes on with a recording that is not complete.
+    /// Resumes a recording that is not complete.
     pub fn resume(
         self,
         id: &str,
@@ -116,7 +116,7 @@ impl Store {
         Ok((writer, recording))
     }
 
-    /// Lists the recordings that can be read, the newest last.
+    /// Lists the readable recordings, the newest last.
     ///
     /// # Errors
     /// As [`list_all`](Self::list_all).
@@ -124,7 +124,7 @@ impl Store {
         Ok(self.list_all()?.heads)
     }
 
-    /// Lists the recordings; a damaged one hides none of the others.
+    /// Lists all recordings; a damaged recording does not hide the others.
     ///
     /// # Errors
     /// The store as a whole cannot be read.
@@ -190,24 +190,24 @@ impl Store {
         })
     }
 
-    /// The column of the number of runs at the end.
+    /// The column of the number of runs at the recording's end.
     fn runs_column(&self) -> &'static str {
         if self.version >= 3 { "runs_at_end" } else { "NULL" }
     }
 
-    /// The column of checksums, which there was not before version 3.
+    /// The column of checksums, which exists since version 3.
     fn checksum_column(&self) -> &'static str {
         if self.version >= 3 { "checksum" } else { "NULL" }
     }
 
     /// Reads a recording.
     ///
-    /// `id` is an identifier, the beginning of one, or `last`.
+    /// `id` is an identifier, the beginning of an identifier, or `last`.
     ///
     /// # Errors
     /// No or more than one recording matches; the store is corrupt.
     pub fn read(&self, id: &str) -> Result<Recording, StoreError> {
-        // One snapshot, since another process may be adding to the recording.
+        // Read from one snapshot, since another process may be adding to the recording.
         let _snapshot = self
             .connection
             .unchecked_transaction()
@@ -247,14 +247,14 @@ impl Store {
             check_number(at_end, recording.records.len() as i64)
         });
         at_end.map_err(of)?;
-        // Before version 2 there were none.
+        // Profiles exist since version 2.
         if self.version >= 2 {
             recording.profiles = self.read_profiles(number).map_err(of)?;
         }
         Ok(recording)
     }
 
-    /// An error of reading one recording: what is damaged is that, and not the whole store.
+    /// An error of reading one recording: damage concerns this recording, not the whole store.
     fn of_recording(&self, number: i64, error: StoreError) -> StoreError {
         match error.kind {
             StoreErrorKind::Corrupt(why) => {
@@ -265,7 +265,7 @@ impl Store {
         }
     }
 
-    /// The whole identifier of a recording: of the beginning of one, or of `last`.
+    /// The whole identifier for the beginning of an identifier or for `last`.
     ///
     /// # Errors
     /// No or more than one recording matches.
@@ -361,7 +361,7 @@ impl Store {
                         packed.push(row.get_ref(8)?.as_blob()?);
                         if packed.runs() == BATCH_RUNS {
                             decoder = decoder.take().or_else(|| Some(scope.spawn(decode_all.take()?)));
-                            // A decoder that is gone has found damage, which it reports itself.
+                            // A decoder that ended has found damage, which it reports itself.
                             if send.send(std::mem::take(&mut packed)).is_err() {
                                 break;
                             }
@@ -371,7 +371,7 @@ impl Store {
                 };
                 let read = read();
                 drop(send);
-                // A panic of the thread is this thread's.
+                // A panic of the decoder continues in this thread.
                 let samples = match decoder {
                     None => Some(Vec::new()),
                     Some(decoder) => {
@@ -384,7 +384,7 @@ impl Store {
                 });
                 (read, samples)
             });
-            // Samples are decoded of rows that are sound otherwise, so theirs is the first damage.
+            // Only samples of rows that are otherwise sound are decoded, so their damage comes first.
             let samples = samples.ok_or_else(|| codec::corrupt(8, "samples"))?;
             read?;
             for (record, samples) in records.iter_mut().zip(samples) {
@@ -450,7 +450,7 @@ impl Store {
     }
 }
 
-/// What a list shows of a plan, so that the rest of it need not be made.
+/// The parts of a plan that a list shows, so that the rest need not be deserialised.
 #[derive(Deserialize)]
 struct NamesOfPlan {
     variants: Vec<NameOfVariant>,
@@ -474,13 +474,13 @@ fn revisions(variants: &[NameOfVariant]) -> Vec<Revision> {
     revisions
 }
 
-/// Refuses a plan that is not the one that was written; columns of identifier, plan and checksum.
+/// Refuses a plan that differs from the one written; `id`, `plan` and `sum` are columns.
 fn check_plan(row: &Row<'_>, id: usize, plan: usize, sum: usize) -> rusqlite::Result<()> {
     let made = checksum([row.get_ref(id)?.as_bytes()?, row.get_ref(plan)?.as_bytes()?]);
     compare_checksums(row, sum, made, || "its plan".into())
 }
 
-/// Refuses a recording that has not the runs that it ended with.
+/// Refuses a recording whose number of runs differs from the number at its end.
 fn check_number(at_end: Option<i64>, found: i64) -> rusqlite::Result<()> {
     match at_end {
         Some(at_end) if at_end != found => {
@@ -490,7 +490,7 @@ fn check_number(at_end: Option<i64>, found: i64) -> rusqlite::Result<()> {
     }
 }
 
-/// Refuses a run that is not the one that was written.
+/// Refuses a run that differs from the one written.
 fn check_run(row: &Row<'_>) -> rusqlite::Result<()> {
     let slot: i64 = row.get(0)?;
     let integers =
@@ -500,7 +500,7 @@ fn check_run(row: &Row<'_>) -> rusqlite::Result<()> {
     compare_checksums(row, 9, made, || format!("run {slot}"))
 }
 
-/// Compares a row's checksum with what it is of; rows of older versions have none.
+/// Compares a row's stored checksum with the computed one; rows of older versions have none.
 fn compare_checksums(
     row: &Row<'_>,
     column: usize,

@@ -1,5 +1,4 @@
-//! Opening a store: creating it, telling it from other files, and reading where nothing can be
-//! written.
+//! Opens a store: creates it, distinguishes it from other files, and reads where nothing can be written.
 
 use super::{Store, StoreError, StoreErrorKind};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
@@ -12,10 +11,9 @@ use std::time::{Duration, Instant};
 
 /// `PRAGMA application_id`: "opco".
 const APPLICATION_ID: i32 = 0x6f70_636f;
-/// `PRAGMA user_version` of the schema below. Version 1 had no profiles, version 2 no
-/// checksums.
+/// `PRAGMA user_version` of the schema below. Version 1 had no profiles, version 2 no checksums.
 const SCHEMA_VERSION: i32 = 3;
-/// How long to wait for another opcost that is just writing.
+/// The longest wait for another opcost that is writing.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
 const SCHEMA: &str = "
@@ -45,7 +43,7 @@ CREATE TABLE runs(
 ) WITHOUT ROWID;
 ";
 
-/// What version 2 added: the profile of each run that has one.
+/// The addition of version 2: the profile of each run that has one.
 const PROFILES: &str = "
 CREATE TABLE profiles(
     recording INTEGER NOT NULL, slot INTEGER NOT NULL, profile BLOB NOT NULL,
@@ -53,9 +51,9 @@ CREATE TABLE profiles(
 ) WITHOUT ROWID;
 ";
 
-/// What version 3 added: a checksum of every row that is written once and read back, and how many runs
-/// there were when a recording ended, since a row that is lost has none; `NULL` in rows of older
-/// versions, and in recordings that have not ended.
+/// The additions of version 3: a checksum of every row that is written once and read back, and the number of runs at a recording's
+/// end, since a lost row has no checksum. Both are `NULL` in rows of older versions; the number is `NULL` until the recording has
+/// ended.
 const CHECKSUMS: &str = "
 ALTER TABLE recordings ADD COLUMN checksum INTEGER;
 ALTER TABLE recordings ADD COLUMN runs_at_end INTEGER;
@@ -66,18 +64,17 @@ ALTER TABLE profiles ADD COLUMN checksum INTEGER;
 ";
 
 impl Store {
-    /// Opens the store to add to it, creating the file where it is missing; a store of an older version
-    /// is brought up to this one.
+    /// Opens the store for adding, and creates a missing file. A store of an older version is brought up to this version.
     ///
     /// # Errors
-    /// [`StoreError`] names the file: not a store, newer than this program, read-only, full.
+    /// [`StoreError`] names the file: it is not a store, is newer than this program or read-only, or the disk is full.
     pub fn open_for_writing(path: &Path) -> Result<Store, StoreError> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
             let why = format!("there is no folder '{}'; make it", folder.display());
             return Err(StoreError::new(path, StoreErrorKind::CannotCreate(why)));
         }
-        // Not the default flags: those would take a name that begins with "file:" for a URI.
+        // The default flags would take a name that begins with "file:" for a URI.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let store = Store::connect(path, path, flags)?;
         let version = store.check_version()?;
@@ -88,7 +85,7 @@ impl Store {
         Ok(Store { version: SCHEMA_VERSION, ..store })
     }
 
-    /// Opens the store to read; a store that does not exist yet is an error of its own.
+    /// Opens the store for reading; a missing store is an error of its own.
     ///
     /// # Errors
     /// As [`open_for_writing`](Self::open_for_writing).
@@ -101,9 +98,8 @@ impl Store {
             .and_then(|store| store.check_version().map(|version| (store, version)));
         let (store, version) = match opened {
             Err(error) if error.kind.denies_side_files() && !has_log(path) => {
-                // Readers make files beside the store, too, to be told of writers; where they
-                // cannot, nobody writes, and without a log all is in the store itself
-                // (<https://sqlite.org/wal.html#read_only_databases>).
+                // Readers too create files beside the store, to learn of writers. If they cannot, nobody can write, and without a
+                // log the store itself contains everything (<https://sqlite.org/wal.html#read_only_databases>).
                 let flags = flags | OpenFlags::SQLITE_OPEN_URI;
                 let store = Store::connect(path, immutable_uri(path).as_ref(), flags)?;
                 let version = store.check_version()?;
@@ -123,17 +119,17 @@ impl Store {
             return Err(StoreError::new(path, why));
         }
         let error = |source: rusqlite::Error| StoreError::from_sqlite(path, &source);
-        // A connection is used by one thread at a time, so it needs no locks.
+        // Only one thread at a time uses a connection, so it needs no locks.
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(name, flags).map_err(error)?;
         connection.busy_timeout(BUSY_LIMIT).map_err(error)?;
         Ok(Store { connection, path: Arc::new(path.to_path_buf()), version: 0 })
     }
 
-    /// The version of the store, 0 of an empty file; an error if it is newer or no store.
+    /// The version of the store, 0 for an empty file; an error if the store is newer or the file is no store.
     fn check_version(&self) -> Result<i32, StoreError> {
         let (application, version, tables): (i32, i32, i64) = self.sql(|connection| {
-            // One snapshot, since another process may just be creating the store.
+            // Read from one snapshot, since another process may just be creating the store.
             let snapshot = connection.unchecked_transaction()?;
             Ok((
                 snapshot.pragma_query_value(None, "application_id", |row| row.get(0))?,
@@ -157,7 +153,7 @@ fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
     let begun = Instant::now();
     loop {
         match connection.pragma_update(None, "journal_mode", "wal") {
-            // Where two processes change the mode at once, SQLite does not wait by itself
+            // If two processes change the mode at the same time, SQLite does not wait by itself
             // (<https://sqlite.org/c3ref/busy_handler.html>).
             Err(error)
                 if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
@@ -171,9 +167,9 @@ fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Creates what the store's version lacks.
+/// Adds the tables and columns that an older store lacks.
 fn bring_up_schema(connection: &Connection) -> rusqlite::Result<()> {
-    // Immediate: of two processes that do so at once, the second waits and then sees it done.
+    // Immediate: if two processes do this at the same time, the second waits and then finds nothing to do.
     let transaction =
         rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let version: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -191,14 +187,14 @@ fn bring_up_schema(connection: &Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Whether runs may be in the write-ahead log that are not in the store itself.
+/// Whether the write-ahead log may contain runs that are not in the store itself.
 fn has_log(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
 }
 
-/// The store as a file that nobody changes (<https://sqlite.org/uri.html>).
+/// A URI that opens the store as an immutable file (<https://sqlite.org/uri.html>).
 fn immutable_uri(path: &Path) -> String {
     let mut uri = String::from(if path.is_absolute() { "file://" } else { "file:" });
     for byte in path.as_os_str().as_bytes() {

@@ -1,12 +1,12 @@
 //! A profile as bytes: its lines, compressed, with a checksum.
 //!
-//! A tree of tens of thousands of contexts takes about a tenth of its text so, and most of the runs
-//! of a recording have nearly the same.
+//! A compressed tree of tens of thousands of contexts takes about a tenth of its text, and most runs of a recording have nearly the
+//! same tree.
 
 use opcost_record::Profile;
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-/// More text than any profile has; what claims to hold more is damaged.
+/// More text than any profile has; a larger profile is damaged.
 const TEXT_BYTES_MAX: u64 = 1 << 30;
 
 pub(super) fn encode(profile: &Profile) -> Vec<u8> {
@@ -23,7 +23,7 @@ pub(super) fn encode(profile: &Profile) -> Vec<u8> {
     compress().expect("memory can be written")
 }
 
-/// The profile, or what is wrong if the bytes are not what [`encode`] writes.
+/// The profile, or the error if [`encode`] cannot have written the bytes.
 pub(super) fn decode(bytes: &[u8]) -> Result<Profile, String> {
     if bytes.is_empty() {
         return Err("empty".into());
@@ -101,7 +101,7 @@ pub(super) mod tests {
             let mut bytes = encode(&profile);
             let place = place.index(bytes.len());
             bytes[place] ^= by;
-            // A changed header may still mean the same.
+            // A changed header may still have the same meaning.
             prop_assert!(decode(&bytes).is_ok_and(|same| same == profile) || decode(&bytes).is_err());
             bytes.truncate(place);
             prop_assert!(decode(&bytes).is_err());

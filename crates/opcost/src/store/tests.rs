@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const CREATED_NS: u64 = 1_700_000_000_000_000_000;
 
-/// A folder for a store of its own.
+/// A temporary folder and the path of a store in it.
 fn place() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.sqlite");
@@ -37,7 +37,7 @@ fn record(slot: u32) -> Record {
     }
 }
 
-/// A store with one recording of `runs` runs, two metrics each; its file and identifier.
+/// A store with one recording of `runs` runs with two metrics each; returns its file and identifier.
 fn stored(runs: u32) -> (TempDir, PathBuf, String) {
     let (dir, path) = place();
     let mut writer = begin(&path, &fixture::plan(2, 20));
@@ -87,7 +87,7 @@ fn invariant() -> impl Strategy<Value = Invariant> {
     ("[a-c]", "[0-3]").prop_map(|(name, value)| Invariant { name, value })
 }
 
-/// What a run gave, without its place in the schedule.
+/// The contents of a run, without its place in the schedule.
 fn run() -> impl Strategy<Value = (Report, Record)> {
     (
         prop::collection::vec(reading(), 0..6),
@@ -118,7 +118,7 @@ fn run() -> impl Strategy<Value = (Report, Record)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// The first runs are appended by one writer, the rest by one that resumes.
+    /// One writer appends the first runs; a second writer resumes and appends the rest.
     #[test]
     fn what_is_appended_is_read_back(
         runs in prop::collection::vec((run(), prop::option::of(profile::tests::profile())), 1..12),
@@ -267,7 +267,7 @@ fn another_that_is_just_creating_the_store_is_waited_for() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| Store::open_for_writing(&path).map(|_| ()));
-        // Long enough for the writer to come upon the other; if not, nothing was tested.
+        // Long enough for the writer to meet the lock; if the writer is slower, the test tests nothing.
         std::thread::sleep(std::time::Duration::from_millis(300));
         other.execute_batch("COMMIT").unwrap();
         writer.join().unwrap().unwrap();
@@ -302,7 +302,7 @@ fn a_reader_sees_whole_runs_while_they_are_written() {
         let reader = scope.spawn(|| {
             let mut seen = 0;
             while seen < 300 {
-                // Each run has a metric and a set of invariants of its own.
+                // Each run has its own metric and its own set of invariants.
                 let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
                 for record in &recording.records {
                     let key = recording.dictionary.key(record.samples[0].metric).unwrap();
@@ -378,7 +378,7 @@ fn rows_that_do_not_fit_together_are_damage() {
         "UPDATE recordings SET machine = x'ff'",
         "INSERT INTO profiles VALUES (1, 3, x'28b52ffd', NULL)",
         "INSERT INTO profiles VALUES (1, 3, 'text', NULL)",
-        // What could be, and was never written.
+        // Contents that are possible but were never written.
         "UPDATE runs SET samples = x'00c1843d0207' WHERE slot = 3",
         "UPDATE runs SET ops = 1001 WHERE slot = 3",
         "DELETE FROM runs WHERE slot = 3",
@@ -424,7 +424,7 @@ fn a_damaged_recording_hides_no_other() {
     }
 }
 
-/// A store as version 1 made it.
+/// A store as version 1 created it.
 fn stored_by_version_1(runs: u32) -> (TempDir, PathBuf, String) {
     let (dir, path, id) = stored(runs);
     let sql = "DROP TABLE profiles; ALTER TABLE runs DROP COLUMN checksum;
@@ -452,7 +452,7 @@ fn a_store_of_version_1_is_brought_up_when_it_is_added_to() {
         contexts: vec![],
         ..Profile::default()
     };
-    // Two processes may do so at once.
+    // Two processes may upgrade the store at the same time.
     let stores = [(); 2].map(|()| Store::open_for_writing(&path).unwrap());
     for (slot, store) in (5..).zip(stores) {
         let (mut writer, _) = store.resume(&id, &machine()).unwrap();
@@ -473,7 +473,7 @@ fn of_runs_that_are_stored_together_all_are_or_none() {
         let invariants = vec![Invariant { name: "bytes".into(), value: value.into() }];
         (Record { invariants, ..record(slot) }, None)
     };
-    // The second slot is taken.
+    // The second run's slot is already stored.
     let error = writer.append(&[set(2, "new"), set(1, "newer")]).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::InUse { recording: id.clone(), slot: 1 });
     // The sets of invariants were not stored either.
@@ -488,7 +488,7 @@ fn a_run_that_is_not_stored_leaves_no_profile() {
     let (_dir, path, id) = stored(3);
     let store = Store::open_for_writing(&path).unwrap();
     let (mut writer, _) = store.resume(&id, &machine()).unwrap();
-    // The slot is taken.
+    // The slot is already stored.
     writer.append(&[(record(2), Some(Profile::default()))]).unwrap_err();
     let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
     assert_eq!(recording.profiles, []);
@@ -497,7 +497,7 @@ fn a_run_that_is_not_stored_leaves_no_profile() {
 #[test]
 fn two_recordings_of_one_identifier_are_not_mixed_up() {
     let (dir, here, id) = stored(8);
-    // A copy that went on by itself.
+    // A copy that was resumed independently.
     let there = dir.path().join("copy.sqlite");
     fs::copy(&here, &there).unwrap();
     let store = Store::open_for_writing(&there).unwrap();

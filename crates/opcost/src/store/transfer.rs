@@ -1,6 +1,6 @@
-//! One recording as a file to send: a store that holds nothing else, packed.
+//! One recording as a file for sending: a packed store with nothing else in it.
 //!
-//! Rows are copied as they are, with their checksums, so a recording arrives to the last digit.
+//! Rows are copied unchanged, with their checksums, so a recording arrives to the last digit.
 
 use super::forget::TABLES;
 use super::{Store, StoreError, StoreErrorKind};
@@ -10,32 +10,32 @@ use rusqlite::{Connection, TransactionBehavior};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// How every version's files begin; the version and the end of the line follow.
+/// The beginning of files of every version; the version and a line end follow.
 const NAME: &[u8] = b"opcost-recording ";
-/// How this version's files begin. One frame of zstd with a checksum follows (RFC 8878).
+/// The beginning of files of this version. One frame of zstd with a checksum follows (RFC 8878).
 const HEADER: &[u8] = b"opcost-recording 1\n";
 
-/// What became of a recording of another store.
+/// The outcome of taking over a recording from another store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrival {
-    /// It is in this store now.
+    /// The recording was added to this store.
     New,
-    /// The same recording was here already.
+    /// This store already had the recording.
     Known,
 }
 
-/// Whether a file begins as one with a recording does.
+/// Whether a file begins like a packed recording.
 pub fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(NAME)
 }
 
 impl Store {
-    /// A recording as the contents of a file.
+    /// Packs a recording into the contents of a file.
     ///
-    /// `id`: its identifier, the beginning of it, or `last`; `scratch`: a folder for a store in between.
+    /// `id`: an identifier, the beginning of one, or `last`; `scratch`: a folder for a temporary store.
     ///
     /// # Errors
-    /// [`StoreError`]: there is no such recording, it is damaged or being made, no room in `scratch`.
+    /// [`StoreError`]: the recording does not exist, is damaged or being made, or `scratch` has no room.
     pub fn pack(&self, id: &str, scratch: &Path) -> Result<Vec<u8>, StoreError> {
         let recording = self.read(id)?;
         if recording.state == State::Running {
@@ -44,17 +44,17 @@ impl Store {
         let path = scratch.join("packed.sqlite");
         let mut alone = Store::open_for_writing(&path)?;
         alone.copy(self, &recording.id)?;
-        // All of it is then in one file.
+        // In this mode the store is one file.
         alone.sql(|connection| connection.pragma_update(None, "journal_mode", "delete"))?;
         drop(alone);
         packed(&path)
             .map_err(|error| StoreError::new(&path, StoreErrorKind::Other(error.to_string())))
     }
 
-    /// Takes every recording of another store over. A recording that is damaged there, or another one of
-    /// its identifier here, ends that; what came before it stays.
+    /// Takes over every recording of another store. A recording that is damaged there, or a different recording of the same
+    /// identifier here, ends the transfer; recordings transferred before stay.
     ///
-    /// Result: the recordings' identifiers with what became of each.
+    /// Returns the identifier and the outcome of each recording.
     ///
     /// # Errors
     /// [`StoreError`] names the store at fault.
@@ -115,14 +115,14 @@ impl Store {
     }
 }
 
-/// Every table with rows of a recording, and the column that has the recording's number.
+/// Every table with rows of a recording, and its column of the recording's number.
 fn tables() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once(("recordings", "number")).chain(TABLES.map(|table| (table, "recording")))
 }
 
 type Rows = (Vec<String>, Vec<Vec<Value>>);
 
-/// A recording's rows of a table; of an older store's missing table none.
+/// A recording's rows of a table; none if an older store lacks the table.
 fn read(connection: &Connection, table: &str, key: &str, number: i64) -> rusqlite::Result<Rows> {
     let query = "SELECT count(*) FROM sqlite_schema WHERE name = ?1";
     let tables: i64 = connection.query_row(query, [table], |row| row.get(0))?;
@@ -136,7 +136,7 @@ fn read(connection: &Connection, table: &str, key: &str, number: i64) -> rusqlit
     Ok((columns, rows))
 }
 
-/// Whether two recordings of one identifier are one recording.
+/// Whether two recordings with the same identifier are the same recording.
 fn is_same(here: &Recording, theirs: &Recording) -> bool {
     here.created_unix_ns == theirs.created_unix_ns
         && here.state == theirs.state
@@ -152,12 +152,12 @@ fn packed(store: &Path) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// The store in a file that [`Store::pack`] made, to read.
+/// Unpacks a file of [`Store::pack`] as a store for reading.
 ///
-/// `path`: the file, for errors; `bytes`: its contents; `scratch`: a folder of its own for the unpacked store.
+/// `path`: the file, for errors; `bytes`: its contents; `scratch`: a folder for the unpacked store alone.
 ///
 /// # Errors
-/// [`StoreError`]: another version, cut short, damaged, no room in `scratch`.
+/// [`StoreError`]: the file has another version, is cut short or damaged, or `scratch` has no room.
 pub fn unpacked(path: &Path, bytes: &[u8], scratch: &Path) -> Result<Store, StoreError> {
     let error = |kind| StoreError::new(path, kind);
     let frame = bytes.strip_prefix(HEADER).ok_or_else(|| match bytes.strip_prefix(NAME) {
@@ -176,7 +176,7 @@ pub fn unpacked(path: &Path, bytes: &[u8], scratch: &Path) -> Result<Store, Stor
         let mut file = std::fs::File::create(&store)?;
         io::copy(&mut decoder, &mut file)?;
         let rest = decoder.finish();
-        // A reader that buffers may have some of it.
+        // A buffering reader may already have read some of the rest.
         let mut behind = Vec::new();
         rest.take(1).read_to_end(&mut behind)?;
         match behind.is_empty() {

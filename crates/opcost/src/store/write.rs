@@ -1,4 +1,4 @@
-//! Adding to a recording, one transaction a run, or for the runs of one process.
+//! Appends to a recording, in one transaction for each run or for the runs of one process.
 
 use super::checksum::{self, checksum};
 use super::{Store, StoreError, StoreErrorKind, codec, profile};
@@ -15,11 +15,11 @@ pub struct RecordingWriter {
     id: String,
     number: i64,
     dictionary: Dictionary,
-    /// Metrics already stored, of those in the dictionary.
+    /// Number of metrics in the dictionary that are already stored.
     metrics_stored: usize,
-    /// Numbers of the sets of invariants already stored, by their text.
+    /// Numbers of the stored sets of invariants, by their text.
     invariants: HashMap<String, i64>,
-    /// Another process was found at work on the recording; its state is that one's to write.
+    /// Whether another process was found to work on the recording; the other process then stores the state.
     displaced: bool,
 }
 
@@ -31,7 +31,7 @@ impl RecordingWriter {
         created_unix_ns: u64,
     ) -> Result<RecordingWriter, StoreError> {
         let (id, number) = store.sql(|connection| {
-            // An identifier that is taken inserts nothing.
+            // If the identifier is taken, nothing is inserted.
             let mut insert = connection.prepare(
                 "INSERT OR IGNORE INTO recordings(id, created_unix_ns, experiment, state, plan, machine, checksum)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -103,7 +103,7 @@ impl RecordingWriter {
         }
         let number = store.number_of(&recording.id)?;
         let invariants = store.sql(|connection| {
-            // By SQLite, since another process may have added its own since we read.
+            // SQLite appends to the list, since another process may have added a state after this process read it.
             connection.execute(
                 "UPDATE recordings SET state = ?2, machine = json_insert(machine, '$[#]', json(?3)),
                     runs_at_end = NULL
@@ -143,12 +143,12 @@ impl RecordingWriter {
     /// Stores runs in one transaction, each with its profile if it has one.
     ///
     /// # Errors
-    /// [`StoreError`]; nothing of these runs is stored then, everything before them is.
+    /// [`StoreError`]; none of these runs is stored then, and earlier runs stay.
     pub fn append(&mut self, runs: &[(Record, Option<Profile>)]) -> Result<(), StoreError> {
         let (number, keys, stored) = (self.number, self.dictionary.keys(), self.metrics_stored);
         let sets_stored = self.invariants.len() as i64;
         let sets = &mut self.invariants;
-        // The run that is being stored, for an error to name.
+        // Index of the run that is being stored, for errors.
         let mut at = 0;
         let connection = &mut self.store.connection;
         let id = &self.id;
@@ -156,7 +156,7 @@ impl RecordingWriter {
         let mut append = || -> rusqlite::Result<()> {
             let transaction =
                 connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            // Its number may be another recording's by now.
+            // The number may belong to another recording by now.
             is_there = transaction
                 .prepare_cached("SELECT 1 FROM recordings WHERE number = ?1 AND id = ?2")?
                 .exists(params![number, id])?;
@@ -210,7 +210,7 @@ impl RecordingWriter {
         Ok(())
     }
 
-    /// Adds what the machine has become.
+    /// Appends a changed state of the machine.
     ///
     /// # Errors
     /// [`StoreError`]; nothing is added then.
@@ -228,7 +228,7 @@ impl RecordingWriter {
         Ok(())
     }
 
-    /// Marks how the recording ended and gives the store back.
+    /// Stores how the recording ended, and returns the store.
     ///
     /// # Errors
     /// [`StoreError`]; the recording then stays marked as running.
@@ -248,7 +248,7 @@ impl RecordingWriter {
     }
 }
 
-/// Inserts one run; `sets` are the numbers of the sets of invariants that are stored, by their text.
+/// Inserts one run; `sets` are the numbers of the stored sets of invariants, by their text.
 fn insert_run(
     transaction: &Transaction<'_>,
     number: i64,
@@ -327,7 +327,7 @@ fn text<T: serde::Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-/// A new identifier: the day, so that lists sort, and six random digits.
+/// A new identifier: the day, so that lists are sorted by date, and six random digits.
 fn new_id(created_unix_ns: u64) -> String {
     let day = jiff::Timestamp::from_nanosecond(i128::from(created_unix_ns))
         .map_or_else(|_| "undated".to_string(), |time| time.strftime("%y%m%d").to_string());

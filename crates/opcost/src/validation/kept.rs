@@ -1,6 +1,6 @@
-//! What validations found, in files: those made on this computer, and those that ship.
+//! Results of validations in files: those made on this computer, and those that ship with opcost.
 //!
-//! A file is of one core, one processor and one version of counting. A core whose figures changed is another one.
+//! A file is for one core, one processor and one version of counting. A core with changed figures counts as another core.
 
 use crate::plan::Validation;
 use opcost_record::emulation::COUNTING_VERSION;
@@ -11,30 +11,30 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The form of the files.
+/// The version of the files' form.
 const SCHEMA: u32 = 1;
-/// What ships: made by `opcost doctor --validate` when the cores that ship changed last.
+/// The results that ship: made by `opcost doctor --validate` when the cores that ship last changed.
 const SHIPPED: [&str; 1] = [include_str!("zen4.toml")];
 
-/// A validation with what it depends on.
+/// A validation with the conditions for which it is valid.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
     schema: u32,
     /// The core's name.
     pub core: String,
-    /// What tells the core from others.
+    /// Identifies the core by its figures.
     pub fingerprint: String,
     /// The version of counting.
     pub counting: u32,
-    /// When it was made, seconds since 1970.
+    /// The time of the validation, seconds since 1970.
     pub made_unix_s: u64,
-    /// What was found.
+    /// The result.
     pub validation: Validation,
 }
 
 impl Kept {
-    /// A validation of a core that is made now.
+    /// Creates the result of a new validation.
     pub fn new(core: &str, fingerprint: &str, made_unix_s: u64, validation: Validation) -> Kept {
         Kept {
             schema: SCHEMA,
@@ -46,7 +46,7 @@ impl Kept {
         }
     }
 
-    /// Reads a file's text; `None` if it is of another form.
+    /// Reads a file's text; `None` if it has another form.
     pub fn parse(text: &str) -> Option<Kept> {
         toml::from_str(text).ok().filter(|kept: &Kept| kept.schema == SCHEMA)
     }
@@ -61,29 +61,29 @@ impl Kept {
     }
 }
 
-/// Where validations of this user are; `None` if the environment says nothing of a home.
+/// The folder of this user's validations; `None` if the environment names no home.
 pub fn folder() -> Option<PathBuf> {
     xdg::cache_folder().map(|cache| cache.join("validations"))
 }
 
-/// Keeps a validation in a folder, in place of an earlier one of the same core, processor and version.
+/// Stores a validation in a folder, replacing an earlier one of the same core, processor and version.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn keep(folder: &Path, kept: &Kept, cpu: &Cpu) -> io::Result<PathBuf> {
     let Cpu { vendor, family, model, .. } = cpu;
     let plain: String = vendor.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     let name = format!("{}-{}-{plain}-{family}-{model}.toml", kept.fingerprint, kept.counting);
     fs::create_dir_all(folder)?;
     let path = folder.join(name);
-    // Under another name first: a reader finds the old one or the new one.
+    // Written under another name first, so that a reader finds either the old or the new file.
     let new = path.with_extension("new");
     fs::write(&new, kept.format())?;
     fs::rename(&new, &path)?;
     Ok(path)
 }
 
-/// What is known of the errors of a core: what was found on this computer last, else what ships.
+/// The known errors of a core: the latest validation on this computer, or else the one that ships.
 pub fn find(fingerprint: &str) -> Option<Validation> {
     find_in(folder().as_deref(), fingerprint)
 }
@@ -135,7 +135,7 @@ mod tests {
         }
         assert_eq!(find("aa"), Some(validation(20)));
         assert_eq!(find("cc"), None);
-        // The same processor again: its earlier file is replaced.
+        // A second validation on the same processor replaces the earlier file.
         keep(&folder, &Kept::new("made", "aa", 8, validation(50)), &cpu(1)).unwrap();
         assert_eq!(find("aa"), Some(validation(50)));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 4);

@@ -1,7 +1,7 @@
-//! How good modelled cycles are: kernels measured on a real core and modelled, and what the pairs of both say.
+//! The errors of modelled cycles, from kernels that are both measured on a real core and modelled.
 //!
-//! `statistics` is pure. `truth` makes one figure of several runs of opcost-gauge. `kept` keeps what a validation found, so that
-//! later estimates cite it.
+//! `statistics` is pure. `truth` combines several runs of opcost-gauge into one figure for each kernel. `kept` stores a
+//! validation's result, which later estimates cite.
 
 pub mod kept;
 pub mod statistics;

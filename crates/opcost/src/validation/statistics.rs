@@ -1,4 +1,4 @@
-//! What kernels with their true and their modelled cycles say of the model.
+//! The errors of the model, from kernels with their true and their modelled cycles.
 
 use crate::plan::{Accuracy, Validation};
 use opcost_core_model::Confidence;
@@ -6,23 +6,23 @@ use opcost_record::gauge::KernelName;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Two builds differ in truth from this ratio on, and no claim about builds that differ by less is right.
+/// The ratio from which on two builds differ in truth. A claim about builds that differ by less is wrong.
 pub const DIFFER_RATIO: f64 = 0.03;
-/// A difference from here on is a claim.
+/// The ratio from which on a difference counts as a claim.
 pub const CLAIM_RATIO: f64 = 0.10;
-/// The first bounds of the bands of true differences, as ratios; each band ends where the next begins.
+/// The lower bounds of the bands of true differences, as ratios; each band ends where the next begins.
 pub const BANDS: [f64; 3] = [DIFFER_RATIO, 0.10, 0.30];
-/// The kernels that are listed as the worst.
+/// The number of kernels listed as the worst.
 const WORST: usize = 10;
-/// Claims from the smallest size on are believed that are right so often.
+/// The share of right claims above some size that makes these claims believed.
 const BELIEVED: f64 = 0.9;
-/// Fewer claims than that are no ground for it.
+/// The fewest claims on which this share can be based.
 const CLAIMS_MIN: usize = 20;
 
 /// A kernel of one build, measured and modelled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Which kernel.
+    /// The kernel and its build.
     pub name: KernelName,
     /// Cycles on the real core.
     pub truth: f64,
@@ -30,43 +30,43 @@ pub struct Case {
     pub modelled: f64,
     /// Instructions in user mode.
     pub instructions: f64,
-    /// What the model's own shares say of it.
+    /// The confidence implied by the model's own shares.
     pub confidence: Confidence,
 }
 
 /// Errors of some kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Errors {
-    /// How many.
+    /// The number of kernels.
     pub kernels: usize,
-    /// Half of the estimates are off by that or less; a ratio of the truth.
+    /// The error that half of the estimates do not exceed; a ratio of the truth.
     pub error_median: f64,
-    /// Nine of ten are.
+    /// The error that nine of ten estimates do not exceed.
     pub error_p90: f64,
 }
 
-/// Errors of a group of kernels: of the model, and of instructions at the best constant of all kernels.
+/// Errors of a group of kernels: of the model, and of instructions multiplied by the best constant for all kernels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
     /// The class of kernels or of confidence.
     pub name: String,
-    /// The model's.
+    /// The errors of the model.
     pub model: Errors,
-    /// Those of instructions.
+    /// The errors of instructions.
     pub instructions: Errors,
 }
 
 /// How often a predictor named the direction of a difference.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Hits {
-    /// Pairs.
+    /// The number of pairs.
     pub pairs: usize,
-    /// Those whose direction was right.
+    /// The number of pairs whose direction was right.
     pub right: usize,
 }
 
 impl Hits {
-    /// The share; `None` of no pairs.
+    /// The share of right directions; `None` without pairs.
     pub fn share(&self) -> Option<f64> {
         (self.pairs > 0).then(|| self.right as f64 / self.pairs as f64)
     }
@@ -77,54 +77,54 @@ impl Hits {
     }
 }
 
-/// What a predictor says of pairs of builds.
+/// The directions that a predictor names for pairs of builds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Directions {
     /// Pairs that differ in truth by more than [`DIFFER_RATIO`].
     pub all: Hits,
-    /// The same by true difference, in the order of [`BANDS`].
+    /// The same pairs by true difference, in the order of [`BANDS`].
     pub bands: [Hits; 3],
-    /// Pairs of which the predictor claims more than [`CLAIM_RATIO`]; right if truth goes the same way.
+    /// Pairs for which the predictor claims more than [`CLAIM_RATIO`]; right if the truth has the same direction.
     pub claims: Hits,
-    /// Pairs that do not differ in truth; `right` counts those of which the predictor claims nothing.
+    /// Pairs that do not differ in truth; `right` counts pairs for which the predictor claims nothing.
     pub equal: Hits,
-    /// The error of the ratio of two builds, half of all pairs that differ being off by less.
+    /// The error of the ratio of two builds that half of all differing pairs do not exceed.
     pub ratio_error_median: Option<f64>,
 }
 
 /// A kernel with its figures, as reports show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shown {
-    /// The name of its region.
+    /// The name of the kernel's region.
     pub kernel: String,
     /// Cycles on the real core.
     pub truth: f64,
     /// Modelled cycles.
     pub modelled: f64,
-    /// Modelled by true cycles.
+    /// Modelled cycles divided by true cycles.
     pub ratio: f64,
-    /// What the model's own shares say of it.
+    /// The confidence implied by the model's own shares.
     pub confidence: &'static str,
 }
 
-/// What a validation found.
+/// The result of a validation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// All kernels.
     pub all: Group,
-    /// By class, in the order of their names.
+    /// The kernels by class, in the order of the classes' names.
     pub classes: Vec<Group>,
-    /// By confidence, the highest first.
+    /// The kernels by confidence, the highest first.
     pub confidences: Vec<Group>,
-    /// Directions that the model names over pairs of builds.
+    /// The directions that the model names for pairs of builds.
     pub model: Directions,
-    /// Directions that instructions name.
+    /// The directions that instructions name.
     pub instructions: Directions,
-    /// From this difference on, nine of ten claims of the model are right; `None` if no size is.
+    /// The smallest difference from which on nine of ten claims of the model are right; `None` if there is none.
     pub decides_from_ratio: Option<f64>,
-    /// The kernels whose estimates are the furthest off.
+    /// The kernels with the largest errors.
     pub worst: Vec<Shown>,
-    /// Cycles of an instruction, by which instructions become an estimate.
+    /// Cycles for each instruction, which turn instructions into an estimate.
     pub cycles_per_instruction: f64,
 }
 
@@ -135,7 +135,7 @@ struct Pair {
     instructions: f64,
 }
 
-/// Judges a model by its kernels; `None` of no kernel.
+/// Judges a model by its kernels; `None` without kernels.
 pub fn report(cases: &[Case]) -> Option<Report> {
     let rates = cases.iter().map(|case| case.truth / case.instructions);
     let cycles_per_instruction = rank(rates.collect(), 50)?;
@@ -180,7 +180,7 @@ pub fn report(cases: &[Case]) -> Option<Report> {
 }
 
 impl Report {
-    /// What later estimates cite; `validated_on`: the processor and the day.
+    /// The validation that later estimates cite; `validated_on`: the processor and the day.
     pub fn validation(&self, validated_on: String) -> Validation {
         let of = |confidence: Confidence| {
             let group = self.confidences.iter().find(|group| group.name == confidence.name())?;
@@ -190,7 +190,7 @@ impl Report {
         Validation {
             validated_on,
             kernels: self.all.model.kernels,
-            // Where no claim is to be believed, none decides.
+            // If no claim can be believed, none decides.
             decides_from_ratio: self.decides_from_ratio.unwrap_or(f64::MAX),
             high: of(Confidence::High),
             medium: of(Confidence::Medium),
@@ -199,7 +199,7 @@ impl Report {
     }
 }
 
-/// Every two builds of each kernel, as ratios of the later to the earlier.
+/// Every two builds of each kernel, as ratios of the later build to the earlier.
 fn pairs(cases: &[Case]) -> Vec<Pair> {
     let mut kernels: BTreeMap<(&str, &str), Vec<&Case>> = BTreeMap::new();
     for case in cases {
@@ -218,12 +218,12 @@ fn pairs(cases: &[Case]) -> Vec<Pair> {
     pairs
 }
 
-/// The size of a difference, whichever of the two is the greater.
+/// The size of a difference, whichever side is greater.
 fn size(ratio: f64) -> f64 {
     ratio.max(1.0 / ratio) - 1.0
 }
 
-/// Whether a claim goes the way of the truth; no claim goes neither way.
+/// Whether a claim has the direction of the truth; a ratio of 1 has no direction.
 fn same_way(claim: f64, truth: f64) -> bool {
     (claim > 1.0 && truth > 1.0) || (claim < 1.0 && truth < 1.0)
 }
@@ -243,7 +243,7 @@ fn directions(pairs: &[Pair], claim: impl Fn(&Pair) -> f64) -> Directions {
             made.equal.add(size(claimed) <= CLAIM_RATIO);
         }
         if size(claimed) > CLAIM_RATIO {
-            // Where truth does not differ a claim is wrong whichever way it goes.
+            // If the truth does not differ, a claim is wrong in either direction.
             made.claims.add(right && differs);
         }
     }
@@ -251,7 +251,7 @@ fn directions(pairs: &[Pair], claim: impl Fn(&Pair) -> f64) -> Directions {
     made
 }
 
-/// The smallest claim from which on nine of ten are right; claims about equal builds are wrong.
+/// The smallest claim from which on nine of ten claims are right; claims about equal builds are wrong.
 fn decides_from(pairs: &[Pair]) -> Option<f64> {
     let claim = |pair: &Pair| {
         (
@@ -288,7 +288,7 @@ fn worst(cases: &[Case]) -> Vec<Shown> {
     all.iter().take(WORST).map(shown).collect()
 }
 
-/// The figure that so many percent of all do not exceed (nearest rank); `None` of no figures.
+/// The figure that `percent` percent of all figures do not exceed (nearest rank); `None` without figures.
 fn rank(mut figures: Vec<f64>, percent: usize) -> Option<f64> {
     figures.sort_by(f64::total_cmp);
     let place = (figures.len() * percent).div_ceil(100);
@@ -334,7 +334,7 @@ mod tests {
         let sort = &report.classes[1];
         assert_eq!((sort.name.as_str(), sort.model.kernels), ("sort", 3));
         assert!(close(sort.model.error_median, 0.1) && close(sort.model.error_p90, 0.2));
-        // Cycles of an instruction: the median of 1, 2, 0.5 and 10 is 1, the lower of the middle two.
+        // Cycles for each instruction: the median of 1, 2, 0.5 and 10 is 1, the lower of the middle two.
         assert!(close(report.cycles_per_instruction, 1.0));
         assert!(close(sort.instructions.error_median, 0.5));
         let confidences: Vec<&str> = report.confidences.iter().map(|it| it.name.as_str()).collect();
@@ -352,13 +352,13 @@ mod tests {
     #[test]
     fn directions_are_counted_by_the_size_of_the_true_difference() {
         let cases = [
-            // +50 % and the model says so; instructions say the contrary.
+            // +50 %, and the model agrees; instructions name the opposite direction.
             case("x:a", "O1", 100.0, 100.0, 100.0),
             case("x:a", "O3", 150.0, 130.0, 90.0),
             // −5 % (a ratio of 0.952), claimed +20 %; instructions claim nothing.
             case("x:b", "O1", 105.0, 100.0, 100.0),
             case("x:b", "O3", 100.0, 120.0, 100.0),
-            // −20 %: right, and so are instructions.
+            // −20 %: the model is right, and so are instructions.
             case("x:c", "O1", 100.0, 100.0, 100.0),
             case("x:c", "O3", 80.0, 95.0, 50.0),
             // Equal in truth: the model claims nothing, instructions claim +50 %.
@@ -377,7 +377,7 @@ mod tests {
         assert!(close(report.model.ratio_error_median.unwrap(), 0.95 / 0.8 - 1.0));
         assert_eq!(report.instructions.all, hits(3, 1), "no claim is no direction");
         assert_eq!(report.instructions.equal, hits(1, 0));
-        // The claim of −10 % about the first pair, of −50 % and of +50 %: the last about equal builds.
+        // The claims are −10 % for the first pair, −50 %, and +50 % for equal builds.
         assert_eq!(report.instructions.claims, hits(3, 1));
         assert_eq!(hits(4, 3).share(), Some(0.75));
         assert_eq!(hits(0, 0).share(), None);
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn small_claims_decide_only_if_nine_of_ten_are_right() {
         let pair = |truth: f64, modelled: f64| Pair { truth, modelled, instructions: 1.0 };
-        // Thirty claims of 20 % that are right, ten of 5 % that are wrong.
+        // Thirty right claims of 20 %, then ten wrong claims of 5 %.
         let mut pairs: Vec<Pair> = (0..30).map(|_| pair(1.3, 1.2)).collect();
         assert!(close(decides_from(&pairs).unwrap(), 0.2));
         pairs.extend((0..3).map(|_| pair(1.2, 0.95)));

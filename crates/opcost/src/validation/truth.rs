@@ -6,30 +6,30 @@ use std::collections::BTreeMap;
 /// True cycles by kernel.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Truth {
-    /// Thousandths of cycles: the median of the runs.
+    /// The median of the runs, in thousandths of cycles.
     pub kernels: BTreeMap<KernelName, u64>,
-    /// Kernels that had too few samples in most runs.
+    /// Kernels with too few samples in most runs.
     pub noisy: Vec<KernelName>,
-    /// Kernels that need instructions that this CPU lacks.
+    /// Kernels that need instructions which this CPU lacks.
     pub left_out: Vec<KernelName>,
-    /// Samples that were taken, and those that were kept, in all runs.
+    /// Numbers of samples taken and kept in all runs.
     pub samples: (u64, u64),
 }
 
-/// The machine was too loaded: most kernels have no figure.
+/// The error that the machine was too loaded: too many kernels have no figure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "this machine is too loaded for a validation: {noisy} of {kernels} kernels have no figure, as the speed of the core changed or another program \
      had the CPU in {dropped} of {taken} samples; stop other programs (ps -e --sort -pcpu lists them) and try again"
 )]
 pub struct Loaded {
-    /// Kernels without a figure.
+    /// Number of kernels without a figure.
     pub noisy: usize,
-    /// All kernels.
+    /// Number of all kernels.
     pub kernels: usize,
-    /// Samples that were dropped.
+    /// Number of dropped samples.
     pub dropped: u64,
-    /// Samples that were taken.
+    /// Number of taken samples.
     pub taken: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct Loaded {
 const NOISY_PERCENT_MAX: usize = 10;
 
 impl Truth {
-    /// The median of each kernel over the runs that measured it; more than half of them must have.
+    /// The median of each kernel over the runs that measured it, which must be more than half of the runs.
     ///
     /// # Errors
     /// Too many kernels have no figure.
@@ -98,7 +98,7 @@ mod tests {
         let others =
             [run(&[("a", Some(90)), ("b", None)]), run(&[("a", Some(11)), ("b", Some(5))])];
         let truth = Truth::of(&[first, others[0].clone(), others[1].clone()]).unwrap();
-        // Of two figures the lower: what disturbs makes slower.
+        // The lower of two figures is taken, as disturbances make runs slower.
         assert_eq!(truth.kernels, [(name("a"), 11), (name("b"), 5)].into());
         assert_eq!((truth.noisy, truth.left_out), (vec![], vec![name("c")]));
         assert_eq!(truth.samples, (240, 192));

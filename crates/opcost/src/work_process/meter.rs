@@ -1,4 +1,4 @@
-//! What is read around the regions of a workload, by the process that performs it.
+//! The meter around the regions of a workload, in the process that performs the workload.
 
 use crate::source::{EventPlan, Scope, Source, SourceContext, sources};
 use anyhow::Result;
@@ -6,12 +6,12 @@ use opcost_record::Reading;
 use opcost_sys::perf::PerfKernel;
 use std::rc::Rc;
 
-/// Readings of a region made in this process, by the sources of that scope.
+/// The readings of a region of this process, by the sources of its scope.
 pub(super) struct RegionMeter {
     sources: Vec<Box<dyn Source>>,
     /// Everything read so far.
     pub(super) readings: Vec<Reading>,
-    /// The first thing that went wrong.
+    /// The first error.
     pub(super) failure: Option<anyhow::Error>,
 }
 

@@ -1,9 +1,8 @@
-//! The process that performs a workload: a fresh copy of this program for every run, or for the
-//! runs of a block whose variants are code paths that it exchanges.
+//! The process that performs a workload: a fresh copy of this program for every run, or for all runs of a block whose variants are
+//! code paths that the process exchanges.
 //!
-//! Its request comes as JSON over one pipe and its report goes out in the wire format over
-//! another, so that arguments and environment, and with them the stack, are the same for every
-//! variant.
+//! The process reads its request as JSON from one pipe and writes its report in the wire format to another. Arguments and
+//! environment, and therefore the stack, are the same for every variant.
 
 mod meter;
 
@@ -24,27 +23,27 @@ use std::rc::Rc;
 
 /// The hidden subcommand.
 pub const COMMAND: &str = "work-process";
-/// Where the request comes from.
+/// The file descriptor of the request.
 pub const REQUEST_FD: RawFd = 3;
-/// Where the report goes.
+/// The file descriptor of the report.
 pub const REPORT_FD: RawFd = 4;
 
-/// What to perform and what to count meanwhile.
+/// The work to perform and the events to count.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Request<'a> {
     workload: Cow<'a, str>,
     params: Cow<'a, [(String, String)]>,
     seed: u64,
     events: Cow<'a, [EventPlan]>,
-    /// The code paths to exchange, one for each run; none: one run, of what the parameters say.
+    /// The code paths to exchange, one for each run; empty for one run with the given parameters.
     paths: Cow<'a, [String]>,
-    /// Whether the run is sampled, so that it has to be known when the work began.
+    /// Whether the run is sampled, so that the span of the work must be reported.
     #[serde(default)]
     sampled: bool,
 }
 
 impl<'a> Request<'a> {
-    /// A request for one run, or for one of each of some code paths.
+    /// A request for one run, or for one run of each code path.
     pub fn new(
         workload: &'a str,
         params: &'a [(String, String)],
@@ -66,7 +65,7 @@ impl<'a> Request<'a> {
 
 /// Performs one request; the exit status is 0 only if a report was sent.
 pub fn serve() -> Result<()> {
-    // Opened by name: the descriptors are our parent's, who passes them at these numbers.
+    // Opened by name: the parent owns the descriptors and passes them at these numbers.
     let open = |fd: RawFd, write: bool| {
         File::options().read(!write).write(write).open(format!("/proc/self/fd/{fd}"))
     };
@@ -85,7 +84,7 @@ pub fn serve() -> Result<()> {
     report.write_all(answer.as_bytes()).context("cannot send the report")
 }
 
-/// Performs a request; `answer` is given a report for each run that was done.
+/// Performs a request; appends a report to `answer` for each complete run.
 fn perform(text: &str, answer: &mut String) -> Result<()> {
     let request: Request<'_> =
         serde_json::from_str(text).context("the request is not understood")?;
@@ -96,7 +95,7 @@ fn perform(text: &str, answer: &mut String) -> Result<()> {
     let mut meter = RegionMeter::attach(&request.events, kernel, team, request.sampled)?;
     let seed = request.seed;
     let mut tell = |meter: &mut RegionMeter, done: Measured| {
-        // One that a source failed in is no run, and neither is what comes after it.
+        // A run in which a source failed does not count, and neither do later runs.
         if meter.failure.is_none() {
             let readings = meter.readings.drain(..).chain(done.figures).collect();
             let (ops, invariants) = (Some(done.ops), done.invariants);
@@ -107,7 +106,7 @@ fn perform(text: &str, answer: &mut String) -> Result<()> {
         [] => measure(spec, &params, seed, &mut meter).map(|done| tell(&mut meter, done)),
         paths => measure_paths(spec, &params, seed, paths, &mut meter, &mut tell),
     };
-    // Its text names its cause, which the chain of errors would repeat.
+    // The error's text includes its cause, which the chain of errors would repeat.
     done.map_err(|error| anyhow::anyhow!("{error}"))?;
     meter.failure.map_or(Ok(()), Err)
 }

@@ -1,9 +1,8 @@
-//! Functions that are the same on several sides.
+//! Matches functions that are the same on several sides.
 //!
-//! Functions of one file are the same if their source calls them the same; parts and copies that a
-//! compiler made belong to their function. Where several local functions of a file share a name,
-//! those of one source file are the same; what is then left on a side is the same as what is left on
-//! another, and where that is more than one, all of it is one function.
+//! Functions of one file are the same if they have the same name in the source. Parts and copies that a compiler made belong to
+//! their function. If several local functions of a file share a name, those of the same source file are the same. The functions
+//! then left on one side are matched with those left on another; if more than one is left, all of them are one function.
 
 use opcost_profile::symbols::clone::{Stem, stem};
 use opcost_record::Function;
@@ -12,27 +11,27 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// One function, by side.
 #[derive(Clone, Debug)]
 pub(super) struct Matched {
-    /// Its name in the source.
+    /// The name in the source.
     pub(super) symbol: String,
-    /// What tells it from others of that name.
+    /// Distinguishes the function from others of the same name.
     pub(super) source: Option<String>,
-    /// Its mangled name on the last side that has one, its own rather than that of a part or copy.
+    /// The mangled name on the last side that has one; the function's own rather than that of a part or copy.
     pub(super) mangled: Option<Box<str>>,
-    /// Its file.
+    /// The index of the function's file class.
     pub(super) class: usize,
-    /// Its symbols on each side, and what tells them apart where that is needed.
+    /// The symbols on each side, with the source where several functions share the name.
     pub(super) names: Vec<Vec<(String, Option<String>)>>,
 }
 
-/// A function of a side, taken apart.
+/// A function of a side; `source` is its source file, or else the copy that its symbol names.
 struct Member<'a> {
     side: usize,
     function: &'a Function,
     source: Option<&'a str>,
 }
 
-/// Matches functions, listed by side with the class of their file; gives them by number, and the
-/// number of each side's functions.
+/// Matches functions, listed by side with the class of their file. Returns the matched functions by number, and the number of each
+/// side's functions.
 pub(super) fn match_functions(
     sides: &[Vec<(&Function, usize)>],
 ) -> (Vec<Matched>, Vec<HashMap<Function, u32>>) {
@@ -51,7 +50,7 @@ pub(super) fn match_functions(
         let several = (0..sides.len()).any(|side| sources_on(&members, side) > 1);
         let same = match several {
             true => split(&members, sides.len()),
-            // Most names are those of one function.
+            // Most names belong to one function only.
             false => vec![(last_source(&members), members.iter().collect())],
         };
         for (source, same) in same {
@@ -60,7 +59,7 @@ pub(super) fn match_functions(
             let mangled = with_one.max_by_key(own).and_then(|one| one.function.mangled.clone());
             let mut names = vec![Vec::new(); sides.len()];
             for Member { side, function, source } in same {
-                // There are no more than profiles can number.
+                // Profiles number functions by u32 too, so the count fits.
                 numbers[*side].insert((*function).clone(), matched.len() as u32);
                 let source = source.filter(|_| several).map(str::to_string);
                 let name = (function.symbol.clone(), source);
@@ -75,18 +74,18 @@ pub(super) fn match_functions(
     (matched, numbers)
 }
 
-/// How many functions of one name a side has.
+/// The number of functions with one name on a side.
 fn sources_on(members: &[Member<'_>], side: usize) -> usize {
     let own = members.iter().filter(|member| member.side == side);
     own.map(|member| member.source).collect::<BTreeSet<_>>().len()
 }
 
-/// What tells a function on the last side from others.
+/// The source that distinguishes a function on the last side from others.
 fn last_source(members: &[Member<'_>]) -> Option<String> {
     members.iter().max_by_key(|member| member.side)?.source.map(str::to_string)
 }
 
-/// The functions among those of one name and file, each with what tells it from the others.
+/// Splits the functions of one name and file, each with what distinguishes it from the others.
 fn split<'m, 'a>(
     members: &'m [Member<'a>],
     sides: usize,
@@ -108,7 +107,7 @@ fn split<'m, 'a>(
         split.extend(left.into_iter().map(|(source, members)| (shown(source), members)));
         return split;
     }
-    // One on each side is one function; of more nobody knows which is which.
+    // One function left on each side is the same function. If more are left, nobody knows which is which.
     let one_each = with_some.iter().all(|side| left_on(*side) == 1);
     let last = left.iter().max_by_key(|(_, members)| members.iter().map(|one| one.side).max());
     let source = last.filter(|_| one_each).and_then(|(source, _)| shown(*source));

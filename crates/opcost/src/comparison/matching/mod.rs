@@ -1,10 +1,8 @@
-//! Which function of one side is which of the others, whether sides are variants, recordings or
-//! files.
+//! Matches the functions of several sides. A side is a variant, a recording or a file.
 //!
-//! Two builds lie in different folders, link other versions of a library and split or rename other
-//! functions. So files are matched by the part they play (`modules`) and functions by what their
-//! source calls them (`functions`). Nothing is guessed that a user could not see: a pair that only a
-//! name speaks for says so, and where several functions could be the same they are one row.
+//! Two builds lie in different folders, link other versions of a library and split or rename functions differently. Files are
+//! therefore matched by the part they play (`modules`), and functions by their name in the source (`functions`). Every guess is
+//! visible: a pair that rests on a name alone is reported as such, and if several functions could be the same, they are one row.
 
 mod functions;
 mod modules;
@@ -20,17 +18,17 @@ use std::collections::{BTreeMap, HashMap};
 
 pub use modules::ModuleMatch;
 
-/// Files without a counterpart are worth a word if they have this share of all that changed.
+/// Files without a counterpart are reported if they have this share of all that changed.
 const SHARE_UNMATCHED: f64 = 0.05;
 
-/// What ran on one side.
+/// The functions and files of one side.
 #[derive(Clone, Debug, Default)]
 pub struct Side<'a> {
-    /// Its functions, in any order, each once or more often.
+    /// The functions, in any order, each once or more often.
     pub functions: Vec<&'a Function>,
-    /// What is known of their files.
+    /// The known facts about the files.
     pub modules: Vec<&'a Module>,
-    /// The program that it was to run, where no file is known to be that.
+    /// The program that the side was to run; needed if no file is known to be the program.
     pub program: Option<&'a str>,
 }
 
@@ -48,15 +46,15 @@ impl<'a> Side<'a> {
 /// A file of the baseline and a file of the variant that were taken for the same one.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct ModulePair {
-    /// The baseline's.
+    /// The baseline's file.
     pub baseline: String,
-    /// The variant's.
+    /// The variant's file.
     pub variant: String,
-    /// What speaks for it.
+    /// The evidence that the files are the same.
     pub by: ModuleMatch,
 }
 
-/// Files that were said to be the same (`--match`), and one of which is nowhere.
+/// The error of a `--match` that names a file which no profile has.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("--match {told}: no file of the {side} is called '{name}'; there is {there}")]
 pub struct UnknownModule {
@@ -72,10 +70,10 @@ impl HasStatus for UnknownModule {
     }
 }
 
-/// The functions of several sides, numbered so that the same one has the same number on each.
+/// The functions of several sides, numbered so that the same function has the same number on each side.
 #[derive(Clone, Debug, Default)]
 pub struct Matching {
-    /// What each function is called, with the file as the last side has it.
+    /// Each function under its display name, with its file on the last side.
     functions: Vec<Function>,
     symbols: Vec<String>,
     matched: Vec<Matched>,
@@ -86,8 +84,8 @@ pub struct Matching {
 impl Matching {
     /// Matches the functions of these sides.
     ///
-    /// `told`: pairs of files that are the same, by path or name, one of an earlier side and one of a
-    /// later.
+    /// `told`: pairs of files that the user declares the same, by path or name; the first is of an earlier side, the second of a
+    /// later side.
     pub fn of(sides: &[Side<'_>], told: &[SameFile]) -> Matching {
         let files: Vec<Vec<File<'_>>> = sides.iter().map(modules::files).collect();
         let classes = modules::match_files(&files, told);
@@ -122,17 +120,17 @@ impl Matching {
         Matching { functions, symbols, matched, classes, numbers }
     }
 
-    /// The functions by number, each with the file that it has on the last side.
+    /// The functions by number, each with its file on the last side.
     pub fn functions(&self) -> &[Function] {
         &self.functions
     }
 
-    /// The number of a side's function, which was among those that were matched.
+    /// The number of a side's function, which must be among the matched functions.
     pub fn number(&self, side: usize, function: &Function) -> u32 {
         self.numbers[side][function]
     }
 
-    /// What a function is called, so that no two of a file are called the same.
+    /// The display name of a function, unique within its file.
     pub fn symbol(&self, number: u32) -> &str {
         &self.symbols[number as usize]
     }
@@ -142,15 +140,15 @@ impl Matching {
         self.classes[self.matched[number as usize].class].paths[side].as_deref()
     }
 
-    /// Whether a function of one side was taken for that of another by its name in the source alone:
-    /// no symbol of it is the same on both, or several on one side may be meant.
+    /// Whether a function of two sides was matched by its name in the source alone: no symbol is the same on both sides, or several
+    /// functions of a side may be meant.
     pub fn by_name_only(&self, number: u32, [one, two]: [usize; 2]) -> bool {
         let names = &self.matched[number as usize].names;
         let both = !names[one].is_empty() && !names[two].is_empty();
         both && !names[one].iter().any(|name| names[two].contains(name))
     }
 
-    /// The files of two sides that were taken for the same though their paths differ.
+    /// The files of two sides that were matched although their paths differ.
     pub fn pairs(&self, sides: [usize; 2]) -> Vec<ModulePair> {
         let pair = |class: &Class| {
             let [baseline, variant] = sides.map(|side| class.paths[side].clone());
@@ -160,7 +158,7 @@ impl Matching {
         self.classes.iter().filter_map(pair).filter(|pair| pair.baseline != pair.variant).collect()
     }
 
-    /// The file of each side that has no counterpart and the most of what changed, if that is much.
+    /// The file of each side that has no counterpart and the largest change, if that is a large share of all change.
     ///
     /// `changes`: functions with the change of their own cost.
     pub fn unmatched(&self, sides: [usize; 2], changes: &[(u32, f64)]) -> Option<[String; 2]> {
@@ -182,10 +180,10 @@ impl Matching {
     }
 }
 
-/// Checks that files which are said to be the same are there.
+/// Checks that the files declared the same exist on their sides.
 ///
 /// # Errors
-/// [`UnknownModule`] names the first that is not.
+/// [`UnknownModule`] names the first file that does not.
 pub fn check_told(sides: [&Side<'_>; 2], told: &[SameFile]) -> Result<(), UnknownModule> {
     let files = sides.map(modules::files);
     for same @ SameFile { old, new } in told {

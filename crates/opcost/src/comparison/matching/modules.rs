@@ -1,16 +1,15 @@
-//! Files that play the same part on several sides.
+//! Matches files that play the same part on several sides.
 //!
-//! In this order, each only for files that are still alone: the same path; what the user says; the
-//! programs that were to be measured; one file name, the paths that end alike first; one soname; one
-//! name but for a version (`libfoo.so.1.2`, `libfoo.so.1.3`). A name that several files of a side
-//! have tells nothing.
+//! The criteria apply in this order, each only to files that are still unmatched: the same path; the user's word; the programs to
+//! be measured; the same file name, the paths with the longest common end first; the same soname; the same name without a version
+//! (`libfoo.so.1.2`, `libfoo.so.1.3`). A name shared by several files of a side matches nothing.
 
 use super::Side;
 use crate::plan::SameFile;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What speaks for two files being the same.
+/// The evidence that two files are the same.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModuleMatch {
@@ -22,7 +21,7 @@ pub enum ModuleMatch {
     Program,
     /// The last part of their path.
     FileName,
-    /// The name that others link them by.
+    /// The name under which others link them.
     Soname,
     /// Their name without a version.
     Stem,
@@ -37,7 +36,7 @@ pub(super) struct File<'a> {
 }
 
 impl File<'_> {
-    /// The last part of its path.
+    /// The last part of the path.
     pub(super) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(self.path)
     }
@@ -46,7 +45,7 @@ impl File<'_> {
         is_file(self.path)
     }
 
-    /// Whether a user may mean it by this.
+    /// Whether a user's `name` may refer to this file.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.is_file() && (self.path == name || self.name() == name)
     }
@@ -80,13 +79,13 @@ pub(super) fn files<'a>(side: &Side<'a>) -> Vec<File<'a>> {
 /// One file, by side.
 #[derive(Clone, Debug)]
 pub(super) struct Class {
-    /// Its path on each side that has it.
+    /// The path on each side that has the file.
     pub(super) paths: Vec<Option<String>>,
-    /// What spoke for it there.
+    /// The evidence on each side.
     pub(super) by: Vec<ModuleMatch>,
 }
 
-/// The files of all sides, each side's matched with those of the sides before.
+/// Matches the files of all sides, each side's with those of the sides before.
 pub(super) fn match_files(sides: &[Vec<File<'_>>], told: &[SameFile]) -> Vec<Class> {
     let mut classes: Vec<Vec<Option<(usize, ModuleMatch)>>> = Vec::new();
     for (side, files) in sides.iter().enumerate() {
@@ -121,7 +120,7 @@ pub(super) fn match_files(sides: &[Vec<File<'_>>], told: &[SameFile]) -> Vec<Cla
     classes.into_iter().map(class).collect()
 }
 
-/// The files of one side that have no class yet.
+/// The matching of one side's files that have no class yet.
 struct Joining<'s, 'a> {
     sides: &'s [Vec<File<'a>>],
     side: usize,
@@ -148,7 +147,7 @@ impl<'s, 'a> Joining<'s, 'a> {
         self.open.retain(|open| !pairs.iter().any(|(file, _)| file == open));
     }
 
-    /// Joins what has one key, if nothing else on its side or among the classes has it.
+    /// Joins a file and a class with the same key, if no other open file or class has the key.
     fn by_key(&mut self, by: ModuleMatch, key: impl Fn(&File<'_>) -> Option<String>) {
         let mut files: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for at in &self.open {
@@ -174,7 +173,7 @@ impl<'s, 'a> Joining<'s, 'a> {
         self.join(&pairs, by);
     }
 
-    /// Joins the file that a user calls `new` with what is called `old` on an earlier side.
+    /// Joins the file that a user calls `new` with the file called `old` on an earlier side.
     fn by_two(&mut self, old: &str, new: &str) {
         let file = self.open.iter().find(|at| self.sides[self.side][**at].is_called(new)).copied();
         let class = self
@@ -186,8 +185,8 @@ impl<'s, 'a> Joining<'s, 'a> {
         }
     }
 
-    /// Joins files of one name, those first whose paths have more of their last parts in common; of
-    /// several that have equally many, none.
+    /// Joins files of the same name. Pairs whose paths share more of their last parts are joined first; if several pairs share
+    /// equally many, none is joined.
     fn by_file_name(&mut self) {
         let classes = self.open_classes();
         let mut close: Vec<(usize, usize, usize)> = Vec::new();
@@ -218,7 +217,7 @@ impl<'s, 'a> Joining<'s, 'a> {
     }
 }
 
-/// How many of their last parts two paths have in common.
+/// The number of last parts that two paths share.
 fn parts_in_common(one: &str, two: &str) -> usize {
     one.rsplit('/').zip(two.rsplit('/')).take_while(|(one, two)| one == two).count()
 }
@@ -243,7 +242,7 @@ fn without_version(name: &str) -> String {
     let version = &name[stem.len()..];
     match stem.strip_suffix('-') {
         Some(stem) if is_version(version) && !stem.is_empty() => stem.to_string(),
-        // A number alone may tell programs apart.
+        // A number alone may distinguish programs, so only a version with a dot is removed.
         None if version.contains('.') && is_version(version) && !stem.is_empty() => {
             stem.to_string()
         }

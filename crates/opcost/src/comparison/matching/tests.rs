@@ -19,8 +19,7 @@ fn module(text: &str) -> Module {
     }
 }
 
-/// The functions of two sides, a line each: number, what it is called, the symbols on both sides, and
-/// `?` if only the name speaks for it.
+/// The functions of two sides, one a line: number, display name, symbols on both sides, and `?` if only the name matches.
 fn matched(sides: [&[&str]; 2]) -> Vec<String> {
     let functions: Vec<Vec<Function>> =
         sides.iter().map(|side| side.iter().map(|text| function(text)).collect()).collect();
@@ -83,7 +82,7 @@ fn local_functions_of_one_name_are_matched_by_their_source() {
         matched([&both, &both]),
         ["helper [a.c]: helper helper", "helper [b.c]: helper+helper.cold helper+helper.cold"]
     );
-    // One more on one side; one that moved to another file; a name that only one function has.
+    // An additional function on one side; a function that moved to another file; a name that only one function has.
     assert_eq!(
         matched([&both, &["helper!a.c", "helper!b.c", "helper!c.c"]]),
         [
@@ -105,13 +104,13 @@ fn of_several_that_may_be_meant_all_are_one() {
     assert_eq!(matched([&one, &one]).len(), 2);
     let two = ["helper!0x18", "helper!0x28"];
     assert_eq!(matched([&one, &two]), ["helper: helper+helper helper+helper ?"]);
-    // With link-time optimisation the number says nothing of the next build.
+    // With link-time optimisation the number says nothing about the next build.
     let renamed = ["x.lto_priv.0", "x.lto_priv.1"];
     assert_eq!(matched([&renamed, &["x"]]), ["x: x.lto_priv.0+x.lto_priv.1 x ?"]);
     assert_eq!(matched([&renamed, &renamed]).len(), 2);
 }
 
-/// The files of two sides that were taken for the same.
+/// The files of two sides that were matched although their paths differ.
 fn pairs(sides: [&[&str]; 2], told: &[(&str, &str)]) -> Vec<String> {
     let modules = sides.map(|side| side.iter().map(|text| module(text)).collect::<Vec<_>>());
     let functions = modules
@@ -144,9 +143,9 @@ fn files_are_matched_by_the_part_they_play() {
             "/a/prog /b/prog2 Program",
         ]
     );
-    // The same path is the same file, whatever else is called so.
+    // The same path is the same file, even if another file has the same name.
     assert!(pairs([&["/a/x", "/b/x"], &["/a/x", "/b/x"]], &[]).is_empty());
-    // What other tools call kernel or no file at all is never another name's.
+    // A module that other tools call kernel, or no file at all, never matches another name.
     assert!(pairs([&["[jit]", ""], &["[kernel]"]], &[]).is_empty());
 }
 
@@ -160,7 +159,7 @@ fn of_files_with_one_name_those_with_like_paths_are_the_same() {
         "/a/z/mod.so /b/w/mod.so FileName",
     ];
     assert_eq!(pairs([&old, &new], &[]), found);
-    // Nobody knows which of two it is.
+    // Nobody knows which of the two files is the counterpart.
     assert!(pairs([&["/a/mod.so"], &["/b/mod.so", "/c/mod.so"]], &[]).is_empty());
     let told = [("/a/mod.so", "/c/mod.so")];
     assert_eq!(

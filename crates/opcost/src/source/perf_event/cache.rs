@@ -1,7 +1,7 @@
-//! The many names that perf takes for one cache event: `LLC-misses`, `l1d-loads`, `dTLB-miss`
-//! (`perf-list(1)`; tools/perf/util/evsel.c, evsel__hw_cache).
+//! The many names that perf accepts for one cache event: `LLC-misses`, `l1d-loads`, `dTLB-miss` (`perf-list(1)`;
+//! tools/perf/util/evsel.c, evsel__hw_cache).
 
-/// Names of each cache, the usual one first.
+/// Names of each cache, the most usual first.
 const CACHES: [&[&str]; 7] = [
     &["L1-dcache", "l1-d", "l1d", "L1-data"],
     &["L1-icache", "l1-i", "l1i", "L1-instruction"],
@@ -12,7 +12,7 @@ const CACHES: [&[&str]; 7] = [
     &["node"],
 ];
 
-/// Names of each operation, the usual one first.
+/// Names of each operation, the most usual first.
 const OPERATIONS: [&[&str]; 3] = [
     &["load", "loads", "read"],
     &["store", "stores", "write"],
@@ -22,14 +22,13 @@ const OPERATIONS: [&[&str]; 3] = [
 /// Names of the two results: accesses and misses.
 const RESULTS: [&[&str]; 2] = [&["refs", "Reference", "ops", "access"], &["misses", "miss"]];
 
-/// The usual name of a cache event, for any of its names; `None` if it is not the form of one.
+/// The most usual name of a cache event, for any of its names; `None` if the name does not have the form of a cache event.
 ///
-/// The form is a cache and perhaps an operation and a result in either order; a load is meant where
-/// no operation is named, an access where no result is. Whether the kernel has such an event is not
-/// asked here.
+/// The form is a cache, optionally followed by an operation and a result in either order. Without an operation the event is a load,
+/// without a result an access. This function does not check whether the kernel has the event.
 pub(super) fn usual_name(name: &str) -> Option<String> {
     CACHES.iter().find_map(|names| {
-        // The longest name first: "l1-d" begins others.
+        // The longest name is tried first, as "l1-d" is a prefix of others.
         let mut rests: Vec<&str> =
             names.iter().filter_map(|cache| name.strip_prefix(cache)).collect();
         rests.sort_by_key(|rest| rest.len());
@@ -59,7 +58,7 @@ fn event(cache: &str, rest: &str) -> Option<String> {
     })
 }
 
-/// Which word the text begins with, up to its end or a '-', and what follows.
+/// The index of the word with which the text begins, up to a '-' or the end, and the rest of the text.
 fn word<'a>(words: &[&[&str]], text: &'a str) -> Option<(usize, &'a str)> {
     words.iter().enumerate().find_map(|(place, names)| {
         let rests = names.iter().filter_map(|name| text.strip_prefix(name));

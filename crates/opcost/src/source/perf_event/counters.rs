@@ -17,7 +17,7 @@ use std::rc::Rc;
 pub struct Counters {
     kernel: Rc<dyn PerfKernel>,
     events: Vec<EventPlan>,
-    /// Start at exec (a command), or when switched on (a region).
+    /// Whether counters start at exec (a command) instead of on demand (a region).
     on_exec: bool,
     open: Vec<Open>,
 }
@@ -25,8 +25,7 @@ pub struct Counters {
 struct Open {
     id: CounterId,
     leader: bool,
-    /// What it held before the last start and after the last stop; `None` where a pinned counter
-    /// got no place on the hardware.
+    /// The readings before the last start and after the last stop; `None` if a pinned counter got no place on the hardware.
     before: Option<CounterReading>,
     after: Option<CounterReading>,
 }
@@ -39,7 +38,7 @@ pub fn attr(event: &EventPlan, on_exec: bool, leader: bool) -> EventAttr {
         config1: event.config1,
         config2: event.config2,
         exclude_user: event.key.domain == Domain::Kernel,
-        // A clock counts the kernel's time all the same, and so needs no right to count the kernel.
+        // A clock counts the kernel's time in any case, so excluding the kernel changes nothing and needs fewer rights.
         exclude_kernel: event.key.domain == Domain::User || is_clock(event.kind, event.config),
         exclude_hv: event.key.domain != Domain::All,
         inherit: true,
@@ -52,7 +51,7 @@ pub fn attr(event: &EventPlan, on_exec: bool, leader: bool) -> EventAttr {
 }
 
 impl Counters {
-    /// Counters for `events`, not opened yet.
+    /// Counters for `events`, not yet opened.
     pub fn new(kernel: Rc<dyn PerfKernel>, events: Vec<EventPlan>, on_exec: bool) -> Counters {
         Counters { kernel, events, on_exec, open: Vec::new() }
     }
@@ -72,11 +71,11 @@ impl Counters {
         self.open.iter().zip(&self.events).map(read).collect()
     }
 
-    /// Switches the leaders, which their members follow.
+    /// Switches the leaders on or off; the members follow.
     ///
-    /// Not the whole group with PERF_IOC_FLAG_GROUP: that stops each member for itself, too, and
-    /// Linux 6.18 then starts a member of another PMU than its leader's (`task-clock` beside
-    /// `page-faults`) only when the task is next scheduled, so that it misses part of the region.
+    /// This does not switch the whole group by PERF_IOC_FLAG_GROUP, which also stops each member individually. Linux 6.18 then
+    /// starts a member whose PMU is not its leader's (`task-clock` beside `page-faults`) only when the task is next scheduled, and
+    /// the member misses part of the region.
     fn switch(&self, on: bool) -> Result<()> {
         for (counter, event) in
             self.open.iter().zip(&self.events).filter(|(counter, _)| counter.leader)
@@ -164,7 +163,7 @@ impl Source for Counters {
                     event.key
                 )
             })?;
-            // Never on the hardware: not counted, which is not zero. So does perf stat say.
+            // A counter that was never on the hardware did not count, which is not the same as 0; perf stat reports it likewise.
             if counted.time_running_ns == 0 {
                 continue;
             }
@@ -178,10 +177,10 @@ impl Source for Counters {
     }
 }
 
-/// What was counted between two readings; `None` if a count or a time ran backwards.
+/// The count between two readings; `None` if a count or a time ran backwards.
 ///
-/// The kernel adds to a signed 64-bit number, however few bits the hardware's counters have
-/// (local64_t in kernel/events/core.c), so a difference above `i64::MAX` is one below zero.
+/// The kernel adds to a signed 64-bit number, whatever the width of the hardware's counters (local64_t in kernel/events/core.c), so
+/// a difference above `i64::MAX` means a negative difference.
 fn counted(before: CounterReading, after: CounterReading) -> Option<CounterReading> {
     let since = |before: u64, after: u64| {
         Some(after.wrapping_sub(before)).filter(|count| *count <= i64::MAX as u64)
@@ -193,7 +192,7 @@ fn counted(before: CounterReading, after: CounterReading) -> Option<CounterReadi
     })
 }
 
-/// The error for a counter that the kernel would not open: which, why, what to do.
+/// The error for a counter that the kernel did not open: the counter, the reason, the remedy.
 fn refused(key: &MetricKey, attr: &EventAttr, error: io::Error) -> anyhow::Error {
     let context = || OpenContext::detect(Path::new("/proc"), Path::new("/sys"));
     match error.raw_os_error() {
@@ -220,7 +219,7 @@ mod tests {
         assert_eq!(counted(zero, reading(7, 9, 8)), Some(reading(7, 9, 8)));
         let largest = reading(i64::MAX as u64, 9, 9);
         assert_eq!(counted(zero, largest), Some(largest));
-        // Beyond the 48 bits of a hardware counter, and over the end of the kernel's number.
+        // Beyond the 48 bits of a hardware counter, and beyond the range of the kernel's number.
         let narrow = reading((1 << 48) - 1, 5, 5);
         assert_eq!(counted(narrow, reading((1 << 48) + 1, 9, 6)), Some(reading(2, 4, 1)));
         let end = reading(u64::MAX - 9, 5, 5);

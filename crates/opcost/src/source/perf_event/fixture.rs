@@ -1,14 +1,14 @@
-//! Trees as sysfs shows them on machines of several kinds, for tests.
+//! Copies of sysfs from several kinds of machines, for tests.
 
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A sysfs of its own, removed when dropped.
+/// A sysfs of its own; removed when dropped.
 pub(super) struct Sysfs(TempDir);
 
 impl Sysfs {
-    /// What every kernel with perf events has, and nothing else: a machine without a PMU.
+    /// A machine without a PMU: only the events of every kernel with perf events.
     pub(super) fn without_pmu() -> Sysfs {
         let sysfs = Sysfs(tempfile::tempdir().unwrap());
         for (pmu, kind) in [("software", "1"), ("tracepoint", "2"), ("breakpoint", "5")] {
@@ -98,7 +98,7 @@ impl Sysfs {
         sysfs
     }
 
-    /// Adds tracepoints where tracefs is mounted today, or where old kernels have it.
+    /// Adds tracepoints at the current mount point of tracefs, or at the mount point of old kernels.
     pub(super) fn with_tracepoints(self, old_place: bool) -> Sysfs {
         let root = if old_place { "kernel/debug/tracing" } else { "kernel/tracing" };
         for (tracepoint, id) in [

@@ -10,7 +10,7 @@ use opcost_sys::perf::constants;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// What is wrong with an event.
+/// An error in an event.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SyntaxError {
     /// No event has this name.
@@ -18,15 +18,15 @@ pub enum SyntaxError {
     Unknown {
         /// The name.
         name: String,
-        /// Names that resemble it.
+        /// Similar names.
         near: String,
     },
     /// The text is not an event list.
     #[error("event '{text}': {what}")]
     Malformed {
-        /// The part that is wrong.
+        /// The faulty part.
         text: String,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
 }
@@ -37,13 +37,12 @@ pub(super) fn malformed(text: &str, what: impl Into<String>) -> SyntaxError {
 
 /// Parses event lists into counters to open.
 ///
-/// `texts` are the arguments of `-e`, each a comma-separated list; `sysfs` is where sysfs is
-/// mounted. Names of metrics that other sources always read (`wall`, `tsc`) are accepted and
-/// give no counter. An event is named as the table of metrics names it, else as it was written, or
-/// by its `name=` term.
+/// `texts` are the arguments of `-e`, each a comma-separated list; `sysfs` is the mount point of sysfs. Names of metrics that other
+/// sources always read (`wall`, `tsc`) are accepted and give no counter. An event is named as in the table of metrics, by its
+/// `name=` term, or else as it was written.
 ///
 /// # Errors
-/// [`SyntaxError`] names the event and what is wrong with it.
+/// [`SyntaxError`] names the event and the fault.
 pub fn parse(texts: &[&str], sysfs: &Path) -> Result<Vec<EventPlan>, SyntaxError> {
     let mut events: Vec<EventPlan> = Vec::new();
     let mut groups = 0;
@@ -80,7 +79,7 @@ pub fn parse(texts: &[&str], sysfs: &Path) -> Result<Vec<EventPlan>, SyntaxError
 
 const NO_MODIFIERS: &str = "the modifiers after ':' are missing; known are u, k and D";
 
-/// The label a metric has in tables, for a name as the user may write it (`cs:u` → `context-switches:u`).
+/// A metric's label in tables, for a name as the user may write it (`cs:u` → `context-switches:u`).
 pub fn canonical(text: &str) -> String {
     let text = text.trim();
     let parts = split_modifiers(text).and_then(|(name, own)| {
@@ -94,7 +93,7 @@ pub fn canonical(text: &str) -> String {
     }
 }
 
-/// Splits a list at commas that are outside braces and slashes; `shown` is what errors name.
+/// Splits a list at commas outside braces and slashes; `shown` is the text that errors name.
 fn split<'a>(text: &'a str, shown: &str) -> Result<Vec<&'a str>, SyntaxError> {
     let mut items = Vec::new();
     let (mut start, mut braces, mut in_slashes) = (0, 0usize, false);
@@ -139,7 +138,7 @@ fn parse_event(
         };
         return Err(malformed(text, what));
     }
-    // Labels are words: white space separates fields wherever readings are passed on.
+    // Labels are words: readings are passed on with fields separated by white space.
     if text.contains(char::is_whitespace) {
         return Err(malformed(text, "white space inside an event"));
     }
@@ -165,7 +164,7 @@ fn parse_event(
             }
         },
     };
-    // The kernel's clocks count both modes whatever they are told, so no other label would be true.
+    // The kernel's clocks count both modes in any case, so only the label for both modes is true.
     let clock = is_clock(code.kind, code.config);
     let domain = if clock { Domain::All } else { modifiers.domain };
     Ok(Some(EventPlan {
@@ -179,7 +178,7 @@ fn parse_event(
     }))
 }
 
-/// The name of an event in tables: the term `name=` of a PMU's event, else its usual name.
+/// An event's name in tables: the `name=` term of a PMU's event, or else the usual name.
 fn shown_name(name: &str) -> String {
     if let Some((_, terms)) = name.split_once('/') {
         return given_name(terms).unwrap_or(name).to_string();
@@ -194,7 +193,7 @@ fn given_name(terms: &str) -> Option<&str> {
     terms.trim_end_matches('/').split(',').find_map(|term| term.strip_prefix("name="))
 }
 
-/// Refuses a name that is not a plain word, or is that of another event.
+/// Refuses a name that is not a plain word, or that another event has.
 fn check_given_name(text: &str, terms: &str) -> Result<(), SyntaxError> {
     let Some(name) = given_name(terms) else { return Ok(()) };
     let letter = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -216,8 +215,7 @@ fn is_clock_name(name: &str) -> bool {
     constants::generic_event(name).is_some_and(|event| is_clock(event.kind, event.config))
 }
 
-/// Splits off the modifiers: after the last '/' of a PMU event, else after the last ':' unless
-/// that is a tracepoint's.
+/// Splits off the modifiers: after the last '/' of a PMU event, or else after the last ':' unless that ':' belongs to a tracepoint.
 fn split_modifiers(text: &str) -> Result<(&str, &str), SyntaxError> {
     let (name, modifiers) = match text.rfind('/') {
         Some(end) => match text.split_at(end + 1) {
@@ -232,7 +230,7 @@ fn split_modifiers(text: &str) -> Result<(&str, &str), SyntaxError> {
     if modifiers.is_empty() {
         return Err(malformed(text, NO_MODIFIERS));
     }
-    // A tracepoint is system:event; in all else a ':' is followed by modifiers.
+    // A tracepoint is system:event; in all other events modifiers follow a ':'.
     let letters = modifiers.chars().all(|c| "ukhpPGHDISeWbR".contains(c));
     let whole = name.contains([':', '/']) || is_plain(name);
     Ok(if letters || whole { (name, modifiers) } else { (text, "") })
@@ -318,7 +316,7 @@ fn named(name: &str, sysfs: &Path) -> Result<Option<Code>, SyntaxError> {
     })
 }
 
-/// Every name that an event can have here without a ':' or a '/', each once.
+/// Every name without ':' and '/' that an event can have on this machine, each once.
 fn known_names(sysfs: &Path) -> Vec<String> {
     let metrics = METRICS.iter().filter(|row| source::is_selectable(row));
     let metrics = metrics.map(|row| (row.name, row.aliases));

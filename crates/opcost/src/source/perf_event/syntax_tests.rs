@@ -3,7 +3,7 @@ use super::*;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// Parses one argument of `-e` on a machine; events as label, kind, config, group, pinned.
+/// Parses one argument of `-e` on a machine; returns label, kind, config, group and pin of each event.
 fn events(sysfs: &Sysfs, text: &str) -> Vec<(String, u32, u64, Option<u32>, bool)> {
     parse(&[text], sysfs.path())
         .unwrap_or_else(|error| panic!("{error}"))
@@ -12,7 +12,7 @@ fn events(sysfs: &Sysfs, text: &str) -> Vec<(String, u32, u64, Option<u32>, bool
         .collect()
 }
 
-/// The one event of a text.
+/// The only event of a text.
 fn event(sysfs: &Sysfs, text: &str) -> (String, u32, u64) {
     match events(sysfs, text).as_slice() {
         [(label, kind, config, None, false)] => (label.clone(), *kind, *config),
@@ -128,7 +128,7 @@ fn groups_share_modifiers_and_a_number() {
     let expected = [
         ("page-faults", None),
         ("cycles:k", Some(0)),
-        // Both modes, as perf adds the group's modifiers to the event's own.
+        // Both modes are counted, as perf adds the group's modifiers to the event's own.
         ("instructions", Some(0)),
         ("context-switches", Some(1)),
         ("page-faults:k", Some(1)),
@@ -136,9 +136,9 @@ fn groups_share_modifiers_and_a_number() {
     let found: Vec<_> =
         found.iter().map(|(label, _, _, group, _)| (label.as_str(), *group)).collect();
     assert_eq!(found, expected);
-    // The group's pin is that of each event; only its leader will carry it.
+    // Each event has the group's pin; only the leader will pass the pin to the kernel.
     assert!(events(&sysfs, "{cycles,instructions}:D").iter().all(|event| event.4));
-    // Numbers go on over several -e.
+    // Groups are numbered across several -e.
     let two = parse(&["{cycles,faults}", "{branches:u,cs:u}"], sysfs.path()).unwrap();
     let groups: Vec<_> = two.iter().map(|event| event.group).collect();
     assert_eq!(groups, [Some(0), Some(0), Some(1), Some(1)]);

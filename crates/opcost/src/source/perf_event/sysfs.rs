@@ -7,7 +7,7 @@ use opcost_sys::perf::{constants, generic_events};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// What `perf_event_attr` needs to name an event.
+/// The fields of `perf_event_attr` that identify an event.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Code {
     pub(super) kind: u32,
@@ -20,9 +20,9 @@ fn devices(sysfs: &Path) -> PathBuf {
     sysfs.join("bus/event_source/devices")
 }
 
-/// Whether a PMU counts what CPU cores do, so that its events may be given without its name.
+/// Whether a PMU counts events of CPU cores, so that its events may be given without its name.
 ///
-/// Hybrid x86 and Arm drivers list their CPUs in `cpus`; the oldest two names have no such file.
+/// Hybrid x86 and Arm drivers list their CPUs in `cpus`; the two oldest names have no such file.
 fn is_core(dir: &Path, pmu: &str) -> bool {
     pmu == "cpu" || pmu == "cpum_cf" || dir.join("cpus").is_file()
 }
@@ -34,9 +34,8 @@ fn is_companion(name: &str) -> bool {
 
 /// Resolves `pmu/terms/`.
 ///
-/// Each term is `name`, `name=value` with a name from the PMU's `format` folder, or the name of
-/// one of its `events`, under any of its names if it is a generic one. Counts are raw: the factor
-/// of an `event.scale` file is not applied.
+/// Each term is `name` or `name=value` with a name from the PMU's `format` folder, or the name of one of its `events`; a generic
+/// event may have any of its names. Counts are raw: the factor of an `event.scale` file is not applied.
 pub(super) fn resolve(
     sysfs: &Path,
     text: &str,
@@ -77,7 +76,7 @@ fn no_such_pmu(sysfs: &Path, pmu: &str) -> String {
     format!("no PMU '{pmu}' here{near}; there are: {list}{none}")
 }
 
-/// Terms of perf that shape samples.
+/// Terms that perf uses for sampling.
 const SAMPLING_TERMS: [&str; 7] =
     ["period", "freq", "time", "call-graph", "stack-size", "max-stack", "branch_type"];
 
@@ -90,7 +89,7 @@ fn set_term(
 ) -> Result<(), SyntaxError> {
     let term = term.trim();
     let (name, value) = match term.split_once('=') {
-        // What the figure is called; the parser has taken it.
+        // The name for tables; the parser has read it already.
         Some(("name", _)) if aliases => return Ok(()),
         Some((name, value)) => {
             let number = number(value).ok_or_else(|| {
@@ -131,8 +130,8 @@ fn set_term(
     Ok(())
 }
 
-/// The terms that an event of a PMU stands for. Of a generic event sysfs knows one name
-/// (`cpu-cycles`), people another (`cycles`).
+/// The terms that a PMU's event stands for. sysfs has one name of a generic event (`cpu-cycles`), and users may give another
+/// (`cycles`).
 fn event_terms(dir: &Path, name: &str) -> Option<String> {
     if is_companion(name) {
         return None;
@@ -144,7 +143,7 @@ fn event_terms(dir: &Path, name: &str) -> Option<String> {
     })
 }
 
-/// Puts a value into the bits that a format file names: `config:0-7,32-35`.
+/// Stores a value in the bits that a format file names: `config:0-7,32-35`.
 fn set_field(
     text: &str,
     name: &str,
@@ -223,7 +222,7 @@ pub(super) fn tracepoint(
 const TRACEFS_FORBIDDEN: &str = "the numbers of tracepoints are in tracefs, which this user may not read; \
      run as root, or: mount -o remount,mode=755 /sys/kernel/tracing";
 
-/// Where the tracepoints are, or why they cannot be seen.
+/// The folder of the tracepoints, or why it cannot be read.
 fn tracefs(sysfs: &Path) -> Result<PathBuf, &'static str> {
     let mut forbidden = false;
     for dir in ["kernel/tracing/events", "kernel/debug/tracing/events"] {
@@ -241,10 +240,10 @@ fn tracefs(sysfs: &Path) -> Result<PathBuf, &'static str> {
     })
 }
 
-/// Resolves an event of a core PMU given without the PMU's name; `None` if none has it.
+/// Resolves an event of a core PMU without the PMU's name; `None` if no core PMU has the event.
 ///
 /// # Errors
-/// Several core PMUs have it, of which each counts on its own CPUs only.
+/// Several core PMUs have the event, and each would count on its own CPUs only.
 pub(super) fn core_event(sysfs: &Path, name: &str) -> Result<Option<Code>, SyntaxError> {
     if !is_file_name(name) || is_companion(name) {
         return Ok(None);
@@ -279,7 +278,7 @@ pub(super) fn core_events(sysfs: &Path) -> Vec<String> {
     core_pmus(sysfs).into_iter().flat_map(events).filter(|name| !is_companion(name)).collect()
 }
 
-/// Every event that sysfs names, as `pmu/event/`.
+/// Every event named in sysfs, as `pmu/event/`.
 pub fn all_events(sysfs: &Path) -> Vec<String> {
     let mut events = Vec::new();
     for pmu in names(&devices(sysfs)) {
@@ -292,7 +291,7 @@ pub fn all_events(sysfs: &Path) -> Vec<String> {
     events
 }
 
-/// Whether a text names a file of a folder, and no other place.
+/// Whether a text is a plain file name, without parts that lead to another folder.
 fn is_file_name(text: &str) -> bool {
     !text.is_empty() && !text.contains('/') && text != "." && text != ".."
 }
@@ -312,7 +311,7 @@ fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_string())
 }
 
-/// A number as perf takes it: decimal, or hexadecimal after `0x`, without a sign.
+/// A number in perf's notation: decimal, or hexadecimal after `0x`, without a sign.
 fn number(text: &str) -> Option<u64> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
     let plain = digits.chars().all(|c| c.is_digit(radix));

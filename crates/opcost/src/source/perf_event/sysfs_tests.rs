@@ -88,14 +88,14 @@ fn events_stand_for_their_terms() {
     assert_eq!(resolved(&sysfs, "cpu/mem-loads,ldlat=30/"), Ok(slower));
     assert_eq!(resolved(&sysfs, "cpu/topdown-retiring/"), Ok(code(4, 0x8000)));
     assert_eq!(resolved(&sysfs, "msr/tsc/"), Ok(code(9, 0)));
-    // sysfs says cpu-cycles and branch-instructions, perf on hybrid machines cpu_core/cycles/.
+    // sysfs has cpu-cycles and branch-instructions; perf on hybrid machines has cpu_core/cycles/.
     assert_eq!(resolved(&sysfs, "cpu/cycles/"), Ok(code(4, 0x3c)));
     assert_eq!(resolved(&sysfs, "cpu/branches/"), Ok(code(4, 0xc4)));
     assert_eq!(
         resolved(&sysfs, "cpu/mem-load/").unwrap_err(),
         "event 'cpu/mem-load/': no event or term 'mem-load' (did you mean mem-loads?)"
     );
-    // An event has no value, and what describes an event is none.
+    // An event takes no value, and a file that describes an event is no event.
     assert!(resolved(&sysfs, "cpu/mem-loads=1/").is_err());
     assert!(resolved(&sysfs, "cpu/topdown-total-slots.scale/").is_err());
 }
@@ -145,7 +145,7 @@ fn an_unknown_pmu_names_those_there_are() {
     assert!(
         resolved(&Sysfs::hybrid(), "cpu_cor/x/").unwrap_err().contains("did you mean cpu_core?")
     );
-    // Names that would lead out of the folder of PMUs.
+    // Names that would lead outside the folder of PMUs.
     for text in ["/type/", "./type/", "../type/"] {
         assert!(resolved(&Sysfs::intel(), text).unwrap_err().contains("no PMU"), "{text}");
     }
@@ -245,7 +245,7 @@ fn tracefs_that_is_not_there_or_not_readable_is_said() {
 #[test]
 fn a_field_holds_what_was_put_in_and_nothing_else_changes() {
     let sysfs = Sysfs::without_pmu();
-    // Ranges of bits in rising order, none twice.
+    // Ranges of bits in ascending order without overlap.
     let ranges = prop::collection::btree_set(0..64u32, 2..9).prop_map(|cuts| {
         let cuts: Vec<u32> = cuts.into_iter().collect();
         cuts.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect::<Vec<_>>()
@@ -262,7 +262,7 @@ fn a_field_holds_what_was_put_in_and_nothing_else_changes() {
             return Ok(());
         };
         prop_assert!(fits);
-        // Read back bit by bit.
+        // Read the value back bit by bit.
         let (mut place, mut read, mut mask) = (0, 0, 0);
         for bit in ranges.iter().flat_map(|(low, high)| *low..=*high) {
             read |= (found.config >> bit & 1) << place;
