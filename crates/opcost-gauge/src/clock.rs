@@ -7,8 +7,7 @@ use opcost_sys::perf::{CounterId, EventAttr, LivePerf, PerfKernel};
 
 /// Multiplications in a calibration.
 const CHAIN_LENGTH: u64 = 4000;
-/// Cycles of one of them: 3 on every x86-64 core since 2008 (uops.info, IMUL R64 R64; test
-/// `a_multiplication_takes_three_additions`).
+/// Cycles of one of them: 3 on all x86-64 cores since 2008 (uops.info, IMUL R64 R64; `a_multiplication_takes_three_additions`).
 const MULTIPLY_CYCLES: u64 = 3;
 /// Cycles of one calibration.
 pub(crate) const CHAIN_CYCLES: u64 = CHAIN_LENGTH * MULTIPLY_CYCLES;
