@@ -95,7 +95,7 @@ pub struct Description {
     pub made_from: Vec<String>,
     /// The compiler; absent for a package.
     pub compiler: Option<String>,
-    /// The end of the build, nanoseconds since 1970.
+    /// When it was built or fetched, nanoseconds since 1970.
     pub made_unix_ns: u64,
     /// The build time in nanoseconds; absent for a package.
     pub build_ns: Option<u64>,
