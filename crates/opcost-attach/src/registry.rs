@@ -58,7 +58,7 @@ pub(crate) fn unreadable(
 /// The registry's contents at one moment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Registry {
-    /// Its address.
+    /// The address of the registry.
     pub address: u64,
     /// The thread that is changing something, or 0; bit 31: others wait.
     pub lock: u32,
@@ -77,7 +77,7 @@ pub struct Registry {
 /// One registered program or shared object (`struct patchpoint_object`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Object {
-    /// Its address.
+    /// The address of the object.
     pub address: u64,
     /// The address range of its site records, from its note.
     pub records: Range<u64>,

@@ -272,7 +272,7 @@ MANY(store_vector, movdqa, DOUBLES, EACH_VECTOR("movdqa [rsi], xmm\\x"))
 #define FORWARD(name, key, setup, code)                         \
     CODE(forward_##name, setup, REPEAT(24, code), "")            \
     ROW(forward_##name, key, 0, 1, 0, 40, 24, 0);
-/* Two address registers with the same value, so that no core renames the stack slot. */
+/* Two address registers with the same value, so that no core renames the memory location. */
 FORWARD(general, "core.forward.latency", GENERAL OFFSETS, "mov [rsi + rcx], rax\nmov rax, [rsi + rdx]\nadd ecx, 8\nadd edx, 8\nand ecx, 0xff8\nand edx, 0xff8")
 FORWARD(vector, "core.forward.latency_vector", DOUBLES OFFSETS, "movdqa [rsi + rcx], xmm0\nmovdqa xmm0, [rsi + rdx]")
 FORWARD(failure, "core.forward.failure", GENERAL OFFSETS, "mov [rsi + rcx], eax\nmov [rsi + rcx + 4], ebx\nmov rax, [rsi + rdx]")

@@ -22,9 +22,9 @@ use std::ffi::OsString;
 pub struct RunEnd {
     /// Start, nanoseconds since the Unix epoch.
     pub started_unix_ns: u64,
-    /// How it ended.
+    /// How the run ended.
     pub outcome: Outcome,
-    /// Exit status, where the program ended by itself.
+    /// The exit status, if the program ended by itself.
     pub exit_code: Option<i32>,
     /// The run's figures.
     pub report: Report,

@@ -245,7 +245,7 @@ pub fn folder() -> Result<PathBuf> {
 /// Removes a kept state. Returns whether it is gone; a state that a run uses stays.
 ///
 /// # Errors
-/// Its files cannot be removed.
+/// The files cannot be removed.
 pub fn forget(folder: &Path, key: &str) -> io::Result<bool> {
     let file = lock_file(folder, key)?;
     if file.try_lock().is_err() {

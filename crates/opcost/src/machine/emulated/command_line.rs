@@ -42,14 +42,12 @@ pub(super) enum Start<'a> {
     Pass {
         /// The guest's files.
         initrd: &'a Path,
-        /// The request.
         request: &'a Path,
     },
     /// The guest goes on where it stopped.
     ///
     /// The open file [`MEMORY_FD`] holds its memory and is not changed.
     Restore {
-        /// The request.
         request: &'a Path,
     },
 }

@@ -19,7 +19,6 @@ pub(super) enum MonitorError {
     /// QEMU refused a command with a reason.
     #[error("the emulator refused {command}: {said}")]
     Refused {
-        /// The command.
         command: &'static str,
         /// QEMU's message.
         said: String,

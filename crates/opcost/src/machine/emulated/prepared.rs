@@ -46,7 +46,6 @@ const SYMBOLS: &str = "symbols of programs are read";
 
 /// A kernel with the files of its guest.
 pub(super) struct Boot {
-    /// The kernel.
     pub(super) kernel: Kernel,
     /// The specification of the kernel in the plan.
     spec: KernelSpec,
@@ -54,7 +53,6 @@ pub(super) struct Boot {
     disk: Option<DiskSpec>,
     /// The kernel's functions.
     known: Rc<Known>,
-    /// The guest's files.
     pub(super) initrd: Initrd,
 }
 

@@ -99,7 +99,7 @@ pub enum ToolError {
     Old {
         /// The program.
         path: PathBuf,
-        /// Its version.
+        /// The text of its version.
         found: String,
         /// The Debian package that contains it.
         package: &'static str,
@@ -108,7 +108,7 @@ pub enum ToolError {
     OldForSeveral {
         /// The program.
         path: PathBuf,
-        /// Its version.
+        /// The text of its version.
         found: String,
     },
     /// A part of opcost is missing.
@@ -237,7 +237,7 @@ fn not_there(name: &'static str, folders: &[PathBuf]) -> ToolError {
 /// The kernel for commands: the one shipped with opcost, else a kernel built under its name.
 ///
 /// # Errors
-/// [`ToolError::NoKernel`]: there is none.
+/// [`ToolError::NoKernel`]: there is no such kernel.
 pub fn default_kernel() -> Result<KernelSpec, ToolError> {
     if let Ok(image) = artefact(Artefact::Kernel) {
         return Ok(KernelSpec::Image(image));
