@@ -1,7 +1,8 @@
 //! Measures how long a busy program with four threads stands still when one of its sites is changed.
 //!
-//! The changing side measures from stopping the first thread to letting the last one go. The program measures the longest time
-//! between two rounds of any thread in a window; windows with a change and windows without one alternate.
+//! The changing side measures from stopping the first thread to letting the last one go. The program
+//! measures the longest time between two rounds of any thread in a window; windows with a change and
+//! windows without one alternate.
 
 #[path = "../tests/made/mod.rs"]
 mod made;

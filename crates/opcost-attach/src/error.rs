@@ -4,7 +4,7 @@ use crate::registry::FormatError;
 use opcost_sys::ptrace::StopError;
 use std::io;
 
-/// Why a process cannot be looked at or changed. The process continues unchanged unless the text says otherwise.
+/// Why a process cannot be looked at or changed. It continues unchanged unless the text says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum AttachError {

@@ -4,11 +4,12 @@
 //! Process → Survey (keys, sites) → Change (what to write, and what it replaces) → Side, one of two or more
 //! ```
 //!
-//! Everything up to [`change::Change`] is pure, except that it reads a [`memory::Memory`]. [`target`] stops the process and writes.
-//! [`guardian`] runs in another process and restores a target whose changer was killed.
+//! Everything up to [`change::Change`] is pure, except that it reads a [`memory::Memory`].
+//! [`target`] stops the process and writes. [`guardian`] runs in another process and restores a
+//! target whose changer was killed.
 //!
-//! The library's own code, in the crate `patchpoint`, decides what sites hold and would hold. The formats are those of
-//! `patchpoint/include/patchpoint.h`, format 2; no symbols are needed.
+//! The library's own code, in the crate `patchpoint`, decides what sites hold and would hold. The
+//! formats are those of `patchpoint/include/patchpoint.h`, format 2; no symbols are needed.
 
 #![forbid(unsafe_code)]
 

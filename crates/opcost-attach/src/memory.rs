@@ -101,7 +101,7 @@ impl Fields<'_> {
         u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
     }
 
-    /// The target of the 32-bit field at `at`, which is relative to itself; `base`: the structure's address.
+    /// The target of the self-relative 32-bit field at `at`; `base`: the structure's address.
     pub(crate) fn target(self, base: u64, at: usize) -> u64 {
         let distance = i64::from(self.u32(at) as i32);
         base.wrapping_add(at as u64).wrapping_add_signed(distance)

@@ -57,8 +57,9 @@ impl Process {
         Stat::read(self.pid).filter(|stat| stat.started_ticks == self.started_ticks)
     }
 
-    /// Whether the opened memory belongs to a running program. It does not once the process has ended or executes another program:
-    /// then a read returns 0 bytes. An unmapped address is an error instead (fs/proc/base.c, mem_rw).
+    /// Whether the opened memory belongs to a running program. It does not once the process has
+    /// ended or executes another program: then a read returns 0 bytes. An unmapped address is an
+    /// error instead (fs/proc/base.c, mem_rw).
     fn has_memory(&self) -> bool {
         !matches!(self.memory.read_at(&mut [0], 0), Ok(0))
     }

@@ -151,7 +151,8 @@ impl Registry {
     }
 }
 
-/// The parts of a registry to check whenever the program stands still: one short read, and one read for each object.
+/// The parts of a registry to check whenever the program stands still: one short read, and one read
+/// for each object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Glance {
     /// The lock, as [`Registry::lock`].

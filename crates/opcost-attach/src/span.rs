@@ -1,5 +1,5 @@
-//! Groups of nearby writes that are read and written in one go. The program stands still during them, and a system call costs as
-//! much for a kilobyte as for a byte.
+//! Groups of nearby writes that are read and written in one go. The program stands still during
+//! them, and a system call costs as much for a kilobyte as for a byte.
 
 use crate::writes::{Side, Write};
 
@@ -63,8 +63,8 @@ impl<'a> Span<'a> {
 
     /// The pieces to write for the side `to`; `now`: the bytes that the span holds.
     ///
-    /// Gaps between writes are written back unchanged. A gap with a breakpoint splits the span: the kernel may remove the
-    /// breakpoint at any moment, and it must not come back.
+    /// Gaps between writes are written back unchanged. A gap with a breakpoint splits the span: the
+    /// kernel may remove the breakpoint at any moment, and it must not come back.
     pub fn pieces(&self, now: &[u8], to: Side) -> Vec<(u64, Vec<u8>)> {
         let mut pieces: Vec<(u64, Vec<u8>)> = Vec::new();
         for write in &self.writes {

@@ -24,8 +24,8 @@ const FORM_SIZE: usize = 1 + size_of::<patchpoint::Body>();
 /// `PATCHPOINT_KEY_IMPORT`.
 const IMPORT: u8 = 1;
 
-/// The bytes of code for one test of a key (patchpoint/src/arch/x86_64.c). A branch has one test; a switch has one for each way but
-/// the first.
+/// The bytes of code for one test of a key (patchpoint/src/arch/x86_64.c). A branch has one test; a
+/// switch has one for each way but the first.
 const TEST_SIZE: usize = 13;
 const WAYS_MAX: usize = 8;
 
@@ -236,7 +236,7 @@ impl<M: Memory> Reader<'_, M> {
         Ok(())
     }
 
-    /// The code that tests a key; empty if the kind has none or it cannot be read: then a site of a branch or switch is foreign.
+    /// The code that tests a key. It is empty if missing: then a site of a branch or switch is foreign.
     fn test(&self, place: &Place, kind: Kind, ways: u8) -> Block {
         let tests = match kind {
             Kind::Branch => 1,

@@ -78,9 +78,9 @@ pub fn functions(
 
 /// The contents of a mapped file.
 ///
-/// The mapping's path leads to the file only if the file was neither removed nor replaced; the path is relative to our root
-/// directory or to a container's. The kernel's link to the mapped file always works, but only root may follow it
-/// (proc_pid_map_files(5)). Everybody who may trace the process may follow the link to its program.
+/// The mapping's path works only if the file was neither removed nor replaced; it starts at our root
+/// directory or at a container's. The kernel's link to the mapped file always works, but only for
+/// root (proc_pid_map_files(5)). The link to the program works for all who may trace the process.
 fn file_of(process: &Process, mapping: &Mapping) -> Option<Vec<u8>> {
     let Process { pid, .. } = process;
     let Mapping { start, end, path, .. } = mapping;

@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The effect of a change on the process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Applied {
-    /// How long threads stood still in the attempt that succeeded, nanoseconds: from the request to the first thread to stop until
-    /// all were let go.
+    /// How long threads stood still in the attempt that succeeded, nanoseconds: from the request to
+    /// the first thread to stop until all were let go.
     pub stopped_ns: u64,
     /// How many attempts were given up because something was in progress.
     pub retries: u32,
@@ -64,17 +64,18 @@ impl From<StopError> for Attempt {
 impl Process {
     /// Writes the side `to` of a change over the side `from`.
     ///
-    /// 0. The bytes to be read and written are read, so that they are in memory, and the lock is free; else 0 again after a pause.
-    ///    No thread stands still for this step.
+    /// 0. The bytes to be read and written are read, so that they are in memory, and the lock is
+    ///    free; else 0 again after a pause. No thread stands still for this step.
     /// 1. Every thread is stopped.
     /// 2. The registry's lock is free and no code is being written; else 0 again after a pause.
-    /// 3. No thread is inside a site; else 0 again after a pause. A thread is inside if it trapped at a breakpoint that is gone and
-    ///    its signal is not delivered yet. A thread in the library's trap handler goes back to the first byte of its site, whatever
-    ///    that byte is by then.
+    /// 3. No thread is inside a site; else 0 again after a pause. A thread is inside if it trapped
+    ///    at a breakpoint that is gone and its signal is not delivered yet. A thread in the
+    ///    library's trap handler goes back to the first byte of its site, whatever that byte is by
+    ///    then.
     /// 4. Every byte to be replaced is what it must be.
     /// 5. Code and keys are written; if a write fails, the earlier writes are undone.
-    /// 6. Every thread is let go. It returns from the kernel, so no instruction that it fetched before is left in it (Intel SDM
-    ///    vol. 3, 8.1.3, wants a serialising event between).
+    /// 6. Every thread is let go. It returns from the kernel, so no instruction that it fetched
+    ///    before is left in it (Intel SDM vol. 3, 8.1.3, wants a serialising event between).
     ///
     /// `before_going_on` is called with the threads between 5 and 6.
     ///
@@ -101,7 +102,7 @@ impl Process {
         Ok(Applied { stopped_ns, retries })
     }
 
-    /// Does `act` with every thread stopped, after the checks of [`apply`](Self::apply), and writes nothing.
+    /// Calls `act` with every thread stopped, after the checks of [`apply`](Self::apply).
     ///
     /// # Errors
     /// As for [`apply`](Self::apply); `expected` is the side that the process must hold.
@@ -123,11 +124,11 @@ impl Process {
         done.map(|((), _)| ())
     }
 
-    /// Puts back the bytes that a change wrote, however far it got, if all bytes to be put back still are those of a side of the
-    /// change.
+    /// Puts back the bytes that a change wrote, however far it got, if all bytes to be put back
+    /// still are those of a side of the change.
     ///
-    /// If objects were opened or closed meanwhile, the sites of the present objects are put back. Processes that this one forked
-    /// are put back, too, if they still have the change.
+    /// If objects were opened or closed meanwhile, the sites of the present objects are put back.
+    /// Processes that this one forked are put back, too, if they still have the change.
     ///
     /// # Errors
     /// The process holds other bytes; then nothing is touched.
@@ -151,8 +152,9 @@ impl Process {
         }
     }
 
-    /// Puts back the processes that this one forked while it had the change, and the processes that those forked; returns how many.
-    /// A process stays as it is if it executes another program, gave the key another value by itself, or cannot be changed.
+    /// Puts back the processes that this one forked while it had the change, and the processes that
+    /// those forked; returns how many. A process stays as it is if it executes another program,
+    /// gave the key another value by itself, or cannot be changed.
     pub fn restore_forked(&self, change: &Change) -> usize {
         let mut restored = 0;
         for child in self.children() {
@@ -300,8 +302,8 @@ impl Process {
 
     /// Does the same as [`restore`](Self::restore) if the registered objects are not those of the change.
     ///
-    /// The known sites of objects that are still there are put back. Sites of new objects have the form of the value asked for;
-    /// they get the form of the value found.
+    /// The known sites of objects that are still there are put back. Sites of new objects have the form
+    /// of the value asked for; they get the form of the value found.
     fn restore_other_objects(&self, change: &Change) -> Result<(), Attempt> {
         let registry = Registry::read(self, change.registry).map_err(|why| self.unreadable(why))?;
         let survey = Survey::read(self, &self.mappings()?, &[registry.address])

@@ -10,7 +10,8 @@ use std::time::Duration;
 /// Starts the watchdog, which fires after two seconds (hw/watchdog/wdt_ib700.c, `time_map`).
 const FIRE_AFTER_TWO_SECONDS: u8 = 0x0e;
 
-/// How long the guest idles, so that the watchdog finds the machine idle. The emulated clock skips the time.
+/// How long the guest idles, so that the watchdog finds the machine idle. The emulated clock skips
+/// the time.
 const IDLE: Duration = Duration::from_secs(3);
 
 /// The selector of fw_cfg's directory (docs/specs/fw_cfg).
@@ -34,8 +35,8 @@ pub(crate) fn obtain() -> Result<GuestRequest, JobError> {
     Ok(GuestRequest::parse(&text)?)
 }
 
-/// Lets the watchdog stop the idle machine, so that the host can keep its state. Then reads the request of the host that resumes
-/// the machine.
+/// Lets the watchdog stop the idle machine, so that the host can keep its state. Then reads the
+/// request of the host that resumes the machine.
 fn wait_for_one() -> Result<String, JobError> {
     let ports =
         "use the ports of fw_cfg and the watchdog (the kernel needs CONFIG_X86_IOPL_IOPERM)";

@@ -1,8 +1,8 @@
 //! Makes runs from one booted state differ as boots with different seeds do.
 //!
-//! A boot's seed and padding shift random numbers, the times of ticks, the start of a process's stack and the free pages of memory.
-//! Here the same four are shifted: the kernel's pool is seeded, the guest sleeps and spins, the environment is padded, and pages
-//! are allocated and kept.
+//! A boot's seed and padding shift random numbers, the times of ticks, the start of a process's
+//! stack and the free pages of memory. Here the same four are shifted: the kernel's pool is seeded,
+//! the guest sleeps and spins, the environment is padded, and pages are allocated and kept.
 
 use crate::error::JobError;
 use opcost_record::request::{PADDING, Variation};
@@ -17,8 +17,8 @@ const PAGES_MAX: u64 = 16;
 
 const PAGE_BYTES: usize = 4096;
 
-/// The guest sleeps for less than this. A sleep shifts ticks against the work by up to a tenth of their interval, as much as boots
-/// with different seeds do (docs/emulation.md has the spreads of both).
+/// The guest sleeps for less than this. A sleep shifts ticks against the work by up to a tenth of their
+/// interval, as much as boots with different seeds do (docs/emulation.md has the spreads of both).
 const SLEEP_MAX_NS: u64 = 1_000_000;
 
 /// The loop has fewer rounds than this. It shifts ticks even on kernels whose sleeps end with a tick.

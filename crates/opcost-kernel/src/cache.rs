@@ -37,8 +37,8 @@ const RETRY_LOCK_EVERY: Duration = Duration::from_millis(200);
 /// How many characters of a key or commit are shown.
 pub(crate) const KEY_SHOWN: usize = 12;
 
-/// Locks `id` by a file in `folder` and waits while another process holds the lock. The lock ends when the result is dropped or
-/// this process ends.
+/// Locks `id` by a file in `folder` and waits while another process holds the lock. The lock ends
+/// when the result is dropped or this process ends.
 ///
 /// # Errors
 /// A signal came, or the file cannot be made or locked.
@@ -108,8 +108,8 @@ pub struct Description {
 const BEGINNING_MIN: usize = 6;
 
 impl Description {
-    /// Whether a user's word selects this kernel: one of its names of today, a package's name, or the beginning of its key or
-    /// commit.
+    /// Whether a user's word selects this kernel: one of its names of today, a package's name, or
+    /// the beginning of its key or commit.
     ///
     /// A revision such as HEAD selects no kernel, since it may name another commit tomorrow.
     pub fn is_meant_by(&self, word: &str) -> bool {
@@ -148,7 +148,8 @@ impl Cache {
         parts.iter().fold(self.root.clone(), |path, part| path.join(part))
     }
 
-    /// Makes an empty folder in which a build of this key, or other data, is made until it is complete.
+    /// Makes an empty folder in which a build of this key, or other data, is made until it is
+    /// complete.
     ///
     /// Each build has a folder of its own: compilers of a killed opcost may still write to theirs.
     pub(crate) fn workplace(&self, id: &str) -> Result<PathBuf, KernelError> {
@@ -168,7 +169,8 @@ impl Cache {
         Ok(made.map_err(KernelError::file("make", &folder))?.keep())
     }
 
-    /// Locks `id` and waits while another process holds the lock. The lock ends when the result is dropped or this process ends.
+    /// Locks `id` and waits while another process holds the lock. The lock ends when the result is
+    /// dropped or this process ends.
     pub(crate) fn lock(
         &self,
         id: &str,

@@ -99,7 +99,8 @@ fn newest_package(
     image_package(&depends, wanted.flavour).ok_or_else(|| unknown(wanted, &meta))
 }
 
-/// Finds a flavour's image package in a `Depends` field, for example `linux-image-6.1.0-56-cloud-amd64 (= 6.1.192-2)`.
+/// Finds a flavour's image package in a `Depends` field, for example
+/// `linux-image-6.1.0-56-cloud-amd64 (= 6.1.192-2)`.
 fn image_package(depends: &str, flavour: Flavour) -> Option<(String, Option<String>)> {
     let suffix = format!("-{}", flavour.suffix());
     depends.split([',', '|']).map(str::trim).find_map(|dependency| {
@@ -215,8 +216,8 @@ fn no_room(error: KernelError, package: &str, made: &Path) -> KernelError {
     }
 }
 
-/// Copies the modules that disks need, and the list of built-in modules, from `from`, a package's folder with one folder for its
-/// release.
+/// Copies the modules that disks need, and the list of built-in modules, from `from`, a package's
+/// folder with one folder for its release.
 fn keep_modules(from: &Path, to: &Path) -> Result<(), KernelError> {
     fs::create_dir(to).map_err(KernelError::file("make", to))?;
     let releases = fs::read_dir(from).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! Finds the source file of each function of a kernel: a build puts objects in the same folders as their sources.
+//! Finds the source file of each function of a kernel: a build puts objects where their sources are.
 
 use super::error::KernelError;
 use object::{Object, ObjectSymbol, SymbolKind};
@@ -9,8 +9,8 @@ use std::path::Path;
 /// Folders of objects that do not belong to the kernel: programs of the build, and the image's own loader.
 const NOT_KERNEL: [&str; 5] = ["scripts", "tools", "usr", "arch/x86/boot", "arch/x86/realmode"];
 
-/// Writes the functions of all objects below `objects` whose source file is in `source`. Each line has a symbol, a tab, and the
-/// path within the source.
+/// Writes the functions of all objects below `objects` whose source file is in `source`. Each line
+/// has a symbol, a tab, and the path within the source.
 pub(super) fn write(objects: &Path, source: &Path, to: &Path) -> Result<(), KernelError> {
     let mut lines: BTreeSet<String> = BTreeSet::new();
     let mut folders = vec![String::new()];

@@ -1,7 +1,7 @@
 //! Asks git about a user's tree: commits, their trees, and the commits that touched a file.
 //!
-//! The user's checkout is never changed. The repository knows opcost's own worktree by a few files in its `.git/worktrees`; `git
-//! worktree list` shows it.
+//! The user's checkout is never changed. The repository knows opcost's own worktree by a few files
+//! in its `.git/worktrees`; `git worktree list` shows it.
 
 use super::error::KernelError;
 use super::spec::Revision;
@@ -20,7 +20,8 @@ const LOG_LIMIT: Duration = Duration::from_secs(90);
 pub const QUIET: [&str; 6] =
     ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"];
 
-/// Variables by which a hook tells git its repository. They would mislead a git that is asked about another folder.
+/// Variables by which a hook tells git its repository. They would mislead a git that is asked about
+/// another folder.
 pub const GIT_VARIABLES: [&str; 8] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -157,8 +158,8 @@ pub fn commits(
     }
 }
 
-/// Parses the output of `git log --name-only -z`: \1, the side, the commit, a tab, the subject, NUL, and the names of files, each
-/// followed by NUL.
+/// Parses the output of `git log --name-only -z`: \1, the side, the commit, a tab, the subject,
+/// NUL, and the names of files, each followed by NUL.
 fn parse_log(text: &str, files: &[String]) -> Vec<Vec<Commit>> {
     let mut found = vec![Vec::new(); files.len()];
     for entry in text.split('\u{1}').skip(1) {

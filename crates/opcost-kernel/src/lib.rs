@@ -75,7 +75,8 @@ impl Kernel {
         Ok(config.map(|Config(options)| options))
     }
 
-    /// The modules that must be loaded, in order, to have the modules `names`; `None` if the modules' files are not available.
+    /// The modules that must be loaded, in order, to have the modules `names`; `None` if the
+    /// modules' files are not available.
     ///
     /// # Errors
     /// A module is missing or damaged.
@@ -85,7 +86,8 @@ impl Kernel {
     }
 }
 
-/// The options in a configuration or fragment, by name without `CONFIG_`; `n` for options that are not set.
+/// The options in a configuration or fragment, by name without `CONFIG_`; `n` for options that are
+/// not set.
 ///
 /// # Errors
 /// The file cannot be read, or has a line that no configuration has.
@@ -95,8 +97,9 @@ pub fn options_of(path: &Path) -> Result<BTreeMap<String, String>, KernelError> 
 
 /// Makes a kernel ready to boot: builds or downloads it, unless the cache has it.
 ///
-/// `cache`: the folder named by [`default_cache`]. `for_disk`: the modules that disks need are wanted, too; only packages have
-/// modules. `interrupt`: ends the running programs. `progress`: is called with the phase, and with how far the phase is.
+/// `cache`: the folder named by [`default_cache`]. `for_disk`: the modules that disks need are
+/// wanted, too; only packages have modules. `interrupt`: ends the running programs. `progress`: is
+/// called with the phase, and with how far the phase is.
 ///
 /// # Errors
 /// [`KernelError`]; after any error, nothing half-built is taken for a kernel later.
@@ -136,14 +139,16 @@ pub fn default_cache() -> Result<PathBuf, KernelError> {
     })
 }
 
-/// The kernels in the cache with their folders: built kernels by name, then packages. Unreadable entries are left out.
+/// The kernels in the cache with their folders: built kernels by name, then packages. Unreadable
+/// entries are left out.
 ///
 /// `cache`: the folder named by [`default_cache`].
 pub fn kept(cache: &Path) -> Vec<(PathBuf, Description)> {
     Cache::new(cache).entries()
 }
 
-/// Removes the kernels in the cache that a name, or the beginning of a key, selects. Returns their descriptions.
+/// Removes the kernels in the cache that a name, or the beginning of a key, selects. Returns their
+/// descriptions.
 ///
 /// `cache`: the folder named by [`default_cache`].
 ///
@@ -161,8 +166,8 @@ pub fn vmlinux_of(cache: &Path, digest: &str) -> Option<PathBuf> {
     Some(entry.join(cache::VMLINUX)).filter(|path| path.is_file())
 }
 
-/// The source files of a kernel's functions: paths within the source tree by symbol. `None` if the cache has no built kernel with
-/// this image and such a list.
+/// The source files of a kernel's functions: paths within the source tree by symbol. `None` if the
+/// cache has no built kernel with this image and such a list.
 ///
 /// `cache`: the folder named by [`default_cache`]; `digest`: the image's SHA-256, hexadecimal.
 pub fn functions_of(cache: &Path, digest: &str) -> Option<HashMap<String, Vec<String>>> {

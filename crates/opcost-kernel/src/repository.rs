@@ -163,7 +163,8 @@ impl Repository {
         Ok(text.split(' ').skip(1).map(str::to_string).collect())
     }
 
-    /// The values of a trailer in the commits of `tip`'s history that are not in `base`'s, with the shortened names of the commits.
+    /// The values of a trailer in the commits of `tip`'s history that are not in `base`'s, with the
+    /// shortened names of the commits.
     ///
     /// # Errors
     /// git fails.

@@ -73,8 +73,9 @@ impl Source {
         }
     }
 
-    /// A digest of the contents: the bytes of a tarball; names, modes and contents of a tree's files without git's own. Times and
-    /// git's state are left out, since the build does not read them (LOCALVERSION is set).
+    /// A digest of the contents: the bytes of a tarball; names, modes and contents of a tree's
+    /// files without git's own. Times and git's state are left out, since the build does not read
+    /// them (LOCALVERSION is set).
     pub(super) fn identity(&self) -> Result<String, KernelError> {
         let mut hash = Sha256::new();
         match self {
@@ -123,8 +124,8 @@ impl Source {
         }
     }
 
-    /// Prepares the tree to build from. It is unpacked and patched in the cache, unless it is the user's own without patches. The
-    /// lock, if any, keeps others from changing the tree.
+    /// Prepares the tree to build from. It is unpacked and patched in the cache, unless it is the
+    /// user's own without patches. The lock, if any, keeps others from changing the tree.
     pub(super) fn prepare(
         &self,
         identity: &str,
@@ -173,8 +174,8 @@ impl Source {
         let id = format!("{}-{}", &identity[..16], &digest(&all)[..16]);
         make(&id, cache, steps, |folder, steps| {
             (steps.progress)("copying the source", None);
-            // patch writes each file that it changes anew. Unpatched files can therefore be shared with our own pristine tree, but
-            // never with the user's.
+            // patch writes each file that it changes anew. Unpatched files can therefore be shared
+            // with our own pristine tree, but never with the user's.
             copy(&pristine, folder, matches!(self, Source::Tarball(_)), steps)?;
             for (path, _) in patches {
                 let path = path.canonicalize().map_err(KernelError::file("read", path))?;
@@ -195,8 +196,8 @@ impl Source {
     }
 }
 
-/// Checks out a commit in the cache's worktree of the user's repository: going on to another commit writes only the differences.
-/// The lock is for the time of the build.
+/// Checks out a commit in the cache's worktree of the user's repository: going on to another commit
+/// writes only the differences. The lock is for the time of the build.
 fn check_out(
     revision: &Revision,
     cache: &Cache,

@@ -40,7 +40,8 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// The time left when `done` objects took `elapsed`, in words; `None` until an estimate is possible.
+    /// The time left when `done` objects took `elapsed`, in words; `None` until an estimate is
+    /// possible.
     fn left(self, done: u64, elapsed: Duration) -> Option<String> {
         let seconds = elapsed.as_secs_f64();
         let left = self.objects.checked_sub(done).filter(|_| done >= 20 && seconds >= 2.0)?;
@@ -93,7 +94,8 @@ impl<'a> Steps<'a> {
 
     /// Runs a program in a folder and waits for its end; returns its output.
     ///
-    /// The environment is PATH, the C locale and `env`: no other variable of the user may influence a kernel.
+    /// The environment is PATH, the C locale and `env`: no other variable of the user may influence
+    /// a kernel.
     pub(super) fn run(
         &mut self,
         what: &str,
@@ -120,7 +122,7 @@ impl<'a> Steps<'a> {
         let mut counted = Counted::new(&self.log, start);
         let exit = std::thread::scope(|scope| {
             let (sender, ended) = channel();
-            // The thread that starts a process also waits for it: a process is killed when the thread that started it ends.
+            // The thread that starts a process waits for it, since the process is killed with this thread.
             let waiting = scope.spawn(move || {
                 let exit = spawn
                     .hold()

@@ -138,8 +138,8 @@ fn one_with_a_thread_that_nothing_interrupts_is_given_up_and_unchanged() {
     assert_eq!(process.survey().unwrap().keys, survey.keys);
 }
 
-/// A variable with an [`Undo`]: the next test starts itself with it, as the program that changes a process and never lets it go,
-/// and kills that program.
+/// A variable with an [`Undo`]: the next test starts itself with it, as the program that changes a
+/// process and never lets it go, and kills that program.
 const HELD: &str = "OPCOST_ATTACH_TEST_HELD";
 
 fn hold_in_the_middle_of_a_change(undo: &str) {

@@ -24,8 +24,8 @@ pub(crate) fn static_program() -> Option<PathBuf> {
     or_skip(&compile("busy-static", &library, &["-O2", "-static"], &files)).cloned()
 }
 
-/// Starts a program of several objects that share one library, `host.c`; `None` if it cannot be built. `how`: `plain` or nothing,
-/// as the program takes it.
+/// Starts a program of several objects that share one library, `host.c`; `None` if it cannot be
+/// built. `how`: `plain` or nothing, as the program takes it.
 pub(crate) fn host(how: Option<&str>) -> Option<Busy> {
     let [host, second] = built_host()?;
     Some(Busy::start(Command::new(host).arg(second).args(how)))

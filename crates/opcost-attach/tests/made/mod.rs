@@ -79,8 +79,8 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    /// Starts the program with `threads` threads beside its first; `how`: `plain`, `quiet` or nothing, as the program takes it.
-    /// `None` if it cannot be built.
+    /// Starts the program with `threads` threads beside its first; `how`: `plain`, `quiet` or
+    /// nothing, as the program takes it. `None` if it cannot be built.
     pub(crate) fn run(threads: u32, how: &str) -> Option<Busy> {
         let mut command = Command::new(program()?);
         command.args([&threads.to_string(), how]);

@@ -249,8 +249,8 @@ impl<'a> Host<'a> {
             (report_writer.into(), work_process::REPORT_FD),
         ];
         let text = serde_json::to_string(request).context("request")?;
-        // Threads write and read, since both texts may be longer than a pipe holds. If a process dies early, it leaves the request
-        // unread; this is no error of its own.
+        // Threads write and read, since both texts may be longer than a pipe holds. If a process
+        // dies early, it leaves the request unread; this is no error of its own.
         let sender = thread::spawn(move || request_writer.write_all(text.as_bytes()));
         let receiver = thread::spawn(move || read_reports(report_reader));
         let Launched { started_unix_ns, exit, intake, left, .. } =
@@ -311,7 +311,8 @@ impl<'a> Host<'a> {
         self.spawn(plan, slot, self.own_program.clone(), argv)
     }
 
-    /// Starts the process with all sources attached and waits for its end, within the time limit of its runs.
+    /// Starts the process with all sources attached and waits for its end, within the time limit of
+    /// its runs.
     fn launch(
         &mut self,
         plan: &Plan,
@@ -392,8 +393,8 @@ impl<'a> Host<'a> {
         spawn.hold()
     }
 
-    /// The profile of a span's samples; adds readings about the samples. `None` without sampling, or if the work did not report its
-    /// span.
+    /// The profile of a span's samples; adds readings about the samples. `None` without sampling,
+    /// or if the work did not report its span.
     fn profile(
         &mut self,
         intake: Option<Intake>,
@@ -438,7 +439,7 @@ struct Launched {
     exit: Exit,
     intake: Option<Intake>,
     left: Option<Left>,
-    /// The costs of the program's own regions, or the error in their marks; `None` if regions were not asked for.
+    /// The costs of the program's own regions, or the error in their marks; `None` if not asked for.
     regions: Option<Result<Vec<Reading>, String>>,
 }
 
@@ -450,8 +451,8 @@ fn left_behind(left: Left) -> [Reading; 2] {
 
 /// Keeps a stopped counter of each software event open as long as the kernel's owner lives.
 ///
-/// The first opening and the last closing of such an event rewrite kernel code (static keys, perf_swevent_init in
-/// kernel/events/core.c); otherwise every run would pay for both.
+/// The first opening and the last closing of such an event rewrite kernel code (static keys,
+/// perf_swevent_init in kernel/events/core.c); otherwise every run would pay for both.
 fn keep_open(plan: &Plan, kernel: &dyn PerfKernel) {
     for event in plan.events.iter().filter(|event| event.kind == KIND_SOFTWARE) {
         let attr = EventAttr { inherit: false, ..perf_event::attr(event, false, true) };

@@ -74,8 +74,8 @@ fn outcome(plan: &Plan, ended_by: EndedBy, status: Status) -> Outcome {
 
 /// A machine on which work runs.
 ///
-/// Machines only make runs. `run::run` decides which runs are made and repeated, executes the hooks around them and stores their
-/// results.
+/// Machines only make runs. `run::run` decides which runs are made and repeated, executes the hooks
+/// around them and stores their results.
 pub trait Machine {
     /// The number of processes that can make runs at the same time without disturbing each other.
     fn width(&self) -> usize {
@@ -84,28 +84,30 @@ pub trait Machine {
 
     /// Makes the runs of a group and waits for all of them.
     ///
-    /// The caller has resolved the plan for this machine, has taken the group from [`Plan::groups`] with this machine's
-    /// [`width`](Self::width), and has executed the hooks that come before the runs. The machine need not check this.
+    /// The caller has resolved the plan for this machine, has taken the group from [`Plan::groups`]
+    /// with this machine's [`width`](Self::width), and has executed the hooks that come before the
+    /// runs. The machine need not check this.
     ///
     /// The machine promises:
     /// * each run does the work of its slot's variant, with the slot's seed and padding;
-    /// * the ends are in the order of the group: one list for each process, with one end for each run. The caller checks these
-    ///   numbers before it stores anything;
+    /// * the ends are in the order of the group: one list for each process, with one end for each
+    ///   run. The caller checks these numbers before it stores anything;
     /// * a run whose work failed has an end with the failure; the runs after it are still made;
-    /// * after a signal, the machine begins no run, waits for none, and returns no process that lacks a run;
+    /// * after a signal, the machine begins no run, waits for none, and returns no process that
+    ///   lacks a run;
     /// * the same group may be run again; its runs are then made anew.
     ///
     /// # Errors
-    /// The machine cannot make a process, open a counter, collect samples, or read the results of a run. No run of the group is
-    /// stored then.
+    /// The machine cannot make a process, open a counter, collect samples, or read the results of a
+    /// run. No run of the group is stored then.
     fn run_together(&mut self, plan: &Plan, group: &Group<'_>) -> Result<Together>;
 
-    /// The environment of a variant's work, for the hooks of this variant; `None` if opcost does not start the work: then there are
-    /// no hooks.
+    /// The environment of a variant's work, for the hooks of this variant; `None` if opcost does
+    /// not start the work: then there are no hooks.
     fn environment(&self, variant: usize) -> Option<&[(OsString, OsString)]>;
 
-    /// Sets whether processes that lose their parents become opcost's children, to be ended after the run. They do at first, but
-    /// not while a hook runs: processes that a hook starts may stay.
+    /// Sets whether processes that lose their parents become opcost's children, to be ended after
+    /// the run. They do at first, but not while a hook runs: processes that a hook starts may stay.
     ///
     /// # Errors
     /// The kernel refuses.

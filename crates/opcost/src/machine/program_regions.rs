@@ -1,8 +1,8 @@
 //! Counts regions that a program on this computer marks itself.
 //!
-//! The program sends a message over a socket at each begin and end, and waits for the answer. opcost reads the counters of the
-//! whole program when it accepts the connection, and again right before it answers. A message ends with a byte 0; the answer is one
-//! byte.
+//! The program sends a message over a socket at each begin and end, and waits for the answer.
+//! opcost reads the counters of the whole program when it accepts the connection, and again right
+//! before it answers. A message ends with a byte 0; the answer is one byte.
 
 use super::RunEnd;
 use crate::exit::{Status, WithStatus};

@@ -55,8 +55,8 @@ fn ask(folder: &Path) -> Option<Asked> {
     if !folder.ancestors().any(|folder| folder.join(".git").exists()) {
         return None;
     }
-    // One process reports both the commit and the changes. The distance between branches is not needed, and no daemon that watches
-    // files may be left behind.
+    // One process reports both the commit and the changes. The distance between branches is not
+    // needed, and no daemon that watches files may be left behind.
     let config = ["-c", "core.fsmonitor=false"];
     let status = ["status", "--porcelain=v2", "--branch", "--no-ahead-behind"];
     let words = [&config[..], &status, &["--untracked-files=no"]].concat();

@@ -6,12 +6,12 @@
 //! locks/      KEY.making: whoever makes it; KEY.using: who goes on from it (shared) or makes room
 //! ```
 //!
-//! The key covers everything that a boot depends on: emulator, machine, kernel, boot options and the guest's files. QEMU writes the
-//! memory to a file of its own and all else, some 300 KB, to another (`x-ignore-shared`). A QEMU that goes on maps the memory and
-//! changes only its own copies of pages.
+//! The key covers everything that a boot depends on: emulator, machine, kernel, boot options and the
+//! guest's files. QEMU writes the memory to a file of its own and all else, some 300 KB, to another
+//! (`x-ignore-shared`). A QEMU that goes on maps the memory and changes only its own copies of pages.
 //!
-//! opcost holds a state's files open and passes QEMU these instead of paths: if one opcost removes a state that it doubts, others
-//! that go on from the same state still have the files.
+//! opcost holds a state's files open and passes QEMU these instead of paths: if one opcost removes a
+//! state that it doubts, others that go on from the same state still have the files.
 
 use super::command_line::{self, DEVICES_FD, GuestFiles, Inputs, MEMORY_FD, MONITOR_FD, Start};
 use super::flight::{Files, Flight};
@@ -175,7 +175,8 @@ impl BootedState {
             monitor.migrated()?;
             flight.mark("QEMU reads the kept state");
             match monitor.execute("cont", serde_json::Value::Null) {
-                // If the guest dies at once, QEMU may end before it answers; the guest's failure is then reported as for any guest.
+                // If the guest dies at once, QEMU may end before it answers; the guest's failure is
+                // then reported as for any guest.
                 Err(MonitorError::Gone) => Ok(()),
                 answered => answered,
             }
@@ -554,7 +555,7 @@ fn no_room(start: Start<'_>) -> String {
     )
 }
 
-/// Waits until the shell has written a command's exit status; an error if the command failed or did not end.
+/// Waits for a command's exit status in a shell's file; an error if it failed or did not end.
 fn wait_for_status(path: &Path, limit: Duration) -> Result<(), String> {
     let begun = Instant::now();
     loop {

@@ -42,12 +42,14 @@ pub(super) enum Start<'a> {
     Pass {
         /// The guest's files.
         initrd: &'a Path,
+        /// The request.
         request: &'a Path,
     },
     /// The guest goes on where it stopped.
     ///
     /// The open file [`MEMORY_FD`] holds its memory and is not changed.
     Restore {
+        /// The request.
         request: &'a Path,
     },
 }
@@ -78,8 +80,9 @@ pub(super) struct Inputs {
 
 /// Arguments that boot a guest.
 ///
-/// Identical inputs give identical runs: time is counted in instructions (`-icount`), the clock starts at a fixed date, and
-/// randomness is seeded (QEMU's documentation, "TCG Instruction Counting" and `-seed`).
+/// Identical inputs give identical runs: time is counted in instructions (`-icount`), the clock
+/// starts at a fixed date, and randomness is seeded (QEMU's documentation, "TCG Instruction
+/// Counting" and `-seed`).
 pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) -> Vec<OsString> {
     let (memory, seed) = (format!("{}M", guest.memory_mib), inputs.seed.to_string());
     let boot_options = boot_options(guest, inputs);
@@ -128,8 +131,8 @@ pub(super) const DEVICES_FD: i32 = 5;
 
 /// Arguments by which the guest gets its request.
 ///
-/// All kinds of boots have the same devices and the same list of fw_cfg files, which the firmware reads. Stopped guests and others
-/// are therefore identical to the instruction.
+/// All kinds of boots have the same devices and the same list of fw_cfg files, which the firmware
+/// reads. Stopped guests and others are therefore identical to the instruction.
 fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let kept = PathBuf::from(format!("/proc/self/fd/{MEMORY_FD}"));
@@ -181,8 +184,8 @@ fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
 /// The kernel's command line: opcost's options, the variant's, then the padding.
 fn boot_options(guest: &GuestPlan, inputs: Inputs) -> String {
     let mut options = vec![
-        // These options skip calibrations that only cost time, fix the kernel's addresses, and skip tests of ciphers, which kernel
-        // 6.12 makes in the background of the first work.
+        // These options skip calibrations that only cost time, fix the kernel's addresses, and skip
+        // tests of ciphers, which kernel 6.12 makes in the background of the first work.
         "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr nolapic_timer no_timer_check \
          cryptomgr.notests=1"
             .to_string(),

@@ -1,11 +1,13 @@
-//! The archive that Linux unpacks as its initramfs: cpio in "newc" format, uncompressed, since decompression would cost the guest
-//! instructions (Documentation/driver-api/early-userspace/buffer-format.rst).
+//! The archive that Linux unpacks as its initramfs: cpio in "newc" format, uncompressed, since
+//! decompression would cost the guest instructions
+//! (Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use super::tree::{Node, Tree};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The modification time of files for which the tree has none: 2020-01-01, the time at which emulated machines start.
+/// The modification time of files for which the tree has none: 2020-01-01, the time at which
+/// emulated machines start.
 const CHANGED_S: u32 = 1_577_836_800;
 
 /// The name of the archive's last entry.
@@ -52,8 +54,8 @@ impl Archive {
         }
     }
 
-    /// Writes an entry: 13 numbers of 8 hexadecimal digits, the name with a NUL, the contents. Name and contents are each padded to
-    /// a multiple of 4 bytes.
+    /// Writes an entry: 13 numbers of 8 hexadecimal digits, the name with a NUL, the contents.
+    /// Padding lets name and contents each end at a multiple of 4 bytes.
     fn write(&mut self, name: &[u8], mode: u32, links: u32, device: (u32, u32), contents: &[u8]) {
         let inode = self.entries;
         self.entries += 1;

@@ -65,7 +65,7 @@ pub struct PackedDisk {
 }
 
 impl PackedDisk {
-    /// SHA-256 of the modules in their order, hexadecimal; it determines the modules' addresses in the kernel.
+    /// SHA-256 of the modules in their order, hexadecimal; they determine their addresses in the kernel.
     pub(super) fn modules_digest(&self) -> String {
         opcost_kernel::digest(&self.modules.concat())
     }
@@ -180,8 +180,8 @@ impl Initramfs {
         self
     }
 
-    /// Moves a folder of this machine to another place in the guest, with the paths in the command. The guest's work then does not
-    /// depend on the folder's place on this machine.
+    /// Moves a folder of this machine to another place in the guest, with the paths in the command.
+    /// The guest's work then does not depend on the folder's place on this machine.
     pub(super) fn relocated(mut self, from: &Path, to: &Path) -> Initramfs {
         self.tree.relocate(from, to);
         // The folder may have been inside one of these directories.

@@ -156,7 +156,8 @@ struct Needy {
 }
 
 impl Search {
-    /// The folders of this machine; `library_path`: LD_LIBRARY_PATH of the command; `cwd`: its working directory.
+    /// The folders of this machine; `library_path`: LD_LIBRARY_PATH of the command; `cwd`: its
+    /// working directory.
     pub(super) fn new(library_path: Option<&OsStr>, cwd: &Path) -> Search {
         let mut system = Vec::new();
         configured(Path::new("/etc/ld.so.conf"), &mut system, 0);
@@ -166,7 +167,8 @@ impl Search {
         Search { cwd: cwd.to_path_buf(), library_path, system }
     }
 
-    /// All direct and indirect libraries of an ELF file, each under every path at which the guest's loader may look for it.
+    /// All direct and indirect libraries of an ELF file, each under every path at which the guest's
+    /// loader may look for it.
     ///
     /// # Errors
     /// [`LibraryError::Missing`] names the first library that is not found.
@@ -202,7 +204,8 @@ impl Search {
         Ok(found)
     }
 
-    /// Finds a library in the first folder that has it, with its variants for newer processors in that folder.
+    /// Finds a library in the first folder that has it, with its variants for newer processors in
+    /// that folder.
     fn find(&self, name: &OsStr, folders: &[PathBuf]) -> Vec<(PathBuf, Elf)> {
         let usable = |path: PathBuf| {
             let elf = Elf::read(&fs::read(&path).ok()?).ok()??;

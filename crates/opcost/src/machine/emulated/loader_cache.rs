@@ -1,5 +1,5 @@
-//! Reduces the cache in which glibc's loader looks up libraries to the libraries that the guest has: the time of a look-up must not
-//! depend on other libraries of this machine (glibc's `sysdeps/generic/dl-cache.h`).
+//! Reduces the cache in which glibc's loader looks up libraries to the libraries that the guest has: the time
+//! of a look-up must not depend on other libraries of this machine (glibc's `sysdeps/generic/dl-cache.h`).
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ struct Entry<'a> {
 
 /// Returns a cache with only those libraries whose paths `keep` accepts, in the same order.
 ///
-/// `contents`: a complete cache file, little endian. Returns `None` if the file has another format or is damaged.
+/// `contents`: a little-endian cache file; `None` if the file has another format or is damaged.
 pub(super) fn cut_down(contents: &[u8], keep: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     if !contents.starts_with(MAGIC) {
         return None;

@@ -1,7 +1,8 @@
 //! The emulated machine: runs under QEMU, whose plugin counts every instruction.
 //!
-//! A variant with a kernel boots with an initramfs that holds the work. The command of a variant without a kernel runs under
-//! user-mode emulation. The same plugin counts in both, and identical inputs give identical counts.
+//! A variant with a kernel boots with an initramfs that holds the work. The command of a variant
+//! without a kernel runs under user-mode emulation. The same plugin counts in both, and identical
+//! inputs give identical counts.
 
 pub mod booted;
 mod command_line;
@@ -91,12 +92,14 @@ pub struct Emulated<'a> {
 }
 
 impl<'a> Emulated<'a> {
-    /// Prepares to run a plan: finds the tools, tests the emulator, builds kernels and the guests' files.
+    /// Prepares to run a plan: finds the tools, tests the emulator, builds kernels and the guests'
+    /// files.
     ///
     /// `say` is called with each phase that takes long, and with how far it is.
     ///
     /// # Errors
-    /// A tool is missing, the emulator fails its self-test, a kernel is not available, or a program cannot be packed.
+    /// A tool is missing, the emulator fails its self-test, a kernel is not available, or a program
+    /// cannot be packed.
     pub fn new(
         plan: &Plan,
         interrupt: &'a Interrupt,
@@ -173,12 +176,14 @@ impl<'a> Emulated<'a> {
         }
     }
 
-    /// The machine's state for the recording: tools and kernels, and nothing of the host, which has no influence on counts.
+    /// The machine's state for the recording: tools and kernels, and nothing of the host, which has
+    /// no influence on counts.
     pub fn state(&self) -> MachineState {
         prepared::state(&self.tools, &self.prepared)
     }
 
-    /// Starts one machine; `None` if a signal came. `runs`: the runs that its work makes, one or those of a process.
+    /// Starts one machine; `None` if a signal came. `runs`: the runs that its work makes, one or
+    /// those of a process.
     fn start(&mut self, plan: &Plan, runs: &[Slot]) -> Result<Option<Flight>> {
         let mut lap = Lap::begin();
         let slot = &runs[0];
@@ -379,13 +384,14 @@ struct Direct {
     state: PathBuf,
     /// The readings of the process's runs, if all runs finished.
     readings: Option<Vec<Vec<Reading>>>,
-    /// Whether a run from the state gave the same readings. If readings differ later, the work does not repeat, which the ledger
-    /// reports; the state is not to blame.
+    /// Whether a run from the state gave the same readings. If readings differ later, the work does
+    /// not repeat, which the ledger reports; the state is not to blame.
     agreed: bool,
 }
 
 impl Direct {
-    /// Decides whether a run boots directly: the first warm-up run does if its state was not compared lately.
+    /// Decides whether a run boots directly: the first warm-up run does if its state was not
+    /// compared lately.
     fn of(slot: &Slot, state: &BootedState, earlier: &[Direct]) -> Option<Direct> {
         let known = |direct: &Direct| direct.state == state.folder();
         let wanted = slot.block.is_none() && !state.is_checked() && !earlier.iter().any(known);

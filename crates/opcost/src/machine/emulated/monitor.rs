@@ -1,4 +1,4 @@
-//! Commands to a running QEMU over its machine protocol (docs/interop/qmp-spec): lines of JSON in both directions.
+//! Controls a running QEMU by its machine protocol (docs/interop/qmp-spec): lines of JSON each way.
 
 use opcost_sys::interrupt::Interrupt;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Packs the files that work needs in the guest: programs with interpreters and libraries, files named by a command, and the user's
-//! additions.
+//! Packs the files that work needs in the guest: programs with interpreters and libraries, files
+//! named by a command, and the user's additions.
 
 use super::libraries::{Elf, LibraryError, Search, split};
 use super::loader_cache;
@@ -27,7 +27,8 @@ pub struct PackItem {
 pub struct CommandPack {
     /// The program, as found by [`find_program`]: a relative path starts at `cwd`.
     pub program: PathBuf,
-    /// The arguments, the program's own name first. Arguments that are paths of regular files are packed, too.
+    /// The arguments, the program's own name first. Arguments that are paths of regular files are
+    /// packed, too.
     pub argv: Vec<OsString>,
     /// The whole environment of the command.
     pub env: Vec<(OsString, OsString)>,
@@ -176,8 +177,8 @@ pub(super) fn pack_command(
     Ok((request, Programs { files, executed: Some(executed) }))
 }
 
-/// Finds the program of a command that runs on this machine, its loader, and those libraries of its list that exist. Other files
-/// that it maps show when it runs.
+/// Finds the program of a command that runs on this machine, its loader, and those libraries of its
+/// list that exist. Other files that it maps show when it runs.
 ///
 /// # Errors
 /// [`PackError`]: the program cannot be read, or cannot run without a kernel.
@@ -274,7 +275,8 @@ impl<'a> Packing<'a> {
         Ok(self.programs.into_iter().collect())
     }
 
-    /// Packs a program with everything that is needed to execute it. Returns the file that is finally executed, in the guest.
+    /// Packs a program with everything that is needed to execute it. Returns the file that is
+    /// finally executed, in the guest.
     fn program(&mut self, path: &Path, interpreters: usize) -> Result<PathBuf, PackError> {
         if interpreters > INTERPRETERS_MAX {
             return Err(PackError::Interpreters(path.to_path_buf()));
@@ -321,15 +323,15 @@ impl<'a> Packing<'a> {
         Ok(executed)
     }
 
-    /// Packs a file; if the file is a program or library, also its loader and libraries. `strict`: all of them must exist. Files
-    /// that are only data to the command need not have theirs.
+    /// Packs a file; if the file is a program or library, also its loader and libraries. `strict`:
+    /// all of them must exist. Files that are only data to the command need not have theirs.
     fn named(&mut self, path: &Path, strict: bool) -> Result<(), PackError> {
         let real = self.tree.pack(path)?;
         self.needs_of(&real, &real, strict)
     }
 
-    /// Packs a file or folder that a command used here, with a file's modification time. Leaves it out if the guest has its own, if
-    /// it is gone, or if it is special or unreadable: then the command could not read it either.
+    /// Packs a file or folder that a command used here, with a file's modification time. Leaves it out if the guest
+    /// has its own, if it is gone, or if it is special or unreadable: then the command could not read it either.
     fn used(&mut self, path: &Path) -> Result<(), PackError> {
         let Ok(real) = path.canonicalize() else { return Ok(()) };
         let Ok(metadata) = real.metadata() else { return Ok(()) };

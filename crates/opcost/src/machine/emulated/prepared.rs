@@ -127,8 +127,8 @@ impl Prepared {
         Ok(Prepared { boot, symbols, programs, modules })
     }
 
-    /// Adds files whose code a program without a kernel mapped during its run. Returns whether new functions have names now; then
-    /// the run is worth repeating.
+    /// Adds files whose code a program without a kernel mapped during its run. Returns whether new
+    /// functions have names now; then the run is worth repeating.
     pub(super) fn learn(&mut self, mapped: &[String]) -> Result<bool> {
         let known = |path: &Path| self.programs.files.iter().any(|file| file.guest == path);
         let is_program = |path: &Path| {
@@ -276,8 +276,8 @@ impl Emulated<'_> {
         prepared
     }
 
-    /// The kept state of a guest that has these files and waits for a request, and the path of the files; `None`, with a message,
-    /// if no state can be kept.
+    /// The kept state of a guest that has these files and waits for a request, and the path of the
+    /// files; `None`, with a message, if no state can be kept.
     fn waiting(
         &self,
         plan: &Plan,
@@ -349,7 +349,7 @@ impl Emulated<'_> {
         ))
     }
 
-    /// A kernel's functions; taken from an earlier variant if that boots the same kernel with the same disk.
+    /// A kernel's functions; an earlier variant with the same kernel and disk has them already.
     fn known(
         &self,
         spec: &KernelSpec,
@@ -380,7 +380,8 @@ impl Emulated<'_> {
         Ok(Rc::new(Known { symbols, modules: told.modules }))
     }
 
-    /// The kernel's own list of functions, including those of modules for a disk. The kernel boots once for this list.
+    /// The kernel's own list of functions, including those of modules for a disk. The kernel boots
+    /// once for this list.
     fn told(
         &self,
         kernel: &Kernel,
@@ -486,7 +487,8 @@ fn modules(programs: &[(PathBuf, String)], executed: Option<&Path>) -> Vec<Modul
     programs.iter().filter_map(module).collect()
 }
 
-/// The files for a workload: the programs that it starts with their environment, if any, and the user's additions.
+/// The files for a workload: the programs that it starts with their environment, if any, and the
+/// user's additions.
 fn workload_pack(
     name: &str,
     params: &[(String, String)],

@@ -1,12 +1,13 @@
 //! The self-test of the emulator's counting: a program of known cost.
 //!
-//! QEMUs differ in the memory accesses that their inline filters let through. The plugin is therefore told which filter counts the
-//! iterations of each repeated string instruction. The filters are measured, not derived from a version: the program runs once with
-//! `probe=on`, [`derive()`] finds the filters, the program runs again with them, and [`verify`] accepts only the exact numbers.
+//! QEMUs differ in the memory accesses that their inline filters let through. The plugin is therefore
+//! told which filter counts the iterations of each repeated string instruction. The filters are
+//! measured, not derived from a version: the program runs once with `probe=on`, [`derive()`] finds
+//! the filters, the program runs again with them, and [`verify`] accepts only the exact numbers.
 //!
-//! The program has the same bytes in 32 and 64 bits: a static ELF program for user mode, a multiboot image for a whole machine
-//! (Multiboot Specification 0.6.96, section 3.1). The image ends through QEMU's debug exit device: run it with
-//! [`SYSTEM_ARGUMENTS`].
+//! The program has the same bytes in 32 and 64 bits: a static ELF program for user mode, a
+//! multiboot image for a whole machine (Multiboot Specification 0.6.96, section 3.1). The image
+//! ends through QEMU's debug exit device: run it with [`SYSTEM_ARGUMENTS`].
 
 use opcost_record::emulation::{self, RegionCost};
 use opcost_record::framing::TextError;
@@ -129,7 +130,7 @@ pub fn expected(system: bool) -> [Expected; 7] {
     // Instructions other than string instructions: the loop of 10, the jump, the loading of registers.
     let plain = 1 + 10 * 6 + 1 + 5 + 5 + 4 + 6 + 6;
     let iterations: u64 = ITERATIONS.iter().map(|(_, times)| times).sum();
-    // Each of the 15 string instructions begins once more than it iterates, except the two that a flag ends.
+    // Each string instruction begins once more than it iterates, except the two that a flag ends.
     let begun = iterations + 15 - 2;
     let loads = 10 * 2 + 101 + 31 + 52 + 2 * 16;
     let stores = 10 * 2 + 101 + 51;
@@ -320,8 +321,8 @@ pub fn derive(report: &str) -> Result<Filters, ProbeError> {
 
 /// The version of its plugin API that QEMU asks for, if it refused the plugin because of the version.
 ///
-/// `said`: QEMU's messages, for example "plugin requires API version 2, but this QEMU supports only a minimum version of 7"
-/// (`plugins/loader.c` of QEMU).
+/// `said`: QEMU's messages, for example "plugin requires API version 2, but this QEMU supports only a
+/// minimum version of 7" (`plugins/loader.c` of QEMU).
 pub fn api_wanted(said: &str) -> Option<i32> {
     let (_, version) = said.split_once("supports only a minimum version of ")?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -329,7 +330,7 @@ pub fn api_wanted(said: &str) -> Option<i32> {
 
 /// Checks that all counts are exact.
 ///
-/// `report`: the report of the program or the image, run with the [`Filters`]; `system`: whether of the image.
+/// `report`: of the program or the image, run with the [`Filters`]; `system`: whether of the image.
 ///
 /// # Errors
 /// [`ProbeError`] names the first wrong count: this QEMU must not be used.

@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-/// The limit for the files of one guest, bytes. They are read and copied before every boot, and the guest's memory holds them
-/// twice.
+/// The limit for the files of one guest, bytes. They are read and copied before every boot, and the
+/// guest's memory holds them twice.
 pub const PACK_BYTES_MAX: u64 = 256 << 20;
 
 /// The most symbolic links in the resolution of a path (path_resolution(7)).
@@ -115,7 +115,8 @@ impl Tree {
         self.changed_s.get(path).copied()
     }
 
-    /// Keeps a file's modification time. An interpreter compares a source's time with the time in a cached compilation.
+    /// Keeps a file's modification time. An interpreter compares a source's time with the time in a
+    /// cached compilation.
     pub(super) fn keep_time(&mut self, path: PathBuf, metadata: &Metadata) {
         self.changed_s.extend(u32::try_from(metadata.mtime()).ok().map(|time_s| (path, time_s)));
     }
@@ -146,8 +147,8 @@ impl Tree {
         }
     }
 
-    /// Resolves a path of the guest by the links in the tree. Files cannot be packed below a link itself: the kernel may unpack
-    /// them before the link's target.
+    /// Resolves a path of the guest by the links in the tree. Files cannot be packed below a link
+    /// itself: the kernel may unpack them before the link's target.
     pub(super) fn place(&self, path: &Path) -> Result<PathBuf, TreeError> {
         let mut left = parts(path);
         let mut at = PathBuf::from("/");
@@ -170,8 +171,8 @@ impl Tree {
         Ok(at)
     }
 
-    /// Packs the file or directory at a path of this machine at the same path, with every link and directory on the way. Returns
-    /// the path that it resolves to.
+    /// Packs the file or directory at a path of this machine at the same path, with every link and
+    /// directory on the way. Returns the path that it resolves to.
     ///
     /// `path`: absolute. A directory is packed without its contents.
     pub(super) fn pack(&mut self, path: &Path) -> Result<PathBuf, TreeError> {
@@ -221,8 +222,8 @@ impl Tree {
         Ok(at)
     }
 
-    /// Moves a folder with its contents to another place, which does not exist yet. If a file in the folder mentions the old path,
-    /// a link is put there.
+    /// Moves a folder with its contents to another place, which does not exist yet. If a file in
+    /// the folder mentions the old path, a link is put there.
     pub(super) fn relocate(&mut self, from: &Path, to: &Path) {
         let relocated = |path: &Path| moved(path, from, to);
         let spoken_of = |node: &Node| match node {
@@ -288,8 +289,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Packs a directory of this machine with its contents; links stay links. Returns the regular files. Sockets, pipes and devices
-    /// are left out.
+    /// Packs a directory of this machine with its contents; links stay links. Returns the regular
+    /// files. Sockets, pipes and devices are left out.
     pub(super) fn pack_directory(
         &mut self,
         host: &Path,
