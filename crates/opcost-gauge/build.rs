@@ -1,10 +1,10 @@
-//! Compiles the kernels, each file once a build: by two compilers and at several levels, so that pairs of builds show directions.
+//! Compiles each file of kernels once a build, by two compilers at several levels, so that pairs of builds show directions.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds by name: compiler and level. A compiler that is not there builds nothing.
+/// Builds: name, compiler and level. A build whose compiler is missing is left out.
 const BUILDS: [(&str, &str, &str); 4] = [
     ("gcc-O1", "gcc", "-O1"),
     ("gcc-Os", "gcc", "-Os"),
@@ -12,8 +12,8 @@ const BUILDS: [(&str, &str, &str); 4] = [
     ("clang-O2", "clang", "-O2"),
 ];
 
-/// No libraries in the timed part, so that host and guest run the same machine code; floating point as it is written, so that all
-/// builds find the same sums.
+/// The timed code calls no libraries, so that host and guest run the same machine code. Floating point is compiled as written, so
+/// that all builds compute the same sums.
 const FLAGS: [&str; 10] = [
     "-std=gnu11",
     "-Wall",
@@ -27,10 +27,10 @@ const FLAGS: [&str; 10] = [
     "-fvisibility=hidden",
 ];
 
-/// What is compiled once: data, loops and code that all builds share.
+/// Files that are compiled once: data, loops and code that all builds share.
 const ONCE: [&str; 3] = ["data.c", "loops.c", "straight.c"];
 
-/// The file whose kernels need more than every emulated CPU has.
+/// The file of kernels that not every emulated CPU can run.
 const WIDE: &str = "wide.c";
 
 fn main() {
@@ -50,7 +50,7 @@ fn main() {
         let name = path.file_name().unwrap_or_default();
         path.extension().is_some_and(|it| it == "c") && !ONCE.iter().any(|once| name == *once)
     });
-    // The order of the table of kernels is that of the files.
+    // The table of kernels has the order of the files.
     files.sort();
     let mut builds = 0;
     for (name, compiler, level) in BUILDS {
@@ -66,21 +66,21 @@ fn main() {
         }
         builds += 1;
     }
-    // Else lld drops the section of the table, which only its two ends name (https://lld.llvm.org/ELF/start-stop-gc).
+    // Otherwise lld drops the table's section, which only its two ends name (https://lld.llvm.org/ELF/start-stop-gc).
     println!("cargo::rustc-link-arg=-Wl,-z,nostart-stop-gc");
     assert!(builds > 0, "neither gcc nor clang is here to build the kernels; install gcc");
 }
 
-/// One way of compiling, the same whatever the profile of this build is.
+/// One way of compiling, independent of this build's own profile.
 fn build(compiler: &str, level: &str, march: &str) -> cc::Build {
     let mut build = cc::Build::new();
     build.compiler(compiler).no_default_flags(true).warnings(false);
-    // Position independent, as cargo links programs for tests; in the static one the code is the same.
+    // Cargo links test programs position independent; the static program has the same code.
     build.flag("-fpie").flag(level).flag(format!("-march={march}"));
     for flag in FLAGS {
         build.flag(flag);
     }
-    // No symbol of this program names a kernel: each registers itself in a section.
+    // No symbol of this program names a kernel: kernels register themselves in a section.
     build.link_lib_modifier("+whole-archive");
     build
 }

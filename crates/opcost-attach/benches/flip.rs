@@ -1,8 +1,8 @@
-//! How long a busy program with four threads stands still when one of its sites is changed.
+//! Measures how long a busy program with four threads stands still when one of its sites is changed.
 //!
-//! Twice: as the changing side sees it, from the first thread that is asked to stop to the last that
-//! is let go; and as the program sees it, by the longest time between two rounds of any thread in a
-//! window, with a change in the window and without one, the windows alternating.
+//! The changing side measures from stopping the first thread to letting the last one go. The program
+//! measures the longest time between two rounds of any thread in a window; windows with a change and
+//! windows without one alternate.
 
 #[path = "../tests/made/mod.rs"]
 mod made;
@@ -15,11 +15,11 @@ use opcost_attach::writes::Side;
 use std::time::Duration;
 
 const THREADS: u32 = 4;
-/// Long against a change, and several of the scheduler's time slices.
+/// Long compared with a change, and several of the scheduler's time slices.
 const WINDOW: Duration = Duration::from_millis(20);
 
 fn main() {
-    // `cargo bench` says so; `cargo test` does not, and wants it short.
+    // `cargo bench` passes `--bench`. `cargo test` does not: then the run is short.
     let whole = std::env::args().any(|argument| argument == "--bench")
         && !std::env::args().any(|argument| argument == "--tiny");
     let windows = if whole { 500 } else { 4 };

@@ -16,7 +16,7 @@ extern "C" fn ellipse(w: i64, h: i64) -> i64 {
     w * h * 355 / 452
 }
 
-// So simple that its body takes the place of its calls.
+// The function is simple enough that its body replaces calls of it.
 #[unsafe(no_mangle)]
 extern "C" fn width(w: i64, _: i64) -> i64 {
     w
@@ -26,13 +26,13 @@ static AREA: Call<extern "C" fn(i64, i64) -> i64> = Call::new(c"area", rectangle
 static LIMIT: Value<i32> = Value::new(c"limit", 20_000);
 static TRACING: Branch = Branch::new(c"tracing", false);
 
-/// What is added between two looks at the operations.
+/// The operations that a thread adds to the counter at a time.
 const BATCH: i64 = 1000;
 
 #[inline(never)]
 fn fits(w: i64, h: i64) -> bool {
     if unlikely!(TRACING) {
-        // What a trace costs.
+        // The cost of a trace.
         for line in 0..100 {
             black_box(line);
         }
@@ -50,7 +50,7 @@ fn measure() {
 }
 
 fn main() -> Result<(), patchpoint::Error> {
-    // Functions that are reached by name only would be left out of the program.
+    // The linker would drop functions that are reached by name only.
     black_box([ellipse as extern "C" fn(i64, i64) -> i64, width]);
     patchpoint::init()?;
     println!("process {}: keys area, limit, tracing; Ctrl-C ends it", std::process::id());

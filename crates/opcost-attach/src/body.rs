@@ -1,24 +1,24 @@
-//! What a key makes of its sites for a function that is asked for: a call, or what the function does.
+//! Decides how sites of a call key hold a function: as a call, or as the function's own body.
 //!
-//! The library's own recogniser decides, the same C function that `patchpoint_set_call` uses, on the
-//! bytes of the other process.
+//! The library's own recogniser decides, on the bytes of the other process. It is the C function
+//! that `patchpoint_set_call` uses.
 
 use crate::memory::{Memory, code_of};
 use crate::survey::{Key, Kind, Survey};
 use patchpoint::{Body, Form, State};
 
-/// Stands for a missing operation (`patchpoint_null_trap`).
+/// The body that stands for a missing operation (`patchpoint_null_trap`).
 const TRAP: Body = [0x40, 0x67, 0x67, 0x67, 0x67, 0x0f, 0x0b];
 
-/// What takes the place of calls of a function; `None` where sites call it.
+/// The body that replaces calls of a function; `None` if sites call the function.
 fn body(memory: &impl Memory, function: u64) -> Option<Body> {
     patchpoint::body(function, code_of(memory))
 }
 
-/// Whether the library in the process made of the key's present function what this one makes of it.
+/// Whether the process's library and this one put the key's present function into sites in the same way.
 ///
-/// Then it is taken to agree on other functions, too. The body that stands for a missing operation is
-/// not made from code, and says nothing.
+/// If they do, opcost takes them to agree on every function. The body that stands for a missing
+/// operation is not made from code, so it is no evidence and counts as agreement.
 pub fn agrees(memory: &impl Memory, key: &Key) -> bool {
     if key.kind != Kind::Call || key.state.form == Form::AS_COMPILED {
         return true;
@@ -27,10 +27,10 @@ pub fn agrees(memory: &impl Memory, key: &Key) -> bool {
     theirs == Some(TRAP) || theirs == body(memory, key.state.value)
 }
 
-/// The state of a key that has the value `asked`.
+/// The state of a key once it has the value `asked`.
 ///
-/// Sites that were never patched stay so. Where the two libraries do not agree a function is called,
-/// which is right whatever it does.
+/// Sites that were never patched stay so. If the two libraries disagree, sites call the function,
+/// which is right for every function.
 pub fn asked(memory: &impl Memory, survey: &Survey, key: &Key, asked: u64) -> State {
     if key.kind != Kind::Call || key.state.form == Form::AS_COMPILED {
         return State { value: asked, ..key.state };

@@ -1,4 +1,4 @@
-//! From a key and its new value to every byte that has to change, and what it replaces.
+//! Plans every byte that has to change for a key's new value, and the bytes that it replaces.
 
 use crate::error::ChangeError;
 use crate::registry::Registry;
@@ -8,32 +8,32 @@ use crate::writes::{Write, hex};
 use patchpoint::{State, Unfit};
 use serde::{Deserialize, Serialize};
 
-/// A change of one key, complete: code, form and slots; and what tells that it still fits.
+/// A complete change of one key: code, form and slots, and data to check that it still fits.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Change {
     /// The registry's address.
     pub registry: u64,
-    /// The registered objects: their addresses with the numbers of their sites.
+    /// The addresses of the registered objects, each with its number of sites.
     pub objects: Vec<(u64, u32)>,
-    /// Address and length of each site of the key, changed or not: no thread may be inside one.
+    /// Address and length of each site of the key, changed or not: no thread may be inside a site.
     pub sites: Vec<(u64, u8)>,
-    /// The code, then the key.
+    /// The writes of code, then those of the key.
     pub writes: Vec<Write>,
-    /// How many of the writes, the first ones, are code.
+    /// The number of writes that are code; they come first.
     pub code_writes: usize,
 }
 
-/// The objects of a registry, as [`Change::objects`] has them.
+/// The objects of a registry in the form of [`Change::objects`].
 pub fn objects(registry: &Registry) -> Vec<(u64, u32)> {
     registry.objects.iter().map(|object| (object.address, object.count)).collect()
 }
 
 impl Change {
-    /// What has to change for `key` to have each of the states `asked` (see
+    /// Plans the writes that give `key` each of the states `asked` (see
     /// [`body::asked`](crate::body::asked)).
     ///
-    /// A site that still is as it was compiled stays so, since it reads the key; a patched one gets
-    /// the patched form of the new value.
+    /// A site that is still as compiled stays so, since it reads the key. A patched site gets the
+    /// patched form of the new value.
     ///
     /// # Errors
     /// [`ChangeError`].
@@ -52,7 +52,7 @@ impl Change {
         Change::to_states(survey, key, asked)
     }
 
-    /// As [`plan`](Self::plan), whatever the states are.
+    /// Does the same as [`plan`](Self::plan), but allows equal states.
     ///
     /// # Errors
     /// [`ChangeError`].
@@ -79,7 +79,7 @@ impl Change {
     }
 }
 
-/// What is to be written of one site; nothing where it reads the key.
+/// The write for one site; `None` if the site reads the key.
 fn site_write(
     registry: &Registry,
     key: &Key,

@@ -1,9 +1,9 @@
-//! A process of its own that puts a target back when the one that changed it dies.
+//! A separate process that restores a target if the process that changed the target dies.
 //!
-//! The guardian gets the change before the first byte of it is written, opens the target, and says
-//! that it is ready. From then on it waits for its input to end. A word before that says that
-//! everything is put back already; an end without it means that its owner is dead, by whatever
-//! signal, and then it restores the target.
+//! The guardian receives the change before the owner writes its first byte. It opens the target,
+//! reports that it is ready, and waits for its input to end. The word `done` on the input means
+//! that the owner restored everything itself. If the input ends without it, the owner is dead, by
+//! whatever signal, and the guardian restores the target.
 
 use crate::change::Change;
 use crate::error::AttachError;
@@ -15,27 +15,27 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the guardian says when it can restore.
+/// The guardian's message that it can restore.
 const READY: &str = "ready";
-/// What it is told when there is nothing left to restore.
+/// The owner's message that nothing is left to restore.
 const DONE: &str = "done";
-/// How long a target that cannot be stopped, for example because a debugger has it, is waited for.
+/// How long the guardian waits for a target that it cannot stop, for example because of a debugger.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What has to be known to restore a target.
+/// The data needed to restore a target.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Undo {
-    /// The target.
+    /// The target's process number.
     pub pid: i32,
-    /// When it began, as [`Process::started_ticks`].
+    /// The start of the target, as [`Process::started_ticks`].
     pub started_ticks: u64,
     /// The name of the key, for messages.
     pub key: String,
-    /// What was changed.
+    /// The change that was made.
     pub change: Change,
 }
 
-/// A guardian, from its owner's side.
+/// The owner's handle of a guardian.
 #[derive(Debug)]
 pub struct Guardian {
     child: Child,
@@ -43,12 +43,12 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Starts one and waits until it is ready.
+    /// Starts a guardian and waits until it is ready.
     ///
-    /// `program` with `arguments` calls [`serve`].
+    /// `program` with `arguments` must call [`serve`].
     ///
     /// # Errors
-    /// It cannot be started, or cannot open the target.
+    /// The guardian cannot be started, or cannot open the target.
     pub fn start(program: &Path, arguments: &[&str], undo: &Undo) -> Result<Guardian, AttachError> {
         let failed = |what: &str| {
             let what = what.to_string();
@@ -77,25 +77,25 @@ impl Guardian {
         }
     }
 
-    /// Whether it is still there to restore the target.
+    /// Whether the guardian is still there to restore the target.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Tells it that nothing is left to restore, and waits for its end.
+    /// Tells the guardian that nothing is left to restore, and waits for its end.
     pub fn dismiss(mut self) {
         if let Some(mut input) = self.input.take() {
-            // If it is gone there is nobody to tell.
+            // If the guardian is gone, nobody reads this.
             let _ = writeln!(input, "{DONE}");
         }
         let _ = self.child.wait();
     }
 }
 
-/// The guardian's life: `input` and `output` are its owner's.
+/// Runs the guardian; `input` comes from its owner, `output` goes to its owner.
 ///
 /// # Errors
-/// The target could not be opened, or could not be restored: then the text says what is left.
+/// The target could not be opened or restored; the text says which changes are left.
 pub fn serve(input: impl Read, mut output: impl Write) -> Result<Option<Restored>, AttachError> {
     let fails = |error: io::Error| AttachError::Guardian { what: format!("fails: {error}") };
     let mut input = BufReader::new(input);
@@ -111,7 +111,7 @@ pub fn serve(input: impl Read, mut output: impl Write) -> Result<Option<Restored
     };
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(fails)?;
     let mut word = String::new();
-    // An error is taken for the end: better to look once too often.
+    // A read error counts as the end of the input: an unneeded check of the target does no harm.
     let _ = input.read_line(&mut word);
     if word.trim() == DONE {
         return Ok(None);
@@ -124,7 +124,7 @@ fn open(undo: &Undo) -> Result<Process, AttachError> {
     if process.started_ticks == undo.started_ticks { Ok(process) } else { Err(process.gone()) }
 }
 
-/// Restores as soon as the target can be stopped.
+/// Restores the target as soon as it can be stopped.
 fn restore(process: &Process, change: &Change) -> Result<Restored, AttachError> {
     let begun = Instant::now();
     loop {

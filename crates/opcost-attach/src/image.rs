@@ -1,6 +1,6 @@
-//! ELF notes of a program or shared object, as it lies in a process's memory (elf(5)).
+//! Finds ELF notes of a program or shared object in a process's memory (elf(5)).
 //!
-//! Nothing is read from files, which may be gone, replaced, or in another container.
+//! It reads no files: they may be gone, replaced, or in another container.
 
 use crate::memory::{Fields, Memory};
 
@@ -8,31 +8,31 @@ use crate::memory::{Fields, Memory};
 const NAME: &[u8] = b"patchpoint\0";
 /// The type of the note that leads to the registry (`struct patchpoint_registry`, patchpoint.h).
 const REGISTRY_NOTE: u32 = 2;
-/// More than any linker makes.
+/// More segments than any linker makes.
 const SEGMENTS_MAX: usize = 512;
 const NOTES_BYTES_MAX: u64 = 1 << 20;
 
-/// What an ELF image says at its beginning.
+/// The kind of image that is mapped at an address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Image {
-    /// It is none.
+    /// It is no ELF image.
     NotElf,
-    /// It is one for 32-bit processors.
+    /// It is a 32-bit image.
     Elf32,
     /// It has no note of a registry.
     WithoutRegistry,
-    /// It has one: the registry's address, and the format that the note says it has.
+    /// It has the note of a registry.
     Registry {
         /// The address in memory.
         address: u64,
-        /// `PATCHPOINT_FORMAT` of the library.
+        /// The registry's format by the note (`PATCHPOINT_FORMAT` of the library).
         format: u32,
     },
 }
 
 /// Looks for the registry's note in the image that is mapped at `start`.
 ///
-/// What cannot be read is taken for absent: many files are mapped that are no programs.
+/// An unreadable note counts as absent, since many mapped files are no programs.
 pub fn look(memory: &impl Memory, start: u64) -> Image {
     let Some(header) = memory.array::<64>(start).ok().filter(|header| header[..4] == *b"\x7fELF")
     else {
@@ -52,7 +52,7 @@ pub fn look(memory: &impl Memory, start: u64) -> Image {
     Image::Registry { address: fields.target(address, 4), format: fields.u32(0) }
 }
 
-/// The build ID of the image that is mapped at `start`, if it is one and has one.
+/// The build ID of the 64-bit ELF image that is mapped at `start`, if it has one.
 pub fn build_id(memory: &impl Memory, start: u64) -> Option<Vec<u8>> {
     let header =
         memory.array::<64>(start).ok().filter(|header| header[..6] == *b"\x7fELF\x02\x01")?;
@@ -64,7 +64,7 @@ const SEGMENT_SIZE: usize = 56;
 const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
 
-/// The first note of that name and type: the address of its contents, and they themselves.
+/// The first note of that name and type: the address of its contents, and the contents.
 fn note(
     memory: &impl Memory,
     start: u64,
@@ -76,7 +76,7 @@ fn note(
     let count = usize::from(u16::from_le_bytes([header[56], header[57]])).min(SEGMENTS_MAX);
     let segments = memory.bytes(table, count * SEGMENT_SIZE).ok()?;
     let segments: Vec<Fields<'_>> = segments.chunks(SEGMENT_SIZE).map(Fields).collect();
-    // The first page of an object tells where its file's addresses are.
+    // The lowest segment's page is mapped at `start`; their distance is the bias of all addresses.
     let loaded = segments.iter().filter(|segment| segment.u32(0) == PT_LOAD);
     let lowest = loaded.map(|segment| segment.u64(16) & !4095).min()?;
     let bias = start.wrapping_sub(lowest);
@@ -86,7 +86,7 @@ fn note(
         .find_map(|(address, length)| note_in(memory, address, length, name, kind))
 }
 
-/// As [`note`], among those of one segment.
+/// Does the same as [`note`] for the notes of one segment.
 fn note_in(
     memory: &impl Memory,
     address: u64,

@@ -1,15 +1,15 @@
-//! Running programs that use patchpoint, seen and changed from outside.
+//! Inspects and changes running programs that use patchpoint, from outside.
 //!
 //! ```text
 //! Process → Survey (keys, sites) → Change (what to write, and what it replaces) → Side, one of two or more
 //! ```
 //!
-//! Everything up to [`change::Change`] is pure but for a [`memory::Memory`] to read; [`target`]
-//! stops the process and writes. [`guardian`] is the part of another process that puts back what a
-//! killed one left changed.
+//! Everything up to [`change::Change`] is pure, except that it reads a [`memory::Memory`].
+//! [`target`] stops the process and writes. [`guardian`] runs in another process and restores a
+//! target whose changer was killed.
 //!
-//! What sites hold and would hold is told by the library's own code, which the crate `patchpoint` has.
-//! The formats are those of `patchpoint/include/patchpoint.h`, format 2; no symbols are needed.
+//! The library's own code, in the crate `patchpoint`, decides what sites hold and would hold. The
+//! formats are those of `patchpoint/include/patchpoint.h`, format 2; no symbols are needed.
 
 #![forbid(unsafe_code)]
 

@@ -3,21 +3,21 @@
 /// One mapping of a file into a process.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Mapping {
-    /// Its first address.
+    /// The first address.
     pub start: u64,
-    /// The address after its last.
+    /// The address after the last.
     pub end: u64,
-    /// Whether it can be executed.
+    /// Whether the mapping is executable.
     pub executable: bool,
-    /// The place in the file at which it begins, bytes.
+    /// The mapping's first byte as an offset in the file, bytes.
     pub offset_bytes: u64,
-    /// The file's number on its device.
+    /// The file's inode number on its device.
     pub inode: u64,
-    /// The file, as the process knows it; a removed one ends with ` (deleted)`.
+    /// The file's path in the process; the path of a removed file ends with ` (deleted)`.
     pub path: String,
 }
 
-/// Reads the mappings of files; lines that are none are left out.
+/// Parses the mappings of files; other lines are left out.
 pub fn parse(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(line).collect()
 }

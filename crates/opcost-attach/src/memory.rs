@@ -1,16 +1,16 @@
-//! Bytes of another program, by its addresses.
+//! Reads another program's memory by its addresses.
 
 use std::io;
 
-/// Memory that can be read: a running process's, or a test's.
+/// Readable memory: a running process's, or a test's.
 pub trait Memory {
-    /// Fills `bytes` from `address` on.
+    /// Fills `bytes` with the memory at `address`.
     ///
     /// # Errors
-    /// Not all of it is there, or may be read.
+    /// Some of it is not mapped, or may not be read.
     fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()>;
 
-    /// `N` bytes from `address` on.
+    /// Reads `N` bytes at `address`.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -20,7 +20,7 @@ pub trait Memory {
         Ok(bytes)
     }
 
-    /// `length` bytes from `address` on; the caller bounds the length.
+    /// Reads `length` bytes at `address`; the caller bounds the length.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -30,7 +30,7 @@ pub trait Memory {
         Ok(bytes)
     }
 
-    /// A 64-bit number.
+    /// Reads a 64-bit number.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -38,13 +38,13 @@ pub trait Memory {
         self.array(address).map(u64::from_le_bytes)
     }
 
-    /// The text up to the next 0 byte, at most `most` bytes of it; other bytes than UTF-8 are replaced.
+    /// Reads the text up to the next 0 byte, at most `most` bytes; invalid UTF-8 is replaced.
     ///
     /// # Errors
     /// As [`read`](Self::read).
     fn text(&self, address: u64, most: usize) -> io::Result<String> {
         let mut found = Vec::new();
-        // In pieces that end where a page may, since the next one need not be there.
+        // Pieces end at page boundaries, since the next page may be unmapped.
         while found.len() < most {
             let at = address.wrapping_add(found.len() as u64);
             let left_of_piece = PIECE - (at % PIECE);
@@ -61,15 +61,15 @@ pub trait Memory {
 
 const PIECE: u64 = 64;
 
-/// Bytes of code one by one, as the library reads them.
+/// Gives code byte by byte, as the library reads it.
 pub(crate) fn code_of(memory: &impl Memory) -> impl FnMut(u64) -> Option<u8> {
     move |address| memory.array::<1>(address).ok().map(|[byte]| byte)
 }
 
-/// Bytes that stand for a process's memory: a copy of it, or what a test makes up.
+/// Bytes that stand for a process's memory: a copy, or data made up by a test.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Block {
-    /// The address of the first.
+    /// The address of the first byte.
     pub start: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -101,7 +101,7 @@ impl Fields<'_> {
         u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
     }
 
-    /// Where a 32-bit field that is relative to itself points; `base`: the structure's address.
+    /// The target of the self-relative 32-bit field at `at`; `base`: the structure's address.
     pub(crate) fn target(self, base: u64, at: usize) -> u64 {
         let distance = i64::from(self.u32(at) as i32);
         base.wrapping_add(at as u64).wrapping_add_signed(distance)
@@ -125,7 +125,7 @@ mod tests {
     fn text_ends_at_its_zero_or_at_the_most() {
         let bytes = b"a long name of some sixty bytes that crosses a piece's end here\0";
         let mut memory = Block { start: 0x1030, bytes: bytes.to_vec() };
-        // It may lie at the end of a page, but not of less.
+        // A text may lie at the end of a page, but must end within the memory.
         memory.bytes.resize(0x50, 0);
         assert!(memory.text(0x1030, 100).unwrap().ends_with("end here"));
         assert_eq!(memory.text(0x1030, 6).unwrap(), "a long");

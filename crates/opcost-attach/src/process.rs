@@ -1,4 +1,4 @@
-//! A running process: who it is, and its memory.
+//! A running process: its identity and its memory.
 
 use crate::error::AttachError;
 use crate::image::{self, Image};
@@ -11,21 +11,21 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// What a process may be opened for.
+/// The purpose for which a process is opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Purpose {
-    /// To be read.
+    /// Reading its memory.
     Look,
-    /// To be changed.
+    /// Changing its memory.
     Change,
 }
 
 /// A process whose memory is open.
 #[derive(Debug)]
 pub struct Process {
-    /// Its number.
+    /// The process number.
     pub pid: i32,
-    /// When it began, clock ticks after the machine's start: tells it from a later one of the same number.
+    /// The start, in clock ticks since boot: distinguishes the process from a later one of the same number.
     pub started_ticks: u64,
     /// The name of its program.
     pub name: String,
@@ -36,7 +36,7 @@ impl Process {
     /// Opens a process.
     ///
     /// # Errors
-    /// There is none, or no right to it.
+    /// There is no such process, or no right to it.
     pub fn open(pid: i32, purpose: Purpose) -> Result<Process, AttachError> {
         let stat = Stat::read(pid).ok_or(AttachError::NoProcess { pid })?;
         let memory = File::options()
@@ -48,7 +48,7 @@ impl Process {
         Ok(Process { pid, started_ticks: stat.started_ticks, name, memory })
     }
 
-    /// Whether it is still there, and still the same one.
+    /// Whether the process still runs the program that was opened.
     pub fn is_alive(&self) -> bool {
         self.stat().is_some() && self.has_memory()
     }
@@ -57,23 +57,23 @@ impl Process {
         Stat::read(self.pid).filter(|stat| stat.started_ticks == self.started_ticks)
     }
 
-    /// Whether the memory that was opened is that of a program that runs: it is not that of another
-    /// program which the process executes since. Nothing can be read then; an address that is not
-    /// there is an error (fs/proc/base.c, mem_rw).
+    /// Whether the opened memory belongs to a running program. It does not once the process has
+    /// ended or executes another program: then a read returns 0 bytes. An unmapped address is an
+    /// error instead (fs/proc/base.c, mem_rw).
     fn has_memory(&self) -> bool {
         !matches!(self.memory.read_at(&mut [0], 0), Ok(0))
     }
 
-    /// What became of a process that is not the same any more.
+    /// The error for a process that is no longer the one that was opened.
     pub fn gone(&self) -> AttachError {
-        // One that is about to end has no program either.
+        // A process that is about to end has no program either.
         match self.stat().filter(|_| !self.has_memory() && self.program().is_some()) {
             Some(stat) => AttachError::OtherProgram { pid: self.pid, name: printable(&stat.name) },
             None => AttachError::Ended { pid: self.pid },
         }
     }
 
-    /// What a failed read of it means.
+    /// The error for a failed read of the process's registry.
     pub(crate) fn unreadable(&self, why: FormatError) -> AttachError {
         match self.is_alive() {
             true => AttachError::Format { pid: self.pid, why },
@@ -81,7 +81,7 @@ impl Process {
         }
     }
 
-    /// The processes that it made and that are still its own.
+    /// The processes that this one forked and that it is still the parent of.
     pub fn children(&self) -> Vec<i32> {
         let threads =
             fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
@@ -90,10 +90,10 @@ impl Process {
         listed.iter().flat_map(|text| text.split_whitespace()).flat_map(str::parse).collect()
     }
 
-    /// The files that are mapped into it.
+    /// The files that are mapped into the process.
     ///
     /// # Errors
-    /// It ended, or there is no right to it.
+    /// The process has ended, or there is no right to it.
     pub fn mappings(&self) -> Result<Vec<Mapping>, AttachError> {
         let path = format!("/proc/{}/maps", self.pid);
         let text =
@@ -101,20 +101,20 @@ impl Process {
         Ok(maps::parse(&String::from_utf8_lossy(&text)))
     }
 
-    /// Its program's file.
+    /// The file of the process's program.
     pub fn program(&self) -> Option<std::path::PathBuf> {
         fs::read_link(format!("/proc/{}/exe", self.pid)).ok()
     }
 
-    /// How many threads it has.
+    /// The number of threads.
     pub fn thread_count(&self) -> usize {
         fs::read_dir(format!("/proc/{}/task", self.pid)).map_or(0, Iterator::count)
     }
 
-    /// Everything patchable in it.
+    /// Reads all keys and sites of the process.
     ///
     /// # Errors
-    /// It does not use patchpoint, or not as this knows it.
+    /// The process does not use patchpoint, or uses an unknown version.
     pub fn survey(&self) -> Result<Survey, AttachError> {
         let mappings = self.mappings()?;
         let (mut registries, mut elf_32, mut elf_64) = (Vec::new(), false, false);
@@ -145,10 +145,10 @@ impl Process {
         }
     }
 
-    /// Writes bytes, whatever the rights of the page (`FOLL_FORCE`, fs/proc/base.c, mem_write).
+    /// Writes bytes, even to pages that are not writable (`FOLL_FORCE`, fs/proc/base.c, mem_write).
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         self.memory.write_all_at(bytes, address)
     }
@@ -160,14 +160,14 @@ impl Memory for Process {
     }
 }
 
-/// What `/proc/PID/stat` says (proc_pid_stat(5)).
+/// Fields of `/proc/PID/stat` (proc_pid_stat(5)).
 struct Stat {
     name: String,
     started_ticks: u64,
 }
 
 impl Stat {
-    /// `None` of one that is gone or a zombie.
+    /// `None` if the process is gone or a zombie.
     fn read(pid: i32) -> Option<Stat> {
         if pid <= 0 {
             return None;
@@ -176,7 +176,7 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Stat> {
-        // The name may hold anything, parentheses too.
+        // The name may hold anything, including parentheses.
         let (head, tail) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
         let ended = matches!(*fields.first()?, "Z" | "X");

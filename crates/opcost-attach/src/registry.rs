@@ -5,17 +5,17 @@ use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 
-/// The one version of the formats that is known here (`PATCHPOINT_FORMAT`).
+/// The only version of the formats that this crate knows (`PATCHPOINT_FORMAT`).
 pub const FORMAT: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"patchpt\0";
 
-/// Limits on what a process may claim, so that a damaged one cannot keep us busy.
+/// Limits on a process's claims, so that damaged memory cannot keep opcost busy.
 const OBJECTS_MAX: usize = 4096;
 const STUB_PAGES_MAX: usize = 4 * OBJECTS_MAX;
 const STUBS_IN_PAGE_MAX: u32 = 256;
 
-/// Sizes and places of fields (patchpoint.h).
+/// Sizes and offsets of fields (patchpoint.h).
 const OLDEST_SIZE: usize = 56;
 const STUBS_AT: usize = 56;
 const OPS_AT: usize = 64;
@@ -24,30 +24,30 @@ const STUBS_SIZE: usize = 32;
 const NOTE_SIZE: usize = 24;
 pub(crate) const SITE_SIZE: usize = 16;
 
-/// What is wrong with a registry, or with what it leads to.
+/// The damage of a registry, or of the structures that it points to.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum FormatError {
-    /// It says that it has another version.
+    /// It declares another version.
     #[error(
         "its patchpoint library has registry format {found}, and this opcost knows {FORMAT} only; \
          use the opcost of the library's version"
     )]
     Format { found: u32 },
-    /// It does not begin as a registry does.
+    /// It does not begin with the registry's magic bytes.
     #[error(
         "no registry of patchpoint is where its note says ({address:#x}): the library is damaged"
     )]
     Magic { address: u64 },
-    /// Something is not in memory.
+    /// A part is not in memory.
     #[error("cannot read {what} at {address:#x}: {why}")]
     Unreadable { what: &'static str, address: u64, why: io::Error },
-    /// A list is longer than can be, or a ring.
+    /// A list is longer than its limit, or circular.
     #[error("{what} are more than {most}: the library's memory is damaged")]
     TooMany { what: &'static str, most: usize },
 }
 
-/// A failed read as a [`FormatError`].
+/// Turns a failed read into a [`FormatError`].
 pub(crate) fn unreadable(
     what: &'static str,
     address: u64,
@@ -55,18 +55,18 @@ pub(crate) fn unreadable(
     move |why| FormatError::Unreadable { what, address, why }
 }
 
-/// The registry at one moment.
+/// The registry's contents at one moment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Registry {
-    /// Its address.
+    /// The address of the registry.
     pub address: u64,
-    /// The thread that changes something, or 0; bit 31: others wait.
+    /// The thread that is changing something, or 0; bit 31: others wait.
     pub lock: u32,
     /// Odd while code is being written.
     pub generation: u32,
     /// Changes of keys since the process began, all transactions together.
     pub transactions: u64,
-    /// What the program counted itself, where the library is new enough to have such a counter.
+    /// The program's own counter of operations; `None` if the library is too old to have it.
     pub ops: Option<u64>,
     /// The registered objects, in the order of registration.
     pub objects: Vec<Object>,
@@ -77,26 +77,26 @@ pub struct Registry {
 /// One registered program or shared object (`struct patchpoint_object`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Object {
-    /// Its address.
+    /// The address of the object.
     pub address: u64,
-    /// Where the records of its sites are, by its note.
+    /// The address range of its site records, from its note.
     pub records: Range<u64>,
-    /// Its functions that keep the general registers (`PATCHPOINT_PRESERVING`), by its note.
+    /// Its functions that keep the general registers (`PATCHPOINT_PRESERVING`), from its note.
     pub preserving: Range<u64>,
-    /// Its sites' number.
+    /// The number of its sites.
     pub count: u32,
-    /// Where its text is mapped a second time, writable (the writer `memfd`); 0 where it is not.
+    /// The address of a second, writable mapping of its text (the writer `memfd`); 0 if there is none.
     pub alias: u64,
 }
 
 /// One jump near an object (`struct patchpoint_stubs`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stub {
-    /// The object that may call it.
+    /// The object whose sites may call the jump.
     pub object: u64,
-    /// Where it is.
+    /// The address of the jump.
     pub address: u64,
-    /// Where it leads.
+    /// The address that it jumps to.
     pub target: u64,
 }
 
@@ -104,7 +104,7 @@ impl Registry {
     /// Reads the registry at an address.
     ///
     /// # Errors
-    /// It is none, of another version, or what it leads to is damaged.
+    /// There is no registry, its version is unknown, or it or its structures are damaged.
     pub fn read(memory: &impl Memory, address: u64) -> Result<Registry, FormatError> {
         let mut bytes =
             memory.bytes(address, OLDEST_SIZE).map_err(unreadable("the registry", address))?;
@@ -115,7 +115,7 @@ impl Registry {
         if head.u32(8) != FORMAT {
             return Err(FormatError::Format { found: head.u32(8) });
         }
-        // What follows `traps` is there when `size` says so.
+        // Fields after `traps` exist if `size` includes them.
         let size = (head.u32(12) as usize).clamp(OLDEST_SIZE, OPS_AT + 8);
         let more = memory
             .bytes(address + OLDEST_SIZE as u64, size - OLDEST_SIZE)
@@ -134,37 +134,37 @@ impl Registry {
         })
     }
 
-    /// Whether nobody changes anything: then what is read belongs together.
+    /// Whether no thread is changing anything: only then the fields belong together.
     pub fn at_rest(&self) -> bool {
         at_rest(self.lock, self.generation)
     }
 
-    /// Whether a function says that it keeps the general registers.
+    /// Whether `function` is declared to keep the general registers.
     pub fn preserves(&self, function: u64) -> bool {
         self.objects.iter().any(|object| object.preserving.contains(&function))
     }
 
-    /// The jump near an object that leads to a target.
+    /// The jump near `object` that leads to `target`.
     pub fn stub_to(&self, object: u64, target: u64) -> Option<u64> {
         let wanted = |stub: &&Stub| stub.object == object && stub.target == target;
         self.stubs.iter().find(wanted).map(|stub| stub.address)
     }
 }
 
-/// What has to be looked at again whenever a program stands still: one short read, and one for each
-/// object.
+/// The parts of a registry to check whenever the program stands still: one short read, and one read
+/// for each object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Glance {
-    /// As [`Registry::lock`].
+    /// The lock, as [`Registry::lock`].
     pub lock: u32,
-    /// As [`Registry::generation`].
+    /// The generation, as [`Registry::generation`].
     pub generation: u32,
-    /// The first object.
+    /// The first object's address.
     first: u64,
 }
 
 impl Glance {
-    /// Reads it.
+    /// Reads the glance from the registry at `address`.
     ///
     /// # Errors
     /// There is no registry at that address (any more).
@@ -177,12 +177,12 @@ impl Glance {
         Ok(Glance { lock: head.u32(16), generation: head.u32(20), first: head.u64(24) })
     }
 
-    /// Whether nobody changes anything.
+    /// Whether no thread is changing anything.
     pub fn at_rest(&self) -> bool {
         at_rest(self.lock, self.generation)
     }
 
-    /// Whether the registered objects are these: their addresses with the numbers of their sites.
+    /// Whether the registered objects are `objects`: their addresses with the numbers of their sites.
     pub fn has_objects(&self, memory: &impl Memory, objects: &[(u64, u32)]) -> bool {
         let mut next = self.first;
         for (address, count) in objects {
@@ -200,7 +200,7 @@ fn at_rest(lock: u32, generation: u32) -> bool {
     lock == 0 && generation.is_multiple_of(2)
 }
 
-/// Where the program's own counter of operations is.
+/// The address of the program's own counter of operations.
 pub fn ops_address(registry: u64) -> u64 {
     registry.wrapping_add(OPS_AT as u64)
 }
@@ -219,12 +219,12 @@ fn objects(memory: &impl Memory, first: u64) -> Result<Vec<Object>, FormatError>
     Ok(objects)
 }
 
-/// What an object's note leads to (`struct patchpoint_note`): its records, its preserving functions.
+/// The ranges that an object's note points to (`struct patchpoint_note`): records, preserving functions.
 fn ranges_of_note(memory: &impl Memory, address: u64) -> Result<[Range<u64>; 2], FormatError> {
     let what = "an object's note";
     let head = memory.array::<16>(address).map_err(unreadable(what, address))?;
     let (format, size) = (Fields(&head).u32(0), Fields(&head).u32(12));
-    // Other formats have other fields from here on.
+    // The fields from here on differ between formats.
     if format != FORMAT || size as usize != SITE_SIZE {
         return Err(FormatError::Format { found: format });
     }
@@ -241,7 +241,7 @@ fn stubs(memory: &impl Memory, first: u64) -> Result<Vec<Stub>, FormatError> {
         let fields = Fields(&page);
         let (object, code) = (fields.u64(8), fields.u64(16));
         let (count, size) = (fields.u32(24).min(STUBS_IN_PAGE_MAX), u64::from(fields.u32(28)));
-        // A closed object's page waits for the next one.
+        // The page of a closed object is kept for the next object.
         for index in (0..count).filter(|_| object != 0) {
             let stub = code.wrapping_add(u64::from(index) * size);
             // jmp *0(%rip), then the target (src/arch/x86_64.c, arch_stub).
@@ -252,7 +252,7 @@ fn stubs(memory: &impl Memory, first: u64) -> Result<Vec<Stub>, FormatError> {
     Ok(stubs)
 }
 
-/// The addresses of a linked list whose links are at `link_at`.
+/// The addresses in a linked list; each element's link is at `link_at`.
 pub(crate) fn list(
     memory: &impl Memory,
     first: u64,

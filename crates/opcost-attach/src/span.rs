@@ -1,13 +1,13 @@
-//! Writes that lie near each other, read and written in one go: a program stands still as long as
-//! that takes, and a system call costs as much for a kilobyte as for a byte.
+//! Groups of nearby writes that are read and written in one go. The program stands still during
+//! them, and a system call costs as much for a kilobyte as for a byte.
 
 use crate::writes::{Side, Write};
 
-/// A breakpoint's byte.
+/// The byte of a breakpoint instruction.
 pub const BREAKPOINT: u8 = 0xcc;
-/// Bytes between two writes up to which they go together, as in the library (`gap_max`, writer.c).
+/// The longest gap between two writes of a span, bytes, as in the library (`gap_max`, writer.c).
 const GAP_BYTES_MAX: u64 = 256;
-/// No span goes over the end of a page: the next one may be another file's.
+/// No span crosses the end of a page: the next page may belong to another file.
 const PAGE_BYTES: u64 = 4096;
 
 /// Some writes, sorted by address, and the bytes between them.
@@ -15,14 +15,14 @@ const PAGE_BYTES: u64 = 4096;
 pub struct Span<'a> {
     /// The first address.
     pub start: u64,
-    /// Bytes in all.
+    /// The length of all, gaps included, bytes.
     pub length: usize,
-    /// What differs between sides.
+    /// The writes, sorted by address.
     pub writes: Vec<&'a Write>,
 }
 
 impl<'a> Span<'a> {
-    /// All of some writes in as few spans as they fit in, by address.
+    /// Covers all writes with as few spans as possible, sorted by address.
     pub fn cover(writes: &'a [Write]) -> Vec<Span<'a>> {
         let mut sorted: Vec<&Write> = writes.iter().collect();
         sorted.sort_by_key(|write| write.address);
@@ -51,7 +51,7 @@ impl<'a> Span<'a> {
             && last / PAGE_BYTES == self.start / PAGE_BYTES
     }
 
-    /// Each write with what it holds, of all that the span holds.
+    /// Each write with the bytes that it has in `now`, the bytes of the span.
     pub fn held<'b>(&self, now: &'b [u8]) -> impl Iterator<Item = (&'a Write, &'b [u8])> {
         let at = move |write: &Write, start: u64| {
             let from = (write.address - start) as usize;
@@ -61,10 +61,10 @@ impl<'a> Span<'a> {
         self.writes.clone().into_iter().map(move |write| (write, at(write, start)))
     }
 
-    /// What to write for a side, where the span holds `now`.
+    /// The pieces to write for the side `to`; `now`: the bytes that the span holds.
     ///
-    /// What lies between is written as it is. A breakpoint there may be removed by the kernel at any
-    /// moment, and must not come back: where there is one, the span is cut.
+    /// Gaps between writes are written back unchanged. A gap with a breakpoint splits the span: the
+    /// kernel may remove the breakpoint at any moment, and it must not come back.
     pub fn pieces(&self, now: &[u8], to: Side) -> Vec<(u64, Vec<u8>)> {
         let mut pieces: Vec<(u64, Vec<u8>)> = Vec::new();
         for write in &self.writes {

@@ -1,4 +1,4 @@
-//! Everything patchable in a process: its keys, and the sites of each.
+//! All keys of a process, and the sites of each key.
 
 use crate::maps::Mapping;
 use crate::memory::{Block, Fields, Memory, code_of};
@@ -8,12 +8,12 @@ use patchpoint::{Form, LENGTH_MAX, Place, State, Unfit};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Limits on what a process may claim.
+/// Limits on a process's claims.
 const SITES_MAX: usize = 1 << 22;
 const IMPORTS_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 256;
 
-/// Fields of a key (patchpoint.h).
+/// Offsets of a key's fields (patchpoint.h).
 const KEY_SIZE: usize = 72;
 const ORIGIN_AT: usize = 24;
 const IMPORTS_AT: u64 = 32;
@@ -24,12 +24,12 @@ const FORM_SIZE: usize = 1 + size_of::<patchpoint::Body>();
 /// `PATCHPOINT_KEY_IMPORT`.
 const IMPORT: u8 = 1;
 
-/// Code that tests a branch's key once, or a switch's for each way but the first, takes so many bytes
-/// each time (patchpoint/src/arch/x86_64.c).
+/// The bytes of code for one test of a key (patchpoint/src/arch/x86_64.c). A branch has one test; a
+/// switch has one for each way but the first.
 const TEST_SIZE: usize = 13;
 const WAYS_MAX: usize = 8;
 
-/// What a key or a site is (`enum patchpoint_kind`).
+/// The kind of a key or a site (`enum patchpoint_kind`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// The implementation of an operation.
@@ -42,11 +42,11 @@ pub enum Kind {
     Switch,
 }
 
-/// In the order of their numbers, from 1.
+/// The kinds by their numbers, from 1.
 const KINDS: [Kind; 4] = [Kind::Call, Kind::Value, Kind::Branch, Kind::Switch];
 
 impl Kind {
-    /// The word for it, the library's own.
+    /// The library's word for the kind.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Call => "call",
@@ -64,78 +64,78 @@ impl Kind {
 /// One site.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Site {
-    /// What its record says.
+    /// The contents of the site's record.
     pub place: Place,
-    /// What it asks of its key.
+    /// The kind of key that the site was compiled for.
     pub kind: Kind,
-    /// The registered object that it belongs to.
+    /// The registered object of the site.
     pub object: u64,
-    /// The file that its code is of; empty where that is not known.
+    /// The file of the site's code; empty if it is unknown.
     pub path: String,
-    /// What it holds.
+    /// The bytes that the site holds.
     pub now: Vec<u8>,
-    /// A word for that.
+    /// The library's word for these bytes.
     pub state: &'static str,
     /// The code that tests the key of a branch or switch.
     pub test: Block,
 }
 
 impl Site {
-    /// What it held as compiled; `None` where that cannot be told any more.
+    /// The bytes as compiled; `None` if they cannot be determined any more.
     pub fn original(&self) -> Option<Vec<u8>> {
         self.place.compiled(&self.now, code_of(&self.test)).ok()
     }
 
-    /// What it holds when it is patched for a key's state.
+    /// The bytes of the site once it is patched for a key's state.
     ///
-    /// `stub`: the jump near its object that leads to the function, for one out of reach.
+    /// `stub`: the jump near the site's object that leads to the function, if the function is out of reach.
     ///
     /// # Errors
-    /// As [`Place::patched`].
+    /// As for [`Place::patched`].
     pub fn patched(&self, state: &State, stub: Option<u64>) -> Result<Vec<u8>, Unfit> {
         self.place.patched(&self.now, state, stub, code_of(&self.test))
     }
 }
 
-/// One key, with all its sites.
+/// One key with all its sites.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Key {
-    /// Its address.
+    /// The address in the process.
     pub address: u64,
-    /// Its name.
+    /// The name, printable.
     pub name: String,
-    /// What it is.
+    /// The kind by the key's own record.
     pub kind: Kind,
     /// Bytes of a value; ways of a switch.
     pub size: u8,
-    /// What it makes of its sites.
+    /// The value, and the form of its sites.
     pub state: State,
-    /// Executions of its sites, where they were compiled with `PATCHPOINT_OPS`.
+    /// The executions of its sites, if they were compiled with `PATCHPOINT_OPS`.
     pub ops: u64,
-    /// Keys of other objects that stand for it.
+    /// The keys of other objects that stand for this key.
     pub imports: Vec<u64>,
-    /// The registry that it belongs to, an index.
+    /// The index of its registry in [`Survey::registries`].
     pub registry: usize,
-    /// The file that defines it; empty where that is not known.
+    /// The file that defines the key; empty if it is unknown.
     pub path: String,
-    /// Its sites, by address.
+    /// The sites, by address.
     pub sites: Vec<Site>,
 }
 
-/// What was found in a process.
+/// The keys and registries of a process.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Survey {
-    /// One for each copy of the library.
+    /// The registries, one for each copy of the library.
     pub registries: Vec<Registry>,
     /// The keys that have sites, by name.
     pub keys: Vec<Key>,
 }
 
 impl Survey {
-    /// Reads what the registries at these addresses lead to.
+    /// Reads the registries at these addresses, and all keys and sites that they lead to.
     ///
     /// # Errors
-    /// A registry of another version, or damaged memory.
+    /// A registry has another version, or memory is damaged.
     pub fn read(
         memory: &impl Memory,
         mappings: &[Mapping],
@@ -160,7 +160,7 @@ impl Survey {
         Ok(Survey { registries: found, keys })
     }
 
-    /// The sites in all.
+    /// The number of sites of all keys.
     pub fn site_count(&self) -> usize {
         self.keys.iter().map(|key| key.sites.len()).sum()
     }
@@ -171,7 +171,7 @@ struct Reader<'a, M> {
     mappings: &'a [Mapping],
     registry: &'a Registry,
     index: usize,
-    /// For each key that a site names, the key that it stands for.
+    /// For each key that a site names: the key that holds the value.
     resolved: HashMap<u64, u64>,
 }
 
@@ -186,7 +186,7 @@ impl<M: Memory> Reader<'_, M> {
         let records =
             self.memory.bytes(start, length).map_err(unreadable("records of sites", start))?;
         for (record, address) in records.chunks_exact(SITE_SIZE).zip((start..).step_by(SITE_SIZE)) {
-            // The record of no kind keeps the section there.
+            // The linker keeps the section because of a record of no kind.
             let Some(kind) = Kind::of(record[12]) else { continue };
             self.site(object.address, kind, Fields(record), address, keys)?;
         }
@@ -236,7 +236,7 @@ impl<M: Memory> Reader<'_, M> {
         Ok(())
     }
 
-    /// The code that tests a key; empty where there is none, and then a site of the kind is foreign.
+    /// The code that tests a key. It is empty if missing: then a site of a branch or switch is foreign.
     fn test(&self, place: &Place, kind: Kind, ways: u8) -> Block {
         let tests = match kind {
             Kind::Branch => 1,
@@ -247,7 +247,7 @@ impl<M: Memory> Reader<'_, M> {
         Block { start: place.aux, bytes }
     }
 
-    /// The key that holds the value: an import stands for another one.
+    /// The key that holds the value: an import stands for another key.
     fn resolve(&mut self, key: u64) -> Result<u64, FormatError> {
         if let Some(known) = self.resolved.get(&key) {
             return Ok(*known);
@@ -292,24 +292,24 @@ impl<M: Memory> Reader<'_, M> {
     }
 }
 
-/// From the bytes of a key's slot, and of its form and body where it is a call.
+/// The state by the bytes of a key's slot and, for a call, of its form and body.
 pub(crate) fn state_of(slot: &[u8], form: Option<&[u8]>) -> State {
     let form = Fields(form.unwrap_or_default());
     let body = std::array::from_fn(|index| form.u8(1 + index));
     State { value: Fields(slot).u64(0), form: Form(form.u8(0)), body }
 }
 
-/// Where a key's slot is; an import's is at the same place.
+/// The address of a key's slot; an import has its slot at the same offset.
 pub fn slot_address(key: u64) -> u64 {
     key
 }
 
-/// Where a call key's form and body are, 8 bytes.
+/// The address of a call key's form and body, 8 bytes.
 pub fn form_address(key: u64) -> u64 {
     key.wrapping_add(FORM_AT as u64)
 }
 
-/// Where the executions of a key's sites are counted.
+/// The address of the counter of a key's executions.
 pub fn key_ops_address(key: u64) -> u64 {
     key.wrapping_add(16)
 }

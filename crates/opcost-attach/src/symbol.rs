@@ -1,4 +1,4 @@
-//! Names of functions in a running process, and where they are.
+//! Names and addresses of functions in a running process.
 
 use crate::image::{self, Image};
 use crate::maps::Mapping;
@@ -9,20 +9,20 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
-/// One function of a process.
+/// A function of a process.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// Where it begins.
+    /// The address of its first byte.
     pub address: u64,
-    /// The file that it is of.
+    /// The file that contains it.
     pub path: String,
 }
 
-/// The functions that a file's symbol tables name, as it is mapped into a process.
+/// The functions that the symbol tables of a file name, with their addresses in a process.
 ///
-/// `file`: its contents; `mapping`: where its beginning is.
+/// `file`: the file's contents; `mapping`: the mapping of the file's beginning.
 pub fn functions_in(file: &[u8], mapping: &Mapping) -> Vec<Function> {
     let Ok(elf) = object::File::parse(file) else { return Vec::new() };
     let Some(lowest) = elf.segments().map(|segment| segment.address() & !4095).min() else {
@@ -46,18 +46,16 @@ pub fn functions_in(file: &[u8], mapping: &Mapping) -> Vec<Function> {
     found
 }
 
-/// The functions of some of a process's files, and the files whose names cannot be read.
+/// The functions of a process's files, and the files whose names cannot be read.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    /// What is known.
+    /// The functions found.
     pub functions: Vec<Function>,
-    /// Programs and shared objects of which nothing is known, since they were removed or replaced.
+    /// Programs and shared objects without readable names, since they were removed or replaced.
     pub unread: Vec<String>,
 }
 
-/// The functions of some of a process's files.
-///
-/// `wanted` says of which files.
+/// The functions of those of a process's files that `wanted` selects.
 pub fn functions(
     process: &Process,
     mappings: &[Mapping],
@@ -80,9 +78,9 @@ pub fn functions(
 
 /// The contents of a mapped file.
 ///
-/// Its path leads to it only where it was neither removed nor replaced; it is one from our own root
-/// directory, or from that of a container. The kernel's link to what is mapped leads to it always, but is
-/// for root's eyes (proc_pid_map_files(5)); the link to the program itself is for all who may trace it.
+/// The mapping's path works only if the file was neither removed nor replaced; it starts at our root
+/// directory or at a container's. The kernel's link to the mapped file always works, but only for
+/// root (proc_pid_map_files(5)). The link to the program works for all who may trace the process.
 fn file_of(process: &Process, mapping: &Mapping) -> Option<Vec<u8>> {
     let Process { pid, .. } = process;
     let Mapping { start, end, path, .. } = mapping;
@@ -98,7 +96,7 @@ fn file_of(process: &Process, mapping: &Mapping) -> Option<Vec<u8>> {
             let of_file = object::File::parse(bytes).ok();
             of_file.is_some_and(|file| file.build_id() == Ok(Some(id.as_slice())))
         }
-        // Without one, the same number on some device, which overlays do not let us compare.
+        // Without a build ID, the inode numbers are compared; overlays do not let us compare devices.
         None => file.metadata().is_ok_and(|data| data.ino() == mapping.inode),
     };
     links.iter().find_map(|link| {
@@ -109,13 +107,13 @@ fn file_of(process: &Process, mapping: &Mapping) -> Option<Vec<u8>> {
     })
 }
 
-/// A file, and never a pipe or device that was put in its place: those may wait for ever.
+/// Opens a regular file; refuses pipes and devices put in its place, which may block for ever.
 fn open_regular(path: &str) -> Option<File> {
-    // Not even opened: some devices act on that.
+    // Devices are not even opened: some act on that.
     std::fs::metadata(path).ok().filter(|data| data.is_file())?;
     let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path).ok()?;
     file.metadata().is_ok_and(|data| data.is_file()).then_some(file)
 }
 
-/// asm-generic/fcntl.h.
+/// From asm-generic/fcntl.h.
 const O_NONBLOCK: i32 = 0o4000;

@@ -1,4 +1,4 @@
-//! Changing a running process: all threads stopped, the lock free, bytes verified, then written.
+//! Changes a running process: all threads stopped, the lock free, bytes verified, then written.
 
 use crate::change::Change;
 use crate::error::AttachError;
@@ -12,34 +12,34 @@ use opcost_sys::ptrace::{StopError, Stopped};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a process that is never at rest is tried.
+/// How long attempts at a process that is never at rest are repeated.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two attempts, so that the program gets on with what it does.
+/// The pause between two attempts, in which the program can finish its own change.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What a change did to the process.
+/// The effect of a change on the process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Applied {
-    /// How long threads stood still, from when the first was asked to stop to when all are let go,
-    /// nanoseconds; of the attempt that succeeded.
+    /// How long threads stood still in the attempt that succeeded, nanoseconds: from the request to
+    /// the first thread to stop until all were let go.
     pub stopped_ns: u64,
-    /// Times it was stopped and let go because something was in progress.
+    /// How many attempts were given up because something was in progress.
     pub retries: u32,
 }
 
-/// What became of an attempt to put everything back.
+/// The result of an attempt to put everything back.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Restored {
     /// Everything is as it was found.
     Done {
-        /// Processes forked meanwhile, with the key as it was then, that were put back too.
+        /// How many forked processes still had the change and were put back, too.
         forked: usize,
     },
     /// The process has ended, or executes another program: nothing of the change is left.
     Gone,
 }
 
-/// Why an attempt has to be repeated.
+/// The failure of an attempt: `Again` and `Slow` are retried, `Failed` is not.
 enum Attempt {
     Again(String),
     Slow(AttachError),
@@ -62,25 +62,25 @@ impl From<StopError> for Attempt {
 }
 
 impl Process {
-    /// Writes a side of a change, which must hold another one.
+    /// Writes the side `to` of a change over the side `from`.
     ///
-    /// 0. What will be read and written is read, so that it is in memory, and the lock is free; else
-    ///    0 again after a pause. Nothing stands still for that.
+    /// 0. The bytes to be read and written are read, so that they are in memory, and the lock is
+    ///    free; else 0 again after a pause. No thread stands still for this step.
     /// 1. Every thread is stopped.
     /// 2. The registry's lock is free and no code is being written; else 0 again after a pause.
-    /// 3. No thread is inside a site: one that trapped at a breakpoint that is gone, and whose
-    ///    signal is not delivered yet, is; else 0 again after a pause. A thread that is in the
-    ///    library's trap handler goes back to the first byte of its site, whatever that holds by
+    /// 3. No thread is inside a site; else 0 again after a pause. A thread is inside if it trapped
+    ///    at a breakpoint that is gone and its signal is not delivered yet. A thread in the
+    ///    library's trap handler goes back to the first byte of its site, whatever that byte is by
     ///    then.
     /// 4. Every byte to be replaced is what it must be.
-    /// 5. Code and keys are written; a write that fails takes back those before it.
+    /// 5. Code and keys are written; if a write fails, the earlier writes are undone.
     /// 6. Every thread is let go. It returns from the kernel, so no instruction that it fetched
     ///    before is left in it (Intel SDM vol. 3, 8.1.3, wants a serialising event between).
     ///
-    /// `before_going_on` is called between 5 and 6 with the threads.
+    /// `before_going_on` is called with the threads between 5 and 6.
     ///
     /// # Errors
-    /// Nothing is changed then: the process is gone, traced, never at rest, or holds other bytes.
+    /// The process is gone, traced, never at rest, or holds other bytes; nothing is changed then.
     pub fn apply(
         &self,
         change: &Change,
@@ -102,10 +102,10 @@ impl Process {
         Ok(Applied { stopped_ns, retries })
     }
 
-    /// Does `act` with every thread stopped, as [`apply`](Self::apply) does, and writes nothing.
+    /// Calls `act` with every thread stopped, after the checks of [`apply`](Self::apply).
     ///
     /// # Errors
-    /// As [`apply`](Self::apply); `expected` is the side that the process must hold.
+    /// As for [`apply`](Self::apply); `expected` is the side that the process must hold.
     pub fn while_stopped(
         &self,
         change: &Change,
@@ -124,14 +124,14 @@ impl Process {
         done.map(|((), _)| ())
     }
 
-    /// Puts back what a change wrote, wherever it was interrupted, if and only if everything still
-    /// holds what was found or what was written.
+    /// Puts back the bytes that a change wrote, however far it got, if all bytes to be put back
+    /// still are those of a side of the change.
     ///
-    /// Where objects came or went meanwhile, the sites of those that are there now are put back. So
-    /// are the processes that it forked, where those still have the change.
+    /// If objects were opened or closed meanwhile, the sites of the present objects are put back.
+    /// Processes that this one forked are put back, too, if they still have the change.
     ///
     /// # Errors
-    /// Something else is there: then nothing is touched.
+    /// The process holds other bytes; then nothing is touched.
     pub fn restore(&self, change: &Change) -> Result<Restored, AttachError> {
         let done = self.insist(|| {
             self.prepare(change, &[])?;
@@ -152,9 +152,9 @@ impl Process {
         }
     }
 
-    /// Puts back the processes that this one forked while it had a side of the change other than
-    /// the found one, and those that they forked; how many there were. One that has another program,
-    /// or another value by its own means, or cannot be changed, stays as it is.
+    /// Puts back the processes that this one forked while it had the change, and the processes that
+    /// those forked; returns how many. A process stays as it is if it executes another program,
+    /// gave the key another value by itself, or cannot be changed.
     pub fn restore_forked(&self, change: &Change) -> usize {
         let mut restored = 0;
         for child in self.children() {
@@ -178,7 +178,7 @@ impl Process {
         restored
     }
 
-    /// Repeats an attempt until it succeeds, fails, or patience ends; also how often it was repeated.
+    /// Repeats an attempt until it succeeds, fails, or patience ends; also returns the number of retries.
     fn insist<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, Attempt>,
@@ -201,19 +201,19 @@ impl Process {
         unreachable!("the loop has no end of its own")
     }
 
-    /// Step 0.
+    /// Step 0 of [`apply`](Self::apply).
     fn prepare(&self, change: &Change, spans: &[Span<'_>]) -> Result<(), Attempt> {
         if !self.is_alive() {
             return Err(self.gone().into());
         }
         for span in spans {
-            // Of an object that was closed meanwhile nothing is left to be read: step 2 will tell.
+            // The memory of an object that was closed meanwhile is unreadable; step 2 reports this.
             let _ = self.bytes(span.start, span.length);
         }
         self.glance_at_rest(change).map(|_| ())
     }
 
-    /// Steps 2 and 3.
+    /// Steps 2 and 3 of [`apply`](Self::apply).
     fn check(&self, stopped: &Stopped, change: &Change) -> Result<(), Attempt> {
         let glance = self.glance_at_rest(change)?;
         if !glance.has_objects(self, &change.objects) {
@@ -243,12 +243,12 @@ impl Process {
         Err(Attempt::Again(format!("its thread {holder} was changing a key, and held the lock")))
     }
 
-    /// Step 4: what each span holds.
+    /// Step 4 of [`apply`](Self::apply): returns the bytes of each span.
     fn verify(&self, spans: &[Span<'_>], expected: Side) -> Result<Vec<Vec<u8>>, AttachError> {
         self.read_spans(spans, expected, |write, now| now == write.bytes(expected))
     }
 
-    /// What each span holds, if every write is `as_expected`; `expected` is for the error.
+    /// The bytes of each span, if every write is `as_expected`; `expected` is for the error.
     fn read_spans(
         &self,
         spans: &[Span<'_>],
@@ -268,7 +268,7 @@ impl Process {
         Ok(all)
     }
 
-    /// Step 5; `held`: what each span holds.
+    /// Step 5 of [`apply`](Self::apply); `held`: the bytes of each span.
     fn write_spans(
         &self,
         spans: &[Span<'_>],
@@ -283,7 +283,7 @@ impl Process {
             let Some((address, why)) = failed else { continue };
             for (span, now) in spans[..=index].iter().zip(held).rev() {
                 for (write, before) in span.held(now) {
-                    // What cannot be written now could not be written before.
+                    // If this write fails, the bytes were not changed before either.
                     let _ = self.write(write.address, before);
                 }
             }
@@ -300,10 +300,10 @@ impl Process {
         self.write_spans(spans, &held, Side::FOUND)
     }
 
-    /// As [`restore`](Self::restore), where the registered objects are others than they were.
+    /// Does the same as [`restore`](Self::restore) if the registered objects are not those of the change.
     ///
-    /// The known sites of objects that are still there are put back as they were. Sites of objects
-    /// that came have the form that the asked value gives them, and get that of the found one.
+    /// The known sites of objects that are still there are put back. Sites of new objects have the form
+    /// of the value asked for; they get the form of the value found.
     fn restore_other_objects(&self, change: &Change) -> Result<(), Attempt> {
         let registry = Registry::read(self, change.registry).map_err(|why| self.unreadable(why))?;
         let survey = Survey::read(self, &self.mappings()?, &[registry.address])
@@ -312,7 +312,7 @@ impl Process {
         let find = |address: u64| of_key.iter().find(|write| write.address == address);
         let known =
             survey.keys.iter().find_map(|key| Some((key, find(slot_address(key.address))?)));
-        // Without it, the object that defined it is closed, and its memory with it.
+        // If the key is unknown, the object that defined it was closed, and its memory is gone.
         let Some((key, slot)) = known else { return Ok(()) };
         let form = find(form_address(key.address));
         let there = |address: u64| key.sites.iter().any(|site| site.place.code == address);
@@ -324,7 +324,7 @@ impl Process {
             let come = back.writes[..back.code_writes].iter();
             let come =
                 come.filter(|write| !code.iter().any(|known| known.address == write.address));
-            // Seen from now: what is there now is what was asked for.
+            // The sides of these writes are swapped: the present bytes are those of the value asked for.
             writes.extend(come.map(|write| Write {
                 address: write.address,
                 sides: write.sides.iter().rev().cloned().collect(),
@@ -332,7 +332,7 @@ impl Process {
         }
         let holders: Vec<u64> = std::iter::once(key.address).chain(key.imports.clone()).collect();
         writes.extend(form.cloned());
-        // Keys that came since are written, too: they hold what their own key had then.
+        // Keys of new objects are written, too: an import took over the value that its key had then.
         let slots = holders.iter().map(|key| Write { address: slot_address(*key), ..slot.clone() });
         writes.extend(slots);
         Ok(self.restore_stopped(&Span::cover(&writes))?)
@@ -355,7 +355,7 @@ impl Process {
     }
 }
 
-/// All of a change, the code first.
+/// The spans of a change, the code first.
 fn spans_of(change: &Change) -> Vec<Span<'_>> {
     let (code, key) = change.writes.split_at(change.code_writes);
     [Span::cover(code), Span::cover(key)].concat()

@@ -1,16 +1,16 @@
-//! Values of keys as people write and read them.
+//! Converts values of keys from and to text.
 
 use crate::survey::{Key, Kind};
 use crate::symbol::Function;
 
-/// What is wrong with a value.
+/// The error in a value that the user gave.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ValueError {
-    /// A branch is something else than on or off.
+    /// A branch's value is neither on nor off.
     #[error("--to {text}: '{key}' is a branch; give on or off")]
     NoTruth { key: String, text: String },
-    /// A value is no number.
+    /// A value's text is no number.
     #[error("--to {text}: '{key}' is a value of {size} bytes; give a number, decimal or 0x…")]
     NoNumber {
         key: String,
@@ -18,7 +18,7 @@ pub enum ValueError {
         /// Bytes of the value.
         size: u8,
     },
-    /// It does not fit.
+    /// The number does not fit into the value's bytes.
     #[error("--to {text}: '{key}' has {size} bytes, for which the number is too large")]
     TooLarge {
         key: String,
@@ -29,7 +29,7 @@ pub enum ValueError {
     /// A switch has no such way.
     #[error("--to {text}: '{key}' is a switch of {ways} ways; give a number from 0 to {}", ways - 1)]
     NoWay { key: String, text: String, ways: u8 },
-    /// No function is called so.
+    /// No function has this name.
     #[error(
         "--to {text}: '{key}' is a call, and no function of that name is known in the process{near}; \
          give the name of a function in its symbol table, or an address as 0x…"
@@ -37,20 +37,20 @@ pub enum ValueError {
     NoFunction {
         key: String,
         text: String,
-        /// What may help: " (did you mean …?)", files whose functions are not known, or nothing.
+        /// A hint: " (did you mean …?)", files whose functions are unknown, or nothing.
         near: String,
     },
-    /// Several are.
+    /// Several functions have this name.
     #[error(
         "--to {text}: {count} functions of that name are in the process ({places}); give one's address"
     )]
     ManyFunctions { text: String, count: usize, places: String },
-    /// An address that holds no code.
+    /// The address holds no code.
     #[error("--to {text}: no code of the process is at that address, so '{key}' cannot call it")]
     NoCode { key: String, text: String },
 }
 
-/// The bits of a branch: on or off.
+/// Parses a branch's value: on or off.
 ///
 /// # Errors
 /// [`ValueError::NoTruth`].
@@ -62,10 +62,10 @@ pub fn truth(key: &Key, text: &str) -> Result<u64, ValueError> {
     }
 }
 
-/// The bits of a value, cut to its size; a negative number in two's complement.
+/// Parses a value's number, cut to its size; a negative number is in two's complement.
 ///
 /// # Errors
-/// It is no number, or too large.
+/// The text is no number, or the number is too large.
 pub fn number(key: &Key, text: &str) -> Result<u64, ValueError> {
     let size = key.size.clamp(1, 8);
     let wrong = || ValueError::NoNumber { key: key.name.clone(), text: text.into(), size };
@@ -80,7 +80,7 @@ pub fn number(key: &Key, text: &str) -> Result<u64, ValueError> {
     Ok((number & ((1 << bits) - 1)) as u64)
 }
 
-/// The number of a way of a switch.
+/// Parses the number of a switch's way.
 ///
 /// # Errors
 /// [`ValueError::NoWay`].
@@ -90,13 +90,13 @@ pub fn way(key: &Key, text: &str) -> Result<u64, ValueError> {
     number.ok_or_else(|| ValueError::NoWay { key: key.name.clone(), text: text.into(), ways })
 }
 
-/// The address of a function.
+/// Finds the address of a function by name or `0x…`.
 ///
-/// `functions`: those of the process, those of the key's own file first; `is_code` says of an
-/// address whether it can be executed; `nearest` names what the user may have meant.
+/// `functions`: the functions of the process; those of the key's own file have priority. `is_code`:
+/// whether an address is executable. `nearest`: a hint at names that the user may have meant.
 ///
 /// # Errors
-/// There is none, or more than one.
+/// No function matches, or several do.
 pub fn function(
     key: &Key,
     text: &str,

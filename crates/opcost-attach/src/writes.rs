@@ -1,25 +1,24 @@
-//! What is written, and what it replaces: the unit of change and of undoing.
+//! Bytes to write with the bytes that they replace: the unit of change and of undoing.
 
 use serde::{Deserialize, Serialize};
 
-/// One of the states that a change goes between: the one that was found, then those asked for, in
-/// their order.
+/// One state of a change: the state that was found, or one of the states asked for, in their order.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Side(pub usize);
 
 impl Side {
-    /// As it was found.
+    /// The state that was found.
     pub const FOUND: Side = Side(0);
-    /// The first that was asked for.
+    /// The first state that was asked for.
     pub const ASKED: Side = Side(1);
 }
 
-/// Some bytes that differ between sides.
+/// Bytes that differ between sides.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Write {
-    /// Where.
+    /// The address of the first byte.
     pub address: u64,
-    /// What is there on each side: of all sides as many bytes.
+    /// The bytes of each side, the same number for all sides.
     pub sides: Vec<Vec<u8>>,
 }
 
@@ -29,19 +28,19 @@ impl Write {
         &self.sides[side.0]
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     pub fn length(&self) -> usize {
         self.bytes(Side::FOUND).len()
     }
 
-    /// Whether `now` is one of the sides, or what a write that was cut short left of them.
+    /// Whether `now` is a side, or a mixture of sides, as a write that was cut short leaves it.
     pub fn may_hold(&self, now: &[u8]) -> bool {
         let known = |(at, now)| self.sides.iter().any(|side| side.get(at) == Some(now));
         now.len() == self.length() && now.iter().enumerate().all(known)
     }
 }
 
-/// Bytes as a person reads them.
+/// Shows bytes in hexadecimal, with spaces between.
 pub fn hex(bytes: &[u8]) -> String {
     let words: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     words.join(" ")

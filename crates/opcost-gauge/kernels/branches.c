@@ -1,7 +1,7 @@
-/* Branches that are predictable, random or of a pattern. */
+/* Branches that are predictable, random, or follow a pattern. */
 #include "gauge.h"
 
-/* Keeps a branch a branch. */
+/* Keeps the compiler from replacing a branch. */
 #define GAUGE_KEEP(value) __asm__ volatile("" : "+r"(value))
 
 GAUGE_KERNEL(branches, random_half)
@@ -131,7 +131,7 @@ GAUGE_KERNEL(branches, loops_of_eleven)
 
 GAUGE_KERNEL(branches, late_condition)
 {
-    /* A random branch behind a division: the miss is found late. */
+    /* A random branch behind a division, so a misprediction is found late. */
     u64 state = gauge_mix(round) | 1, sum = 0;
     for (int i = 0; i < 1200; i++) {
         u64 random = gauge_next(&state), quotient = random / ((random & 0xffff) | 1);

@@ -1,7 +1,7 @@
-/* Code that the instruction cache does not hold: in a straight line, in functions one after the other, and by surprise. */
+/* Code larger than the instruction cache: in a straight line, in functions called in order, and in random order. */
 #include "gauge.h"
 
-/* In straight.c, the same in all builds. */
+/* Defined in straight.c, the same in all builds. */
 u64 gauge_straight_branches(u64 value);
 u64 gauge_straight_long(u64 value);
 
@@ -30,7 +30,7 @@ GAUGE_KERNEL(code, straight_long)
 #define MANY(of) SIXTY_FOUR(of, 0b0) SIXTY_FOUR(of, 0b1) SIXTY_FOUR(of, 0b10) SIXTY_FOUR(of, 0b11) \
     SIXTY_FOUR(of, 0b100) SIXTY_FOUR(of, 0b101) SIXTY_FOUR(of, 0b110) SIXTY_FOUR(of, 0b111)
 
-/* 512 functions of some 100 bytes, no two alike. */
+/* 512 different functions of some 100 bytes. */
 #define FUNCTION(n)                                                             \
     static GAUGE_NOINLINE u64 function_##n(u64 a, u64 b)                        \
     {                                                                           \

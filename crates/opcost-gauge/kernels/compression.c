@@ -1,4 +1,4 @@
-/* What compressors do. */
+/* The inner loops of compressors. */
 #include "gauge.h"
 
 GAUGE_KERNEL(compression, run_lengths)
@@ -34,7 +34,7 @@ GAUGE_KERNEL(compression, expand_runs)
 
 GAUGE_KERNEL(compression, match_find)
 {
-    /* The longest match by hash of three bytes, as deflate begins. */
+    /* The longest match by a hash of three bytes, the first step of deflate. */
     u16 *heads = (u16 *)gauge_scratch;
     const u8 *in = gauge_text + gauge_window(round, 4096);
     u64 check = 0;
@@ -56,7 +56,7 @@ GAUGE_KERNEL(compression, match_find)
 
 GAUGE_KERNEL(compression, copy_matches)
 {
-    /* Literals and copies from what was written before. */
+    /* Literals, and copies from earlier output. */
     u8 *out = (u8 *)gauge_scratch;
     const u8 *in = gauge_bytes + gauge_window(round, 4096);
     u32 at = 16;
@@ -73,7 +73,7 @@ GAUGE_KERNEL(compression, copy_matches)
 
 GAUGE_KERNEL(compression, huffman_decode)
 {
-    /* Codes of 2 to 5 bits by a table of 32 entries. */
+    /* Codes of 2 to 5 bits, decoded by a table of 32 entries. */
     u8 table[32];
     for (u32 i = 0; i < 32; i++)
         table[i] = (u8)(i < 8 ? 2 : i < 16 ? 2 | 8 : i < 20 ? 3 | 16 : i < 24 ? 3 | 24 : i < 28 ? 4 | 32 : 5 | 40);

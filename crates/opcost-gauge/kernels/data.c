@@ -1,4 +1,4 @@
-/* The data of all kernels. Compiled once, so every build reads the same. */
+/* The data of all kernels, compiled once, so that every build reads the same data. */
 #include "gauge.h"
 
 u64 gauge_words[GAUGE_WORDS] __attribute__((aligned(64)));
@@ -17,7 +17,7 @@ u32 gauge_ring_l3[2 * GAUGE_L3_LINES * 16] __attribute__((aligned(4096)));
 u64 *gauge_far;
 u64 gauge_far_line;
 
-/* Links `lines` lines of 64 bytes to one ring in random order (Sattolo's algorithm: one cycle). */
+/* Links `lines` lines of 64 bytes into one ring in random order (Sattolo's algorithm: one cycle). */
 static void ring(u32 *ring, u32 lines, u64 seed)
 {
     for (u32 i = 0; i < lines; i++)
@@ -67,7 +67,7 @@ static void runs(u64 seed)
     }
 }
 
-/* Makes new random data. A branch predictor would learn data by heart that it sees again and again, which real programs' data is not. */
+/* Makes new random data. A branch predictor learns data that repeats; the data of real programs does not repeat. */
 void gauge_refresh(u64 repetition)
 {
     u64 seed = gauge_mix(0x6f70636f73742121 + repetition) | 1;
@@ -85,7 +85,7 @@ void gauge_refresh(u64 repetition)
     runs(gauge_next(&seed));
 }
 
-/* Prepares what stays the same; `far`: at least GAUGE_FAR_LINES lines of zeros. */
+/* Prepares the data that stays the same; `far`: at least GAUGE_FAR_LINES lines of zeros. */
 void gauge_prepare(u64 *far)
 {
     u64 seed = 0x6f70636f73742121;
@@ -108,7 +108,7 @@ void gauge_prepare(u64 *far)
     gauge_refresh(0);
 }
 
-/* Reads the L3 area from its begin to its end: its first half leaves L2 for L3. */
+/* Reads the L3 area from start to end: this pushes its first half from L2 to L3. */
 void gauge_warm_l3(void)
 {
     for (size_t i = 0; i < 2 * GAUGE_L3_LINES; i++)

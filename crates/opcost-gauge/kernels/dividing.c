@@ -1,4 +1,4 @@
-/* Divisions and remainders that no compiler replaces. */
+/* Divisions and remainders that no compiler replaces by other instructions. */
 #include "gauge.h"
 
 GAUGE_KERNEL(dividing, quotients_32)
@@ -98,7 +98,7 @@ GAUGE_KERNEL(dividing, digits)
 
 GAUGE_KERNEL(dividing, digits_of_base)
 {
-    /* As `digits`, but the compiler does not know the base. */
+    /* The same work as in `digits`, but the compiler does not know the base. */
     volatile u64 hidden = 10;
     u64 base = hidden, check = 0;
     for (u64 i = 0; i < 120; i++) {

@@ -1,6 +1,6 @@
-/* What every file of kernels shares: how a kernel registers itself, and the data that kernels read.
+/* Shared by all files of kernels: the registration of a kernel, and the data that kernels read.
  *
- * A kernel is a function of a round, which says where in the data it begins; the data itself is new for each pair of rounds.
+ * A kernel is a function of a round, which decides where in the data the kernel starts. Each pair of rounds has new data.
  * Each file is compiled once for each build; GAUGE_BUILD names the build.
  */
 #ifndef GAUGE_H
@@ -16,10 +16,10 @@ typedef uint64_t u64;
 typedef int32_t i32;
 typedef int64_t i64;
 
-/* What the harness does before a kernel, and what the kernel needs. */
+/* Needs of a kernel: work of the harness before it, or instructions. */
 enum gauge_needs {
     GAUGE_NOTHING = 0,
-    /* The L3 area passes through the caches first, so that its first half is in L3 only. */
+    /* The harness reads the L3 area first, so that the area's first half is in L3 only. */
     GAUGE_L3 = 1,
     /* Instructions of x86-64-v3. */
     GAUGE_V3 = 2
@@ -49,23 +49,23 @@ enum {
     GAUGE_LINE_WORDS = 8,
     GAUGE_L1_LINES = 256,
     GAUGE_L2_LINES = 4096,
-    /* The chased half of the L3 area; the other half only pushes it out of L2. */
+    /* The half of the L3 area that chases read; the other half only pushes the first half out of L2. */
     GAUGE_L3_LINES = 32768,
-    /* A cycle through these lines leaves L3 before it comes round. */
+    /* Lines enough that one pass through all of them evicts the first from L3. */
     GAUGE_FAR_LINES = 1 << 20
 };
 
-/* Random data, new for each repetition, the same in every process. Kernels write to gauge_scratch only, and read no word of it that they did not write. */
+/* Random data, new for each repetition, equal in every process. Kernels write only to gauge_scratch and read no old word of it. */
 extern u64 gauge_words[GAUGE_WORDS];
 extern u32 gauge_ints[GAUGE_WORDS];
 extern double gauge_doubles[GAUGE_WORDS];
 extern float gauge_floats[GAUGE_WORDS];
 extern u8 gauge_bytes[GAUGE_BYTES];
-/* Words, numbers and separators; skewed letters. */
+/* Words, numbers and separators; the frequencies of letters are uneven. */
 extern u8 gauge_text[GAUGE_BYTES];
-/* Objects, arrays and strings, nested. */
+/* Tokens of objects, arrays and strings in random order. */
 extern u8 gauge_json[GAUGE_BYTES];
-/* Few different values in runs. */
+/* Runs of a few different values. */
 extern u8 gauge_runs[GAUGE_BYTES];
 extern u32 gauge_crc_tables[8][256];
 extern u64 gauge_scratch[GAUGE_SCRATCH];
@@ -73,11 +73,11 @@ extern u64 gauge_scratch[GAUGE_SCRATCH];
 extern u32 gauge_ring_l1[GAUGE_L1_LINES * 16];
 extern u32 gauge_ring_l2[GAUGE_L2_LINES * 16];
 extern u32 gauge_ring_l3[2 * GAUGE_L3_LINES * 16];
-/* Zeros that no cache holds, and how far kernels came in them. */
+/* Zeros that no cache holds, and the line that the next kernel starts at. */
 extern u64 *gauge_far;
 extern u64 gauge_far_line;
 
-/* splitmix64 (Steele, Lea, Flood 2014): a good number for each round. */
+/* splitmix64 (Steele, Lea, Flood 2014): a well-mixed number for each round. */
 static inline u64 gauge_mix(u64 value)
 {
     value += 0x9e3779b97f4a7c15u;
@@ -86,7 +86,7 @@ static inline u64 gauge_mix(u64 value)
     return value ^ (value >> 31);
 }
 
-/* The start of a window into an array with `room` more elements than the window has; `room` is a power of two. */
+/* The start of a window into an array that is longer than the window by `room` elements; `room` is a power of two. */
 static inline size_t gauge_window(u64 round, size_t room) { return (size_t)(gauge_mix(round) & (room - 1)); }
 
 /* xorshift64 (Marsaglia 2003). */

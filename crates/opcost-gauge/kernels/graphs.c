@@ -35,7 +35,7 @@ GAUGE_KERNEL(graphs, common_subsequence)
 
 GAUGE_KERNEL(graphs, flood)
 {
-    /* Breadth first over a grid of 64 × 48 with random walls. */
+    /* Breadth-first search over a grid of 64 × 48 with random walls. */
     u8 *seen = (u8 *)gauge_scratch;
     u16 *queue = (u16 *)(gauge_scratch + 1024);
     const u8 *in = gauge_bytes + gauge_window(round, 4096);
@@ -83,7 +83,7 @@ GAUGE_KERNEL(graphs, union_find)
 
 GAUGE_KERNEL(graphs, heap_queue)
 {
-    /* The queue of a simulation: take the first event, add a later one. */
+    /* The event queue of a simulation: takes the first event, adds a later one. */
     u32 heap[128];
     u64 check = 0, state = gauge_mix(round) | 1;
     for (u32 i = 0; i < 127; i++)
@@ -128,7 +128,7 @@ GAUGE_KERNEL(graphs, rank_pages)
 
 GAUGE_KERNEL(graphs, depth_first)
 {
-    /* Edges from random numbers, an explicit stack. */
+    /* Depth-first search with an explicit stack; edges are random. */
     u8 *seen = (u8 *)gauge_scratch;
     u16 stack[2048];
     u64 check = 0;

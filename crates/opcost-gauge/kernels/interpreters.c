@@ -52,7 +52,7 @@ end: return stack[top] + top;
 
 GAUGE_KERNEL(interpreters, random_bytecode)
 {
-    /* Operations that no history predicts. */
+    /* Operations that no branch history predicts. */
     u64 a = round, b = 1, c = 2, state = gauge_mix(round) | 1;
     for (int i = 0; i < 2000; i++) {
         switch (gauge_next(&state) >> 41 & 15) {
@@ -79,7 +79,7 @@ GAUGE_KERNEL(interpreters, random_bytecode)
 
 GAUGE_KERNEL(interpreters, registers)
 {
-    /* Three operands in each word; registers in memory. */
+    /* Three operands in each instruction word; registers are in memory. */
     static const u32 code[] = {0x00010203, 0x01020301, 0x02030002, 0x03000103, 0x00020301, 0x04010200, 0x01030002, 0x02000103};
     u64 r[4] = {round + 1, 3, 5, 7};
     for (int i = 0; i < 4000; i++) {
@@ -97,7 +97,7 @@ GAUGE_KERNEL(interpreters, registers)
 
 GAUGE_KERNEL(interpreters, brackets)
 {
-    /* A program of brainfuck that multiplies. */
+    /* A brainfuck program that multiplies. */
     static const char code[] = "++++++++[>++++[>++>+++>+++>+<<<<-]>+>+>->>+[<]<-]>>.>---.+++++++..+++.";
     u8 cells[64];
     u64 check = round;
@@ -129,7 +129,7 @@ GAUGE_KERNEL(interpreters, brackets)
 
 GAUGE_KERNEL(interpreters, automaton)
 {
-    /* A deterministic automaton over bytes: a load waits for a load. */
+    /* A deterministic automaton over bytes: each load depends on the load before it. */
     u8 *table = (u8 *)gauge_scratch;
     for (u32 i = 0; i < 16 * 256; i++)
         ((volatile u8 *)table)[i] = gauge_bytes[i] & 15;
@@ -145,7 +145,7 @@ GAUGE_KERNEL(interpreters, automaton)
 
 GAUGE_KERNEL(interpreters, regular_nfa)
 {
-    /* Thompson's simulation, states as bits: (a|e)(t|n)*s. */
+    /* Thompson's simulation with states as bits: (a|e)(t|n)*s. */
     u64 hits = 0;
     u32 states = 0;
     const u8 *in = gauge_text + gauge_window(round, 4096);

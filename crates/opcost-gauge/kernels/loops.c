@@ -1,24 +1,24 @@
-/* Loops that show what one instruction costs: its latency in a chain, its throughput among independent ones.
+/* Loops that measure the cost of one instruction: its latency in a chain, its throughput among independent instructions.
  *
- * Keys: `latency.CLASS.INSTRUCTION` and `throughput.CLASS.INSTRUCTION`, where CLASS is a row of a core's file; `latency.A+B.INSTRUCTION` where
- * only the sum of two classes shows; `core.KEY` for other figures of a core's file; `half.KEY` for what is only subtracted.
+ * Keys: `latency.CLASS.INSTRUCTION` and `throughput.CLASS.INSTRUCTION` for a row CLASS of a core's file; `latency.A+B.INSTRUCTION`
+ * for the sum of two rows; `core.KEY` for other figures of a core's file; `half.KEY` for figures that are only subtracted.
  */
 #include "gauge.h"
 
-/* What a loop needs beyond x86-64-v2. GAUGE_L3 and GAUGE_V3 are as for kernels. */
+/* Instructions that a loop needs beyond x86-64-v2. GAUGE_L3 and GAUGE_V3 have the same meaning as for kernels. */
 enum { LOOP_AES = 4, LOOP_SHA = 8 };
 
 struct gauge_loop {
     const char *key;
     /* The key of a loop whose figure is subtracted; null for none. */
     const char *less;
-    /* By which what is left is multiplied. */
+    /* The factor applied to the difference. */
     u64 times;
     u64 needs;
     u64 iterations;
-    /* Operations in an iteration. */
+    /* Operations in one iteration. */
     u64 operations;
-    /* Cycles of an operation that other instructions of its chain take. */
+    /* Cycles of an operation that other instructions of its chain take; they are subtracted. */
     u64 minus;
     void (*run)(u64 iterations);
 };
@@ -27,7 +27,7 @@ struct gauge_loop {
     static struct gauge_loop gauge_row_##id __attribute__((used, section("gauge_loops"), aligned(8))) = { \
         key, less, times, needs, iterations, operations, minus, loop_##id}
 
-/* The counter is in rdi and the scratch area's address in rsi; the rest is free. */
+/* The counter is in rdi and the address of the scratch area in rsi; the other registers are free. */
 #define CODE(id, setup, body, after)                                                                                                      \
     static GAUGE_NOINLINE void loop_##id(u64 iterations)                                                                                  \
     {                                                                                                                                     \
@@ -46,7 +46,7 @@ struct gauge_loop {
 #define VECTORS                                                                                                                   \
     "movq xmm0, rax\npunpcklqdq xmm0, xmm0\n.irp x, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7, xmm8, xmm9, xmm10, xmm11, xmm12, xmm13, " \
     "xmm14, xmm15\nmovdqa \\x, xmm0\n.endr\n"
-/* Numbers a little above 1, so that chains neither overflow nor vanish. */
+/* Numbers a little above 1: chains of them neither overflow nor vanish. */
 #define DOUBLES "mov rax, 0x3ff0000000012345\n" VECTORS
 #define SINGLES "mov rax, 0x3f8001233f800123\n" VECTORS
 #define EACH_REGISTER(code) ".rept 10\n.irp r, rax, rbx, rcx, rdx, r8, r9, r10, r11, r12, r13, r14, r15\n" code "\n.endr\n.endr"
@@ -54,7 +54,7 @@ struct gauge_loop {
 #define EACH_VECTOR(code) ".rept 10\n.irp x, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n" code "\n.endr\n.endr"
 #define REPEAT(count, code) ".rept " #count "\n" code "\n.endr"
 
-/* A chain through general or vector registers. */
+/* A chain of dependent instructions through general or vector registers. */
 #define CHAIN_NEEDING(needs, class, name, iterations, minus, setup, code)  \
     CODE(latency_##class##_##name, setup, REPEAT(24, code), "")              \
     ROW(latency_##class##_##name, "latency." #class "." #name, 0, 1, needs, iterations, 24, minus);
@@ -64,13 +64,13 @@ struct gauge_loop {
     CODE(latency_##first##_##second##_##name, setup, REPEAT(24, code), "")   \
     ROW(latency_##first##_##second##_##name, "latency." #first "+" #second "." #name, 0, 1, needs, 60, 24, 0);
 #define PAIR(first, second, name, setup, code) PAIR_NEEDING(0, first, second, name, setup, code)
-/* Independent ones. */
+/* Independent instructions. */
 #define MANY_NEEDING(needs, class, name, iterations, setup, code)   \
     CODE(throughput_##class##_##name, setup, code, "")                \
     ROW(throughput_##class##_##name, "throughput." #class "." #name, 0, 1, needs, iterations, 120, 0);
 #define MANY(class, name, setup, code) MANY_NEEDING(0, class, name, 10, setup, code)
 
-/* Whole registers. */
+/* Instructions on whole registers. */
 CHAIN(alu, add, GENERAL, "add rax, rbx")
 CHAIN(alu, xor, GENERAL, "xor rax, rbx")
 CHAIN(alu, neg, GENERAL, "neg rax")
@@ -205,7 +205,7 @@ CHAIN(float_compare, maxsd, DOUBLES, "maxsd xmm0, xmm1")
 CHAIN(float_compare, cmpltsd, DOUBLES, "cmpltsd xmm0, xmm1")
 MANY(float_add, addsd, DOUBLES, EACH_VECTOR("addsd xmm\\x, xmm15"))
 MANY(float_add, addps, SINGLES, EACH_VECTOR("addps xmm\\x, xmm15"))
-/* An addition between multiplications: what its result costs another class. */
+/* An addition between multiplications: the cost of passing its result to another class. */
 PAIR(float_add, float_multiply, mixed, DOUBLES, "addsd xmm0, xmm1\nmulsd xmm0, xmm2")
 CHAIN(float_multiply, mulsd, DOUBLES, "mulsd xmm0, xmm1")
 CHAIN(float_multiply, mulps, SINGLES, "mulps xmm0, xmm1")
@@ -272,7 +272,7 @@ MANY(store_vector, movdqa, DOUBLES, EACH_VECTOR("movdqa [rsi], xmm\\x"))
 #define FORWARD(name, key, setup, code)                         \
     CODE(forward_##name, setup, REPEAT(24, code), "")            \
     ROW(forward_##name, key, 0, 1, 0, 40, 24, 0);
-/* Two address registers with the same value, so that no core renames the slot. */
+/* Two address registers with the same value, so that no core renames the memory location. */
 FORWARD(general, "core.forward.latency", GENERAL OFFSETS, "mov [rsi + rcx], rax\nmov rax, [rsi + rdx]\nadd ecx, 8\nadd edx, 8\nand ecx, 0xff8\nand edx, 0xff8")
 FORWARD(vector, "core.forward.latency_vector", DOUBLES OFFSETS, "movdqa [rsi + rcx], xmm0\nmovdqa xmm0, [rsi + rdx]")
 FORWARD(failure, "core.forward.failure", GENERAL OFFSETS, "mov [rsi + rcx], eax\nmov [rsi + rcx + 4], ebx\nmov rax, [rsi + rdx]")
@@ -281,7 +281,7 @@ CODE(split, GENERAL OFFSETS "add rsi, 60\nmov [rsi], rsi\nmov rax, rsi\n", REPEA
 ROW(split, "core.cache.split", "latency.load.mov", 1, 0, 100, 24, 0);
 
 /* The front end and branches. */
-/* Zero idioms need no unit, so the width of the window's entrance limits them. Cores fuse no-operations, which tell nothing of it. */
+/* Zero idioms need no unit, so only the width of dispatch limits them. Cores fuse no-operations, which hides the width. */
 CODE(width, "", REPEAT(40, "xor eax, eax\nxor ebx, ebx\nxor ecx, ecx\nxor edx, edx\nxor r8d, r8d\nxor r9d, r9d"), "")
 ROW(width, "core.width.dispatch", 0, 1, 0, 40, 241, 0);
 CODE(nops, "", REPEAT(120, "nop word ptr [rax + rax]"), "")
@@ -293,13 +293,13 @@ ROW(not_taken, "throughput.branch.not_taken", 0, 1, 0, 100, 61, 0);
 CODE(fused, GENERAL, REPEAT(60, "cmp rax, rbx\nje 78f") "\n78:", "")
 ROW(fused, "throughput.branch.fused", 0, 1, 0, 100, 61, 0);
 CODE(call_return, "jmp 77f\n79: ret\n", REPEAT(24, "call 79b"), "")
-/* A call and a return, whose sum no row of a core is. */
+/* A call with its return; no row of a core's file is this sum. */
 ROW(call_return, "half.call_return", 0, 1, 0, 100, 24, 0);
 
-/* Branches on random bits, and on the same bits all alike: half of the random ones are mispredicted. */
+/* Branches on random bits, and the same branches with all bits cleared: half of the random branches are mispredicted. */
 static GAUGE_NOINLINE void branches(u64 iterations, u64 mask)
 {
-    /* Another bit of each word in each run, since a predictor learns a run by heart. */
+    /* Each run takes another bit of each word, since a predictor learns repeated bits. */
     static u64 bit;
     u64 sum = 0, shift = bit++ & 63;
     for (u64 i = 0; i < iterations; i++) {
@@ -326,11 +326,11 @@ static void loop_chase_l1(u64 steps) { chase(gauge_ring_l1, &chase_from[0], step
 static void loop_chase_l2(u64 steps) { chase(gauge_ring_l2, &chase_from[1], steps); }
 static void loop_chase_l3(u64 steps) { chase(gauge_ring_l3, &chase_from[2], steps); }
 ROW(chase_l1, "half.chase.l1", 0, 1, 0, 2000, 1, 0);
-/* An index costs a cycle more than a pointer does. */
+/* An index costs one cycle more than a pointer. */
 ROW(chase_l2, "core.cache.l2.latency", 0, 1, 0, 4096, 1, 1);
 ROW(chase_l3, "core.cache.l3.latency", 0, 1, GAUGE_L3, 1000, 1, 1);
 
-/* Lines of 64 pages that no cache holds, in random order; a load from each page comes first, so that TLBs know them all. */
+/* Reads lines of 64 pages that no cache holds, in random order. It first loads from each page, so that the TLBs hold them all. */
 static void loop_chase_far(u64 steps)
 {
     enum { LINES = 4096 };
@@ -347,7 +347,7 @@ static void loop_chase_far(u64 steps)
     }
     *(volatile u64 *)gauge_scratch = at;
 }
-/* A multiplication, two additions and their like between two loads. */
+/* The subtracted cycles are those of a multiplication, additions and the like between two loads. */
 ROW(chase_far, "core.cache.memory.latency", 0, 1, 0, 200, 1, 7);
 
 static GAUGE_NOINLINE void lines(const u32 *from, u64 count)

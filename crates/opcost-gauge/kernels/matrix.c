@@ -132,7 +132,7 @@ GAUGE_KERNEL(matrix, eliminate)
 
 GAUGE_KERNEL(matrix, shortest_paths)
 {
-    /* Floyd and Warshall. */
+    /* The Floyd–Warshall algorithm. */
     u32 *d = (u32 *)gauge_scratch;
     u64 check = 0;
     for (int i = 0; i < 24 * 24; i++)

@@ -1,7 +1,7 @@
-/* The levels of memory, by chase, by stream and at random; strides; stores that loads depend on.
+/* The levels of memory, read by chase, by stream and at random; strides; stores that loads depend on.
  *
- * Kernels of the far area go on where the last of them stopped, so that no cache holds what they read. The area has zeros only, so
- * that what a kernel finds does not depend on where it is.
+ * Each kernel of the far area continues where the last one stopped, so that no cache holds the lines that it reads. The area holds
+ * only zeros, so that a kernel's result does not depend on its position.
  */
 #include "gauge.h"
 
@@ -24,7 +24,7 @@ GAUGE_KERNEL_NEEDING(memory_l3, chase_l3, GAUGE_L3)
     return chase(gauge_ring_l3, (u32)gauge_window(round, GAUGE_L3_LINES) * 16, 2500);
 }
 
-/* The next line of the far area in an order that no prefetcher knows: a cycle through all of them, bits mixed. */
+/* The next line of the far area in an order that no prefetcher knows: a cycle through all lines, with mixed bits. */
 static inline u64 far_line(u64 *state)
 {
     *state = (*state * 0x5d588b65u + 0x269ec3u) & (GAUGE_FAR_LINES - 1);
@@ -53,7 +53,7 @@ GAUGE_KERNEL(memory_far, random_far)
     return sum;
 }
 
-/* A stretch of the far area, and past it. */
+/* The next `lines` lines of the far area; later calls continue behind them. */
 static inline u64 *far_stretch(u64 lines)
 {
     u64 line = gauge_far_line + lines <= GAUGE_FAR_LINES ? gauge_far_line : 0;
@@ -158,7 +158,7 @@ GAUGE_KERNEL(memory_l2, stride_backwards)
 
 GAUGE_KERNEL(memory_l2, stride_page)
 {
-    /* Lines of 64 pages: the same sets of L1, more pages than some first TLBs have. */
+    /* One line in each of 64 pages a pass: the lines share a set of L1, and the pages exceed the first TLB of some cores. */
     u64 sum = round;
     for (int pass = 0; pass < 60; pass++)
         for (int i = 0; i < 64; i++)
@@ -238,7 +238,7 @@ GAUGE_KERNEL(memory_l1, histogram)
 
 GAUGE_KERNEL(forwarding, histogram_of_runs)
 {
-    /* The same counter again and again: each load waits for the store before it. */
+    /* The same counters again and again: each load waits for the store before it. */
     u32 *counts = (u32 *)gauge_scratch;
     const u8 *data = gauge_runs + gauge_window(round, 4096);
     u64 check = 0;
@@ -262,7 +262,7 @@ GAUGE_KERNEL(forwarding, forward_chain)
 
 GAUGE_KERNEL(forwarding, forward_moving)
 {
-    /* Each word from the word before it, by way of memory. */
+    /* Each word is computed from the word before it, through memory. */
     volatile u64 *cell = gauge_scratch;
     cell[0] = round;
     for (u64 i = 1; i < 6000; i++)
@@ -284,7 +284,7 @@ GAUGE_KERNEL(forwarding, forward_to_narrow)
 
 GAUGE_KERNEL(forwarding, forward_to_wide)
 {
-    /* Two narrow stores, a wide load of both: no forwarding. */
+    /* Two narrow stores, then a wide load of both: no forwarding. */
     volatile u64 *wide = gauge_scratch;
     volatile u32 *narrow = (volatile u32 *)gauge_scratch;
     u64 sum = round;
@@ -313,7 +313,7 @@ GAUGE_KERNEL(forwarding, stack_machine_memory)
 
 GAUGE_KERNEL(memory_l1, list_sum)
 {
-    /* Nodes of a list in random order, with work at each. */
+    /* A list with nodes in random order, and work at each node. */
     u32 at = (u32)gauge_window(round, GAUGE_L1_LINES) * 16;
     u64 sum = 0;
     for (int i = 0; i < 8000; i++) {

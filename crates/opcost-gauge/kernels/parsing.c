@@ -1,4 +1,4 @@
-/* Parsing text and writing it. */
+/* Parses and writes text. */
 #include "gauge.h"
 
 GAUGE_KERNEL(parsing, numbers_decimal)
@@ -39,7 +39,7 @@ GAUGE_KERNEL(parsing, write_decimal)
 
 GAUGE_KERNEL(parsing, fields)
 {
-    /* Fields between commas, each hashed. */
+    /* Hashes each field between commas. */
     u64 check = 0, hash = 5381, count = 0;
     const u8 *in = gauge_text + gauge_window(round, 4096);
     for (int i = 0; i < 8000; i++) {
@@ -79,7 +79,7 @@ GAUGE_KERNEL(parsing, json_skip)
 
 GAUGE_KERNEL(parsing, tokens)
 {
-    /* A class of each byte by table, tokens by what changes. */
+    /* A table gives each byte's class; a new token starts where the class changes. */
     u8 classes[256];
     for (int i = 0; i < 256; i++)
         classes[i] = (u8)(i >= '0' && i <= '9' ? 1 : (i | 32) >= 'a' && (i | 32) <= 'z' ? 2 : i == ' ' || i == '\n' ? 0 : 3);
@@ -97,7 +97,7 @@ GAUGE_KERNEL(parsing, tokens)
 
 GAUGE_KERNEL(parsing, expression)
 {
-    /* Precedence climbing without recursion over digits and operators made of text. */
+    /* Precedence climbing without recursion, over digits and operators made from the text. */
     u64 check = 0, sum = 0, product = 1;
     const u8 *in = gauge_text + gauge_window(round, 4096);
     for (int i = 0; i < 6000; i++) {

@@ -49,7 +49,7 @@ GAUGE_KERNEL(searching, binary_without_branches)
 
 GAUGE_KERNEL(searching, binary_dependent)
 {
-    /* Each search starts with what the last one found. */
+    /* Each search starts from the result of the last one. */
     u32 *data = ascending(1024);
     u64 check = round;
     for (int i = 0; i < 400; i++) {
@@ -122,7 +122,7 @@ GAUGE_KERNEL(searching, tree_search)
 GAUGE_KERNEL(searching, eytzinger)
 {
     u32 *data = ascending(1023), *tree = data + 2048;
-    /* The rank of a key says its level and its place there. */
+    /* The rank of a key gives its level in the tree and its position on that level. */
     for (u32 step = 0; step < 1023; step++) {
         u32 rank = step + 1, level = 10 - (u32)__builtin_ctz(rank);
         tree[(1u << (level - 1)) + (rank >> (11 - level))] = data[step];
@@ -155,7 +155,7 @@ GAUGE_KERNEL(searching, skip_pointers)
 
 GAUGE_KERNEL(searching, trie)
 {
-    /* Four bits a level; nodes of 16 children. */
+    /* Four bits a level; each node has 16 children. */
     u16 *nodes = (u16 *)gauge_scratch;
     u32 used = 1;
     u64 check = 0;

@@ -1,7 +1,7 @@
 /* Sorting and selecting. */
 #include "gauge.h"
 
-/* A copy of random numbers, others in each round. */
+/* A copy of random numbers, different in each round. */
 static GAUGE_NOINLINE u32 *numbers(u64 round, int count)
 {
     volatile u32 *to = (volatile u32 *)gauge_scratch;

@@ -1,7 +1,7 @@
-/* Code in a straight line, compiled once: what it costs does not depend on a compiler, and it is large. */
+/* Large straight-line code, compiled once, so that its cost does not depend on a compiler. */
 
 __asm__(".text\n"
-        /* A read of an immediate value and a branch that is not taken, 13 bytes, 4,096 times: 52 KiB. */
+        /* Loads an immediate value and does not take a branch: 13 bytes, 4,096 times, 52 KiB. */
         ".balign 64\n"
         ".globl gauge_straight_branches\n"
         "gauge_straight_branches:\n"
@@ -12,7 +12,7 @@ __asm__(".text\n"
         ".endr\n"
         "9: leaq 1(%rdi), %rax\n"
         "ret\n"
-        /* Long instructions that depend on little, 15 bytes a pair, 8,192 times: 120 KiB. */
+        /* Long instructions with few dependencies: 15 bytes a pair, 8,192 times, 120 KiB. */
         ".balign 64\n"
         ".globl gauge_straight_long\n"
         "gauge_straight_long:\n"

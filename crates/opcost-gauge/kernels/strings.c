@@ -221,7 +221,7 @@ GAUGE_KERNEL(strings, reverse)
 
 GAUGE_KERNEL(strings, repeat_store)
 {
-    /* The instructions that repeat: rep stosb and rep movsb. */
+    /* The repeated string instructions rep stosb and rep movsb. */
     u8 *to = (u8 *)gauge_scratch;
     for (u64 i = 0; i < 40; i++) {
         u8 *at = to + (i & 3) * 4096;
@@ -236,7 +236,7 @@ GAUGE_KERNEL(strings, repeat_store)
 
 GAUGE_KERNEL(strings, repeat_short_bytes)
 {
-    /* What compilers make of copies whose size they do not know. */
+    /* Compilers write copies of unknown size in this way. */
     u8 *to = (u8 *)gauge_scratch;
     u64 state = gauge_mix(round) | 1;
     for (u64 i = 0; i < 300; i++) {
@@ -262,7 +262,7 @@ GAUGE_KERNEL(strings, repeat_short_words)
 
 GAUGE_KERNEL(strings, repeat_none)
 {
-    /* The tail of a copy that has none. */
+    /* A copy without a remainder: the second instruction copies nothing. */
     u64 *to = gauge_scratch;
     for (u64 i = 0; i < 300; i++) {
         u64 *at = to + (i & 63) * 16;

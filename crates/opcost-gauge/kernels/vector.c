@@ -1,4 +1,4 @@
-/* Loops that compilers make vectors of, and vectors by hand (SSE4.2). */
+/* Loops that compilers vectorise, and vectors written by hand (SSE4.2). */
 #include "gauge.h"
 #include <emmintrin.h>
 #include <smmintrin.h>

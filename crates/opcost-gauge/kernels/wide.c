@@ -1,4 +1,4 @@
-/* Instructions of x86-64-v3: the program leaves these kernels out where the CPU lacks them. */
+/* Instructions of x86-64-v3; the program leaves these kernels out if the CPU lacks them. */
 #include "gauge.h"
 #include <immintrin.h>
 

@@ -1,18 +1,18 @@
-//! Cycles of a call, by a PMU or by the time stamp counter.
+//! Counts the cycles of a call, with a PMU or with the time stamp counter.
 
 use crate::sample::Sample;
 use opcost_record::gauge::Clock;
 use opcost_sys::clock::tsc;
 use opcost_sys::perf::{CounterId, EventAttr, LivePerf, PerfKernel};
 
-/// Multiplications of a calibration.
+/// Multiplications in a calibration.
 const CHAIN_LENGTH: u64 = 4000;
-/// Cycles of one of them: 3 on every x86-64 core since 2008 (uops.info, IMUL R64 R64; test `a_multiplication_takes_three_additions`).
+/// Cycles of one of them: 3 on all x86-64 cores since 2008 (uops.info, IMUL R64 R64; `a_multiplication_takes_three_additions`).
 const MULTIPLY_CYCLES: u64 = 3;
-/// Cycles of a calibration.
+/// Cycles of one calibration.
 pub(crate) const CHAIN_CYCLES: u64 = CHAIN_LENGTH * MULTIPLY_CYCLES;
 
-/// Executes `length` multiplications, each of which waits for the one before; `length`: a multiple of 20.
+/// Executes `length` multiplications, each dependent on the one before; `length`: a multiple of 20.
 #[inline(never)]
 pub(crate) fn multiply_chain(length: u64) {
     // SAFETY: registers only; the loop ends as `length` counts down to 0.
@@ -31,7 +31,7 @@ pub(crate) fn multiply_chain(length: u64) {
     }
 }
 
-/// As [`multiply_chain`] with additions of one cycle.
+/// The chain of [`multiply_chain`] with additions, which take one cycle each.
 #[cfg(test)]
 #[inline(never)]
 fn add_chain(length: u64) {
@@ -51,16 +51,16 @@ fn add_chain(length: u64) {
     }
 }
 
-/// What counts cycles here.
+/// The counter of cycles on this machine.
 pub(crate) struct Timer {
     /// The event `cycles:u` of this thread, open and enabled.
     counter: Option<(LivePerf, CounterId)>,
-    /// Ticks, or cycles, of measuring nothing.
+    /// Ticks, or cycles, of an empty measurement.
     empty: u64,
 }
 
 impl Timer {
-    /// The best clock of this machine.
+    /// Opens the PMU's counter if it can be read, else uses the time stamp counter.
     pub(crate) fn new() -> Timer {
         let perf = LivePerf::new();
         let attr = EventAttr {
@@ -82,7 +82,7 @@ impl Timer {
 
     fn now(&self) -> u64 {
         match &self.counter {
-            // Once it was read it stays readable: a pinned counter that lost its place would end the program with no figure.
+            // `new` read the counter once. If a pinned counter loses its place later, its reads fail and give `u64::MAX`.
             Some((perf, id)) => perf.read(*id).map_or(u64::MAX, |reading| reading.value),
             None => tsc().unwrap_or_default(),
         }
@@ -95,7 +95,7 @@ impl Timer {
         to.saturating_sub(from).saturating_sub(self.empty)
     }
 
-    /// Takes a sample of work.
+    /// Times `work` once.
     pub(crate) fn sample(&self, work: impl FnOnce()) -> Sample {
         if self.counter.is_some() {
             return Sample { ticks: self.ticks(work), calibration: None };
@@ -111,7 +111,7 @@ impl Timer {
 mod tests {
     use super::*;
 
-    /// The least of many, which no interruption makes less: a ratio of two such is no matter of load.
+    /// The least of many times. Interruptions only add time, so load does not change the ratio of two such minima.
     fn least(timer: &Timer, work: impl Fn()) -> u64 {
         (0..300).map(|_| timer.ticks(&work)).min().unwrap_or_default()
     }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_multiplication_takes_three_additions() {
         let timer = Timer::new();
-        // A machine that changes its speed between the two measurements gets more chances.
+        // The machine may change its speed between the two measurements, so there are several attempts.
         let ratios: Vec<f64> = (0..20)
             .map(|_| {
                 let multiplications = least(&timer, || multiply_chain(CHAIN_LENGTH));

@@ -1,4 +1,4 @@
-//! What the program does: time kernels, time loops, mark kernels as regions, list both.
+//! The program's jobs: times kernels, loops or a program, marks kernels as regions, lists kernels and loops.
 
 use crate::clock::{CHAIN_CYCLES, Timer};
 use crate::error::GaugeError;
@@ -11,7 +11,7 @@ use opcost_sys::affinity::{allowed_cpus, set_affinity};
 use std::arch::x86_64::__cpuid;
 use std::hint::black_box;
 
-/// What was asked for.
+/// The job asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Job {
     Time,
@@ -24,24 +24,24 @@ pub(crate) enum Job {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Arguments {
     pub(crate) job: Job,
-    /// The command whose cycles are asked for, behind `--`.
+    /// The command to time, given behind `--`.
     command: Vec<String>,
     /// Samples of each kernel or loop.
     repetitions: u64,
-    /// Kernels and loops whose name has this text.
+    /// Selects kernels and loops whose names contain this text.
     only: String,
-    /// The CPU to run on; the last one that is allowed where none is given, as interrupts prefer the first.
+    /// The CPU to run on; by default the last allowed CPU, as interrupts prefer the first.
     cpu: Option<usize>,
 }
 
-/// Repetitions where none are asked for.
+/// Repetitions by default.
 const REPETITIONS: u64 = 40;
 
 impl Arguments {
-    /// Reads the command line, without the program's name.
+    /// Parses the command line, without the program's name.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The command line is malformed.
     pub(crate) fn parse(words: &[String]) -> Result<Arguments, GaugeError> {
         let usage = |text: String| Err(GaugeError::Usage(text));
         let mut words = words.iter().map(String::as_str);
@@ -91,12 +91,12 @@ impl Arguments {
         loops::all().into_iter().filter(|it| it.key.contains(&self.only)).collect()
     }
 
-    /// An error if there is nothing to do.
+    /// Returns `all`, or an error if there is nothing to do.
     fn some<T>(&self, all: Vec<T>) -> Result<Vec<T>, GaugeError> {
         if all.is_empty() { Err(GaugeError::Nothing(self.only.clone())) } else { Ok(all) }
     }
 
-    /// Stays on one CPU, as each has its own speed and its own caches.
+    /// Pins this thread to one CPU, as each CPU has its own speed and caches.
     fn settle(&self) -> Result<(), GaugeError> {
         let last = || allowed_cpus().ok().and_then(|cpus| cpus.last().copied()).unwrap_or_default();
         let cpu = self.cpu.unwrap_or_else(last);
@@ -107,7 +107,7 @@ impl Arguments {
 /// Times each kernel.
 ///
 /// # Errors
-/// If the machine is too loaded, or a kernel found something else than it should.
+/// The machine is too loaded, or a kernel computed a wrong sum.
 pub(crate) fn time(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     arguments.settle()?;
     let all = arguments.some(arguments.kernels())?;
@@ -116,7 +116,7 @@ pub(crate) fn time(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     check(&usable)?;
     let scheduled = scheduled();
     let mut samples: Vec<Vec<Sample>> = usable.iter().map(|_| Vec::new()).collect();
-    // Interleaved, so that a disturbance of some milliseconds takes one sample of several kernels and not all samples of one.
+    // Kernels are interleaved: a disturbance of some milliseconds spoils one sample of several kernels, not all samples of one.
     for repetition in 0..arguments.repetitions {
         kernel::refresh(repetition);
         for (kernel, samples) in usable.iter().zip(&mut samples) {
@@ -145,14 +145,14 @@ pub(crate) fn time(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     Ok(report)
 }
 
-/// Times each loop; the figures are of one operation.
+/// Times each loop; the figures are those of one operation.
 ///
 /// # Errors
-/// If the machine is too loaded.
+/// The machine is too loaded.
 pub(crate) fn loops(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     arguments.settle()?;
     let all = arguments.some(arguments.loops())?;
-    // Chases of the last levels of memory use the kernels' data.
+    // Loops that chase through the outer levels of memory use the kernels' data.
     kernels();
     let timer = Timer::new();
     let scheduled = scheduled();
@@ -183,10 +183,10 @@ pub(crate) fn loops(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     Ok(report)
 }
 
-/// Times a whole program: `cycles 104211530 kept 9 of 12`, or `noisy kept 1 of 12`.
+/// Times a whole program. The result is `cycles 104211530 kept 9 of 12`, or `noisy kept 1 of 12`.
 ///
 /// # Errors
-/// If the program cannot be run or fails, or the CPU cannot be had.
+/// The program cannot be run or fails, or this thread cannot be pinned to the CPU.
 pub(crate) fn program(arguments: &Arguments) -> Result<String, GaugeError> {
     arguments.settle()?;
     let measured = program::program(&arguments.command, arguments.repetitions)?;
@@ -195,10 +195,10 @@ pub(crate) fn program(arguments: &Arguments) -> Result<String, GaugeError> {
     Ok(format!("{cycles} kept {} of {}\n", measured.kept, measured.taken))
 }
 
-/// Runs each kernel once, and once more in a region of its own.
+/// Runs each kernel once, and then once more in a region of its own.
 ///
 /// # Errors
-/// If a kernel found something else than it should.
+/// A kernel computed a wrong sum.
 pub(crate) fn mark(arguments: &Arguments) -> Result<String, GaugeError> {
     let expected = kernel::expected();
     for kernel in arguments.some(arguments.kernels())? {
@@ -217,7 +217,7 @@ pub(crate) fn mark(arguments: &Arguments) -> Result<String, GaugeError> {
     Ok(String::new())
 }
 
-/// The names of kernels and loops, a line each.
+/// The names of kernels and loops, one a line.
 pub(crate) fn list(arguments: &Arguments) -> String {
     let kernels = arguments.kernels().into_iter().map(|kernel| match kernel.lacks() {
         None => format!("kernel {}\n", kernel.name.region()),
@@ -236,12 +236,12 @@ fn check(kernels: &[&Kernel]) -> Result<(), GaugeError> {
     Ok(())
 }
 
-/// The time that this thread ran and waited so far, if the kernel counts it.
+/// How long this thread has run and waited, if the kernel counts both.
 fn scheduled() -> Option<(u64, u64)> {
     sample::schedstat(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-/// An error if this thread waited for its CPU too long since a reading.
+/// Returns an error if this thread waited for its CPU too long since `before`.
 fn waited_since(before: Option<(u64, u64)>) -> Result<(), GaugeError> {
     match before.zip(scheduled()) {
         Some((before, after)) => Ok(sample::check_wait(before, after)?),

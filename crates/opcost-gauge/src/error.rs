@@ -1,4 +1,4 @@
-//! Why nothing was measured.
+//! The program's errors.
 
 use crate::kernel;
 use crate::sample;

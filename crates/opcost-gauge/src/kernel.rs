@@ -1,19 +1,19 @@
-//! The kernels: a table that the C files fill at link time.
+//! The table of kernels, which the C files fill at link time.
 
 use opcost_record::gauge::KernelName;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 
-/// Bits of `needs`, as `kernels/gauge.h` has them.
+/// Bits of `needs`, as in `kernels/gauge.h`.
 const NEEDS_L3: u64 = 1;
 const NEEDS_V3: u64 = 2;
 
-/// Bytes of the far area: a part that is read, and behind it as much as pushes that part out of the last cache.
+/// Bytes of the far area: a part that kernels read, and a part behind it that evicts the first from the last cache.
 const FAR_BYTES: usize = (1 << 20) * 64;
 const BEHIND_BYTES: usize = 48 << 20;
 
-/// A row of the table, as `kernels/gauge.h` has it.
+/// A row of the table, as in `kernels/gauge.h`.
 #[repr(C)]
 struct Row {
     class: *const c_char,
@@ -32,7 +32,7 @@ unsafe extern "C" {
     fn gauge_warm_l3();
 }
 
-/// A kernel that can run. There are kernels only once all data is prepared.
+/// A kernel that can run. Kernels exist only once all data is prepared.
 pub(crate) struct Kernel {
     pub(crate) name: KernelName,
     needs: u64,
@@ -40,12 +40,12 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// What the kernel's instructions are beyond x86-64-v2, if this CPU lacks them.
+    /// The instruction set that the kernel needs beyond x86-64-v2, if this CPU lacks it.
     pub(crate) fn lacks(&self) -> Option<&'static str> {
         (self.needs & NEEDS_V3 != 0 && !has_v3()).then_some("x86-64-v3")
     }
 
-    /// Makes the caches and registers as the kernel expects them; not part of what is timed.
+    /// Puts caches and registers into the state that the kernel expects; not timed.
     pub(crate) fn before(&self) {
         clear_uppers();
         if self.needs & NEEDS_L3 != 0 {
@@ -53,14 +53,14 @@ impl Kernel {
         }
     }
 
-    /// Runs the kernel once. Result: its checksum, which depends on the round alone.
+    /// Runs the kernel once. Returns its checksum, which depends only on the round.
     #[inline(always)]
     pub(crate) fn run(&self, round: u64) -> u64 {
         (self.run)(round)
     }
 }
 
-/// Whether this CPU has what x86-64-v3 adds and kernels use.
+/// Whether this CPU has the instructions of x86-64-v3 that kernels use.
 pub(crate) fn has_v3() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
@@ -70,8 +70,8 @@ pub(crate) fn has_v3() -> bool {
         && is_x86_feature_detected!("movbe")
 }
 
-/// Clears the upper halves of vector registers. While another kernel's values are there, each instruction of SSE merges them and
-/// waits for them, which makes independent work a chain (AMD 57647, "XMM Register Merge Optimization"; Intel 248966, "Mixing AVX
+/// Clears the upper halves of vector registers. While they hold another kernel's values, each SSE instruction merges them and waits
+/// for them, which turns independent work into a chain (AMD 57647, "XMM Register Merge Optimization"; Intel 248966, "Mixing AVX
 /// Code with SSE Code").
 pub(crate) fn clear_uppers() {
     if is_x86_feature_detected!("avx") {
@@ -98,12 +98,12 @@ pub(crate) fn warm_l3() {
 pub(crate) fn kernels() -> &'static [Kernel] {
     static KERNELS: OnceLock<Vec<Kernel>> = OnceLock::new();
     KERNELS.get_or_init(|| {
-        // Large pages would hide what small pages cost, and a guest may have none.
+        // Large pages would hide the cost of small pages, and a guest may have no large pages.
         // SAFETY: PR_SET_THP_DISABLE takes four integers (prctl(2)).
         unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
         let far = vec![0_u64; (FAR_BYTES + BEHIND_BYTES) / 8 + 512].leak();
         for page in far.chunks_mut(512) {
-            // A page that was never written would be the kernel's one page of zeros, which is always in L1.
+            // A page never written is the kernel's shared page of zeros, which is always in L1.
             // SAFETY: a word of a slice that this function owns.
             unsafe { std::ptr::write_volatile(&mut page[0], 0) };
         }
@@ -132,16 +132,16 @@ fn kernel(row: &Row) -> Kernel {
     }
 }
 
-/// Makes the random data of a repetition, whose rounds are `2 * repetition` and the one behind it.
+/// Makes the random data of a repetition, whose rounds are `2 * repetition` and `2 * repetition + 1`.
 pub(crate) fn refresh(repetition: u64) {
     // SAFETY: writes arrays of its own; kernels run on this thread.
     unsafe { gauge_refresh(repetition) };
 }
 
-/// The rounds whose checksums are known: those that a marked run makes.
+/// The rounds whose checksums are known: the rounds of a marked run.
 pub(crate) const ROUNDS: [u64; 2] = [0, 1];
 
-/// The checksums of [`ROUNDS`], summed, as `kernels/checksums.txt` has them by the kernel's name.
+/// The sums of the checksums of [`ROUNDS`], by the kernel's name, from `kernels/checksums.txt`.
 pub(crate) fn expected() -> BTreeMap<&'static str, u64> {
     include_str!("../kernels/checksums.txt")
         .lines()
@@ -152,7 +152,7 @@ pub(crate) fn expected() -> BTreeMap<&'static str, u64> {
         .collect()
 }
 
-/// A kernel that found something else than it should.
+/// A kernel that computed a wrong sum.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("kernel {kernel} computed {found:016x}, and should {}; {why}", expected.map_or("be listed in checksums.txt".into(), |sum| format!("compute {sum:016x}")))]
 pub(crate) struct Wrong {
@@ -162,10 +162,10 @@ pub(crate) struct Wrong {
     why: &'static str,
 }
 
-/// Checks what a kernel found.
+/// Checks the sum that a kernel computed.
 ///
 /// # Errors
-/// If it is not what all builds find.
+/// The sum differs from that of all builds.
 pub(crate) fn check(
     name: &KernelName,
     found: u64,
@@ -179,7 +179,7 @@ pub(crate) fn check(
     Err(Wrong { kernel: name.region(), expected: sum, found, why })
 }
 
-/// Kernels and loops share their scratch memory, and tests run at the same time.
+/// Serialises tests: kernels and loops share their scratch memory.
 #[cfg(test)]
 pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Refreshed with GAUGE_CHECKSUMS=write.
+    /// GAUGE_CHECKSUMS=write refreshes the file of checksums.
     #[test]
     fn every_build_of_a_kernel_computes_the_same() {
         let _alone = alone();
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn rounds_after_the_first_depend_on_nothing_before() {
         let _alone = alone();
-        // Far kernels go on where they stopped; their sums do not tell where that was.
+        // A far kernel continues where it stopped; its sum does not depend on that place.
         for kernel in kernels().iter().filter(|kernel| kernel.lacks().is_none()) {
             let first = kernel.run(7);
             kernel.run(3);

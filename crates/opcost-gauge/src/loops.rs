@@ -1,20 +1,20 @@
-//! The loops that show what one instruction costs: a table that `kernels/loops.c` fills at link time.
+//! The table of loops that measure the cost of one instruction; `kernels/loops.c` fills it at link time.
 
 use crate::kernel;
 use opcost_record::gauge::Measured;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 
-/// Bits of `needs`, as `kernels/loops.c` has them.
+/// Bits of `needs`, as in `kernels/loops.c`.
 const NEEDS_L3: u64 = 1;
 const NEEDS_V3: u64 = 2;
 const NEEDS_AES: u64 = 4;
 const NEEDS_SHA: u64 = 8;
 
-/// How many times as long as the short run of a loop the long one is.
+/// The length of a loop's long run, in short runs.
 pub(crate) const LONG: u64 = 3;
 
-/// A row of the table, as `kernels/loops.c` has it.
+/// A row of the table, as in `kernels/loops.c`.
 #[repr(C)]
 struct Row {
     key: *const c_char,
@@ -32,24 +32,24 @@ unsafe extern "C" {
     static __stop_gauge_loops: Row;
 }
 
-/// A loop.
+/// A loop that measures one figure.
 pub(crate) struct Loop {
-    /// What it shows, as `kernels/loops.c` explains.
+    /// The name of the figure, explained in `kernels/loops.c`.
     pub(crate) key: String,
     /// The key of a loop whose figure is subtracted.
     less: Option<String>,
-    /// What is left is multiplied by this.
+    /// The factor applied to the difference.
     times: u64,
     needs: u64,
     iterations: u64,
     operations: u64,
-    /// Cycles of an operation that others in its chain take.
+    /// Cycles of an operation that other instructions of its chain take.
     minus: u64,
     run: extern "C" fn(u64),
 }
 
 impl Loop {
-    /// Makes the caches and registers as the loop expects them; not part of what is timed.
+    /// Puts caches and registers into the state that the loop expects; not timed.
     pub(crate) fn before(&self) {
         kernel::clear_uppers();
         if self.needs & NEEDS_L3 != 0 {
@@ -57,14 +57,14 @@ impl Loop {
         }
     }
 
-    /// Runs the loop once, `times` as long as its shortest run.
+    /// Runs the loop once; the run is `times` as long as the shortest one.
     #[inline(always)]
     pub(crate) fn run(&self, times: u64) {
         (self.run)(times * self.iterations);
     }
 
-    /// The figures of one operation, from those of a short run and of one that is [`LONG`] times as long: what comes before and
-    /// behind the loop is in both.
+    /// The cycles of one operation, by the difference between a short run and a run that is [`LONG`] times as long: the cost of the
+    /// code around the loop is in both.
     pub(crate) fn of_one(&self, short: Measured, long: Measured) -> Measured {
         let operations = (LONG - 1) * self.iterations * self.operations;
         let of_one = |(short, long): (u64, u64)| {
@@ -113,7 +113,7 @@ fn of_row(row: &Row) -> Loop {
     }
 }
 
-/// Subtracts what loops say is to be subtracted; a figure whose other half is missing is missing.
+/// Subtracts figures of `less` from those of their loops. If either is missing, the result is missing.
 pub(crate) fn combine(
     loops: &[Loop],
     measured: Vec<(String, Measured)>,
@@ -141,7 +141,7 @@ mod tests {
         let keys: Vec<String> = all().into_iter().map(|it| it.key).collect();
         let distinct: BTreeSet<&String> = keys.iter().collect();
         assert_eq!(distinct.len(), keys.len());
-        // Some need instructions that not every CPU has.
+        // Some loops need instructions that not every CPU has.
         assert!(keys.len() >= 130, "{} loops", keys.len());
         let kinds = ["latency", "throughput", "core", "half"];
         let kind = |key: &&String| kinds.iter().any(|kind| key.starts_with(&format!("{kind}.")));
@@ -186,7 +186,7 @@ mod tests {
         let all = all();
         let division = all.iter().find(|it| it.key == "latency.divide_32.div").unwrap();
         let of = |kept, cycles_milli| Measured { kept, taken: 40, cycles_milli };
-        // 100 cycles around the loop, 13 a division with the OR in its chain.
+        // 100 cycles around the loop; 13 for a division with the OR in its chain.
         let cycles =
             |times: u64| 100_000 + times * division.iterations * division.operations * 13_000;
         let figures = division.of_one(of(40, Some(cycles(1))), of(39, Some(cycles(LONG))));

@@ -1,4 +1,4 @@
-//! `opcost-gauge`: the truth that opcost's cycle model is held against.
+//! `opcost-gauge`: measures real cycles, against which opcost's cycle model is checked.
 //!
 //! ```text
 //! opcost-gauge time [--repetitions N] [--only TEXT] [--cpu N]    cycles of each kernel on this CPU
@@ -8,8 +8,8 @@
 //! opcost-gauge list                                              the kernels and the loops
 //! ```
 //!
-//! `opcost doctor --validate` and `--calibrate-core` run it; it is a program of its own so that a guest can run the very same
-//! machine code.
+//! `opcost doctor --validate` and `--calibrate-core` run it. It is a separate program so that a guest can run the very same machine
+//! code.
 
 #[cfg(has_kernels)]
 mod clock;
@@ -32,7 +32,7 @@ use command::{Arguments, Job};
 use opcost_record::gauge::GaugeReport;
 use std::process::ExitCode;
 
-/// The kernels and the modelled cores are of x86-64.
+/// The kernels and the modelled cores are x86-64 only.
 #[cfg(not(has_kernels))]
 fn main() -> ExitCode {
     eprintln!("opcost-gauge: measures x86-64 on Linux only");
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            // opcost reads the report, people the message.
+            // opcost reads the report; people read the message.
             if matches!(arguments.job, Job::Time | Job::Loops) {
                 print!("{}", GaugeReport::format_error(&error.to_string()));
             }

@@ -1,5 +1,5 @@
-//! Cycles of a whole program: its CPU time, at the speed that a chain of multiplications had just before and
-//! just after.
+//! Measures the cycles of a whole program: its CPU time, converted by the speed of chains of multiplications that run just before
+//! and just after it.
 
 use crate::clock::multiply_chain;
 use crate::error::GaugeError;
@@ -11,12 +11,12 @@ use opcost_sys::spawn::{Spawn, Status, find_program};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Multiplications of a calibration beside a program: about a millisecond, so that the clock's own cost is nothing.
+/// Multiplications of a calibration beside a program: about a millisecond, so that the clock's own cost is negligible.
 const CHAIN_LENGTH: u64 = 1_000_000;
-/// Cycles of such a calibration, 3 for each multiplication (see `clock`).
+/// Cycles of one such calibration, 3 for each multiplication (see `clock`).
 const CHAIN_CYCLES: u64 = 3 * CHAIN_LENGTH;
 
-/// Runs a command some times; its output is discarded.
+/// Runs a command `repetitions` times, after one unmeasured run.
 ///
 /// # Errors
 /// The command cannot be run, or it fails.
@@ -47,7 +47,7 @@ pub(crate) fn program(words: &[String], repetitions: u64) -> Result<Measured, Ga
     Ok(measured(&samples[1..], CHAIN_CYCLES))
 }
 
-/// CPU time of the chain; `None` if this process's clock cannot be read.
+/// The CPU time of one chain; `None` if this process's clock cannot be read.
 fn chain_ns() -> Option<u64> {
     let own = i32::try_from(std::process::id()).ok()?;
     let from = process_cpu_ns(own)?;

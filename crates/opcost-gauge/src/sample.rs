@@ -1,32 +1,32 @@
-//! From samples to a figure, and when there is none.
+//! Turns samples into a figure, or rejects them.
 
 use opcost_record::gauge::Measured;
 
-/// The two calibrations of a sample may differ by this share of the first, percent; if they differ by more, the core's frequency
-/// changed or another program had the CPU.
+/// How much the two calibrations of a sample may differ, in percent of the first. If they differ by more, the core changed its
+/// frequency or another program had the CPU.
 const CALIBRATION_PERCENT_MAX: u64 = 1;
-/// The percentile that stands for all samples. The minimum would be the sample whose calibration erred most.
+/// The percentile that becomes the figure. The minimum would be the sample with the largest error of calibration.
 const PERCENTILE: usize = 10;
-/// A figure needs this share of its samples, percent.
+/// The share of samples that must be kept for a figure, percent.
 const KEPT_PERCENT_MIN: u32 = 25;
-/// The machine is too loaded if more than this share of all samples was dropped, percent.
+/// The share of dropped samples above which the machine is too loaded, percent.
 const DROPPED_PERCENT_MAX: u64 = 50;
 
-/// The machine is too loaded if the program waited for its CPU for more than this share of the time, percent: caches and predictors
-/// are then others' most of the time.
+/// The share of time spent waiting for the CPU above which the machine is too loaded, percent. Other programs then fill the caches
+/// and predictors most of the time.
 const WAITED_PERCENT_MAX: u64 = 66;
 
-/// One timed call, between two calibrations.
+/// One timed call with the calibrations before and after it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sample {
-    /// Ticks of the call, or cycles where a PMU counted.
+    /// Ticks of the call; cycles if a PMU counted.
     pub(crate) ticks: u64,
-    /// Ticks of the calibration before and after the call; absent where a PMU counted.
+    /// Ticks of the calibrations before and after the call; absent if a PMU counted.
     pub(crate) calibration: Option<(u64, u64)>,
 }
 
 impl Sample {
-    /// Thousandths of cycles; `None` if the sample is to be dropped. `chain_cycles`: the cycles of one calibration.
+    /// Thousandths of cycles; `None` if the sample must be dropped. `chain_cycles`: the cycles of one calibration.
     pub(crate) fn cycles_milli(&self, chain_cycles: u64) -> Option<u64> {
         let Some((before, after)) = self.calibration else { return Some(self.ticks * 1000) };
         if before == 0 || before.abs_diff(after) * 100 > before * CALIBRATION_PERCENT_MAX {
@@ -37,7 +37,7 @@ impl Sample {
     }
 }
 
-/// What the samples of one kernel or loop say.
+/// The figure of one kernel or loop from its samples.
 pub(crate) fn measured(samples: &[Sample], chain_cycles: u64) -> Measured {
     let mut cycles: Vec<u64> =
         samples.iter().filter_map(|sample| sample.cycles_milli(chain_cycles)).collect();
@@ -48,7 +48,7 @@ pub(crate) fn measured(samples: &[Sample], chain_cycles: u64) -> Measured {
     Measured { kept, taken, cycles_milli }
 }
 
-/// Too many samples were dropped to trust the others.
+/// The error that too many samples were dropped to trust the others.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "this machine is too loaded to measure cycles: in {dropped} of {taken} samples ({percent} %) the speed of the core changed by \
@@ -60,10 +60,10 @@ pub(crate) struct Loaded {
     pub(crate) percent: u64,
 }
 
-/// Whether the machine was quiet enough.
+/// Checks that the machine was quiet enough.
 ///
 /// # Errors
-/// With the figure, if it was not.
+/// Too many samples were dropped; the error has the figures.
 pub(crate) fn check_load<'m>(all: impl Iterator<Item = &'m Measured>) -> Result<(), Loaded> {
     let (kept, taken) = all.fold((0, 0), |(kept, taken), figures| {
         (kept + u64::from(figures.kept), taken + u64::from(figures.taken))
@@ -75,7 +75,7 @@ pub(crate) fn check_load<'m>(all: impl Iterator<Item = &'m Measured>) -> Result<
     Ok(())
 }
 
-/// The kernel of the operating system gave the CPU to other programs for too long.
+/// The error that the operating system gave the CPU to other programs for too long.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "this machine is too loaded to measure cycles: other programs had the CPU for {percent} % of the time; stop other programs \
@@ -85,18 +85,18 @@ pub(crate) struct Crowded {
     pub(crate) percent: u64,
 }
 
-/// Whether the program had its CPU for long enough, between two readings of the time that it ran and that it waited, ns.
+/// Checks that the program had its CPU for long enough. `before` and `after`: the times that it ran and that it waited, ns.
 ///
 /// # Errors
-/// With the figure, if it had not.
+/// The program waited for too long; the error has the figure.
 pub(crate) fn check_wait(before: (u64, u64), after: (u64, u64)) -> Result<(), Crowded> {
     let (ran, waited) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
     let percent = waited.saturating_mul(100) / (ran + waited).max(1);
     if percent > WAITED_PERCENT_MAX { Err(Crowded { percent }) } else { Ok(()) }
 }
 
-/// The time that a thread ran and that it waited for a CPU, ns, from the text of its schedstat
-/// (Documentation/scheduler/sched-stats.rst); `None` where the kernel counts neither.
+/// The times that a thread ran and that it waited for a CPU, ns, parsed from its schedstat
+/// (Documentation/scheduler/sched-stats.rst); `None` if the kernel does not count them.
 pub(crate) fn schedstat(text: &str) -> Option<(u64, u64)> {
     let mut fields = text.split_whitespace().map(|field| field.parse().ok());
     let (ran, waited) = (fields.next()??, fields.next()??);
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn the_figure_is_the_tenth_percentile_of_what_was_kept() {
         let mut samples: Vec<Sample> = (1..=40).map(|i| sample(i, 3, 3)).collect();
-        // The least of all has a calibration that was interrupted.
+        // The smallest sample has a calibration that was interrupted.
         samples[0].calibration = Some((3, 300));
         let figures = measured(&samples, 3);
         assert_eq!((figures.kept, figures.taken), (39, 40));

@@ -1,4 +1,4 @@
-//! A program that was packed into the initramfs.
+//! Runs a program that was packed into the initramfs.
 
 use crate::error::JobError;
 use crate::reply::{Channel, send, send_exit};
@@ -8,11 +8,11 @@ use opcost_sys::spawn::{Output, Spawn, Status};
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Standard output and error, in files of the initramfs, which is memory.
+/// Files of the program's standard output and error; the initramfs is in memory.
 const OUTPUTS: [(FrameKind, &str); 2] =
     [(FrameKind::Stdout, "/opcost/stdout"), (FrameKind::Stderr, "/opcost/stderr")];
 
-/// Runs the program between markers, then sends its output, if that is asked for, and how it ended.
+/// Runs the program between markers, then sends its output, if asked for, and its exit status.
 pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), JobError> {
     let [stdout, stderr] = OUTPUTS.map(|(_, path)| {
         File::create(path)
@@ -54,7 +54,7 @@ pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), J
     send_exit(channel, exit)
 }
 
-/// The start of a file, and how many bytes are left out.
+/// Returns the start of a file and the number of bytes left out.
 fn start_of(path: &str) -> io::Result<(Vec<u8>, u64)> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();

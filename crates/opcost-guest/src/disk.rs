@@ -1,4 +1,4 @@
-//! The guest's disk: a RAM disk with a file system, made ready before the job.
+//! The guest's disk: a RAM disk with a file system, set up before the job.
 //!
 //! ```text
 //! modules → device → contents → mount
@@ -19,12 +19,12 @@ use std::time::Duration;
 /// Lines of the kernel's log that an error shows.
 const LINES_SHOWN: usize = 5;
 
-/// The kernel frees what a module needed only to start later, when RCU has been waited for
-/// (kernel/module/main.c, do_free_init); where the next one goes depends on whether that is done. A
-/// machine that has nothing to do skips the time.
+/// The wait after loading a module. The kernel frees a module's start-up memory later, after an RCU
+/// grace period (kernel/module/main.c, do_free_init), and the next module's place depends on that
+/// memory. An idle emulated machine skips the time.
 const SETTLED_AFTER: Duration = Duration::from_millis(200);
 
-/// Mount options that are flags of mount(2) and none of the file system's.
+/// Mount options that are flags of mount(2), not options of the file system.
 const FLAGS: [(&str, MountFlags); 6] = [
     ("dirsync", MountFlags::DIRSYNC),
     ("lazytime", MountFlags::LAZYTIME),
@@ -37,16 +37,16 @@ const FLAGS: [(&str, MountFlags); 6] = [
 /// Why the guest has no disk.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiskError {
-    /// What to set up cannot be read.
+    /// A file of the disk's description or contents cannot be read.
     #[error("cannot read {path}: {source}")]
     Read { path: String, source: io::Error },
-    /// What to set up is not understood.
+    /// The description of the disk is malformed.
     #[error(transparent)]
     Description(#[from] TextError),
-    /// Its contents are not whole.
+    /// The disk's contents are incomplete.
     #[error(transparent)]
     Contents(#[from] disk::CutShort),
-    /// A module is refused.
+    /// The kernel refuses a module.
     #[error("the kernel does not load the module {path}: {source}{said}")]
     Module { path: String, source: io::Error, said: String },
     /// The kernel has no RAM disk.
@@ -55,15 +55,15 @@ pub(crate) enum DiskError {
          (kernels/disk.config adds what disks need)"
     )]
     Device(io::Error),
-    /// The RAM disk is of another size.
+    /// The RAM disk has the wrong size.
     #[error(
         "{DEVICE} has {found_kib} KiB and not the {wanted_kib} asked for: take brd.rd_size and \
          ramdisk_size out of --boot"
     )]
     Size {
-        /// What it has, KiB.
+        /// Size of the device, KiB.
         found_kib: u64,
-        /// What it should have, KiB.
+        /// Size asked for, KiB.
         wanted_kib: u64,
     },
     /// The contents cannot be written.
@@ -75,12 +75,12 @@ pub(crate) enum DiskError {
          what disks need)"
     )]
     FileSystem(String),
-    /// The kernel does not mount it.
+    /// The kernel does not mount the disk.
     #[error("the kernel does not mount {file_system} with the options '{options}': {source}{said}")]
     Mount { file_system: String, options: String, source: io::Error, said: String },
 }
 
-/// Sets up the disk, if the guest is to have one. Result: whether modules were loaded for it.
+/// Sets up the disk, if the guest is to have one. Returns whether modules were loaded for it.
 pub(crate) fn set_up() -> Result<bool, DiskError> {
     let text = match fs::read_to_string(disk::PATH) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -97,7 +97,7 @@ pub(crate) fn set_up() -> Result<bool, DiskError> {
     for (at, block) in disk::blocks(&contents)? {
         device.write_all_at(block, at).map_err(DiskError::Write)?;
     }
-    // Nothing of this is to be written back while the job is measured.
+    // Write-back must be over before the job is measured.
     device.sync_all().map_err(DiskError::Write)?;
     drop(device);
     mount_it(&disk)?;
@@ -109,7 +109,7 @@ fn read(path: &str) -> impl FnOnce(io::Error) -> DiskError {
     move |source| DiskError::Read { path, source }
 }
 
-/// Loads a module and waits until the kernel has done with it.
+/// Loads a module and waits until the kernel has freed its start-up memory.
 fn load(wanted: &GuestModule) -> Result<(), DiskError> {
     let words = Words::listen();
     let file = File::open(&wanted.path).map_err(read(&wanted.path))?;
@@ -122,7 +122,7 @@ fn load(wanted: &GuestModule) -> Result<(), DiskError> {
             source: error.into(),
             said: words.said(),
         }),
-        // The processor lacks what it is for, say.
+        // For example, the processor lacks the feature that the module is for.
         _ => Ok(()),
     }
 }
@@ -130,7 +130,7 @@ fn load(wanted: &GuestModule) -> Result<(), DiskError> {
 fn mount_it(disk: &GuestDisk) -> Result<(), DiskError> {
     let words = Words::listen();
     let (flags, data) = split(&disk.options);
-    // It fails if the folder is there, as it should be.
+    // This fails if the folder exists already, as it should.
     let _ = fs::create_dir(MOUNT_POINT);
     let data = CString::new(data).unwrap_or_default();
     match mount(DEVICE, MOUNT_POINT, &*disk.file_system, flags, &*data) {
@@ -145,7 +145,7 @@ fn mount_it(disk: &GuestDisk) -> Result<(), DiskError> {
     }
 }
 
-/// Mount options as mount(2) takes them: flags, and what is left for the file system.
+/// Splits mount options as mount(2) takes them: flags, and options for the file system.
 fn split(options: &str) -> (MountFlags, String) {
     let mut flags = MountFlags::empty();
     let mut rest = Vec::new();
@@ -158,7 +158,7 @@ fn split(options: &str) -> (MountFlags, String) {
     (flags, rest.join(","))
 }
 
-/// What the kernel says from a moment on.
+/// The kernel's messages from a moment on.
 struct Words {
     before: usize,
 }
@@ -168,7 +168,7 @@ impl Words {
         Words { before: log::lines().map_or(0, |lines| lines.len()) }
     }
 
-    /// The last lines since then, as the end of an error.
+    /// The last messages since then, as the end of an error.
     fn said(&self) -> String {
         let lines = log::lines().unwrap_or_default();
         let lines = lines.get(self.before..).unwrap_or_default();

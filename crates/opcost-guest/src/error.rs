@@ -1,4 +1,4 @@
-//! What can go wrong with a job.
+//! Errors of a job.
 
 use crate::disk::DiskError;
 use opcost_record::framing::TextError;
@@ -8,10 +8,10 @@ use std::io;
 /// Why a job was not done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JobError {
-    /// A system call or a file.
+    /// A system call or an access to a file failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The action that failed.
         what: String,
         /// The system's error.
         source: io::Error,
@@ -32,9 +32,9 @@ pub(crate) enum JobError {
          lower --cpus, or boot another kernel"
     )]
     Cpus {
-        /// How many run.
+        /// The CPUs that the kernel started.
         started: usize,
-        /// How many there should be.
+        /// The CPUs that the machine has.
         wanted: u32,
     },
     /// The workload failed.
@@ -43,7 +43,7 @@ pub(crate) enum JobError {
 }
 
 impl JobError {
-    /// What was tried, with the system's answer.
+    /// Adds the failed action to the system's error.
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> JobError {
         let what = what.into();
         move |source| JobError::System { what, source }

@@ -1,4 +1,4 @@
-//! The flow of process 1, which never ends by itself and never fails in silence.
+//! The flow of process 1, which never returns and reports every failure.
 
 use crate::error::JobError;
 use crate::reply::{Channel, send};
@@ -12,19 +12,19 @@ use std::io;
 /// Does the job and ends the machine.
 pub(crate) fn run() -> ! {
     let odd = mounts::make();
-    // Without this network in the kernel, a program that wants it says so itself.
+    // If the kernel has no loopback network, a program that needs it reports the error.
     let _ = loopback::up();
-    // Before the channel is opened: what is sent belongs to the run that asked.
+    // The request is read first: everything on the channel belongs to the run that sent it.
     let asked = disk::set_up()
         .map_err(JobError::from)
         .and_then(|modules| Ok(Asked { modules, request: request::obtain()? }));
     match Port::open(PORT).and_then(Channel::start) {
         Ok(mut channel) => {
             report_panics();
-            // Port I/O has no error that could be reported elsewhere.
+            // If port I/O fails, there is no other way to report the error.
             let _ = serve(&mut channel, &odd, asked).and_then(|()| channel.end());
         }
-        // The console is all that is left, and the host shows its last lines.
+        // Only the console is left; the host shows its last lines.
         Err(error) => eprintln!(
             "opcost-guest: cannot write to port {PORT:#x}: {error}; the kernel needs \
              CONFIG_X86_IOPL_IOPERM or CONFIG_DEVPORT"
@@ -33,7 +33,7 @@ pub(crate) fn run() -> ! {
     power::end()
 }
 
-/// A guest that is ready, and what it is to do.
+/// The state of a guest that is ready, with its request.
 struct Asked {
     /// Whether modules were loaded for the disk.
     modules: bool,
@@ -77,13 +77,13 @@ fn perform(channel: &mut Channel, asked: Asked) -> Result<(), JobError> {
     }
 }
 
-/// Makes a panic the last thing on the channel, and the machine's end.
+/// Reports a panic as the last frame on the channel and ends the machine.
 fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         if let Ok(port) = Port::open(PORT) {
             let mut channel = Channel::resume(port);
             let text = format!("the guest's init failed: {panic}");
-            // Nobody is left to hear of a failure to say so.
+            // If this fails, there is no other way to report the panic.
             let _ = channel.send(FrameKind::Error, text.as_bytes());
             let _ = channel.end();
         }

@@ -1,4 +1,4 @@
-//! What the running kernel says of itself.
+//! Information about the running kernel.
 
 use crate::error::JobError;
 use opcost_sys::affinity;
@@ -15,8 +15,8 @@ pub(crate) fn uname() -> String {
     format!("{} {}", uname.release().to_string_lossy(), uname.version().to_string_lossy())
 }
 
-/// The flags of the first processor, and a line for each vulnerability, by name; what the kernel
-/// does not say is left out.
+/// The flags of the first processor, and a line for each vulnerability, by name. Information that
+/// the kernel lacks is left out.
 pub(crate) fn cpuinfo() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut lines: Vec<String> = info
@@ -37,7 +37,7 @@ pub(crate) fn cpuinfo() -> String {
     lines.join("\n")
 }
 
-/// Checks that so many CPUs run.
+/// Checks that exactly `wanted` CPUs run.
 pub(crate) fn check_cpus(wanted: u32) -> Result<(), JobError> {
     let allowed = affinity::allowed_cpus().map_err(JobError::system("ask which CPUs there are"))?;
     let started = allowed.len();
@@ -50,7 +50,7 @@ pub(crate) fn check_cpus(wanted: u32) -> Result<(), JobError> {
 /// The functions of `/proc/kallsyms`, as its lines.
 pub(crate) fn functions() -> Result<Vec<u8>, JobError> {
     let mut all = Vec::with_capacity(8 << 20);
-    // In large pieces: the kernel starts each read by looking for its place.
+    // Large pieces save time: the kernel starts each read by searching for its place.
     let mut file = File::open(KALLSYMS).map_err(|source| JobError::System {
         what: format!("read {KALLSYMS} (the kernel needs CONFIG_KALLSYMS)"),
         source,
@@ -59,7 +59,7 @@ pub(crate) fn functions() -> Result<Vec<u8>, JobError> {
     Ok(functions_of(&all))
 }
 
-/// The lines `ADDRESS TYPE NAME` whose type is that of code: text or weak (nm(1)).
+/// The lines `ADDRESS TYPE NAME` whose type is code: text or weak (nm(1)).
 fn functions_of(kallsyms: &[u8]) -> Vec<u8> {
     let mut functions = Vec::with_capacity(kallsyms.len());
     for line in kallsyms.split_inclusive(|byte| *byte == b'\n') {
@@ -72,7 +72,7 @@ fn functions_of(kallsyms: &[u8]) -> Vec<u8> {
     functions
 }
 
-/// The modules that were loaded and where they are: a line for each, `NAME ADDRESS`.
+/// The loaded modules and their addresses: a line for each, `NAME ADDRESS`.
 pub(crate) fn modules() -> Result<String, JobError> {
     let text = fs::read_to_string(MODULES).map_err(JobError::system(format!("read {MODULES}")))?;
     Ok(places_of(&text))

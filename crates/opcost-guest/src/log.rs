@@ -4,17 +4,17 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Lines from the kernel's log, as many as tell of one killing.
+/// The most lines of the kernel's log that are reported; one killing takes about as many.
 const OUT_OF_MEMORY_LINES_MAX: usize = 10;
 
-/// The last lines of the kernel's log, if it killed something for lack of memory.
+/// The last lines of the kernel's log, if the kernel killed a process for lack of memory.
 pub(crate) fn out_of_memory() -> Option<String> {
     told_of_killing(&lines().ok()?)
 }
 
 /// The messages of the kernel's log.
 pub(crate) fn lines() -> io::Result<Vec<String>> {
-    // At the end of the log a read would wait for more (Documentation/ABI/testing/dev-kmsg).
+    // Without this flag, a read at the log's end waits (Documentation/ABI/testing/dev-kmsg).
     const O_NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let mut file = File::options().read(true).custom_flags(O_NONBLOCK).open("/dev/kmsg")?;
     let mut lines = Vec::new();
@@ -28,7 +28,7 @@ pub(crate) fn lines() -> io::Result<Vec<String>> {
                 let message = text.lines().next().and_then(|line| line.split_once(';'));
                 lines.extend(message.map(|(_, message)| message.to_string()));
             }
-            // Records were lost in the meantime; the next read goes on behind them.
+            // Records were lost in the meantime; the next read continues behind them.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             Err(_) => return Ok(lines),
         }

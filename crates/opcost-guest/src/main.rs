@@ -1,13 +1,13 @@
-//! The `/init` of opcost's emulated machines: sets up a bare Linux, does the one job that it is
-//! asked for, sends what came of it over a channel of its own and ends the machine.
+//! The `/init` of opcost's emulated machines: sets up a bare Linux, does the one job asked for,
+//! sends the results over its own channel and ends the machine.
 //!
 //! ```text
 //! mounts → disk → request → channel → variation → symbols | workload | command → power
 //! ```
 //!
-//! Between the markers nothing of init runs: a workload is a process of its own, and a command's
-//! output goes to files that are sent afterwards. For the same reason orphans are not waited for:
-//! they stay as they are until the machine ends.
+//! Between the markers, no code of init runs: a workload is a process of its own, and a command's
+//! output goes to files that init sends afterwards. For the same reason init does not reap orphans:
+//! they remain until the machine ends.
 
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// Type and place of each file system.
+/// Type and mount point of each file system.
 const MOUNTS: [(&str, &str); 5] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -22,15 +22,15 @@ const LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd/2", "/dev/stderr"),
 ];
 
-/// Mounts what the kernel has; result: what could not be mounted, and why.
+/// Mounts the file systems that the kernel has. Returns the failed mounts with the reasons.
 ///
-/// The rest works without: device nodes are in the initramfs, too.
+/// The guest also works without some of them: device nodes are in the initramfs, too.
 pub(crate) fn make() -> Vec<String> {
     let mut odd = Vec::new();
     for (kind, place) in MOUNTS {
-        // It fails if the folder is there, as it should be.
+        // This fails if the folder exists already, as it should.
         let _ = fs::create_dir(place);
-        // What was packed into /tmp must stay visible; the initramfs can be written to as well.
+        // Files packed into /tmp must stay visible; the initramfs is writable, too.
         if kind == "tmpfs" && !is_empty(place) {
             continue;
         }
@@ -39,7 +39,7 @@ pub(crate) fn make() -> Vec<String> {
         }
     }
     for (target, link) in LINKS {
-        // Programs that need it will say so.
+        // Programs that need a missing link report the error.
         let _ = symlink(target, link);
     }
     odd

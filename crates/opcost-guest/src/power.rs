@@ -1,4 +1,4 @@
-//! The end of the machine.
+//! Ends the machine.
 
 use opcost_record::channel::EXIT_PORT;
 use opcost_sys::port::Port;
@@ -6,10 +6,10 @@ use rustix::system::{RebootCommand, reboot};
 use std::io::Write;
 use std::path::Path;
 
-/// Ends the machine: QEMU ends when it is switched off and, with `-no-reboot`, when it restarts.
+/// Ends the machine: QEMU exits when it is switched off and, with `-no-reboot`, when it restarts.
 ///
-/// A kernel without ACPI cannot switch off and would halt instead, for ever (kernel/reboot.c,
-/// LINUX_REBOOT_CMD_POWER_OFF), so there a restart is the way.
+/// Without ACPI, a kernel would halt for ever instead of switching off (kernel/reboot.c,
+/// LINUX_REBOOT_CMD_POWER_OFF), so there the machine restarts.
 pub(crate) fn end() -> ! {
     let commands = if Path::new("/sys/firmware/acpi").exists() {
         [RebootCommand::PowerOff, RebootCommand::Restart]
@@ -17,7 +17,7 @@ pub(crate) fn end() -> ! {
         [RebootCommand::Restart, RebootCommand::PowerOff]
     };
     for command in commands {
-        // It returns only if it failed; then the next one is tried.
+        // This returns only on failure; then the next command is tried.
         let _ = reboot(command);
     }
     if let Ok(mut port) = Port::open(EXIT_PORT) {

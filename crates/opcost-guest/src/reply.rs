@@ -1,11 +1,11 @@
-//! What a job sends to the host.
+//! Sends results of a job to the host.
 
 use crate::error::JobError;
 use crate::log;
 use opcost_record::channel::{ChannelWriter, FrameKind, GuestExit};
 use opcost_sys::port::Port;
 
-/// The way to the host.
+/// The channel to the host.
 pub(crate) type Channel = ChannelWriter<Port>;
 
 /// Sends a frame as part of a job.
@@ -13,8 +13,8 @@ pub(crate) fn send(channel: &mut Channel, kind: FrameKind, body: &[u8]) -> Resul
     channel.send(kind, body).map_err(JobError::system("write to the channel"))
 }
 
-/// Sends how a program ended, and if it failed and the kernel killed one for lack of memory, which
-/// may be one that it started, what the kernel says of that.
+/// Sends a program's exit status. If the program failed and the kernel killed a process for lack of
+/// memory, perhaps a child of the program, sends the kernel's messages about it first.
 pub(crate) fn send_exit(channel: &mut Channel, exit: GuestExit) -> Result<(), JobError> {
     if exit != GuestExit::Code(0)
         && let Some(told) = log::out_of_memory()

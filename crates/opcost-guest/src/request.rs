@@ -1,4 +1,4 @@
-//! Where the request comes from: the initramfs, or a host that restored this guest.
+//! Reads the request from the initramfs, or from a host that restored this guest.
 
 use crate::error::JobError;
 use opcost_record::request::{FW_CFG_NAME, FW_CFG_PORT, GuestRequest, PATH, WAIT_PORT};
@@ -7,26 +7,26 @@ use std::fs;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// What starts the watchdog: it fires after two seconds (hw/watchdog/wdt_ib700.c, `time_map`).
+/// Starts the watchdog, which fires after two seconds (hw/watchdog/wdt_ib700.c, `time_map`).
 const FIRE_AFTER_TWO_SECONDS: u8 = 0x0e;
 
-/// How long the guest has nothing to do, so that the watchdog finds the machine idle. Its clock skips
+/// How long the guest idles, so that the watchdog finds the machine idle. The emulated clock skips
 /// the time.
 const IDLE: Duration = Duration::from_secs(3);
 
 /// The selector of fw_cfg's directory (docs/specs/fw_cfg).
 const DIRECTORY: u16 = 0x19;
 
-/// An entry of the directory: size, selector, two bytes of nothing, name with zero bytes behind it.
+/// An entry of the directory: size, selector, two unused bytes, and a name padded with zero bytes.
 const ENTRY_BYTES: usize = 64;
 
-/// How many entries a directory may have, more than any machine's.
+/// The most entries of a directory; no machine has as many.
 const ENTRIES_MAX: u32 = 1024;
 
-/// How long a request may be, bytes.
+/// The longest request, bytes.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
-/// Reads the request; without one in the initramfs, waits for one.
+/// Reads the request from the initramfs, or waits for the host to send it.
 pub(crate) fn obtain() -> Result<GuestRequest, JobError> {
     let text = match fs::read_to_string(PATH) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => wait_for_one()?,
@@ -35,8 +35,8 @@ pub(crate) fn obtain() -> Result<GuestRequest, JobError> {
     Ok(GuestRequest::parse(&text)?)
 }
 
-/// Has the machine stopped while nothing runs, so that its state can be kept, then reads what whoever
-/// lets it go on wants of it.
+/// Lets the watchdog stop the idle machine, so that the host can keep its state. Then reads the
+/// request of the host that resumes the machine.
 fn wait_for_one() -> Result<String, JobError> {
     let ports =
         "use the ports of fw_cfg and the watchdog (the kernel needs CONFIG_X86_IOPL_IOPERM)";
@@ -46,12 +46,12 @@ fn wait_for_one() -> Result<String, JobError> {
     std::thread::sleep(IDLE);
     let text = file(&mut fw_cfg, FW_CFG_NAME)
         .map_err(JobError::system(format!("read the request from fw_cfg's {FW_CFG_NAME}")))?;
-    // The process that does a workload reads it there.
+    // The workload's process reads the request there.
     fs::write(PATH, &text).map_err(JobError::system(format!("write {PATH}")))?;
     Ok(text)
 }
 
-/// A file of the fw_cfg device.
+/// Reads a file of the fw_cfg device.
 fn file(fw_cfg: &mut SelectedPort, name: &str) -> io::Result<String> {
     fw_cfg.select(DIRECTORY);
     let mut count = [0; 4];
@@ -72,7 +72,7 @@ fn file(fw_cfg: &mut SelectedPort, name: &str) -> io::Result<String> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Size and selector of a directory's entry, if it has that name.
+/// Size and selector of a directory's entry, if it is called `name`.
 fn entry_of(entry: &[u8; ENTRY_BYTES], name: &str) -> Option<(u32, u16)> {
     let [a, b, c, d, high, low, _, _, found @ ..] = entry;
     let end = found.iter().position(|byte| *byte == 0)?;

@@ -1,5 +1,5 @@
-//! A built-in workload, in a process of its own: the same code as on the host, once or for the runs
-//! of code paths that it exchanges.
+//! Runs a built-in workload in a process of its own: the same code as on the host, once, or several
+//! times while it switches code paths.
 
 use crate::error::JobError;
 use crate::reply::{Channel, send, send_exit};
@@ -15,18 +15,18 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
-/// The argument that makes this program the process that works; the request's path follows.
+/// The argument with which this program becomes the working process; the request's path follows.
 pub(crate) const JOB: &str = "work";
 
 /// This program in the guest.
 const INIT: &str = "/init";
 
-/// Where the working process complains.
+/// The file of the working process's standard error.
 const STDERR: &str = "/opcost/stderr";
 
-/// Has the workload of the request done and sends what it reports.
+/// Runs the workload of the request in a process of its own, and sends its reports.
 ///
-/// `env`: the whole environment of the process that does it.
+/// `env`: the whole environment of that process.
 pub(crate) fn run(channel: &mut Channel, env: Vec<(OsString, OsString)>) -> Result<(), JobError> {
     let stderr = File::create(STDERR).map_err(JobError::system(format!("write {STDERR}")))?;
     let mut child = Command::new(INIT)
@@ -59,14 +59,14 @@ pub(crate) fn run(channel: &mut Channel, env: Vec<(OsString, OsString)>) -> Resu
 fn exit_of(status: ExitStatus) -> GuestExit {
     match (status.code(), status.signal()) {
         (Some(code), _) => GuestExit::Code(code),
-        // A process that was waited for ended in one of the two ways.
+        // A process that was waited for has either a code or a signal.
         (None, signal) => GuestExit::Signal(signal.unwrap_or_default()),
     }
 }
 
 /// The working process: does the work and writes a report of each run to standard output.
 ///
-/// `request`: a file that holds one. The status is 0 if all of the work was done.
+/// `request`: a file with the request. The status is 0 if all work was done.
 pub(crate) fn serve(request: &Path) -> ExitCode {
     let (text, code) = match perform(request) {
         Ok(reports) => (reports, ExitCode::SUCCESS),
@@ -104,7 +104,7 @@ fn perform(path: &Path) -> Result<String, String> {
 
 /// The report of one run.
 fn report(Measured { ops, invariants, figures: mut readings }: Measured) -> String {
-    // Times that the guest's clock tells are those of the emulation.
+    // Times by the guest's clock are the emulation's, so they are left out.
     readings.retain(|reading| ![Unit::Ns, Unit::Ticks].contains(&reading.key.row().unit));
     wire::format(&Report { ops: Some(ops), readings, invariants })
 }

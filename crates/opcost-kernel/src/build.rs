@@ -1,4 +1,4 @@
-//! From a recipe to a kernel in the cache.
+//! Builds a kernel from a recipe or commit into the cache.
 
 use super::cache::{
     CONFIG, Cache, Description, FUNCTIONS, IMAGE, KEY_SHOWN, SYSTEM_MAP, VMLINUX, remove,
@@ -17,9 +17,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Changes when this file builds something else of the same inputs.
+/// Part of each kernel's key: changes when this file builds another kernel from the same inputs.
 const RECIPE_VERSION: &str = "opcost kernel 1";
-/// What would otherwise differ from build to build (Documentation/kbuild/reproducible-builds.rst).
+/// Variables that make builds reproducible (Documentation/kbuild/reproducible-builds.rst).
 const FIXED: [(&str, &str); 4] = [
     ("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970"),
     ("KBUILD_BUILD_USER", "opcost"),
@@ -27,19 +27,19 @@ const FIXED: [(&str, &str); 4] = [
     ("KBUILD_BUILD_VERSION", "1"),
 ];
 
-/// Where things are built, and who is told.
+/// Builds kernels into the cache and reports progress.
 pub(crate) struct Builder<'a> {
     pub(crate) cache: Cache,
-    /// Where linux-source packages put their tarballs.
+    /// The folder in which linux-source packages put their tarballs.
     pub(crate) tarballs: PathBuf,
     pub(crate) path_env: Option<OsString>,
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) progress: &'a mut dyn FnMut(&str, Option<&str>),
 }
 
-/// What a kernel is made of, read once, so that the key and the build see the same.
+/// The inputs of a kernel, read once, so that the key and the build use the same data.
 struct Ingredients {
-    /// The name it gets in the cache.
+    /// The name of the kernel in the cache.
     name: String,
     source: Source,
     identity: String,
@@ -48,7 +48,7 @@ struct Ingredients {
     tools: String,
 }
 
-/// How a kernel is configured.
+/// The configuration of a kernel.
 struct Configuration {
     files: Vec<Fragment>,
     kind: ConfigurationKind,
@@ -56,15 +56,15 @@ struct Configuration {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ConfigurationKind {
-    /// Fragments over tinyconfig, each option of which must come about.
+    /// Fragments over tinyconfig; every option must take effect.
     Fragments,
-    /// The same of opcost's own, of which options that a source does not have are left out.
+    /// opcost's own fragments over tinyconfig; options that the source does not have are left out.
     Own,
-    /// A whole configuration of the user's.
+    /// The user's complete configuration.
     Whole,
 }
 
-/// A file of a configuration.
+/// A configuration file or fragment.
 #[derive(Clone)]
 struct Fragment {
     name: String,
@@ -82,7 +82,7 @@ impl Configuration {
         Ok(Configuration { files, kind: ConfigurationKind::Fragments })
     }
 
-    /// The configuration of a commit: opcost's own, a whole one, or fragments.
+    /// The configuration of a commit: opcost's own, a complete one, or fragments.
     fn of_revision(paths: &[PathBuf]) -> Result<Configuration, KernelError> {
         if paths.is_empty() {
             let own = OWN_CONFIGURATION.map(|(name, text)| Fragment {
@@ -93,7 +93,7 @@ impl Configuration {
             return Ok(Configuration { files: own.into(), kind: ConfigurationKind::Own });
         }
         let mut read = Configuration::read(paths)?;
-        // What Linux writes at the top of every .config.
+        // Linux writes these words at the top of every .config.
         let is_whole = |file: &Fragment| {
             String::from_utf8_lossy(&file.content)
                 .contains("Automatically generated file; DO NOT EDIT")
@@ -116,7 +116,7 @@ impl Configuration {
         self.files.iter().map(|file| file.config.clone()).collect()
     }
 
-    /// All that it asks for.
+    /// All options that the files ask for.
     fn asked(&self) -> Config {
         Config::asked(&self.configs())
     }
@@ -128,7 +128,7 @@ const OWN_CONFIGURATION: [(&str, &str); 2] = [
     ("native.config", include_str!("../../../kernels/native.config")),
 ];
 
-/// What a guest needs of a whole configuration, and opcost's own and other fragments have.
+/// Options that a complete configuration must set for a guest; opcost's own sets them, too.
 const NEEDED: [(&str, &str); 3] = [
     ("BLK_DEV_INITRD", "the guest's files are in an initramfs"),
     ("BINFMT_ELF", "the guest runs ELF programs"),
@@ -140,7 +140,7 @@ fn file_name(path: &Path) -> String {
 }
 
 impl Ingredients {
-    /// The digest of everything that decides what comes out.
+    /// The digest of everything that determines the built kernel.
     fn key(&self) -> String {
         let mut hash = Sha256::new();
         let mut part = |label: &str, content: &[u8]| {
@@ -194,7 +194,7 @@ pub(crate) fn build_revision(
     kernel.map(|(kernel, _)| kernel)
 }
 
-/// Builds what `ingredients` gathers, or finds it in the cache; the kernel and its key.
+/// Builds a kernel from `ingredients`, or finds it in the cache; returns the kernel and its key.
 fn build_as(
     builder: &mut Builder<'_>,
     log: &str,
@@ -220,14 +220,14 @@ fn build_as(
         Some(kernel) => kernel,
         None => {
             let _lock = builder.cache.lock(&key, steps.interrupt, steps.progress)?;
-            // Whoever held the lock may have built it.
+            // The process that held the lock may have built the kernel.
             match builder.cache.find(&entry, &ingredients.name) {
                 Some(kernel) => kernel,
                 None => make(&builder.cache, &ingredients, &key, &mut steps)?,
             }
         }
     };
-    // Only a failure's log is of use.
+    // The log is useful only after a failure.
     let _ = fs::remove_file(&steps.log);
     Ok((kernel, key))
 }
@@ -265,7 +265,7 @@ fn make(
         .and_then(|()| functions::write(&objects, &source, &made.join(FUNCTIONS)))
         .and_then(|()| collect(&objects, &made, steps))
         .and_then(|()| image::read(&made.join(IMAGE)));
-    // The objects are many and of no more use; and the first error is the one to tell.
+    // The objects are not needed any more. An error of the build is reported first.
     let removed = remove(&objects);
     let image = built.inspect_err(|_| {
         let _ = remove(&made);
@@ -291,7 +291,7 @@ fn make(
 /// Objects of Linux 6.1 in opcost's own configuration, until a build has counted them.
 const OWN_OBJECTS: u64 = 1_435;
 
-/// What the last build of the same configuration made.
+/// The number of objects in the last build of the same configuration.
 fn expected(cache: &Cache, files: &[String], kind: ConfigurationKind) -> Option<Expected> {
     let entries = cache.entries().into_iter().map(|(_, entry)| entry);
     let alike = entries.filter(|entry| entry.made_from.get(1..) == Some(files));
@@ -301,7 +301,7 @@ fn expected(cache: &Cache, files: &[String], kind: ConfigurationKind) -> Option<
     Some(Expected { objects })
 }
 
-/// Configures and builds in `objects`.
+/// Configures and builds the kernel in `objects`.
 fn make_image(
     cache: &Cache,
     ingredients: &Ingredients,
@@ -313,7 +313,7 @@ fn make_image(
     let mut output = OsString::from("O=");
     output.push(objects);
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    // What ccache gives back is what gcc would have made of the same.
+    // ccache returns the same objects that gcc would make.
     let compiled = cache.path(&["ccache"]);
     let ccache = steps.find("ccache").is_ok().then(|| compiled.to_str()).flatten();
     let mut env = FIXED.to_vec();
@@ -353,8 +353,8 @@ fn make_image(
     make(format!("building {name}"), "bzImage", steps)
 }
 
-/// A user's configuration without the names of certificates that are not in the source: a
-/// distribution's own, without which nothing would be built.
+/// The user's configuration without the names of certificates that the source lacks. Configurations
+/// of distributions name such certificates, and the build fails without the files.
 fn without_missing_keys(config: &Config, source: &Path) -> Config {
     let mut config = config.clone();
     for name in ["SYSTEM_TRUSTED_KEYS", "SYSTEM_REVOCATION_KEYS"] {
@@ -367,7 +367,7 @@ fn without_missing_keys(config: &Config, source: &Path) -> Config {
     config
 }
 
-/// Checks what came of the options that were asked for.
+/// Checks that the options asked for took effect.
 fn check_options(
     came: &Config,
     kind: ConfigurationKind,
@@ -382,13 +382,13 @@ fn check_options(
             missing.map(|(name, why)| format!("CONFIG_{name}=y is missing: {why}")).collect()
         }
         ConfigurationKind::Fragments => kconfig::explain(source, &came.unfulfilled(asked)),
-        // Linux adds and drops options from release to release.
+        // Options come and go between releases of Linux.
         ConfigurationKind::Own => kconfig::explain_known(source, &came.unfulfilled(asked)),
     };
     if lines.is_empty() { Ok(()) } else { Err(KernelError::Options(lines)) }
 }
 
-/// Takes what is kept out of the objects.
+/// Moves the kept files out of the objects' folder.
 fn collect(objects: &Path, made: &Path, steps: &Steps<'_>) -> Result<(), KernelError> {
     let image = "arch/x86/boot/bzImage";
     for (from, to) in
@@ -407,7 +407,7 @@ fn collect(objects: &Path, made: &Path, steps: &Steps<'_>) -> Result<(), KernelE
     Ok(())
 }
 
-/// As much of a [`Description::key`] as is shown.
+/// The part of a [`Description::key`] that is shown.
 pub fn short(key: &str) -> &str {
     key.get(..KEY_SHOWN).unwrap_or(key)
 }

@@ -1,4 +1,4 @@
-//! Builds of a mock kernel: its makefile has the targets of Linux, and writes down each build.
+//! Builds of a mock kernel: its makefile has the targets of Linux and records each build.
 
 use super::{Builder, build, build_revision};
 use crate::cache::Cache;
@@ -32,13 +32,13 @@ bzImage:
 	@if grep -q FORGET=y $(O)/.config; then rm $(O)/vmlinux; fi
 "#;
 
-/// A mock source, fragments and tools in a folder of their own.
+/// A mock source with fragments and tools in a temporary folder.
 struct Mock {
     folder: tempfile::TempDir,
 }
 
 impl Mock {
-    /// `None`, said aloud, where the machine has no make, patch or tar.
+    /// `None`, with a message, if the machine lacks make, patch, tar or xz.
     fn new() -> Option<Mock> {
         for program in ["make", "patch", "tar", "xz"] {
             if Command::new(program).arg("--version").output().is_err() {
@@ -105,7 +105,7 @@ impl Mock {
         self.build_telling(&self.recipe(config, patches)).0
     }
 
-    /// How often make was asked for an image.
+    /// How many times make built an image.
     fn builds(&self) -> usize {
         fs::read_to_string(self.path("cache/builds")).map_or(0, |text| text.lines().count())
     }
@@ -237,7 +237,7 @@ fn what_is_not_whole_is_built_again() {
     let Some(mock) = Mock::new() else { return };
     let kernel = mock.build(&["base.config"], &[]).unwrap();
     let entry = kernel.image.parent().unwrap();
-    // As an older build that was killed would leave it.
+    // This is what a killed build of an older opcost leaves behind.
     let key = entry.file_name().unwrap();
     let stale = mock.path("cache/building").join(key);
     fs::create_dir_all(&stale).unwrap();
@@ -269,7 +269,7 @@ fn two_at_once_build_one() {
 fn missing_tools_are_named_at_once() {
     let Some(mock) = Mock::new() else { return };
     mock.write("lz4.config", "CONFIG_KERNEL_LZ4=y\n");
-    // The compiler finds no header; nothing else is where programs are looked for.
+    // The compiler finds no header; PATH has only the mock tools.
     mock.tool("gcc", "#!/bin/sh\nexit 1\n");
     for gone in ["flex", "bc"] {
         fs::remove_file(mock.path("bin").join(gone)).unwrap();
@@ -313,7 +313,7 @@ fn a_name_is_the_kernel_last_built_under_it() {
 }
 
 impl Mock {
-    /// Makes the source a git repository of one commit.
+    /// Turns the source into a git repository with one commit.
     fn repository(&self) -> Option<String> {
         let linux = self.path("linux");
         if Command::new("git").arg("--version").output().is_err() {
@@ -349,7 +349,7 @@ fn a_commit_is_built_once_and_the_users_checkout_stays_as_it_was() {
     let linux = mock.path("linux");
     mock.write("linux/note", "as it is now\n");
     commit(&linux, "second");
-    // What is not committed is not built.
+    // Uncommitted changes are not built.
     mock.write("linux/note", "not committed\n");
     let built = |name: &str| mock.build_commit(name, &[]).unwrap();
     let old = built(&first);
@@ -362,10 +362,10 @@ fn a_commit_is_built_once_and_the_users_checkout_stays_as_it_was() {
     assert_eq!(run(&linux, &["symbolic-ref", "HEAD"]).unwrap(), "refs/heads/main");
     let options = text(now.config.as_ref());
     assert!(options.contains("CONFIG_BLK_DEV_INITRD=y"), "opcost's own: {options}");
-    // The same files under another name are the same kernel.
+    // The same files in another commit give the same kernel.
     run(&linux, &["commit", "-q", "--allow-empty", "-m", "nothing"]);
     assert_eq!((built("HEAD").image, mock.builds()), (now.image.clone(), 2));
-    // What a killed git leaves is in nobody's way, nor is a cache that was deleted.
+    // Neither the lock of a killed git nor a deleted cache prevents a build.
     let lock = linux.join(".git/worktrees");
     let lock = fs::read_dir(lock).unwrap().next().unwrap().unwrap().path().join("index.lock");
     let again = |what: &str| {
@@ -410,7 +410,7 @@ fn a_whole_configuration_is_taken_as_it_is() {
     let head = "# Automatically generated file; DO NOT EDIT.\n";
     let needed = "CONFIG_BLK_DEV_INITRD=y\nCONFIG_BINFMT_ELF=y\nCONFIG_PROC_FS=y\n";
     let keys = "CONFIG_SYSTEM_TRUSTED_KEYS=\"debian/certs/none.pem\"\n";
-    // An option that this Linux does not have is dropped, as Linux does it.
+    // An option that this Linux does not have is dropped, as in Linux itself.
     mock.write("mine.config", &format!("{head}{needed}{keys}CONFIG_UNKNOWN=y\n"));
     let kernel = mock.build_commit("main", &["mine.config"]).unwrap();
     let options = text(kernel.config.as_ref());

@@ -1,4 +1,4 @@
-//! Kernels that were built or fetched, on disk.
+//! The cache of built and fetched kernels on disk.
 //!
 //! ```text
 //! KEY/                 a built kernel: bzImage, System.map, vmlinux, .config, functions, kernel.json
@@ -9,7 +9,7 @@
 //! ccache/              compiled objects, where ccache is installed
 //! building/ locks/ logs/
 //! ```
-//! An entry is made beside and renamed when it is whole: what is there is whole.
+//! An entry is built in `building/` and renamed when it is complete, so every entry is complete.
 
 use super::error::KernelError;
 use super::{Kernel, image};
@@ -34,11 +34,11 @@ pub(crate) const FUNCTIONS: &str = "functions";
 const DESCRIPTION: &str = "kernel.json";
 
 const RETRY_LOCK_EVERY: Duration = Duration::from_millis(200);
-/// How many characters of a key or commit say which it is.
+/// How many characters of a key or commit are shown.
 pub(crate) const KEY_SHOWN: usize = 12;
 
-/// Waits until nobody else works on `id`, for which there is a file in `folder`; it is free again when
-/// the result is dropped or its process ends.
+/// Locks `id` by a file in `folder` and waits while another process holds the lock. The lock ends
+/// when the result is dropped or this process ends.
 ///
 /// # Errors
 /// A signal came, or the file cannot be made or locked.
@@ -72,46 +72,46 @@ pub fn lock(
     }
 }
 
-/// What is known of an entry besides its files.
+/// The description of an entry, stored beside its files.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Description {
-    /// The name it was made under; of a commit the revision that was asked for.
+    /// The name at the time of the build; for a commit, the revision that was asked for.
     pub name: String,
-    /// The names that mean it today; empty for packages and commits.
+    /// The names that stand for the kernel today; empty for packages and commits.
     #[serde(skip)]
     pub names: Vec<String>,
-    /// The commit that it was built from, if it was one of a git tree.
+    /// The commit that it was built from, if it was built from a git tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The digest of everything it was made of.
+    /// The digest of all inputs.
     pub key: String,
-    /// Its release, as `uname -r` shows it, if the image says so.
+    /// The release, as `uname -r` shows it, if the image contains it.
     pub release: Option<String>,
     /// SHA-256 of the image, hexadecimal.
     pub digest: String,
     /// The length of the image.
     pub image_bytes: u64,
-    /// Source, fragments and patches by name, or the package.
+    /// Names of the source, fragments and patches, or of the package.
     pub made_from: Vec<String>,
     /// The compiler; absent for a package.
     pub compiler: Option<String>,
-    /// When it was made.
+    /// When it was built or fetched, nanoseconds since 1970.
     pub made_unix_ns: u64,
-    /// How long the build took; absent for a package.
+    /// The build time in nanoseconds; absent for a package.
     pub build_ns: Option<u64>,
-    /// How many objects the build made; absent for a package and in older entries.
+    /// The number of objects in the build; absent for a package and in older entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u64>,
 }
 
-/// How many characters of a key or commit a user has to give.
+/// The least characters of a key or commit that select a kernel.
 const BEGINNING_MIN: usize = 6;
 
 impl Description {
-    /// Whether a user's word means this kernel: a name that it has today, a package's name, or the
-    /// beginning of its key or commit.
+    /// Whether a user's word selects this kernel: one of its names of today, a package's name, or
+    /// the beginning of its key or commit.
     ///
-    /// A revision such as HEAD means none: it names another commit tomorrow.
+    /// A revision such as HEAD selects no kernel, since it may name another commit tomorrow.
     pub fn is_meant_by(&self, word: &str) -> bool {
         let begins = |whole: &str| word.len() >= BEGINNING_MIN && whole.starts_with(word);
         self.names.iter().any(|name| name == word)
@@ -120,7 +120,7 @@ impl Description {
             || self.commit.as_deref().is_some_and(begins)
     }
 
-    /// How lists and messages name it.
+    /// The name in lists and messages.
     pub fn shown_name(&self) -> String {
         match (&self.commit, &self.names[..]) {
             (_, names @ [_, ..]) => names.join(", "),
@@ -133,7 +133,7 @@ impl Description {
     }
 }
 
-/// The folder.
+/// The cache's folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     root: PathBuf,
@@ -148,10 +148,10 @@ impl Cache {
         parts.iter().fold(self.root.clone(), |path, part| path.join(part))
     }
 
-    /// Where a build of this key, or whatever else is being made, lives until it is whole; empty.
+    /// Makes an empty folder in which a build of this key, or other data, is made until it is
+    /// complete.
     ///
-    /// Each has a folder of its own: the compilers of an opcost that was killed may still be writing to
-    /// theirs.
+    /// Each build has a folder of its own: compilers of a killed opcost may still write to theirs.
     pub(crate) fn workplace(&self, id: &str) -> Result<PathBuf, KernelError> {
         let folder = self.path(&["building"]);
         fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
@@ -159,18 +159,18 @@ impl Cache {
         for left in folder_of(&folder) {
             let name = left.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with(&prefix) || name == id {
-                // The next one tries again where somebody still writes.
+                // If a process still writes there, this fails, and the next build tries again.
                 let _ = remove(&left);
             }
         }
-        // As other folders are made: the umask takes away what others may not have.
+        // Mode as of other new folders: the umask decides about other users' rights.
         let usual = fs::Permissions::from_mode(0o777);
         let made = tempfile::Builder::new().prefix(&prefix).permissions(usual).tempdir_in(&folder);
         Ok(made.map_err(KernelError::file("make", &folder))?.keep())
     }
 
-    /// Waits until nobody else works on `id`; it is free again when the result is dropped or its
-    /// process ends.
+    /// Locks `id` and waits while another process holds the lock. The lock ends when the result is
+    /// dropped or this process ends.
     pub(crate) fn lock(
         &self,
         id: &str,
@@ -180,7 +180,7 @@ impl Cache {
         lock(&self.path(&["locks"]), id, interrupt, progress)
     }
 
-    /// The kernel of an entry, if it is there and undamaged.
+    /// The kernel of an entry; `None` if the entry is missing or damaged.
     pub(crate) fn find(&self, entry: &Path, name: &str) -> Option<Kernel> {
         let description = describe(entry)?;
         let found = image::read(&entry.join(IMAGE)).ok()?;
@@ -199,7 +199,7 @@ impl Cache {
         })
     }
 
-    /// Makes a finished folder with an image an entry.
+    /// Turns a finished folder with an image into an entry.
     pub(crate) fn keep(
         &self,
         made: &Path,
@@ -217,11 +217,11 @@ impl Cache {
         })
     }
 
-    /// Lets a name mean a key from now on.
+    /// Lets `name` stand for `key` from now on.
     pub(crate) fn set_name(&self, name: &str, key: &str) -> Result<(), KernelError> {
         let (folder, path) = (self.path(&["names"]), self.path(&["names", name]));
         fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
-        // A name is never seen half written: it is renamed into place.
+        // Renaming the file into place keeps readers from seeing half a name.
         let fail = KernelError::file("write", &path);
         let made = tempfile::Builder::new().prefix(".").tempfile_in(&folder);
         made.and_then(|mut made| {
@@ -232,7 +232,7 @@ impl Cache {
         .map_err(fail)
     }
 
-    /// The keys of the names.
+    /// The key of each name.
     fn names(&self) -> BTreeMap<String, String> {
         let mut names = BTreeMap::new();
         for path in folder_of(&self.path(&["names"])) {
@@ -244,12 +244,12 @@ impl Cache {
         names
     }
 
-    /// The built kernel that a word means, as [`Description::is_meant_by`] says.
+    /// The built kernel that a word selects by [`Description::is_meant_by`].
     pub(crate) fn find_built(&self, name: &str) -> Result<Kernel, KernelError> {
         let entries = self.entries().into_iter();
         let mut meant =
             entries.filter(|(_, entry)| entry.compiler.is_some() && entry.is_meant_by(name));
-        // A name is given to one kernel; two keys that begin alike are told apart by more of them.
+        // A name selects one kernel. If two keys have the same beginning, the word must be longer.
         let one = meant.next().filter(|_| meant.next().is_none());
         let shown = |entry: &Description| match entry.names.iter().any(|one| one == name) {
             true => name.to_string(),
@@ -263,7 +263,7 @@ impl Cache {
         })
     }
 
-    /// Removes the kernels that a word means. Result: what was removed.
+    /// Removes the kernels that a word selects. Returns their descriptions.
     pub(crate) fn forget(&self, name: &str) -> Result<Vec<Description>, KernelError> {
         let mut removed = Vec::new();
         for (path, entry) in self.entries() {
@@ -279,7 +279,7 @@ impl Cache {
         Ok(removed)
     }
 
-    /// All entries: built ones by name, then packages; unreadable ones are left out.
+    /// All readable entries: built kernels by name, then packages.
     pub(crate) fn entries(&self) -> Vec<(PathBuf, Description)> {
         let names = self.names();
         let mut found: Vec<(PathBuf, Description)> = Vec::new();
@@ -307,7 +307,7 @@ fn folder_of(path: &Path) -> Vec<PathBuf> {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// Removes a folder, if it is there.
+/// Removes a folder if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), KernelError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -317,7 +317,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), KernelError> {
     }
 }
 
-/// Renames a finished folder to where it is looked for; what was there was damaged.
+/// Renames a finished folder to its final place; a folder that was there was damaged.
 pub(crate) fn move_into_place(made: &Path, place: &Path) -> Result<(), KernelError> {
     remove(place)?;
     let folder = place.parent().unwrap_or(Path::new("/"));
@@ -360,7 +360,7 @@ mod tests {
         let named = entry("old", "0123456789abcdef", &["command", "mine"], None);
         let means = ["command", "mine", "012345", "0123456789abcdef"];
         check(&named, "command, mine", &means, &["old", "01234", "command, mine", "", "comm"]);
-        // Another kernel was built under its name later.
+        // Another kernel was built under the same name later.
         let replaced = entry("mine", "aabbccddee", &[], None);
         check(&replaced, "(formerly mine)", &["aabbcc"], &["mine", "(formerly mine)"]);
         let commit = "c1b8f55a0d0e9f3bc1b8f55a0d0e9f3bc1b8f55a";

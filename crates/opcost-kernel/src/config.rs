@@ -1,11 +1,11 @@
-//! Kernel configurations: reading, merging fragments, checking what came of them.
+//! Reads kernel configurations, merges fragments, and checks the resulting options.
 
 use super::error::KernelError;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Options by name without `CONFIG_`; a value is as in the file, `n` for what is not set.
+/// Options by name without `CONFIG_`; values as in the file, `n` for options that are not set.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Config(pub(super) BTreeMap<String, String>);
 
@@ -22,12 +22,12 @@ impl Config {
         })
     }
 
-    /// Reads the text of one; the error is a line's number and text.
+    /// Parses the text of a configuration or fragment; the error has a line's number and text.
     pub(super) fn parse(text: &str) -> Result<Config, (usize, String)> {
         let mut options = BTreeMap::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
-            // Comments beside the one that means something are free text.
+            // Other comments than `is not set` are free text.
             let unset = line
                 .strip_prefix("# CONFIG_")
                 .and_then(|rest| rest.strip_suffix(" is not set"))
@@ -45,16 +45,16 @@ impl Config {
         Ok(Config(options))
     }
 
-    /// What a sequence of fragments asks for: of an option's values the last.
+    /// The options of a sequence of fragments; the last value of an option counts.
     pub(super) fn asked(fragments: &[Config]) -> Config {
         let all = fragments.iter().flat_map(|fragment| &fragment.0);
         Config(all.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// The text of a `.config` of this one with fragments on top.
+    /// The text of this configuration with fragments on top.
     ///
-    /// Of options that exclude one another the build believes the last, so fragments come in order
-    /// behind what they do not mention, and what is set behind what is not.
+    /// The build believes the last of options that exclude one another. Therefore options of later
+    /// fragments come last, and set options follow unset ones.
     pub(super) fn text_with(&self, fragments: &[Config]) -> String {
         let mut text = String::new();
         let groups: Vec<&Config> = std::iter::once(self).chain(fragments).collect();
@@ -72,7 +72,7 @@ impl Config {
         text
     }
 
-    /// The options of `asked` that are not so here: name, value asked for, value here.
+    /// The options of `asked` that differ here: name, value asked for, value here.
     pub(super) fn unfulfilled(&self, asked: &Config) -> Vec<(String, String, String)> {
         let here = |name: &str| self.0.get(name).map_or("n", String::as_str);
         let wrong = asked.0.iter().filter(|(name, value)| here(name) != *value);

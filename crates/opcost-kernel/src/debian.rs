@@ -1,4 +1,4 @@
-//! Debian's kernel image packages, downloaded and unpacked without installing them.
+//! Downloads Debian's kernel image packages and unpacks them without installing them.
 
 use super::build::Builder;
 use super::cache::{CONFIG, Description, IMAGE, MODULES, remove};
@@ -12,12 +12,12 @@ use opcost_sys::clock::unix_ns;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The cache's folder of packages that somebody has downloaded already (script/demo, while opcost is built).
+/// The cache's folder of packages that were downloaded in advance (by script/demo, while opcost is built).
 const BROUGHT: &str = "brought";
 
-/// Finds an image package, downloads it unless the cache has it, and takes the image out of it.
+/// Finds an image package, downloads it unless the cache has it, and extracts the image.
 ///
-/// `for_disk`: with the modules that disks need, which packages of earlier versions lack here.
+/// `for_disk`: the modules that disks need are wanted, too; entries of earlier opcost versions lack them.
 pub(super) fn fetch(
     builder: &mut Builder<'_>,
     wanted: &DebianImage,
@@ -61,7 +61,7 @@ pub(super) fn fetch(
                     let brought = brought(&builder.cache.path(&[BROUGHT]), &package, &version);
                     let unpacked = unpack(&mut steps, &made, (&package, &version), brought);
                     let image = unpacked.inspect_err(|_| {
-                        // The error of unpacking is the one to tell.
+                        // The error of unpacking is more useful than an error here.
                         let _ = remove(&made);
                     })?;
                     let description = Description {
@@ -83,12 +83,12 @@ pub(super) fn fetch(
             }
         }
     };
-    // Only a failure's log is of use.
+    // The log is useful only after a failure.
     let _ = fs::remove_file(&steps.log);
     Ok(kernel)
 }
 
-/// The package, and its version, that a flavour's metapackage depends on.
+/// The name and version of the package that a flavour's metapackage depends on.
 fn newest_package(
     steps: &mut Steps<'_>,
     wanted: &DebianImage,
@@ -99,8 +99,8 @@ fn newest_package(
     image_package(&depends, wanted.flavour).ok_or_else(|| unknown(wanted, &meta))
 }
 
-/// The image package of a flavour in a `Depends` field, as in `linux-image-6.1.0-56-cloud-amd64
-/// (= 6.1.192-2)`.
+/// Finds a flavour's image package in a `Depends` field, for example
+/// `linux-image-6.1.0-56-cloud-amd64 (= 6.1.192-2)`.
 fn image_package(depends: &str, flavour: Flavour) -> Option<(String, Option<String>)> {
     let suffix = format!("-{}", flavour.suffix());
     depends.split([',', '|']).map(str::trim).find_map(|dependency| {
@@ -111,11 +111,11 @@ fn image_package(depends: &str, flavour: Flavour) -> Option<(String, Option<Stri
     })
 }
 
-/// What apt knows of a package's newest version.
+/// apt's description of a package's newest version.
 fn ask(steps: &mut Steps<'_>, wanted: &DebianImage, package: &str) -> Result<String, KernelError> {
     let argv = words(&[&"apt-cache", &"show", &"--no-all-versions", &package]);
     match steps.run(&format!("asking apt for {package}"), Path::new("/"), &argv, &[]) {
-        // It fails for packages that it does not know, and hardly otherwise.
+        // apt-cache fails if it does not know the package, and hardly ever otherwise.
         Err(KernelError::Step { .. }) => Err(unknown(wanted, package)),
         output => output,
     }
@@ -133,14 +133,14 @@ fn unknown(wanted: &DebianImage, package: &str) -> KernelError {
     ))
 }
 
-/// A package that was downloaded before, under the name that apt gives it.
+/// A package downloaded in advance, under the name that apt gives it.
 fn brought(folder: &Path, package: &str, version: &str) -> Option<PathBuf> {
     single_file(folder, &format!("{package}_{}_", version.replace(':', "%3a")), ".deb")
 }
 
-/// Unpacks a package in `made` and leaves there the image, its configuration and some modules.
+/// Unpacks a package in `made` and keeps only the image, its configuration and the modules for disks there.
 ///
-/// `brought`: the package where it was downloaded before; it is used up.
+/// `brought`: the package, if it was downloaded in advance; its file is consumed.
 fn unpack(
     steps: &mut Steps<'_>,
     made: &Path,
@@ -170,7 +170,7 @@ fn unpack(
         fs::rename(&from, made.join(to)).map_err(KernelError::file("move", &from))?;
     }
     keep_modules(&contents.join("lib/modules"), &made.join(MODULES))?;
-    // Its System.map is a stub: symbols come from the running kernel.
+    // The package's System.map is a stub; symbols come from the running kernel.
     remove(&contents)?;
     fs::remove_file(&archive).map_err(KernelError::file("remove", &archive))?;
     image::read(&made.join(IMAGE))
@@ -198,9 +198,9 @@ fn download(
     })
 }
 
-/// An error of apt or dpkg-deb, with what helps if the cache's file system is full.
+/// Adds advice to an error of apt or dpkg-deb if the cache's file system is full.
 fn no_room(error: KernelError, package: &str, made: &Path) -> KernelError {
-    // The first text is the C library's; apt says the second one before it downloads.
+    // The first text is the C library's; apt prints the second one before it downloads.
     let full = ["No space left on device", "enough free space"];
     match error {
         KernelError::Step { lines, .. }
@@ -216,8 +216,8 @@ fn no_room(error: KernelError, package: &str, made: &Path) -> KernelError {
     }
 }
 
-/// Copies the modules that disks need, and the list of what is built in, out of a package's folder
-/// of modules, which has one folder of the release.
+/// Copies the modules that disks need, and the list of built-in modules, from `from`, a package's
+/// folder with one folder for its release.
 fn keep_modules(from: &Path, to: &Path) -> Result<(), KernelError> {
     fs::create_dir(to).map_err(KernelError::file("make", to))?;
     let releases = fs::read_dir(from).into_iter().flatten().flatten();
@@ -229,7 +229,7 @@ fn keep_modules(from: &Path, to: &Path) -> Result<(), KernelError> {
     for name in disk::modules() {
         match modules.closure(&[name]) {
             Ok(closure) => files.extend(closure.into_iter().map(|module| module.path)),
-            // Such a kernel has no disks, which is said when one is asked for.
+            // Disks do not work on such a kernel; the error comes if a disk is asked for.
             Err(KernelError::NoModule { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -258,7 +258,7 @@ mod tests {
     use opcost_sys::interrupt::Interrupt;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Programs that behave like apt's for one package.
+    /// Stand-ins for apt's programs that know one package.
     const APT_CACHE: &str = r#"case "$1 $*" in
 show*all-versions\ linux-image-cloud-amd64) echo 'Depends: linux-image-6.1.0-9-cloud-amd64 (= 1:6.1-2)';;
 show*linux-image-6.1.0-9-cloud-amd64) printf 'Package: x\nVersion: 1:6.1-2\n';;
@@ -362,7 +362,7 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
         assert_eq!(names(&kernel), "brd jbd2 ext4");
         let kept = kernel.modules.clone().unwrap();
         assert!(!kept.join("unrelated.ko").exists());
-        // An entry of an earlier version does for what needs no disk.
+        // An entry of an earlier version is good enough for guests without a disk.
         fs::remove_dir_all(&kept).unwrap();
         let downloads = || fs::read_to_string(path("downloads")).unwrap().lines().count();
         assert_eq!(fetched(folder.path(), "debian:cloud").unwrap().modules, None);

@@ -1,4 +1,4 @@
-//! The source file of each function of a kernel: a build's objects lie where their sources do.
+//! Finds the source file of each function of a kernel: a build puts objects where their sources are.
 
 use super::error::KernelError;
 use object::{Object, ObjectSymbol, SymbolKind};
@@ -6,11 +6,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// Folders of objects that are no part of the kernel: programs of the build, and the image's own loader.
+/// Folders of objects that do not belong to the kernel: programs of the build, and the image's own loader.
 const NOT_KERNEL: [&str; 5] = ["scripts", "tools", "usr", "arch/x86/boot", "arch/x86/realmode"];
 
-/// Writes down the functions of all objects below `objects` whose source is in `source`: a line each,
-/// symbol, tab, path within the source.
+/// Writes the functions of all objects below `objects` whose source file is in `source`. Each line
+/// has a symbol, a tab, and the path within the source.
 pub(super) fn write(objects: &Path, source: &Path, to: &Path) -> Result<(), KernelError> {
     let mut lines: BTreeSet<String> = BTreeSet::new();
     let mut folders = vec![String::new()];
@@ -27,12 +27,12 @@ pub(super) fn write(objects: &Path, source: &Path, to: &Path) -> Result<(), Kern
             }
             let Some(stem) = path.strip_suffix(".o") else { continue };
             let sources = [".c", ".S"].map(|ending| format!("{stem}{ending}"));
-            // Objects made of several have no source of their own.
+            // Objects linked from several others have no source file of their own.
             let Some(of) = sources.iter().find(|name| source.join(name).is_file()) else {
                 continue;
             };
             let Ok(bytes) = fs::read(entry.path()) else { continue };
-            // What is no object names no function.
+            // Files that are no objects have no functions.
             let Ok(object) = object::File::parse(&*bytes) else { continue };
             let functions = object.symbols().filter(|symbol| {
                 symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.size() > 0
@@ -46,7 +46,7 @@ pub(super) fn write(objects: &Path, source: &Path, to: &Path) -> Result<(), Kern
     fs::write(to, text).map_err(KernelError::file("write", to))
 }
 
-/// Reads what [`write`] wrote.
+/// Reads the file that [`write`] made.
 pub(super) fn read(path: &Path) -> Option<HashMap<String, Vec<String>>> {
     let mut found: HashMap<String, Vec<String>> = HashMap::new();
     for line in fs::read_to_string(path).ok()?.lines() {

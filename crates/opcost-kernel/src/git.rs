@@ -1,7 +1,7 @@
-//! What git says of a user's tree: commits, their trees, and which commits touched a file.
+//! Asks git about a user's tree: commits, their trees, and the commits that touched a file.
 //!
-//! Nothing here changes the user's checkout. A worktree of opcost's own is known to the repository by
-//! a few files in its `.git/worktrees`, as `git worktree list` shows.
+//! The user's checkout is never changed. The repository knows opcost's own worktree by a few files
+//! in its `.git/worktrees`; `git worktree list` shows it.
 
 use super::error::KernelError;
 use super::spec::Revision;
@@ -13,15 +13,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// How long git may look for commits that touched files: years of Linux take it a minute.
+/// The time limit for finding commits that touched files: for years of Linux, git needs a minute.
 const LOG_LIMIT: Duration = Duration::from_secs(90);
 
-/// Arguments of every git: no hook of the user's runs, and no daemon or housekeeping is left behind.
+/// Arguments of every git: they prevent the user's hooks, daemons and housekeeping.
 pub const QUIET: [&str; 6] =
     ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"];
 
-/// Variables by which a hook tells git which repository it is in. They would lead a git that asks about
-/// another folder astray.
+/// Variables by which a hook tells git its repository. They would mislead a git that is asked about
+/// another folder.
 pub const GIT_VARIABLES: [&str; 8] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -33,15 +33,15 @@ pub const GIT_VARIABLES: [&str; 8] = [
     "GIT_NAMESPACE",
 ];
 
-/// Asks git about a folder; the error is what git says.
+/// Asks git about a folder; the error has git's message.
 pub(super) fn ask(folder: &Path, words: &[&str]) -> Result<String, KernelError> {
     let mut git = Command::new("git");
     git.arg("-C").arg(folder).args(QUIET).args(words).env("LC_ALL", "C");
-    // The folder says which repository is meant, and not the hook that opcost may run in.
+    // Only the folder selects the repository, even if opcost runs in a hook.
     for name in GIT_VARIABLES {
         git.env_remove(name);
     }
-    // Looking must not change the repository that is looked at.
+    // Questions must not change the repository.
     let output = git.env("GIT_OPTIONAL_LOCKS", "0").stdin(Stdio::null()).output();
     let output = output.map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
@@ -57,7 +57,7 @@ pub(super) fn ask(folder: &Path, words: &[&str]) -> Result<String, KernelError> 
     Err(KernelError::Usage(said.trim_start_matches("fatal: ").to_string()))
 }
 
-/// Finds the commit that a user's word means in a tree.
+/// Finds the commit of a user's revision in a tree.
 ///
 /// # Errors
 /// The folder is no git tree or no source of Linux, or git knows no such revision.
@@ -95,7 +95,7 @@ pub fn find_revision(tree: &Path, name: &str, config: &[PathBuf]) -> Result<Revi
     Ok(Revision { name: name.into(), tree: top.into(), commit, hash, config: config.to_vec() })
 }
 
-/// As much of a commit as is shown.
+/// The part of a commit's name that is shown.
 pub fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
@@ -103,15 +103,15 @@ pub fn short(commit: &str) -> &str {
 /// A commit that touched a file.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Commit {
-    /// Its name, shortened.
+    /// The shortened name.
     pub id: String,
-    /// The first line of its message.
+    /// The first line of the message.
     pub subject: String,
-    /// Whether it is in the baseline's history only.
+    /// Whether only the baseline's history has the commit.
     pub of_baseline: bool,
 }
 
-/// The commits that are in one of two histories only and touched each of these files, latest first.
+/// For each file, the commits that touched it and are in only one of two histories, latest first.
 ///
 /// `between`: the baseline's commit and the variant's. `files`: paths within the tree.
 ///
@@ -126,7 +126,7 @@ pub fn commits(
     let format = "--format=%x01%m%h%x09%s";
     let mut git = Command::new("git");
     git.arg("-C").arg(tree).args(QUIET).args(["log", "--left-right", "--name-only", "-z", format]);
-    // A path is a path, whatever characters it has.
+    // Paths are literal, whatever characters they have.
     git.env("GIT_LITERAL_PATHSPECS", "1").env("GIT_OPTIONAL_LOCKS", "0").env("LC_ALL", "C");
     git.arg(range).arg("--").args(files);
     git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -142,12 +142,12 @@ pub fn commits(
     thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = output.read_to_end(&mut bytes).ok().map(|_| bytes);
-        // Whoever asked may have waited long enough.
+        // The receiver may have given up waiting.
         let _ = giver.send(read);
     });
     let bytes = text.recv_timeout(LOG_LIMIT).ok().flatten();
     if bytes.is_none() {
-        // It may have ended by itself meanwhile.
+        // git may have ended by itself meanwhile.
         let _ = git.kill();
     }
     let status = git.wait().map_err(KernelError::file("run git in", tree))?;
@@ -158,8 +158,8 @@ pub fn commits(
     }
 }
 
-/// Reads what `git log --name-only -z` prints: \1, the side, the commit, a tab, the subject, NUL, and
-/// the names of files with a NUL behind each.
+/// Parses the output of `git log --name-only -z`: \1, the side, the commit, a tab, the subject,
+/// NUL, and the names of files, each followed by NUL.
 fn parse_log(text: &str, files: &[String]) -> Vec<Vec<Commit>> {
     let mut found = vec![Vec::new(); files.len()];
     for entry in text.split('\u{1}').skip(1) {

@@ -1,9 +1,9 @@
-//! Commits of a small repository: found, checked out, built once, and named for a file.
+//! Commits of a small repository: found, checked out, built once, and found by file.
 
 use super::*;
 use std::fs;
 
-/// A repository with a Linux of two files; `None`, said aloud, where there is no git.
+/// An empty repository; `None`, with a message, if there is no git.
 pub(crate) fn repository() -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir().unwrap();
     if run(folder.path(), &["init", "--quiet", "-b", "main"]).is_none() {
@@ -13,7 +13,7 @@ pub(crate) fn repository() -> Option<tempfile::TempDir> {
     Some(folder)
 }
 
-/// Runs git as somebody; `None` where it cannot be run.
+/// Runs git with a made-up user; `None` if git cannot be run.
 pub(crate) fn run(folder: &Path, words: &[&str]) -> Option<String> {
     let mut git = Command::new("git");
     git.arg("-C").arg(folder).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(words);
@@ -23,7 +23,7 @@ pub(crate) fn run(folder: &Path, words: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
-/// Commits all files as they are; the commit.
+/// Commits all files as they are; returns the commit.
 pub(crate) fn commit(folder: &Path, subject: &str) -> String {
     run(folder, &["add", "-A"]);
     run(folder, &["commit", "-qm", subject]);
@@ -54,7 +54,7 @@ fn a_revision_is_a_commit_and_its_files() {
     let head = find_revision(&tree, "HEAD", &[]).unwrap();
     assert_eq!(head.commit, second);
     assert_ne!(head.hash, found.hash);
-    // An empty commit has the same files.
+    // An empty commit has the same files as its parent.
     run(&tree, &["commit", "-q", "--allow-empty", "-m", "nothing"]);
     assert_eq!(find_revision(&tree, "main", &[]).unwrap().hash, head.hash);
     let why = refused(&tree, "v9");

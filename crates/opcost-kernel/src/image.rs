@@ -1,11 +1,11 @@
-//! Kernel images: is it one, and of which release (Linux, Documentation/arch/x86/boot.rst).
+//! Checks kernel images and reads their release (Linux, Documentation/arch/x86/boot.rst).
 
 use super::error::{KERNEL, KernelError};
 use opcost_record::printable::hexadecimal;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
-/// What an image says of itself.
+/// Facts about an image file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Image {
     /// The kernel's release, as `uname -r` shows it.
@@ -55,7 +55,7 @@ pub fn digest(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-/// What the file is, if it is no bzImage.
+/// Describes the file if it is no bzImage.
 fn found_instead(bytes: &[u8]) -> Option<&'static str> {
     if bytes.len() >= HEADER_END
         && bytes[BOOT_FLAG..][..2] == [0x55, 0xaa]
@@ -86,11 +86,11 @@ fn found_instead(bytes: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// The first word of the version text, which is the release.
+/// The release: the first word of the version text.
 fn release(bytes: &[u8]) -> Option<String> {
     let offset =
         usize::from(u16::from_le_bytes([bytes[KERNEL_VERSION], bytes[KERNEL_VERSION + 1]]));
-    // 0 sectors mean 4, for old loaders' sake.
+    // For old loaders, 0 sectors mean 4.
     let sectors = if bytes[SETUP_SECTS] == 0 { 4 } else { usize::from(bytes[SETUP_SECTS]) };
     if offset == 0 || offset >= SECTOR_BYTES * sectors {
         return None;
@@ -173,7 +173,7 @@ pub(super) mod tests {
             let error = read_bytes(bytes).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
-        // Cut off in the middle of the header.
+        // The file ends in the middle of the header.
         assert!(read_bytes(&made("6.1")[..HEADER_END - 1]).is_err());
         assert!(read(Path::new("/")).unwrap_err().to_string().contains("folder"));
     }

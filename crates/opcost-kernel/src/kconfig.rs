@@ -1,22 +1,22 @@
-//! Why an option did not come about: what the source's Kconfig files say of it.
+//! Explains from the source's Kconfig files why an option did not take effect.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The `depends on` and `select` lines of some options, by name without `CONFIG_`.
+/// The `depends on` lines of an option, and the options that select it.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(super) struct Declared {
     depends: Vec<String>,
     selected_by: Vec<String>,
 }
 
-/// One line for each option that is not as asked: name, value asked for, value that came.
+/// One line for each option that is not as asked: name, value asked for, resulting value.
 pub(super) fn explain(source: &Path, wrong: &[(String, String, String)]) -> Vec<String> {
     explain_those(source, wrong, true)
 }
 
-/// The same of the options that the source has.
+/// Does the same, but only for options that the source has.
 pub(super) fn explain_known(source: &Path, wrong: &[(String, String, String)]) -> Vec<String> {
     explain_those(source, wrong, false)
 }
@@ -40,7 +40,7 @@ fn explain_those(
         .collect()
 }
 
-/// What the source's Kconfig files say of options, without those that no file declares.
+/// The declarations of options in the source's Kconfig files; undeclared options are left out.
 pub(super) fn declared<'a>(
     source: &Path,
     names: impl IntoIterator<Item = &'a str>,
@@ -75,7 +75,7 @@ impl Declared {
     }
 }
 
-/// The texts of all Kconfig files but those of other architectures.
+/// The texts of all Kconfig files except those of other architectures.
 fn kconfig_files(source: &Path) -> Vec<String> {
     let mut texts = Vec::new();
     let mut folders = vec![source.to_path_buf()];

@@ -1,4 +1,4 @@
-//! Kernels for the emulated machine: from what `--kernel` says to an image that boots.
+//! Kernels for the emulated machine: from the `--kernel` argument to an image that boots.
 
 #![forbid(unsafe_code)]
 
@@ -41,68 +41,68 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// Where Debian's linux-source packages put their tarballs.
+/// The folder in which Debian's linux-source packages put their tarballs.
 const TARBALLS: &str = "/usr/src";
 
 /// A kernel that can be booted.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Kernel {
-    /// What to call it.
+    /// The name in output.
     pub name: String,
     /// The bzImage.
     pub image: PathBuf,
-    /// Its symbols, if they are known without booting it; `.gz` at the end: compressed.
+    /// The symbols, if they are known without booting; compressed if the path ends in `.gz`.
     pub system_map: Option<PathBuf>,
     /// The image's ELF file.
     pub vmlinux: Option<PathBuf>,
-    /// Its configuration.
+    /// The configuration.
     pub config: Option<PathBuf>,
-    /// The folder of its modules, where they are at hand.
+    /// The folder of the modules, if they are available.
     pub modules: Option<PathBuf>,
     /// SHA-256 of the image, hexadecimal.
     pub digest: String,
-    /// Its release, as `uname -r` shows it, if the image says so.
+    /// The release, as `uname -r` shows it, if the image contains it.
     pub release: Option<String>,
 }
 
 impl Kernel {
-    /// Its configuration: values by name without `CONFIG_`; `None` where it is not known.
+    /// The configuration: values by name without `CONFIG_`; `None` if it is unknown.
     ///
     /// # Errors
-    /// The file cannot be read or is none.
+    /// The file cannot be read or is no configuration.
     pub fn options(&self) -> Result<Option<BTreeMap<String, String>>, KernelError> {
         let config = self.config.as_ref().map(|path| Config::read(path)).transpose()?;
         Ok(config.map(|Config(options)| options))
     }
 
-    /// The modules to load, in their order, so that those of `names` are; `None` where its modules
-    /// are not at hand.
+    /// The modules that must be loaded, in order, to have the modules `names`; `None` if the
+    /// modules' files are not available.
     ///
     /// # Errors
-    /// One is not there, or is damaged.
+    /// A module is missing or damaged.
     pub fn modules(&self, names: &[&str]) -> Result<Option<Vec<Module>>, KernelError> {
         let modules = self.modules.as_deref().map(Modules::find).transpose()?;
         modules.map(|modules| modules.closure(names)).transpose()
     }
 }
 
-/// The options that a configuration or a fragment sets, by name without `CONFIG_`; `n` of those that are
+/// The options in a configuration or fragment, by name without `CONFIG_`; `n` for options that are
 /// not set.
 ///
 /// # Errors
-/// The file cannot be read, or a line is none of a configuration.
+/// The file cannot be read, or has a line that no configuration has.
 pub fn options_of(path: &Path) -> Result<BTreeMap<String, String>, KernelError> {
     Config::read(path).map(|Config(options)| options)
 }
 
-/// Makes a kernel ready to boot: builds or downloads it, unless the cache has it already.
+/// Makes a kernel ready to boot: builds or downloads it, unless the cache has it.
 ///
-/// `cache` is the folder that [`default_cache`] names; `for_disk` asks for the modules that disks
-/// need, too, which only packages have; `interrupt` ends what is running;
-/// `progress` is told the phase, and beside it how far the phase is.
+/// `cache`: the folder named by [`default_cache`]. `for_disk`: the modules that disks need are
+/// wanted, too; only packages have modules. `interrupt`: ends the running programs. `progress`: is
+/// called with the phase, and with how far the phase is.
 ///
 /// # Errors
-/// [`KernelError`]; whatever it is, nothing half-built is taken for a kernel later.
+/// [`KernelError`]; after any error, nothing half-built is taken for a kernel later.
 pub fn prepare(
     spec: &KernelSpec,
     cache: &Path,
@@ -139,18 +139,18 @@ pub fn default_cache() -> Result<PathBuf, KernelError> {
     })
 }
 
-/// Every kernel that the cache keeps, with its folder: built ones by name, then packages; entries that
-/// cannot be read are left out.
+/// The kernels in the cache with their folders: built kernels by name, then packages. Unreadable
+/// entries are left out.
 ///
-/// `cache` is the folder that [`default_cache`] names.
+/// `cache`: the folder named by [`default_cache`].
 pub fn kept(cache: &Path) -> Vec<(PathBuf, Description)> {
     Cache::new(cache).entries()
 }
 
-/// Removes the kernels of the cache that a name, or the beginning of a key, means. Result: what was
-/// removed, nothing if nothing has that name.
+/// Removes the kernels in the cache that a name, or the beginning of a key, selects. Returns their
+/// descriptions.
 ///
-/// `cache` is the folder that [`default_cache`] names.
+/// `cache`: the folder named by [`default_cache`].
 ///
 /// # Errors
 /// A file cannot be removed.
@@ -158,24 +158,24 @@ pub fn forget(cache: &Path, name: &str) -> Result<Vec<Description>, KernelError>
     Cache::new(cache).forget(name)
 }
 
-/// The vmlinux that the cache keeps of the kernel with this image; `None` where it has none.
+/// The vmlinux of the kernel with this image; `None` if the cache has none.
 ///
-/// `cache` is the folder that [`default_cache`] names; `digest` is the image's SHA-256, hexadecimal.
+/// `cache`: the folder named by [`default_cache`]; `digest`: the image's SHA-256, hexadecimal.
 pub fn vmlinux_of(cache: &Path, digest: &str) -> Option<PathBuf> {
     let (entry, _) = kept(cache).into_iter().find(|(_, entry)| entry.digest == digest)?;
     Some(entry.join(cache::VMLINUX)).filter(|path| path.is_file())
 }
 
-/// The source files of a kernel's functions, paths within its source tree by symbol; `None` where the
-/// cache has no kernel with this image whose build wrote them down.
+/// The source files of a kernel's functions: paths within the source tree by symbol. `None` if the
+/// cache has no built kernel with this image and such a list.
 ///
-/// `cache` is the folder that [`default_cache`] names; `digest` is the image's SHA-256, hexadecimal.
+/// `cache`: the folder named by [`default_cache`]; `digest`: the image's SHA-256, hexadecimal.
 pub fn functions_of(cache: &Path, digest: &str) -> Option<HashMap<String, Vec<String>>> {
     let (entry, _) = kept(cache).into_iter().find(|(_, entry)| entry.digest == digest)?;
     functions::read(&entry.join(cache::FUNCTIONS))
 }
 
-/// A bzImage with its symbols and its configuration, if they are beside it as `IMAGE.map` or `IMAGE.map.gz`, and `IMAGE.config`.
+/// A bzImage, with symbols and configuration from `IMAGE.map` or `IMAGE.map.gz`, and `IMAGE.config`, if they exist.
 fn from_image(path: &Path) -> Result<Kernel, KernelError> {
     let found = image::read(path)?;
     let beside = |ending: &str| {

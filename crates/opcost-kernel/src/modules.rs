@@ -1,4 +1,4 @@
-//! A kernel's modules: which files some of them need, in the order in which they must be loaded.
+//! Finds the files of a kernel's modules in the order in which they must be loaded.
 
 use super::error::KernelError;
 use object::{Object, ObjectSection};
@@ -7,36 +7,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The list of what is built in (Documentation/kbuild/kbuild.rst).
+/// The list of built-in modules (Documentation/kbuild/kbuild.rst).
 pub(super) const BUILTIN: &str = "modules.builtin";
 
-/// The modules in a folder and what is built into their kernel.
+/// The modules in a folder, and the names of those built into their kernel.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     folder: PathBuf,
     files: BTreeMap<String, PathBuf>,
     builtin: BTreeSet<String>,
-    /// The modules that go by an alias; reading them all takes a while.
+    /// The modules by alias; read only on demand, as reading all files takes a while.
     aliases: OnceCell<BTreeMap<String, Vec<String>>>,
 }
 
 /// A module to load.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Module {
-    /// Its name, with underscores for hyphens, as the kernel has it.
+    /// The name in the kernel's form, with underscores for hyphens.
     pub name: String,
-    /// Its file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Whether what was asked for does not load without it; else it only serves better or as well
-    /// as another (modprobe.d(5), softdep).
+    /// Whether a requested module needs it to load. Other modules only improve a requested one, or
+    /// are alternatives (modprobe.d(5), softdep).
     pub needed: bool,
 }
 
 impl Modules {
-    /// Looks for modules in a folder and all below it.
+    /// Finds the modules in a folder and below it.
     ///
     /// # Errors
-    /// A folder or its list of what is built in cannot be read.
+    /// A folder or its list of built-in modules cannot be read.
     pub(super) fn find(folder: &Path) -> Result<Modules, KernelError> {
         let list = folder.join(BUILTIN);
         let text = fs::read_to_string(&list).map_err(KernelError::file("read", &list))?;
@@ -57,11 +57,11 @@ impl Modules {
         Ok(modules)
     }
 
-    /// The modules that have to be loaded, so that those of `names` are: each behind what it needs.
-    /// What is built in is left out.
+    /// The modules to load to have the modules `names`, each behind those that it needs. Built-in
+    /// modules are left out.
     ///
     /// # Errors
-    /// One is not there, or is damaged.
+    /// A module is missing or damaged.
     pub(super) fn closure(&self, names: &[&str]) -> Result<Vec<Module>, KernelError> {
         let mut closure = Closure { modules: self, seen: BTreeSet::new(), order: Vec::new() };
         for name in names {
@@ -70,7 +70,7 @@ impl Modules {
         Ok(closure.order)
     }
 
-    /// The modules that a name or an alias means.
+    /// The modules that a name or an alias stands for.
     fn meant(&self, alias: &str) -> Vec<String> {
         if self.files.contains_key(alias) || self.builtin.contains(alias) {
             return vec![alias.to_string()];
@@ -88,7 +88,7 @@ impl Modules {
     }
 }
 
-/// A module's name: that of its file.
+/// The name of a module by its file.
 fn name_of(path: &Path) -> Option<String> {
     let ending = path.extension()?;
     (ending == "ko")
@@ -131,11 +131,11 @@ impl Closure<'_> {
     }
 }
 
-/// What a module says of itself, hyphens replaced (section `.modinfo`, include/linux/module.h).
+/// The information in a module's section `.modinfo`, hyphens replaced (include/linux/module.h).
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Info {
     depends: Vec<String>,
-    /// What is better loaded before it.
+    /// Modules that should be loaded before it, if they exist.
     before: Vec<String>,
     aliases: Vec<String>,
 }
@@ -181,7 +181,7 @@ pub(super) mod tests {
     use object::write::{Object as Writer, StandardSegment};
     use object::{Architecture, BinaryFormat, Endianness, SectionKind};
 
-    /// A file that says this of itself and is nothing else of a module.
+    /// A file with these entries in `.modinfo` and nothing else of a module.
     pub(in super::super) fn made(entries: &[&str]) -> Vec<u8> {
         let mut file = Writer::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
         let segment = file.segment_name(StandardSegment::Data).to_vec();
@@ -228,7 +228,7 @@ pub(super) mod tests {
         ]);
         let expected = "crc32c_generic? simd_base? crc32c_intel? jbd2 mbcache ext4";
         assert_eq!(order(folder.path(), &["ext4"]), expected);
-        // What is asked for twice, or later by somebody who needs it, is loaded once.
+        // A module that is requested twice, or that a later module needs, is loaded once.
         let expected = "crc32c_generic? simd_base crc32c_intel? jbd2 mbcache ext4";
         assert_eq!(order(folder.path(), &["ext4", "simd-base", "ext4"]), expected);
         assert_eq!(order(folder.path(), &["built-in-one"]), "");

@@ -1,10 +1,10 @@
-//! Options that newer releases of Linux have under another name, so that one fragment serves them all.
+//! Translates options that newer releases of Linux renamed, so that one fragment serves all releases.
 
 use super::config::Config;
 use super::kconfig;
 use std::path::Path;
 
-/// An option, the one that took its place, and whether its values are the opposite ones.
+/// Old name, new name, and whether the values are inverted.
 const RENAMED: [(&str, &str, bool); 4] = [
     // Linux 6.9
     ("PAGE_TABLE_ISOLATION", "MITIGATION_PAGE_TABLE_ISOLATION", false),
@@ -14,10 +14,10 @@ const RENAMED: [(&str, &str, bool); 4] = [
     ("BASE_FULL", "BASE_SMALL", true),
 ];
 
-/// An option that is asked for, and one that must not be set for it: tinyconfig sets it since Linux 6.2.
+/// An option, and an option that must not be set with it; tinyconfig sets the second since Linux 6.2.
 const EXCLUDES: [(&str, &str); 1] = [("SLUB_CPU_PARTIAL", "SLUB_TINY")];
 
-/// Fragments in the words of a source: an option that it does not have is asked for by its later name.
+/// Translates fragments for a source: an option that the source does not have gets its later name.
 pub(super) fn in_words_of(source: &Path, fragments: &mut [Config]) {
     let asked = Config::asked(fragments).0;
     let mentioned = |name: &str| asked.contains_key(name);
@@ -71,7 +71,7 @@ mod tests {
                         # CONFIG_SLUB_TINY is not set\nCONFIG_MITIGATION_RETPOLINE=y\n\
                         CONFIG_SLUB_CPU_PARTIAL=y\n";
         assert_eq!(asked_of(newer, FRAGMENT), expected);
-        // What is asked for in these words stays.
+        // An option asked for by its later name stays.
         let said = "CONFIG_RETPOLINE=y\n# CONFIG_MITIGATION_RETPOLINE is not set\n";
         assert_eq!(asked_of(newer, said), "# CONFIG_MITIGATION_RETPOLINE is not set\n");
         let tiny = "CONFIG_SLUB_CPU_PARTIAL=y\nCONFIG_SLUB_TINY=y\n";
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn sources_that_have_an_option_or_neither_are_asked_as_written() {
         let as_written = Config::default().text_with(&[Config::parse(FRAGMENT).unwrap()]);
-        // Linux 6.1 has a number of the later name.
+        // Linux 6.1 has a number with the later name.
         let older = "config BASE_FULL\nconfig BASE_SMALL\nconfig RETPOLINE\nconfig SLS\n\
                      config SLUB_CPU_PARTIAL\n";
         for kconfig in [older, "config OTHER\n"] {

@@ -1,5 +1,4 @@
-//! Questions about the history of any git repository of a user's. Nothing here writes to it but
-//! [`Repository::set_note`].
+//! Asks about the history of a user's git repository. Only [`Repository::set_note`] writes to it.
 
 use super::error::KernelError;
 use super::git::{ask, short};
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Repository {
     /// The top folder of the checkout.
     pub top: PathBuf,
-    /// Where its objects are.
+    /// The folder of the objects.
     pub objects: PathBuf,
     /// The index of the checkout.
     pub index: PathBuf,
@@ -19,21 +18,21 @@ pub struct Repository {
 /// A commit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RepositoryCommit {
-    /// Its name, whole.
+    /// The full name.
     pub id: String,
-    /// The name of its tree, whole.
+    /// The full name of its tree.
     pub tree: String,
-    /// The first line of its message.
+    /// The first line of the message.
     pub subject: String,
-    /// Who wrote it, with the address, and on which day.
+    /// The author with address, and the day.
     pub author: String,
 }
 
 impl RepositoryCommit {
-    /// How git prints a commit as [`parse`](Self::parse) reads it.
+    /// git's output format for [`parse`](Self::parse).
     const FORMAT: &'static str = "--format=%H%x09%T%x09%an <%ae>, %as%x09%s";
 
-    /// Reads a line of that; what is missing is empty.
+    /// Parses a line in that format; missing parts are empty.
     fn parse(line: &str) -> RepositoryCommit {
         let mut parts = line.splitn(4, '\t').map(str::to_string);
         let mut part = || parts.next().unwrap_or_default();
@@ -45,22 +44,22 @@ impl RepositoryCommit {
 /// A commit with a note of opcost.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NotedCommit {
-    /// Its name, whole.
+    /// The full name.
     pub id: String,
-    /// The first line of its message.
+    /// The first line of the message.
     pub subject: String,
-    /// The note.
+    /// The text of the note.
     pub note: String,
 }
 
-/// Where notes of opcost are.
+/// The git ref of opcost's notes.
 const NOTES: &str = "--ref=opcost";
 
 impl Repository {
-    /// The repository around a folder.
+    /// Finds the repository that contains a folder.
     ///
     /// # Errors
-    /// There is none, or it has no checkout.
+    /// There is no repository, or it has no checkout.
     pub fn find(folder: &Path) -> Result<Repository, KernelError> {
         let none = |error| match error {
             KernelError::Usage(said) => KernelError::Usage(format!(
@@ -80,10 +79,10 @@ impl Repository {
         ask(&self.top, words)
     }
 
-    /// The commit that a user's word means.
+    /// Finds the commit of a user's revision.
     ///
     /// # Errors
-    /// git knows none of that name.
+    /// git knows no such revision.
     pub fn commit(&self, name: &str) -> Result<RepositoryCommit, KernelError> {
         let wanted = format!("{name}^{{commit}}");
         let words = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
@@ -103,21 +102,21 @@ impl Repository {
         self.ask(&words).map(|line| RepositoryCommit::parse(&line))
     }
 
-    /// Whether commits of its history are missing.
+    /// Whether the clone lacks older commits.
     pub fn is_shallow(&self) -> bool {
         self.ask(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|said| said == "true")
     }
 
-    /// The branch that the checked out one is to go to; `None` if nobody said.
+    /// The upstream branch of the branch that is checked out; `None` if it has none.
     pub fn upstream(&self) -> Option<String> {
         let words = ["rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}"];
         self.ask(&words).ok().filter(|name| !name.is_empty())
     }
 
-    /// The commit from which two went apart.
+    /// The commit at which two histories diverged.
     ///
     /// # Errors
-    /// There is none, or it was not fetched.
+    /// There is no such commit, or it was not fetched.
     pub fn merge_base(&self, one: &str, other: &str) -> Result<String, KernelError> {
         let found = self.ask(&["merge-base", one, other]);
         found.map_err(|error| match error {
@@ -135,10 +134,10 @@ impl Repository {
         })
     }
 
-    /// The commits that a later one has and an earlier one has not, the oldest first; first parents only.
+    /// The commits in the history of `tip` but not in that of `base`, oldest first; first parents only.
     ///
     /// # Errors
-    /// git's.
+    /// git fails.
     pub fn commits_between(
         &self,
         base: &str,
@@ -150,25 +149,25 @@ impl Repository {
         Ok(text.lines().map(RepositoryCommit::parse).collect())
     }
 
-    /// Whether one commit is another's ancestor, or the same.
+    /// Whether `one` is an ancestor of `other`, or the same commit.
     pub fn is_ancestor(&self, one: &str, other: &str) -> bool {
         self.ask(&["merge-base", "--is-ancestor", one, other]).is_ok()
     }
 
-    /// The parents of a commit, the first one first.
+    /// The parents of a commit, in order.
     ///
     /// # Errors
-    /// git's.
+    /// git fails.
     pub fn parents(&self, commit: &str) -> Result<Vec<String>, KernelError> {
         let text = self.ask(&["rev-list", "--parents", "--max-count=1", commit])?;
         Ok(text.split(' ').skip(1).map(str::to_string).collect())
     }
 
-    /// The values of a trailer in all commits that a later one has and an earlier one has not, with the
-    /// commit that has each, shortened.
+    /// The values of a trailer in the commits of `tip`'s history that are not in `base`'s, with the
+    /// shortened names of the commits.
     ///
     /// # Errors
-    /// git's.
+    /// git fails.
     pub fn trailers(
         &self,
         base: &str,
@@ -189,32 +188,32 @@ impl Repository {
         Ok(text.split('\u{1}').skip(1).flat_map(of_commit).collect())
     }
 
-    /// The last commit before and with `tip` that changed a file; `None` if none did.
+    /// The last commit up to `tip` that changed a file; `None` if there is none.
     pub fn last_change(&self, tip: &str, file: &Path) -> Option<String> {
         let file = file.to_str()?;
         let words = ["log", "-1", "--no-show-signature", "--format=%H", tip, "--", file];
         self.ask(&words).ok().filter(|commit| !commit.is_empty())
     }
 
-    /// The files of the checkout that differ from its HEAD or are new, as far as nobody ignores them.
+    /// The files of the checkout that are new or differ from HEAD; ignored files are left out.
     ///
     /// # Errors
-    /// git's.
+    /// git fails.
     pub fn changed_files(&self) -> Result<Vec<String>, KernelError> {
         let text = self.ask(&["status", "--porcelain", "-z", "--no-renames"])?;
         let name = |entry: &str| entry.get(3..).map(str::to_string);
         Ok(text.split('\0').filter_map(name).collect())
     }
 
-    /// The note of opcost that a commit has (`git notes --ref=opcost`); `None` if it has none.
+    /// opcost's note on a commit (`git notes --ref=opcost`); `None` if it has none.
     pub fn note(&self, commit: &str) -> Option<String> {
         self.ask(&["notes", NOTES, "show", commit]).ok()
     }
 
-    /// Gives a commit a note of opcost, in place of one that it has.
+    /// Sets opcost's note on a commit; replaces an older note.
     ///
     /// # Errors
-    /// git's: for example, it does not know who commits.
+    /// git fails, for example because it does not know the committer.
     pub fn set_note(&self, commit: &str, text: &str) -> Result<(), KernelError> {
         let file = tempfile::NamedTempFile::new()
             .map_err(KernelError::file("make a temporary file in", &std::env::temp_dir()))?;
@@ -223,10 +222,10 @@ impl Repository {
         self.ask(&["notes", NOTES, "add", "--force", "--file", &path, commit]).map(drop)
     }
 
-    /// The commits before and with `tip` that have a note of opcost, the oldest first; first parents only.
+    /// The commits up to `tip` with a note of opcost, oldest first; first parents only.
     ///
     /// # Errors
-    /// git's.
+    /// git fails.
     pub fn noted(&self, tip: &str) -> Result<Vec<NotedCommit>, KernelError> {
         let format = "--format=%x01%H%x02%s%x02%N";
         let words =
@@ -241,12 +240,12 @@ impl Repository {
         Ok(text.split('\u{1}').filter_map(noted).collect())
     }
 
-    /// The text of a file as a revision has it; `None` if it has none.
+    /// The text of a file in a revision; `None` if the revision does not have the file.
     pub fn text_of(&self, revision: &str, file: &str) -> Option<String> {
         self.ask(&["show", &format!("{revision}:{file}")]).ok()
     }
 }
 
-/// What to do about commits that are missing.
+/// Advice about missing commits.
 const SHALLOW: &str = "this clone is shallow and lacks older commits; fetch them with git fetch --unshallow (on \
      GitHub: fetch-depth: 0 for actions/checkout, on GitLab: GIT_DEPTH: 0)";

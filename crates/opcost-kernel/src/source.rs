@@ -1,4 +1,4 @@
-//! Kernel source: Debian's package or a tree of the user's, unpacked and patched in the cache.
+//! Kernel source, from Debian's package or a user's tree, unpacked and patched in the cache.
 
 use super::cache::{Cache, move_into_place};
 use super::error::KernelError;
@@ -14,19 +14,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where the source is from.
+/// The origin of the source.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Source {
     /// A linux-source package's tarball.
     Tarball(PathBuf),
-    /// A tree of the user's, which is never written to.
+    /// A user's tree, which opcost never writes to.
     Tree(PathBuf),
-    /// A commit of a git tree of the user's, checked out in the cache.
+    /// A commit of a user's git tree, checked out in the cache.
     Commit(Revision),
 }
 
 impl Source {
-    /// The tree that was given, or the newest tarball of a folder.
+    /// Returns the given tree, or the newest tarball of a folder.
     pub(super) fn find(tree: Option<&Path>, tarballs: &Path) -> Result<Source, KernelError> {
         let Some(tree) = tree else {
             return newest_tarball(tarballs)
@@ -43,7 +43,7 @@ impl Source {
         {
             return wrong(format!("it is no kernel source: it has no {missing}"));
         }
-        // What Linux itself takes for a tree that was built in (Makefile, outputmakefile).
+        // Linux takes a tree with these files for one that was built in (Makefile, outputmakefile).
         let marks = [".config", "include/config", "arch/x86/include/generated"];
         if let Some(mark) = marks.iter().find(|mark| tree.join(mark).exists()) {
             return wrong(format!(
@@ -54,7 +54,7 @@ impl Source {
         Ok(Source::Tree(tree))
     }
 
-    /// How `kernel list` calls it.
+    /// The name in `kernel list`.
     pub(super) fn name(&self) -> String {
         match self {
             Source::Tarball(path) => path.file_name().unwrap_or_default().to_string_lossy().into(),
@@ -65,7 +65,7 @@ impl Source {
         }
     }
 
-    /// The commit that it is, if any.
+    /// The commit, if the source is one.
     pub(super) fn commit(&self) -> Option<&str> {
         match self {
             Source::Commit(revision) => Some(&revision.commit),
@@ -73,13 +73,13 @@ impl Source {
         }
     }
 
-    /// What it consists of, as a digest: of a tarball its bytes; of a tree the names, modes and
-    /// contents of all files but git's. Times and git's state do not count, since the build reads
-    /// neither (LOCALVERSION is set).
+    /// A digest of the contents: the bytes of a tarball; names, modes and contents of a tree's
+    /// files without git's own. Times and git's state are left out, since the build does not read
+    /// them (LOCALVERSION is set).
     pub(super) fn identity(&self) -> Result<String, KernelError> {
         let mut hash = Sha256::new();
         match self {
-            // Git's hash is of the same: names, modes and contents.
+            // Git's hash covers the same data: names, modes and contents.
             Source::Commit(revision) => hash.update(format!("git tree {}", revision.hash)),
             Source::Tarball(path) => {
                 let mut file = File::open(path).map_err(KernelError::file("read", path))?;
@@ -116,7 +116,7 @@ impl Source {
         Ok(hexadecimal(&hash.finalize()))
     }
 
-    /// The folder or file that it is from.
+    /// The folder or file of the origin.
     pub(super) fn path(&self) -> &Path {
         match self {
             Source::Tarball(path) | Source::Tree(path) => path,
@@ -124,8 +124,8 @@ impl Source {
         }
     }
 
-    /// The tree to build from: unpacked and patched in the cache, unless it is the user's own
-    /// without patches; with a lock while nobody else may use it.
+    /// Prepares the tree to build from. It is unpacked and patched in the cache, unless it is the
+    /// user's own without patches. The lock, if any, keeps others from changing the tree.
     pub(super) fn prepare(
         &self,
         identity: &str,
@@ -174,8 +174,8 @@ impl Source {
         let id = format!("{}-{}", &identity[..16], &digest(&all)[..16]);
         make(&id, cache, steps, |folder, steps| {
             (steps.progress)("copying the source", None);
-            // patch makes a new file for each it changes, so what is not patched can be shared with
-            // our own pristine tree, but never with the user's.
+            // patch writes each file that it changes anew. Unpatched files can therefore be shared
+            // with our own pristine tree, but never with the user's.
             copy(&pristine, folder, matches!(self, Source::Tarball(_)), steps)?;
             for (path, _) in patches {
                 let path = path.canonicalize().map_err(KernelError::file("read", path))?;
@@ -196,8 +196,8 @@ impl Source {
     }
 }
 
-/// A commit in a worktree of the cache, one for each of the user's repositories: going from a commit to
-/// the next writes only what differs. The lock holds while it is built from.
+/// Checks out a commit in the cache's worktree of the user's repository: going on to another commit
+/// writes only the differences. The lock is for the time of the build.
 fn check_out(
     revision: &Revision,
     cache: &Cache,
@@ -216,7 +216,7 @@ fn check_out(
         steps.run(&what, Path::new("/"), &argv, &env)
     };
     if let Ok(text) = fs::read_to_string(place.join(".git")) {
-        // A git that was killed leaves its own lock, and ours says that none runs.
+        // A killed git leaves its own lock; our lock shows that no git runs.
         let folder = Path::new(text.trim_start_matches("gitdir:").trim());
         let _ = fs::remove_file(folder.join("index.lock"));
         let there =
@@ -225,14 +225,14 @@ fn check_out(
         match there {
             Ok(_) => return Ok((place, lock)),
             Err(KernelError::Interrupted) => return Err(KernelError::Interrupted),
-            // It is made anew.
+            // The worktree is made anew.
             Err(_) => {}
         }
     }
     super::cache::remove(&place)?;
     let folder = cache.path(&["trees"]);
     fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
-    // Twice forced: one that was killed while git made it is registered, missing and locked.
+    // One --force is not enough: a worktree whose git was killed is registered, missing and locked.
     git(
         &revision.tree,
         &[
@@ -249,7 +249,7 @@ fn check_out(
     Ok((place, lock))
 }
 
-/// A tree of the cache: found, or made under a lock.
+/// Finds a tree in the cache, or makes it under a lock.
 fn make(
     id: &str,
     cache: &Cache,
@@ -262,7 +262,7 @@ fn make(
     if !place.is_dir() {
         let made = cache.workplace(&id)?;
         fill(&made, steps).inspect_err(|_| {
-            // The error of filling is the one to tell.
+            // The error of filling is more useful than an error here.
             let _ = super::cache::remove(&made);
         })?;
         move_into_place(&made, &place)?;
@@ -270,7 +270,7 @@ fn make(
     Ok(place)
 }
 
-/// The tarball of the highest version.
+/// The tarball with the highest version.
 fn newest_tarball(folder: &Path) -> Option<PathBuf> {
     let version = |path: &Path| -> Option<Vec<u32>> {
         let name = path.file_name()?.to_str()?.strip_prefix("linux-source-")?;
@@ -301,14 +301,14 @@ impl Kind {
     }
 }
 
-/// Something in a tree, its path from the top.
+/// An entry of a tree, with its path from the top.
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Found {
     path: PathBuf,
     kind: Kind,
 }
 
-/// All that is in a tree but git's own, folders before what is in them, in a fixed order.
+/// All entries of a tree except git's own, folders before their contents, in a fixed order.
 fn walk(tree: &Path) -> Result<Vec<Found>, KernelError> {
     let mut all = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -327,7 +327,7 @@ fn walk(tree: &Path) -> Result<Vec<Found>, KernelError> {
             } else if metadata.is_symlink() {
                 Kind::Link
             } else if !metadata.is_file() {
-                // Sockets and the like are no source, and reading one may never end.
+                // Sockets and devices are no source, and reading one may block for ever.
                 continue;
             } else {
                 Kind::File { executable: metadata.permissions().mode() & 0o100 != 0 }

@@ -1,4 +1,4 @@
-//! What `--kernel` says, as text and as a plan stores it.
+//! The `--kernel` argument: its text, and its form in a plan.
 
 use super::error::{KERNEL, KernelError};
 use opcost_record::nearest::did_you_mean;
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Which kernel to boot.
+/// A kernel to boot.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelSpec {
     /// A bzImage.
     Image(PathBuf),
-    /// The folder that a kernel was built in.
+    /// The folder of a kernel's build.
     BuildDir(PathBuf),
     /// An image package of Debian.
     Debian(DebianImage),
@@ -20,7 +20,7 @@ pub enum KernelSpec {
     Recipe(Recipe),
     /// A commit of a git tree to build.
     Revision(Revision),
-    /// A kernel that `opcost kernel build` has built: its name, or the beginning of its key.
+    /// A kernel built by `opcost kernel build`: its name, or the beginning of its key.
     Built(String),
 }
 
@@ -29,7 +29,7 @@ pub enum KernelSpec {
 pub struct DebianImage {
     /// The flavour.
     pub flavour: Flavour,
-    /// The release in the package's name, as in `6.1.0-56`; `None` is the newest.
+    /// The release in the package's name, for example `6.1.0-56`; `None` is the newest.
     pub release: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub enum Flavour {
     Cloud,
     /// With PREEMPT_RT.
     Rt,
-    /// The one for everybody.
+    /// For general use.
     Amd64,
 }
 
@@ -49,12 +49,12 @@ impl Flavour {
     const ALL: [(&'static str, Flavour); 3] =
         [("cloud", Flavour::Cloud), ("rt", Flavour::Rt), ("amd64", Flavour::Amd64)];
 
-    /// How `--kernel` names it.
+    /// The word for it in `--kernel`.
     pub fn word(self) -> &'static str {
         Flavour::ALL.iter().find(|(_, flavour)| *flavour == self).map_or("", |(word, _)| word)
     }
 
-    /// The end of its packages' names.
+    /// The end of the names of its packages.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Flavour::Cloud => "cloud-amd64",
@@ -64,40 +64,40 @@ impl Flavour {
     }
 }
 
-/// How to build a kernel.
+/// The inputs of a kernel to build.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Recipe {
-    /// The name it gets in the cache.
+    /// The name of the kernel in the cache.
     pub name: String,
     /// The source tree; `None` is the newest of Debian's linux-source packages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<PathBuf>,
-    /// Fragments of configuration, in order; a later one wins.
+    /// Fragments of configuration, in order; later fragments win.
     pub config: Vec<PathBuf>,
     /// Patches, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<PathBuf>,
 }
 
-/// A commit of a git tree, and how to configure it.
+/// A commit of a git tree with its configuration.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Revision {
     /// The revision as the user wrote it.
     pub name: String,
     /// The tree's top folder.
     pub tree: PathBuf,
-    /// The commit that the revision meant when the plan was made.
+    /// The commit that the revision named when the plan was made.
     pub commit: String,
     /// Git's hash of the commit's files.
     pub hash: String,
-    /// Fragments of configuration over tinyconfig, in order, or one whole configuration; nothing is
-    /// opcost's own small one.
+    /// Fragments of configuration over tinyconfig, in order, or one complete configuration; if
+    /// empty, opcost's own fragments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config: Vec<PathBuf>,
 }
 
 impl Recipe {
-    /// A name made of the files': `base.config native.config` is `base+native`.
+    /// A name from those of the files: `base.config native.config` gives `base+native`.
     pub fn default_name(config: &[PathBuf], patches: &[PathBuf]) -> String {
         let stems = config.iter().chain(patches).filter_map(|path| path.file_stem());
         let name = stems.map(|stem| stem.to_string_lossy()).collect::<Vec<_>>().join("+");
@@ -109,7 +109,7 @@ fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._+-".contains(c)
 }
 
-/// Whether a kernel may have this name; the error says why not.
+/// Checks a kernel's name; the error has the rule.
 pub(crate) fn check_name(name: &str) -> Result<(), KernelError> {
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if begins && name.len() <= 100 && name.chars().all(is_name_character) {
@@ -121,13 +121,13 @@ pub(crate) fn check_name(name: &str) -> Result<(), KernelError> {
 }
 
 impl KernelSpec {
-    /// Reads a `--kernel` argument: `debian:FLAVOUR[=RELEASE]`, a path (a word with a slash, or an
+    /// Parses a `--kernel` argument: `debian:FLAVOUR[=RELEASE]`, a path (a word with a slash, or an
     /// existing file or kernel build folder), or the name of a built kernel.
     ///
     /// Relative paths start at `base_dir`.
     ///
     /// # Errors
-    /// Usage errors: an unknown flavour, a path where nothing is.
+    /// Usage errors: an unknown flavour, a path that does not exist.
     pub fn parse(text: &str, base_dir: &Path) -> Result<KernelSpec, KernelError> {
         if let Some(flavour) = text.strip_prefix("debian:") {
             return parse_debian(flavour).map(KernelSpec::Debian);
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(parse("image"), KernelSpec::Image(base.join("image")));
         assert_eq!(parse("linux"), KernelSpec::BuildDir(base.join("linux")));
         assert_eq!(parse("./native"), KernelSpec::BuildDir(base.join("./native")));
-        // A folder that is none of a kernel does not hide a built kernel's name.
+        // A folder that is no kernel build does not hide a built kernel's name.
         assert_eq!(parse("native"), KernelSpec::Built("native".into()));
         assert_eq!(parse("base+native"), KernelSpec::Built("base+native".into()));
         let debian = |flavour, release: Option<&str>| {

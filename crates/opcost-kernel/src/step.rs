@@ -1,4 +1,4 @@
-//! One program of a build: its output goes to a log, and an interrupt ends it with its whole group.
+//! Runs a program of a build: its output goes to a log, and an interrupt ends its whole group.
 
 use super::error::KernelError;
 use opcost_sys::clock::unix_ns;
@@ -11,37 +11,37 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often the log is looked at for progress.
+/// How often the log is read for progress.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How many lines an error shows.
+/// The most lines of output in an error.
 const LINES_SHOWN: usize = 8;
 
-/// Who works, where its output goes, and who is told.
+/// Runs a build's programs, logs their output and reports progress.
 pub(super) struct Steps<'a> {
-    /// The log.
+    /// The file of the log.
     pub(super) log: PathBuf,
-    /// The user's wish to stop.
+    /// Whether the user wants to stop.
     pub(super) interrupt: &'a Interrupt,
-    /// Is told the phase, and beside it how far the phase is.
+    /// Called with the phase, and with how far the phase is.
     pub(super) progress: &'a mut dyn FnMut(&str, Option<&str>),
-    /// Where programs are found; `None` is the C library's default.
+    /// The folders to search for programs; `None` is the C library's default.
     pub(super) path_env: Option<OsString>,
-    /// What the next program is expected to make, from an earlier build.
+    /// The expected size of the next program's work, from an earlier build.
     pub(super) expected: Option<Expected>,
-    /// The objects that the last program made.
+    /// The number of objects that the last program made.
     pub(super) objects: u64,
 }
 
-/// What an earlier build made.
+/// The size of an earlier build.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Expected {
-    /// Objects.
+    /// The number of objects.
     pub(super) objects: u64,
 }
 
 impl Expected {
-    /// The time left once `done` objects took `elapsed`, in words; nothing until there is something to
-    /// go by.
+    /// The time left when `done` objects took `elapsed`, in words; `None` until an estimate is
+    /// possible.
     fn left(self, done: u64, elapsed: Duration) -> Option<String> {
         let seconds = elapsed.as_secs_f64();
         let left = self.objects.checked_sub(done).filter(|_| done >= 20 && seconds >= 2.0)?;
@@ -53,7 +53,7 @@ impl Expected {
     }
 }
 
-/// `612 of about 1,153 objects, 2 min left`.
+/// A progress line, for example `612 of about 1153 objects, 2 min left`.
 fn describe(done: u64, expected: Option<Expected>, elapsed: Duration) -> String {
     let Some(expected) = expected.filter(|expected| expected.objects >= done) else {
         return format!("{done} objects");
@@ -63,7 +63,7 @@ fn describe(done: u64, expected: Option<Expected>, elapsed: Duration) -> String 
 }
 
 impl<'a> Steps<'a> {
-    /// Steps with a log of their own in a folder.
+    /// Starts with a new log in a folder.
     pub(super) fn begin(
         logs: &Path,
         name: &str,
@@ -72,7 +72,7 @@ impl<'a> Steps<'a> {
         progress: &'a mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Steps<'a>, KernelError> {
         std::fs::create_dir_all(logs).map_err(KernelError::file("make", logs))?;
-        // What a step printed is read back from the log: nobody else may write there.
+        // Output is read back from the log, so no other process may write there.
         let mut time_ns = unix_ns();
         loop {
             let log = logs.join(format!("{name}-{time_ns}.log"));
@@ -87,15 +87,15 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// The program a word means.
+    /// Finds a program by its name.
     pub(super) fn find(&self, program: &str) -> Result<PathBuf, FindError> {
         find_program(OsStr::new(program), self.path_env.as_deref(), Path::new("/"))
     }
 
-    /// Runs a program in a folder and waits for its end; gives what it printed.
+    /// Runs a program in a folder and waits for its end; returns its output.
     ///
-    /// The environment is made of PATH, the C locale and `env`: nothing else of the user's may find
-    /// its way into a kernel.
+    /// The environment is PATH, the C locale and `env`: no other variable of the user may influence
+    /// a kernel.
     pub(super) fn run(
         &mut self,
         what: &str,
@@ -122,7 +122,7 @@ impl<'a> Steps<'a> {
         let mut counted = Counted::new(&self.log, start);
         let exit = std::thread::scope(|scope| {
             let (sender, ended) = channel();
-            // Whoever makes a process waits for it: it is killed when its maker's thread ends.
+            // The thread that starts a process waits for it, since the process is killed with this thread.
             let waiting = scope.spawn(move || {
                 let exit = spawn
                     .hold()
@@ -193,7 +193,7 @@ impl<'a> Steps<'a> {
             log.seek(SeekFrom::Start(start))?;
             log.read_to_end(&mut bytes)
         });
-        // What cannot be read is missing from a message only.
+        // If the log cannot be read, only a message is shorter.
         read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&bytes).into_owned())
     }
 }
@@ -203,12 +203,12 @@ pub(super) fn words(words: &[&dyn AsRef<OsStr>]) -> Vec<OsString> {
     words.iter().map(|word| word.as_ref().to_os_string()).collect()
 }
 
-/// The lines that say why a program failed: those with an error, else the last ones.
+/// The lines that explain a program's failure: those with an error, else the last ones.
 fn telling_lines(output: &str) -> Vec<String> {
     let lines: Vec<&str> = output.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
     let telling = |line: &&&str| {
         let small = line.to_lowercase();
-        // make repeats an error once for every folder it was in; E: is apt's.
+        // make repeats an error for every folder; E: is apt's mark.
         let error = ["error:", "error ", "failed", "undefined reference", "no such file"];
         !small.starts_with("make")
             && (error.iter().any(|word| small.contains(word)) || line.starts_with("E: "))
@@ -221,7 +221,7 @@ fn telling_lines(output: &str) -> Vec<String> {
     shown[skipped..].iter().map(ToString::to_string).collect()
 }
 
-/// The objects that a log tells of so far.
+/// Counts the objects in a growing log.
 struct Counted {
     log: Option<File>,
     objects: u64,
@@ -234,11 +234,11 @@ impl Counted {
         Counted { log, objects: 0, rest: Vec::new() }
     }
 
-    /// Reads on; whether there are more objects than before.
+    /// Reads on; returns whether there are new objects.
     fn look(&mut self) -> bool {
         let before = self.objects;
         if let Some(log) = &mut self.log {
-            // What cannot be read is not counted.
+            // If the log cannot be read, its objects are not counted.
             let _ = log.read_to_end(&mut self.rest);
         }
         if let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') {

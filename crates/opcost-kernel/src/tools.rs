@@ -1,11 +1,11 @@
-//! The programs and headers that building a kernel needs: all that is missing is said at once.
+//! Checks for the programs and headers that a build needs, and reports all missing ones at once.
 
 use super::config::Config;
 use super::error::KernelError;
 use super::step::{Steps, words};
 use std::path::Path;
 
-/// Programs that every build needs, with the Debian packages that have them.
+/// Programs that every build needs, with their Debian packages.
 const PROGRAMS: [(&str, &str); 7] = [
     ("gcc", "gcc"),
     ("ld", "binutils"),
@@ -15,7 +15,7 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("bc", "bc"),
     ("tar", "tar"),
 ];
-/// Packers of the image, by option (arch/x86/boot/compressed/Makefile).
+/// Compressors of the image, by option (arch/x86/boot/compressed/Makefile).
 const PACKERS: [(&str, &str, &str); 6] = [
     ("KERNEL_GZIP", "gzip", "gzip"),
     ("KERNEL_BZIP2", "bzip2", "bzip2"),
@@ -25,7 +25,7 @@ const PACKERS: [(&str, &str, &str); 6] = [
     ("KERNEL_ZSTD", "zstd", "zstd"),
 ];
 
-/// Checks that there is everything for a build of `asked` from `source`, a file or folder.
+/// Checks that everything for a build of `asked` from `source`, a file or folder, is there.
 pub(super) fn check(
     steps: &mut Steps<'_>,
     asked: &Config,
@@ -52,7 +52,7 @@ pub(super) fn check(
         .filter(|(program, _)| steps.find(program).is_err())
         .map(|(program, package)| (program.to_string(), package.to_string()))
         .collect();
-    // Without a compiler nothing can be said about headers. objtool needs this one.
+    // Headers can be checked only with a compiler. objtool needs this header.
     if steps.find("gcc").is_ok() && !has_header(steps, "gelf.h")? {
         missing.push(("libelf's headers".into(), "libelf-dev".into()));
     }
@@ -74,7 +74,7 @@ fn has_header(steps: &mut Steps<'_>, header: &str) -> Result<bool, KernelError> 
     }
 }
 
-/// The first lines of what compiler and linker say of their versions: they decide the image's bytes.
+/// The first line of each version text of compiler and linker, which determine the image's bytes.
 pub(super) fn versions(steps: &mut Steps<'_>) -> Result<String, KernelError> {
     let mut lines = Vec::new();
     for program in ["gcc", "ld"] {

@@ -57,7 +57,7 @@ fn a_survey_finds_what_the_library_finds() {
     assert!(survey.registries[0].ops.is_some());
 }
 
-/// Both ways many times, and in the end everything is as the library left it.
+/// Changes a key back and forth many times; in the end everything is as the library left it.
 fn flip(name: &str, asked: impl Fn(&Process) -> u64, then: &str, plain: bool) {
     let Some(mut busy) = Busy::run(4, if plain { "plain" } else { "" }) else { return };
     assert_eq!(busy.ask("see"), FOUND);
@@ -76,7 +76,7 @@ fn flip(name: &str, asked: impl Fn(&Process) -> u64, then: &str, plain: bool) {
     }
     assert_eq!(process.survey().unwrap().keys, survey.keys);
     process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
-    // The library finds nothing foreign, and goes on from there.
+    // The library finds no foreign bytes and continues from there.
     assert_eq!(busy.ask("check"), "check 0");
     assert_eq!(busy.ask("see"), FOUND);
 }
@@ -123,7 +123,7 @@ fn what_is_written_is_what_the_library_writes() {
     assert_eq!(process.survey().unwrap().keys, ours.keys);
 }
 
-/// The state words of the sites of `step`, without the thunks of those that need no other form.
+/// The distinct states of the sites of `step`, sorted.
 fn step_states(survey: &Survey) -> Vec<&'static str> {
     let mut states: Vec<&str> = key(survey, "step").sites.iter().map(|site| site.state).collect();
     states.sort_unstable();
@@ -141,7 +141,7 @@ fn functions_are_inlined_or_called_just_as_the_library_does_it() {
         ("plus", &["inline"]),
         ("mix", &["call", "thunk"]),
         ("other", &["call", "thunk"]),
-        // It keeps the registers itself, so sites that preserve them call it, too.
+        // The function keeps the registers itself, so sites that preserve them call it, too.
         ("keep", &["call"]),
     ];
     for (name, states) in cases {
@@ -153,7 +153,7 @@ fn functions_are_inlined_or_called_just_as_the_library_does_it() {
         assert_eq!(step_states(&ours), states, "{name}");
         process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap();
         assert_eq!(busy.ask(&format!("call {name}")), "call 0");
-        // Form and body of the key are compared, too.
+        // The survey compares the key's form and body, too.
         assert_eq!(process.survey().unwrap().keys, ours.keys, "{name}");
         assert_eq!(busy.ask("call identity"), "call 0");
     }
@@ -165,7 +165,7 @@ fn where_the_programs_library_inlines_otherwise_functions_are_called() {
     let Some(mut busy) = Busy::run(1, "") else { return };
     let (process, survey) = opened(&busy);
     assert!(body::agrees(&process, key(&survey, "step")));
-    // As if that library had another way to return its argument.
+    // The body is as if that library had another way to return its argument.
     let mut other = key(&survey, "step").clone();
     other.state.body = [0x40, 0x3e, 0x2e, 0x2e, 0x48, 0x89, 0xf8];
     assert!(!body::agrees(&process, &other));
@@ -196,7 +196,7 @@ fn one_change_has_as_many_sides_as_are_asked_for() {
         from = to;
     }
     assert_eq!(process.survey().unwrap().keys, survey.keys);
-    // It must hold the side that it is said to come from, and any side is restored.
+    // The process must hold the side that the change starts from; restoring works from any side.
     let error = process.apply(&change, Side(2), Side(1), |_| ()).unwrap_err();
     assert!(matches!(error, AttachError::Changed { .. }), "{error}");
     for side in 1..4 {
@@ -304,7 +304,7 @@ fn where_objects_came_or_went_nothing_is_flipped_and_everything_there_is_restore
     for (name, asked) in [("step", function(&process, "step_mix")), ("rounds", 9), ("slow", 1)] {
         let change = plan(&process, &survey, name, asked).unwrap();
         process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
-        // As if an object had come since, and one of the sites with it.
+        // The change looks as if an object, with one of the sites, had come since.
         let mut earlier = change.clone();
         earlier.objects.push((1, 1));
         earlier.writes.remove(0);

@@ -1,4 +1,4 @@
-//! Memory that lies: no panic, no endless list, the named error.
+//! Surveys of damaged memory end with a named error, without panics or endless lists.
 
 use crate::made;
 use std::cell::RefCell;
@@ -38,13 +38,13 @@ fn relative(from: usize, to: usize) -> [u8; 4] {
     (to as i32 - from as i32).to_le_bytes()
 }
 
-/// A program with one value key and one site, as its memory is.
+/// The memory of a program with one value key and one site.
 fn memory() -> Block {
     let mut bytes = vec![0; 0x1000];
     put(&mut bytes, 0, b"\x7fELF\x02\x01\x01");
     put(&mut bytes, 32, &64u64.to_le_bytes());
     put(&mut bytes, 56, &[2, 0]);
-    // PT_LOAD and PT_NOTE.
+    // The types of the two segments: PT_LOAD and PT_NOTE.
     put(&mut bytes, 64, &[1]);
     put(&mut bytes, 120, &[4]);
     put(&mut bytes, 120 + 16, &0x300u64.to_le_bytes());
@@ -95,7 +95,7 @@ fn the_whole_memory_is_read_as_it_was_laid_out() {
     assert_eq!(change.writes[1].address, START + KEY as u64);
 }
 
-/// The error of a memory in which some bytes are others.
+/// The error of surveying a memory with some bytes overwritten.
 fn error(place: usize, bytes: &[u8]) -> String {
     let mut memory = memory();
     put(&mut memory.bytes, place, bytes);
@@ -141,7 +141,7 @@ fn programs_of_another_kind_are_told_apart() {
 
 const PAGE: u64 = 4096;
 
-/// Pages of a real program, and the places in them that a survey of it reads.
+/// Pages of a real program, and the addresses in them that a survey of it reads.
 struct Snapshot {
     registry: u64,
     image: u64,
@@ -151,7 +151,7 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    /// What a survey and plans of changes read of the program; `None` where it cannot be built.
+    /// Records what a survey and plans read; `None` if the program cannot be built.
     fn taken() -> Option<Snapshot> {
         let busy = made::Busy::run(1, "")?;
         let process = Process::open(busy.pid(), Purpose::Change).unwrap();
@@ -205,7 +205,7 @@ impl Memory for Recorder<'_> {
     }
 }
 
-/// Surveys, and plans a change of every key to each value; the changes that could be planned.
+/// Surveys, and plans a change of every key to each value; returns the number of changes planned.
 fn plans(memory: &impl Memory, maps: &[maps::Mapping], registry: u64, values: &[u64]) -> usize {
     let Ok(survey) = Survey::read(memory, maps, &[registry]) else { return 0 };
     let mut planned = 0;
@@ -223,7 +223,7 @@ fn plans(memory: &impl Memory, maps: &[maps::Mapping], registry: u64, values: &[
 
 fn snapshot() -> Option<Snapshot> {
     static TAKEN: OnceLock<Option<Snapshot>> = OnceLock::new();
-    // Each test that asks is skipped without it, not the first alone.
+    // Without the program, every test that needs it is skipped, not only the first.
     made::program()?;
     let taken = TAKEN.get_or_init(Snapshot::taken).as_ref()?;
     let (mappings, pages) = (taken.mappings.clone(), taken.pages.clone());
@@ -251,7 +251,7 @@ proptest! {
                     0 => byte,
                     1 => old ^ 1 << (byte % 8),
                     2 => old.wrapping_add(8),
-                    // A neighbour's: numbers and pointers of another field, one byte off.
+                    // The next byte: it shifts numbers and pointers by one byte.
                     _ => damaged.array::<1>(place.wrapping_add(1)).map_or(0, |[byte]| byte),
                 };
             }
@@ -271,7 +271,7 @@ proptest! {
         image::look(&memory, START);
         if let Ok(survey) = survey(&memory) {
             for key in &survey.keys {
-                // Code that is asked for may lie anywhere, too.
+                // The functions asked for may lie anywhere, too.
                 let states = [7, START + CODE as u64].map(|asked| body::asked(&memory, &survey, key, asked));
                 if let Ok(change) = Change::plan(&survey, key, &states) {
                     let fits = |write: &Write| write.sides.len() == 3 && write.sides.iter().all(|side| side.len() == write.length());

@@ -1,4 +1,4 @@
-//! What a program may do while it is attached to: stop, fork, make threads, execute another program.
+//! Events in a program while it is attached to: stops, forks, new threads, executing another program.
 
 use crate::made::Busy;
 use opcost_attach::AttachError;
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity mode=0";
 const SLOW: &str = "slow=1 rounds=4 wide=7 step=identity mode=0";
 
-/// The process, what was found in it, and the change of `slow` to on.
+/// The process, its survey, and the change of `slow` to on.
 fn opened(busy: &Busy) -> (Process, Survey, Change) {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
@@ -35,7 +35,7 @@ fn send(pid: i32, signal: &str) {
     assert!(sent.unwrap().success());
 }
 
-/// The letters of the states of a process's threads.
+/// The state letters of a process's threads.
 fn states(pid: i32) -> Vec<char> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let stat = |path: std::path::PathBuf| fs::read_to_string(path.join("stat")).unwrap();
@@ -56,7 +56,7 @@ fn one_that_job_control_stopped_is_changed_and_stays_stopped() {
     }
     for (from, to) in [(Side::FOUND, Side::ASKED), (Side::ASKED, Side::FOUND)] {
         process.apply(&change, from, to, |_| ()).unwrap();
-        // Each thread stops anew on its way back to the program.
+        // Each thread stops again on its way back to the program.
         while !stopped() {
             std::thread::yield_now();
         }
@@ -138,15 +138,15 @@ fn one_with_a_thread_that_nothing_interrupts_is_given_up_and_unchanged() {
     assert_eq!(process.survey().unwrap().keys, survey.keys);
 }
 
-/// The program that the next test starts and kills: it is the same test in this program, told by a
-/// variable whose process to change and never let go again.
+/// A variable with an [`Undo`]: the next test starts itself with it, as the program that changes a
+/// process and never lets it go, and kills that program.
 const HELD: &str = "OPCOST_ATTACH_TEST_HELD";
 
 fn hold_in_the_middle_of_a_change(undo: &str) {
     let undo: Undo = serde_json::from_str(undo).unwrap();
     let process = Process::open(undo.pid, Purpose::Change).unwrap();
     let hold = |_: &[i32]| {
-        // Past the test harness, which keeps what is printed.
+        // Bypasses the test harness, which captures output.
         fs::write("/proc/self/fd/2", "held\n").unwrap();
         loop {
             std::thread::park();
@@ -182,7 +182,7 @@ fn a_changer_that_is_killed_in_mid_flip_leaves_a_program_that_runs_and_can_be_re
     changer.kill().unwrap();
     changer.wait().unwrap();
     assert_eq!(busy.ask("see"), SLOW);
-    // What the guardian does when its owner's end of the pipe closes.
+    // The guardian does this when its owner's end of the pipe closes.
     let mut said = Vec::new();
     let restored = guardian::serve(undo.as_bytes(), &mut said).unwrap();
     assert_eq!((restored, said.as_slice()), (Some(Restored::Done { forked: 0 }), &b"ready\n"[..]));

@@ -1,5 +1,4 @@
-//! Programs and processes beside the busy one: without shared objects, of several objects, or without
-//! patchpoint.
+//! Programs beside the busy one: without shared objects, of several objects, or without patchpoint.
 
 use crate::made::{Built, Busy, compile, or_skip, program, sources};
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ impl Drop for Killed {
     }
 }
 
-/// The program without shared objects; `None` where it cannot be built.
+/// The program without shared objects; `None` if it cannot be built.
 pub(crate) fn static_program() -> Option<PathBuf> {
     program()?;
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -25,14 +24,14 @@ pub(crate) fn static_program() -> Option<PathBuf> {
     or_skip(&compile("busy-static", &library, &["-O2", "-static"], &files)).cloned()
 }
 
-/// A program of several objects that share one library, `host.c`, running; `None` where it cannot
-/// be built. `how`: `plain` or nothing, as the program has it.
+/// Starts a program of several objects that share one library, `host.c`; `None` if it cannot be
+/// built. `how`: `plain` or nothing, as the program takes it.
 pub(crate) fn host(how: Option<&str>) -> Option<Busy> {
     let [host, second] = built_host()?;
     Some(Busy::start(Command::new(host).arg(second).args(how)))
 }
 
-/// That program's file.
+/// The file of the program `host.c`.
 pub(crate) fn host_program() -> Option<&'static Path> {
     built_host().map(|[host, _]| host.as_path())
 }
@@ -43,7 +42,7 @@ fn built_host() -> Option<&'static [PathBuf; 2]> {
     or_skip(BUILT.get_or_init(build_host))
 }
 
-/// The program, and the plugin that it opens.
+/// Builds the program `host.c` and the plugin that it opens.
 fn build_host() -> Built<[PathBuf; 2]> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let library = here.join("../../patchpoint");

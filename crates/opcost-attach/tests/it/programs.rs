@@ -24,7 +24,7 @@ fn plan(process: &Process, survey: &Survey, name: &str, asked: u64) -> Change {
     Change::plan(survey, key, &[body::asked(process, survey, key, asked)]).unwrap()
 }
 
-/// The words for what the sites of a key hold.
+/// The distinct states of a key's sites.
 fn states(survey: &Survey, name: &str) -> Vec<&'static str> {
     let mut states: Vec<&str> = key(survey, name).sites.iter().map(|site| site.state).collect();
     states.dedup();
@@ -36,7 +36,7 @@ fn one_in_rust_is_changed_and_counts_its_operations() {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return opcost_skip::skip!("sites are patched on x86-64 Linux only");
     }
-    // Cargo builds examples with the tests, two folders above this one's program.
+    // Cargo builds examples with the tests, two folders above this test's program.
     let own = std::env::current_exe().unwrap();
     let program = own.parent().unwrap().parent().unwrap().join("examples/shapes");
     if !program.exists() {
@@ -59,7 +59,7 @@ fn one_in_rust_is_changed_and_counts_its_operations() {
         ("tracing", 1, "jump"),
     ];
     for (name, asked, state) in cases {
-        // An unoptimised body of several instructions is called as well.
+        // An unoptimised body of several instructions is called rather than inlined.
         let change = plan(&process, &survey, name, asked);
         process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
         let now = process.survey().unwrap();
@@ -86,7 +86,7 @@ fn the_sites_of_all_shared_objects_change_with_their_key() {
     let survey = process.survey().unwrap();
     assert_eq!((survey.registries.len(), survey.registries[0].objects.len()), (1, 3));
     let number = key(&survey, "shared_number");
-    // The program and the second plugin have a key each that stands for the first plugin's.
+    // The program and the second plugin each have a key that stands for the first plugin's key.
     assert_eq!(number.imports.len(), 2);
     assert!(number.path.contains("plugin_first"), "{}", number.path);
     assert_eq!(host.ask("see"), "10120 10120 10120");
@@ -101,7 +101,7 @@ fn the_sites_of_all_shared_objects_change_with_their_key() {
     assert_eq!(host.ask("check"), "check 0");
 }
 
-/// The names of the functions that its own file has, and whether those of some file are not known.
+/// The names of the known `step_` functions, and whether a file has unknown names.
 fn names(process: &Process) -> (Vec<String>, bool) {
     let found = symbol::functions(process, &process.mappings().unwrap(), |_| true);
     let steps = found.functions.into_iter().filter(|known| known.name.starts_with("step_"));
@@ -138,7 +138,7 @@ fn functions_have_names_where_the_file_is_in_another_root_directory() {
     assert!(process.survey().unwrap().keys[0].path.ends_with("/program"));
 }
 
-/// A change of a key, an object with sites of it that is opened or closed, the change put back.
+/// Changes a key, opens or closes an object with sites of the key, and restores.
 fn meet_another_object(how: Option<&str>) {
     let Some(mut host) = others::host(how) else { return };
     let process = Process::open(host.pid(), Purpose::Change).unwrap();

@@ -1,4 +1,4 @@
-//! Real processes that cannot be looked at or changed, each with its own reason.
+//! Real processes that cannot be looked at or changed, each with its own error.
 
 use crate::made::Busy;
 use crate::others::Killed;
@@ -34,7 +34,7 @@ fn one_without_patchpoint() {
     assert!(error.to_string().contains("does not use patchpoint"), "{error}");
 }
 
-/// A 32-bit program that waits: pause() again and again by int $0x80.
+/// A 32-bit program that calls pause() in a loop, by int $0x80.
 fn elf_32() -> Vec<u8> {
     let code = [0xb8, 29, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7];
     let mut file = vec![0; 84];
@@ -113,7 +113,7 @@ fn one_that_is_traced_already() {
     let key = survey.keys.iter().find(|key| key.name == "slow").unwrap();
     let change = Change::plan(&survey, key, &[body::asked(&process, &survey, key, 1)]).unwrap();
     let first = Stopped::stop(busy.pid()).unwrap();
-    // Tracing is a thread's: to another thread the process is somebody else's.
+    // Tracing belongs to a thread: for another thread, the process is traced by somebody else.
     let tried = std::thread::scope(|scope| {
         scope.spawn(|| process.apply(&change, Side::FOUND, Side::ASKED, |_| ())).join().unwrap()
     });

@@ -156,7 +156,7 @@ static void *storm(void *unused)
 	return unused;
 }
 
-/* Nothing but a fatal signal interrupts the thread meanwhile. */
+/* Only a fatal signal interrupts the thread meanwhile. */
 static void *vfork_one(void *unused)
 {
 	if (vfork() == 0) {
@@ -202,10 +202,10 @@ static int check(void)
 	return error ? error : patchpoint_set_call(step, step_identity);
 }
 
-/* Through sites, not through keys. */
+/* Reads values through sites, not through keys. */
 static void see(void)
 {
-	/* Tells all steps apart, the upper half included. */
+	/* The argument tells all steps apart, also by its upper half. */
 	const unsigned long asked = 0x100000005;
 	unsigned long answer = patchpoint_call(step, asked);
 	const char *which = "none";

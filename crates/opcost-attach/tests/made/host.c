@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program of three objects that share keys (patchpoint/tests/shared_keys.h): itself and a first plugin, which it is linked
- * with and which defines them, and a second one that it opens. A thread executes the sites of all. Questions:
- *   see     what the sites of each object say
+ * A program of three objects that share keys (patchpoint/tests/shared_keys.h): the program, a first plugin, which is linked to
+ * the program and defines the keys, and a second plugin that the program opens. A thread executes all sites. Questions:
+ *   see     the values at the sites of each object
  *   open    opens the second plugin
- *   close   closes it
+ *   close   closes the second plugin
  *   check   changes the keys and back by the library's own means; 0, or the first error
  * Arguments: the second plugin, and "plain" to leave sites as they were compiled.
  */

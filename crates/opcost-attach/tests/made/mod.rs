@@ -1,11 +1,11 @@
-//! A program that uses patchpoint, built with the library from its sources, and run.
+//! Builds a program that uses patchpoint, with the library from its sources, and runs it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-/// The program; `None`, and the test is skipped, where it cannot be built.
+/// The program; if it cannot be built, `None`, and the test is skipped.
 pub(crate) fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Built> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {
@@ -19,10 +19,10 @@ pub(crate) fn program() -> Option<&'static Path> {
     or_skip(program).map(PathBuf::as_path)
 }
 
-/// What was built, or why it cannot be here.
+/// A built file, or the reason why it cannot be built here.
 pub(crate) type Built<T = PathBuf> = Result<T, String>;
 
-/// What was built; without it each test that asks is skipped.
+/// The built file; without it, every test that asks is skipped.
 pub(crate) fn or_skip<T>(built: &Built<T>) -> Option<&T> {
     built.as_ref().map_err(|why| opcost_skip::skip!("{why}")).ok()
 }
@@ -47,7 +47,7 @@ pub(crate) fn sources(library: &Path) -> Vec<PathBuf> {
     [files("src", ""), files("src/arch", "x86_64")].concat()
 }
 
-/// Compiles and links files into one of that name, its number behind it.
+/// Compiles and links files into `NAME-PID`, with this process's number.
 pub(crate) fn compile(name: &str, library: &Path, how: &[&str], files: &[PathBuf]) -> Built {
     let made =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
@@ -71,7 +71,7 @@ pub(crate) fn compile(name: &str, library: &Path, how: &[&str], files: &[PathBuf
     }
 }
 
-/// The program, running; killed with its owner.
+/// The running program; it is killed when dropped.
 pub(crate) struct Busy {
     child: Child,
     input: ChildStdin,
@@ -79,8 +79,8 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    /// With so many threads beside its first; `how`: `plain`, `quiet` or nothing, as the program has
-    /// it. `None` where it cannot be built.
+    /// Starts the program with `threads` threads beside its first; `how`: `plain`, `quiet` or
+    /// nothing, as the program takes it. `None` if it cannot be built.
     pub(crate) fn run(threads: u32, how: &str) -> Option<Busy> {
         let mut command = Command::new(program()?);
         command.args([&threads.to_string(), how]);
@@ -102,7 +102,7 @@ impl Busy {
         self.child.id() as i32
     }
 
-    /// Its answer to a question.
+    /// The program's answer to a question.
     #[track_caller]
     pub(crate) fn ask(&mut self, question: &str) -> String {
         writeln!(self.input, "{question}").unwrap();

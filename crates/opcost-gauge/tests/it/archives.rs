@@ -1,4 +1,4 @@
-//! What the compiled kernels call: nothing that a C library has, since host and guest would choose other code for it.
+//! Checks that the compiled kernels call no C library: host and guest would run different code of it.
 
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSymbol};

@@ -1,4 +1,4 @@
-//! The program as opcost runs it, briefly.
+//! Runs the program briefly, as opcost does.
 
 use assert_cmd::Command;
 use opcost_record::gauge::{GaugeReport, KernelName};
@@ -11,7 +11,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The report of a short run; `None` if the machine is too loaded for one, which the program has to say with the figure.
+/// The report of a short run; `None` if the machine is too loaded: then the program must report the load.
 fn report(arguments: &[&str]) -> Option<GaugeReport> {
     let output = gauge(arguments);
     match GaugeReport::parse(&text(&output.stdout)) {

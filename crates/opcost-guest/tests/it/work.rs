@@ -1,4 +1,4 @@
-//! The process that does a workload, which runs on any Linux.
+//! Tests of the workload's process, which runs on any Linux.
 
 use assert_cmd::Command;
 use opcost_record::framing::{Fault, TextError};

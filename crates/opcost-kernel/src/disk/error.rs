@@ -1,19 +1,19 @@
-//! What can be wrong with a disk, by its name.
+//! Named errors of a guest's disk.
 
 use super::spec::DiskSpec;
 
 /// Why a guest cannot have a disk.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum DiskError {
-    /// What `--disk` says cannot be meant.
+    /// The `--disk` argument is malformed.
     #[error("--disk {text}: {what}")]
     Spec {
         /// The text.
         text: String,
-        /// What is wrong with it, and what to write.
+        /// The mistake, and a correct example.
         what: String,
     },
-    /// It is larger than the machine can hold.
+    /// The disk is larger than the machine can hold.
     #[error(
         "a disk of {} MiB is more than half of the machine's {memory_mib} MiB, which have to hold \
          it and what the kernel keeps of it: make it smaller, or give --memory-mib {least_mib}",
@@ -24,10 +24,10 @@ pub enum DiskError {
         spec: DiskSpec,
         /// The machine's memory, MiB.
         memory_mib: u32,
-        /// The least that would do, MiB.
+        /// The least memory that suffices, MiB.
         least_mib: u32,
     },
-    /// The kernel lacks what it needs.
+    /// The kernel lacks options that the disk needs.
     #[error(
         "kernel {kernel} cannot have a disk with {file_system}: its configuration lacks {}; boot \
          one that has it, such as debian:cloud, or build one with kernels/disk.config \
@@ -41,7 +41,7 @@ pub enum DiskError {
         /// The options, with `CONFIG_`.
         options: Vec<String>,
     },
-    /// What it needs are modules, which are not at hand.
+    /// The disk needs modules whose files are not available.
     #[error(
         "kernel {kernel} has what a disk needs as modules ({}), and they are not at hand: build it \
          in (=y), or boot a kernel built with kernels/disk.config (docs/kernels.md)",
@@ -53,18 +53,18 @@ pub enum DiskError {
         /// The modules.
         modules: Vec<&'static str>,
     },
-    /// The program that makes file systems is not there.
+    /// The program mke2fs is missing.
     #[error(
         "making a disk needs the program mke2fs, which is neither in PATH nor in /usr/sbin or \
          /sbin; on Debian: apt-get install e2fsprogs"
     )]
     Tool,
-    /// The program that makes file systems fails.
+    /// The program mke2fs fails.
     #[error("mke2fs cannot make the disk {spec}: {said}")]
     Make {
         /// The disk.
         spec: DiskSpec,
-        /// Its words, or the system's error.
+        /// The program's messages, or the system's error.
         said: String,
     },
 }

@@ -3,31 +3,31 @@
 /// One row of [`FILE_SYSTEMS`].
 #[derive(Debug)]
 pub struct FileSystem {
-    /// Its name, to mke2fs(8) and mount(2) alike.
+    /// The name for mke2fs(8) and mount(2).
     pub name: &'static str,
-    /// What the kernel must have for it, besides RAM disks.
+    /// Options that the kernel needs for it, besides RAM disks.
     pub(super) needs: &'static [Need],
-    /// All features that it is made with. They are named one by one because defaults are the
-    /// computer's (mke2fs.conf(5)), and counts are to be the same on every one.
+    /// All features of the file system, so that counts are the same on every computer. The defaults
+    /// differ between computers (mke2fs.conf(5)).
     pub(super) features: &'static str,
 }
 
 /// An option of the kernel's configuration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Need {
-    /// Its name, without `CONFIG_`.
+    /// The option's name without `CONFIG_`.
     pub(super) option: &'static str,
-    /// The module that has it, where it is one; `None`: it is part of another.
+    /// The module that provides the option; `None` if the option is part of another module.
     pub(super) module: Option<&'static str>,
 }
 
-/// What every disk needs.
+/// The option that every disk needs.
 pub(super) const DEVICE: Need = Need { option: "BLK_DEV_RAM", module: Some("brd") };
 
 const EXT4: Need = Need { option: "EXT4_FS", module: Some("ext4") };
 
-/// Every file system. Linux has one implementation for the three (Documentation/admin-guide/
-/// ext4.rst); they differ in the journal, and in how blocks of files are found.
+/// Every file system. One driver has all three (Documentation/admin-guide/ext4.rst); they differ in
+/// the journal and in how they find blocks of files.
 pub const FILE_SYSTEMS: [FileSystem; 3] = [
     FileSystem {
         name: "ext4",
@@ -48,17 +48,17 @@ pub const FILE_SYSTEMS: [FileSystem; 3] = [
 ];
 
 impl FileSystem {
-    /// The row of a name.
+    /// Finds the row of a name.
     pub fn find(name: &str) -> Option<&'static FileSystem> {
         FILE_SYSTEMS.iter().find(|row| row.name == name)
     }
 
-    /// Everything that the kernel must have for a disk with it.
+    /// All options that the kernel needs for a disk with this file system.
     pub(super) fn needs(&self) -> impl Iterator<Item = Need> {
         std::iter::once(DEVICE).chain(self.needs.iter().copied())
     }
 
-    /// Whether it has a journal.
+    /// Whether the file system has a journal.
     pub(super) fn has_journal(&self) -> bool {
         self.features.split(',').any(|feature| feature == "has_journal")
     }

@@ -12,18 +12,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::NamedTempFile;
 
-/// What would else be drawn at random: the file system's identity, and the key that spreads names
-/// over directories.
+/// Fixed values for fields that mke2fs would draw at random: the file system's identity, and the
+/// key that spreads names over directories.
 const UUID: &str = "6f70636f-7374-4000-8000-6469736b0001";
 const HASH_SEED: &str = "6f70636f-7374-4000-8000-6469736b0002";
 
-/// When it was made: 2020-01-01, when emulated machines believe to start.
+/// When the file system is made: 2020-01-01, the time at which emulated machines start.
 const MADE_UNIX_S: &str = "1577836800";
 
-/// Where administrators' programs are; the PATH of users need not have them.
+/// Folders of administrators' programs, which a user's PATH may lack.
 const TOOL_FOLDERS: &str = "/usr/sbin:/sbin";
 
-/// What is not said in the arguments, in place of this computer's mke2fs.conf(5).
+/// Replaces this computer's mke2fs.conf(5), for settings that the arguments leave open.
 const CONFIGURATION: &str = "[defaults]
 default_mntopts = acl,user_xattr
 [fs_types]
@@ -38,14 +38,14 @@ inode_size = 256
 }
 ";
 
-/// A journal's size: a quarter of the disk, at most 128 MiB. By itself so small a disk would get
-/// the smallest, which work fills at once.
+/// The largest journal, MiB. A journal takes a quarter of the disk: mke2fs would give so small a
+/// disk the smallest journal, which work fills at once.
 const JOURNAL_MIB_MAX: u32 = 128;
 
-/// Makes a disk's contents, as [`pack`] packs them.
+/// Makes a disk's contents in the form of [`pack`].
 ///
-/// `path_env`: where programs are looked for; `folder`: for files that are gone afterwards, one as
-/// long as the disk, sparse.
+/// `path_env`: where programs are searched; `folder`: for temporary files, one of them sparse and
+/// as long as the disk.
 ///
 /// # Errors
 /// mke2fs is missing or fails.
@@ -70,14 +70,14 @@ pub fn make(
         .env_clear()
         .env("LC_ALL", "C")
         .env("MKE2FS_CONFIG", configuration.path())
-        // Before 1.47.1 by the first name, since then by the second, too.
+        // Versions before 1.47.1 read the first variable; later ones also read the second.
         .env("E2FSPROGS_FAKE_TIME", MADE_UNIX_S)
         .env("SOURCE_DATE_EPOCH", MADE_UNIX_S)
         .stdin(Stdio::null())
         .output()
         .map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
-        // Some of its errors stand in the output.
+        // mke2fs prints some errors to standard output.
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said).trim().replace('\n', "; ");
         return Err(failed(if said.is_empty() { output.status.to_string() } else { said }));
@@ -87,7 +87,7 @@ pub fn make(
         .map_err(|error| failed(error.to_string()))
 }
 
-/// An empty file as long as the disk, and the configuration.
+/// An empty file as long as the disk, and the configuration's file.
 fn files(folder: &Path, size_mib: u32) -> std::io::Result<(NamedTempFile, NamedTempFile)> {
     let file = NamedTempFile::new_in(folder)?;
     file.as_file().set_len(u64::from(size_mib) << 20)?;
@@ -96,7 +96,7 @@ fn files(folder: &Path, size_mib: u32) -> std::io::Result<(NamedTempFile, NamedT
     Ok((file, configuration))
 }
 
-/// The words behind the program's name, up to the file (mke2fs(8)).
+/// mke2fs's arguments up to the file (mke2fs(8)).
 fn arguments(row: &FileSystem, size_mib: u32) -> Vec<OsString> {
     let extended = format!(
         "hash_seed={HASH_SEED},root_owner=0:0,nodiscard,lazy_itable_init=0,lazy_journal_init=0"
@@ -105,7 +105,7 @@ fn arguments(row: &FileSystem, size_mib: u32) -> Vec<OsString> {
     words.extend(["-O".into(), format!("none,{}", row.features)]);
     words.extend(["-E".into(), extended, "-U".into(), UUID.into()]);
     words.extend(["-b".into(), BLOCK_BYTES.to_string()]);
-    // An inode for each 16 KiB, no blocks kept for the superuser.
+    // One inode for each 16 KiB; no blocks reserved for the superuser.
     words.extend(["-i", "16384", "-m", "0", "-o", "Linux"].map(String::from));
     if row.has_journal() {
         let journal_mib = (size_mib / 4).min(JOURNAL_MIB_MAX);
@@ -141,12 +141,12 @@ mod tests {
             let text = format!("{}:16M", row.name);
             let Some(first) = made(&text) else { return };
             assert!(first == made(&text).unwrap(), "{text}");
-            // The superblock: magic and when it was made (Documentation/filesystems/ext4).
+            // The superblock: magic number and creation time (Documentation/filesystems/ext4).
             let (at, block) = opcost_record::disk::blocks(&first).unwrap().next().unwrap();
             assert_eq!((at, &block[1024 + 0x38..][..2]), (0, &[0x53, 0xef][..]));
             let made_s = u32::from_le_bytes(block[1024 + 0x108..][..4].try_into().unwrap());
             assert_eq!(made_s.to_string(), MADE_UNIX_S);
-            // Mount options are not part of it, and empty blocks are left out.
+            // Mount options do not change the contents, and empty blocks are left out.
             assert!(first == made(&format!("{},noatime:16M", row.name)).unwrap());
             assert!(first.len() < 1 << 20, "{} bytes", first.len());
         }

@@ -1,6 +1,6 @@
-//! Disks of guests: from what `--disk` says to the contents, and to what the kernel must have.
+//! Disks of guests: the `--disk` argument, the contents, and the kernel options that a disk needs.
 //!
-//! A disk is the guest's memory, so that everything about it is counted and nothing depends on the
+//! A disk is in the guest's memory, so that all its costs are counted and nothing depends on the
 //! host's devices.
 
 mod error;
@@ -15,29 +15,29 @@ pub use spec::DiskSpec;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The modules that some disk may need, by name.
+/// The modules that any disk may need, by name.
 pub fn modules() -> BTreeSet<&'static str> {
     let needs = FILE_SYSTEMS.iter().flat_map(FileSystem::needs);
     needs.filter_map(|need| need.module).collect()
 }
 
-/// The parameters of a module that a disk needs.
+/// The parameters of a module for a disk.
 pub fn parameters(spec: &DiskSpec, module: &str) -> String {
     if module == "brd" { device_parameters(spec, "") } else { String::new() }
 }
 
-/// What makes the kernel's first RAM disk as large as a disk, each parameter with a prefix
-/// (drivers/block/brd.c).
+/// Parameters that make the kernel's first RAM disk as large as the disk (drivers/block/brd.c);
+/// each gets `prefix`.
 pub fn device_parameters(spec: &DiskSpec, prefix: &str) -> String {
     format!("{prefix}rd_nr=1 {prefix}rd_size={}", spec.size_kib())
 }
 
-/// The modules that a kernel must be given for a disk; none where everything is built in.
+/// The modules that a kernel needs for a disk; empty if everything is built in.
 ///
 /// `kernel`: its name, for an error; `options`: its configuration by name without `CONFIG_`.
 ///
 /// # Errors
-/// [`DiskError::Kernel`]: it lacks options.
+/// [`DiskError::Kernel`]: the kernel lacks options.
 pub fn modules_needed(
     spec: &DiskSpec,
     kernel: &str,

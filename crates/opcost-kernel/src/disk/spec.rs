@@ -1,30 +1,30 @@
-//! What `--disk` says, as text and as a plan stores it.
+//! The `--disk` argument: its text, and its form in a plan.
 
 use super::error::DiskError;
 use super::file_system::{FILE_SYSTEMS, FileSystem};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The least, MiB: a journal has 1024 blocks at least (mke2fs(8), -J).
+/// The smallest size, MiB: a journal has at least 1024 blocks (mke2fs(8), -J).
 const SIZE_MIB_MIN: u32 = 16;
 
 /// A disk of a guest.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct DiskSpec {
-    /// Its file system.
+    /// The name of the file system.
     pub file_system: String,
     /// Mount options, separated by commas; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub options: String,
-    /// Its size, MiB.
+    /// The size, MiB.
     pub size_mib: u32,
 }
 
 impl DiskSpec {
-    /// Reads `FILESYSTEM[,OPTION…]:SIZE`, as in `ext4,data=journal:64M`.
+    /// Parses `FILESYSTEM[,OPTION…]:SIZE`, for example `ext4,data=journal:64M`.
     ///
     /// # Errors
-    /// Usage errors: the form, the file system, the size.
+    /// Usage errors: a malformed argument, an unknown file system, a wrong size.
     pub fn parse(text: &str) -> Result<DiskSpec, DiskError> {
         let malformed = |what: String| DiskError::Spec { text: text.to_string(), what };
         let example = "write for example ext4:64M or ext4,data=journal:64M";
@@ -58,13 +58,13 @@ impl DiskSpec {
         Ok(DiskSpec { file_system: name.into(), options: options.into(), size_mib })
     }
 
-    /// Its size, KiB.
+    /// The size, KiB.
     pub fn size_kib(&self) -> u64 {
         u64::from(self.size_mib) << 10
     }
 
-    /// Checks that a machine's memory can hold it: at most half, since the kernel keeps what was
-    /// read and written there a second time.
+    /// Checks that the disk takes at most half of a machine's memory: the kernel keeps a second
+    /// copy of data that was read and written.
     ///
     /// # Errors
     /// [`DiskError::Memory`].

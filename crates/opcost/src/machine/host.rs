@@ -46,7 +46,7 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-/// Variables kept by [`EnvironmentPolicy::Fixed`].
+/// Variables that [`EnvironmentPolicy::Fixed`] keeps.
 const FIXED_ENVIRONMENT: [&str; 2] = ["PATH", "HOME"];
 
 /// Name of the variable that pads a randomised environment.
@@ -60,15 +60,15 @@ pub struct Host<'a> {
     surroundings: Vec<Box<dyn Source>>,
     window: Window,
     own_program: PathBuf,
-    /// Makes commands' processes; `None` where the system does not let it.
+    /// Makes processes for commands; `None` if the plan has no commands, or if it cannot be started.
     spawner: Option<Spawner>,
-    /// Where processes go that a run leaves behind; `None` where they cannot be found.
+    /// Finds and ends processes that a run leaves behind; `None` if the system does not allow it.
     orphanage: Option<Orphanage>,
-    /// Where programs say which region begins and ends, if they are to.
+    /// The socket on which programs mark their regions, if the plan asks for regions.
     socket: Option<Socket>,
-    /// The last run's samples, where it was sampled.
+    /// The last run's samples, if it was sampled.
     recorded: Option<Recorded>,
-    /// What the kernel let us sample of it.
+    /// The sampling that the kernel granted for the last run.
     granted: Option<Granted>,
 }
 
@@ -117,17 +117,17 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// What of the last run was sampled.
+    /// The sampling that the kernel granted for the last run.
     pub fn sampled(&self) -> Option<Granted> {
         self.granted
     }
 
-    /// The samples of the last run, before they were named.
+    /// Takes the last run's samples, which have addresses and no names yet.
     pub fn take_recorded(&mut self) -> Option<Recorded> {
         self.recorded.take()
     }
 
-    /// The size of each variant's environment, bytes, as `execve` lays it out.
+    /// The size of each variant's environment in bytes, as laid out by `execve`.
     pub fn environment_bytes(&self) -> Vec<usize> {
         self.environments
             .iter()
@@ -135,7 +135,7 @@ impl<'a> Host<'a> {
             .collect()
     }
 
-    /// Makes one run in a process of its own; `None` if a signal interrupted it.
+    /// Makes one run in a process of its own; `None` if a signal interrupted the run.
     ///
     /// # Errors
     /// The errors of [`Machine::run_together`].
@@ -225,7 +225,7 @@ impl<'a> Host<'a> {
                 end.report.readings.extend(readings);
                 program_regions::require(&mut end);
             }
-            // How the program ended says more.
+            // The program's own failure is more important than one of its regions.
             Some(Err(detail)) if end.outcome == Outcome::Finished => {
                 end.outcome = Outcome::Failed(Failure::Work { detail });
             }
@@ -234,7 +234,7 @@ impl<'a> Host<'a> {
         Ok(Some(end))
     }
 
-    /// Has a process perform a workload: one run, or several in one process; a [`RunEnd`] for each.
+    /// Makes a process perform a workload: one run, or several; returns a [`RunEnd`] for each.
     fn run_workload(
         &mut self,
         plan: &Plan,
@@ -249,8 +249,8 @@ impl<'a> Host<'a> {
             (report_writer.into(), work_process::REPORT_FD),
         ];
         let text = serde_json::to_string(request).context("request")?;
-        // By threads, since both may be longer than a pipe holds. A process that dies early leaves
-        // the request unread, which is no error of its own.
+        // Threads write and read, since both texts may be longer than a pipe holds. If a process
+        // dies early, it leaves the request unread; this is no error of its own.
         let sender = thread::spawn(move || request_writer.write_all(text.as_bytes()));
         let receiver = thread::spawn(move || read_reports(report_reader));
         let Launched { started_unix_ns, exit, intake, left, .. } =
@@ -267,7 +267,7 @@ impl<'a> Host<'a> {
             .map(|_| {
                 let report = reports.next();
                 let outcome = match (outcome(plan, exit.ended_by, exit.status), &report) {
-                    // How the process died says more than what it did not send.
+                    // The way the process died says more than its missing report.
                     (Outcome::Finished, None) => {
                         let error =
                             problem.clone().unwrap_or_else(|| wire::FORMAT.error(Fault::Empty));
@@ -279,17 +279,17 @@ impl<'a> Host<'a> {
                 RunEnd { started_unix_ns, outcome, exit_code, report, profile: None }
             })
             .collect();
-        // Read around the process, and so told once: with the first of its runs.
+        // These readings are those of the whole process, so only its first run has them.
         let RunEnd { report: Report { readings, .. }, profile, .. } = &mut ends[0];
         self.read_surroundings(&exit, readings)?;
         readings.extend(left.into_iter().flat_map(left_behind));
-        // Only processes that make one run are sampled: the plan refuses others.
+        // Sampled processes make one run: the plan refuses others.
         let span = sampling::take_span(readings, WORK);
         *profile = self.profile(intake, span, readings)?;
         Ok(Some(ends))
     }
 
-    /// Makes runs in one process, one after the other, with the code path of each slot's variant.
+    /// Makes runs in one process, in sequence, with the code path of each slot's variant.
     fn run_in_process(&mut self, plan: &Plan, slots: &[Slot]) -> Result<Option<Vec<RunEnd>>> {
         if self.interrupt.is_set() {
             return Ok(None);
@@ -305,14 +305,14 @@ impl<'a> Host<'a> {
         self.run_workload(plan, spawn, &request, slots.len())
     }
 
-    /// A fresh copy of this program that waits for a request.
+    /// A new copy of this program that waits for a request.
     fn spawn_own(&self, plan: &Plan, slot: &Slot) -> Result<Spawn> {
         let argv = vec!["opcost".into(), work_process::COMMAND.into()];
         self.spawn(plan, slot, self.own_program.clone(), argv)
     }
 
-    /// Starts the process with all sources attached and waits for its end, as long as its runs may
-    /// take.
+    /// Starts the process with all sources attached and waits for its end, within the time limit of
+    /// its runs.
     fn launch(
         &mut self,
         plan: &Plan,
@@ -368,7 +368,7 @@ impl<'a> Host<'a> {
         Ok(Launched { started_unix_ns, exit, intake, left, regions })
     }
 
-    /// What else went on, if its window has been closed.
+    /// Reads the machine's conditions if their window is closed.
     fn read_surroundings(&mut self, exit: &Exit, readings: &mut Vec<Reading>) -> Result<()> {
         if self.window.is_open() {
             return Ok(());
@@ -379,13 +379,13 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// Makes a process, by the spawner where that can.
+    /// Makes a process, with the spawner if possible.
     fn hold(&mut self, spawn: &Spawn) -> Result<Held, SpawnError> {
         if let Some(spawner) = &self.spawner {
             match spawner.hold(spawn) {
                 Ok(Some(held)) => return Ok(held),
                 Ok(None) => {}
-                // Somebody ended it, which is no fault of the command.
+                // The spawner has ended, which is no fault of the command.
                 Err(SpawnError::Step { .. }) => self.spawner = None,
                 Err(error) => return Err(error),
             }
@@ -393,8 +393,8 @@ impl<'a> Host<'a> {
         spawn.hold()
     }
 
-    /// The profile of the samples of a span, and what is known of them as readings; none of a run
-    /// whose work did not say when it was done.
+    /// The profile of a span's samples; adds readings about the samples. `None` without sampling,
+    /// or if the work did not report its span.
     fn profile(
         &mut self,
         intake: Option<Intake>,
@@ -413,7 +413,7 @@ impl<'a> Host<'a> {
 
 impl Machine for Host<'_> {
     fn run_together(&mut self, plan: &Plan, group: &Group<'_>) -> Result<Together> {
-        // The width is 1, so there is one process.
+        // The width is 1, so there is only one process.
         let slots = group.processes()[0];
         let ends = match plan.in_process {
             Some(_) => self.run_in_process(plan, slots)?,
@@ -433,37 +433,37 @@ impl Machine for Host<'_> {
     }
 }
 
-/// A process that ended, and what is known of it.
+/// A process that has ended, with the data collected about it.
 struct Launched {
     started_unix_ns: u64,
     exit: Exit,
     intake: Option<Intake>,
     left: Option<Left>,
-    /// What the program's own regions cost, or what is wrong with them; `None` if they were not asked for.
+    /// The costs of the program's own regions, or the error in their marks; `None` if not asked for.
     regions: Option<Result<Vec<Reading>, String>>,
 }
 
-/// What a run left behind, as readings.
+/// The counts of processes that a run left behind, as readings.
 fn left_behind(left: Left) -> [Reading; 2] {
     [("processes-left", left.alive), ("processes-unended", left.remaining)]
         .map(|(name, count)| Reading::plain(MetricKey::new(name, Domain::All, "conditions"), count))
 }
 
-/// Opens a stopped counter of each software event, for as long as the kernel's owner lives.
+/// Keeps a stopped counter of each software event open as long as the kernel's owner lives.
 ///
 /// The first opening and the last closing of such an event rewrite kernel code (static keys,
-/// perf_swevent_init in kernel/events/core.c); every run would pay for both.
+/// perf_swevent_init in kernel/events/core.c); otherwise every run would pay for both.
 fn keep_open(plan: &Plan, kernel: &dyn PerfKernel) {
     for event in plan.events.iter().filter(|event| event.kind == KIND_SOFTWARE) {
         let attr = EventAttr { inherit: false, ..perf_event::attr(event, false, true) };
-        // Where it cannot be opened, runs are slower to start and nothing else.
+        // If a counter cannot be opened, runs only start more slowly.
         let _ = kernel.open(&attr, 0, -1, None);
     }
 }
 
 /// Samples a process from its program's first instruction on.
 ///
-/// All is looked at once the run is over, since looking would take time from what runs.
+/// The samples are processed after the run, since this would take time from the work.
 fn collect(plan: &Plan, sampling: &SamplingPlan, pid: i32) -> Result<(Granted, Collecting)> {
     let cpus = match plan.cpu {
         Some(cpu) => vec![cpu],
@@ -495,7 +495,7 @@ fn environments(plan: &Plan) -> Vec<Vec<(OsString, OsString)>> {
                 pairs.retain(|(known, _)| known.to_str() != Some(key));
                 pairs.push((key.into(), value.into()));
             }
-            // The order would else be the shell's, which differs between shells.
+            // Without sorting, the order would be the shell's, and shells differ.
             pairs.sort();
             pairs
         })
@@ -524,7 +524,7 @@ fn read_reports(mut reader: PipeReader) -> (Vec<Report>, Option<TextError>) {
     }
 }
 
-/// What a plan has to know of this computer.
+/// Facts about this computer that a plan depends on.
 pub struct HostSurroundings;
 
 impl Surroundings for HostSurroundings {
@@ -560,7 +560,7 @@ impl Surroundings for HostSurroundings {
                 Err(error) => Some(explain(error.raw_os_error().unwrap_or(0), &attr, &context)),
             }
         };
-        // What was opened is closed with the kernel's owner.
+        // The counters are closed together with the kernel's owner.
         events.iter().map(open).collect()
     }
 

@@ -4,13 +4,13 @@ use crate::resolve::fixture::{FakeSurroundings, experiment, in_process, script};
 use crate::resolve::resolve;
 use opcost_record::{Domain, Invariant, MetricKey};
 
-/// Makes the first run of a plan whose workloads are performed by a script; descriptor 3 is the
-/// request, 4 the report.
+/// Makes the first run of a plan, with a script in place of the workloads' process; descriptor 3 is
+/// the request, 4 the report.
 fn run_scripted(plan: &Plan, text: &str) -> RunEnd {
     run_several(plan, 1, text).pop().unwrap()
 }
 
-/// The same for the first runs of a plan's first process.
+/// Does the same for the first runs of a plan's first process.
 fn run_several(plan: &Plan, runs: usize, text: &str) -> Vec<RunEnd> {
     let dir = tempfile::tempdir().unwrap();
     let interrupt = Interrupt::none();
@@ -51,7 +51,7 @@ fn requests_and_reports_may_be_longer_than_a_pipe() {
     let mut plan = plan(experiment(2, 2));
     let event = plan.events[0].clone();
     plan.events = vec![event; 3000];
-    // The report is written before the request is read.
+    // The script writes the report before it reads the request.
     let text = "{ echo opcost-record 1; i=0; while [ $i -lt 20000 ]; do echo invariant n$i v; \
                 i=$((i + 1)); done; echo end 20000; } >&4; cat <&3 > /dev/null";
     let end = run_scripted(&plan, text);
@@ -161,7 +161,7 @@ fn of_a_process_that_fails_in_mid_block_what_was_done_is_kept() {
         assert_eq!(end.outcome, Outcome::Failed(failure));
         assert_eq!(end.report.ops, None);
     }
-    // One that is killed may have told anything.
+    // A killed process may have reported anything.
     let ends = run_several(&plan(six_runs()), 3, &format!("{REPORT}; kill -9 $$"));
     for end in ends {
         assert_eq!(end.outcome, Outcome::Failed(Failure::Signal { signal: 9 }));

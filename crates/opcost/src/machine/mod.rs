@@ -1,4 +1,4 @@
-//! Where work runs, and the state of that machine as it is recorded.
+//! Machines on which work runs, and their recorded state.
 
 pub mod emulated;
 pub mod host;
@@ -17,41 +17,40 @@ use opcost_record::{Failure, Outcome, Profile, Report};
 use opcost_sys::spawn::{EndedBy, Status};
 use std::ffi::OsString;
 
-/// What one run gave.
+/// The result of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunEnd {
     /// Start, nanoseconds since the Unix epoch.
     pub started_unix_ns: u64,
-    /// How it ended.
+    /// How the run ended.
     pub outcome: Outcome,
-    /// Exit status, where the program ended by itself.
+    /// The exit status, if the program ended by itself.
     pub exit_code: Option<i32>,
-    /// Its figures.
+    /// The run's figures.
     pub report: Report,
-    /// Its instructions by calling context, from a machine that attributes them.
+    /// The run's instructions by calling context, if the machine attributes them.
     pub profile: Option<Profile>,
 }
 
-/// What became of a group of runs.
+/// The result of a group of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Together {
     /// Every process made all its runs.
     Made {
         /// The ends of each process's runs, in the order of the group.
         processes: Vec<Vec<RunEnd>>,
-        /// Whether the machine now knows files that it did not know before, so that the profiles of
-        /// these runs lack names.
+        /// Whether the machine learned of new files, so that the profiles of these runs lack names.
         learned: bool,
     },
     /// A signal interrupted the group.
     Interrupted {
-        /// The ends of the processes that had made all their runs: the first ones of the group.
+        /// The ends of the first processes of the group, which had made all their runs.
         processes: Vec<Vec<RunEnd>>,
     },
 }
 
 impl Together {
-    /// The ends of one process, or of none where a signal interrupted it.
+    /// The result for one process; `None` if a signal interrupted it.
     pub fn of_one(ends: Option<Vec<RunEnd>>) -> Together {
         match ends {
             Some(ends) => Together::Made { processes: vec![ends], learned: false },
@@ -60,7 +59,7 @@ impl Together {
     }
 }
 
-/// What a command's end means to its plan.
+/// The outcome of a command by the plan's rules.
 fn outcome(plan: &Plan, ended_by: EndedBy, status: Status) -> Outcome {
     match (ended_by, status) {
         (EndedBy::Timeout, _) => {
@@ -73,12 +72,12 @@ fn outcome(plan: &Plan, ended_by: EndedBy, status: Status) -> Outcome {
     }
 }
 
-/// A place where work runs.
+/// A machine on which work runs.
 ///
-/// Machines make runs and nothing else. `run::run` decides which runs are made and which are made
-/// again, executes the hooks around them and stores what they gave.
+/// Machines only make runs. `run::run` decides which runs are made and repeated, executes the hooks
+/// around them and stores their results.
 pub trait Machine {
-    /// How many processes can make runs at the same time without disturbing each other.
+    /// The number of processes that can make runs at the same time without disturbing each other.
     fn width(&self) -> usize {
         1
     }
@@ -87,28 +86,28 @@ pub trait Machine {
     ///
     /// The caller has resolved the plan for this machine, has taken the group from [`Plan::groups`]
     /// with this machine's [`width`](Self::width), and has executed the hooks that come before the
-    /// runs. The machine need not check any of this.
+    /// runs. The machine need not check this.
     ///
     /// The machine promises:
     /// * each run does the work of its slot's variant, with the slot's seed and padding;
-    /// * the ends are in the order of the group: a process for each of its processes, with an end for
-    ///   each of its runs. The caller checks these numbers before it stores anything;
-    /// * a run whose work failed has an end that says so; the runs after it are made nevertheless;
-    /// * after a signal no run is begun, none is waited for any longer, and no process that lacks a run
-    ///   is among the ends;
-    /// * a group may be asked for again, and its runs are then made anew.
+    /// * the ends are in the order of the group: one list for each process, with one end for each
+    ///   run. The caller checks these numbers before it stores anything;
+    /// * a run whose work failed has an end with the failure; the runs after it are still made;
+    /// * after a signal, the machine begins no run, waits for none, and returns no process that
+    ///   lacks a run;
+    /// * the same group may be run again; its runs are then made anew.
     ///
     /// # Errors
-    /// The machine refuses what it cannot do at all: it cannot make a process, cannot open a counter
-    /// or collect samples, or cannot read what a run left. No run of the group is stored then.
+    /// The machine cannot make a process, open a counter, collect samples, or read the results of a
+    /// run. No run of the group is stored then.
     fn run_together(&mut self, plan: &Plan, group: &Group<'_>) -> Result<Together>;
 
-    /// The environment of a variant's work, for the hooks of this variant; `None` where opcost does
-    /// not start the work, so that there are no hooks.
+    /// The environment of a variant's work, for the hooks of this variant; `None` if opcost does
+    /// not start the work: then there are no hooks.
     fn environment(&self, variant: usize) -> Option<&[(OsString, OsString)]>;
 
-    /// Says whether processes that lose their parents become opcost's children, to be ended after the
-    /// run. They do from the start; not while a hook runs, since what a hook starts may stay.
+    /// Sets whether processes that lose their parents become opcost's children, to be ended after
+    /// the run. They do at first, but not while a hook runs: processes that a hook starts may stay.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -116,15 +115,15 @@ pub trait Machine {
         Ok(())
     }
 
-    /// Has the machine note what the phases of its runs take.
+    /// Makes the machine measure the phases of its runs.
     fn keep_seconds(&mut self) {}
 
-    /// What all phases took so far, as lines; `None` where a machine does not note it.
+    /// The times of all phases so far, as lines; `None` if the machine does not measure them.
     fn seconds(&self) -> Option<String> {
         None
     }
 
-    /// The machine's state, if the runs showed more of it than was known before.
+    /// The machine's state, if the runs revealed more of it.
     fn state_now(&self) -> Option<MachineState> {
         None
     }

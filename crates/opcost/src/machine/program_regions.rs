@@ -1,8 +1,8 @@
-//! Regions that a program on this computer marks itself.
+//! Counts regions that a program on this computer marks itself.
 //!
-//! The program connects to a socket at each begin and end, and waits. opcost reads the counters that it
-//! opened around the whole program: at an end first of all, at a begin right before it answers. Behind a
-//! message stands a byte 0; the answer is one byte.
+//! The program sends a message over a socket at each begin and end, and waits for the answer.
+//! opcost reads the counters of the whole program when it accepts the connection, and again right
+//! before it answers. A message ends with a byte 0; the answer is one byte.
 
 use super::RunEnd;
 use crate::exit::{Status, WithStatus};
@@ -20,14 +20,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a program may take to send a message that it has begun to send.
+/// How long a program may take to send a message.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of a message at most: a name that is too long is cut by who sends it.
+/// The most bytes of a message; the sender shortens longer names.
 const MESSAGE_BYTES_MAX: u64 = 4096;
-/// What a path of a socket may have (unix(7), sun_path), with its end.
+/// The most bytes of a socket's path, with the final 0 (unix(7), sun_path).
 const PATH_BYTES_MAX: usize = 108;
 
-/// Where programs say which region begins and ends.
+/// The socket on which programs mark regions.
 pub(super) struct Socket {
     listener: UnixListener,
     path: PathBuf,
@@ -35,10 +35,10 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Opens one that programs of this user can find.
+    /// Opens a socket that programs of this user can reach.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The socket cannot be made.
     pub(super) fn open() -> Result<Socket> {
         let folder = Scratch::new().context("cannot make a folder for a socket");
         let folder = folder.status(Status::Missing)?;
@@ -60,7 +60,7 @@ impl Socket {
         Ok(Socket { listener, path, _folder: folder })
     }
 
-    /// Tells a program's environment where the socket is.
+    /// Puts the socket's path into a program's environment.
     pub(super) fn name_in(&self, env: &mut [(OsString, OsString)]) {
         if let Some((_, value)) = env.iter_mut().find(|(key, _)| key == VARIABLE) {
             *value = self.path.clone().into();
@@ -68,7 +68,7 @@ impl Socket {
     }
 }
 
-/// Readings of running sums.
+/// Readings of sums that grow while the program runs.
 #[derive(Default)]
 struct Sums(Vec<Option<Reading>>);
 
@@ -84,7 +84,7 @@ impl Amounts for Sums {
         }
         for ((sum, from), to) in self.0.iter_mut().zip(&from.0).zip(&to.0) {
             let difference = from.as_ref().zip(to.as_ref()).and_then(|(from, to)| since(from, to));
-            // What was not counted all the time is not known.
+            // If a sum was not counted all the time, its value is unknown.
             *sum = sum.take().zip(difference).map(|(sum, (value, time))| Reading {
                 value: sum.value.wrapping_add(value),
                 time: sum.time.zip(time).map(|(one, other)| CountingTime {
@@ -97,7 +97,7 @@ impl Amounts for Sums {
     }
 }
 
-/// What came between two readings of a sum; `None` if it ran backwards.
+/// The growth of a sum between two readings; `None` if the sum decreased.
 fn since(from: &Reading, to: &Reading) -> Option<(u64, Option<CountingTime>)> {
     let less = |from: u64, to: u64| {
         Some(to.wrapping_sub(from)).filter(|difference| *difference <= i64::MAX as u64)
@@ -112,25 +112,25 @@ fn since(from: &Reading, to: &Reading) -> Option<(u64, Option<CountingTime>)> {
     Some((less(from.value, to.value)?, time))
 }
 
-/// Counts the regions of one run.
+/// Counts the regions of a run.
 pub(super) struct Serving<'a> {
     socket: &'a Socket,
     sources: &'a [Box<dyn Source>],
     regions: ProgramRegions<Sums>,
-    /// The first thing that makes the counts useless.
+    /// The first failure that makes the counts useless.
     failure: Option<String>,
 }
 
 impl<'a> Serving<'a> {
-    /// Begins; `sources` have counted since before the program started.
+    /// Begins to count; `sources` have counted since before the program started.
     pub(super) fn new(socket: &'a Socket, sources: &'a [Box<dyn Source>]) -> Serving<'a> {
         Serving { socket, sources, regions: ProgramRegions::default(), failure: None }
     }
 
-    /// What the regions cost.
+    /// The costs of the regions.
     ///
     /// # Errors
-    /// What is wrong with the program's marks, in words.
+    /// The text explains what is wrong with the program's marks.
     pub(super) fn end(self) -> Result<Vec<Reading>, String> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -165,7 +165,7 @@ impl<'a> Serving<'a> {
         }
         let now = self.now()?;
         self.regions.resume(|| now);
-        // A program that is gone already needs no answer.
+        // A program that is gone needs no answer.
         let _ = stream.write_all(b"\n");
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Aside for Serving<'_> {
     }
 }
 
-/// A message without its last byte.
+/// Receives a message and removes its last byte.
 fn receive(stream: &UnixStream) -> io::Result<Vec<u8>> {
     let mut message = Vec::new();
     let mut chunk = [0; 512];
@@ -212,11 +212,11 @@ fn receive(stream: &UnixStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What is known of one region.
+/// The readings of one region.
 fn readings(sum: &RegionSum<Sums>) -> Vec<Reading> {
     let key = |key: &MetricKey| MetricKey { region: sum.name.clone(), ..key.clone() };
     let read = sum.amounts.0.iter().flatten();
-    // Never on the hardware: not counted, which is not zero.
+    // An event that was never on the hardware is not counted; this differs from zero.
     let counted = read.filter(|reading| reading.time.is_none_or(|time| time.running_ns > 0));
     let mut all: Vec<Reading> =
         counted.map(|reading| Reading { key: key(&reading.key), ..reading.clone() }).collect();
@@ -228,7 +228,7 @@ fn readings(sum: &RegionSum<Sums>) -> Vec<Reading> {
     all
 }
 
-/// Has a run fail that marked no region although it was to.
+/// Makes a run fail that should have marked a region but did not.
 pub(super) fn require(end: &mut RunEnd) {
     let marked = end.report.readings.iter().any(|reading| reading.key.is_of_program_region());
     if end.outcome == Outcome::Finished && !marked {

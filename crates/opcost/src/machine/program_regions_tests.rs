@@ -1,10 +1,10 @@
 use super::*;
 use std::cell::Cell;
 
-/// A source whose sums grow by one each time that they are read.
+/// A source whose sums grow by one with each reading.
 struct Growing {
     reads: Cell<u64>,
-    /// Reads at which it is not on the hardware.
+    /// The reading at which the event is not on the hardware.
     absent: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ impl Source for Growing {
     }
 }
 
-/// What comes of messages, each by a connection of its own.
+/// The readings that result from messages, each sent over its own connection.
 fn served(messages: &[&[u8]], absent: Option<u64>) -> Result<Vec<String>, String> {
     let socket = Socket::open().unwrap();
     let sources: Vec<Box<dyn Source>> = vec![Box::new(Growing { reads: Cell::new(0), absent })];

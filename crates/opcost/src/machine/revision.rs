@@ -1,6 +1,6 @@
-//! The commits of the sources around the variants' folders, as git says it.
+//! Asks git for the commits of the sources around the variants' folders.
 //!
-//! git runs beside opcost's own preparations, and is waited for before anything is measured.
+//! git runs while opcost prepares, and has ended before anything is measured.
 
 use crate::plan::{Plan, Revision};
 use std::io::Read;
@@ -10,16 +10,16 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long git may look for changes: in a large tree that nobody has read yet it takes seconds.
+/// The limit for git's search for changes: in a large tree that is not in memory, it takes seconds.
 const STATUS_LIMIT: Duration = Duration::from_secs(5);
 
-/// What git was asked about the folders of a plan, and has not answered yet.
+/// Questions to git about the folders of a plan, still without answers.
 pub struct Revisions {
     asked: Vec<(PathBuf, Option<Asked>)>,
 }
 
 impl Revisions {
-    /// Asks git about the folder of each variant that is inside a repository; each folder once.
+    /// Asks git once about each folder of a variant that is inside a repository.
     pub fn begin(plan: &Plan) -> Revisions {
         let mut asked: Vec<(PathBuf, Option<Asked>)> = Vec::new();
         for folder in plan.variants.iter().filter_map(|variant| variant.cwd.as_ref()) {
@@ -30,13 +30,13 @@ impl Revisions {
         Revisions { asked }
     }
 
-    /// Processes of git that were started.
+    /// The number of git processes that were started.
     #[cfg(test)]
     fn processes(&self) -> usize {
         self.asked.iter().filter(|(_, asked)| asked.is_some()).count()
     }
 
-    /// Waits for the answers and notes them in the plan.
+    /// Waits for the answers and writes them to the plan.
     pub fn note(self, plan: &mut Plan) {
         for (folder, asked) in self.asked {
             let revision = asked.and_then(|asked| answer(&folder, asked));
@@ -49,21 +49,21 @@ impl Revisions {
     }
 }
 
-/// Asks git; `None` outside of a repository and without git.
+/// Asks git; `None` outside of a repository or without git.
 fn ask(folder: &Path) -> Option<Asked> {
-    // A worktree has a file of that name. To look for it is cheaper than to start git in vain.
+    // A worktree has a file `.git`. Looking for it is cheaper than starting git in vain.
     if !folder.ancestors().any(|folder| folder.join(".git").exists()) {
         return None;
     }
-    // One process says both, the commit and what was changed. How far branches are apart nobody asked,
-    // and a daemon that watches files must not stay behind.
+    // One process reports both the commit and the changes. The distance between branches is not
+    // needed, and no daemon that watches files may be left behind.
     let config = ["-c", "core.fsmonitor=false"];
     let status = ["status", "--porcelain=v2", "--branch", "--no-ahead-behind"];
     let words = [&config[..], &status, &["--untracked-files=no"]].concat();
     Asked::begin(folder, &words)
 }
 
-/// What git says; `None` where it refuses to look.
+/// git's answer; `None` if git fails.
 fn answer(folder: &Path, asked: Asked) -> Option<Revision> {
     if let Some(text) = asked.end() {
         let commit = commit(text.lines().find_map(|line| line.strip_prefix("# branch.oid "))?)?;
@@ -72,18 +72,18 @@ fn answer(folder: &Path, asked: Asked) -> Option<Revision> {
             dirty: Some(text.lines().any(|line| !line.starts_with('#'))),
         });
     }
-    // It took too long to look for changes, or git is older than these options.
+    // The search for changes took too long, or git is too old for these options.
     let text = Asked::begin(folder, &["rev-parse", "--verify", "--quiet", "HEAD"])?.end()?;
     Some(Revision { commit: commit(text.trim())?, dirty: None })
 }
 
-/// A whole commit; before the first one git says `(initial)`.
+/// A full commit name; before the first commit, git prints `(initial)`.
 fn commit(text: &str) -> Option<String> {
     let whole = text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     whole.then(|| text.to_string())
 }
 
-/// A process of git that runs.
+/// A running git process.
 struct Asked {
     git: Child,
     begun: Instant,
@@ -96,31 +96,31 @@ impl Asked {
             .arg("-C")
             .arg(folder)
             .args(words)
-            // Looking must not change the repository that is looked at.
+            // Questions must not change the repository.
             .env("GIT_OPTIONAL_LOCKS", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        // By a thread, since what is printed may be longer than a pipe holds.
+        // A thread reads, since the output may be longer than a pipe holds.
         let mut output = git.stdout.take()?;
         let (giver, text) = mpsc::channel();
         thread::spawn(move || {
             let mut text = String::new();
             let read = output.read_to_string(&mut text).ok().map(|_| text);
-            // Whoever asked may have waited long enough.
+            // The receiver may have given up waiting.
             let _ = giver.send(read);
         });
         Some(Asked { git, begun: Instant::now(), text })
     }
 
-    /// What git prints, where it ends well and in time.
+    /// git's output, if git succeeded in time.
     fn end(mut self) -> Option<String> {
         let left = STATUS_LIMIT.saturating_sub(self.begun.elapsed());
         let text = self.text.recv_timeout(left).ok().flatten();
         if text.is_none() {
-            // It may have ended by itself meanwhile.
+            // git may have ended by itself meanwhile.
             let _ = self.git.kill();
         }
         let status = self.git.wait().ok()?;
@@ -134,7 +134,7 @@ mod tests {
 
     use crate::resolve::fixture::plan;
 
-    /// The revision of a folder, and how many processes of git were asked for it.
+    /// The revision of a folder, and the number of git processes for it.
     fn asked(folder: &Path) -> (Option<Revision>, usize) {
         let mut plan = plan(2, 2);
         plan.variants.iter_mut().for_each(|variant| variant.cwd = Some(folder.to_path_buf()));
@@ -167,7 +167,7 @@ mod tests {
         let (clean, processes) = asked(&root.join("inside"));
         let clean = clean.unwrap();
         assert_eq!((clean.commit.len(), clean.dirty, processes), (40, Some(false), 1));
-        // What git does not track is no change of the sources.
+        // Untracked files do not count as changes of the sources.
         std::fs::write(root.join("built"), "2").unwrap();
         assert_eq!(asked(&root), (Some(clean.clone()), 1));
         std::fs::write(root.join("file"), "2").unwrap();

@@ -1,5 +1,5 @@
-//! The state of the machine that stays as it is while a recording is made: read before and after
-//! by each process that works on the recording, and kept again where it changed after all.
+//! The part of the machine's state that should stay the same during a recording. Each process that
+//! works on the recording reads it before and after, and stores it again if it changed.
 
 use crate::plan::{Plan, WorkPlan};
 use crate::recording::{MachineState, ProgramState};
@@ -10,8 +10,8 @@ use std::path::Path;
 
 /// Reads the state of this machine.
 ///
-/// `root` is the root of the file system, `/`; tests give another. `environment_bytes` is the
-/// size of each variant's environment.
+/// `root`: the root of the file system, `/`; tests use another. `environment_bytes`: the size of
+/// each variant's environment.
 pub fn read_state(root: &Path, plan: &Plan, environment_bytes: Vec<usize>) -> MachineState {
     let text = |path: &str| {
         let text = fs::read_to_string(root.join(path)).ok()?;
@@ -120,7 +120,7 @@ mod tests {
     use crate::resolve::fixture::{FakeSurroundings, commands, plan, script};
     use crate::resolve::resolve;
 
-    /// A root with some files of an Intel machine's /proc and /sys.
+    /// A root folder with some files of an Intel machine's /proc and /sys.
     fn root() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let cpu = "sys/devices/system/cpu";
@@ -301,7 +301,7 @@ mod tests {
                 "mitigation of meltdown: Mitigation: PTI → Vulnerable",
             ]
         );
-        // These differ between any two moments.
+        // The load differs between any two moments.
         let mut later = before.clone();
         later.load_average = Some("3.00".into());
         assert!(before.differences(&later).is_empty() && !before.has_become(&later));

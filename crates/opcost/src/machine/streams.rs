@@ -1,4 +1,4 @@
-//! Standard streams of a command that opcost starts on this machine.
+//! The standard streams of a command that opcost starts on this machine.
 
 use crate::exit::{Status, fail};
 use crate::plan::{OutputPlan, Plan, VariantPlan};
@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::thread;
 
-/// Standard streams, opened for one run.
+/// The standard streams of one run.
 pub(super) struct Streams {
     /// Standard input; `None` is /dev/null.
     pub(super) stdin: Option<OwnedFd>,
@@ -21,7 +21,7 @@ impl Streams {
     /// Opens the streams of a variant's run.
     ///
     /// # Errors
-    /// A file that cannot be opened has the status "work failed".
+    /// A file cannot be opened; the error has the status "work failed".
     pub(super) fn open(plan: &Plan, variant: &VariantPlan) -> Result<Streams> {
         let failed = |path: &std::path::Path, what, error: io::Error| {
             let why = format!(
@@ -54,7 +54,7 @@ impl Streams {
     }
 }
 
-/// A pipe whose other end a thread reads until nobody has this one open any more.
+/// A pipe; a thread reads and drops its contents until the returned end is closed everywhere.
 fn forgotten() -> Result<OwnedFd> {
     let (mut reader, writer) = io::pipe().context("cannot make a pipe for standard output")?;
     let forget = move || io::copy(&mut reader, &mut io::sink());

@@ -1,20 +1,20 @@
-//! Over which time the machine's conditions are read.
+//! The windows of time over which the machine's conditions are read.
 
 use crate::plan::Plan;
 use opcost_sys::clock::monotonic_ns;
 
-/// The time over which the machine's conditions are read: that of one run, or of many short ones,
-/// for which two readings each would cost more than a tenth of what they take.
+/// A window of time over which the machine's conditions are read: one run, or many short runs, for
+/// which two readings each would cost more than a tenth of their time.
 pub(super) struct Window {
     begun_ns: Option<u64>,
     made: u32,
-    /// Between runs something else is run, whose doing must not be in it.
+    /// Whether every window is one run, since other work between runs must not be included.
     one_run: bool,
 }
 
-/// So many runs have a window each, so that short recordings have enough of them.
+/// The number of first runs that each have a window, so that short recordings have enough windows.
 const WINDOWS_OF_ONE_RUN: u32 = 16;
-/// After those a window lasts so long at least: two ticks of the kernel's accounts of CPU time.
+/// The least length of later windows: two ticks of the kernel's accounting of CPU time.
 const WINDOW_NS_MIN: u64 = 20_000_000;
 
 impl Window {
@@ -27,7 +27,7 @@ impl Window {
         self.begun_ns.is_some()
     }
 
-    /// Before a run; whether one begins.
+    /// Called before a run; returns whether a window begins.
     pub(super) fn open(&mut self) -> bool {
         let begins = self.begun_ns.is_none();
         if begins {
@@ -36,7 +36,7 @@ impl Window {
         begins
     }
 
-    /// After a run; whether it ends.
+    /// Called after a run; returns whether the window ends.
     pub(super) fn close(&mut self) -> bool {
         let long = self
             .begun_ns
@@ -63,7 +63,7 @@ mod tests {
         for _ in 0..WINDOWS_OF_ONE_RUN {
             assert!(window.open() && window.close() && !window.is_open());
         }
-        // One that began long ago ends with the run, one that has just begun does not.
+        // A window that began long ago ends with the run; one that has just begun does not.
         assert!(window.open());
         window.begun_ns = Some(monotonic_ns() + 1_000_000_000);
         assert!(!window.close() && window.is_open() && !window.open());

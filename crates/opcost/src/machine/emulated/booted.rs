@@ -1,4 +1,4 @@
-//! Guests that were booted once: their state is kept, and runs go on from there.
+//! Kept states of booted guests, from which runs go on.
 //!
 //! ```text
 //! KEY/        memory, devices, state.json; `used` and `checked`, whose times say when
@@ -6,12 +6,12 @@
 //! locks/      KEY.making: whoever makes it; KEY.using: who goes on from it (shared) or makes room
 //! ```
 //!
-//! The key is everything that a boot depends on: emulator, machine, kernel, boot options and the
+//! The key covers everything that a boot depends on: emulator, machine, kernel, boot options and the
 //! guest's files. QEMU writes the memory to a file of its own and all else, some 300 KB, to another
-//! (`x-ignore-shared`); whoever goes on maps the memory and changes only its own copy of a page.
+//! (`x-ignore-shared`). A QEMU that goes on maps the memory and changes only its own copies of pages.
 //!
-//! Whoever finds a state holds its files open, and QEMU gets these and no path: one opcost removes a
-//! state that it doubts, and others that go on from the same state still have it.
+//! opcost holds a state's files open and passes QEMU these instead of paths: if one opcost removes a
+//! state that it doubts, others that go on from the same state still have the files.
 
 use super::command_line::{self, DEVICES_FD, GuestFiles, Inputs, MEMORY_FD, MONITOR_FD, Start};
 use super::flight::{Files, Flight};
@@ -38,19 +38,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long a boot, or going on from a state, may take.
+/// The time limit for a boot, or for going on from a state.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How much all kept states may take, bytes on disk; those that were not used for longest go first.
+/// The limit for all kept states, bytes on disk; the least recently used states are removed first.
 pub const KEPT_BYTES_MAX: u64 = 2 << 30;
 
-/// How long a comparison with a direct boot is believed.
+/// How long a comparison with a direct boot counts.
 const CHECKED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How long a state's last bytes may take after QEMU has ended.
+/// How long a state's last bytes may take after the end of QEMU.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// What the kernel ends a program with whose mapped file has no room left (mmap(2)).
+/// The signal for a program whose mapped file finds no space on the disk (mmap(2)).
 const SIGBUS: i32 = 7;
 
 const MEMORY: &str = "memory";
@@ -59,10 +59,10 @@ const DESCRIPTION: &str = "state.json";
 const USED: &str = "used";
 const CHECKED: &str = "checked";
 const LOCKS: &str = "locks";
-/// Ending of the names of a state that is being made, and of the lock of whoever makes it.
+/// The ending of the names of a state that is being made, and of its lock.
 const MAKING: &str = "making";
 
-/// What is known of a kept state.
+/// The description of a kept state.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Description {
     /// The state's key; empty in states of an older opcost, which are made anew.
@@ -78,31 +78,31 @@ pub struct Description {
     pub machine: String,
     /// When it was made, nanoseconds since 1970.
     pub made_unix_ns: u64,
-    /// Length of the guest's memory, bytes.
+    /// The length of the guest's memory, bytes.
     memory_bytes: u64,
-    /// SHA-256 of the rest, hexadecimal.
+    /// SHA-256 of the devices' file, hexadecimal.
     devices_digest: String,
 }
 
 /// A kept state on disk.
 pub struct Entry {
-    /// Its key.
+    /// The key, which is the folder's name.
     pub key: String,
-    /// What is known of it.
+    /// The description, from `state.json`.
     pub description: Description,
-    /// What it takes, bytes on disk.
+    /// The size, bytes on disk.
     pub bytes: u64,
-    /// When it was used last.
+    /// The last use.
     pub used: SystemTime,
 }
 
-/// The files of a state, open: they stay what they are when somebody removes or replaces the state.
+/// The open files of a state: they stay the same if somebody removes or replaces the state.
 struct Opened {
     memory: File,
     devices: File,
 }
 
-/// A state that a run can go on from, as long as this value is there.
+/// A state that runs can go on from while this value exists.
 pub(super) struct BootedState {
     opened: Opened,
     folder: PathBuf,
@@ -110,56 +110,56 @@ pub(super) struct BootedState {
 }
 
 impl BootedState {
-    /// Where it is.
+    /// The state's folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether it was compared with a direct boot, not too long ago.
+    /// Whether the state agreed with a direct boot, not too long ago.
     pub(super) fn is_checked(&self) -> bool {
         let time = fs::metadata(self.folder.join(CHECKED)).and_then(|file| file.modified());
         time.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < CHECKED_FOR))
     }
 
-    /// Notes that a direct boot gave the same.
+    /// Notes that a direct boot gave the same counts.
     pub(super) fn set_checked(&self) {
         if self.is_kept() {
-            // Without the note it is compared again.
+            // If the note cannot be written, the state is compared again.
             let _ = fs::write(self.folder.join(CHECKED), "");
         }
     }
 
-    /// Removes it, since it does not tell the truth. What another opcost made in its place stays.
+    /// Removes this state because it is wrong. A state that another opcost made in its place stays.
     pub(super) fn forget(&self) {
         if !self.is_kept() {
             return;
         }
-        // Whoever looks for a state finds all of it or nothing.
+        // Renaming makes the state disappear at once: others find all of a state or nothing.
         let gone = self.folder.with_extension(format!("gone.{MAKING}"));
         let moved = fs::rename(&self.folder, &gone);
         let _ = fs::remove_dir_all(if moved.is_ok() { &gone } else { &self.folder });
     }
 
-    /// Whether this state is the one that is kept under its key.
+    /// Whether this state is still the one kept under its key.
     fn is_kept(&self) -> bool {
         let id = |file: fs::Metadata| (file.dev(), file.ino());
         let kept = fs::metadata(self.folder.join(MEMORY)).map(id);
         kept.is_ok_and(|kept| self.opened.memory.metadata().map(id).is_ok_and(|own| own == kept))
     }
 
-    /// The open files that a QEMU needs that goes on from it, with their numbers there.
+    /// The open files that a QEMU needs to go on from this state, with their numbers in QEMU.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn passed(&self) -> io::Result<Vec<(OwnedFd, RawFd)>> {
         let Opened { memory, devices } = &self.opened;
         Ok(vec![(memory.try_clone()?.into(), MEMORY_FD), (devices.try_clone()?.into(), DEVICES_FD)])
     }
 
-    /// Lets a QEMU that waits for a state go on from this one; result: whether no signal came.
+    /// Lets a QEMU that waits for a state go on from this one; returns false if a signal came.
     ///
     /// # Errors
-    /// It cannot, and the state is removed; the message says why and what to do.
+    /// QEMU cannot go on from the state, and the state is removed; the message has the cause and advice.
     pub(super) fn restore(
         &self,
         flight: &mut Flight,
@@ -169,14 +169,14 @@ impl BootedState {
         let mut go_on = || -> Result<(), MonitorError> {
             monitor.begin()?;
             flight.mark("QEMU starts, the plugin reads symbols");
-            // A path, so that each QEMU reads it from its beginning.
+            // QEMU gets a path, so that every QEMU reads the file from its start.
             let uri = format!("exec:cat /proc/$PPID/fd/{DEVICES_FD}");
             monitor.execute("migrate-incoming", json!({ "uri": uri }))?;
             monitor.migrated()?;
             flight.mark("QEMU reads the kept state");
             match monitor.execute("cont", serde_json::Value::Null) {
-                // A guest that dies at once may take QEMU along before QEMU answers: what became
-                // of the guest is told as of any guest.
+                // If the guest dies at once, QEMU may end before it answers; the guest's failure is
+                // then reported as for any guest.
                 Err(MonitorError::Gone) => Ok(()),
                 answered => answered,
             }
@@ -188,7 +188,7 @@ impl BootedState {
         };
         self.forget();
         let mut cause = format!("cannot go on from the kept state of a booted guest: {error}");
-        // A QEMU that refuses a state says so and ends.
+        // A QEMU that refuses a state prints the reason and ends.
         if let Ok(Some(exit)) = flight.wait(Some(LIMIT_OF_REFUSAL), interrupt)
             && exit.ended_by == EndedBy::Itself
         {
@@ -202,20 +202,20 @@ impl BootedState {
     }
 }
 
-/// What became of a state that no run can go on from, and what to do.
+/// The text that a wrong state was removed, with advice.
 pub(super) const REMOVED: &str = "the kept state is removed: run this again, or with --fresh-boots";
 
 /// How long a QEMU may take to end after it refused a state.
 const LIMIT_OF_REFUSAL: Duration = Duration::from_secs(5);
 
-/// A path for a shell, in quotes.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }
 
-/// All kept states, the one that was used last first.
+/// All kept states, the most recently used first.
 ///
-/// `folder`: where they are, as [`folder`] says.
+/// `folder`: the folder of kept states, as from [`folder`].
 pub fn kept(folder: &Path) -> Vec<Entry> {
     let entry = |path: PathBuf| {
         let description = describe(&path)?;
@@ -235,7 +235,7 @@ pub fn kept(folder: &Path) -> Vec<Entry> {
     entries
 }
 
-/// Where kept states are.
+/// The folder of kept states.
 ///
 /// # Errors
 /// There is no cache folder.
@@ -243,10 +243,10 @@ pub fn folder() -> Result<PathBuf> {
     Ok(cache_folder()?.join("booted"))
 }
 
-/// Removes a kept state. Result: whether it is gone; one that a run goes on from stays.
+/// Removes a kept state. Returns whether it is gone; a state that a run uses stays.
 ///
 /// # Errors
-/// Its files cannot be removed.
+/// The files cannot be removed.
 pub fn forget(folder: &Path, key: &str) -> io::Result<bool> {
     let file = lock_file(folder, key)?;
     if file.try_lock().is_err() {
@@ -255,7 +255,7 @@ pub fn forget(folder: &Path, key: &str) -> io::Result<bool> {
     remove(&folder.join(key)).map(|()| true)
 }
 
-/// Removes a folder, if it is there.
+/// Removes a folder if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -263,7 +263,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what killed opcosts left half made; what somebody makes just now stays.
+/// Removes unfinished states that killed opcosts left; states being made now stay.
 pub fn sweep(folder: &Path) {
     for at in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = at.path();
@@ -276,18 +276,18 @@ pub fn sweep(folder: &Path) {
         if let Ok(lock) = lock
             && lock.try_lock().is_ok()
         {
-            // The next opcost tries again.
+            // If this fails, the next opcost tries again.
             let _ = remove(&path);
         }
     }
 }
 
-/// Removes what was not used for longest until all states fit.
+/// Removes the least recently used states until the rest is within the limit.
 fn make_room(folder: &Path) {
     let mut bytes = 0;
     for entry in kept(folder) {
         bytes += entry.bytes;
-        // One that is used stays; the next opcost tries again.
+        // A state in use stays; the next opcost tries again.
         if bytes > KEPT_BYTES_MAX && forget(folder, &entry.key).unwrap_or(false) {
             bytes -= entry.bytes;
         }
@@ -304,7 +304,7 @@ fn describe(folder: &Path) -> Option<Description> {
     serde_json::from_slice(&fs::read(folder.join(DESCRIPTION)).ok()?).ok()
 }
 
-/// Opens a state, if its files are those that were written, for this folder's key.
+/// Opens a state if its files are those that were written for this folder's key.
 fn open(folder: &Path) -> Option<Opened> {
     let description = describe(folder)?;
     (folder.file_name() == Some(OsStr::new(&description.key))).then_some(())?;
@@ -319,11 +319,11 @@ fn open(folder: &Path) -> Option<Opened> {
     same.then_some(opened)
 }
 
-/// Why there is no state.
+/// The reason why there is no state.
 enum NotKept {
     /// A signal came.
     Interrupted,
-    /// It cannot be kept here.
+    /// The state cannot be kept here; the text says why.
     Because(String),
 }
 
@@ -336,17 +336,17 @@ impl From<MonitorError> for NotKept {
     }
 }
 
-/// The same for every guest whose state is kept: what differs between runs comes with the request.
+/// The inputs of every boot whose state is kept; inputs that differ between runs come with the request.
 pub(super) fn boot_inputs(aslr: Aslr) -> Inputs {
     Inputs { seed: 1, padding_bytes: 0, aslr }
 }
 
 impl Emulated<'_> {
-    /// The state of a guest that waits for its request: a kept one, or one that is made now.
+    /// The state of a guest that waits for its request: a kept one, or a new one.
     ///
-    /// `initrd`: the guest's files without a request; `contents`: what is in that file.
+    /// `initrd`: the file with the guest's files, without a request; `contents`: its contents.
     ///
-    /// Result: the state, or why none can be kept.
+    /// Returns the state, or the reason why none can be kept.
     ///
     /// # Errors
     /// A signal came.
@@ -396,7 +396,7 @@ impl Emulated<'_> {
         Ok(Ok(BootedState { opened, folder: place, _using: using }))
     }
 
-    /// The digest of all that a boot depends on.
+    /// The digest of everything that a boot depends on.
     fn key(&self, kernel: &Kernel, guest: &GuestPlan, aslr: Aslr, initrd: &[u8]) -> String {
         let nowhere = Path::new("");
         let files = GuestFiles {
@@ -412,7 +412,7 @@ impl Emulated<'_> {
         key_of(&line, &[&self.tools.qemu_version, &qemu, &kernel.digest, &initrd, &counting])
     }
 
-    /// Boots a guest, stops it where it waits, and puts its state to `place`.
+    /// Boots a guest, stops it where it waits, and writes its state to `place`.
     fn make(
         &self,
         kernel: &Kernel,
@@ -449,7 +449,7 @@ impl Emulated<'_> {
                 devices_digest: opcost_kernel::digest(&fs::read(&devices)?),
             };
             fs::write(fresh.join(DESCRIPTION), serde_json::to_vec_pretty(&description)?)?;
-            // The one that is used last, or it would be in the way when room is made for it.
+            // The new state counts as the most recently used; otherwise it could be removed to make room.
             fs::write(fresh.join(USED), "")?;
             fs::rename(&fresh, place)
         };
@@ -472,7 +472,7 @@ impl Emulated<'_> {
             GuestFiles { kernel: &kernel.image, start, console: &console, channel: &channel };
         let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
         argv.extend(command_line::system(guest, &guest_files, boot_inputs(aslr)));
-        // It keeps the clock as it is in the runs: a direct boot must come to the same state.
+        // The plugin keeps time as in the runs, so that a direct boot reaches the same state.
         let (mode, report) = (Self::mode_argument(Emulator::System), files.path("report"));
         let arguments = [mode, "window=never".into()];
         argv.extend(command_line::plugin(&self.tools.plugin, &arguments, &[("out", &report)]));
@@ -485,7 +485,7 @@ impl Emulated<'_> {
         }
         match stopped {
             Ok(()) => {}
-            // It ended instead, and its guest may say why.
+            // QEMU ended instead; the guest's output may say why.
             Err(MonitorError::Gone) => {
                 let Some(exit) = flight.wait(Some(LIMIT), self.interrupt).map_err(because)? else {
                     return Err(NotKept::Interrupted);
@@ -511,13 +511,13 @@ impl Emulated<'_> {
             }
             Err(error) => return Err(error.into()),
         }
-        // QEMU takes a state for written that its reader could not write.
+        // QEMU also reports success if the program that reads the state could not write it.
         let (written, said) = (flight.files.path("written"), flight.files.path("said"));
         let [to, said_to, end] = [devices, &said, &written].map(quoted);
         let uri = format!("exec:cat 2>{said_to} >{to}; echo $? >{end}");
         monitor.execute("migrate", json!({ "uri": uri }))?;
         monitor.migrated()?;
-        // It may be gone before it answers.
+        // QEMU may end before it answers.
         let _ = monitor.execute("quit", serde_json::Value::Null);
         match flight.wait(Some(LIMIT), self.interrupt).map_err(because)? {
             Some(exit) => {
@@ -533,7 +533,7 @@ impl Emulated<'_> {
     }
 }
 
-/// The digest of QEMU's arguments and of what else a boot depends on.
+/// The digest of QEMU's arguments and of the other data that a boot depends on.
 fn key_of(line: &[OsString], others: &[&str]) -> String {
     let mut text = line.join(OsStr::new("\n")).into_encoded_bytes();
     for part in others {
@@ -543,7 +543,7 @@ fn key_of(line: &[OsString], others: &[&str]) -> String {
     opcost_kernel::digest(&text)
 }
 
-/// Why a guest got no memory whose file could not grow.
+/// The reason if the file of a guest's memory cannot grow.
 fn no_room(start: Start<'_>) -> String {
     let place = match start {
         Start::Stop { memory, .. } => memory.display().to_string(),
@@ -555,7 +555,7 @@ fn no_room(start: Start<'_>) -> String {
     )
 }
 
-/// Waits until a shell has written how a command ended; the error is that it failed, or did not end.
+/// Waits for a command's exit status in a shell's file; an error if it failed or did not end.
 fn wait_for_status(path: &Path, limit: Duration) -> Result<(), String> {
     let begun = Instant::now();
     loop {
@@ -570,7 +570,7 @@ fn wait_for_status(path: &Path, limit: Duration) -> Result<(), String> {
     }
 }
 
-/// Starts a QEMU that is told what to do.
+/// Starts a QEMU that takes commands over a monitor.
 pub(super) fn launch<'a>(
     mut spawn: Spawn,
     files: Files,
@@ -579,7 +579,7 @@ pub(super) fn launch<'a>(
     let (monitor, theirs) = Monitor::pair(LIMIT, interrupt)
         .map_err(|error| fail(Status::Missing, format!("cannot make a socket: {error}")))?;
     spawn.pass_fds.push((theirs, MONITOR_FD));
-    // Its end of the socket closes here, or its own end would not be noticed.
+    // opcost's copy of QEMU's end is closed here; otherwise the end of QEMU would go unnoticed.
     Ok((Flight::launch(spawn, files)?, monitor))
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of kept states that are damaged, half made or refused, with shell scripts as QEMU.
+//! Tests of kept states that are damaged, half made or refused, with shell scripts as QEMU.
 
 use super::*;
 use crate::machine::RunEnd;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 /// A QEMU that stops at once and writes a state of a few bytes.
 ///
-/// `$memory` and `$devices` are where they go.
+/// `$memory` and `$devices` are the state's files.
 const SAVES: &str = r#"
 printf '{"QMP": {}}\n{"return": {}}\n{"return": {}}\n{"event": "STOP"}\n' >&3
 read -r line <&3; read -r line <&3; read -r line <&3
@@ -65,7 +65,7 @@ impl Desk {
         }
     }
 
-    /// Has a script make a state; the error is why there is none.
+    /// Makes a state with a script as QEMU; the error is the reason why there is none.
     fn make(&self, script: &str) -> Result<(), String> {
         let made = self.emulated(script).make(
             &kernel(),
@@ -80,20 +80,20 @@ impl Desk {
         })
     }
 
-    /// A whole state.
+    /// Makes a complete state.
     fn made(&self) -> PathBuf {
         self.make(&SAVES.replace("BEFORE", "")).unwrap();
         assert!(open(&self.place()).is_some());
         self.place()
     }
 
-    /// A state to go on from.
+    /// Makes a state to go on from.
     fn state(&self) -> BootedState {
         self.made();
         self.found()
     }
 
-    /// The state that is there, as any opcost finds it.
+    /// Opens the existing state as any opcost does.
     fn found(&self) -> BootedState {
         BootedState {
             opened: open(&self.place()).unwrap(),
@@ -102,12 +102,12 @@ impl Desk {
         }
     }
 
-    /// Has a QEMU go on from a new state.
+    /// Lets a QEMU go on from a new state.
     fn restore(&self, script: &str) -> Result<bool> {
         self.restore_from(&self.state(), script).0
     }
 
-    /// Has a QEMU go on from a state; beside the result, what QEMU said.
+    /// Lets a QEMU go on from a state; also returns QEMU's messages.
     fn restore_from(&self, state: &BootedState, script: &str) -> (Result<bool>, String) {
         let interrupt = Box::leak(Box::new(Interrupt::none()));
         let words = ["sh", "-c", script].map(OsString::from);
@@ -116,14 +116,14 @@ impl Desk {
         spawn.pass_fds = state.passed().unwrap();
         let (mut flight, monitor) = launch(spawn, files, interrupt).unwrap();
         let restored = state.restore(&mut flight, monitor, interrupt);
-        // Whoever refused was waited for.
+        // If QEMU refused, its end was waited for already.
         if restored.is_ok() {
             flight.wait(Some(LIMIT), interrupt).unwrap();
         }
         (restored, flight.files.tail("stderr"))
     }
 
-    /// Has a QEMU go on from the state, which it does not; why.
+    /// Lets a QEMU refuse the state; returns the error.
     fn refuse(&self, script: &str) -> String {
         let error = self.restore(script).unwrap_err();
         assert!(!self.place().exists(), "the state is removed");
@@ -175,7 +175,7 @@ fn another_emulator_processor_kernel_or_file_has_another_key() {
     ] {
         keys.push(key(&emulated, kernel(), other));
     }
-    // A QEMU that calls itself the same and is another program.
+    // Another program that reports the same version of QEMU.
     keys.push(key(&desk.emulated("exit 0"), kernel(), guest()));
     emulated.tools.qemu_version = "9.9.10".into();
     keys.push(key(&emulated, kernel(), guest()));
@@ -200,7 +200,7 @@ fn only_what_was_written_for_its_key_is_whole() {
     damage(&|place| fs::write(place.join(DESCRIPTION), "{").unwrap());
     damage(&|place| fs::remove_file(place.join(DESCRIPTION)).unwrap());
     damage(&|place| fs::remove_file(place.join(MEMORY)).unwrap());
-    // A state has another key, with the files it belongs to or alone.
+    // States of another key: first all files, then only the description.
     let other = desk.folder.path().join("other");
     fs::rename(desk.made(), &other).unwrap();
     assert!(open(&other).is_none());
@@ -222,7 +222,7 @@ fn a_state_that_cannot_be_written_is_none_and_says_why() {
     };
     cannot("kill -BUS $$", "there is no room for the guest's memory in '");
     cannot("kill -KILL $$", "signal 9 ended the emulator");
-    // QEMU has written its state, and the disk was full.
+    // QEMU writes its state to a full disk.
     cannot(&SAVES.replace("BEFORE", "ln -s /dev/full \"$devices\""), "No space left on device");
     let unwritable = SAVES.replace("BEFORE", "rm \"$memory\"");
     cannot(&unwritable, "abc.making': No such file or directory");
@@ -279,7 +279,7 @@ fn a_guest_that_dies_before_qemu_answers_went_on() {
     assert!(desk.place().exists(), "the state's fate is its guest's");
 }
 
-/// A QEMU that goes on from a state, and says what it read.
+/// A QEMU that goes on from a state and prints the files' contents.
 const GOES_ON: &str = r#"
 printf '{"QMP": {}}\n{"return": {}}\n{"return": {}}\n' >&3
 for i in 1 2 3; do read -r line <&3; done
@@ -300,10 +300,10 @@ fn a_state_that_another_opcost_removes_or_replaces_is_gone_on_from() {
     others.forget();
     assert!(!desk.place().exists());
     goes_on(&ours, "memory\ndevices\n");
-    // A second time, since a file is read where it was left.
+    // The second QEMU reads from the start, too: an open file keeps its position.
     goes_on(&ours, "memory\ndevices\n");
 
-    // Whoever still holds the first state neither removes nor vouches for the one in its place.
+    // The holder of the first state neither removes nor vouches for the state in its place.
     let second = SAVES.replace("echo memory", "echo anew").replace("BEFORE", "");
     desk.make(&second).unwrap();
     ours.forget();
@@ -323,7 +323,7 @@ fn a_state_that_another_opcost_removes_or_replaces_is_gone_on_from() {
     );
 }
 
-/// A run of so many instructions, the same inputs each time.
+/// A run of `instructions` instructions, always with the same inputs.
 fn run(slot: u32, instructions: u64) -> (Slot, Vec<RunEnd>) {
     let slot = Slot { slot, variant: 0, block: None, padding_bytes: 3, guest_seed: 7 };
     let key = MetricKey {

@@ -1,4 +1,4 @@
-//! QEMU's command line: what makes two runs of the same guest the same to the last instruction.
+//! QEMU's command line: it makes runs of the same guest identical to the last instruction.
 
 use crate::plan::{Aslr, CacheShape, CachesPlan, GuestPlan};
 use opcost_kernel::disk::device_parameters;
@@ -7,10 +7,10 @@ use opcost_record::request::FW_CFG_NAME;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// A machine with nothing but what is asked for, whose time is counted in instructions.
+/// A machine with only the devices asked for, whose time is counted in instructions.
 pub(super) const BARE: [&str; 11] = [
     "-accel",
-    // Its default size depends on the host's memory, and emptying it may move what comes after.
+    // The default size depends on the host's memory, and emptying the buffer may shift later events.
     "tcg,thread=single,tb-size=1024",
     "-icount",
     "shift=0,sleep=off",
@@ -23,31 +23,31 @@ pub(super) const BARE: [&str; 11] = [
     "none",
 ];
 
-/// How a guest comes to its request.
+/// How a guest gets its request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start<'a> {
-    /// It boots and finds the request among its files.
+    /// The guest boots and finds the request among its files.
     Boot {
         /// The guest's files.
         initrd: &'a Path,
     },
-    /// It boots, and the machine stops where it waits for a request.
+    /// The guest boots, and the machine stops where the guest waits for a request.
     Stop {
         /// The guest's files.
         initrd: &'a Path,
-        /// Where its memory is to be.
+        /// The file for the guest's memory.
         memory: &'a Path,
     },
-    /// It boots as for `Stop`, and goes on with a request.
+    /// The guest boots as for `Stop` and goes on with a request.
     Pass {
         /// The guest's files.
         initrd: &'a Path,
         /// The request.
         request: &'a Path,
     },
-    /// It goes on where it stopped.
+    /// The guest goes on where it stopped.
     ///
-    /// Its memory is the open file [`MEMORY_FD`], which is not changed.
+    /// The open file [`MEMORY_FD`] holds its memory and is not changed.
     Restore {
         /// The request.
         request: &'a Path,
@@ -59,18 +59,18 @@ pub(super) enum Start<'a> {
 pub(super) struct GuestFiles<'a> {
     /// The kernel's image.
     pub(super) kernel: &'a Path,
-    /// How it comes to its request.
+    /// How the guest gets its request.
     pub(super) start: Start<'a>,
-    /// Where the console's output goes.
+    /// The file for the console's output.
     pub(super) console: &'a Path,
-    /// Where the guest's messages go.
+    /// The file for the guest's messages.
     pub(super) channel: &'a Path,
 }
 
-/// What distinguishes one run of a guest from another.
+/// The inputs that distinguish runs of a guest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inputs {
-    /// Seed of what the guest takes for randomness.
+    /// Seed of the guest's random numbers.
     pub(super) seed: u32,
     /// Bytes of padding.
     pub(super) padding_bytes: u16,
@@ -80,21 +80,21 @@ pub(super) struct Inputs {
 
 /// Arguments that boot a guest.
 ///
-/// Time is counted in instructions (`-icount`), the clock starts at a fixed date, randomness is
-/// seeded: so identical inputs give identical runs (QEMU's documentation, "TCG Instruction
+/// Identical inputs give identical runs: time is counted in instructions (`-icount`), the clock
+/// starts at a fixed date, and randomness is seeded (QEMU's documentation, "TCG Instruction
 /// Counting" and `-seed`).
 pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) -> Vec<OsString> {
     let (memory, seed) = (format!("{}M", guest.memory_mib), inputs.seed.to_string());
     let boot_options = boot_options(guest, inputs);
     let cpu_model = match files.start {
         Start::Boot { .. } => guest.cpu_model.clone(),
-        // Where the emulator's generator stands is no part of the state that it writes.
+        // The written state does not include the emulator's random number generator.
         _ => format!("{},rdrand=off,rdseed=off", guest.cpu_model),
     };
     let console = with_path("file,id=console,path=", files.console);
     let channel = with_path("file,id=channel,path=", files.channel);
     let channel_device = format!("isa-debugcon,iobase={PORT:#x},chardev=channel");
-    // A way out for kernels that can neither power off nor reboot.
+    // This device ends QEMU for kernels that can neither power off nor reboot.
     let exit_device = format!("isa-debug-exit,iobase={EXIT_PORT:#x},iosize=4");
     let pairs: [(&str, &OsStr); 11] = [
         ("-rtc", "base=2020-01-01T00:00:00,clock=vm".as_ref()),
@@ -120,19 +120,19 @@ pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) 
         .collect()
 }
 
-/// The identity of the guest's memory, where its state is kept.
+/// The name of the guest's memory, for guests whose state is kept.
 const MEMORY: &str = "memory";
 
-/// The number that the monitor's socket has in QEMU.
+/// The number of the monitor's socket in QEMU.
 pub(super) const MONITOR_FD: i32 = 3;
-/// The numbers that the files of a kept state have in QEMU.
+/// The numbers of a kept state's files in QEMU.
 pub(super) const MEMORY_FD: i32 = 4;
 pub(super) const DEVICES_FD: i32 = 5;
 
-/// Arguments for the way to the request.
+/// Arguments by which the guest gets its request.
 ///
-/// Whoever boots has the same devices and the same list of fw_cfg files, which the firmware reads, so
-/// that what was stopped and what was not are the same to the instruction.
+/// All kinds of boots have the same devices and the same list of fw_cfg files, which the firmware
+/// reads. Stopped guests and others are therefore identical to the instruction.
 fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let kept = PathBuf::from(format!("/proc/self/fd/{MEMORY_FD}"));
@@ -142,7 +142,7 @@ fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
         }
         Start::Stop { initrd, memory } => (Some(initrd), None, "pause", Some(memory), "on"),
         Start::Pass { initrd, request } => (Some(initrd), Some(request), "none", None, ""),
-        // The files were unpacked before it stopped.
+        // The guest unpacked the files before it stopped.
         Start::Restore { request } => (None, Some(request), "none", Some(&*kept), "off"),
     };
     let mut add = |name: &str, value: OsString| arguments.extend([name.into(), value]);
@@ -181,11 +181,11 @@ fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
     arguments
 }
 
-/// The kernel's command line: ours, the variant's, then the padding.
+/// The kernel's command line: opcost's options, the variant's, then the padding.
 fn boot_options(guest: &GuestPlan, inputs: Inputs) -> String {
     let mut options = vec![
-        // Calibrations that only cost time, a layout by which addresses can be told, and no tests of
-        // ciphers, which kernel 6.12 makes in the background of what runs first.
+        // These options skip calibrations that only cost time, fix the kernel's addresses, and skip
+        // tests of ciphers, which kernel 6.12 makes in the background of the first work.
         "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr nolapic_timer no_timer_check \
          cryptomgr.notests=1"
             .to_string(),
@@ -194,13 +194,13 @@ fn boot_options(guest: &GuestPlan, inputs: Inputs) -> String {
         options.push("norandmaps".into());
     }
     if let Some(disk) = &guest.disk {
-        // A kernel whose RAM disks are a module leaves these to who loads it.
+        // If RAM disks are a module, the kernel leaves these options to the loader of the module.
         options.push(device_parameters(disk, "brd."));
     }
     if !guest.boot.is_empty() {
         options.push(guest.boot.clone());
     }
-    // A dot makes it a parameter of a module that is not there, which the kernel ignores.
+    // The dot makes it a parameter of a module that does not exist; the kernel ignores those.
     options.push(format!("opcost.padding={}", "x".repeat(usize::from(inputs.padding_bytes))));
     options.join(" ")
 }
@@ -232,7 +232,7 @@ pub(super) fn plugin(
     vec!["-plugin".into(), text]
 }
 
-/// The plugin's arguments for the models.
+/// The plugin's arguments for the model of caches and branches.
 pub(super) fn model_arguments(model: Option<&CachesPlan>) -> Vec<String> {
     let Some(caches) = model else { return vec!["model=off".into()] };
     let shape = |name: &str, shape: &CacheShape| {
@@ -246,7 +246,7 @@ pub(super) fn model_arguments(model: Option<&CachesPlan>) -> Vec<String> {
     ]
 }
 
-/// A path behind a prefix, its commas doubled, which else separate options (QEMU's manual).
+/// A path after a prefix, with its commas doubled, since commas separate options (QEMU's manual).
 fn with_path(prefix: &str, path: &Path) -> OsString {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let mut text = prefix.as_bytes().to_vec();

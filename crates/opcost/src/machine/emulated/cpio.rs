@@ -1,16 +1,16 @@
-//! The archive that Linux unpacks as its initramfs: cpio in its "newc" form, uncompressed, since
-//! unpacking it would cost the guest instructions (Documentation/driver-api/early-userspace/
-//! buffer-format.rst).
+//! The archive that Linux unpacks as its initramfs: cpio in "newc" format, uncompressed, since
+//! decompression would cost the guest instructions
+//! (Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use super::tree::{Node, Tree};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// When files were changed last of which the tree does not say it: 2020-01-01, when emulated machines
-/// believe to start.
+/// The modification time of files for which the tree has none: 2020-01-01, the time at which
+/// emulated machines start.
 const CHANGED_S: u32 = 1_577_836_800;
 
-/// The name that ends an archive.
+/// The name of the archive's last entry.
 const TRAILER: &[u8] = b"TRAILER!!!";
 
 // File types (inode(7)).
@@ -34,7 +34,7 @@ pub(super) fn archive(tree: &Tree) -> Vec<u8> {
 struct Archive {
     bytes: Vec<u8>,
     entries: u32,
-    /// When the entry that is written was changed last, seconds since 1970.
+    /// The modification time of the entry being written, seconds since 1970.
     changed_s: u32,
 }
 
@@ -54,8 +54,8 @@ impl Archive {
         }
     }
 
-    /// One entry: 13 numbers of 8 hexadecimal digits, the name with a NUL, the contents; name and
-    /// contents each end at a multiple of 4 bytes.
+    /// Writes an entry: 13 numbers of 8 hexadecimal digits, the name with a NUL, the contents.
+    /// Padding lets name and contents each end at a multiple of 4 bytes.
     fn write(&mut self, name: &[u8], mode: u32, links: u32, device: (u32, u32), contents: &[u8]) {
         let inode = self.entries;
         self.entries += 1;

@@ -1,8 +1,8 @@
-//! Whether the emulator has the CPU that a variant asks for.
+//! Checks that the emulator has the CPU that a variant asks for.
 //!
 //! QEMU leaves out features that it cannot emulate and only warns. A named model without some of
-//! its features still is a CPU to measure on; but a feature that the user asks for by name is what
-//! the experiment is about.
+//! its features is still a CPU to measure on. But if the user asks for a feature by name, the
+//! experiment is about this feature.
 
 use super::Tools;
 use crate::exit::{HasStatus, Status};
@@ -10,41 +10,41 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The emulator has no such CPU.
+/// The emulator does not have the CPU.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CpuError {
-    /// It does not know the model or a feature.
+    /// QEMU does not know the model or a feature.
     #[error("CPU '{model}': {said}; see: {program} -cpu help")]
     Unknown {
-        /// What was asked for.
+        /// The CPU asked for.
         model: String,
-        /// What QEMU said.
+        /// QEMU's message.
         said: String,
-        /// Which QEMU.
+        /// The program that was asked.
         program: String,
     },
-    /// It knows a feature and cannot emulate it.
+    /// QEMU knows a feature but cannot emulate it.
     #[error(
         "CPU '{model}': QEMU {version} cannot emulate {} and would leave it out; drop it, or use \
          another QEMU",
         features.join(", ")
     )]
     Left {
-        /// What was asked for.
+        /// The CPU asked for.
         model: String,
-        /// Its version.
+        /// QEMU's version.
         version: String,
-        /// The features.
+        /// The features that cannot be emulated.
         features: Vec<String>,
     },
-    /// It cannot be asked.
+    /// QEMU cannot be asked.
     #[error("CPU '{model}': cannot ask '{program}': {said}")]
     Silent {
-        /// What was asked for.
+        /// The CPU asked for.
         model: String,
-        /// Which QEMU.
+        /// The program that was to be asked.
         program: String,
-        /// Why not.
+        /// The reason.
         said: String,
     },
 }
@@ -60,7 +60,7 @@ impl HasStatus for CpuError {
 
 /// Checks that a machine can have this CPU with every feature that is asked for by name.
 ///
-/// `model`: in QEMU's words, such as `max,-erms`. Makes a machine that never starts.
+/// `model`: in QEMU's syntax, for example `max,-erms`. Makes a machine that never starts.
 ///
 /// # Errors
 /// [`CpuError`] names the model or the features.
@@ -85,7 +85,7 @@ pub(super) fn check(tools: &Tools, model: &str) -> Result<(), CpuError> {
     }
 }
 
-/// Makes a stopped machine and ends it; whether that went well, and what QEMU printed.
+/// Makes a stopped machine and ends it; returns whether this succeeded, and QEMU's messages.
 fn make_machine(qemu: &Path, model: &str) -> std::io::Result<(bool, String)> {
     let mut child = Command::new(qemu)
         .args(["-accel", "tcg", "-no-user-config", "-nodefaults", "-display", "none", "-S"])
@@ -94,7 +94,7 @@ fn make_machine(qemu: &Path, model: &str) -> std::io::Result<(bool, String)> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()?;
-    // One that has ended already says why on its error output.
+    // A QEMU that has ended already printed the reason to standard error.
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(b"{\"execute\":\"qmp_capabilities\"}{\"execute\":\"quit\"}");
     }
@@ -102,9 +102,9 @@ fn make_machine(qemu: &Path, model: &str) -> std::io::Result<(bool, String)> {
     Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// The features asked for by name that QEMU says it leaves out.
+/// The features that are asked for by name and that QEMU leaves out by its warnings.
 ///
-/// Its warning: `TCG doesn't support requested feature: CPUID.07H:EDX.fsrm [bit 4]`.
+/// A warning: `TCG doesn't support requested feature: CPUID.07H:EDX.fsrm [bit 4]`.
 fn left_out(said: &str, model: &str) -> Vec<String> {
     // `+name`, `name=on` and `name=true` ask for a feature (QEMU's manual, -cpu).
     let asked: Vec<&str> = model

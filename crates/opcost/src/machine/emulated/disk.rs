@@ -1,4 +1,4 @@
-//! The disk of a guest: what its init needs to set it up.
+//! Makes the disk of a guest, with everything that the guest's init needs to set it up.
 
 use super::Emulated;
 use super::initramfs::PackedDisk;
@@ -9,14 +9,14 @@ use opcost_kernel::{Kernel, Module};
 use opcost_record::disk::{GuestDisk, GuestModule};
 use std::fs;
 
-/// Where modules stand in the guest.
+/// The folder of modules in the guest.
 const MODULES: &str = "/opcost/modules";
 
 impl Emulated<'_> {
     /// Makes a disk for a guest with this kernel.
     ///
     /// # Errors
-    /// The kernel lacks what it needs, or it cannot be made.
+    /// The kernel lacks an option or module that the disk needs, or the disk cannot be made.
     pub(super) fn disk(&self, spec: &DiskSpec, kernel: &Kernel) -> Result<PackedDisk> {
         let modules = modules(spec, kernel)?;
         let path = std::env::var_os("PATH");
@@ -43,9 +43,9 @@ impl Emulated<'_> {
     }
 }
 
-/// The modules that a kernel must load for a disk, in their order.
+/// The modules that a kernel must load for a disk, in order.
 fn modules(spec: &DiskSpec, kernel: &Kernel) -> Result<Vec<Module>> {
-    // What a kernel of unknown configuration lacks, its guest says.
+    // If the configuration is unknown, the guest itself reports missing parts.
     let Some(options) = kernel.options().map_err(HasStatus::carried)? else {
         return Ok(Vec::new());
     };

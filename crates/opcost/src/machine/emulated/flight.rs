@@ -1,4 +1,4 @@
-//! One process of the emulator, from its start to its end, and the files that it writes.
+//! A process of the emulator, from its start to its end, and the files that it writes.
 
 use super::seconds::Watch;
 use crate::exit::{Status, WithStatus, fail};
@@ -11,7 +11,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How much of a console or an error output is looked at, bytes from its end.
+/// The most bytes read from the end of a console or an error output.
 const TAIL_BYTES: u64 = 1 << 18;
 
 /// A folder for the files of one process.
@@ -29,7 +29,7 @@ impl Files {
         Ok(Files { folder })
     }
 
-    /// Where a file of this name is, or will be.
+    /// The path of a file of this name, which need not exist.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -43,7 +43,7 @@ impl Files {
         Ok(path)
     }
 
-    /// The end of a file as text; empty if there is none.
+    /// The end of a file as text; empty if the file cannot be read.
     pub(super) fn tail(&self, name: &str) -> String {
         let read = || -> std::io::Result<Vec<u8>> {
             let mut file = File::open(self.path(name))?;
@@ -56,21 +56,21 @@ impl Files {
         String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
     }
 
-    /// Removes them all.
+    /// Removes the folder with all files.
     pub(super) fn remove(self) {
-        // What is left in case of an error goes with the parent.
+        // If this fails, the files are removed with the parent folder.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// A process in flight.
+/// A running process of the emulator.
 pub(super) struct Flight {
     running: Running,
-    /// Its files; `stderr` is among them.
+    /// The process's files, `stderr` among them.
     pub(super) files: Files,
-    /// When it was let go, nanoseconds since 1970.
+    /// The start, nanoseconds since 1970.
     pub(super) started_unix_ns: u64,
-    /// Whoever notes what its guest's phases take, where that is asked for.
+    /// Measures the phases of the guest, if asked for.
     pub(super) watch: Option<Watch>,
 }
 
@@ -90,20 +90,20 @@ impl Flight {
         Ok(Flight { running, files, started_unix_ns, watch: None })
     }
 
-    /// Notes from now on what the phases of its guest take.
+    /// Measures the phases of the guest from now on.
     pub(super) fn watched(mut self) -> Flight {
         self.watch = Some(Watch::begin(self.running.pid(), self.files.path("channel")));
         self
     }
 
-    /// Notes that a phase of its guest ends.
+    /// Notes that a phase of the guest ends.
     pub(super) fn mark(&mut self, what: &'static str) {
         if let Some(watch) = &mut self.watch {
             watch.mark(what);
         }
     }
 
-    /// Waits for the end; `None` if a signal interrupted it.
+    /// Waits for the end; `None` if a signal interrupted the wait.
     pub(super) fn wait(
         &mut self,
         limit: Option<Duration>,
@@ -113,10 +113,10 @@ impl Flight {
         Ok((exit.ended_by != EndedBy::Interrupt).then_some(exit))
     }
 
-    /// Waits for the end of a process without which there is no first run.
+    /// Waits for the end of a process that the first run depends on.
     ///
     /// # Errors
-    /// A signal interrupted it.
+    /// A signal interrupted the wait.
     pub(super) fn wait_in_preparation(
         &mut self,
         limit: Duration,

@@ -1,4 +1,4 @@
-//! The initramfs of one job: the guest's /init, its request, and what a command needs.
+//! The initramfs of a job: the guest's /init, its request, and the files that the work needs.
 
 use super::cpio;
 use super::libraries::Elf;
@@ -11,13 +11,13 @@ use opcost_record::disk::{self, GuestDisk};
 use opcost_record::request::{self, GuestJob, GuestOutput, GuestRequest};
 use std::path::Path;
 
-/// Where the kernel finds the guest's first program (`rdinit=`).
+/// The path of the guest's first program (`rdinit=`).
 pub const INIT: &str = "/init";
 
-/// What a kernel has in use before it unpacks anything, roughly, MiB.
+/// The memory that a kernel uses before it unpacks anything, roughly, MiB.
 const KERNEL_MIB: u64 = 32;
 
-/// Directories that every guest has.
+/// Directories of every guest.
 const DIRECTORIES: [&str; 7] = ["/dev", "/etc", "/opcost", "/proc", "/root", "/sys", "/tmp"];
 
 /// Devices for kernels without devtmpfs: path, mode, major and minor number
@@ -33,7 +33,7 @@ const DEVICES: [(&str, u32, (u32, u32)); 8] = [
     ("/dev/zero", 0o666, (1, 5)),
 ];
 
-/// The least that programs ask of /etc, where nothing else was packed.
+/// The minimum of /etc for programs; files that were packed replace these.
 const ETC: [(&str, &str); 4] = [
     ("/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
     ("/etc/hosts", "127.0.0.1 localhost\n"),
@@ -44,7 +44,7 @@ const ETC: [(&str, &str); 4] = [
     ),
 ];
 
-/// An initramfs, ready to be written for QEMU.
+/// An initramfs that can be written for QEMU.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Initramfs {
     tree: Tree,
@@ -53,25 +53,25 @@ pub struct Initramfs {
     programs: Programs,
 }
 
-/// A disk as it is packed.
+/// A disk to be packed into an initramfs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PackedDisk {
-    /// What to set up.
+    /// The description for the guest's init.
     pub description: GuestDisk,
-    /// What is on it, as [`disk::pack`] packs it.
+    /// The contents, as packed by [`disk::pack`].
     pub contents: Vec<u8>,
-    /// The modules that the description names, in its order.
+    /// The files of the modules in the description, in its order.
     pub modules: Vec<Vec<u8>>,
 }
 
 impl PackedDisk {
-    /// SHA-256 of its modules in their order, hexadecimal: what decides where in the kernel they are.
+    /// SHA-256 of the modules in their order, hexadecimal; they determine their addresses in the kernel.
     pub(super) fn modules_digest(&self) -> String {
         opcost_kernel::digest(&self.modules.concat())
     }
 }
 
-/// Puts the directories that every guest has, where they are missing.
+/// Adds the directories of every guest that are missing.
 fn put_directories(tree: &mut Tree) {
     for directory in DIRECTORIES {
         tree.put_directory(Path::new(directory));
@@ -79,22 +79,22 @@ fn put_directories(tree: &mut Tree) {
 }
 
 impl Initramfs {
-    /// For the job of sending the kernel's symbols.
+    /// The initramfs for the job of sending the kernel's symbols.
     ///
-    /// `guest`: the static /init on this machine.
+    /// `guest`: the path of the static /init on this machine.
     ///
     /// # Errors
-    /// [`PackError::Guest`]: it is not there or not static.
+    /// [`PackError::Guest`]: the /init is missing or not static.
     pub fn for_symbols(guest: &Path) -> Result<Initramfs, PackError> {
         Initramfs::new(guest, Tree::default(), GuestJob::Symbols, Programs::default())
     }
 
-    /// For a built-in workload with the parameters given, its seed and what is packed with it.
+    /// The initramfs for a built-in workload with the given parameters, its seed and its packed files.
     ///
-    /// `guest`: the static /init on this machine.
+    /// `guest`: the path of the static /init on this machine.
     ///
     /// # Errors
-    /// [`PackError`] names what is missing, too large or no program.
+    /// [`PackError`] names the file that is missing, too large or no program.
     pub fn for_workload(
         guest: &Path,
         name: &str,
@@ -109,7 +109,7 @@ impl Initramfs {
         Initramfs::new(guest, tree, job, programs)
     }
 
-    /// For the same workload, with code paths to exchange in one process, one for each run.
+    /// The same initramfs for a process that switches code paths, one for each run.
     pub fn with_paths(&self, of_runs: Vec<String>) -> Initramfs {
         let mut with = self.clone();
         with.job = with.job.with_paths(of_runs);
@@ -117,12 +117,12 @@ impl Initramfs {
         with
     }
 
-    /// For a command, with its program, interpreters, libraries and files.
+    /// The initramfs for a command, with its program, interpreters, libraries and files.
     ///
-    /// `guest`: the static /init on this machine.
+    /// `guest`: the path of the static /init on this machine.
     ///
     /// # Errors
-    /// [`PackError`] names what is missing, too large or no program.
+    /// [`PackError`] names the file that is missing, too large or no program.
     pub fn for_command(guest: &Path, command: &CommandPack) -> Result<Initramfs, PackError> {
         let mut tree = Tree::default();
         let (request, programs) = pack_command(&mut tree, command)?;
@@ -159,14 +159,14 @@ impl Initramfs {
         self.tree.put(request::PATH, Node::File { mode: 0o600, contents });
     }
 
-    /// For a guest that fails unless its kernel has started so many CPUs.
+    /// Makes the guest fail unless its kernel started exactly `cpus` CPUs.
     pub fn with_cpus(mut self, cpus: Option<u32>) -> Initramfs {
         self.cpus = cpus;
         self.put_request();
         self
     }
 
-    /// With a disk.
+    /// Adds a disk.
     pub fn with_disk(mut self, packed: &PackedDisk) -> Initramfs {
         self.tree.put_directory(Path::new(disk::MOUNT_POINT));
         let mut put = |path: &str, contents: &[u8]| {
@@ -180,11 +180,11 @@ impl Initramfs {
         self
     }
 
-    /// With a folder of this machine at another place of the guest, and the command's own paths with it:
-    /// what the guest does then does not depend on where the folder is here.
+    /// Moves a folder of this machine to another place in the guest, with the paths in the command.
+    /// The guest's work then does not depend on the folder's place on this machine.
     pub(super) fn relocated(mut self, from: &Path, to: &Path) -> Initramfs {
         self.tree.relocate(from, to);
-        // The folder may have been in one of them.
+        // The folder may have been inside one of these directories.
         put_directories(&mut self.tree);
         if let GuestJob::Command(command) = &mut self.job {
             for path in
@@ -209,11 +209,11 @@ impl Initramfs {
     /// `memory_mib`: memory of the guest, MiB.
     ///
     /// # Errors
-    /// [`PackError::Memory`]: the guest could not unpack it.
+    /// [`PackError::Memory`]: the guest has too little memory to unpack the archive.
     pub fn bytes(&self, memory_mib: u32) -> Result<Vec<u8>, PackError> {
         let bytes = cpio::archive(&self.tree);
         let archive_mib = (bytes.len() as u64).div_ceil(1 << 20);
-        // It is unpacked into a tmpfs, which takes half of the memory at most (tmpfs(5)).
+        // The kernel unpacks it into a tmpfs, which takes at most half of the memory (tmpfs(5)).
         let needed_mib = 2 * archive_mib + KERNEL_MIB;
         if u64::from(memory_mib) < needed_mib {
             let enough_mib = needed_mib.next_multiple_of(128);
@@ -222,19 +222,19 @@ impl Initramfs {
         Ok(bytes)
     }
 
-    /// What the guest is asked to do.
+    /// The guest's job.
     pub fn job(&self) -> &GuestJob {
         &self.job
     }
 
-    /// The same files without the job, for which a guest then waits.
+    /// The same files without the job; the guest waits for one.
     pub fn waiting(&self) -> Initramfs {
         let mut without = self.clone();
         without.tree.remove(Path::new(request::PATH));
         without
     }
 
-    /// All ELF programs and libraries inside, /init first, then by their paths on this machine.
+    /// All ELF programs and libraries inside: /init first, then by their paths on this machine.
     pub(super) fn programs(&self) -> &Programs {
         &self.programs
     }
@@ -257,7 +257,7 @@ mod tests {
     use opcost_record::disk::GuestModule;
     use std::fs;
 
-    /// An ELF header without segments: a static program, as far as this module looks.
+    /// An ELF header without segments, which this module takes for a static program.
     fn guest() -> Option<tempfile::NamedTempFile> {
         let own = fs::read("/proc/self/exe").unwrap();
         if Elf::read(&own).unwrap().is_none() {
@@ -324,7 +324,7 @@ mod tests {
         let expected = bytes("/srv/tree");
         let text = String::from_utf8_lossy(&expected).into_owned();
         assert!(text.contains("tree/bench") && !text.contains("srv"), "{text}");
-        // Every guest has these two, also if they have had nothing else in them.
+        // Every guest has /tmp and /root, even if they are empty otherwise.
         for from in ["/tmp/cache/tree", "/root/.cache/opcost/tree"] {
             assert!(bytes(from) == expected, "{from}");
         }

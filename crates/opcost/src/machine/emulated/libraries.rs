@@ -1,4 +1,4 @@
-//! Which shared libraries a program needs, and where the dynamic loader finds them (`ld.so(8)`).
+//! Finds the shared libraries that a program needs, as the dynamic loader does (`ld.so(8)`).
 
 use object::elf::{
     DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, EM_X86_64, ET_DYN, ET_EXEC,
@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Where the loaders of glibc (as Debian, Fedora and others build it) and musl look at last.
+/// The last folders that the loaders of glibc (as built by Debian, Fedora and others) and musl search.
 const DEFAULT_FOLDERS: [&str; 7] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -23,14 +23,14 @@ const DEFAULT_FOLDERS: [&str; 7] = [
     "/usr/lib",
 ];
 
-/// Subfolders with libraries for newer processors, of which the guest's loader chooses (glibc 2.33).
+/// Subfolders with libraries for newer processors; the guest's loader chooses among them (glibc 2.33).
 const VARIANTS: [&str; 3] =
     ["glibc-hwcaps/x86-64-v4", "glibc-hwcaps/x86-64-v3", "glibc-hwcaps/x86-64-v2"];
 
-/// Why a program's libraries are not complete.
+/// Why a program's libraries are incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
-    /// A library is nowhere.
+    /// A library is in none of the folders.
     #[error(
         "'{}' needs the library '{}', which is not in its search path, LD_LIBRARY_PATH, \
          /etc/ld.so.conf or the default folders: install it, or set LD_LIBRARY_PATH for the command",
@@ -42,7 +42,7 @@ pub enum LibraryError {
         /// The program or library that names it.
         needed_by: PathBuf,
     },
-    /// A library that is named by its place is not there.
+    /// A library that is named by a path is missing.
     #[error(
         "'{}' needs the library '{}', which is not at '{}', where the command's working directory puts \
          it: run it in another directory (--cwd)",
@@ -51,12 +51,12 @@ pub enum LibraryError {
     MissingAt {
         /// The library.
         name: OsString,
-        /// Where it was looked for.
+        /// The path where it should be.
         place: PathBuf,
         /// The program or library that names it.
         needed_by: PathBuf,
     },
-    /// The program's loader is not there.
+    /// The program's loader is missing.
     #[error("'{}' needs the dynamic loader '{}', which is not there: install it", .needed_by.display(), .loader.display())]
     Loader {
         /// The loader.
@@ -69,12 +69,12 @@ pub enum LibraryError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage.
         source: object::Error,
     },
 }
 
-/// What the dynamic loader reads from a program or library for x86-64.
+/// The fields of an x86-64 program or library that the dynamic loader reads.
 #[derive(Debug, Default)]
 pub(super) struct Elf {
     /// The dynamic loader that the program names.
@@ -85,13 +85,13 @@ pub(super) struct Elf {
 }
 
 impl Elf {
-    /// Reads a file's contents; `None` if it is no program and no library for x86-64.
+    /// Reads a file's contents; `None` if the file is no program or library for x86-64.
     pub(super) fn read(contents: &[u8]) -> object::Result<Option<Elf>> {
         let Ok(header) = FileHeader64::<Endianness>::parse(contents) else {
             return Ok(None);
         };
         let endian = header.endian()?;
-        // An object file is data to whoever reads it: it has no place in memory yet.
+        // An object file counts as data: no loader maps it.
         let is_mapped = [ET_EXEC, ET_DYN].contains(&header.e_type(endian));
         if header.e_machine(endian) != EM_X86_64 || !is_mapped {
             return Ok(None);
@@ -136,28 +136,28 @@ impl Elf {
     }
 }
 
-/// Where libraries are looked for.
+/// The folders that are searched for libraries.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// The command's working directory, where relative names and folders begin (`dlopen(3)`).
+    /// The command's working directory: the start of relative names and folders (`dlopen(3)`).
     cwd: PathBuf,
     library_path: Vec<PathBuf>,
     system: Vec<PathBuf>,
 }
 
-/// A file whose needs are still to be met.
+/// A file whose libraries are still to be found.
 struct Needy {
     path: PathBuf,
     names: Vec<OsString>,
-    /// Folders that it inherits from what loaded it, and hands on (DT_RPATH).
+    /// Folders that the file inherits from the file that loaded it, and passes on (DT_RPATH).
     rpath: Vec<PathBuf>,
-    /// Folders for its own needs only (DT_RUNPATH), in place of the inherited ones.
+    /// Folders for this file's own libraries only (DT_RUNPATH), in place of the inherited folders.
     runpath: Option<Vec<PathBuf>>,
 }
 
 impl Search {
-    /// The folders of this machine; `library_path`: LD_LIBRARY_PATH of the command; `cwd`: its working
-    /// directory.
+    /// The folders of this machine; `library_path`: LD_LIBRARY_PATH of the command; `cwd`: its
+    /// working directory.
     pub(super) fn new(library_path: Option<&OsStr>, cwd: &Path) -> Search {
         let mut system = Vec::new();
         configured(Path::new("/etc/ld.so.conf"), &mut system, 0);
@@ -167,15 +167,15 @@ impl Search {
         Search { cwd: cwd.to_path_buf(), library_path, system }
     }
 
-    /// All libraries that an ELF file needs, directly or not, each under every path at which the
-    /// guest's loader may look for it.
+    /// All direct and indirect libraries of an ELF file, each under every path at which the guest's
+    /// loader may look for it.
     ///
     /// # Errors
-    /// [`LibraryError::Missing`] names the first that is nowhere.
+    /// [`LibraryError::Missing`] names the first library that is not found.
     pub(super) fn libraries(&self, path: &Path, elf: &Elf) -> Result<Vec<PathBuf>, LibraryError> {
         let mut found = Vec::new();
         let mut seen: HashSet<OsString> = HashSet::new();
-        // The loader is there by itself, and some libraries name it as one.
+        // The loader is packed anyway, and some libraries name it as a library.
         let loader = elf.loader.as_ref().and_then(|loader| loader.file_name());
         seen.extend(loader.map(OsStr::to_os_string));
         let mut queue = VecDeque::from([needy(path, elf, &[])]);
@@ -204,8 +204,8 @@ impl Search {
         Ok(found)
     }
 
-    /// The library of that name in the first folder that has one, with its variants for newer
-    /// processors there.
+    /// Finds a library in the first folder that has it, with its variants for newer processors in
+    /// that folder.
     fn find(&self, name: &OsStr, folders: &[PathBuf]) -> Vec<(PathBuf, Elf)> {
         let usable = |path: PathBuf| {
             let elf = Elf::read(&fs::read(&path).ok()?).ok()??;
@@ -226,7 +226,7 @@ impl Search {
     }
 }
 
-/// Whether a library's name is a path, for which no folder is searched (`ld.so(8)`).
+/// Whether a library's name is a path, for which no folders are searched (`ld.so(8)`).
 fn is_path(name: &OsStr) -> bool {
     name.as_bytes().contains(&b'/')
 }
@@ -244,7 +244,7 @@ fn needy(path: &Path, elf: &Elf, inherited: &[PathBuf]) -> Needy {
     }
 }
 
-/// A folder of a search path with `$ORIGIN` replaced.
+/// Replaces `$ORIGIN` in a folder of a search path.
 fn with_origin(text: &OsStr, origin: &OsStr) -> OsString {
     let mut bytes = text.as_bytes();
     let mut path = Vec::new();
@@ -260,7 +260,7 @@ fn with_origin(text: &OsStr, origin: &OsStr) -> OsString {
     OsString::from_vec(path)
 }
 
-/// The parts of a path list that are not empty.
+/// The non-empty parts of a path list.
 pub(super) fn split(list: &OsStr, separators: &[u8]) -> Vec<OsString> {
     let parts = list.as_bytes().split(|byte| separators.contains(byte));
     parts.filter(|part| !part.is_empty()).map(|part| OsStr::from_bytes(part).into()).collect()
@@ -269,7 +269,7 @@ pub(super) fn split(list: &OsStr, separators: &[u8]) -> Vec<OsString> {
 /// How deep configuration files may include each other.
 const INCLUDES_MAX: usize = 8;
 
-/// The folders that a configuration file of `ldconfig(8)` lists.
+/// Reads the folders in a configuration file of `ldconfig(8)`.
 fn configured(file: &Path, folders: &mut Vec<PathBuf>, depth: usize) {
     let Ok(text) = fs::read_to_string(file) else { return };
     for line in text.lines() {
@@ -287,7 +287,7 @@ fn configured(file: &Path, folders: &mut Vec<PathBuf>, depth: usize) {
     }
 }
 
-/// The files of a pattern with at most one `*`, which is in its last part, as ldconfig's are.
+/// The files that match a pattern with at most one `*` in its last part, as in ldconfig's files.
 fn matching(pattern: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name()) else {
         return Vec::new();
@@ -322,7 +322,7 @@ mod tests {
         }
         let ours = Search::new(None, Path::new("/")).libraries(program, &elf).unwrap();
         let ours: HashSet<PathBuf> = ours.iter().map(|path| path.canonicalize().unwrap()).collect();
-        // The loader's own opinion.
+        // The loader's own list of libraries.
         let loader = elf.loader.unwrap();
         let list = std::process::Command::new(&loader).arg("--list").arg(program).output().unwrap();
         let list = String::from_utf8(list.stdout).unwrap();
@@ -330,7 +330,7 @@ mod tests {
         let theirs: HashSet<PathBuf> =
             theirs.map(|path| Path::new(path).canonicalize().unwrap()).collect();
         assert!(!theirs.is_empty());
-        // Variants for newer processors may come in addition.
+        // Our list may also have variants for newer processors.
         assert!(theirs.is_subset(&ours), "{theirs:?} {ours:?}");
     }
 
@@ -351,7 +351,7 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        // An ELF file without needs will do for a library: its header alone.
+        // An ELF header alone passes for a library without needs.
         let mut header = fs::read("/proc/self/exe").unwrap()[..64].to_vec();
         header[56..58].fill(0);
         for place in ["rpath", "runpath", "env/glibc-hwcaps/x86-64-v3", "env"] {
@@ -370,7 +370,7 @@ mod tests {
         let (bare, env) = (search(None), search(Some(root.join("env").as_os_str())));
         let rpath = elf(&["/none", "$ORIGIN/rpath"], None);
         assert_eq!(found(&env, &rpath), [root.join("rpath/libx.so")]);
-        // A RUNPATH makes the RPATH of the same file void and comes behind LD_LIBRARY_PATH.
+        // A RUNPATH disables the RPATH of the same file, and LD_LIBRARY_PATH is searched before it.
         let both = elf(&["$ORIGIN/rpath"], Some("${ORIGIN}/runpath"));
         assert_eq!(found(&bare, &both), [root.join("runpath/libx.so")]);
         let variants = ["env/glibc-hwcaps/x86-64-v3/libx.so", "env/libx.so"];
@@ -417,7 +417,7 @@ mod tests {
         let mut folders = Vec::new();
         configured(&root.join("ld.so.conf"), &mut folders, 0);
         assert_eq!(folders, ["/a", "/b", "/last"].map(PathBuf::from));
-        // One that includes itself ends, too.
+        // A file that includes itself does not loop for ever.
         fs::write(root.join("loop"), format!("include {}/loop\n", root.display())).unwrap();
         configured(&root.join("loop"), &mut folders, 0);
     }

@@ -1,20 +1,20 @@
-//! The cache in which glibc's loader looks libraries up, cut down to what a guest has: how long a look-up takes
-//! must not depend on what else is installed here (glibc's `sysdeps/generic/dl-cache.h`).
+//! Reduces the cache in which glibc's loader looks up libraries to the libraries that the guest has: the time
+//! of a look-up must not depend on other libraries of this machine (glibc's `sysdeps/generic/dl-cache.h`).
 
 use std::collections::BTreeMap;
 
-/// Begins a cache without the format of glibc before 2.2, which ldconfig has left out since 2.32.
+/// The start of a cache without the format of glibc before 2.2; ldconfig has left that format out since 2.32.
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER_BYTES: usize = 48;
 const ENTRY_BYTES: usize = 24;
 /// `cache_extension_magic`.
 const EXTENSION_MAGIC: u32 = 0xeaa4_2174;
-/// `cache_extension_tag_glibc_hwcaps`: names of folders for CPUs that can do more.
+/// `cache_extension_tag_glibc_hwcaps`: names of folders for more capable CPUs.
 const TAG_HWCAPS: u32 = 1;
-/// `DL_CACHE_HWCAP_EXTENSION`: the lower half of the word is a number among those names.
+/// `DL_CACHE_HWCAP_EXTENSION`: the lower half of the word is an index into these names.
 const OF_EXTENSION: u64 = 1 << 62;
 
-/// One library.
+/// The cache's entry of a library.
 struct Entry<'a> {
     flags: u32,
     name: &'a [u8],
@@ -23,9 +23,9 @@ struct Entry<'a> {
     hwcap: u64,
 }
 
-/// A cache with those libraries only whose paths `keep` names, in the same order.
+/// Returns a cache with only those libraries whose paths `keep` accepts, in the same order.
 ///
-/// `contents`: a whole cache file, little endian. Result: `None` if its format is another or it is damaged.
+/// `contents`: a little-endian cache file; `None` if the file has another format or is damaged.
 pub(super) fn cut_down(contents: &[u8], keep: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     if !contents.starts_with(MAGIC) {
         return None;
@@ -88,7 +88,7 @@ fn write(entries: &[Entry<'_>], hwcaps: &[&[u8]]) -> Option<Vec<u8>> {
     let mut file = MAGIC.to_vec();
     file.extend(length(entries.len())?);
     file.extend(length(strings.bytes.len())?);
-    // Flags: little endian.
+    // The flags: little endian.
     file.extend([2, 0, 0, 0]);
     file.extend(length(if used.is_empty() { 0 } else { extension_at })?);
     file.resize(HEADER_BYTES, 0);
@@ -107,16 +107,16 @@ fn write(entries: &[Entry<'_>], hwcaps: &[&[u8]]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// Texts that end with 0, each once.
+/// NUL-terminated texts, each stored once.
 struct Strings<'a> {
     bytes: Vec<u8>,
-    /// Where in the file they begin.
+    /// Their start in the file.
     begin: usize,
     known: BTreeMap<&'a [u8], u32>,
 }
 
 impl<'a> Strings<'a> {
-    /// Where a text is in the file.
+    /// The offset of a text in the file.
     fn offset(&mut self, text: &'a [u8]) -> Option<u32> {
         if let Some(known) = self.known.get(text) {
             return Some(*known);
@@ -129,7 +129,7 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// The names of folders for CPUs that can do more.
+/// The names of folders for more capable CPUs.
 fn hwcaps(contents: &[u8]) -> Option<Vec<&[u8]>> {
     let extension = u32_at(contents, 32)? as usize;
     if extension == 0 {
@@ -191,7 +191,7 @@ mod tests {
         let alone = write(&[entry("libc.so.6", "/lib/libc.so.6", 0)], &[]).unwrap();
         assert_eq!(of(&[b"/lib/libc.so.6"]), alone);
         assert_eq!(of(&[]), write(&[], &[]).unwrap());
-        // The number of a folder's name is among the names that are left.
+        // The index of a folder's name refers to the remaining names.
         let third = entry("libz.so.1", "/lib/v3/libz.so.1", OF_EXTENSION);
         assert_eq!(of(&[b"/lib/v3/libz.so.1"]), write(&[third], &[b"x86-64-v3"]).unwrap());
     }
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(cut_down(b"", |_| true), None);
         let whole = made();
         let short = (0..whole.len() - 8).filter(|end| cut_down(&whole[..*end], |_| true).is_some());
-        // Texts that are cut within the strings still end.
+        // A file that is cut within the strings is accepted if its texts still end.
         assert!(short.clone().all(|end| end > HEADER_BYTES + 4 * ENTRY_BYTES), "{short:?}");
     }
 

@@ -1,7 +1,7 @@
 //! The emulated machine: runs under QEMU, whose plugin counts every instruction.
 //!
-//! A variant with a kernel is booted with an initramfs that holds the work; without one, its
-//! command runs under user-mode emulation. Both are counted by the same plugin, and identical
+//! A variant with a kernel boots with an initramfs that holds the work. The command of a variant
+//! without a kernel runs under user-mode emulation. The same plugin counts in both, and identical
 //! inputs give identical counts.
 
 pub mod booted;
@@ -53,7 +53,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Finds an emulator and runs its self-test, whatever an earlier one found.
+/// Finds an emulator and runs its self-test, even if an earlier result is kept.
 ///
 /// # Errors
 /// A tool is missing ([`ToolError`]), or the emulator cannot count ([`Unusable`]).
@@ -70,24 +70,24 @@ pub fn try_out(emulator: Emulator, interrupt: &Interrupt) -> Result<Tools> {
 pub struct Emulated<'a> {
     interrupt: &'a Interrupt,
     tools: Tools,
-    /// Runs that were booted by themselves, to be compared with those that go on from a kept state.
+    /// Direct boots, to be compared with runs that go on from a kept state.
     direct: Vec<Direct>,
-    /// The plugin's arguments that are the same in every run.
+    /// The plugin's arguments that are the same for all runs.
     plugin_arguments: Vec<String>,
-    /// The file of the core whose cycles are modelled.
+    /// The file of the core model for cycles.
     core: Option<PathBuf>,
     /// QEMU's own environment.
     qemu_environment: Vec<(OsString, OsString)>,
     prepared: Vec<Prepared>,
-    /// Whether a run mapped code of files that were not known before.
+    /// Whether a run mapped code of files that were unknown before.
     learned: bool,
     environments: Vec<Vec<(OsString, OsString)>>,
     jobs: usize,
-    /// Everything that runs write; removed with this value.
+    /// The folder of all files that runs write; removed with this value.
     folder: Scratch,
-    /// What phases took so far.
+    /// The times of all phases so far.
     seconds: RefCell<Seconds>,
-    /// Whether guests are watched, so that the phases of runs are told apart.
+    /// Whether guests are watched, to measure the phases of runs.
     watching: bool,
 }
 
@@ -95,10 +95,10 @@ impl<'a> Emulated<'a> {
     /// Prepares to run a plan: finds the tools, tests the emulator, builds kernels and the guests'
     /// files.
     ///
-    /// `say` is told which phase takes long, and how far it is.
+    /// `say` is called with each phase that takes long, and with how far it is.
     ///
     /// # Errors
-    /// A tool is missing, the emulator fails its self-test, a kernel cannot be had, a program
+    /// A tool is missing, the emulator fails its self-test, a kernel is not available, or a program
     /// cannot be packed.
     pub fn new(
         plan: &Plan,
@@ -168,7 +168,7 @@ impl<'a> Emulated<'a> {
         Ok(emulated)
     }
 
-    /// What the plugin is told so that it can check which QEMU loaded it.
+    /// The plugin's argument by which it checks that the right kind of QEMU loaded it.
     fn mode_argument(emulator: Emulator) -> String {
         match emulator {
             Emulator::System => "mode=system".into(),
@@ -176,14 +176,14 @@ impl<'a> Emulated<'a> {
         }
     }
 
-    /// What the recording keeps of the machine: tools and kernels, nothing of the host, which has
+    /// The machine's state for the recording: tools and kernels, and nothing of the host, which has
     /// no influence on counts.
     pub fn state(&self) -> MachineState {
         prepared::state(&self.tools, &self.prepared)
     }
 
-    /// Starts one machine; `None` if a signal came. `runs`: those that its work makes, one or the runs of a
-    /// process.
+    /// Starts one machine; `None` if a signal came. `runs`: the runs that its work makes, one or
+    /// those of a process.
     fn start(&mut self, plan: &Plan, runs: &[Slot]) -> Result<Option<Flight>> {
         let mut lap = Lap::begin();
         let slot = &runs[0];
@@ -279,24 +279,24 @@ impl<'a> Emulated<'a> {
         Ok(going_on.then_some(flight))
     }
 
-    /// Notes what a phase took.
+    /// Adds the time of a phase.
     fn note(&self, what: &'static str, spent: Spent) {
         self.seconds.borrow_mut().add(what, spent);
     }
 
-    /// A process of a run that was just started; watched, if that is asked for.
+    /// Begins to watch a process that was just started, if phases are measured.
     fn started(&self, flight: Flight) -> Flight {
         if self.watching { flight.watched() } else { flight }
     }
 
-    /// A fresh folder for the files of one run.
+    /// Makes a folder for the files of one run.
     fn files(&self, name: &str) -> Result<Files> {
         Files::new(self.folder.path(), name)
     }
 
-    /// Waits for the end of the runs of a machine; `None` if a signal interrupted it.
+    /// Waits for the end of a machine's runs; `None` if a signal interrupted the wait.
     ///
-    /// Beside them, the files of which a program without a kernel mapped code.
+    /// Also returns the files whose code a program without a kernel mapped.
     fn finish(
         &mut self,
         plan: &Plan,
@@ -327,7 +327,7 @@ impl<'a> Emulated<'a> {
         let mut ends = if boot.is_some() {
             let channel = fs::read(files.path("channel")).unwrap_or_default();
             died = outcome::guest_died(&traces, &channel);
-            // There is output only where it was asked for.
+            // The guest sends output only if asked for.
             outcome::show_output(&channel);
             let (failing, started_unix_ns) = (plan.ignore_failure, flight.started_unix_ns);
             outcome::of_guest(&traces, &channel, failing, runs.len(), started_unix_ns)
@@ -362,7 +362,7 @@ impl<'a> Emulated<'a> {
         if let Some(Boot { initrd: Initrd::Booted { state, .. }, kernel, .. }) = &prepared.boot {
             let direct = self.direct.iter().any(|direct| direct.slot.slot == runs[0].slot);
             if died && !direct {
-                // The work may have killed it, but the state is made again in a second.
+                // The work may have killed the guest, but making the state again takes only a second.
                 state.forget();
                 for end in &mut ends {
                     if let Outcome::Failed(Failure::Work { detail }) = &mut end.outcome {
@@ -377,21 +377,21 @@ impl<'a> Emulated<'a> {
     }
 }
 
-/// A run that booted by itself although a state is kept, so that the state can be compared with it.
+/// A direct boot, made although a state is kept, to check the state.
 struct Direct {
     slot: Slot,
     /// The folder of the state.
     state: PathBuf,
-    /// What the runs of its process read, when it has ended well.
+    /// The readings of the process's runs, if all runs finished.
     readings: Option<Vec<Vec<Reading>>>,
-    /// Whether a run from the state gave the same. What differs later does not repeat, which the
-    /// ledger says; the state is not to blame.
+    /// Whether a run from the state gave the same readings. If readings differ later, the work does
+    /// not repeat, which the ledger reports; the state is not to blame.
     agreed: bool,
 }
 
 impl Direct {
-    /// What to remember of a run that is to boot by itself: the first warm-up run, where the state
-    /// was not compared lately.
+    /// Decides whether a run boots directly: the first warm-up run does if its state was not
+    /// compared lately.
     fn of(slot: &Slot, state: &BootedState, earlier: &[Direct]) -> Option<Direct> {
         let known = |direct: &Direct| direct.state == state.folder();
         let wanted = slot.block.is_none() && !state.is_checked() && !earlier.iter().any(known);
@@ -403,10 +403,10 @@ impl Direct {
         })
     }
 
-    /// Compares the runs of a process with one that booted by itself for the same.
+    /// Compares the runs of a process with a direct boot that had the same inputs.
     ///
     /// # Errors
-    /// They differ: the state does not tell the truth.
+    /// They differ: the state is wrong.
     fn compare(
         all: &mut [Direct],
         slot: &Slot,
@@ -480,7 +480,7 @@ impl Machine for Emulated<'_> {
         Ok(match (interrupted, learned) {
             (false, learned) => Together::Made { processes, learned },
             (true, false) => Together::Interrupted { processes },
-            // Runs whose profiles lack names are not worth keeping.
+            // Runs whose profiles lack names are not kept.
             (true, true) => Together::Interrupted { processes: Vec::new() },
         })
     }
@@ -504,7 +504,7 @@ impl Machine for Emulated<'_> {
 
 /// The environment of a variant's command.
 ///
-/// The fixed one is the same on every computer, so that counts are.
+/// The fixed environment is the same on every computer, so that counts are, too.
 fn environment(plan: &Plan, variant: &VariantPlan) -> Vec<(OsString, OsString)> {
     let mut pairs: Vec<(OsString, OsString)> = match plan.environment {
         EnvironmentPolicy::Fixed => {
@@ -522,7 +522,7 @@ fn environment(plan: &Plan, variant: &VariantPlan) -> Vec<(OsString, OsString)> 
     pairs
 }
 
-/// Where what is known of emulators and kernels is kept.
+/// The folder for kept facts about emulators and kernels.
 fn cache_folder() -> Result<PathBuf> {
     xdg::cache_folder().ok_or_else(|| {
         let what = "neither XDG_CACHE_HOME nor HOME says where the emulator's self-test is kept; set one of them";

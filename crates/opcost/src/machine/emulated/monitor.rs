@@ -1,4 +1,4 @@
-//! The way to a running QEMU: its machine protocol (docs/interop/qmp-spec), a line of JSON each way.
+//! Controls a running QEMU by its machine protocol (docs/interop/qmp-spec): lines of JSON each way.
 
 use opcost_sys::interrupt::Interrupt;
 use serde_json::{Value, json};
@@ -7,24 +7,23 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// How often a wait looks whether a signal came.
+/// How often a wait checks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Why QEMU did not do what it was told.
+/// Why QEMU did not execute a command.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MonitorError {
-    /// It is gone, or the socket broke.
+    /// QEMU has ended, or the socket broke.
     #[error("the emulator ended")]
     Gone,
-    /// It says why.
+    /// QEMU refused a command with a reason.
     #[error("the emulator refused {command}: {said}")]
     Refused {
-        /// The command.
         command: &'static str,
-        /// Its words.
+        /// QEMU's message.
         said: String,
     },
-    /// It said nothing for too long.
+    /// QEMU did not answer in time.
     #[error("the emulator did not come to '{0}' in time")]
     Late(&'static str),
     /// A signal came.
@@ -32,19 +31,19 @@ pub(super) enum MonitorError {
     Interrupted,
 }
 
-/// A conversation with one QEMU.
+/// A connection to one QEMU.
 pub(super) struct Monitor<'a> {
     reader: BufReader<UnixStream>,
-    /// What was read of a line that is not whole.
+    /// The start of a line that is not complete yet.
     line: Vec<u8>,
-    /// What was passed over: an event may come before the answer to what led to it.
+    /// Messages that were skipped: an event may come before the answer to the command that caused it.
     passed: Vec<Value>,
     until: Instant,
     interrupt: &'a Interrupt,
 }
 
 impl<'a> Monitor<'a> {
-    /// A conversation that lasts `limit` at most, and the end of it that QEMU gets.
+    /// A connection that lasts at most `limit`, and QEMU's end of it.
     pub(super) fn pair(
         limit: Duration,
         interrupt: &'a Interrupt,
@@ -59,7 +58,7 @@ impl<'a> Monitor<'a> {
         ))
     }
 
-    /// Has QEMU take commands, and leave memory that has a file of its own out of its state.
+    /// Makes QEMU accept commands, and leave memory that has its own file out of its state.
     pub(super) fn begin(&mut self) -> Result<(), MonitorError> {
         self.wait("greeting", |said| said.get("QMP").is_some())?;
         self.execute("qmp_capabilities", Value::Null)?;
@@ -68,7 +67,7 @@ impl<'a> Monitor<'a> {
         self.execute("migrate-set-capabilities", json!({ "capabilities": capabilities }))
     }
 
-    /// Gives a command and waits until it is done.
+    /// Sends a command and waits until QEMU has executed it.
     pub(super) fn execute(
         &mut self,
         command: &'static str,
@@ -110,7 +109,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Waits for something that QEMU says, or has said.
+    /// Waits for a message; skipped messages count, too.
     fn wait(
         &mut self,
         what: &'static str,
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    /// A conversation whose other end says `lines` at once and then closes.
+    /// A connection whose other end sends `lines` at once and then closes.
     fn said(lines: &str, limit: Duration) -> Monitor<'static> {
         let interrupt = Box::leak(Box::new(Interrupt::none()));
         let (monitor, theirs) = Monitor::pair(limit, interrupt).unwrap();

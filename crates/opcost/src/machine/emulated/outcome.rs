@@ -1,5 +1,5 @@
-//! What a run on an emulated machine came to: from what it left behind to a record, or to the
-//! cause of its failure.
+//! Turns the traces of a run on an emulated machine into a record, or into the cause of the run's
+//! failure.
 
 use crate::machine::RunEnd;
 use crate::time::time_in_words;
@@ -10,37 +10,36 @@ use opcost_record::metric::EMULATOR;
 use opcost_record::{Failure, MetricKey, Outcome, Profile, Reading, Report, WORK, wire};
 use opcost_sys::spawn::{EndedBy, Exit, Status};
 
-/// Lines of a console or an error output that an error shows.
+/// The most lines of a console or an error output in an error.
 const LINES_SHOWN: usize = 8;
 
-/// What QEMU says when a guest ends it by `isa-debug-exit` with 0.
+/// QEMU's exit status if a guest ends it by writing 0 to `isa-debug-exit`.
 const DEBUG_EXIT: i32 = 1;
 
-/// What a run left behind.
+/// The traces of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traces<'a> {
-    /// How QEMU ended.
+    /// The end of QEMU.
     pub(super) exit: &'a Exit,
     /// The limit of the run, milliseconds.
     pub(super) limit_ms: Option<u64>,
-    /// What QEMU and the plugin wrote to standard error; of a program under user-mode emulation,
-    /// what it wrote, too.
+    /// Standard error of QEMU and the plugin; under user-mode emulation, also of the program.
     pub(super) stderr: &'a str,
     /// The guest's console; empty without a guest.
     pub(super) console: &'a str,
-    /// What the plugin reported; `None` if there is no such file.
+    /// The plugin's report; `None` if there is no such file.
     pub(super) plugin: Option<&'a str>,
-    /// Where the kernel's modules were when it was asked for its symbols; `None` where it loads
-    /// none.
+    /// The modules' addresses at the time of asking the kernel for its symbols; `None` if it loads
+    /// no modules.
     pub(super) modules: Option<&'a str>,
 }
 
-/// A failure with its cause and the last words of whoever knew most.
+/// A failure with its cause and the last lines of the most informative output.
 fn failed(cause: impl std::fmt::Display, said_by: &str, said: &str) -> Failure {
     Failure::Work { detail: with_last_lines(cause, said_by, said) }
 }
 
-/// A cause with the last words of whoever knew most.
+/// A cause with the last lines of the most informative output.
 pub(super) fn with_last_lines(cause: impl std::fmt::Display, said_by: &str, said: &str) -> String {
     let lines: Vec<&str> =
         said.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()).collect();
@@ -52,10 +51,10 @@ pub(super) fn with_last_lines(cause: impl std::fmt::Display, said_by: &str, said
     format!("{cause}{said}")
 }
 
-/// What a guest said, with or without the plugin.
+/// The frames that a guest sent, with or without the plugin.
 ///
 /// # Errors
-/// Why it did not do its job.
+/// The guest failed; the error has the cause.
 pub(super) fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Frame>, Failure> {
     let console = "the guest's console";
     if traces.exit.ended_by == EndedBy::Timeout {
@@ -113,12 +112,12 @@ pub(super) fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Fr
     Ok(frames)
 }
 
-/// The line of a console that tells of a kernel's panic.
+/// The line of a console that reports a kernel panic.
 fn panic(console: &str) -> Option<&str> {
     console.lines().find(|line| line.contains("Kernel panic - not syncing"))
 }
 
-/// Whether a machine or its kernel ended before the guest had said all that it had to say.
+/// Whether the machine or its kernel ended before the guest had sent everything.
 pub(super) fn guest_died(traces: &Traces<'_>, channel: &[u8]) -> bool {
     let ended = matches!(traces.exit.status, Status::Code(0 | DEBUG_EXIT));
     let whole = ended && panic(traces.console).is_none() && channel::parse(channel).is_ok();
@@ -134,8 +133,8 @@ pub(super) fn text_of(frames: &[Frame], kind: FrameKind) -> Option<String> {
     of_kind(frames, kind).next().map(Frame::text)
 }
 
-/// Checks that modules are where they were when their functions were asked for: elsewhere they
-/// would get each other's names.
+/// Checks that modules are at the addresses that belong to the symbols; otherwise functions would
+/// get wrong names.
 fn same_modules(asked: Option<&str>, found: Option<&str>) -> Result<(), Failure> {
     if asked == found {
         return Ok(());
@@ -151,11 +150,11 @@ fn same_modules(asked: Option<&str>, found: Option<&str>) -> Result<(), Failure>
     })
 }
 
-/// Why there are no costs.
+/// The reason why there are no costs.
 enum NoCosts {
-    /// The plugin says itself why it did not count.
+    /// The plugin reports why it did not count.
     Refused(Failure),
-    /// Its report is missing, cut short or empty.
+    /// The plugin's report is missing, cut short or empty.
     Missing(Failure),
 }
 
@@ -167,14 +166,14 @@ impl From<NoCosts> for Failure {
     }
 }
 
-/// What the plugin counted.
+/// Parses the plugin's counts.
 fn costs(traces: &Traces<'_>) -> Result<Emulation, NoCosts> {
     let parsed = match traces.plugin {
         Some(text) => emulation::parse(text),
         None => Err(emulation::FORMAT.error(Fault::Empty)),
     };
     let emulation = parsed.map_err(|error| match error {
-        // The plugin's own words name cause and remedy.
+        // The plugin's own text has cause and advice.
         TextError { fault: Fault::Reported(text), .. } => {
             NoCosts::Refused(Failure::Work { detail: text })
         }
@@ -188,10 +187,10 @@ fn costs(traces: &Traces<'_>) -> Result<Emulation, NoCosts> {
     Ok(emulation)
 }
 
-/// The runs of a booted guest: all of them good, or all of them failed for the same cause.
+/// The runs of a booted guest; if one part fails, all runs fail for the same cause.
 ///
 /// `channel`: the bytes that the guest sent; `ignore_failure`: a status other than 0 counts as
-/// finished; `runs`: how many its work was to make.
+/// finished; `runs`: the number of runs that the work should make.
 pub(super) fn of_guest(
     traces: &Traces<'_>,
     channel: &[u8],
@@ -220,7 +219,7 @@ pub(super) fn of_guest(
                     let cause = "the guest did neither report nor say how its program ended";
                     return Err(fail(cause.into()));
                 }
-                // A command has nothing to report, and is a run by itself.
+                // A command sends no report, and makes exactly one run.
                 None => vec![Report::default(); usize::from(runs == 1)],
             };
         let (outcome, code) = match exit {
@@ -250,7 +249,7 @@ pub(super) fn of_guest(
     }
 }
 
-/// What the plugin counted of so many runs.
+/// The plugin's counts for `runs` runs.
 fn costs_of(traces: &Traces<'_>, runs: usize) -> Result<Vec<Vec<RegionCost>>, Failure> {
     let costs = costs(traces)?.runs;
     if costs.len() != runs {
@@ -260,7 +259,7 @@ fn costs_of(traces: &Traces<'_>, runs: usize) -> Result<Vec<Vec<RegionCost>>, Fa
     Ok(costs)
 }
 
-/// A run of one program under user-mode emulation, and the files of which it mapped code.
+/// A run of one program under user-mode emulation, and the files whose code it mapped.
 pub(super) fn of_program(
     traces: &Traces<'_>,
     ignore_failure: bool,
@@ -274,7 +273,7 @@ pub(super) fn of_program(
         return failed_run(Failure::Timeout { limit_ms }, None);
     }
     let counts = costs(traces);
-    // A refusal of the plugin says more than how the program ended for it.
+    // A refusal of the plugin says more than the program's exit status.
     if let Err(NoCosts::Refused(failure)) = counts {
         return failed_run(failure, None);
     }
@@ -282,7 +281,7 @@ pub(super) fn of_program(
         Status::Code(code) if code != 0 && !ignore_failure => {
             let failure = match traces.plugin {
                 Some(_) => Failure::ExitStatus { code },
-                // Without a report the program did not even start.
+                // Without a report, the program did not even start.
                 None => failed(
                     format!("the emulator ended with status {code} and counted nothing"),
                     "the emulator",
@@ -306,7 +305,7 @@ pub(super) fn of_program(
     }
 }
 
-/// A run that ended well, with what its regions cost.
+/// A run that finished, with the costs of its regions.
 fn counted(
     regions: Vec<RegionCost>,
     exit_code: Option<i32>,
@@ -331,17 +330,17 @@ fn counted(
     RunEnd { started_unix_ns, outcome: Outcome::Finished, exit_code, report, profile }
 }
 
-/// A failed run: nothing half-counted is kept.
+/// A failed run; partial counts are dropped.
 fn without_figures(outcome: Outcome, exit_code: Option<i32>, started_unix_ns: u64) -> RunEnd {
     let report = Report::default();
     RunEnd { started_unix_ns, outcome, exit_code, report, profile: None }
 }
 
-/// Passes on what a command in a guest printed.
+/// Prints the output of a command in a guest.
 pub(super) fn show_output(channel: &[u8]) {
     use std::io::Write;
     let Ok(frames) = channel::parse(channel) else { return };
-    // A reader that has gone away is no error of ours.
+    // It is no error of opcost if the reader has gone away.
     for frame in of_kind(&frames, FrameKind::Stdout) {
         let _ = std::io::stdout().write_all(&frame.body);
     }

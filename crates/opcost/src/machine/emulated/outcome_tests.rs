@@ -1,4 +1,4 @@
-//! Every way in which a run on an emulated machine can end.
+//! Tests of every way in which a run on an emulated machine can end.
 
 use super::{Traces, guest_died, of_guest, of_program};
 use crate::machine::RunEnd;
@@ -60,7 +60,7 @@ fn report() -> String {
     wire::format(&Report { ops: Some(7), ..Report::default() })
 }
 
-/// A run that left `stderr`, `console` and the plugin's report behind.
+/// The traces of a run, with defaults for the rest.
 struct Left<'a> {
     exit: Exit,
     stderr: &'a str,
@@ -215,7 +215,7 @@ fn counts_that_are_missing_or_cut_short_are_no_result() {
     }
 }
 
-/// The plugin's report on so many runs, which cost 42, 43, … instructions.
+/// The plugin's report of `runs` runs, which cost 42, 43, … instructions.
 fn costs_of_runs(runs: u64) -> String {
     let mut bytes = Vec::new();
     let mut report = ReportWriter::start(&mut bytes).unwrap();

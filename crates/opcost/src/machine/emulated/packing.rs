@@ -1,5 +1,5 @@
-//! What work needs in the guest: programs with interpreters and libraries, the files that a command
-//! names, and what the user adds.
+//! Packs the files that work needs in the guest: programs with interpreters and libraries, files
+//! named by a command, and the user's additions.
 
 use super::libraries::{Elf, LibraryError, Search, split};
 use super::loader_cache;
@@ -16,44 +16,44 @@ use std::path::{Path, PathBuf};
 /// A file or directory that the user wants in the guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PackItem {
-    /// Where it is on this machine; a relative path starts at the command's working directory.
+    /// The path on this machine; a relative path starts at the command's working directory.
     pub host: PathBuf,
-    /// Where it shall be in the guest, absolute; `None` is the same place.
+    /// The path in the guest, absolute; `None` is the same path.
     pub guest: Option<PathBuf>,
 }
 
-/// A command with all that it is to find in the guest.
+/// A command with everything that it needs in the guest.
 #[derive(Clone, Debug)]
 pub struct CommandPack {
-    /// The program, as [`find_program`] gives it: a relative path starts at `cwd`.
+    /// The program, as found by [`find_program`]: a relative path starts at `cwd`.
     pub program: PathBuf,
-    /// The arguments, the program's own name first. Those that are paths of regular files are
+    /// The arguments, the program's own name first. Arguments that are paths of regular files are
     /// packed, too.
     pub argv: Vec<OsString>,
     /// The whole environment of the command.
     pub env: Vec<(OsString, OsString)>,
-    /// Its working directory, absolute.
+    /// The command's working directory, absolute.
     pub cwd: PathBuf,
-    /// What else to pack.
+    /// Additional files to pack.
     pub pack: Vec<PackItem>,
-    /// What it used in a run on this machine, absolute; what cannot be had in a guest is left out.
+    /// Files used in a run on this machine, absolute; files that a guest cannot have are left out.
     pub used: Vec<PathBuf>,
-    /// The file that is its standard input, absolute.
+    /// The file of standard input, absolute.
     pub input: Option<PathBuf>,
-    /// Where its standard output goes.
+    /// The destination of standard output.
     pub output: GuestOutput,
 }
 
-/// What is packed with a built-in workload.
+/// The files packed with a built-in workload.
 #[derive(Clone, Debug, Default)]
 pub struct WorkloadPack {
-    /// The programs that it starts, absolute paths.
+    /// The programs that the workload starts, absolute paths.
     pub programs: Vec<PathBuf>,
     /// The whole environment of the workload and of its programs.
     pub env: Vec<(OsString, OsString)>,
-    /// Where relative paths of `pack` start, absolute.
+    /// The folder in which relative paths of `pack` start, absolute.
     pub cwd: PathBuf,
-    /// What else to pack.
+    /// Additional files to pack.
     pub pack: Vec<PackItem>,
 }
 
@@ -63,10 +63,10 @@ pub enum PackError {
     /// A file cannot be packed.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// A library or loader is not there.
+    /// A library or loader is missing.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// A program is not there or may not be executed.
+    /// A program is missing or not executable.
     #[error(transparent)]
     Find(#[from] FindError),
     /// A file is no program.
@@ -75,50 +75,50 @@ pub enum PackError {
         .0.display()
     )]
     NotAProgram(PathBuf),
-    /// Without a kernel nothing reads a script's first line.
+    /// A script without a kernel: only a kernel reads a script's first line.
     #[error(
         "'{}' is a script, which user-mode emulation cannot run; name its interpreter in front of it, \
          or use --kernel to run it on a whole emulated machine", .0.display()
     )]
     ScriptWithoutKernel(PathBuf),
-    /// A script's interpreter is a script, and so on.
+    /// A script's interpreter is a script, too, and so on.
     #[error("'{}' is a script whose interpreters are scripts, too, more than {INTERPRETERS_MAX} in a row", .0.display())]
     Interpreters(PathBuf),
-    /// What the user wants packed is not understood.
+    /// An item that the user wants packed is malformed.
     #[error("'{}' names nothing to pack; write PATH or PATH:GUESTPATH with an absolute GUESTPATH", .0.display())]
     Item(OsString),
-    /// The files are more than the guest's memory holds.
+    /// The files do not fit into the guest's memory.
     #[error(
         "the {archive_mib} MiB that are packed into the guest are in its memory twice while the guest \
          unpacks them, and {memory_mib} MiB are too small for both: give it --memory-mib {enough_mib} \
          or more"
     )]
     Memory {
-        /// What is packed, MiB.
+        /// The packed files, MiB.
         archive_mib: u64,
-        /// What the guest has, MiB.
+        /// The guest's memory, MiB.
         memory_mib: u32,
-        /// What it needs at least, MiB.
+        /// The least memory that suffices, MiB.
         enough_mib: u64,
     },
     /// The guest's init is not usable.
     #[error("'{}' {}; build the guest with script/build", .path.display(), .what)]
     Guest {
-        /// Where it should be.
+        /// The path where it should be.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         what: String,
     },
 }
 
-/// As many as Linux allows (fs/exec.c, exec_binprm).
+/// The limit of Linux (fs/exec.c, exec_binprm).
 const INTERPRETERS_MAX: usize = 5;
 
-/// What glibc's loader looks libraries up in; without it, it knows the default folders only.
+/// The file in which glibc's loader looks up libraries; without it, the loader searches only the default folders.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
 
 impl PackItem {
-    /// Reads `PATH` or `PATH:GUESTPATH`.
+    /// Parses `PATH` or `PATH:GUESTPATH`.
     ///
     /// # Errors
     /// [`PackError::Item`]: no path, or a guest path that is not absolute.
@@ -135,23 +135,23 @@ impl PackItem {
     }
 }
 
-/// What was packed of programs.
+/// The programs and libraries that were packed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Programs {
     /// All programs and libraries, by their paths on this machine.
     pub(super) files: Vec<PackedFile>,
-    /// The one that the command executes, of a script its interpreter, where it is in the guest.
+    /// The file that the command executes, in the guest; for a script, its interpreter.
     pub(super) executed: Option<PathBuf>,
 }
 
-/// Packs a command. Result: the request for it, and the programs and libraries among its files.
+/// Packs a command. Returns the request for it, and the programs and libraries among its files.
 pub(super) fn pack_command(
     tree: &mut Tree,
     command: &CommandPack,
 ) -> Result<(GuestCommand, Programs), PackError> {
     let mut packing = Packing::into(tree, &command.env, &command.cwd);
     packing.tree.pack(&command.cwd)?;
-    // An absolute name may be a link, and relative ones are as the command sees them.
+    // An absolute name may be a link; a relative name starts at the command's working directory.
     let executed = packing.program(&command.cwd.join(&command.program), 0)?;
     for argument in command.argv.iter().skip(1) {
         let path = command.cwd.join(argument);
@@ -177,11 +177,11 @@ pub(super) fn pack_command(
     Ok((request, Programs { files, executed: Some(executed) }))
 }
 
-/// The program of a command that is run here, its loader, and the libraries that it says it needs, as
-/// far as they are found: what it maps beside them shows when it runs.
+/// Finds the program of a command that runs on this machine, its loader, and those libraries of its
+/// list that exist. Other files that it maps show when it runs.
 ///
 /// # Errors
-/// [`PackError`]: the program cannot be read, or is none that can be run without a kernel.
+/// [`PackError`]: the program cannot be read, or cannot run without a kernel.
 pub(super) fn programs_here(command: &CommandPack) -> Result<Programs, PackError> {
     let path = command.cwd.join(&command.program);
     let read = |source| TreeError::Read { path: path.clone(), source };
@@ -194,7 +194,7 @@ pub(super) fn programs_here(command: &CommandPack) -> Result<Programs, PackError
     let elf = Elf::read(&contents).map_err(damaged)?;
     let elf = elf.ok_or_else(|| PackError::NotAProgram(path.clone()))?;
     let search = Search::new(variable(&command.env, "LD_LIBRARY_PATH"), &command.cwd);
-    // The loader says what is missing, in the program's own output.
+    // The loader reports missing libraries in the program's own output.
     let libraries = search.libraries(&real, &elf).unwrap_or_default();
     let files: BTreeSet<PackedFile> = [real.clone()]
         .into_iter()
@@ -206,7 +206,7 @@ pub(super) fn programs_here(command: &CommandPack) -> Result<Programs, PackError
     Ok(Programs { files: files.into_iter().collect(), executed: Some(real) })
 }
 
-/// Packs what goes with a workload. Result: the programs and libraries among its files.
+/// Packs the files of a workload. Returns the programs and libraries among them.
 pub(super) fn pack_workload(
     tree: &mut Tree,
     workload: &WorkloadPack,
@@ -222,7 +222,7 @@ fn variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr
     env.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
 }
 
-/// Whether an argument is the path of a file, and not of one that the guest has itself.
+/// Whether an argument is the path of a file that the guest does not have itself.
 fn is_packable_file(path: &Path) -> bool {
     let Ok(real) = path.canonicalize() else { return false };
     real.is_file() && !NOT_PACKED.iter().any(|folder| real.starts_with(folder))
@@ -234,7 +234,7 @@ struct Packing<'a> {
     cwd: &'a Path,
     search: Search,
     programs: BTreeSet<PackedFile>,
-    /// Whether a program needs a dynamic loader.
+    /// Whether any program needs a dynamic loader.
     dynamic: bool,
 }
 
@@ -250,7 +250,7 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Packs what is needed beside the programs. Result: all programs and libraries.
+    /// Packs the files beside the programs. Returns all programs and libraries.
     fn finish(mut self, pack: &[PackItem]) -> Result<Vec<PackedFile>, PackError> {
         if let Some(preload) = variable(self.env, "LD_PRELOAD") {
             let names = split(preload, b": ");
@@ -275,8 +275,8 @@ impl<'a> Packing<'a> {
         Ok(self.programs.into_iter().collect())
     }
 
-    /// Packs a program with all that it needs to be executed. Result: the file that is executed in
-    /// the end, in the guest.
+    /// Packs a program with everything that is needed to execute it. Returns the file that is
+    /// finally executed, in the guest.
     fn program(&mut self, path: &Path, interpreters: usize) -> Result<PathBuf, PackError> {
         if interpreters > INTERPRETERS_MAX {
             return Err(PackError::Interpreters(path.to_path_buf()));
@@ -298,7 +298,7 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Packs what a script's first line names: an interpreter, or `env` with a program to find.
+    /// Packs the interpreter in a script's first line; for `env`, also the program that it starts.
     fn interpreter(
         &mut self,
         script: &Path,
@@ -323,15 +323,15 @@ impl<'a> Packing<'a> {
         Ok(executed)
     }
 
-    /// Packs a file, and if it is a program or library, what it needs; `strict`: all of that must
-    /// be there. What is only data to the command may have needs that do not matter.
+    /// Packs a file; if the file is a program or library, also its loader and libraries. `strict`:
+    /// all of them must exist. Files that are only data to the command need not have theirs.
     fn named(&mut self, path: &Path, strict: bool) -> Result<(), PackError> {
         let real = self.tree.pack(path)?;
         self.needs_of(&real, &real, strict)
     }
 
-    /// Packs what a command used here, with the time of its last change, unless the guest has it itself, it is gone by now, it is
-    /// neither a file nor a folder, or nobody may read it, which the command could not do either.
+    /// Packs a file or folder that a command used here, with a file's modification time. Leaves it out if the guest
+    /// has its own, if it is gone, or if it is special or unreadable: then the command could not read it either.
     fn used(&mut self, path: &Path) -> Result<(), PackError> {
         let Ok(real) = path.canonicalize() else { return Ok(()) };
         let Ok(metadata) = real.metadata() else { return Ok(()) };
@@ -341,12 +341,12 @@ impl<'a> Packing<'a> {
         if of_guest || !is_readable() {
             return Ok(());
         }
-        // A folder's changes with every file that is made in it, and with it all that is packed.
+        // A folder's time changes with every file made in it, and the initramfs would change, too.
         if metadata.is_file() {
             self.tree.keep_time(real, &metadata);
         }
         match self.named(path, false) {
-            // It leads through one of these, as /proc/self/exe does.
+            // The path leads through such a file system, as /proc/self/exe does.
             Err(PackError::Tree(TreeError::OwnFileSystem(_))) => Ok(()),
             named => named,
         }
@@ -454,7 +454,7 @@ mod tests {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Whether the shell here is a program for x86-64, as most tests need.
+    /// Whether the shell here is a program for x86-64, which most tests need.
     fn can_pack() -> bool {
         let elf = fs::read("/bin/sh").ok().and_then(|shell| Elf::read(&shell).ok()?);
         if elf.is_none() {
@@ -558,7 +558,7 @@ mod tests {
             let real = program.canonicalize().unwrap();
             assert!(tree.has(program) && tree.contents(&real).is_some(), "{}", program.display());
             assert!(files.iter().any(|file| file.guest == real), "{}", program.display());
-            // What the loader itself says that the program needs.
+            // The loader's own list of libraries.
             let list = std::process::Command::new("ldd").arg(&real).output().unwrap();
             for line in String::from_utf8_lossy(&list.stdout).lines() {
                 let Some((_, rest)) = line.split_once("=> ") else { continue };

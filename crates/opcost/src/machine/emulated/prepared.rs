@@ -1,4 +1,4 @@
-//! What of a variant is made once, before its first run: kernel, guest's files, symbols.
+//! The parts of a variant that are made once, before its first run: kernel, guest's files, symbols.
 
 use super::booted::BootedState;
 use super::command_line::{self, GuestFiles, Inputs, Start};
@@ -38,77 +38,75 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A boot that only asks the kernel for its symbols is over long before.
+/// The limit for a boot that only asks the kernel for its symbols, which takes much less.
 const SYMBOLS_LIMIT: Duration = Duration::from_secs(300);
 
-/// The phase in which the plugin's symbols are written.
+/// The name of the phase in which the plugin's symbols are written.
 const SYMBOLS: &str = "symbols of programs are read";
 
 /// A kernel with the files of its guest.
 pub(super) struct Boot {
-    /// The kernel.
     pub(super) kernel: Kernel,
-    /// What named it.
+    /// The specification of the kernel in the plan.
     spec: KernelSpec,
-    /// Its disk, as the plan has it.
+    /// The disk in the plan.
     disk: Option<DiskSpec>,
-    /// What is known of its functions.
+    /// The kernel's functions.
     known: Rc<Known>,
-    /// The guest's files.
     pub(super) initrd: Initrd,
 }
 
-/// The guest's files, an initramfs.
+/// The files of a guest, as an initramfs.
 pub(super) enum Initrd {
-    /// Of every run: where it is.
+    /// The same file for every run: its path.
     Written(PathBuf),
-    /// Of processes that make several runs: it has yet to be told in which order.
+    /// For processes that make several runs: the files, still without the order of the code paths.
     OfProcess(Box<Initramfs>),
-    /// Guests have booted and wait for a request.
+    /// A kept state of a guest that waits for a request.
     Booted {
-        /// Where runs go on from.
+        /// The state that runs go on from.
         state: BootedState,
-        /// The files, for a boot that goes on by itself.
+        /// The file of the initramfs, for direct boots.
         initrd: PathBuf,
-        /// What is asked of them.
+        /// The job of the guests.
         job: Box<GuestJob>,
     },
 }
 
 impl Boot {
-    /// Where the modules that it loads must be; `None` if it loads none.
+    /// The modules' addresses that every run must have; `None` if the kernel loads no modules.
     pub(super) fn modules(&self) -> Option<&str> {
         self.known.modules.as_deref()
     }
 }
 
-/// What is known of a kernel's functions.
+/// A kernel's functions and modules.
 struct Known {
     symbols: KernelSymbols,
-    /// The modules that were loaded, as the guest says where they were; `None` for none.
+    /// The loaded modules with their addresses, as reported by the guest; `None` if there are none.
     modules: Option<String>,
 }
 
-/// What a kernel said when it was booted to ask for its symbols.
+/// The answer of a kernel that was booted to ask for its symbols.
 struct Told {
     kallsyms: String,
     modules: Option<String>,
 }
 
-/// One variant, ready to run.
+/// A variant that is ready to run.
 pub(super) struct Prepared {
-    /// What is booted; `None` under user-mode emulation.
+    /// The kernel and its guest; `None` under user-mode emulation.
     pub(super) boot: Option<Boot>,
-    /// Symbols for the plugin.
+    /// The file of symbols for the plugin.
     pub(super) symbols: PathBuf,
     /// Programs and libraries whose code runs.
     programs: Programs,
-    /// What is known of them beside their paths where they run.
+    /// Facts about these files for profiles; their paths are those in the guest.
     modules: Vec<Module>,
 }
 
 impl Prepared {
-    /// What was prepared of these programs; writes the symbols.
+    /// Prepares a variant with these programs, and writes the symbols.
     fn of(
         programs: &Programs,
         boot: Option<Boot>,
@@ -129,12 +127,12 @@ impl Prepared {
         Ok(Prepared { boot, symbols, programs, modules })
     }
 
-    /// Takes in which files a program without a kernel mapped code of while it ran. Result: whether
-    /// functions have names now that had none, so that the run is worth repeating.
+    /// Adds files whose code a program without a kernel mapped during its run. Returns whether new
+    /// functions have names now; then the run is worth repeating.
     pub(super) fn learn(&mut self, mapped: &[String]) -> Result<bool> {
         let known = |path: &Path| self.programs.files.iter().any(|file| file.guest == path);
         let is_program = |path: &Path| {
-            // What was built anew or deleted meanwhile has no names to give.
+            // A file that was replaced by data or deleted meanwhile has no names.
             fs::read(path).is_ok_and(|bytes| matches!(Elf::read(&bytes), Ok(Some(_))))
         };
         let fresh: Vec<PackedFile> = mapped
@@ -152,14 +150,14 @@ impl Prepared {
         Ok(true)
     }
 
-    /// What is known of the files that a profile's functions are from.
+    /// The facts about the files of a profile's functions.
     pub(super) fn modules_of(&self, profile: &Profile) -> Vec<Module> {
         let has = |module: &&Module| profile.functions.iter().any(|one| one.module == module.path);
         self.modules.iter().filter(has).cloned().collect()
     }
 }
 
-/// The text of a file of symbols, whose name ends in `.gz` if it is compressed.
+/// Reads a file of symbols, which is compressed if its name ends in `.gz`.
 fn symbols_text(path: &Path) -> io::Result<String> {
     if path.extension() != Some(OsStr::new("gz")) {
         return fs::read_to_string(path);
@@ -200,7 +198,7 @@ impl Emulated<'_> {
                     Some(OutputPlan::File(path)) => GuestOutput::File(path.clone()),
                     Some(OutputPlan::Inherit) => GuestOutput::Sent,
                     None if plan.show_output => GuestOutput::Sent,
-                    // The plan refuses pipes, of which nobody would read the other end.
+                    // The plan refuses pipes, since nobody would read their other end.
                     Some(OutputPlan::Pipe) | None => GuestOutput::Kept,
                 },
             }),
@@ -278,8 +276,8 @@ impl Emulated<'_> {
         prepared
     }
 
-    /// The kept state of a guest with these files that waits for a request, and where the files are;
-    /// `None` if it cannot be kept, which is said.
+    /// The kept state of a guest that has these files and waits for a request, and the path of the
+    /// files; `None`, with a message, if no state can be kept.
     fn waiting(
         &self,
         plan: &Plan,
@@ -302,7 +300,7 @@ impl Emulated<'_> {
         }
     }
 
-    /// Runs a variant's command on this machine, with its `prepare`. Result: the files that it used.
+    /// Runs a variant's `prepare` and its command on this machine. Returns the files that they used.
     fn files_used(
         &self,
         plan: &Plan,
@@ -323,7 +321,7 @@ impl Emulated<'_> {
                 return Err(fail(Status::Interrupted, "interrupted"));
             }
         }
-        // A file of the guest may have no place here.
+        // An output file's path is one in the guest, and may not exist here.
         let shown = matches!(variant.output, Some(OutputPlan::Inherit));
         let here = VariantPlan { output: shown.then_some(OutputPlan::Inherit), ..variant.clone() };
         let Streams { stdin, stdout, stderr } = Streams::open(plan, &here)?;
@@ -351,7 +349,7 @@ impl Emulated<'_> {
         ))
     }
 
-    /// A kernel's functions; those of an earlier variant, if it boots the same.
+    /// A kernel's functions; an earlier variant with the same kernel and disk has them already.
     fn known(
         &self,
         spec: &KernelSpec,
@@ -382,8 +380,8 @@ impl Emulated<'_> {
         Ok(Rc::new(Known { symbols, modules: told.modules }))
     }
 
-    /// What the kernel itself says of its functions, and of those of the modules that it is given
-    /// for a disk; it is booted for that once.
+    /// The kernel's own list of functions, including those of modules for a disk. The kernel boots
+    /// once for this list.
     fn told(
         &self,
         kernel: &Kernel,
@@ -393,7 +391,7 @@ impl Emulated<'_> {
     ) -> Result<Told> {
         let folder = cache_folder()?.join("symbols");
         let name = match disk {
-            // Where modules are, init decides, too.
+            // The guest's init influences the modules' addresses, too.
             Some(disk) => {
                 let guest = program_state(&self.tools.guest).map(|state| state.sha256);
                 let guest = guest.unwrap_or_default();
@@ -413,7 +411,7 @@ impl Emulated<'_> {
             fs::write(&fresh, text)?;
             fs::rename(&fresh, place(ending))
         };
-        // Without a cache it is asked again next time.
+        // Without a cache, the kernel is asked again next time.
         let _ = fs::create_dir_all(&folder)
             .and_then(|()| told.modules.iter().try_for_each(|text| keep("modules", text)))
             .and_then(|()| keep("kallsyms", &told.kallsyms));
@@ -475,9 +473,9 @@ impl Emulated<'_> {
     }
 }
 
-/// What is known of programs and libraries beside their paths, of those of which anything is.
+/// The facts about programs and libraries for profiles; files without any are left out.
 ///
-/// `programs`: where they are here and where they run; `executed`: the one that was asked for.
+/// `programs`: their paths here and in the guest; `executed`: the program asked for.
 fn modules(programs: &[(PathBuf, String)], executed: Option<&Path>) -> Vec<Module> {
     let module = |(host, path): &(PathBuf, String)| {
         let soname = elf::excerpt(host, &[]).ok().and_then(|file| elf::soname(&file).ok()?);
@@ -489,8 +487,8 @@ fn modules(programs: &[(PathBuf, String)], executed: Option<&Path>) -> Vec<Modul
     programs.iter().filter_map(module).collect()
 }
 
-/// What a workload is packed with: the programs that it starts and their environment, if any, and
-/// what the user adds.
+/// The files for a workload: the programs that it starts with their environment, if any, and the
+/// user's additions.
 fn workload_pack(
     name: &str,
     params: &[(String, String)],
@@ -507,7 +505,7 @@ fn workload_pack(
     Ok(packed)
 }
 
-/// What the recording keeps of the tools, kernels and programs.
+/// The state of the tools, kernels and programs for the recording.
 pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState {
     let mut programs: Vec<ProgramState> = Vec::new();
     let mut add = |path: &Path| {

@@ -1,30 +1,30 @@
-//! The self-test of the emulator's counting: a program of known cost, and what follows from it.
+//! The self-test of the emulator's counting: a program of known cost.
 //!
-//! QEMUs differ in which memory accesses their inline filters let through, so the plugin is told
-//! which filter counts the iterations of each repeated string instruction. That is found out, not
-//! derived from a version: the program runs once with `probe=on`, [`derive()`] reads off the filters,
-//! the program runs again with these, and [`verify`] accepts nothing but the exact numbers.
+//! QEMUs differ in the memory accesses that their inline filters let through. The plugin is therefore
+//! told which filter counts the iterations of each repeated string instruction. The filters are
+//! measured, not derived from a version: the program runs once with `probe=on`, [`derive()`] finds
+//! the filters, the program runs again with them, and [`verify`] accepts only the exact numbers.
 //!
-//! The program is the same bytes in 32 and 64 bits: a static ELF program for user mode, a multiboot
-//! image for a whole machine (Multiboot Specification 0.6.96, section 3.1). The image ends through
-//! QEMU's debug exit device: run it with [`SYSTEM_ARGUMENTS`].
+//! The program has the same bytes in 32 and 64 bits: a static ELF program for user mode, a
+//! multiboot image for a whole machine (Multiboot Specification 0.6.96, section 3.1). The image
+//! ends through QEMU's debug exit device: run it with [`SYSTEM_ARGUMENTS`].
 
 use opcost_record::emulation::{self, RegionCost};
 use opcost_record::framing::TextError;
 use opcost_record::{Domain, WORK, marker};
 
-/// What QEMU needs so that the image can end.
+/// The device that QEMU needs so that the image can end.
 pub const SYSTEM_ARGUMENTS: [&str; 2] = ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"];
 
-/// The exit status of QEMU when the image ended as it should: what it wrote, 1, shifted, plus 1.
+/// QEMU's exit status if the image ended as it should: the value written, 1, shifted, plus 1.
 pub const SYSTEM_EXIT: i32 = 3;
 
-/// Where code is loaded, and the 8 KiB of zeros behind it that the strings are in.
+/// The address of the code, and of 8 KiB of zeros for the strings.
 const CODE: u32 = 0x40_0000;
 const DATA: u32 = 0x50_0000;
 const DATA_BYTES: u32 = 0x2000;
 
-/// Between the markers; bytes that mean the same in 32 and in 64 bits.
+/// The code between the markers; its bytes mean the same in 32 and in 64 bits.
 #[rustfmt::skip] // one instruction a line
 const BODY: &[u8] = &[
     0xb9, 10, 0, 0, 0,              //     mov ecx, 10
@@ -78,7 +78,7 @@ const BODY: &[u8] = &[
     0xf3, 0xa6,                     //     repe cmpsb          4 times, ended by the flag
 ];
 
-/// Between the markers of the image, behind [`BODY`]: ports exist on a whole machine only.
+/// More code between the image's markers, after [`BODY`]: only a whole machine has ports.
 #[rustfmt::skip] // one instruction a line
 const PORTS: &[u8] = &[
     0xba, 0x80, 0, 0, 0,            //     mov edx, 0x80       the port of POST codes
@@ -90,7 +90,7 @@ const PORTS: &[u8] = &[
     0xf3, 0x6e,                     //     rep outsb
 ];
 
-/// Behind the markers of the program.
+/// The code after the program's markers.
 #[rustfmt::skip] // one instruction a line
 const EXIT: &[u8] = &[
     0xb8, 60, 0, 0, 0,              //     mov eax, 60         exit
@@ -98,13 +98,13 @@ const EXIT: &[u8] = &[
     0x0f, 0x05,                     //     syscall
 ];
 
-/// In front of the markers of the image.
+/// The code before the image's markers.
 #[rustfmt::skip] // one instruction a line
 const STACK: &[u8] = &[
     0xbc, 0, 0, 0x60, 0,            //     mov esp, 0x600000
 ];
 
-/// Behind the markers of the image.
+/// The code after the image's markers.
 #[rustfmt::skip] // one instruction a line
 const SWITCH_OFF: &[u8] = &[
     0xba, 0xf4, 0, 0, 0,            //     mov edx, 0xf4
@@ -114,23 +114,23 @@ const SWITCH_OFF: &[u8] = &[
     0xeb, 0xfd,                     //     jmp 1b
 ];
 
-/// The exact cost of what is between the markers.
+/// An exact cost of the code between the markers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Expected {
-    /// Name of the metric.
+    /// The metric's name.
     pub name: &'static str,
-    /// Its value, user and kernel together.
+    /// The metric's value, user and kernel together.
     pub value: u64,
 }
 
-/// What is between the markers costs, for the program or the image.
+/// The costs of the code between the markers.
 ///
-/// `system`: whether it is the image.
+/// `system`: whether of the image.
 pub fn expected(system: bool) -> [Expected; 7] {
-    // Outside of the strings: the loop of 10, the jump, the loading of registers.
+    // Instructions other than string instructions: the loop of 10, the jump, the loading of registers.
     let plain = 1 + 10 * 6 + 1 + 5 + 5 + 4 + 6 + 6;
     let iterations: u64 = ITERATIONS.iter().map(|(_, times)| times).sum();
-    // Begun once more than they iterate, but for the two that their flag ends.
+    // Each string instruction begins once more than it iterates, except the two that a flag ends.
     let begun = iterations + 15 - 2;
     let loads = 10 * 2 + 101 + 31 + 52 + 2 * 16;
     let stores = 10 * 2 + 101 + 51;
@@ -148,11 +148,11 @@ pub fn expected(system: bool) -> [Expected; 7] {
     ]
 }
 
-/// Iterations of each kind in [`BODY`].
+/// Iterations of each kind of string instruction in [`BODY`].
 const ITERATIONS: [(&str, u64); 5] =
     [("movs", 101), ("stos", 51), ("lods", 31), ("scas", 52), ("cmps", 16)];
 
-/// Iterations of the input and of the output in [`PORTS`].
+/// Iterations of the input and output in [`PORTS`].
 const INPUTS: u64 = 9;
 const OUTPUTS: u64 = 6;
 
@@ -165,7 +165,7 @@ pub fn user_program() -> Vec<u8> {
 /// The image for `qemu-system-x86_64 -kernel`: a multiboot image of 32-bit code.
 pub fn system_image() -> Vec<u8> {
     const MAGIC: u32 = 0x1bad_b002;
-    // The addresses are in the header, not in an ELF header.
+    // The header itself has the addresses; there is no ELF header.
     const FLAGS: u32 = 1 << 16;
     const HEADER_BYTES: u32 = 32;
     let code = [STACK, &mark(marker::START), BODY, PORTS, &mark(marker::STOP), SWITCH_OFF].concat();
@@ -198,7 +198,7 @@ fn elf(code: &[u8]) -> Vec<u8> {
     };
     let length = HEADERS_BYTES + code.len() as u32;
     [
-        // 64 bits, least byte first, version 1.
+        // 64 bits, little endian, version 1.
         vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         [half(2), half(62), word(1)].concat(), // ET_EXEC, EM_X86_64
         [long(CODE + HEADERS_BYTES), long(64), long(0), word(0)].concat(),
@@ -210,15 +210,15 @@ fn elf(code: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Which filter counts the iterations of each kind of repeated string instruction.
+/// The filters that count the iterations of each kind of repeated string instruction.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Filters {
-    /// Kind, filter (`R`, `W`, `RW`), accesses for each iteration.
+    /// Kind, filter (`R`, `W`, `RW`), accesses in an iteration.
     by_kind: Vec<(&'static str, &'static str, u64)>,
 }
 
 impl Filters {
-    /// The plugin's arguments, such as `filter-movs=R/1`.
+    /// The plugin's arguments, for example `filter-movs=R/1`.
     pub fn arguments(&self) -> Vec<String> {
         self.by_kind
             .iter()
@@ -236,7 +236,7 @@ pub enum ProbeError {
     /// A count is missing.
     #[error("the emulator's self-test reports no {0}; plugin and opcost are of different versions")]
     Missing(String),
-    /// A count is not the known one.
+    /// A count differs from the known one.
     #[error(
         "opcost cannot count exactly with this QEMU: a program of {expected} {name} has {counted} \
          according to the plugin"
@@ -246,10 +246,10 @@ pub enum ProbeError {
         name: String,
         /// The known number.
         expected: u64,
-        /// The plugin's.
+        /// The plugin's number.
         counted: u64,
     },
-    /// No filter fits a kind.
+    /// No filter counts a kind.
     #[error(
         "opcost cannot count exactly with this QEMU: its accesses of rep {kind} are {counts:?} for \
          {iterations} iterations"
@@ -259,19 +259,19 @@ pub enum ProbeError {
         kind: &'static str,
         /// The known number of iterations.
         iterations: u64,
-        /// What the filters R, W and RW let through.
+        /// The accesses that the filters R, W and RW let through.
         counts: [u64; 3],
     },
 }
 
 const FILTERS: [&str; 3] = ["R", "W", "RW"];
 
-/// Reads off the filters.
+/// Finds the filters.
 ///
-/// `report`: of the program, run with `probe=on`.
+/// `report`: the report of the program, run with `probe=on`.
 ///
 /// # Errors
-/// [`ProbeError`]: the report is none, or no filter counts some kind.
+/// [`ProbeError`]: the report is malformed, or no filter counts some kind.
 pub fn derive(report: &str) -> Result<Filters, ProbeError> {
     let cost = work(report)?;
     let raw = |kind: &str| -> Result<[u64; 3], ProbeError> {
@@ -285,7 +285,7 @@ pub fn derive(report: &str) -> Result<Filters, ProbeError> {
     };
     let (stored, loaded) = (raw("stos")?, raw("lods")?);
     let (stores, loads) = (iterations("stos"), iterations("lods"));
-    // A filter that sees each store and no load: an iteration is done when it has stored.
+    // A filter that lets every store through and no load: an iteration ends with its store.
     let on_store = (0..3).find(|place| stored[*place] == stores && loaded[*place] == 0);
     let on_load = (0..3).find(|place| loaded[*place] == loads);
     let no_filter = |kind, counts| {
@@ -304,7 +304,7 @@ pub fn derive(report: &str) -> Result<Filters, ProbeError> {
         }
         by_kind.push((kind, FILTERS[place], 1));
     }
-    // Ports are the machine's only. QEMU 7.2 writes twice for an input: first to see whether it may.
+    // Only whole machines have ports. For an input, QEMU 7.2 writes twice: first to see whether it may.
     for (kind, place, iterations) in [("ins", on_store, INPUTS), ("outs", on_load, OUTPUTS)] {
         let counts = raw(kind)?;
         if counts == [0; 3] {
@@ -319,21 +319,21 @@ pub fn derive(report: &str) -> Result<Filters, ProbeError> {
     Ok(Filters { by_kind })
 }
 
-/// The version of its plugin API that a QEMU asks for, if it refused the plugin for that.
+/// The version of its plugin API that QEMU asks for, if it refused the plugin because of the version.
 ///
-/// `said`: its messages, such as "plugin requires API version 2, but this QEMU supports only a
+/// `said`: QEMU's messages, for example "plugin requires API version 2, but this QEMU supports only a
 /// minimum version of 7" (`plugins/loader.c` of QEMU).
 pub fn api_wanted(said: &str) -> Option<i32> {
     let (_, version) = said.split_once("supports only a minimum version of ")?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Checks that everything was counted exactly.
+/// Checks that all counts are exact.
 ///
 /// `report`: of the program or the image, run with the [`Filters`]; `system`: whether of the image.
 ///
 /// # Errors
-/// [`ProbeError`] names the first count that is wrong: this QEMU must not be used.
+/// [`ProbeError`] names the first wrong count: this QEMU must not be used.
 pub fn verify(report: &str, system: bool) -> Result<(), ProbeError> {
     let cost = work(report)?;
     for Expected { name, value } in expected(system) {
@@ -359,7 +359,7 @@ fn count(cost: &RegionCost, name: &str) -> Result<u64, ProbeError> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A report with raw counts, for each kind what R, W and RW let through.
+    /// A report with raw counts: for each kind the accesses that R, W and RW let through.
     fn report(raw: &[(&str, [u64; 3])]) -> String {
         let mut counts: Vec<(String, Domain, u64)> = Vec::new();
         for (kind, values) in raw {
@@ -370,7 +370,7 @@ pub(crate) mod tests {
         emulation::format(&[RegionCost { region: WORK.into(), counts, ..RegionCost::default() }])
     }
 
-    /// What QEMU 7.2 reports of the image.
+    /// The report of QEMU 7.2 on the image.
     pub(crate) fn report_of_7_2() -> String {
         report(&[
             ("movs", [101, 202, 202]),

@@ -1,4 +1,4 @@
-//! Where the seconds of a recording on the emulated machine go, for `--verbose`.
+//! Accounts for the seconds of a recording on the emulated machine, for `--verbose`.
 
 use opcost_record::channel::after_work;
 use opcost_sys::clock::{monotonic_ns, process_cpu_ns};
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a watch looks at a guest's channel: as exact as its figures are.
+/// How often a watch reads the size of a guest's channel; also the precision of its times.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// What a phase took, nanoseconds.
+/// The times of a phase, nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
     elapsed_ns: u64,
@@ -24,7 +24,7 @@ pub(super) struct Spent {
     own_ns: u64,
 }
 
-/// Takes the time between two phases of opcost.
+/// Measures the time between two phases of opcost.
 pub(super) struct Lap {
     elapsed_ns: u64,
     own_ns: u64,
@@ -35,7 +35,7 @@ impl Lap {
         Lap { elapsed_ns: monotonic_ns(), own_ns: own_ns() }
     }
 
-    /// What was spent since the last call.
+    /// The times since the last call.
     pub(super) fn end(&mut self) -> Spent {
         let now = Lap::begin();
         let last = std::mem::replace(self, now);
@@ -47,28 +47,28 @@ impl Lap {
     }
 }
 
-/// CPU time of opcost so far.
+/// The CPU time of opcost so far.
 fn own_ns() -> u64 {
     rusage::of_self().map_or(0, |used| used.user_ns + used.system_ns)
 }
 
 impl Spent {
-    /// What an emulator used that has ended.
+    /// The times of an emulator that has ended.
     pub(super) fn of_emulator(exit: &Exit) -> Spent {
         let elapsed_ns = exit.ended_ns.saturating_sub(exit.started_ns);
         Spent { elapsed_ns, emulator_ns: used_ns(exit), own_ns: 0 }
     }
 }
 
-/// CPU time of a process that has ended.
+/// The CPU time of a process that has ended.
 fn used_ns(exit: &Exit) -> u64 {
     exit.rusage.user_ns + exit.rusage.system_ns
 }
 
-/// What all phases took.
+/// The times of all phases.
 #[derive(Debug, Default)]
 pub(super) struct Seconds {
-    /// In the order in which they began.
+    /// The rows, in the order in which phases were first added.
     rows: Vec<(&'static str, u32, Spent)>,
 }
 
@@ -88,7 +88,7 @@ impl Seconds {
         row.2.own_ns += spent.own_ns;
     }
 
-    /// A table of them; the last row but one is what opcost did beside them.
+    /// A table of the phases; the last row but one has opcost's other work.
     pub(super) fn text(&self) -> String {
         self.table(own_ns())
     }
@@ -119,28 +119,28 @@ impl Seconds {
     }
 }
 
-/// What a watch saw at one moment of a process.
+/// A watch's sample of a process.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at_ns: u64,
     cpu_ns: u64,
-    /// How much the guest had said, bytes.
+    /// The size of the guest's messages so far, bytes.
     said: u64,
 }
 
-/// Watches a guest from outside: what its process has used whenever the guest says something.
+/// Watches a guest from outside: samples its process's times whenever the guest sends something.
 pub(super) struct Watch {
     pid: i32,
     channel: PathBuf,
     started_ns: u64,
-    /// Ends of phases that opcost itself sees.
+    /// The ends of phases that opcost itself sees.
     marks: Vec<(&'static str, Sample)>,
     done: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Sample>>,
 }
 
 impl Watch {
-    /// Watches a process that was just let go and writes what its guest says to `channel`.
+    /// Watches a process that was just started and whose guest writes its messages to `channel`.
     pub(super) fn begin(pid: i32, channel: PathBuf) -> Watch {
         let (started_ns, done) = (monotonic_ns(), Arc::new(AtomicBool::new(false)));
         let (their_channel, their_done) = (channel.clone(), done.clone());
@@ -165,7 +165,7 @@ impl Watch {
     }
 }
 
-/// Looks at the channel until its guest has ended.
+/// Samples the channel's size until the guest has ended.
 fn watch(pid: i32, channel: &Path, done: &AtomicBool) -> Vec<Sample> {
     let (mut samples, mut known) = (Vec::new(), 0);
     while !done.load(Ordering::Relaxed) {
@@ -180,9 +180,9 @@ fn watch(pid: i32, channel: &Path, done: &AtomicBool) -> Vec<Sample> {
     samples
 }
 
-/// Splits a guest's life at what was seen of it.
+/// Splits a guest's life into phases by the marks and samples.
 ///
-/// `said`: how long what it says before its work is, bytes; `None` if it ended there.
+/// `said`: the length of the guest's messages before its work, bytes; `None` if it ended there.
 fn phases(
     started_ns: u64,
     marks: &[(&'static str, Sample)],
@@ -199,7 +199,7 @@ fn phases(
     ends.extend(samples.first().map(|sample| (way, *sample)));
     let after = samples.iter().find(|sample| said.is_some_and(|said| sample.said > said as u64));
     ends.extend(after.map(|sample| ("guests set up and do their work", *sample)));
-    // Without a guest there is nothing to tell apart.
+    // Without a guest there is only one phase.
     let last = match ends.is_empty() {
         true => "programs run and are counted",
         false => "guests report and end, the plugin too",
@@ -239,7 +239,7 @@ mod tests {
         let marks = [("a", sample(110, 5, 0)), ("b", sample(120, 15, 0))];
         assert_eq!(of(&marks, &samples, Some(200)), [5, 10, 10, 45, 15]);
         assert_eq!(of(&[], &samples, Some(200)), [25, 45, 15]);
-        // It died before its work, or before it said a word, or is no guest.
+        // The guest died before its work, or before its first message, or there is no guest.
         assert_eq!(of(&[], &samples[..1], None), [25, 60]);
         assert_eq!(of(&[], &[], None), [85]);
     }

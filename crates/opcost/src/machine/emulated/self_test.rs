@@ -1,4 +1,4 @@
-//! Runs the [`probe`] before the first use of an emulator with a plugin, and keeps its answer.
+//! Runs the [`probe`] before the first use of an emulator with a plugin, and keeps the result.
 
 use super::flight::{Files, Flight};
 use super::probe::{self, Filters, ProbeError};
@@ -14,31 +14,31 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The probe is over long before.
+/// The limit for a probe, which takes much less.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The first line of a kept answer names the version that the plugin has to declare.
+/// The first line of a kept result: the API version that the plugin has to declare.
 const API_LINE: &str = "api ";
 
-/// What must be known of a QEMU before it counts.
+/// The facts about a QEMU that counting depends on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Learned {
-    /// The version of its plugin API, where the plugin must be told.
+    /// The version of QEMU's plugin API, if the plugin must be told.
     api: Option<i32>,
     /// The filters that count the iterations of string instructions.
     pub(super) filters: Filters,
 }
 
 impl Learned {
-    /// The environment of this QEMU.
+    /// The environment for this QEMU.
     ///
-    /// A machine has none beside it; a program would see it, but QEMUs that must be told run no
-    /// program with a plugin.
+    /// A whole machine needs no other variables. Under user-mode emulation, the program would see
+    /// the variable, but QEMUs that need it run no program with a plugin.
     pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
         environment(self.api)
     }
 
-    /// Reads a kept answer.
+    /// Parses a kept result.
     fn parse(text: &str) -> Option<Learned> {
         let (line, report) = match text.strip_prefix(API_LINE) {
             Some(rest) => rest.split_once('\n').map(|(line, report)| (Some(line), report))?,
@@ -48,7 +48,7 @@ impl Learned {
         Some(Learned { api, filters: probe::derive(report).ok()? })
     }
 
-    /// The answer as it is kept; `report`: what the filters were derived from.
+    /// The text of a result to keep; `report`: the report from which the filters were derived.
     fn format(&self, report: &str) -> String {
         match self.api {
             Some(version) => format!("{API_LINE}{version}\n{report}"),
@@ -61,9 +61,9 @@ impl Learned {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{what}; {remedy}")]
 pub struct Unusable {
-    /// What was seen.
+    /// The problem.
     pub what: String,
-    /// What would help.
+    /// The advice.
     pub remedy: String,
 }
 
@@ -91,12 +91,12 @@ fn environment(api: Option<i32>) -> Vec<(OsString, OsString)> {
     api.map(|version| (API_VARIABLE.into(), version.to_string().into())).into_iter().collect()
 }
 
-/// Learns how to count with this QEMU and this plugin, or refuses to; what was learned is kept.
+/// Learns how to count with this QEMU and this plugin; the result is kept.
 ///
-/// `folder`: for temporary files; `say` is told if the test has to be made.
+/// `folder`: for temporary files; `say` is called if the test has to run.
 ///
 /// # Errors
-/// As of [`test`].
+/// As for [`test`].
 pub(super) fn learn(
     tools: &Tools,
     emulator: Emulator,
@@ -112,7 +112,7 @@ pub(super) fn learn(
     }
     say("testing whether this QEMU counts exactly", None);
     let (learned, report) = test(tools, emulator, folder, interrupt)?;
-    // Without a cache it is tested again next time.
+    // Without a cache, the test runs again next time.
     let _ = kept.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
         let fresh = kept.with_extension(format!("{}.new", std::process::id()));
         fs::write(&fresh, learned.format(&report))?;
@@ -123,7 +123,7 @@ pub(super) fn learn(
 
 /// Runs the probe under this QEMU with this plugin.
 ///
-/// Result: what was learned, and the report that it follows from.
+/// Returns the facts learned, and the report that they follow from.
 ///
 /// # Errors
 /// [`Unusable`]: the emulator does not run, takes no plugin, or does not count exactly.
@@ -164,7 +164,7 @@ fn executable() -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o755)
 }
 
-/// Where the answer for this QEMU and this plugin is kept: named by what both contain.
+/// The path of the result for this QEMU and this plugin; its name has the hashes of both.
 fn kept_report(tools: &Tools) -> Result<PathBuf> {
     let hash = |path: &Path| {
         program_state(path)
@@ -183,13 +183,13 @@ struct SelfTest<'a> {
     api: Option<i32>,
 }
 
-/// How a run of the probe ended.
+/// The end of a run of the probe.
 enum Ended {
-    /// With the plugin's report.
+    /// The plugin's report.
     Report(String),
     /// QEMU wants the plugin to declare at least this version of its API.
     Wants(i32),
-    /// Without a report; what QEMU said.
+    /// No report; QEMU's messages.
     Silent(String),
 }
 
@@ -228,7 +228,7 @@ impl SelfTest<'_> {
         })
     }
 
-    /// The report of a run, or why there is none and what to do.
+    /// The report of a run, or the problem with advice.
     fn report(&self, ended: Ended) -> Result<String, Unusable> {
         let (qemu, version) = (self.tools.qemu.display(), &self.tools.qemu_version);
         let (what, remedy) = match ended {
@@ -262,9 +262,9 @@ impl SelfTest<'_> {
     }
 }
 
-/// Whether a QEMU's message says that it knows no `-plugin`.
+/// Whether a QEMU's message means that it does not know `-plugin`.
 fn takes_no_plugin(said: &str) -> bool {
-    // In user mode, then of a machine (`linux-user/main.c` and `system/vl.c` of QEMU).
+    // In user mode, then for a machine (`linux-user/main.c` and `system/vl.c` of QEMU).
     ["unknown option 'plugin'", "-plugin: invalid option"].iter().any(|text| said.contains(text))
 }
 
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A QEMU that only says something, by its test's error.
+    /// The error of the self-test for a QEMU that only prints a message.
     fn refusal(emulator: Emulator, says: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let qemu = folder.path().join("qemu");

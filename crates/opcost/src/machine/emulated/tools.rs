@@ -1,4 +1,4 @@
-//! What emulation needs from outside this program: QEMU, the plugin, the guest's init.
+//! Finds the tools that emulation needs: QEMU, the plugin, the guest's init.
 
 use crate::exit::{HasStatus, Status};
 use crate::plan::guest::DEFAULT_KERNEL;
@@ -8,25 +8,25 @@ use opcost_sys::spawn::find_program;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The oldest QEMU whose plugin interface has all we use and which was tried.
+/// The oldest QEMU that was tried and whose plugin interface has everything that opcost uses.
 const QEMU_OLDEST: (u32, u32) = (7, 2);
 
-/// The oldest whose machines may have several CPUs: older ones hang, or number them otherwise.
+/// The oldest QEMU for machines with several CPUs: older ones hang or number the CPUs differently.
 const QEMU_OLDEST_FOR_SEVERAL: (u32, u32) = (10, 0);
 
-/// A part of opcost that is a file of its own.
+/// A part of opcost in a separate file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Artefact {
-    /// The plugin that counts.
+    /// The plugin that counts instructions.
     Plugin,
     /// The guest's init.
     Guest,
-    /// The kernel that is booted where no other is asked for.
+    /// The kernel that boots if no other is asked for.
     Kernel,
 }
 
 impl Artefact {
-    /// Its file name.
+    /// The name of the file.
     pub fn file_name(self) -> &'static str {
         match self {
             Artefact::Plugin => "libopcost_emu.so",
@@ -36,12 +36,12 @@ impl Artefact {
     }
 }
 
-/// Which emulator is needed.
+/// The kind of emulator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Emulator {
     /// A whole computer.
     System,
-    /// One program, its system calls made by the host.
+    /// One program; the host executes its system calls.
     User,
 }
 
@@ -61,12 +61,12 @@ impl Emulator {
     }
 }
 
-/// The files of one kind of emulation.
+/// The files for one kind of emulation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Tools {
     /// QEMU.
     pub qemu: PathBuf,
-    /// What it says of its version.
+    /// QEMU's own text about its version.
     pub qemu_version: String,
     /// The plugin.
     pub plugin: PathBuf,
@@ -74,48 +74,48 @@ pub struct Tools {
     pub guest: PathBuf,
 }
 
-/// Something that emulation needs is not there. In words: [`what`](Self::what), then
+/// A tool for emulation is missing or unsuitable. The message is [`what`](Self::what), then
 /// [`remedy`](Self::remedy).
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}; {}", self.what(), self.remedy())]
 pub enum ToolError {
     /// QEMU is not installed.
     NoQemu {
-        /// What was looked for.
+        /// The program's name.
         program: &'static str,
-        /// The package that has it.
+        /// The Debian package that contains it.
         package: &'static str,
     },
     /// QEMU cannot be asked for its version.
     NoVersion {
         /// The program.
         path: PathBuf,
-        /// What it said instead.
+        /// QEMU's output.
         said: String,
-        /// The package that has it.
+        /// The Debian package that contains it.
         package: &'static str,
     },
-    /// QEMU is older than what we know.
+    /// QEMU is older than opcost supports.
     Old {
         /// The program.
         path: PathBuf,
-        /// Its version.
+        /// The text of its version.
         found: String,
-        /// The package that has it.
+        /// The Debian package that contains it.
         package: &'static str,
     },
     /// QEMU is too old for machines with several CPUs.
     OldForSeveral {
         /// The program.
         path: PathBuf,
-        /// Its version.
+        /// The text of its version.
         found: String,
     },
     /// A part of opcost is missing.
     NoArtefact {
         /// The file.
         name: &'static str,
-        /// Where it was looked for.
+        /// The folders that were searched.
         looked: String,
     },
     /// The kernel for commands is missing.
@@ -123,7 +123,7 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// What is missing or does not fit.
+    /// The problem.
     pub fn what(&self) -> String {
         match self {
             ToolError::NoQemu { program, .. } => format!("{program} is not installed"),
@@ -154,7 +154,7 @@ impl ToolError {
         }
     }
 
-    /// What to do about it.
+    /// The advice.
     pub fn remedy(&self) -> String {
         match self {
             ToolError::NoQemu { package, .. } => {
@@ -185,10 +185,10 @@ impl HasStatus for ToolError {
 }
 
 impl Tools {
-    /// Finds everything.
+    /// Finds all tools.
     ///
     /// # Errors
-    /// [`ToolError`] names the first thing that is missing and how to get it.
+    /// [`ToolError`] names the first problem and gives advice.
     pub fn find(emulator: Emulator) -> Result<Tools, ToolError> {
         let (program, package) = (emulator.program(), emulator.package());
         let path = std::env::var_os("PATH");
@@ -206,7 +206,7 @@ impl Tools {
         })
     }
 
-    /// Checks that a machine may have so many CPUs.
+    /// Checks that a machine may have this number of CPUs.
     ///
     /// # Errors
     /// [`ToolError::OldForSeveral`]: QEMU is too old for more than one.
@@ -223,7 +223,7 @@ impl Tools {
 /// Finds a part of opcost: where the environment says, beside this program, or in `../lib/opcost`.
 ///
 /// # Errors
-/// [`ToolError::NoArtefact`] says where it was looked for.
+/// [`ToolError::NoArtefact`] lists the folders that were searched.
 pub fn artefact(which: Artefact) -> Result<PathBuf, ToolError> {
     let name = which.file_name();
     Shipped::here().part(name).map_err(|folders| not_there(name, &folders))
@@ -234,10 +234,10 @@ fn not_there(name: &'static str, folders: &[PathBuf]) -> ToolError {
     ToolError::NoArtefact { name, looked: looked.join(", ") }
 }
 
-/// The kernel for commands: the one that came with opcost, else one that was built under its name.
+/// The kernel for commands: the one shipped with opcost, else a kernel built under its name.
 ///
 /// # Errors
-/// [`ToolError::NoKernel`]: there is none.
+/// [`ToolError::NoKernel`]: there is no such kernel.
 pub fn default_kernel() -> Result<KernelSpec, ToolError> {
     if let Ok(image) = artefact(Artefact::Kernel) {
         return Ok(KernelSpec::Image(image));
@@ -263,7 +263,7 @@ fn version_of(qemu: &Path, package: &'static str) -> Result<String, ToolError> {
     }
 }
 
-/// Major and minor number of a text such as `7.2.22 (Debian 1:7.2+dfsg-7)`.
+/// Major and minor number of a version text, for example `7.2.22 (Debian 1:7.2+dfsg-7)`.
 fn version_number(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))

@@ -1,4 +1,4 @@
-//! The files of an initramfs, and how files of this machine get into it.
+//! The files of an initramfs, and the packing of this machine's files into it.
 
 use object::{Object, ObjectSegment};
 use std::collections::{BTreeMap, VecDeque};
@@ -9,17 +9,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-/// How much may be packed into one guest, bytes. It is read and copied before every boot, and the
-/// guest's memory has to hold it twice.
+/// The limit for the files of one guest, bytes. They are read and copied before every boot, and the
+/// guest's memory holds them twice.
 pub const PACK_BYTES_MAX: u64 = 256 << 20;
 
-/// How many symbolic links a path may lead through (path_resolution(7)).
+/// The most symbolic links in the resolution of a path (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
-/// File systems that the guest has of its own.
+/// File systems of which the guest has its own.
 pub(super) const NOT_PACKED: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// Why something cannot be packed.
+/// Why a file cannot be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// A file cannot be read.
@@ -33,19 +33,19 @@ pub enum TreeError {
     /// A path leads through too many links.
     #[error("cannot pack '{}' into the guest: more than {LINKS_MAX} symbolic links", .0.display())]
     Links(PathBuf),
-    /// It belongs to a file system that describes this machine.
+    /// The path belongs to a file system that describes this machine.
     #[error(
         "cannot pack '{}' into the guest: the guest has a {} of its own", .0.display(),
         .0.components().take(2).collect::<PathBuf>().display()
     )]
     OwnFileSystem(PathBuf),
-    /// The guest's and this machine's idea of a path differ.
+    /// A path is a link here but a directory in the guest.
     #[error(
         "cannot pack '{}' into the guest: it is a link here, but a directory in the guest, since \
          something else is packed into it: choose another place for that", .0.display()
     )]
     LinkOverDirectory(PathBuf),
-    /// There is too much.
+    /// The files exceed the limit.
     #[error(
         "more than {} MiB would be packed into the guest; the largest file is '{}' with {} MiB: \
          leave it out or name a smaller one", PACK_BYTES_MAX >> 20, .largest.display(),
@@ -54,7 +54,7 @@ pub enum TreeError {
     TooLarge {
         /// The largest file.
         largest: PathBuf,
-        /// Its size.
+        /// Its size, bytes.
         largest_bytes: u64,
     },
 }
@@ -75,20 +75,20 @@ pub(super) enum Node {
 /// A file that was packed.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct PackedFile {
-    /// Where it is on this machine.
+    /// The path on this machine.
     pub host: PathBuf,
-    /// Where it is in the guest.
+    /// The path in the guest.
     pub guest: PathBuf,
 }
 
 /// All files of a guest, by their absolute paths.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Tree {
-    /// A path comes before those that it leads to.
+    /// A directory comes before its contents.
     nodes: BTreeMap<PathBuf, Node>,
-    /// When files were changed last, where that matters, seconds since 1970.
+    /// Modification times of files for which they matter, seconds since 1970.
     changed_s: BTreeMap<PathBuf, u32>,
-    /// Bytes of files of this machine.
+    /// Bytes of this machine's files.
     packed_bytes: u64,
     largest: Option<(u64, PathBuf)>,
 }
@@ -110,30 +110,30 @@ impl Tree {
         }
     }
 
-    /// When a file was changed last, seconds since 1970; `None` where it is to be the same everywhere.
+    /// The modification time of a file, seconds since 1970; `None` if it should be the same everywhere.
     pub(super) fn changed_s(&self, path: &Path) -> Option<u32> {
         self.changed_s.get(path).copied()
     }
 
-    /// Gives a file the time of its last change that it has on this machine. An interpreter compares
-    /// that of a source with what a cached compilation says.
+    /// Keeps a file's modification time. An interpreter compares a source's time with the time in a
+    /// cached compilation.
     pub(super) fn keep_time(&mut self, path: PathBuf, metadata: &Metadata) {
         self.changed_s.extend(u32::try_from(metadata.mtime()).ok().map(|time_s| (path, time_s)));
     }
 
-    /// Adds a file, and the directories it needs, unless they are there.
+    /// Adds or replaces a file; adds the missing directories above it.
     pub(super) fn put(&mut self, path: impl Into<PathBuf>, node: Node) {
         let path = path.into();
         self.make_parents(&path);
         self.nodes.insert(path, node);
     }
 
-    /// Takes a file away again.
+    /// Removes a file.
     pub(super) fn remove(&mut self, path: &Path) {
         self.nodes.remove(path);
     }
 
-    /// Adds a directory and those above it, unless they are there.
+    /// Adds a directory and the directories above it where they are missing.
     pub(super) fn put_directory(&mut self, path: &Path) {
         self.make_parents(path);
         if path.parent().is_some() {
@@ -147,8 +147,8 @@ impl Tree {
         }
     }
 
-    /// Where a path of the guest leads to by the links that are in the tree. What is below a link
-    /// cannot be unpacked before what the link leads to.
+    /// Resolves a path of the guest by the links in the tree. Files cannot be packed below a link
+    /// itself: the kernel may unpack them before the link's target.
     pub(super) fn place(&self, path: &Path) -> Result<PathBuf, TreeError> {
         let mut left = parts(path);
         let mut at = PathBuf::from("/");
@@ -171,10 +171,10 @@ impl Tree {
         Ok(at)
     }
 
-    /// Packs what is at a path of this machine at the same path, with every link and directory on
-    /// the way to it. Result: the file or directory that the path leads to.
+    /// Packs the file or directory at a path of this machine at the same path, with every link and
+    /// directory on the way. Returns the path that it resolves to.
     ///
-    /// `path`: absolute. A directory is packed without what is in it.
+    /// `path`: absolute. A directory is packed without its contents.
     pub(super) fn pack(&mut self, path: &Path) -> Result<PathBuf, TreeError> {
         let failed = |at: &Path, source| TreeError::Read { path: at.to_path_buf(), source };
         let mut left: VecDeque<OsString> = parts(path);
@@ -222,8 +222,8 @@ impl Tree {
         Ok(at)
     }
 
-    /// Gives all that is below a folder a place below another one, which is not there yet. If a file
-    /// speaks of the old place, a link stands there.
+    /// Moves a folder with its contents to another place, which does not exist yet. If a file in
+    /// the folder mentions the old path, a link is put there.
     pub(super) fn relocate(&mut self, from: &Path, to: &Path) {
         let relocated = |path: &Path| moved(path, from, to);
         let spoken_of = |node: &Node| match node {
@@ -244,7 +244,7 @@ impl Tree {
         }
         let times = std::mem::take(&mut self.changed_s);
         self.changed_s = times.into_iter().map(|(path, time)| (relocated(&path), time)).collect();
-        // What led there only is not worth a place.
+        // Directories that only led to the folder are removed.
         for folder in from.ancestors().skip(1).filter(|folder| folder.parent().is_some()) {
             let next = self.nodes.range(folder.to_path_buf()..).nth(1);
             if next.is_some_and(|(path, _)| path.starts_with(folder)) {
@@ -289,8 +289,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Packs a directory of this machine with all that is in it, links as they are. Result: the
-    /// regular files. Sockets, pipes and devices are left out.
+    /// Packs a directory of this machine with its contents; links stay links. Returns the regular
+    /// files. Sockets, pipes and devices are left out.
     pub(super) fn pack_directory(
         &mut self,
         host: &Path,
@@ -326,14 +326,14 @@ impl Tree {
     }
 }
 
-/// The names of a path, and its steps upwards.
+/// The names in a path, and its `..` steps.
 fn parts(path: &Path) -> VecDeque<OsString> {
     let names =
         path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
     names.map(|part| part.as_os_str().to_os_string()).collect()
 }
 
-/// The place of a path when a folder has another one.
+/// The new path of a file after its folder has moved.
 pub(super) fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
     match path.strip_prefix(from) {
         Ok(rest) if rest.as_os_str().is_empty() => to.to_path_buf(),
@@ -342,7 +342,7 @@ pub(super) fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
     }
 }
 
-/// What of a file a program may read: of ELF files what is loaded, which debug information is not.
+/// The parts of a file that a program may read: of ELF files the loaded segments, so no debug information.
 fn used_parts(contents: &[u8]) -> Vec<&[u8]> {
     let Ok(file) = object::File::parse(contents) else { return vec![contents] };
     let part = |(at, length): (u64, u64)| {
@@ -352,7 +352,7 @@ fn used_parts(contents: &[u8]) -> Vec<&[u8]> {
     file.segments().filter_map(|segment| part(segment.file_range())).collect()
 }
 
-/// Whether bytes hold others.
+/// Whether `bytes` contains `wanted`.
 fn has(bytes: &[u8], wanted: &[u8]) -> bool {
     let Some(first) = wanted.first() else { return true };
     let mut rest = bytes;
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn the_limit_names_the_largest_file() {
         let folder = tempfile::tempdir().unwrap();
-        // Holes: the files take no space.
+        // The files are sparse and take no space.
         for (name, bytes) in [("a", PACK_BYTES_MAX - 1), ("b", 2)] {
             fs::File::create(folder.path().join(name)).unwrap().set_len(bytes).unwrap();
         }
