@@ -243,7 +243,7 @@ fn emulated_runs_must_repeat_to_the_last_digit() {
     let mut made = made(12, 2000);
     let said = "each variant gave the same counts to the last digit in 2 repeated runs";
     assert_eq!(entry(&made, "repeatable"), Some((Severity::Fine, said.into())));
-    // One more instruction is not a finding, but one more load is: loads must repeat exactly.
+    // Every count of the repeated run is one too many; the finding names the largest deviation.
     for sample in &mut made.records[1].samples {
         sample.value += 1;
     }
