@@ -1,4 +1,4 @@
-//! A transcript of a kernel's answers: an accepted transcript is written back unchanged in meaning.
+//! A transcript of a kernel's answers: an accepted transcript is written back to the same transcript.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

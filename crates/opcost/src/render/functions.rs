@@ -356,8 +356,7 @@ impl Line {
     }
 }
 
-/// The functions that make up the change, by counts and then by modelled cycles; none if there is no
-/// shift.
+/// The functions that make up the change, by counts and then by modelled cycles; none if there is no shift.
 pub(super) fn tables(comparison: &Comparison, sides: [usize; 2], style: &Style) -> Vec<Table> {
     let shifted = of(comparison, sides).into_iter().filter(|functions| functions.shifted());
     shifted.map(|functions| table(comparison, functions, sides, style)).collect()
@@ -558,8 +557,7 @@ pub(super) fn behind(row: &FunctionRow) -> String {
     }
 }
 
-/// The marks of a row: the function is new, gone or matched by its name only; the change may be
-/// chance.
+/// The marks of a row: the function is new, gone or matched by its name only; the change may be chance.
 pub(super) fn mark(row: &FunctionRow) -> String {
     let words = [
         (row.appeared, "new"),
@@ -598,8 +596,7 @@ pub(super) fn callers(
     if with_figures.is_empty() { list(page, " ← ", &bare, room) } else { with_figures }
 }
 
-/// As many names, each with its remark, as fit behind an arrow. A name that would be cut too short ends
-/// the list.
+/// As many names, each with its remark, as fit behind an arrow. A name that would be cut too short ends the list.
 pub(super) fn list(page: &mut Page, arrow: &str, named: &[(&str, String)], room: usize) -> String {
     let room = page.room(room);
     let mut text = String::new();

@@ -1,5 +1,4 @@
-//! Names of functions, shortened to the room that there is. In C++ and Rust, the end of a name tells
-//! functions apart.
+//! Names of functions, shortened to the room that there is. In C++ and Rust, the end of a name tells functions apart.
 //!
 //! Parts are left out in this order, as far as necessary: template arguments, parameters with the return
 //! type, the types around a method's trait, namespaces from the outside. Only then a name is cut, in the

@@ -62,7 +62,6 @@ impl Page {
         }
     }
 
-    /// The whole text.
     pub(crate) fn into_text(self) -> String {
         self.text
     }
@@ -96,7 +95,6 @@ impl Page {
         Cow::Owned(shown)
     }
 
-    /// Adds a line.
     pub(crate) fn line(&mut self, text: &str) {
         let text = self.harmless(text).trim_end().to_string();
         self.text.push_str(&text);
@@ -181,14 +179,12 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     cut + &" ".repeat(width.saturating_sub(used))
 }
 
-/// Pads a figure on its left to a width. A wider figure is never cut: the rest would read as
-/// another figure.
+/// Pads a figure on its left to a width. A wider figure is never cut: the rest would read as another figure.
 pub(crate) fn align(figure: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(figure.width())) + figure
 }
 
-/// The width of a column of figures: the widest figure and one column in front of it, or `least` if
-/// that is more.
+/// The width of a column of figures: the widest figure and one column in front of it, or `least` if that is more.
 pub(crate) fn column<'f>(figures: impl IntoIterator<Item = &'f str>, least: usize) -> usize {
     figures.into_iter().map(|figure| figure.width() + 1).fold(least, usize::max)
 }

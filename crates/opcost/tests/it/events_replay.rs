@@ -1,5 +1,4 @@
-//! Counters against transcripts of machines that are not here: each file names the source of its
-//! figures.
+//! Counters against transcripts of machines that are not here: each file names the source of its figures.
 
 use opcost::plan::EventPlan;
 use opcost::source::Source;

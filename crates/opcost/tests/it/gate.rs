@@ -340,7 +340,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
 
     assert!(based["accepted"][0]["text"].as_str().unwrap().starts_with("loop +"), "{based}");
 
-    // In a series of the same commits, the changes of both commits add up to their common change.
+    // In a series of the same commits, the changes of the commits add up to the change of all.
     let mut series = yard.opcost(&["series", "--quiet", "HEAD~2..HEAD", "--json"]);
     let series: serde_json::Value =
         serde_json::from_str(&series.spawn().unwrap().end().expect(0).stdout).unwrap();

@@ -5,8 +5,7 @@ use opcost::comparison::{Verdict, compare};
 use opcost_record::Reading;
 use opcost_stats::Random;
 
-/// Interval and verdict follow one rule: for any figures, a change is real exactly if its interval
-/// does not contain 0.
+/// Interval and verdict follow one rule: for any figures, a change is real exactly if its interval does not contain 0.
 #[test]
 fn a_change_is_real_exactly_if_its_interval_holds_no_zero() {
     const METRICS: [(&str, &str); 8] = [

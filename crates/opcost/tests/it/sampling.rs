@@ -202,8 +202,7 @@ fn functions_without_frame_pointers_get_the_hint() {
     }
 }
 
-/// In a program that keeps frame pointers, a leaf function without a frame seems to be called by its
-/// caller's caller.
+/// In a program that keeps frame pointers, a leaf function without a frame seems to be called by its caller's caller.
 #[test]
 fn a_caller_that_frame_pointers_skip_is_said_to_be_missing() {
     let lab = Lab::new();

@@ -161,7 +161,6 @@ fn color(bisection: &Bisection, change: i128) -> anstyle::Style {
     }
 }
 
-/// A row of the table.
 struct Row {
     id: String,
     change: i128,

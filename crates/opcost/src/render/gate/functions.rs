@@ -73,8 +73,7 @@ pub(super) fn lines(functions: &FunctionComparison) -> (String, Vec<FunctionLine
     (signed(total, decimals), lines)
 }
 
-/// Writes the lines as a table, `indent` columns from the left: name, change, and the callers beside them
-/// or below.
+/// Writes the lines as a table, `indent` columns from the left: name, change, and the callers beside them or below.
 pub(super) fn show_lines(page: &mut Page, lines: Vec<FunctionLine>, indent: usize) {
     let change_width = lines.iter().map(|line| line.change.width()).max().unwrap_or(0);
     let name_width = lines.iter().map(|line| line.name.width()).max().unwrap_or(0);

@@ -26,7 +26,6 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use opcost_record::Better;
 use sha2::{Digest, Sha256};
 
-/// The style sheet.
 const STYLE: &str = include_str!("style.css");
 /// Allows the page's own styles and nothing else: the browser fetches nothing, whatever the page contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -89,7 +88,7 @@ pub fn page(view: &View<'_>, history: Option<&History>, readers: Readers) -> Res
         origin::section(view).map(|body| Section::new("origin", "Where it comes from", body)),
         flames.map(|body| Section::new("flames", "Flame graphs", body)),
     ];
-    // Counts are certain: the question is where a difference comes from, so the origin comes first.
+    // Emulated counts are certain: the question is where a difference comes from, so the origin comes first.
     let counted = view.recording.plan.machine() == MachineKind::Emulated;
     let answers: Vec<Option<Section>> = match counted {
         true => origin.into_iter().chain(metrics).collect(),

@@ -1,5 +1,4 @@
-//! The Firefox Profiler's processed format: one thread for each variant, one sample for each context,
-//! weighted by its cost.
+//! The Firefox Profiler's processed format: one thread for each variant, one sample for each context, weighted by its cost.
 //!
 //! The viewer knows three units of weights. Time is written as such, in milliseconds. Other counts are
 //! written as samples, and the thread's name says what was counted. The time line is the cost in the
@@ -17,7 +16,6 @@ use serde_json::{Value, json};
 
 const NS_PER_MS: f64 = 1e6;
 
-/// The document.
 pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
     // The output depends on the tree alone, so the date is constant.
     let epoch = std::time::UNIX_EPOCH.into();

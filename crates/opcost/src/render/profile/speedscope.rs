@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use opcost_record::Unit;
 use serde_json::{Value, json};
 
-/// The document.
 pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
     let frames = tree.names().into_iter().zip(&tree.functions);
     let frames: Vec<Value> = frames

@@ -226,8 +226,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("patchpoint-log", &[]),
 ];
 
-/// Modules of opcost that, like all of opcost-size, use no clock, file, process or variable: their
-/// input alone decides.
+/// Modules of opcost that, like all of opcost-size, use no clock, file, process or variable: their input alone decides.
 const PURE: [&str; 10] = [
     "calibration",
     "comparison",

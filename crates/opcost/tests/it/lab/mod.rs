@@ -205,7 +205,6 @@ pub(crate) const ALONE: [&str; 5] = ["compare", "--machine", "emulated", "--kern
 pub(crate) trait Started {
     /// Waits for the end of the process.
     fn end(self) -> Ended;
-    /// Sends a signal.
     fn signal(&self, signal: i32);
 }
 

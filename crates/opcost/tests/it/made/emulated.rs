@@ -104,7 +104,6 @@ impl Tree {
         Some(self.profile.contexts.len() as u32 - 1)
     }
 
-    /// The profile.
     pub(crate) fn grown(self) -> Profile {
         self.profile
     }

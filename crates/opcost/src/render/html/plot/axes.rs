@@ -1,5 +1,4 @@
-//! The parts of every plot: size, title, description, axes with ticks. No text leaves the drawing
-//! or covers another.
+//! The parts of every plot: size, title, description, axes with ticks. No text leaves the drawing or covers another.
 
 use super::points::px;
 use super::scale::Scale;

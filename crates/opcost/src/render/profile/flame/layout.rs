@@ -15,8 +15,7 @@ pub(super) struct Frame {
     pub(super) width: u64,
 }
 
-/// The frames of one side that have a cost; callees stand in the order of their names, from the
-/// start of their caller.
+/// The frames of one side that have a cost; callees stand in the order of their names, from the start of their caller.
 pub(super) fn frames(tree: &CallTree, side: usize) -> Vec<Frame> {
     let children = tree.children();
     let mut waiting = vec![Frame { node: None, depth: 0, start: 0, width: tree.sides[side].total }];

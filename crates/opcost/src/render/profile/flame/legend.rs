@@ -28,8 +28,7 @@ impl Legend {
         self.y += LINE_PX;
     }
 
-    /// Adds the colours and marks; `total`: the whole of which changes are percentages; `gone`: the
-    /// identifier of the stripes.
+    /// Adds the colours and marks. Changes are percentages of `total`; `gone` is the identifier of the stripes.
     pub(super) fn of_changes(&mut self, changes: &Changes, total: f64, baseline: &str, gone: &str) {
         if changes.threshold(STEPS) > 0.0 {
             self.line(&format!("a colour: changed by more than so much of {baseline}'s total"));
