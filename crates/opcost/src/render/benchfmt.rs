@@ -1,5 +1,5 @@
-//! Go benchmark lines (<https://go.dev/design/14313-benchmark-format>) for `benchstat -col /variant
-//! FILE`: one line per run, one value-unit pair per metric, the baseline's runs first.
+//! Go benchmark lines (<https://go.dev/design/14313-benchmark-format>) for
+//! `benchstat -col /variant FILE`: one line per run, one value-unit pair per metric, the baseline's runs first.
 
 use super::View;
 use crate::recording::Recording;

@@ -431,7 +431,7 @@ fn the_self_test_finds_one_count_in_ten_thousand() {
     let planted = &found["planted"][0];
     assert_eq!(planted["change_ratio"], 0.0001);
     assert_eq!((&planted["found"]["count"], &planted["found"]["of"]), (&1.into(), &1.into()));
-    // One more of 10,000 numbers. The program's start, half of the count in a guest, lowers the share.
+    // One number in 10,000 is added; the program's start, half of the count in a guest, lowers the share.
     let estimate = planted["estimate_ratio"].as_f64().unwrap();
     assert!(0.00004 < estimate && estimate < 0.0001, "{estimate}");
 }

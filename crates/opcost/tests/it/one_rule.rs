@@ -25,7 +25,7 @@ fn a_change_is_real_exactly_if_its_interval_holds_no_zero() {
         let made = recording(plan(&["off", "on", "cached"], pairs), |slot| {
             let metric = |(at, (name, source)): (usize, &(&str, &str))| {
                 let shift = 0.004 * at as f64 * f64::from(slot.variant);
-                // The values differ little, so that many blocks are equal.
+                // There are few different values, so that many blocks are equal.
                 let value = 20.0 * (1.0 + shift) + 3.0 * random.unit_f64();
                 Reading::plain(
                     key(name, source),

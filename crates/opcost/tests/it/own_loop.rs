@@ -28,7 +28,7 @@ const LOCKS: [Row; 9] = [
     ("lock:ops=6400,shape=wrapper", SHARE_MAX),
 ];
 
-/// Paths that are not patched, with those that miss the limit for the reasons in docs/workloads.md.
+/// Paths that are not patched; docs/workloads.md has the reasons of those that miss the limit.
 const UNPATCHED: [Row; 7] = [
     ("immediate:ops=1000", SHARE_MAX),
     ("immediate:ops=100,reads=4096", SHARE_MAX),

@@ -1,4 +1,4 @@
-//! The tests' part of `script/test`: how it counts passed, failed and skipped tests in a log, and which tests it runs again.
+//! How `script/test` counts passed, failed and skipped tests in a log, and which tests it runs again.
 
 use crate::lab::{Lab, root};
 use std::process::{Command, Output};

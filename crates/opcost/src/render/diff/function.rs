@@ -51,7 +51,7 @@ fn title(difference: &Difference, context: &FunctionContext, page: &mut Page) ->
     format!("{name} {module}: {variant} against {baseline}, {}", difference.tree.unit())
 }
 
-/// Names the runs whose means the figures are.
+/// The sentence on the runs that the figures are means of.
 fn runs(difference: &Difference) -> String {
     let [one, two] = [0, 1].map(|side| &difference.tree.sides[side]);
     format!(

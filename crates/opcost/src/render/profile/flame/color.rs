@@ -135,7 +135,7 @@ mod tests {
         // grew +9,600 is the largest; main's +3,201 is a third of it; shrank −6,399 is two thirds.
         assert_eq!(changes.change(Some(1)), 9.6);
         assert_eq!([class(1), class(2), class(0)], ["u6", "d6", "u5"]);
-        // The callee of `grew` changed by a third of the largest. The last frame hardly changed.
+        // The callee of `grew`: a third of the largest change. The last frame hardly changed.
         assert_eq!([class(3), class(4)], ["u5", "n"]);
         assert_eq!(changes.class(None), "u5", "all together is main");
         assert_eq!(changes.threshold(6), 4.8);
