@@ -1,5 +1,5 @@
-//! A process's memory from address 4096 on, its first two bytes the registry's place: what is read can
-//! be planned for, and nothing is written over bytes of another length.
+//! A process's memory from address 4096 on; the first two bytes give the place of the registry.
+//! Changes to each key that is read are planned, and no write covers bytes of another length.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

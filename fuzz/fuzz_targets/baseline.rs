@@ -1,4 +1,4 @@
-//! A gate's baseline file: what is accepted is written back to the same figures.
+//! A gate's baseline file: an accepted file is written back to the same figures.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

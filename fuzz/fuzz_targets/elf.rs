@@ -1,4 +1,4 @@
-//! A program and its debug file: what is accepted ascends, and can be told to the emulator's plugin.
+//! A program and its debug file: accepted symbols ascend, and are the same after the text for the emulator's plugin.
 //!
 //! The first two bytes are the size of the debug file, in units of 64 bytes.
 #![no_main]

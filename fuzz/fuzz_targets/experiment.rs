@@ -1,4 +1,4 @@
-//! An experiment file: what is accepted is written back to the same experiment.
+//! An experiment file: an accepted file is written back to the same experiment.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

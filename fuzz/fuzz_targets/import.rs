@@ -1,4 +1,4 @@
-//! Files of other tools, in every format: what is read can be assembled, compared and exported again.
+//! Files of other tools, in every format: a file that is read can be assembled, compared and exported again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A kernel's symbols: what is accepted ascends, and can be told to the emulator's plugin.
+//! A kernel's symbols: accepted symbols ascend, and are the same after the text for the emulator's plugin.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

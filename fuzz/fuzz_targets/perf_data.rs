@@ -1,4 +1,4 @@
-//! Files of perf: whatever is in them, the reader ends with a profile whose parts add up, or an error.
+//! Files of perf: for any contents, the reader returns a profile whose parts add up, or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let (file, wanted) = (Cursor::new(bytes), Wanted::default());
     if let Ok((_, mut recorded)) = perf_data::read(file, bytes.len() as u64, &wanted, &sources) {
-        // No file of this computer is to be read because a fuzzer found its name.
+        // The target must not read files of this computer whose names a fuzzer finds.
         for file in &mut recorded.files {
             file.path = b"/nonexistent".to_vec();
         }

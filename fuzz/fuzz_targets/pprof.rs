@@ -1,4 +1,4 @@
-//! pprof's profiles: whatever is in them, the reader ends with a profile whose parts add up, or an error.
+//! pprof's profiles: for any contents, the reader returns a profile whose parts add up, or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
         assert!(about.events.contains(&about.event));
         assert!(table.edges.iter().all(|edge| edge.callee < table.functions.len()));
     }
-    // No file of this computer is to be read because a fuzzer found its name.
+    // The target must not read files of this computer whose names a fuzzer finds.
     let nowhere = |_: &_, _: &[u64]| LookedUp::default();
     let folded = folded::read(text, None);
     let firefox = firefox::read(text, &Wanted::default(), &nowhere);

@@ -1,4 +1,4 @@
-//! Sessions: whatever happens in whatever order, every sample is in the tree or counted as missing.
+//! Sessions: for any events in any order, every sample is in the tree or counted as missing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

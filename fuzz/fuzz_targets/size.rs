@@ -1,4 +1,4 @@
-//! Two files: what is accepted is compared, the rows add up, and functions are disassembled.
+//! Two files: accepted files are compared, the rows add up, and functions are disassembled.
 //!
 //! The first two bytes are the size of the first file, in units of 64 bytes.
 #![no_main]

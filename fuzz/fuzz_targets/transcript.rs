@@ -1,4 +1,4 @@
-//! A transcript of a kernel's answers: what is accepted is written back to the same transcript.
+//! A transcript of a kernel's answers: an accepted transcript is written back to the same transcript.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A report, as a measured program sends it: what is accepted is written back to the same report.
+//! A report, as a measured program sends it: an accepted report is written back to the same report.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -6,7 +6,7 @@ use super::{Style, text};
 use crate::comparison::across::Across;
 use serde_json::{Value, json};
 
-/// The page that `opcost diff` begins with, of two recordings.
+/// The first part of the page that `opcost diff` prints for two recordings.
 pub fn text(across: &Across, style: &Style) -> String {
     let comparison = &across.comparison;
     let mut page = Page::new(style);
@@ -30,7 +30,7 @@ pub fn text(across: &Across, style: &Style) -> String {
     page.into_text()
 }
 
-/// The document that `opcost diff --json` prints of two recordings without profiles.
+/// The document that `opcost diff --json` prints for two recordings without profiles.
 pub fn json(across: &Across) -> Value {
     let comparison = &across.comparison;
     let names = (&comparison.variants[0].name, &comparison.variants[1].name);

@@ -1,4 +1,4 @@
-//! One variant by itself: its metrics with their spread, and its dearest functions.
+//! One variant by itself: its metrics with their spread, and its most expensive functions.
 
 use super::View;
 use super::imported::unit_written;
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
-/// Runs of a variant up to which JSON has each one's figures: a document of more would be mostly these.
+/// The most runs of a variant for which the JSON lists the figures of each: more would fill the document.
 const VALUES_MAX: usize = 10_000;
 /// Functions shown one by one.
 const FUNCTIONS_SHOWN: usize = 20;
-/// Columns of a metric's name, at least.
+/// Minimum width of a metric's name, in columns.
 const LABEL_WIDTH_MIN: usize = 15;
-/// Columns beside a function's name.
+/// Columns of a row that are not the function's name.
 const OTHER_COLUMNS: usize = 36;
-/// The gap in front of a column.
+/// Width of the gap in front of a column.
 const GAP: usize = 2;
 
 /// A row's figures as tables show them.
@@ -33,7 +33,7 @@ pub(super) struct Cells {
     pub(super) range: String,
 }
 
-/// The rows that have figures other than 0, and the labels of the others.
+/// The rows to show, and the labels of the rows that are 0 in every run; the primary metric is always shown.
 pub(super) fn cells(comparison: &Comparison) -> (Vec<Cells>, Vec<&str>) {
     let (mut shown, mut zeros) = (Vec::new(), Vec::new());
     for row in &comparison.rows {
@@ -47,8 +47,8 @@ pub(super) fn cells(comparison: &Comparison) -> (Vec<Cells>, Vec<&str>) {
 }
 
 fn cells_of(row: &Row, side: &Figures) -> Cells {
-    // All in the unit that suits the median, so that they can be compared at a glance; of a median of
-    // 0 in that of the largest.
+    // All cells share the unit that suits the median, so that they compare at a glance. If the median
+    // is 0, the unit suits the maximum.
     let largest = side.max.filter(|_| side.center() == 0.0).unwrap_or(side.center());
     let (one, symbol) = scale(&[largest], row.unit);
     let pair = |(low, high): (f64, f64)| format!("{} … {}", digits(low / one), digits(high / one));
@@ -75,7 +75,7 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison) {
     const HEADS: [&str; 4] = ["median", "±", "interval", "lowest … highest"];
     let columns =
         |row: &'_ Cells| [&row.median, &row.spread, &row.interval, &row.range].map(String::clone);
-    // As wide as what stands in them, so that no number is cut.
+    // Each column is as wide as its widest cell, so that no number is cut.
     let mut widths = HEADS.map(UnicodeWidthStr::width);
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(columns(row)) {
@@ -119,7 +119,7 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison) {
     page.wrap(DIM, "  ", &note);
 }
 
-/// The dearest functions, for people.
+/// The most expensive functions, for people.
 pub(super) fn functions_text(page: &mut Page, comparison: &Comparison) {
     for costs in comparison.function_costs.iter().chain(&comparison.cycle_costs) {
         costs_text(page, costs);
@@ -137,7 +137,7 @@ fn costs_text(page: &mut Page, costs: &FunctionCosts) {
     for [name, own, share, calls] in &rows {
         let (own, share) = (align(own, widths[0]), align(share, widths[1]));
         let line = format!("    {}  {own}  {share}  ", fit(name, name_width));
-        // As many causes as have room; the first is the largest.
+        // The last causes are dropped until the line fits; the first is the largest.
         let mut said = calls.as_str();
         while line.width() + said.width() > page.width
             && let Some((fewer, _)) = said.rsplit_once(", ")
@@ -165,7 +165,7 @@ fn cost(costs: &FunctionCosts, cost: f64) -> String {
 
 /// Name, cost, share and calls of the functions that are shown, then of the rest.
 ///
-/// `name`: how a function's name is shown.
+/// `name` formats a function's name.
 fn function_rows(
     costs: &FunctionCosts,
     mut name: impl FnMut(&FunctionCost) -> String,
@@ -177,7 +177,7 @@ fn function_rows(
     let (shown, others) = costs.rows.split_at(costs.rows.len().min(FUNCTIONS_SHOWN));
     let mut row = |row: &FunctionCost| {
         let calls = row.calls.filter(|calls| *calls > 0.0);
-        // A mean of the same integer is that integer, whatever the sum was rounded to.
+        // The mean of equal integers is an integer: undo the rounding of the sum.
         let calls = calls.map(|calls| match calls.round() {
             whole if (calls - whole).abs() <= 1e-9 * whole => whole,
             _ => calls,
@@ -185,7 +185,7 @@ fn function_rows(
         let calls = calls.map_or(String::new(), |calls| {
             format!("{} {}", digits(calls), if calls == 1.0 { "call" } else { "calls" })
         });
-        // Of cycles it matters more what they were spent on.
+        // For cycles, the causes matter more than the calls.
         let said = row.parts.as_deref().map(causes).unwrap_or(calls);
         [name(row), cost(costs, row.own), share(row.own), said]
     };
@@ -203,7 +203,7 @@ fn function_rows(
     rows
 }
 
-/// What a function's modelled cycles were spent on, the most first, as far as it is a tenth of them.
+/// The causes of a function's modelled cycles, largest first, without those below a tenth.
 fn causes(parts: &[f64]) -> String {
     let names = CYCLE_PARTS.iter().map(|name| name.trim_start_matches("model-cycles-"));
     let mut causes: Vec<(&str, f64)> = names.zip(parts.iter().copied()).collect();
@@ -214,12 +214,12 @@ fn causes(parts: &[f64]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// What stands behind a function's name.
+/// The text behind a function's name: its module, unless that is the kernel.
 fn behind(cost: &FunctionCost) -> String {
     super::sampled::behind(&Function::new(&*cost.symbol, &*cost.module))
 }
 
-/// Both tables for a mail or a pull request.
+/// The tables of metrics and of functions, for a mail or a pull request.
 pub(super) fn markdown(text: &mut String, comparison: &Comparison, escape: fn(&str) -> String) {
     let (rows, _) = cells(comparison);
     text.push_str("\n| metric | median | ± | interval | lowest … highest |\n");
@@ -276,7 +276,7 @@ pub(super) fn figures_json(view: &View<'_>) -> Vec<Value> {
     figures
 }
 
-/// What the functions of a variant that is compared with none cost.
+/// The functions of a variant that is compared with no other, with their costs.
 pub(super) fn functions_json(costs: Option<&FunctionCosts>) -> Value {
     let Some(costs) = costs else { return Value::Null };
     let row = |row: &FunctionCost| {
@@ -302,7 +302,7 @@ pub(super) fn functions_json(costs: Option<&FunctionCosts>) -> Value {
     })
 }
 
-/// What formats that need two variants say of one.
+/// The message of formats that need two variants, if there is only one.
 pub(super) fn nothing_to_compare(page: &mut Page) {
     page.wrap(PLAIN, "  ", "there is one variant, and nothing to compare it with");
 }

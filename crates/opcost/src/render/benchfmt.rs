@@ -1,6 +1,5 @@
-//! Go benchmark lines (<https://go.dev/design/14313-benchmark-format>), so that
-//! `benchstat -col /variant FILE` reads them: one run a line, one metric a value-unit pair, the
-//! baseline's runs first.
+//! Go benchmark lines (<https://go.dev/design/14313-benchmark-format>) for
+//! `benchstat -col /variant FILE`: one line per run, one value-unit pair per metric, the baseline's runs first.
 
 use super::View;
 use crate::recording::Recording;
@@ -20,8 +19,8 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     }
     let name = capitalised(&recording.plan.experiment);
     text.push_str(&super::imported::benchfmt(recording, &name));
-    // benchstat takes what comes first for the base, so variants follow one another in the order of
-    // the plan and not in that of the runs.
+    // benchstat takes the first variant as the base, so variants are written in the order of the
+    // plan, not in the order of the runs.
     for (variant, word) in variant_words(recording).iter().enumerate() {
         for record in runs(recording, variant) {
             let ops = record.ops.unwrap_or(1);
@@ -53,11 +52,11 @@ fn runs(recording: &Recording, variant: usize) -> impl Iterator<Item = &Record> 
     records.filter(|record| record.block.is_some() && record.outcome == Outcome::Finished)
 }
 
-/// Value and unit of a figure. The unit names the metric, too; those that Go's own benchmarks use
-/// have a meaning to benchstat.
+/// Returns the value and unit of a figure. The unit also names the metric; benchstat knows the
+/// units of Go's own benchmarks.
 ///
-/// Times but `ns/op` are in seconds: benchstat makes seconds of nanoseconds, but not of 0, and so
-/// would show one metric under two units.
+/// Times other than `ns/op` are in seconds: benchstat converts nanoseconds to seconds, but does not
+/// convert 0, and would show one metric under two units.
 pub(super) fn figure(key: &MetricKey, unit: Unit, value: f64) -> String {
     match (key.label().as_str(), unit) {
         ("wall", _) => format!("{value} ns/op"),
@@ -70,12 +69,12 @@ pub(super) fn figure(key: &MetricKey, unit: Unit, value: f64) -> String {
     }
 }
 
-/// The variants' names as parts of benchmark names, each another.
+/// The variants' names as parts of benchmark names, made unique.
 pub(super) fn variant_words(recording: &Recording) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for variant in &recording.plan.variants {
         let mut word = word(&variant.name);
-        // A number behind a last hyphen would be taken for GOMAXPROCS, and no part of the name.
+        // benchstat would take a number behind the last hyphen for GOMAXPROCS, not for a part of the name.
         let end = word.trim_end_matches(|c: char| c.is_ascii_digit());
         if end.len() < word.len() && end.ends_with('-') {
             word.replace_range(end.len() - 1..end.len(), "_");
@@ -92,7 +91,7 @@ pub(super) fn variant_words(recording: &Recording) -> Vec<String> {
     words
 }
 
-/// A benchmark's name begins with an upper-case letter or none at all.
+/// Makes a name start as Go requires: with an upper-case letter or with no letter.
 pub(super) fn capitalised(name: &str) -> String {
     let name = word(name);
     let mut chars = name.chars();
@@ -102,7 +101,7 @@ pub(super) fn capitalised(name: &str) -> String {
     }
 }
 
-/// White space and slashes would end the word.
+/// Replaces white space and slashes, which would end the word.
 pub(super) fn word(text: &str) -> String {
     text.chars().map(|c| if c.is_whitespace() || c == '/' { '_' } else { c }).collect()
 }

@@ -1,5 +1,5 @@
-//! The raw figures: one run a row, one metric a column, integers as read.
-//! The functions of profiles are another table, which no column can hold: they are in JSON.
+//! The raw figures: one row per run, one column per metric, integers as read. Functions of profiles
+//! fit no column: the JSON has them.
 
 use super::View;
 use crate::recording::Recording;
@@ -56,7 +56,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     String::from_utf8(bytes).context("recording to CSV")
 }
 
-/// A value for every metric, and a share for those that the kernel can multiplex.
+/// One value column per metric, and a share column for each metric that the kernel can multiplex.
 fn columns(recording: &Recording) -> Vec<Column> {
     let timed = |metric: MetricId| {
         recording
@@ -73,11 +73,11 @@ fn columns(recording: &Recording) -> Vec<Column> {
         .collect()
 }
 
-/// `source metric:domain [unit]`, with the region where it is not the work.
+/// `source metric:domain [unit]`, with the region unless that is the work.
 fn heading(recording: &Recording, column: &Column) -> String {
     let (Column::Value(metric) | Column::RunningShare(metric)) = column;
     let Some(key) = recording.dictionary.key(*metric) else { return String::new() };
-    // The label of a program's own region has its name already.
+    // The label of a program's own region already contains the region's name.
     let labelled = key.region == WORK || key.is_of_program_region();
     let region = if labelled { String::new() } else { format!(" ({})", key.region) };
     let name = format!("{} {}{region}", key.source, key.label());

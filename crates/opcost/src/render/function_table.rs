@@ -1,5 +1,5 @@
-//! What all tables of functions have in common, whatever profiles they compare: columns, names that
-//! do not fit, colours, and the notes below.
+//! The parts that all tables of functions share, whichever profiles they compare: columns, names
+//! that do not fit, colours, and the notes below.
 
 use super::functions::{BY_NAME_ONLY, behind, matching_notes};
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, align, fit};
@@ -8,11 +8,11 @@ use unicode_width::UnicodeWidthStr;
 
 /// The columns of a table of functions.
 pub(super) struct FunctionTable {
-    /// Columns of a name.
+    /// Width of a name, in columns.
     pub(super) name_width: usize,
-    /// Columns of each figure.
+    /// Width of each figure, in columns.
     pub(super) widths: Vec<usize>,
-    /// What stands between the figures and the mark.
+    /// The text between the figures and the mark.
     pub(super) gap: &'static str,
 }
 
@@ -23,7 +23,7 @@ impl FunctionTable {
         format!("  {}{figures}{}{mark}", fit(name, self.name_width), self.gap)
     }
 
-    /// The names of both sides and of the other columns; above them what letters stand for.
+    /// Writes the names of both sides and of the other columns; a legend above explains letters.
     pub(super) fn heading(&self, page: &mut Page, sides: [&str; 2], others: &[&str]) {
         let names = side_names(page, PLAIN, "  ", sides, [self.widths[0], self.widths[1]]);
         let names = names.into_iter().chain(others.iter().copied());
@@ -31,7 +31,7 @@ impl FunctionTable {
         self.sums(page, BOLD, "function", &names);
     }
 
-    /// A function; a long name stands on a line of its own.
+    /// Writes a function's row; a long name stands on a line of its own.
     pub(super) fn row(&self, page: &mut Page, row: &FunctionRow, figures: &[String], mark: &str) {
         let behind = behind(row);
         let width = match row.symbol.width() + behind.width() {
@@ -47,7 +47,7 @@ impl FunctionTable {
         page.line(&line);
     }
 
-    /// What stands for several functions, or for all.
+    /// Writes a row for several functions, or for all.
     pub(super) fn sums(
         &self,
         page: &mut Page,
@@ -60,8 +60,8 @@ impl FunctionTable {
     }
 }
 
-/// The names of both sides above their figures; names that do not fit are letters there, and stand
-/// above the table.
+/// Returns the headings of both sides: their names, or letters if a name does not fit. A legend of
+/// the letters is written above the table.
 pub(super) fn side_names<'a>(
     page: &mut Page,
     style: anstyle::Style,
@@ -87,7 +87,7 @@ pub(super) fn color(row: &FunctionRow) -> anstyle::Style {
     }
 }
 
-/// How functions and files were matched, and which names are shortened, where that needs a word.
+/// Writes how functions and files were matched and that names are shortened, where the table does not show it.
 pub(super) fn matching(
     page: &mut Page,
     indent: &str,

@@ -13,30 +13,30 @@ use opcost_record::{Unit, profile::KERNEL};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
-/// Counted functions shown one by one, at most: as many as it takes to explain the change.
+/// Counted functions shown one by one, at most; fewer if fewer explain the change.
 const FUNCTIONS_SHOWN: usize = 40;
-/// Sampled ones: behind the first few, samples differ by chance.
+/// Sampled functions shown one by one, at most: behind the first few, samples differ by chance.
 const SAMPLED_SHOWN: usize = 12;
-/// Lines of a difference between two variants.
+/// Lines shown of a difference between two variants, at most.
 const DIFFERENCES_SHOWN: usize = 20;
-/// Columns of a function's name, at least, and at most so many hundredths of the page.
+/// Minimum width of a function's name, in columns, and its maximum in percent of the page.
 const NAME_WIDTH_MIN: usize = 16;
 const NAME_WIDTH_PERCENT: usize = 45;
-/// Columns of a variant's name above its figures, where these need fewer, with one in front of it.
+/// Width that a variant's name may give a column of narrower figures, with one column in front of the name.
 const HEAD_WIDTH_MAX: usize = 9;
-/// In front of callers that have a line of their own.
+/// The indent of callers on a line of their own.
 const CALLERS_INDENT: &str = "       ";
-/// Columns of a list of callers or callees where lines have no limit, and of a name there.
+/// Width of a list of callers or callees where lines have no limit, and of a name in such a list.
 pub(super) const LIST_WIDTH: usize = 120;
 pub(super) const LISTED_NAME_WIDTH: usize = 80;
-/// Columns of a name in a list of several.
+/// Maximum width of a name in a list of several.
 const NAME_IN_LIST_WIDTH: usize = 40;
 /// A name with less room is left out of a list.
 const NAME_IN_LIST_WIDTH_MIN: usize = 12;
-/// A rest that is smaller, per operation, is not worth a line.
+/// A smaller unattributed change, per operation, gets no line.
 const REST_MIN: f64 = 0.05;
 
-/// The functions of one comparison as lines; below them the same by modelled cycles.
+/// The functions of one comparison by counts, then by modelled cycles, then the commits that touched them.
 pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
     for functions in of(comparison, sides) {
         text_of(page, comparison, functions, sides);
@@ -52,7 +52,7 @@ fn text_of(
 ) {
     page.line("");
     let parts = Parts::of(functions);
-    // Where there is more than one comparison, it is said which.
+    // With several comparisons, the heading names the two variants.
     let whose = match comparison.comparisons.len() {
         1 => String::new(),
         _ => {
@@ -73,7 +73,7 @@ fn text_of(
     let figure_widths = [0, 1, 2].map(|at| {
         let figures = figures.iter().map(|figures| figures[at].as_str());
         let name = if at < 2 { names[at] } else { "change" };
-        // Two columns stand between a figure and the next.
+        // Two columns separate a figure from the next.
         1 + column(figures, (name.width() + 1).clamp("change ".len(), HEAD_WIDTH_MAX))
     });
     let mark_width = parts.rows.iter().map(|row| mark(row).width()).max().unwrap_or(0);
@@ -133,16 +133,16 @@ fn text_of(
     }
 }
 
-/// Said below functions by modelled cycles.
+/// The note below functions by modelled cycles.
 const MODELLED: &str =
     "estimated by the model of a core; the note on model-cycles says how far off it may be";
 
-/// What a change of modelled cycles is made of, in words; `None` of other figures.
+/// The causes of a change of modelled cycles, in words; `None` for other figures.
 fn causes(row: &FunctionRow) -> Option<String> {
     row.parts.as_deref().map(causes_in_words).filter(|causes| !causes.is_empty())
 }
 
-/// A line with the lines that belong to it.
+/// A heading with its lines.
 type Headed = (String, Vec<String>);
 
 /// Commits of a file that are shown one by one.
@@ -183,7 +183,7 @@ pub(super) fn commits(comparison: &Comparison, sides: [usize; 2]) -> Option<(Str
     Some((heading, files.collect()))
 }
 
-/// [`commits`] below the functions.
+/// Writes [`commits`] below the functions.
 fn commits_text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
     let Some((heading, files)) = commits(comparison, sides) else { return };
     page.line("");
@@ -196,19 +196,19 @@ fn commits_text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
     }
 }
 
-/// How much of all that changed the first `named` functions explain; nothing where none did.
+/// How much of the change the first `named` functions explain; `None` if `named` is 0 or nothing changed.
 pub(super) fn covered(functions: &FunctionComparison, named: usize) -> Option<String> {
     let share = functions.covered(named).filter(|_| named > 0)?;
     let who = match named {
         1 => "The function named above accounts".to_string(),
         _ => format!("The {} functions named above account", grouped(named as u64)),
     };
-    // Cut off, so that less than all is never said to be all.
+    // Rounded down, so that less than all is never shown as all.
     let share = (1000.0 * share).floor() / 10.0;
     Some(format!("{who} for {share:.1} % of the change (increases and decreases added up)."))
 }
 
-/// What `?` means, where it occurs.
+/// The meaning of `?`, and the reason for a change in few layouts, if a row has such a mark.
 fn footnote(page: &mut Page, parts: &Parts<'_>) {
     let mut reasons: Vec<&str> = Vec::new();
     let few = parts.rows.iter().find(|row| row.verdict == FunctionVerdict::FewLayouts);
@@ -226,11 +226,11 @@ fn footnote(page: &mut Page, parts: &Parts<'_>) {
     }
 }
 
-/// What the mark means.
+/// The note that explains `≈`.
 pub(super) const BY_NAME_ONLY: &str = "≈: matched by name only: the two builds have other symbols for \
                                        it, or several of one name that nothing tells apart";
 
-/// How the files of both sides were matched, where their names do not say it, a sentence each.
+/// How the files of both sides were matched, if their names do not show it: one sentence each.
 pub(super) fn matching_notes(
     modules: &[ModulePair],
     unmatched: Option<&[String; 2]>,
@@ -260,12 +260,12 @@ pub(super) fn matching_notes(
     notes
 }
 
-/// A module as short as it can be: a file's name.
+/// The short name of a module: a file's name without its folder.
 pub(super) fn short(module: &str) -> &str {
     if module.starts_with('[') { module } else { module.rsplit('/').next().unwrap_or(module) }
 }
 
-/// The functions of one comparison as a Markdown table; nothing where there is no shift.
+/// The functions of one comparison as a Markdown table; nothing if there is no shift.
 pub(super) fn markdown(
     text: &mut String,
     comparison: &Comparison,
@@ -317,37 +317,37 @@ fn table_markdown(
 pub(super) struct Table {
     /// The total change with its unit.
     pub(super) heading: String,
-    /// The functions that make it.
+    /// The functions that make up the change.
     pub(super) lines: Vec<Line>,
-    /// For how much of it those that are named account.
+    /// The share of the change that the named functions explain, in words.
     pub(super) covered: Option<String>,
-    /// How files were matched, where that needs a word.
+    /// How files were matched, if their names do not show it.
     pub(super) notes: Vec<String>,
 }
 
 /// One line of a table of functions, in words.
 #[derive(Default)]
 pub(super) struct Line {
-    /// The function, or what stands for the others.
+    /// The function, or the words for a sum of functions.
     pub(super) name: String,
-    /// The same whole, where that is longer.
+    /// The full name, if `name` is shortened.
     pub(super) whole: Option<String>,
-    /// Its own cost on both sides, and the change.
+    /// The own cost on both sides, and the change.
     pub(super) figures: [String; 3],
     /// `new`, `gone` or nothing.
     pub(super) age: &'static str,
-    /// Whether nothing but its name says that it is one function on both sides.
+    /// Whether the function was matched by its name only.
     pub(super) by_name_only: bool,
     /// Whether the change was shown to be real.
     pub(super) real: bool,
-    /// If not, why.
+    /// Why the change was not shown to be real.
     pub(super) reason: String,
-    /// The callers under which it changed.
+    /// The callers under which the function's cost changed.
     pub(super) callers: String,
 }
 
 impl Line {
-    /// All that is said beside its figure; `real`: the word for a change that was shown to be real.
+    /// The words beside the figure; `real`: the word for a change that was shown to be real.
     pub(super) fn words(&self, real: &str) -> String {
         let matched = if self.by_name_only { "matched by name only" } else { "" };
         let real = if self.real { real } else { &self.reason };
@@ -356,8 +356,7 @@ impl Line {
     }
 }
 
-/// The functions that make the change, by what was counted and then by modelled cycles; none where there
-/// is no shift.
+/// The functions that make up the change, by counts and then by modelled cycles; none if there is no shift.
 pub(super) fn tables(comparison: &Comparison, sides: [usize; 2], style: &Style) -> Vec<Table> {
     let shifted = of(comparison, sides).into_iter().filter(|functions| functions.shifted());
     shifted.map(|functions| table(comparison, functions, sides, style)).collect()
@@ -402,7 +401,7 @@ fn table(
     }
 }
 
-/// What differs between the two variants of a comparison, as lines.
+/// The differences between the two variants of a comparison, as lines.
 pub(super) fn differences(comparison: &Comparison, sides: [usize; 2]) -> Vec<Headed> {
     let [baseline, variant] = sides;
     let mut found = Vec::new();
@@ -423,7 +422,7 @@ pub(super) fn differences(comparison: &Comparison, sides: [usize; 2]) -> Vec<Hea
     found
 }
 
-/// [`differences`] below a table.
+/// Writes [`differences`] below a table.
 pub(super) fn differences_text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
     for (heading, lines) in differences(comparison, sides) {
         page.line("");
@@ -434,7 +433,7 @@ pub(super) fn differences_text(page: &mut Page, comparison: &Comparison, sides: 
     }
 }
 
-/// The functions of a comparison, by what was counted and by modelled cycles, unless the runs were not
+/// The functions of a comparison, by counts and by modelled cycles; none if the runs were not
 /// comparable.
 fn of(comparison: &Comparison, sides: [usize; 2]) -> Vec<&FunctionComparison> {
     if comparison.refused() {
@@ -444,13 +443,13 @@ fn of(comparison: &Comparison, sides: [usize; 2]) -> Vec<&FunctionComparison> {
     all.filter(|functions| [functions.baseline, functions.variant] == sides).collect()
 }
 
-/// The lines of one comparison, with as many decimals as make them add up.
+/// The lines of one comparison, with enough decimals that they add up, if possible.
 struct Parts<'a> {
     unit: String,
     total: f64,
     rows: &'a [FunctionRow],
     others: usize,
-    /// What the lines behind the rows say, of those that are shown.
+    /// The figures of the lines below the rows: other functions, unattributed.
     rest: Vec<Sides>,
     decimals: usize,
     /// Whether the figures as printed add up to the total as printed.
@@ -494,7 +493,7 @@ impl<'a> Parts<'a> {
         format!("{} other {word}", grouped(self.others as u64))
     }
 
-    /// The names of the lines behind the rows.
+    /// The names of the lines below the rows.
     fn rest_names(&self) -> Vec<String> {
         let others = (self.others > 0).then(|| self.others_name());
         let unattributed = self.unattributed.then(|| UNATTRIBUTED.to_string());
@@ -502,16 +501,16 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// From so many nanoseconds on the decimals of samples, which stand for a million each, say nothing.
+/// From this many nanoseconds on, decimals say nothing: one sample stands for a million.
 const SAMPLED_WHOLE: f64 = 100.0;
 
-/// A figure of a profile without the decimals that say nothing.
+/// Rounds a sampled figure whose decimals say nothing.
 pub(super) fn sensible(value: f64, sampled: bool) -> f64 {
     if sampled && value.abs() >= SAMPLED_WHOLE { value.round() } else { value }
 }
 
-/// The fewest decimals, of those that suit the size, with which the parts as printed add up to the
-/// total as printed; and whether any do.
+/// Returns the fewest decimals that suit the size and with which the printed parts add up to the
+/// printed total, and whether there are any.
 pub(super) fn decimals_that_add_up(total: f64, parts: &[f64], sampled: bool) -> (usize, bool) {
     let largest = parts.iter().fold(total.abs(), |largest, part| largest.max(part.abs()));
     let fewest = match largest {
@@ -530,7 +529,7 @@ pub(super) fn decimals_that_add_up(total: f64, parts: &[f64], sampled: bool) -> 
 
 /// A change with its sign and its thousands separated: `+1,204.1`.
 pub(super) fn signed(value: f64, decimals: usize) -> String {
-    // As the sum is checked, so that both round halves alike.
+    // Rounded as in `decimals_that_add_up`, so that both treat halves alike.
     let scale = 10f64.powi(decimals as i32);
     let printed = (value * scale).round() as i128;
     let sign = if printed < 0 { '−' } else { '+' };
@@ -549,7 +548,7 @@ pub(super) fn signed_figure(value: f64) -> String {
     format!("{sign}{}", figure(value.abs(), Unit::Count))
 }
 
-/// What stands behind a function's name: of one that is not the kernel's own, its file or module.
+/// The text behind a function's name: its file or module, unless that is the kernel.
 pub(super) fn behind(row: &FunctionRow) -> String {
     match row.module.as_str() {
         KERNEL | "" => String::new(),
@@ -558,8 +557,7 @@ pub(super) fn behind(row: &FunctionRow) -> String {
     }
 }
 
-/// What is said in a word: whether the function is new or gone, or matched by its name only, and
-/// whether the change may be chance.
+/// The marks of a row: the function is new, gone or matched by its name only; the change may be chance.
 pub(super) fn mark(row: &FunctionRow) -> String {
     let words = [
         (row.appeared, "new"),
@@ -577,8 +575,8 @@ pub(super) fn mark(row: &FunctionRow) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// ` ← handle_mm_fault +61.2, unmap_vmas +30.1, …` in at most `room` columns: as many as have room,
-/// the first without its figure if it has none with it. A caller on its own has the whole change.
+/// ` ← handle_mm_fault +61.2, unmap_vmas +30.1, …` in at most `room` columns: as many callers as fit. If not even
+/// the first fits with its figure, names stand alone. A single caller has the whole change and needs no figure.
 pub(super) fn callers(
     page: &mut Page,
     callers: &[CallerRow],
@@ -598,8 +596,7 @@ pub(super) fn callers(
     if with_figures.is_empty() { list(page, " ← ", &bare, room) } else { with_figures }
 }
 
-/// As many names, each with what is said of it, as have room behind an arrow. Names whose end would not
-/// show are left out.
+/// As many names, each with its remark, as fit behind an arrow. A name that would be cut too short ends the list.
 pub(super) fn list(page: &mut Page, arrow: &str, named: &[(&str, String)], room: usize) -> String {
     let room = page.room(room);
     let mut text = String::new();
@@ -613,7 +610,7 @@ pub(super) fn list(page: &mut Page, arrow: &str, named: &[(&str, String)], room:
             }
             break;
         }
-        // The last may have what is left.
+        // The last name may take all the room that is left.
         let width = if more == 0 { left } else { left.min(NAME_IN_LIST_WIDTH) };
         let name = page.name(name, "", width);
         if name.width() > left {

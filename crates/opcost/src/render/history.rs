@@ -74,7 +74,7 @@ fn point(page: &mut Page, unit: Unit, point: &Point) {
     let (low, high) = point.interval.unwrap_or((f64::NAN, f64::NAN));
     let value = point.value.map_or("–".to_string(), |value| figures(&[value], unit).remove(0));
     let interval = match (point.value, point.interval) {
-        // In the unit of the larger, which is said once.
+        // Both ends are in the unit of the larger, which is printed once.
         (Some(_), Some(_)) => figures(&[low, high], unit).join(" … "),
         _ => String::new(),
     };
@@ -102,7 +102,7 @@ fn point(page: &mut Page, unit: Unit, point: &Point) {
     }
 }
 
-/// A line above the first recording behind a change.
+/// Writes a line above the first recording after a change.
 fn change(page: &mut Page, series: &Series, change: &SeriesChange) {
     page.wrap(color(change.outcome), "  ── ", &change_text(series, change));
 }
@@ -140,7 +140,7 @@ fn color(outcome: Outcome) -> anstyle::Style {
     }
 }
 
-/// What the series says about its end.
+/// Writes the conclusion about the end of a series.
 fn conclusion(page: &mut Page, series: &Series) {
     let Some(last) = series.changes.last() else {
         if series.notes.is_empty() {
@@ -161,7 +161,7 @@ fn conclusion(page: &mut Page, series: &Series) {
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The values as bars from the smallest to the largest, in lines of a width; a dot where there is none.
+/// The values as bars from the smallest to the largest, in lines of `width`; a dot for a missing value.
 fn sparkline(values: &[Option<f64>], width: usize) -> Vec<String> {
     let known = || values.iter().flatten().copied();
     if known().count() < 2 {

@@ -1,4 +1,4 @@
-//! What imported figures need beside the table: where they are from, and what was claimed of them.
+//! The texts around imported figures: their sources, and the published claims.
 
 use super::benchfmt::word;
 use super::page::{DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
@@ -11,7 +11,7 @@ use crate::recording::Recording;
 use anyhow::{Context, Result};
 use unicode_width::UnicodeWidthStr;
 
-/// Below the heading: the files.
+/// Writes the source files below the heading.
 pub(super) fn sources(page: &mut Page, import: &ImportSummary) {
     for source in &import.sources {
         page.wrap(PLAIN, "", &describe(source));
@@ -30,7 +30,7 @@ pub(super) fn describe(source: &ImportSource) -> String {
     format!("imported from {} ({}){known}", source.file, source.format)
 }
 
-/// The figures of variants that are compared with none.
+/// The figures of variants that are compared with no other.
 pub(super) fn alone(page: &mut Page, comparison: &Comparison) {
     let mut lines: Vec<[String; 3]> = Vec::new();
     for row in &comparison.rows {
@@ -53,7 +53,7 @@ pub(super) fn alone(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// Below the table: what its remarks mean, and Welch's t.
+/// Writes below the table the meaning of its remarks, and Welch's t.
 pub(super) fn footnotes(page: &mut Page, comparison: &Comparison, import: &ImportSummary) {
     if import.means {
         page.wrap(DIM, "  ", "the figures are means");
@@ -90,13 +90,13 @@ pub(super) fn footnotes(page: &mut Page, comparison: &Comparison, import: &Impor
     }
 }
 
-/// What was not taken over, what has the same reason together.
+/// The parts that were not imported; parts with the same reason stand together.
 pub(super) fn omitted(import: &ImportSummary) -> Vec<String> {
     let pairs = import.omitted.iter().map(|left| (left.what.clone(), left.why.clone()));
     by_reason(pairs).into_iter().map(|(what, why)| format!("{}: {why}", what.join(", "))).collect()
 }
 
-/// The published claims; those of which nothing can be told, and why, together.
+/// Writes the published claims; claims with the same outcome and reason stand together.
 pub(super) fn claims(page: &mut Page, import: &ImportSummary) {
     if import.claims.is_empty() {
         return;
@@ -139,7 +139,7 @@ fn color(outcome: ClaimOutcome) -> anstyle::Style {
     }
 }
 
-/// The figures as a CSV that can be imported again: of samples or, if one is a mean, a summary.
+/// The figures as a CSV that can be imported again: samples, or a summary if any figure is a mean.
 pub(super) fn csv(recording: &Recording, comparison: &Comparison) -> Result<String> {
     let metrics = recording.plan.imported().into_iter().flat_map(|import| &import.metrics);
     let means = comparison.imported.as_ref().is_some_and(|import| {
@@ -165,7 +165,7 @@ pub(super) fn csv(recording: &Recording, comparison: &Comparison) -> Result<Stri
         {
             let (Some(values), Some(figures)) = (values, figures) else { continue };
             if means {
-                // A run by itself is a mean of one.
+                // A single run is a mean of one.
                 let alone = |value: &f64| [value.to_string(), String::new(), "1".to_string()];
                 let rows = match is_mean(values) {
                     false => values.values.iter().map(alone).collect(),
@@ -198,14 +198,14 @@ fn is_mean(figures: &Figures) -> bool {
     figures.values.is_empty()
 }
 
-/// Imported runs as Go benchmark lines, one figure each; a mean is no run and has none.
+/// Imported runs as Go benchmark lines, one figure each; a mean is not a run and has no line.
 pub(super) fn benchfmt(recording: &Recording, name: &str) -> String {
     let mut text = String::new();
     let variants = super::benchfmt::variant_words(recording);
     let metrics = recording.plan.imported().into_iter().flat_map(|import| &import.metrics);
     for metric in metrics {
         let figure = |value: f64| match &metric.unit_written {
-            // Which Go's own benchmarks have.
+            // Go's own benchmarks have this unit.
             Some(unit) if (metric.key.name.as_str(), unit.as_str()) == ("throughput", "MB/s") => {
                 format!("{value} {unit}")
             }
@@ -222,7 +222,7 @@ pub(super) fn benchfmt(recording: &Recording, name: &str) -> String {
     text
 }
 
-/// The unit of an imported metric that is none of ours.
+/// The unit of an imported metric as its file wrote it, if that is no unit of opcost.
 pub(super) fn unit_written<'a>(recording: &'a Recording, row: &Row) -> Option<&'a str> {
     let import = recording.plan.imported()?;
     let metric = import.metrics.iter().find(|metric| metric.key == row.key)?;

@@ -1,4 +1,4 @@
-//! JSON: hyperfine's `results`, so that its readers work, and the `opcost` block.
+//! JSON: hyperfine's `results`, for programs that read hyperfine's files, and the `opcost` block.
 
 use super::{View, alone, imported, size};
 use crate::comparison::{
@@ -206,7 +206,7 @@ pub(super) fn metric(
     metric
 }
 
-/// Says how far off modelled cycles may be.
+/// Adds how far off modelled cycles may be.
 pub(super) fn add_accuracy(row: &Row, shown: &mut Value) {
     if let Some(of_model) = &row.accuracy {
         let ModelAccuracy { core, confidence, accuracy, validated_on, decides_from_ratio, slices } =
@@ -224,7 +224,7 @@ pub(super) fn add_accuracy(row: &Row, shown: &mut Value) {
     }
 }
 
-/// Names the region of a row, if the program marked it, and the row as `--fail-on` and a gate's suite do.
+/// Names the region of a row if the program marked it, and labels the row as `--fail-on` and a gate's suite do.
 pub(super) fn name_region(row: &Row, shown: &mut Value) {
     if row.key.is_of_program_region() {
         shown["region"] = json!(row.key.region);
@@ -232,8 +232,7 @@ pub(super) fn name_region(row: &Row, shown: &mut Value) {
     }
 }
 
-/// Every function of every comparison, those that changed most first; behind them what no function
-/// is charged with.
+/// Every function of every comparison, the largest change first; behind them the unattributed cost.
 fn functions(view: &View<'_>, all: &[FunctionComparison]) -> Vec<Value> {
     let variants = &view.comparison.variants;
     let mut rows = Vec::new();
@@ -265,7 +264,7 @@ fn kind(functions: &FunctionComparison) -> Kind {
     }
 }
 
-/// One function, as it stands in every document.
+/// One function, the same in every document.
 pub(super) fn function(
     functions: &FunctionComparison,
     row: &FunctionRow,
@@ -318,7 +317,7 @@ pub(super) fn function(
     function
 }
 
-/// What differs between variants, line by line.
+/// The differences between variants, line by line.
 fn differences(view: &View<'_>) -> Vec<Value> {
     let variants = &view.comparison.variants;
     let entry = |difference: &VariantDifference| {

@@ -101,7 +101,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     Ok(text)
 }
 
-/// What is said of a change that is real and not exact.
+/// The word for a change that is real and not exact.
 const REAL: &str = "real";
 
 /// The verdict in words.
@@ -125,7 +125,7 @@ pub(super) fn verdict(row: &Row, change: &Change) -> String {
     }
 }
 
-/// What would end a cell or begin markup.
+/// Escapes characters that would end a cell or begin markup.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! From a comparison to bytes: one file and one row of [`FORMATS`] for each format.
+//! From a comparison to text: one file and one row of [`FORMATS`] for each format.
 //!
 //! Renderers compute no statistics and open no file.
 
@@ -33,19 +33,19 @@ use anyhow::{Context, Result};
 pub struct View<'a> {
     /// The raw recording.
     pub recording: &'a Recording,
-    /// Its analysis.
+    /// The analysis of the recording.
     pub comparison: &'a Comparison,
-    /// What the reader should know beside it.
+    /// Warnings that the reader should know beside the analysis.
     pub warnings: &'a [Warning],
-    /// How to show it on a terminal.
+    /// How to show the page on a terminal.
     pub style: &'a Style,
 }
 
 /// A format.
 pub struct Format {
-    /// Its name, as `--format` takes it and in `--export-NAME`.
+    /// The name for `--format` and for `--export-NAME`.
     pub name: &'static str,
-    /// The sentence of its help.
+    /// The sentence in the help text.
     pub help: &'static str,
     render: fn(&View<'_>) -> Result<String>,
 }
@@ -73,21 +73,21 @@ pub static FORMATS: &[Format] = &[
     Format { name: "html", help: "one page with plots for a browser", render: html::render },
 ];
 
-/// Renders in the format of this name.
+/// Renders the view in the format of this name.
 ///
 /// # Errors
-/// The name is none of [`FORMATS`]' (the command line lets no other through).
+/// The name is not in [`FORMATS`] (the command line accepts no other names).
 pub fn render(format: &str, view: &View<'_>) -> Result<String> {
     let format = FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
     (format.render)(view)
 }
 
-/// How to show things on a terminal.
+/// How to show a page on a terminal.
 #[derive(Clone, Debug)]
 pub struct Style {
     /// Whether to use colour.
     pub color: bool,
-    /// Columns.
+    /// The width in columns.
     pub width: usize,
     /// Whether names of functions are shown whole, however long.
     pub full_names: bool,
@@ -99,7 +99,7 @@ impl Style {
         Style { color: false, width: 80, full_names: false }
     }
 
-    /// The same with names of functions whole, or shortened.
+    /// This style with whole, or with shortened, names of functions.
     pub fn with_full_names(self, full_names: bool) -> Style {
         Style { full_names, ..self }
     }

@@ -1,18 +1,17 @@
-//! Names of functions in the room that there is: of C++ and Rust, what tells functions apart stands at
-//! the end.
+//! Names of functions, shortened to the room that there is. In C++ and Rust, the end of a name tells functions apart.
 //!
-//! What is left out goes in this order, as far as it must: template arguments, parameters with the
-//! return type, the types around a method's trait, namespaces from the outside. Only then a name is cut,
-//! in the middle. `…` stands for whatever is missing.
+//! Parts are left out in this order, as far as necessary: template arguments, parameters with the return
+//! type, the types around a method's trait, namespaces from the outside. Only then a name is cut, in the
+//! middle. `…` stands for each missing part.
 
 use opcost_profile::symbols::readable::{
     behind_namespace, without_arguments, without_namespaces_in_types, without_parameters,
 };
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What stands for parameters that are left out.
+/// The mark of parameters that are left out.
 const MISSING: &str = "(…)";
-/// What stands for template arguments.
+/// The mark of template arguments that are left out.
 const ARGUMENTS: &str = "<…>";
 
 /// A name in at most `width` columns.
@@ -20,7 +19,7 @@ pub(crate) fn shorten(name: &str, width: usize) -> String {
     cut(&reduced(name, width), width)
 }
 
-/// A name without what can be left out of it, as far as it must be to have `width` columns.
+/// A name without parts that can be left out, as far as necessary to have `width` columns.
 fn reduced(name: &str, width: usize) -> String {
     if name.width() <= width {
         return name.to_string();
@@ -42,8 +41,8 @@ fn reduced(name: &str, width: usize) -> String {
     if rest.len() < shorter.len() { format!("…{rest}") } else { rest.to_string() }
 }
 
-/// A name in a place that is often narrow: where marks of what is missing would leave little of the
-/// function's own name, that alone.
+/// A name for a place that is often narrow: if marks of missing parts would leave little of the
+/// function's own name, the own name alone.
 pub(crate) fn label(name: &str, width: usize) -> String {
     let reduced = reduced(name, width);
     if reduced.width() <= width {
@@ -58,8 +57,8 @@ pub(crate) fn label(name: &str, width: usize) -> String {
     cut(own, width)
 }
 
-/// A file's name in at most `width` columns. Libraries are told apart by what stands before their version
-/// (`libpython3.11.so.1.0`), so of these the beginning is kept.
+/// A file's name in at most `width` columns. The part before the version tells libraries apart
+/// (`libpython3.11.so.1.0`), so the beginning of a library's name is kept.
 pub(crate) fn file(name: &str, width: usize) -> String {
     match name.find(".so") {
         Some(stem) if name.width() > width => {
@@ -76,7 +75,7 @@ pub(crate) fn file(name: &str, width: usize) -> String {
     }
 }
 
-/// What stands behind a function's name, in at most `width` columns: ` (libc.so.6)`.
+/// The text behind a function's name, in at most `width` columns: ` (libc.so.6)`.
 pub(crate) fn behind(text: &str, width: usize) -> String {
     let library = text.strip_prefix(" (").and_then(|text| text.strip_suffix(')'));
     match library.filter(|name| name.contains(".so") && text.width() > width && width > 4) {

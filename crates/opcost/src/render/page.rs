@@ -32,18 +32,18 @@ impl Page {
         Page { text: String::new(), color, width, full_names, shortened: false, tight: false }
     }
 
-    /// An empty page of which no paragraph is wider than it, whatever the words.
+    /// An empty page that breaks long words, so that no paragraph is wider than the page.
     pub(crate) fn tight(style: &Style) -> Page {
         Page { tight: true, ..Page::new(style) }
     }
 
-    /// The columns for names where there would be so many: all that it takes, where names are whole.
+    /// The room for a name: `columns`, or no limit if names are shown whole.
     pub(crate) fn room(&self, columns: usize) -> usize {
         if self.full_names { usize::MAX } else { columns }
     }
 
-    /// A function's name in at most `width` columns, unless names are asked for whole; `behind`: what
-    /// stands behind it and tells it from others (` (libc.so.6)`).
+    /// A function's name in at most `width` columns, unless names are shown whole; `behind`: the text
+    /// that follows the name and tells it from others (` (libc.so.6)`).
     pub(crate) fn name(&mut self, name: &str, behind: &str, width: usize) -> String {
         if self.full_names || name.width() + behind.width() <= width {
             return format!("{name}{behind}");
@@ -54,7 +54,7 @@ impl Page {
         name + &behind
     }
 
-    /// Says how to see names whole, where some were shortened.
+    /// Adds how to see names whole, if some were shortened.
     pub(crate) fn note_shortened(&mut self, mark: &str) {
         if self.shortened {
             let said = "names are shortened (<…>, (…), …): --full-names shows them whole";
@@ -62,12 +62,11 @@ impl Page {
         }
     }
 
-    /// The whole text.
     pub(crate) fn into_text(self) -> String {
         self.text
     }
 
-    /// The text in a colour, where there is colour.
+    /// The text in a colour, if the page has colour.
     pub(crate) fn paint(&self, style: anstyle::Style, text: &str) -> String {
         let text = self.harmless(text);
         if self.color && style != PLAIN && !text.is_empty() {
@@ -77,7 +76,7 @@ impl Page {
         }
     }
 
-    /// A text with nothing that a terminal would obey but this page's own colours.
+    /// The text with everything escaped that a terminal obeys, except this page's own colours.
     fn harmless<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !text.chars().any(is_obeyed) {
             return Cow::Borrowed(text);
@@ -96,14 +95,13 @@ impl Page {
         Cow::Owned(shown)
     }
 
-    /// Adds a line.
     pub(crate) fn line(&mut self, text: &str) {
         let text = self.harmless(text).trim_end().to_string();
         self.text.push_str(&text);
         self.text.push('\n');
     }
 
-    /// Adds a paragraph behind a mark, its further lines indented as far as the mark is wide.
+    /// Adds a paragraph behind a mark; further lines are indented by the mark's width.
     pub(crate) fn wrap(&mut self, style: anstyle::Style, mark: &str, text: &str) {
         let (mark, text) = (printable(mark), printable(text));
         let indent = mark.width();
@@ -127,14 +125,14 @@ impl Page {
     }
 }
 
-/// What begins and ends the colours of a page.
+/// The sequences that begin and end the colours of a page.
 fn own_colours() -> impl Iterator<Item = String> {
     let begins =
         [BOLD, DIM, RED, GREEN, YELLOW].into_iter().map(|style| style.render().to_string());
     begins.chain([format!("{}", BOLD.render_reset())])
 }
 
-/// A word in pieces of at most so many columns: names of C++ can be longer than a line.
+/// A word in pieces of at most `room` columns: names of C++ can be longer than a line.
 fn pieces(word: &str, room: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = word;
@@ -146,7 +144,7 @@ fn pieces(word: &str, room: usize) -> Vec<&str> {
         };
         let end = rest.char_indices().map_while(within).last();
         let Some(end) = end else { break };
-        // Behind a separator rather than anywhere.
+        // A piece ends behind a separator if one stands in its second half.
         let separator = rest[..end].rfind([':', ',', '<', '(', '/']).map(|at| at + 1);
         let (piece, behind) = rest.split_at(separator.filter(|at| *at > end / 2).unwrap_or(end));
         pieces.push(piece);
@@ -181,14 +179,12 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     cut + &" ".repeat(width.saturating_sub(used))
 }
 
-/// Pads a figure to a width, at its left; a figure that is wider is never cut, as the rest would be
-/// another one.
+/// Pads a figure on its left to a width. A wider figure is never cut: the rest would read as another figure.
 pub(crate) fn align(figure: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(figure.width())) + figure
 }
 
-/// The columns that the widest of some figures takes, and one between it and what is before it; at
-/// least `least`.
+/// The width of a column of figures: the widest figure and one column in front of it, or `least` if that is more.
 pub(crate) fn column<'f>(figures: impl IntoIterator<Item = &'f str>, least: usize) -> usize {
     figures.into_iter().map(|figure| figure.width() + 1).fold(least, usize::max)
 }

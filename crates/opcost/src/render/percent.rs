@@ -1,5 +1,5 @@
 //! Every variant as a percentage of the baseline, side by side, in the manner of Linux's
-//! paravirt-spinlock tables of 2009; ratios such as CPI are of each column's own counts.
+//! paravirt-spinlock tables of 2009. Ratios such as CPI are computed from each column's own counts.
 
 use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
 use super::text::heading;
@@ -9,9 +9,9 @@ use crate::comparison::{Change, Comparison, Row, Verdict, by_reason};
 use anyhow::Result;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of the widest label.
+/// Maximum width of a label, in columns.
 const LABEL_WIDTH_MAX: usize = 32;
-/// Columns of a percentage with its mark, the gap in front included.
+/// Width of a percentage with its mark and the gap in front, in columns.
 const CELL_WIDTH: usize = 12;
 
 pub(super) fn render(view: &View<'_>) -> Result<String> {
@@ -28,7 +28,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     }
     let name = &comparison.variants[baseline].name;
     page.wrap(PLAIN, "", &format!("Medians as percentages of '{name}'."));
-    // Each with the number of its comparison.
+    // Each column has the number of its comparison and its variant.
     let columns: Vec<(usize, usize)> = (comparison.comparisons.iter().enumerate())
         .filter(|(_, (from, _))| *from == baseline)
         .map(|(index, (_, variant))| (index, *variant))
@@ -75,7 +75,7 @@ impl Table<'_> {
         }
     }
 
-    /// The names of the variants; letters, and what they stand for, where they are too long.
+    /// Writes the names of the variants; if one is too long, letters with a legend.
     fn head(&self, page: &mut Page) {
         let variants = std::iter::once(0).chain(self.columns.iter().map(|(_, variant)| *variant));
         let names: Vec<&str> =
@@ -129,7 +129,7 @@ fn percentage(ratio: f64) -> String {
     format!("{:.2}", 100.0 * ratio)
 }
 
-/// What is known of a change, in one sign.
+/// The sign of a change's verdict.
 fn mark(change: &Change) -> char {
     match change.verdict {
         Verdict::Changed if change.change_ratio.unwrap_or(1.0) < 0.0 => '▼',
@@ -142,7 +142,7 @@ fn mark(change: &Change) -> char {
     }
 }
 
-/// What the signs mean, what was 0, and what could not be had.
+/// Writes the meaning of the signs, the metrics that were 0, and those that were unavailable.
 fn remarks(page: &mut Page, comparison: &Comparison) {
     let text = "▲ ▼ a real change; = the same in every run; ~ no change found; ? not decided; \
                 – not comparable; ratios of metrics are not judged";

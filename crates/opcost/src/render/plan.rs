@@ -18,18 +18,18 @@ pub fn json(plan: &Plan) -> Result<String> {
     Ok(text)
 }
 
-/// What one shard of a plan makes.
+/// The work of one shard of a plan.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ShardRow {
-    /// Which.
+    /// The shard: which of how many.
     pub shard: Shard,
-    /// Its blocks, from 0.
+    /// The blocks of the shard, numbered from 0.
     pub blocks: Range<u32>,
-    /// Its own runs.
+    /// Runs that only this shard makes.
     pub runs: usize,
     /// Runs that every shard makes.
     pub common_runs: usize,
-    /// How long all of them take, nanoseconds, by an earlier recording.
+    /// The time of all these runs in nanoseconds, estimated from an earlier recording.
     pub estimated_ns: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ pub fn shards_json(plan: &Plan, rows: &[ShardRow]) -> Result<String> {
 
 /// A plan and its shards for people.
 ///
-/// `earlier`: the recording by which times were estimated.
+/// `earlier`: the recording from which times were estimated.
 pub fn shards_text(plan: &Plan, rows: &[ShardRow], earlier: Option<&str>, style: &Style) -> String {
     let mut page = Page::new(style);
     let mut own: Vec<[String; 3]> = vec![["shard".into(), "blocks".into(), "runs".into()]];
@@ -78,7 +78,7 @@ pub fn shards_text(plan: &Plan, rows: &[ShardRow], earlier: Option<&str>, style:
     text(plan, style) + "\n" + &page.into_text()
 }
 
-/// Blocks shown before the rest is counted only.
+/// Blocks shown one by one; further blocks are only counted.
 const BLOCKS_SHOWN: usize = 8;
 
 /// The plan for people.

@@ -72,23 +72,23 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     Ok(page.into_text())
 }
 
-/// Columns of a variant's name within a sentence: commands can be longer than a page, and stand whole
-/// above the table.
+/// Maximum width of a variant's name within a sentence: commands can be longer than a page; they
+/// stand whole above the table.
 const NAME_IN_SENTENCE_WIDTH: usize = 60;
 
-/// A sentence with the names of variants shortened in the middle where they are very long.
+/// A sentence in which very long names of variants are cut in the middle.
 fn with_short_names(comparison: &Comparison, sentence: &str) -> String {
     let mut names: Vec<&str> =
         comparison.variants.iter().map(|variant| variant.name.as_str()).collect();
     names.retain(|name| name.width() > NAME_IN_SENTENCE_WIDTH && sentence.contains(name));
-    // A name may be the beginning of another.
+    // Longest first, as a name may be the beginning of another.
     names.sort_by_key(|name| usize::MAX - name.len());
     names.iter().fold(sentence.to_string(), |sentence, name| {
         sentence.replace(name, &cut(name, NAME_IN_SENTENCE_WIDTH))
     })
 }
 
-/// The table of one comparison, with what its remarks mean.
+/// Writes the table of one comparison, and the meaning of its remarks.
 pub(super) fn table(page: &mut Page, comparison: &Comparison, index: usize) {
     let (baseline, variant) = comparison.comparisons[index];
     Table::new(comparison, index, baseline, variant, page.width).print(page);
@@ -102,7 +102,7 @@ struct Table<'a> {
     sides: [usize; 2],
     /// Rows that are shown one by one.
     rows: Vec<&'a Row>,
-    /// Labels of what was 0 in every run of both variants.
+    /// Labels of the rows that were 0 in every run of both variants.
     zeros: Vec<&'a str>,
     wide: bool,
     label_width: usize,
@@ -111,13 +111,13 @@ struct Table<'a> {
 
 /// Room for most remarks ("the same every run") and the gap in front of them.
 const REMARK_WIDTH: usize = 20;
-/// Columns of the change: the sign, three or more digits, the unit.
+/// Width of the change: the sign, three or more digits, the unit.
 const CHANGE_WIDTH: usize = 11;
-/// Columns of a figure; large counts need more.
+/// Minimum width of a figure; large counts need more.
 const VALUE_WIDTH: usize = 11;
-/// Columns of an interval.
+/// Width of an interval, in columns.
 const INTERVAL_WIDTH: usize = 24;
-/// Columns of a spread.
+/// Width of a spread, in columns.
 const SPREAD_WIDTH: usize = 10;
 
 impl<'a> Table<'a> {
@@ -139,12 +139,12 @@ impl<'a> Table<'a> {
             .flatten()
             .map(|(value, _)| value.width())
             .fold(VALUE_WIDTH, usize::max);
-        // Labels that are longer stand on a line of their own, so that remarks keep their room.
+        // Longer labels stand on a line of their own, so that remarks keep their room.
         let most = if wide { 26 } else { 44usize.saturating_sub(2 * content_width).max(15) };
         let label_width =
             rows.iter().map(|row| heading(row).width()).max().unwrap_or(0).clamp(15, most);
         let names = sides.map(|side| comparison.variants[side].name.width());
-        // What 80 columns leave beside label, change and remark.
+        // The room for a figure that 80 columns leave beside label, change and remark.
         let room =
             if wide { 18 } else { (80 - 2 - label_width - CHANGE_WIDTH - REMARK_WIDTH) / 2 - 1 };
         let name_width = names[0].max(names[1]);
@@ -166,7 +166,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The names of the variants; letters, and what they stand for, where they are too long.
+    /// Writes the names of the variants; if one is too long, letters with a legend.
     fn head(&self, page: &mut Page) {
         let names = self.sides.map(|side| &self.comparison.variants[side].name);
         let long = names.iter().any(|name| name.width() > self.value_width);
@@ -225,7 +225,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// What the loop around the operations costs by itself.
+    /// Writes the row of the empty twin: the cost of the loop around the operations.
     fn twin(&self, page: &mut Page) {
         let Some((twin, [one, two])) = twin(self.comparison).and_then(|twin| {
             Some((twin, [twin.values[self.sides[0]]?, twin.values[self.sides[1]]?]))
@@ -243,13 +243,13 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether a row need not be shown: it is not the primary one, and 0 in every run of both sides.
+/// Whether a row need not be shown: it is not primary, and is 0 in every run of both sides.
 pub(super) fn always_zero(row: &Row, sides: [usize; 2]) -> bool {
     let highest = sides.map(|side| row.values[side].as_ref().and_then(|figures| figures.max));
     !row.primary && highest == [Some(0.0), Some(0.0)]
 }
 
-/// The cost of our own loop in the metric that says most.
+/// The cost of the empty twin: in wall time, or else in instructions.
 pub(super) fn twin(comparison: &Comparison) -> Option<&TwinRow> {
     let of = |label| comparison.twin.iter().find(|twin| twin.label == label);
     // The emulated machine measures no time.
@@ -271,7 +271,7 @@ pub(super) fn side_texts(row: &Row, sides: [Option<&Figures>; 2]) -> [Option<(St
 /// Name of a row: `instructions:k/op`, with a word for figures that were not counted.
 pub(super) fn heading(row: &Row) -> String {
     let kind = match row.kind {
-        // Its name says so.
+        // The name of the metric says so.
         _ if row.accuracy.is_some() => "",
         Kind::Counted => "",
         Kind::Sampled => " (sampled)",
@@ -292,7 +292,7 @@ fn amount(change: &Change) -> String {
     }
 }
 
-/// What stands behind a row, in 19 columns.
+/// The remark behind a row, in 19 columns.
 fn remark(row: &Row, change: &Change) -> String {
     let arrow = if change.change_ratio.unwrap_or(1.0) < 0.0 { '▼' } else { '▲' };
     match change.verdict {
@@ -334,7 +334,7 @@ fn color_of(row: &Row, change: &Change) -> anstyle::Style {
     }
 }
 
-/// What moving a megabyte costs: `CPU time per MB moved: off 774.1 µs, on 802.0 µs`.
+/// Writes the cost of moving a megabyte: `CPU time per MB moved: off 774.1 µs, on 802.0 µs`.
 fn per_megabyte(page: &mut Page, comparison: &Comparison) {
     let Some(per) = &comparison.per_megabyte else { return };
     let whose = [
@@ -354,7 +354,7 @@ fn per_megabyte(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// Metrics that could not be had, those with the same reason together.
+/// Writes the metrics that were unavailable, grouped by reason.
 fn missing(page: &mut Page, comparison: &Comparison) {
     let help = if comparison.imported.is_some() { "" } else { " (opcost doctor)" };
     for (labels, reason) in comparison.missing() {
@@ -362,7 +362,7 @@ fn missing(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// What the short remarks in the table mean, where they occur.
+/// Writes the meaning of the short remarks that occur in the table.
 fn footnotes(page: &mut Page, comparison: &Comparison) {
     let mut changes = comparison.rows.iter().flat_map(|row| &row.changes);
     if changes.any(|change| change.verdict == Verdict::Unchanged && !change.identical) {
@@ -405,7 +405,7 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// How far off modelled cycles may be, where there are any.
+/// How far off modelled cycles may be, if there are any.
 pub(super) fn accuracy_note(comparison: &Comparison) -> Option<String> {
     let row = comparison.rows.iter().find(|row| row.key.name == MODEL_CYCLES)?;
     let accuracy = row.accuracy.as_ref()?;
@@ -416,7 +416,7 @@ pub(super) fn accuracy_note(comparison: &Comparison) -> Option<String> {
     Some(format!("{MODEL_CYCLES}: estimated {}{kernel}", accuracy.describe()))
 }
 
-/// What the kernel has of modelled cycles, in the variant where that is most.
+/// The kernel's share of modelled cycles, in the variant where the share is largest.
 fn kernel_share(comparison: &Comparison) -> Option<f64> {
     let of = |domain: Domain| {
         let mut rows = comparison.rows.iter();
@@ -430,7 +430,7 @@ fn kernel_share(comparison: &Comparison) -> Option<f64> {
     shares.reduce(f64::max)
 }
 
-/// What `one layout` and `n layouts` mean, where they occur, and what more pairs would add.
+/// The meaning of `one layout` and `n layouts`, if they occur, and the results that more pairs would add.
 pub(super) fn layout_note(comparison: &Comparison) -> Option<String> {
     let changes = || comparison.rows.iter().flat_map(|row| &row.changes);
     let layouts = |verdict| {
@@ -459,7 +459,7 @@ pub(super) fn layout_note(comparison: &Comparison) -> Option<String> {
     Some(format!("{what}{}", more.collect::<String>()))
 }
 
-/// Whether a real change is visibly another than the ratio of the medians beside it.
+/// Whether a real change visibly differs from the ratio of the medians beside it.
 pub(super) fn drifted(change: &Change) -> bool {
     let parts = change.ratio_of_medians.zip(change.change_ratio).zip(change.ci);
     change.verdict == Verdict::Changed
@@ -468,11 +468,11 @@ pub(super) fn drifted(change: &Change) -> bool {
         })
 }
 
-/// The ledger: what is wrong a line each, what is fine in one line, the invariants by value.
+/// Writes the ledger: a line for each problem, one line for the rules and invariants that hold, and failed runs.
 fn ledger(page: &mut Page, comparison: &Comparison) {
     let entries = &comparison.ledger;
     for entry in entries.iter().filter(|entry| entry.severity != Severity::Fine) {
-        // A refusal that stands is the conclusion already.
+        // A refusal that is not waived is the conclusion already.
         if entry.severity == Severity::Refuse && !entry.waived {
             continue;
         }

@@ -1,9 +1,9 @@
-//! Text as XML has it.
+//! Text for XML.
 
 use opcost_record::printable::is_obeyed;
 
-/// Escapes a text for elements and attributes. Control characters, for which XML 1.0 has no place
-/// (section 2.2), become their numbers.
+/// Escapes a text for elements and attributes. XML 1.0 does not allow control characters (section
+/// 2.2): they become their numbers.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {

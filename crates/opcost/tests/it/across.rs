@@ -22,7 +22,7 @@ fn refused(one: &Recording, two: &Recording) -> (String, String) {
     }
 }
 
-/// A recording of this host whose runs take about so long.
+/// A recording of this host whose runs take about `wall_ns`.
 fn of_host(id: &str, wall_ns: u64) -> Recording {
     let made = recording(plan(&["off"], 12), |slot| {
         let wobble = u64::from(slot.slot * 37 % 11);
@@ -34,7 +34,7 @@ fn of_host(id: &str, wall_ns: u64) -> Recording {
     Recording { id: id.into(), ..made }
 }
 
-/// A recording of an emulated machine, whose counts seeds shift by so much.
+/// A recording of an emulated machine whose counts vary with the seed by multiples of `shift`.
 fn of_emulator(id: &str, instructions: u64, shift: u64) -> Recording {
     let made = emulated::recording(emulated::plan(&["off"], 6), 0, |slot| {
         let mut tree = Tree::default();
@@ -68,13 +68,13 @@ fn runs_of_one_layout_are_compared_with_each_other() {
     let of = |recording| VariantOf { recording, variant: 0 };
     let functions = |one, two| difference([of(one), of(two)], &[]).unwrap().functions;
     let one = in_layouts("one", 100_000, 6);
-    // The same counts are the same, however far layouts move them.
+    // Equal counts are unchanged, however far layouts move them.
     let same = in_layouts("two", 100_000, 6);
     let change = primary(&compare(&one, &same, &[]).unwrap());
     assert!(change.identical && change.mde_ratio.is_none(), "{change:?}");
     assert_eq!((change.verdict, change.reason.as_str()), (Verdict::Unchanged, "same, 6 layouts"));
     assert_eq!(functions(&one, &same).verdict, FunctionVerdict::Unchanged);
-    // A difference that each layout has is exact, and the function that has it is named.
+    // A difference in every layout is exact, and the function with the difference is named.
     let more = in_layouts("two", 112_000, 6);
     let made = compare(&one, &more, &[]).unwrap();
     let change = primary(&made);
@@ -85,16 +85,16 @@ fn runs_of_one_layout_are_compared_with_each_other() {
     assert_eq!(changed.verdict, FunctionVerdict::FewLayouts);
     let row = &changed.rows[0];
     assert_eq!((row.symbol.as_str(), row.verdict), ("helper", FunctionVerdict::FewLayouts));
-    // Enough layouts decide.
+    // With enough layouts, the change is decided.
     let [one, more] =
         [("one", 100_000), ("two", 112_000)].map(|(id, cost)| in_layouts(id, cost, 12));
     assert_eq!(primary(&compare(&one, &more, &[]).unwrap()).verdict, Verdict::Changed);
     assert_eq!(functions(&one, &more).rows[0].verdict, FunctionVerdict::Changed);
-    // Other layouts are other runs.
+    // Runs in different layouts are not compared layout by layout.
     let mut elsewhere = in_layouts("two", 112_000, 12);
     elsewhere.plan.blocks[3].guest_seed = 7;
     assert_eq!(primary(&compare(&one, &elsewhere, &[]).unwrap()).layouts, None);
-    // Counts that do not repeat are no count of a layout.
+    // Counts that do not repeat are no counts of a layout.
     let mut unsteady = in_layouts("two", 112_000, 12);
     let sample = &mut unsteady.records[0].samples[0];
     sample.value += 1;
@@ -131,7 +131,7 @@ fn on_the_emulated_machine_counts_are_compared_as_they_are() {
     assert!(exact.notes.is_empty(), "{:?}", exact.notes);
     let same = compare(&of_emulator("one", 5000, 0), &of_emulator("two", 5000, 0), &[]).unwrap();
     assert!(same.comparison.rows[0].changes[0].identical);
-    // Where seeds shift counts, runs are the units.
+    // If seeds shift counts, runs are the units of the test.
     let tested = compare(&of_emulator("one", 5000, 3), &of_emulator("two", 6000, 3), &[]).unwrap();
     let change = &tested.comparison.rows[0].changes[0];
     assert_eq!(change.verdict, Verdict::Changed);
@@ -152,7 +152,7 @@ fn figures_that_have_nothing_in_common_are_refused_by_a_rule_that_can_be_waived(
     );
     let waived = compare(&host, &elsewhere, &["machine"]).unwrap();
     assert!(waived.notes.iter().any(|note| note.ends_with("(machine, waived)")), "{waived:?}");
-    // A kernel that was updated is said, and refuses nothing.
+    // An updated kernel is noted, and refuses nothing.
     let mut updated = of_host("two", 1000);
     updated.machine[0].kernel_release = Some("6.2.0".into());
     let noted = compare(&host, &updated, &[]).unwrap();

@@ -1,5 +1,5 @@
-//! `opcost attach` on real programs: what it lists and measures, and that the program is as it was
-//! found afterwards, whatever becomes of opcost.
+//! `opcost attach` on real programs: the lists and measurements of opcost, and that the program is
+//! afterwards as it was found, whatever happens to opcost.
 
 use crate::busy::{self, Busy};
 use crate::lab::{Ended, Lab, OPCOST, Started, wait_until};
@@ -13,7 +13,7 @@ fn attach(lab: &Lab, busy: &Busy, more: &[&str]) -> Ended {
     lab.run(&[&["attach", &busy.pid().to_string()], more].concat())
 }
 
-/// Its sites and keys are as they were, and the library agrees.
+/// Asserts that sites and keys are as they were found, by the library's own check, too.
 #[track_caller]
 fn assert_untouched(busy: &mut Busy) {
     assert_eq!(busy.ask("see"), FOUND);
@@ -109,7 +109,7 @@ fn several_values_are_compared_with_the_one_that_was_found_in_one_recording() {
         .collect();
     let values = ["step_identity", "step_zero", "step_mix", "step_plus"];
     assert_eq!(names, values.map(|value| format!("step={value}")));
-    // Each is compared with the first; 4 periods of each, and a warm-up.
+    // Each value is compared with the first; each has 4 periods and a warm-up.
     let text = lab.output(&["show", "last"]);
     assert!(values.iter().all(|value| text.contains(value)), "{text}");
     assert_eq!(lab.column("last", "ops").len(), 20);
@@ -132,7 +132,7 @@ fn a_dry_run_changes_nothing() {
     assert_untouched(&mut busy);
 }
 
-/// Runs the command that opcost says leads back.
+/// Runs the command that opcost prints for the way back.
 fn back(lab: &Lab, said: &Ended) -> Ended {
     let line = said.stdout.lines().find_map(|line| line.strip_prefix("back: opcost ")).unwrap();
     lab.run(&line.split(' ').collect::<Vec<_>>())
@@ -161,7 +161,7 @@ fn a_key_can_be_set_and_left_set_and_set_back() {
     let kept = lab.json(&["attach", &pid, "--key", "slow", "--to", "on", "--keep", "--json"]);
     assert_eq!((&kept["value_before"], &kept["value"]), (&"off".into(), &"on".into()));
     assert_eq!((&kept["changed"], &kept["sites"]), (&true.into(), &kept["sites_written"]));
-    // What it keeps is the program's own value from then on.
+    // The kept value is the program's own value from then on.
     assert_eq!(busy.ask("check"), "check 0");
     assert!(!lab.exists("store.sqlite"));
     for (more, says) in [
@@ -184,7 +184,7 @@ fn what_is_kept_is_read_by_sites_that_were_never_patched() {
     assert_untouched(&mut busy);
 }
 
-/// A command as a user who is not root; `None`, and a line that says so, where that cannot be.
+/// A command run by a user who is not root; if that is impossible, a skip message and `None`.
 fn as_nobody(command: &[&str]) -> Option<Command> {
     let who = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let tried = Command::new("setpriv").args(who).arg("true").output();
@@ -241,7 +241,7 @@ fn what_is_asked_wrongly_is_refused_by_name() {
 #[test]
 fn processes_that_cannot_be_changed_are_refused_by_name() {
     let lab = Lab::new();
-    // More than any kernel numbers processes with (PID_MAX_LIMIT).
+    // Above the highest process number of any kernel (PID_MAX_LIMIT).
     lab.run(&["attach", "99999999"]).expect(4).says(&["there is no process 99999999"]);
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
     let ended = lab.run(&["attach", &other.id().to_string()]);
@@ -273,7 +273,7 @@ fn without_the_right_nothing_is_changed() {
     assert_untouched(&mut busy);
 }
 
-/// opcost in the middle of a measurement, the site changed.
+/// Starts opcost and returns in the middle of a measurement, with the site changed.
 fn measuring(lab: &Lab, busy: &mut Busy) -> std::process::Child {
     let pid = busy.pid().to_string();
     let more = ["--key", "slow", "--to", "on", "--pairs", "500", "--period", "200ms"];
@@ -325,11 +325,11 @@ fn a_program_that_changes_the_key_itself_keeps_its_own_value() {
 fn a_debugger_that_comes_meanwhile_ends_it_and_the_guardian_waits_for_its_end() {
     let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
     let mut running = measuring(&lab, &mut busy);
-    // opcost itself may be the one that traces it just now.
+    // Stopping fails while opcost itself traces the program.
     let debugger = wait_until("a stop", || Stopped::stop(busy.pid()).ok());
     wait_until("opcost's end", || running.try_wait().unwrap());
     drop(debugger);
-    // Its messages end when the guardian ends, too.
+    // The guardian writes to the same stream, so the messages end when the guardian ends.
     let traced = format!("is traced by process {} already", std::process::id());
     running.end().expect(4).says(&[&traced, "the process is as it was found"]);
     wait_until("the guardian", || (busy.ask("see") == FOUND).then_some(()));
@@ -349,7 +349,7 @@ fn what_a_program_forks_meanwhile_is_put_back_with_it() {
     let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
     let running = measuring(&lab, &mut busy);
     let child = busy.ask("fork");
-    // Killed, so that it is the guardian that does it; forked with the site changed or not.
+    // SIGKILL leaves the restoring to the guardian; the fork may have happened with the site changed or not.
     running.signal(libc::SIGKILL);
     running.end();
     wait_until("the guardian", || (busy.ask("see") == FOUND).then_some(()));
@@ -370,7 +370,7 @@ fn a_program_that_job_control_stopped_is_said_to_count_nothing_and_stays_as_it_w
     let send = |signal: &str| {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     };
-    // A program that never counted is one that counts nothing.
+    // Before its first operation, a program seems to count none.
     wait_until("an operation", || {
         lab.json(&["attach", &pid, "--json"])["ops"].as_u64().filter(|ops| *ops > 0)
     });

@@ -1,4 +1,4 @@
-//! `opcost bisect` in a user's repository: every culprit with its share, what cannot be tested, and what is refused.
+//! `opcost bisect` in a user's repository: culprits with their shares, untestable commits, refusals.
 
 use crate::gate::Yard;
 use crate::lab::{Ended, Started};
@@ -6,13 +6,13 @@ use crate::needs;
 use serde_json::Value;
 use std::process::Command;
 
-/// A program whose instructions are as many as its loop has rounds.
+/// A program whose instructions grow with `rounds`.
 fn work(rounds: u32) -> String {
     format!("at=0\nwhile [ $at -lt {rounds} ]; do at=$((at + 1)); done")
 }
 
-/// A repository with a suite of one exact case, which a fresh recording counts in user space only. Each commit
-/// has a program of its own, for which a guest would boot.
+/// A repository with a suite of one exact case, which a fresh recording counts in user space only. Each
+/// commit has a program of its own, for which a guest would boot.
 fn yard() -> Option<Yard> {
     let (kernel, start) = needs::counter()?;
     yard_with(&kernel, start)
@@ -85,7 +85,7 @@ fn every_culprit_is_found_with_its_share() {
     assert!(check.contains("against parent: instructions:u +"), "{check}");
     assert_eq!(yard.state(), before);
 
-    // Once more, nothing but the bad end is counted: what was found is kept.
+    // A second search counts only the bad end anew: earlier counts are kept.
     let again = json(&yard.bisect(&[&ends[..], &["--json"]].concat()).expect(0));
     assert_eq!(again["steps"], *steps);
     let counted = |found: &Value| found["counted"].as_i64().unwrap();
@@ -104,7 +104,7 @@ fn every_culprit_is_found_with_its_share() {
     let mut body = mail.split_once("To see it again").unwrap().0.lines().skip(1);
     assert_eq!(body.find(|line| line.chars().count() > 72), None, "{mail}");
 
-    // git's own search gets the answers that it understands.
+    // `git bisect run` gets the statuses that it understands.
     let answer = |commit: &str, more: &[&str]| {
         yard.in_repository(&["checkout", "--quiet", "--detach", commit]);
         let ended = yard.bisect(&[&["--checkout", "--good", "main~6"], more].concat());
@@ -122,7 +122,7 @@ fn every_culprit_is_found_with_its_share() {
 
 #[test]
 fn commits_that_cannot_be_tested_are_suspects_together() {
-    // In guests, as the other searches are where programs cannot be counted alone.
+    // This search runs in guests, as the others do if programs cannot be counted alone.
     let Some(yard) = needs::kernel().and_then(|kernel| yard_with(&kernel, "./")) else { return };
     yard.rounds(200, "Begin");
     yard.script("build", "exit 1");
@@ -212,7 +212,7 @@ fn ends_that_say_nothing_are_refused() {
         2,
         &["nothing is built"],
     );
-    // Fragments that ship with opcost are known by their names, files of the working directory come first.
+    // Fragments that ship with opcost are found by name; files of the working directory come first.
     let of_kernels = |good: &'static str, bad: &'static str| {
         ["--good", good, "--bad", bad, "--options", "kernel-config", "-w", "syscall"]
     };
@@ -270,7 +270,7 @@ fn a_killed_search_goes_on_where_it_was() {
     let Some(yard) = yard() else { return };
     let slow = yard.lab.path("started");
     yard.rounds(200, "Begin");
-    // The build of the commit that is looked at first waits for ever, until somebody says otherwise.
+    // The build of the first commit tried hangs until `started.go` exists.
     let build = format!(
         "cp work.in work; [ -e {0}.go ] || {{ echo $$ > {0}; exec sleep 100; }}",
         slow.display()
@@ -288,7 +288,7 @@ fn a_killed_search_goes_on_where_it_was() {
     let build = yard.lab.wait_for("started");
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // SAFETY: kill takes integers only; the process sleeps, so the number is its.
+    // SAFETY: kill takes integers only; the build's process sleeps, so the number is still its own.
     assert_eq!(unsafe { libc::kill(build.trim().parse().unwrap(), libc::SIGKILL) }, 0);
     assert_eq!(yard.state(), before);
     yard.lab.write("started.go", "");

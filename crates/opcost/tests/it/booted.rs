@@ -1,4 +1,4 @@
-//! Guests that are booted once: what is kept of them, and what becomes of damage to it.
+//! Guests that boot once: their kept states, and damage to them.
 
 use crate::lab::{Ended, Lab, Started, wait_until};
 use crate::needs;
@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The words of a comparison in a guest.
+/// The arguments of a comparison in a guest.
 fn words<'a>(kernel: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let first = ["compare", "--machine", "emulated", "--kernel", kernel, "--seed", "1"];
     let pairs: &[&str] = if more.contains(&"--pairs") { &[] } else { &["--pairs", "1"] };
@@ -17,7 +17,7 @@ fn words<'a>(kernel: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&first[..], pairs, &then, &["--json"], more].concat()
 }
 
-/// A comparison in a guest that begins, its cache in the lab's folder.
+/// Starts a comparison in a guest, with its cache in the lab's folder.
 fn begin(lab: &Lab, kernel: &str, more: &[&str]) -> Child {
     let mut command = lab.command(&words(kernel, more));
     command.env("XDG_CACHE_HOME", lab.path("cache")).spawn().unwrap()
@@ -27,13 +27,13 @@ fn compare(lab: &Lab, kernel: &str, more: &[&str]) -> Ended {
     begin(lab, kernel, more).end()
 }
 
-/// The folders of the states that are kept.
+/// The folders of the kept states.
 fn states(lab: &Lab) -> Vec<PathBuf> {
     let folders = fs::read_dir(lab.path("cache/opcost/booted")).into_iter().flatten().flatten();
     folders.map(|entry| entry.path()).filter(|path| path.join("state.json").is_file()).collect()
 }
 
-/// What the recording says of each metric.
+/// The name and both figures of each metric.
 fn values(ended: &Ended) -> Vec<[Value; 3]> {
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
     let metrics = shown["opcost"]["metrics"].as_array().unwrap().iter();
@@ -52,10 +52,10 @@ const QUICK: [&str; 2] = ["--warmup", "0"];
 fn a_state_is_made_once_told_from_another_and_equals_a_boot() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
-    // Its warm-up run booted by itself; that it gave the same is what the note says.
+    // The warm-up run booted by itself; the note says that it gave the same counts.
     let first = compare(&lab, &kernel, &["--verbose"]).expect(0);
     let first_values = values(&first);
-    // The phases of guests that boot and of guests that go on are told apart.
+    // The phases of guests that boot and of guests that continue from a state are told apart.
     let times = |phase: &str| {
         let row = first.stderr.lines().find_map(|line| line.trim_start().strip_prefix(phase));
         row.and_then(|row| row.split_whitespace().next()?.parse::<u32>().ok())
@@ -77,7 +77,7 @@ fn a_state_is_made_once_told_from_another_and_equals_a_boot() {
     assert_eq!(values(&compare(&lab, &kernel, &QUICK).expect(0)), first);
     assert_eq!(made(state), whole);
 
-    // The description of another state came here. Whoever makes it anew is killed meanwhile.
+    // The description of another state is here. The opcost that makes the state anew is killed meanwhile.
     let description = state.join("state.json");
     let text = fs::read_to_string(&description).unwrap();
     let key = state.file_name().unwrap().to_str().unwrap();
@@ -89,7 +89,7 @@ fn a_state_is_made_once_told_from_another_and_equals_a_boot() {
     assert_eq!(killed.end().status, None);
     assert!(half_made.is_dir() && !state.exists());
 
-    // Two that want the same state make it once.
+    // Two comparisons that need the same state make it once.
     let both = [0, 1].map(|_| begin(&lab, &kernel, &QUICK)).map(|one| one.end().expect(0));
     assert!(both.iter().all(|one| values(one) == first));
     let waited = |one: &&Ended| one.stderr.contains("another opcost is making it: waiting");
@@ -99,10 +99,10 @@ fn a_state_is_made_once_told_from_another_and_equals_a_boot() {
     assert!(!half_made.exists());
     assert_ne!(made(state), whole);
 
-    // A guest whose memory is gone dies, and its state goes with it.
+    // A guest whose memory is lost dies, and its state is removed.
     let mut memory = File::options().read(true).write(true).open(state.join("memory")).unwrap();
     let length = memory.metadata().unwrap().len();
-    // QEMU looks at the firmware in the first MiB, and refuses a state without it.
+    // QEMU checks the firmware in the first MiB, and refuses a state without it.
     let mut firmware = vec![0; 1 << 20];
     memory.read_exact(&mut firmware).unwrap();
     memory.set_len(0).and_then(|()| memory.set_len(length)).unwrap();
@@ -119,7 +119,7 @@ fn a_state_that_vanishes_between_runs_is_still_gone_on_from() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let comparison = begin(&lab, &kernel, &["--pairs", "6"]);
-    // Both variants have it, and the second warm-up run has gone on from it.
+    // Both variants use the state, and the second warm-up run has continued from it.
     let state = wait_until("a state that agreed with a boot", || {
         states(&lab).into_iter().find(|state| state.join("checked").is_file())
     });
@@ -153,7 +153,7 @@ fn states_are_listed_and_removed() {
     assert!(!lab.exists(place) && !lab.exists("cache/opcost/booted/fedcba.making"));
 }
 
-/// Runs a comparison whose cache is a mount of its own; `None`, said aloud, where nobody may mount.
+/// Runs a comparison with its cache on a mount of its own; a skip message and `None` if mounting is not allowed.
 fn compare_on(lab: &Lab, mount: &str, kernel: &str) -> Option<Ended> {
     let may = |words: &&&[&str]| {
         let mut asked = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! What the runs find: arguments, environment, folder, streams, CPU, address layout, hooks.
+//! The conditions of the runs: arguments, environment, folder, streams, CPU, address layout, hooks.
 
 use crate::lab::{Lab, Started, cpus_allowed, first_cpu, wait_gone};
 use crate::needs;
@@ -84,7 +84,7 @@ fn the_environment_is_inherited_fixed_or_padded() {
         .unwrap()
         .iter()
         .map(|block| block["padding_bytes"].as_u64().unwrap() as usize)
-        // Warm-up runs have none.
+        // Warm-up runs have no padding.
         .chain([0])
         .collect();
     assert!(planned.len() > 2, "each block draws its own");
@@ -125,7 +125,7 @@ fn runs_are_pinned_to_the_cpu_asked_for() {
     std::fs::remove_file(lab.path("cpus")).unwrap();
     lab.output(&[&args[..], &["--cpu", &first_cpu()]].concat());
     assert_eq!(lab.lines("cpus"), vec![first_cpu(); 4]);
-    // Its own CPUs are what count, not the machine's.
+    // opcost's own CPUs count, not the machine's.
     let others = format!("taskset -c {} $OPCOST compare true false --cpu 1000", first_cpu());
     lab.shell(&others).spawn().unwrap().end().expect(2).says(&[&format!("[{}]", first_cpu())]);
 }
@@ -176,7 +176,7 @@ fn hooks_surround_the_runs_they_are_for() {
     ];
     let text = lab.output(&args);
     assert!(!text.contains("noise"), "what hooks print is not in the way of the result");
-    // Those around all runs belong to no variant and have nobody's environment.
+    // Hooks around all runs belong to no variant and have no variant's environment.
     let mut expected = vec!["setup".to_string()];
     for name in lab.column("last", "variant") {
         expected.extend(["prepare s".into(), format!("run {name}"), "conclude s".into()]);
@@ -201,7 +201,7 @@ fn quiet_says_nothing_but_results_and_errors() {
         let script = format!("TERM=xterm script -qec '{line}' /dev/null");
         lab.shell(&script).spawn().unwrap().end().expect(0).stdout
     };
-    // How far it is, of six runs; the first is drawn at once.
+    // The progress over six runs; the first line is drawn at once.
     assert!(on_terminal("").contains("0/6 runs"));
     assert!(!on_terminal("-q").contains("/6 runs"));
 }
@@ -225,7 +225,7 @@ fn what_a_run_leaves_behind_is_noticed_and_ended() {
     for pid in &left {
         wait_gone(pid);
     }
-    // What a hook starts stays.
+    // A process that a hook starts is left running.
     let setup = "sleep 1000 2>/dev/null & echo $! >kept";
     let args = ["compare", "true", "./work", "-n", "2", "--setup", setup, "--json"];
     lab.json(&args);

@@ -54,7 +54,7 @@ fn emulators_are_tried_before_they_are_praised() {
     let found = machine(&lab.json(&["doctor", "--json"]));
     assert_eq!(found["health"], "good", "{found}");
     assert!(found["what"].as_str().unwrap().starts_with("its self-test counted exactly: "));
-    // One that says a version and takes no plugin.
+    // An emulator that has a version and takes no plugin.
     let script = "case $1 in --version) echo 'QEMU emulator version 10.0.2' ;; *) echo 'qemu: \
                   -plugin: invalid option' >&2; exit 1 ;; esac";
     lab.script("qemu-system-x86_64", script);
@@ -133,7 +133,7 @@ fn kernels_of_a_class_are_held_against_this_cpu() {
     let builds = report["all"]["model"]["kernels"].as_u64().unwrap();
     assert!(builds >= 10, "{found}");
     assert_eq!(report["classes"].as_array().unwrap().len(), 1);
-    // Chains of additions and multiplications: whatever the CPU is, the model is not off by a multiple.
+    // For chains of additions and multiplications, the model is not off by a multiple on any CPU.
     assert!(report["all"]["model"]["error_median"].as_f64().unwrap() < 0.9, "{found}");
     assert!(found["kept"].is_null(), "some kernels alone are no validation");
 }

@@ -1,4 +1,4 @@
-//! From what the user writes to the plan: experiment files, overrides, seeds, `--dry-run`.
+//! From the user's input to the plan: experiment files, overrides, seeds, `--dry-run`.
 
 use crate::lab::{self, Lab};
 use serde_json::Value;
@@ -19,7 +19,7 @@ workload = 'syscall'
 params = { ops = 2000, seccomp = true }
 ";
 
-/// Runs a file; it must be refused with status 2 and say this.
+/// Runs an experiment file; asserts that it is refused with status 2 and these words.
 #[track_caller]
 fn check(text: &str, options: &[&str], parts: &[&str]) {
     let lab = Lab::new();
@@ -57,7 +57,7 @@ fn a_scan_makes_a_variant_of_each_value() {
     let expected = [("1", "-e"), ("1", "-s"), ("2", "-e"), ("2", "-s")]
         .map(|(n, option)| [format!("test {option} a{n}"), n.to_string(), option.to_string()]);
     assert_eq!(results.iter().map(told).collect::<Vec<_>>(), expected);
-    // What a report says makes the recording again has the values, too.
+    // The experiment that a report prints for repetition has the values, too.
     let again = &made["opcost"]["plan"]["variants"][3];
     assert_eq!(again["scanned"]["option"], "-s");
     assert_eq!(again["prepare"], "test -e a2");
@@ -159,7 +159,7 @@ fn overrides_and_flags_go_over_the_file_flags_last() {
         let events = plan[what].as_array().unwrap().iter();
         events.map(|event| event["key"]["name"].as_str().unwrap().to_string()).collect()
     };
-    // Where the kernel lets nobody count page faults, they are still in the plan.
+    // If the kernel lets nobody count page faults, they are still in the plan.
     let mut names = [asked("events"), asked("unavailable")].concat();
     names.sort();
     assert_eq!(names, ["page-faults", "task-clock"], "the primary metric is counted, too");
@@ -176,7 +176,7 @@ fn the_plan_of_a_seed_is_always_the_same() {
     let (one, two): (Value, Value) =
         (serde_json::from_str(&of("1")).unwrap(), serde_json::from_str(&of("2")).unwrap());
     assert_ne!(one["blocks"], two["blocks"]);
-    // Without a seed, one is drawn and can be given again.
+    // Without `--seed`, a seed is drawn, and the drawn seed gives the same plan again.
     let drawn = plan(&lab, &["compare", "true", "false", "-n", "40"]);
     let seed = drawn["seed"].to_string();
     assert_eq!(plan(&lab, &["compare", "true", "false", "-n", "40", "--seed", &seed]), drawn);
@@ -288,7 +288,7 @@ fn a_saved_experiment_gives_the_same_plan() {
         let mut expected = plan(&lab, &args);
         let read = plan(&lab, &["run", &file]);
         if !case.contains(&"--name") {
-            // A file names its experiment.
+            // The name of the file is the name of its experiment.
             expected["experiment"] = read["experiment"].clone();
         }
         assert_eq!(read, expected, "{}", lab.read(&file));
@@ -351,7 +351,7 @@ fn an_experiment_that_could_not_run_is_not_saved() {
     assert!(!lab.path("x.toml").exists());
 }
 
-/// Twelve runs a side decide every metric, and eight the primary one, whatever they say.
+/// Twelve runs a side decide every metric, and eight the primary one, whatever their values.
 #[test]
 fn twelve_pairs_decide_every_metric_and_eight_the_primary_one() {
     let lab = Lab::new();

@@ -1,8 +1,8 @@
-//! Work that fails: status 4, a text that says how and what to do, and what was made is kept.
+//! Work that fails: status 4, a message with the cause and the remedy, and finished runs are kept.
 
 use crate::lab::{Lab, Started, wait_gone};
 
-/// Compares a command with `true`; it must fail with status 4 and say this.
+/// Compares a command with `true`; asserts that this fails with status 4 and these words.
 #[track_caller]
 fn check(command: &str, options: &[&str], parts: &[&str]) -> Lab {
     let lab = Lab::new();
@@ -26,7 +26,7 @@ fn a_command_that_cannot_be_executed() {
     std::fs::create_dir(lab.path("folder")).unwrap();
     lab.run(&["compare", "true", "./plain"]).expect(4).says(&["variant 2", "chmod +x"]);
     lab.run(&["compare", "true", "./folder"]).expect(4).says(&["'./folder' is a directory"]);
-    // What is looked for in PATH is passed over where it cannot be executed.
+    // The search in PATH passes over files that cannot be executed.
     let good = lab.script("later/plain", "exit 0");
     lab.write("sooner/plain", "no program");
     let path = format!("{0}/sooner:{0}/later:/usr/bin:/bin", lab.dir().display());
@@ -83,7 +83,7 @@ fn a_signal() {
 fn a_time_limit_ends_the_whole_process_group() {
     let parts = ["longer than 50 ms", "--timeout"];
     check("sleep 1000", &["--timeout", "50ms"], &parts);
-    // Long enough for the script to have written its numbers, whatever the machine is doing.
+    // The timeout is long enough for the script to write its process numbers on any machine.
     let lab = Lab::new();
     lab.script("slow", "sleep 1000 &\necho $! > below\necho $$ > pid\nwait");
     lab.run(&["compare", "./slow", "true", "--timeout", "2s"]).expect(4).says(&["2 s"]);
@@ -117,14 +117,14 @@ fn cleanup_follows_any_failure() {
         assert!(lab.exists("cleaned"), "{options:?}");
     }
     assert!(check("false", &cleanup, &["status 1"]).exists("cleaned"));
-    // Its own failure is told and hides no earlier one.
+    // The failure of `--cleanup` is reported and hides no earlier failure.
     check("sh -c 'exit 9'", &["--cleanup", "exit 8"], &["status 9", "--cleanup 'exit 8' failed"]);
 }
 
 #[test]
 fn a_workload_that_cannot_be_set_up_says_why() {
     let lab = Lab::new();
-    // The workload wants to reserve some 3 GB of addresses.
+    // The workload reserves some 3 GB of addresses.
     let line = "ulimit -v 400000; exec $OPCOST compare -w mmap:neighbours=60000 -w mmap -n 2";
     let ended = lab.shell(line).spawn().unwrap().end().expect(4);
     assert_eq!(ended.stderr.matches("Cannot allocate memory").count(), 1, "{}", ended.stderr);

@@ -1,4 +1,4 @@
-//! Work that was not the same: status 3 and no verdict, unless the rule is waived.
+//! Different work in the variants: status 3 and no verdict, unless the rule is waived.
 
 use crate::lab::{Lab, TINY};
 use serde_json::Value;
@@ -45,7 +45,7 @@ fn different_work_gets_no_verdict() {
     }
     let rule = entry(&document, "invariants");
     assert_eq!((&rule["severity"], &rule["waived"]), (&"refuse".into(), &false.into()));
-    // Every format says so by its status; --fail-on changes nothing about it.
+    // The status says so in every format; --fail-on does not change the status.
     for format in ["text", "json", "markdown", "csv", "benchfmt"] {
         lab.run(&["show", "--format", format]).expect(3);
     }
@@ -62,10 +62,10 @@ fn the_rule_can_be_waived_and_that_is_said() {
     assert!(verdicts(&document).iter().all(|verdict| *verdict != "not_comparable"));
     let rule = entry(&document, "invariants");
     assert_eq!((&rule["severity"], &rule["waived"]), (&"refuse".into(), &true.into()));
-    // Waiving it once does not change the recording, and another rule is no help.
+    // Waiving the rule once does not change the recording, and waiving another rule does not help.
     lab.run(&["show"]).expect(3);
     lab.run(&["show", "--allow", "steal"]).expect(3);
-    // Waived before the runs, it stays waived.
+    // A rule waived before the runs stays waived.
     lab.run(&[&DIFFERENT[..], &["--allow", "invariants"]].concat()).expect(0);
     lab.run(&["show"]).expect(0);
 }
@@ -87,7 +87,7 @@ fn the_same_work_is_found_to_be_the_same() {
     let invariants = document["opcost"]["invariants"].as_array().unwrap();
     assert!(invariants.iter().any(|row| row["name"] == "op-stream-hash"));
     assert!(invariants.iter().all(|row| row["holds"] == true));
-    // The seed draws the work: another seed, another stream, but the same for both variants.
+    // The seed determines the work: another seed gives another stream, the same for both variants.
     let hash = |seed: &str| {
         let args = ["compare", "-w", "mmap:ops=500", "-w", "mmap:ops=500,seccomp=on", "-n", "2"];
         let document = lab.json(&[&args[..], &["--seed", seed, "--json"]].concat());

@@ -30,7 +30,7 @@ fn image() -> Vec<u8> {
     bytes
 }
 
-/// A lab with a source tree and tools; `None`, said aloud, without make.
+/// A lab with a source tree and tools; a skip message and `None` without make.
 fn kernel_lab() -> Option<Lab> {
     if !needs::programs(&["make"]) {
         return None;
@@ -94,7 +94,7 @@ fn a_waiting_builder_can_be_interrupted_too() {
     wait_gone(&inner);
 }
 
-/// The mock's source as a git repository of one commit; `None`, said aloud, without git.
+/// The mock's source as a git repository of one commit; a skip message and `None` without git.
 fn git_lab() -> Option<Lab> {
     let lab = kernel_lab()?;
     if !needs::programs(&["git"]) {
@@ -121,7 +121,7 @@ fn a_killed_build_of_a_revision_is_not_taken_for_a_kernel() {
     let inner = lab.wait_for("cache/opcost/kernels/building-by");
     building.signal(libc::SIGKILL);
     building.end();
-    // What the killed build had started goes on, and is in nobody's way.
+    // The processes of the killed build continue, and do not block another build.
     let list = run(&lab, &["kernel", "list"]).expect(0).stdout;
     assert!(list.contains("no kernels yet"), "{list}");
     lab.write("cache/opcost/kernels/free", "");
@@ -135,7 +135,7 @@ fn a_killed_build_of_a_revision_is_not_taken_for_a_kernel() {
     let list = run(&lab, &["kernel", "list"]).expect(0).stdout;
     assert!(list.contains("/linux at ") && list.contains("tiny.config"), "{list}");
 
-    // HEAD may be another commit by now: the list has the commit, and only the commit means it.
+    // HEAD may be another commit by now: the list has the commit, and only the commit names the kernel.
     let mut git = Command::new("git");
     let asked = git.arg("-C").arg(lab.path("linux")).args(["rev-parse", "HEAD"]).output().unwrap();
     let head = String::from_utf8(asked.stdout).unwrap();

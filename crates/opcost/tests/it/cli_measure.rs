@@ -28,7 +28,7 @@ fn a_command_is_measured_with_every_metric_and_its_spread() {
         conclusion.starts_with("true: wall ") && conclusion.ends_with("8 runs"),
         "{conclusion}"
     );
-    // Too few for an interval, and said so.
+    // One run is too few for an interval, and the conclusion says so.
     let one = lab.json(&["measure", "-n", "1", "true", "--json"]);
     assert_eq!(figure(&one, "wall")["ci_low"], Value::Null);
     assert!(one["opcost"]["conclusions"][0].as_str().unwrap().contains("too few runs"));
@@ -57,7 +57,7 @@ fn what_was_measured_is_shown_in_every_format_and_kept_in_history() {
     assert!(page.contains("Metrics of syscall") && page.contains("lowest … highest"), "{page}");
     let history = lab.json(&["history", "nightly", "--json"]);
     assert!(history["series"][0]["points"][0]["value"].as_f64().unwrap() > 0.0);
-    // The experiment that the page writes back measures again.
+    // The experiment file that opcost writes measures again.
     lab.output(&["measure", "-n", "3", "true", "--save-experiment", "again.toml"]);
     assert!(lab.output(&["run", "again.toml"]).contains("· 3 runs ·"));
 }
@@ -72,7 +72,7 @@ fn without_a_number_at_least_ten_runs_are_made_and_more_until_the_time_is_spent(
     );
     let text = lab.output(&["measure", "true", "--dry-run"]);
     assert!(text.contains("3 s are spent, and 10 runs are made"), "{text}");
-    // A budget of one's own has no least number.
+    // A budget given by the user has no minimum number of runs.
     let plan = lab.json(&["measure", "true", "--budget", "5s", "--dry-run", "--json"]);
     assert_eq!(
         (&plan["stop"]["budget_ms"], &plan["stop"]["blocks_min"]),
@@ -119,6 +119,6 @@ fn two_recordings_of_the_same_work_are_compared_with_the_limits_said() {
     assert!(!text.contains(" real"), "a drift between the two is not excluded: {text}");
     lab.run(&["diff", &one, &other]).expect(3).says(&["seccomp is off and on", "--allow work"]);
     lab.output(&["diff", &one, &other, "--allow", "work", "--allow", "invariants"]);
-    // Functions are not to be had without profiles.
+    // The functions need profiles.
     lab.run(&["diff", &one, &two, "--format", "mail"]).expect(2).says(&["profile"]);
 }

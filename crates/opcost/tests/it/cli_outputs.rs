@@ -1,4 +1,4 @@
-//! What other programs read: JSON, CSV, Markdown, benchfmt, man page, completions, pipes.
+//! Outputs for other programs: JSON, CSV, Markdown, benchfmt, man page, completions, pipes.
 
 use crate::lab::{Lab, Started, TINY, has_program};
 use crate::needs;
@@ -174,7 +174,7 @@ fn markdown_tables_are_well_formed() {
     }
 }
 
-/// Whether a line is one of Go's benchmark format: empty, `key: value`, or a name, the number of
+/// Whether a line has Go's benchmark format: empty, `key: value`, or a name, the number of
 /// iterations and pairs of value and unit (<https://go.dev/design/14313-benchmark-format>).
 fn is_benchmark_line(line: &str) -> bool {
     if line.is_empty() {
@@ -389,10 +389,10 @@ fn every_shell_has_completions() {
     lab.run(&["completions", "cmd"]).expect(2).says(&["bash"]);
 }
 
-/// The words that a shell is told for the last of some.
+/// The completions of the last of `words`.
 fn completed(lab: &Lab, words: &[&str]) -> Vec<String> {
     let mut command = lab.command(&[&["--", "opcost"], words].concat());
-    // As the script for bash asks (clap_complete).
+    // The environment that bash's script sets (clap_complete).
     command.env("OPCOST_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", words.len().to_string());
     command.env("_CLAP_IFS", "\n").env("_CLAP_COMPLETE_COMP_TYPE", "9");
     let ended = command.spawn().unwrap().end().expect(0);

@@ -4,7 +4,7 @@ use crate::lab::Lab;
 use crate::needs;
 use std::process::Command;
 
-/// Two object files that differ; `None`, said aloud, without a compiler.
+/// Two object files that differ; a skip message and `None` without a compiler.
 fn objects() -> Option<Lab> {
     if !needs::programs(&["gcc"]) {
         return None;
@@ -116,14 +116,14 @@ fn kernels_without_symbols_are_refused_with_the_remedy() {
     ended.says(&["no vmlinux for it", "linux-image-6.1.7-mock-dbg"]);
     lab.write("linux/arch/x86/boot/bzImage", &image);
     lab.run(&["size", "linux", "linux"]).expect(5).says(&["make vmlinux"]);
-    // With its vmlinux the image stands for that.
+    // An image with its vmlinux stands for the vmlinux.
     lab.write("linux/vmlinux", "no kernel");
     let ended = lab.run(&["size", "linux/arch/x86/boot/bzImage", "linux"]).expect(2);
     ended.says(&["linux/arch/x86/boot/bzImage: it is neither an ELF file"]);
     lab.run(&["size", "absent/file", "x"]).expect(2).says(&["cannot read 'absent/file'"]);
     let ended = lab.run(&["size", "absent", "x"]).expect(2);
     let ended = ended.says(&["there is no file 'absent', and no kernel 'absent' has been built"]);
-    // A cause is said once.
+    // The cause is printed once.
     assert_eq!(ended.stderr.matches("no kernel").count(), 1, "{}", ended.stderr);
     lab.write("empty", "");
     let ended = lab.run(&["size", "empty", "empty"]).expect(2);
@@ -159,7 +159,7 @@ fn comparisons_of_two_programs_show_their_sizes() {
     assert_eq!(block["sizes"][0]["what"], "program");
     let markdown = lab.output(&["show", "last", "--format", "markdown"]);
     assert!(markdown.contains("| bss |"), "{markdown}");
-    // The same program twice, and what is no program, have none.
+    // A program and its copy have no sizes to show, and neither does a file that is no program.
     std::fs::copy(lab.path("old"), lab.path("copy")).unwrap();
     for other in ["./copy", "./script"] {
         lab.output(&["compare", "./old", other, "-n", "2", "--warmup=0"]);

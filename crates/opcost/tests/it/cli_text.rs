@@ -1,10 +1,10 @@
-//! Names and commands with whatever bytes: nothing that is printed moves a terminal's cursor.
+//! Names and commands with arbitrary bytes: nothing that is printed moves a terminal's cursor.
 
 use crate::lab::Lab;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// What a text must not have, but for line ends.
+/// Asserts that a text has no control characters but line ends, and no bidirectional overrides.
 #[track_caller]
 fn check_harmless(what: &str, text: &str) {
     let bad = text
@@ -29,7 +29,7 @@ fn control_characters_in_names_are_escaped_wherever_they_are_shown() {
     }
     check_harmless("the list", &lab.output(&["list", "recordings"]));
     check_harmless("the plan", &lab.output(&[&args[..], &["--dry-run"]].concat()));
-    // A user may type the name as it was given.
+    // A user may give the name as it was given first.
     let asked = ["show", "--export-folded", "x", "--variant", evil];
     assert!(!lab.run(&asked).stderr.contains("no such variant"));
     let failing = format!("{evil}=false");
@@ -50,7 +50,7 @@ fn a_command_that_is_no_utf8_runs_as_it_is() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("caf\\xe9 x"), "{said}");
     assert_eq!(std::fs::read(lab.path("out")).unwrap(), b"caf\xe9 x");
-    // It comes again from the store, and from a file.
+    // The store and a file give the same bytes again.
     std::fs::remove_file(lab.path("out")).unwrap();
     check_harmless("the list", &lab.output(&["list", "recordings"]));
     let mut command = lab.command(&["measure", "-n", "2", "--save-experiment", "x.toml"]);

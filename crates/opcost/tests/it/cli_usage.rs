@@ -1,8 +1,8 @@
-//! What a user can get wrong on the command line: status 2 (or 5), and a text that helps.
+//! Mistakes on the command line: status 2 (or 5), and a message that helps.
 
 use crate::lab::{self, Lab, Started};
 
-/// Runs opcost in a fresh lab; it must be refused, say this, and record nothing.
+/// Runs opcost in a fresh lab; asserts that it is refused with these words and records nothing.
 #[track_caller]
 fn check(args: &[&str], status: i32, parts: &[&str]) {
     let lab = Lab::new();
@@ -140,7 +140,7 @@ fn a_working_directory_must_be_one() {
 #[test]
 fn the_process_for_workloads_is_not_for_users() {
     let lab = Lab::new();
-    // Whatever this test was started with, these are closed.
+    // Descriptors 3 and 4 are closed, whatever this test inherited.
     let line = "exec $OPCOST work-process 3<&- 4>&-";
     let ended = lab.shell(line).spawn().unwrap().end();
     ended.expect(2).says(&["opcost compare --workload NAME"]);
@@ -199,7 +199,7 @@ fn the_table_for_users_of_hyperfine_names_options_that_there_are() {
         }
     }
     assert!(options > 25, "{options}");
-    // Where there is nothing, the table says why.
+    // If a cell is empty, the table gives the reason.
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     for cells in rows.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>()) {
         assert!(cells[2] != "–" || !cells[3].is_empty(), "no reason: {cells:?}");

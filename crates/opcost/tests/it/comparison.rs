@@ -22,7 +22,7 @@ fn noisy(level: f64, random: &mut Random) -> u64 {
     (level * (1.0 + 0.02 * random.unit_f64()) * spike) as u64
 }
 
-/// A recording in which the second variant takes so many times as long.
+/// A recording in which the second variant takes `factor` times as long.
 fn changed_by(factor: f64, seed: u64) -> Recording {
     let mut random = Random::new(seed);
     recording(plan(&["off", "on"], 22), |slot| {
@@ -60,7 +60,7 @@ fn an_improvement_is_no_regression() {
     assert!(!comparison.regressed());
 }
 
-/// Nine metrics that do not change: the share of reports with any alarm stays within 5 %.
+/// With nine metrics that do not change, the share of reports with any alarm stays within 5 %.
 #[test]
 fn equal_variants_raise_no_alarm() {
     const METRICS: [(&str, &str); 9] = [
@@ -119,7 +119,7 @@ fn too_few_pairs_are_inconclusive_and_say_how_many_are_needed() {
     let change = &row(&comparison, "wall").changes[0];
     assert_eq!((change.verdict, change.reason.as_str()), (Verdict::Inconclusive, "needs 7 pairs"));
     assert_eq!(change.pairs_needed, Some(7));
-    // Of what this report has to decide, not of what the plan had in mind.
+    // The warning counts the metrics that this report decides, not those of the plan.
     assert_eq!(warnings, [Warning::TooFewPairs { pairs: 4, fewest: 7 }]);
 }
 
@@ -158,13 +158,13 @@ fn a_baseline_of_zero_has_a_detectable_difference_instead_of_a_ratio() {
         (change.verdict, change.change_ratio, change.mde_ratio),
         (Verdict::Unchanged, None, None)
     );
-    // Of 1,000 operations a run: one more in a run is the least there can be.
+    // A run has 1,000 operations: the least change is one more in a run.
     assert!(change.mde_difference.unwrap() >= 0.001);
 }
 
 #[test]
 fn what_would_have_been_found_is_no_less_than_one_in_a_run() {
-    // One run in 44 has one migration: to the test any shift at all would stand out.
+    // One run in 44 has one migration: for the test alone, any shift would stand out.
     let made = recording(plan(&["off", "on"], 22), |slot| {
         let migrations = u64::from(slot.slot == 20);
         vec![
@@ -194,7 +194,7 @@ fn different_work_is_refused_unless_waived() {
     let change = &row(&comparison, "wall").changes[0];
     assert_eq!(change.verdict, Verdict::NotComparable);
     assert_eq!((change.p_adjusted, change.ci, change.mde_ratio), (None, None, None));
-    // Nor is it said what would have been found, be it as a ratio or as a figure.
+    // The minimal detectable effect is also missing, as a ratio and as a figure.
     assert_eq!(row(&comparison, "context-switches").changes[0].mde_difference, None);
     let expected = "not comparable: the work was not the same: op-stream-hash differs \
                     (8c5e1d0a in 'off', ffff in 'on')";
@@ -305,7 +305,7 @@ fn a_recording_without_runs_is_no_reason_to_panic() {
     assert!(comparison.refused() && comparison.rows.is_empty());
 }
 
-/// A metric that some runs lack is undecided for that reason, and more pairs are not what it needs.
+/// A metric that some runs lack is undecided for that reason, and more pairs would not help.
 #[test]
 fn a_metric_that_runs_lack_says_in_how_many_it_is() {
     let made = recording(plan(&["off", "on"], 12), |slot| {
@@ -325,7 +325,7 @@ fn a_metric_that_runs_lack_says_in_how_many_it_is() {
     assert_eq!(warnings, []);
 }
 
-/// A recording whose wall is made of the slot's number and noise, and what was observed of it.
+/// A comparison whose wall time is a function of the slot's number and noise, and its observations.
 fn observed(wall: impl Fn(f64, f64) -> f64) -> (Comparison, Vec<String>) {
     let mut random = Random::new(6);
     let made = recording(plan(&["off", "on"], 60), |slot| {
@@ -369,7 +369,7 @@ fn what_is_notable_of_the_runs_is_told_and_changes_nothing() {
     );
 }
 
-/// Runs that are alike and independent are seldom said to be anything else.
+/// Equal, independent runs seldom have an observation.
 #[test]
 fn observations_of_nothing_are_as_rare_as_stated() {
     let (reports, mut alarms) = (300, 0);
@@ -392,7 +392,7 @@ fn observations_of_nothing_are_as_rare_as_stated() {
     assert!(f64::from(alarms) / 300.0 < 0.088, "{alarms} of 300");
 }
 
-/// An emulated recording whose second variant counts so many instructions more in each block.
+/// An emulated comparison whose second variant counts `more` instructions more in each block.
 fn emulated_by(more: u64, layout: impl Fn(u64) -> u64) -> Comparison {
     let plan = made::emulated::plan(&["off", "on"], 16);
     let recording = made::emulated::recording(plan, 0, |slot| {
@@ -424,13 +424,13 @@ fn a_count_that_changed_less_than_layouts_do_says_so() {
     let change = &row(&large, "instructions").changes[0];
     assert_eq!((change.verdict, change.below_floor()), (Verdict::Changed, None));
     assert!(change.relevance_floor_ratio.is_some());
-    // Where no layout shifts anything, nothing is too small.
+    // If layouts shift nothing, no change is too small.
     let exact = emulated_by(1, |_| 0);
     let change = &row(&exact, "instructions").changes[0];
     assert_eq!((change.verdict, change.below_floor()), (Verdict::Changed, None));
 }
 
-/// A ten-thousandth more instructions, planted over what seeds shift: found by every report.
+/// Every report finds a ten-thousandth more instructions, planted above the shift by seeds.
 #[test]
 fn a_ten_thousandth_of_a_count_is_found_every_time() {
     for seed in 0..50 {
@@ -442,7 +442,7 @@ fn a_ten_thousandth_of_a_count_is_found_every_time() {
 
 #[test]
 fn builds_are_the_units_where_something_is_built() {
-    // Each build is some 1 % faster or slower by its layout; all its blocks agree.
+    // The layout of each build makes it some 1 % faster or slower; all its blocks agree.
     const LAYOUTS: [f64; 8] = [0.015, -0.012, 0.009, -0.014, 0.011, -0.008, 0.013, -0.01];
     let made = |blocks: u32| {
         let mut plan = plan(&["off", "on"], 96);
@@ -459,7 +459,7 @@ fn builds_are_the_units_where_something_is_built() {
     assert_eq!(change.paired.as_ref().unwrap().differences().len(), 8, "48 blocks, 8 builds");
     assert_eq!(change.verdict, Verdict::Unchanged);
     assert!(by_build.heading.contains(&"8 builds".to_string()), "{:?}", by_build.heading);
-    // As many blocks taken for independent would know eight times as much as there is to know.
+    // Blocks taken as independent would claim eight times the information that there is.
     let (by_block, _) = compare(&made(1));
     let by_block = row(&by_block, "wall").changes[0].mde_ratio;
     assert!(by_block.is_none_or(|mde| mde < 0.7 * change.mde_ratio.unwrap()), "{by_block:?}");
@@ -485,7 +485,7 @@ fn a_recording_that_its_plan_stopped_is_whole_and_says_why() {
     let (comparison, warnings) = compare(&made);
     let stopped = comparison.stopped.as_deref();
     assert_eq!(stopped, Some("stopped after 10 pairs: 60 s are spent"));
-    // Five mirrored blocks; two more decide the one metric that there is.
+    // Five mirrored blocks were made; two more would decide the only metric.
     assert_eq!(warnings, [Warning::TooFewPairs { pairs: 10, fewest: 14 }]);
 }
 
@@ -512,7 +512,7 @@ fn a_recording_says_what_more_time_would_buy() {
     let (said, half) = stopped(0, 11, 20);
     let expected = format!("40 pairs: 6 s are spent; --budget 24s would find about {half} of wall");
     assert_eq!(said, format!("stopped after {expected}"));
-    // Runs that take long are made in the least number, whatever time that is.
+    // Long runs are made in the least number, whatever time that takes.
     let (said, _) = stopped(0, 20, 20);
     assert!(said.contains("-n 160 would find about"), "{said}");
     let (said, _) = stopped(0, 11, 30);
@@ -521,8 +521,8 @@ fn a_recording_says_what_more_time_would_buy() {
     assert!(said.ends_with("; --budget 24s would about halve the interval of wall"), "{said}");
 }
 
-/// One run of each, no spread at all, nothing but zeros, a metric that some runs lack: what is
-/// said is stated, never made up.
+/// Poor input: one run of each, no spread at all, nothing but zeros, a metric that some runs lack.
+/// The report states the gaps and makes up no figure.
 #[test]
 fn poor_input_gives_no_figures() {
     let check = |read: &dyn Fn(&Slot) -> Option<u64>| {
@@ -548,7 +548,7 @@ fn poor_input_gives_no_figures() {
     let from_zero = check(&|slot| Some(u64::from(slot.variant) * 7));
     let change = &row(&from_zero, "wall").changes[0];
     assert_eq!((change.verdict, change.change_ratio), (Verdict::Changed, None));
-    // A third of the runs have no reading: these blocks are left out, and the rest is compared.
+    // A third of the runs have no reading: their blocks are left out, and the other blocks are compared.
     let gaps = check(&|slot| (slot.slot % 3 != 0).then_some(1000 + u64::from(slot.slot % 5)));
     let wall = row(&gaps, "wall");
     assert!(wall.changes[0].n_pairs < 22 && wall.changes[0].n_pairs > 5);

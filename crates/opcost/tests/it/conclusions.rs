@@ -1,4 +1,4 @@
-//! The answer in one sentence: the primary metric, and what other metrics say to it.
+//! The answer in one sentence: the primary metric, and the words on other metrics.
 
 use crate::made::{key, plan, recording};
 use opcost::comparison::{Comparison, compare};
@@ -7,7 +7,7 @@ use opcost_record::Reading;
 use opcost_record::metric::EMULATOR;
 use opcost_stats::Random;
 
-/// A recording of two metrics: instructions, the primary one or not, and wall.
+/// A comparison of two metrics, instructions and wall; `primary` names one of them.
 fn of_two_kinds(primary: &str, instructions: f64, wall: f64) -> Comparison {
     let mut random = Random::new(5);
     let mut plan = plan(&["off", "on"], 22);
@@ -29,7 +29,7 @@ fn of_two_kinds(primary: &str, instructions: f64, wall: f64) -> Comparison {
 
 #[test]
 fn one_sentence_reconciles_counts_and_time() {
-    // What is said of the other kind, and of it alone.
+    // The words on the metric of the other kind.
     let check = |primary, instructions, wall, expected: &str| {
         let comparison = of_two_kinds(primary, instructions, wall);
         let [conclusion] = comparison.conclusions.as_slice() else { panic!("one comparison") };
@@ -50,7 +50,7 @@ fn one_sentence_reconciles_counts_and_time() {
     check("wall", 1.0, 1.1, "confidence); no change in instructions found, ");
 }
 
-/// A recording of several times, of which the variant takes so many times as much.
+/// A comparison of several times; the variant takes `factors` times as much.
 fn of_times(primary: &str, factors: &[(&str, &str, f64)]) -> Comparison {
     let mut random = Random::new(8);
     let mut plan = plan(&["off", "on"], 22);
@@ -59,7 +59,7 @@ fn of_times(primary: &str, factors: &[(&str, &str, f64)]) -> Comparison {
     let made = recording(plan, |slot| {
         let read = |(name, source, factor): &(&str, &str, f64)| {
             let factor = if slot.variant == 1 { *factor } else { 1.0 };
-            // Wall waits for others now and then, so that it tells least.
+            // Wall has large noise, as from waiting for others, so it shows least.
             let noise = if *name == "wall" { 0.3 } else { 0.01 };
             let value = 2e5 * factor * (1.0 + noise * random.unit_f64());
             Reading::plain(key(name, source), value as u64)
@@ -69,8 +69,8 @@ fn of_times(primary: &str, factors: &[(&str, &str, f64)]) -> Comparison {
     compare(&made).0
 }
 
-/// Time has several metrics: where the primary one shows nothing and another does, the conclusion
-/// names that and how it would decide.
+/// Time has several metrics: if the primary one shows no change and another does, the conclusion
+/// names the other and how it would decide.
 #[test]
 fn another_time_that_changed_is_named_and_proposed() {
     let check = |primary: &str, factors: &[(&str, &str, f64)], expected: &[&str], never: &str| {
@@ -95,17 +95,17 @@ fn another_time_that_changed_is_named_and_proposed() {
         "nor in",
     );
     check("wall", &[wall, ("task-clock", "perf_event", 1.0)], &["no change in wall found"], "yet");
-    // Two that agree need no word; two that contradict each other do.
+    // Two metrics that agree need no words; two that contradict each other do.
     let slower = ("wall", "clock", 2.0);
     check("wall", &[slower, clock], &["wall +"], "task-clock");
     let busier = ("task-clock", "perf_event", 0.9);
     check("wall", &[slower, busier], &["; yet task-clock −", " %, real"], "run again");
-    // Beside counts stands the time that changed, not the first that there is.
+    // Beside counts, the conclusion names the time that changed, not the first time.
     let count = ("instructions", "perf_event", 1.1);
     check("instructions", &[count, wall, clock], &["; task-clock +", "real as well"], "wall");
 }
 
-/// The time stamp counter and the elapsed time say the same: only one of them is judged.
+/// The time stamp counter and the clock measure the same: only one of them is judged.
 #[test]
 fn one_clock_is_judged() {
     let clocks = [("wall", "clock", 1.0), ("tsc", "tsc", 1.1)];

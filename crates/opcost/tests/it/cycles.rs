@@ -28,14 +28,14 @@ fn core(name: &str) -> CorePlan {
     }
 }
 
-/// A recording whose variant spends so many cycles of each part more on `walk`, of 10,000 in all.
+/// A recording of two variants with the modelled cycles `parts`.
 ///
-/// `parts`: issue, dependencies, branches, frontend, memory, far, of both variants on `walk` alone.
+/// `parts`: issue, dependencies, branches, frontend, memory and far, of each variant, on `walk` alone.
 fn made(parts: [[u64; 6]; 2]) -> Recording {
     sliced(parts, None)
 }
 
-/// The same where one slice of instructions in so many was modelled, with a standard error of the cycles.
+/// The recording with one slice of instructions in `slices.0` modelled; `slices.1`: the cycles' standard error.
 fn sliced(parts: [[u64; 6]; 2], slices: Option<(u16, u64)>) -> Recording {
     let mut plan = emulated::plan(&["off", "on"], 6);
     let Target::Emulated(emulation) = &mut plan.target else { panic!("emulated") };
@@ -105,14 +105,14 @@ fn a_change_below_what_validation_supports_is_not_decided() {
     }
     let [conclusion] = comparison.conclusions.as_slice() else { panic!("one comparison") };
     assert!(conclusion.ends_with("model-cycles +9.00 %, direction not decided by the model"));
-    // What does not change at all is the same for every model.
+    // Figures that do not change are the same by every model.
     let (comparison, _) = compare(&made([CALM, CALM]));
     assert_eq!(row(&comparison, MODEL_CYCLES).changes[0].verdict, Verdict::Unchanged);
 }
 
 #[test]
 fn modelled_slices_have_an_error_of_their_own() {
-    // 13,000 cycles against 14,200, of which slices leave ±1.96 × 200 open.
+    // 13,000 cycles against 14,200; slices leave an error of ±1.96 × 200.
     let variant = [2000, 4000, 1200, 0, 0, 0];
     let recording = sliced([CALM, variant], Some((16, 200)));
     let (comparison, _) = compare(&recording);
@@ -132,10 +132,10 @@ fn modelled_slices_have_an_error_of_their_own() {
     let metrics = document["opcost"]["metrics"].as_array().unwrap();
     let shown = metrics.iter().find(|row| row["metric"] == MODEL_CYCLES).unwrap();
     assert_eq!(shown["one_in"], 16);
-    // Modelled whole, the same change decides.
+    // If all instructions are modelled, the same change decides.
     let whole = made([CALM, variant]);
     assert_eq!(row(&compare(&whole).0, MODEL_CYCLES).changes[0].verdict, Verdict::Changed);
-    // The wider error of the two recordings counts.
+    // The wider error of the two recordings applies.
     let of = |recording| VariantOf { recording, variant: 1 };
     let later = Recording { id: "later".into(), ..whole };
     let both = across([of(&recording), of(&later)], &[]).unwrap();

@@ -1,4 +1,4 @@
-//! The emulated machine from the command line: guests that boot for real, and what goes wrong.
+//! The emulated machine from the command line: guests that really boot, and failures.
 
 use crate::lab::{self, ALONE, Ended, Lab, Started};
 use crate::needs;
@@ -36,7 +36,7 @@ fn a_system_call_costs_more_under_a_filter_and_it_is_said_where() {
     assert!(primary["p_adjusted"].is_null() && primary["ci_low"].is_null(), "{primary:#}");
     assert!(primary["change_ratio"].as_f64().unwrap() > 0.1, "{primary:#}");
     assert_eq!(primary["source"], "emulator");
-    // One call an operation, and the marker's neighbourhood has none.
+    // Each operation makes one call; the code around the marker makes none.
     for side in ["value_baseline", "value"] {
         assert_eq!(metric(&shown, "system-calls", "all")[side], 1.0);
     }
@@ -95,11 +95,11 @@ fn code_is_patched_inside_a_guest_and_counted_to_the_instruction() {
         .filter(|row| row["metric"] == "instructions" && row["domain"] == "user")
         .map(|row| row["value"].as_f64().unwrap() - row["value_baseline"].as_f64().unwrap())
         .collect();
-    // Call, operation and return become the operation: 2 fewer in three of four; of the one that
-    // does nothing a nop remains, 1 fewer.
+    // Call, operation and return become the operation: 2 fewer in three of four operations. The
+    // operation that does nothing leaves a nop: 1 fewer.
     assert!((changes[0] + 7.0).abs() < 0.001, "{changes:?}");
-    // An indirect call is one instruction, as a direct one; what is once for many operations need
-    // not be compiled to the same.
+    // An indirect call is one instruction, like a direct call. Instructions that run once for many
+    // operations need not be compiled the same.
     assert!(changes[1].abs() < 0.5, "{changes:?}");
 }
 
@@ -111,7 +111,7 @@ fn paths_exchanged_in_one_process_of_a_guest_are_counted_run_by_run() {
     let args = [&["--in-process"], &work[..], &["--pairs", "2", "--json"]].concat();
     let ended = guests(&lab, &kernel, &args).expect(0);
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
-    // The first boot repeated, and two of one pair: each run of one is a record.
+    // The first boot twice, and a boot with two runs of one pair: each run of a boot is a record.
     let starts = lab.column("last", "started_unix_ns");
     let sizes: Vec<usize> =
         starts.chunk_by(|one, other| one == other).map(<[String]>::len).collect();
@@ -124,7 +124,7 @@ fn paths_exchanged_in_one_process_of_a_guest_are_counted_run_by_run() {
     let repeatable = rules.iter().find(|entry| entry["rule"] == "repeatable").unwrap();
     assert_eq!(repeatable["severity"], "fine", "{repeatable:#}");
     assert!(repeatable["detail"].as_str().unwrap().contains("in 2 repeated runs"));
-    // Functions are named, those on pages that were patched too, and add up.
+    // Functions are named, also on patched pages, and add up.
     let functions = shown["opcost"]["functions"].as_array().unwrap();
     let rest = functions.iter().find(|row| row["symbol"] == "[unattributed]").unwrap();
     assert_eq!(rest["change"].as_f64(), Some(0.0), "{rest:#}");
@@ -160,7 +160,7 @@ fn a_path_that_the_guests_cpu_cannot_take_fails_the_whole_process() {
     assert_eq!(lab.recordings()[0]["runs"], 2, "the runs of the first process, all failed");
 }
 
-/// Processes of any kind whose command line names the folder.
+/// Processes of QEMU whose command line names the folder.
 fn processes_in(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().unwrap();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
@@ -194,7 +194,7 @@ fn an_interrupted_recording_goes_on_and_ends_with_the_same_digits() {
             "--prepare",
             "echo run >> prepared",
         ]);
-        // Whatever guests write is below the lab's folder.
+        // All files that guests write are below the lab's folder.
         command.env("TMPDIR", lab.dir());
         command.spawn().unwrap()
     };
@@ -226,7 +226,7 @@ fn an_interrupted_recording_goes_on_and_ends_with_the_same_digits() {
 
     lab.run(&["resume"]).expect(0);
     assert_eq!(lab.column("last", "run"), planned);
-    // Also two invocations count the same.
+    // Two invocations count the same.
     assert_eq!(figures(&lab), figures(&whole));
 }
 
@@ -251,7 +251,7 @@ fn what_goes_wrong_in_a_guest_is_named() {
         guests(&lab, &kernel, &[args, &short].concat()).expect(4).says(parts);
     };
     let work = ["-w", "syscall:ops=10", "-w", "syscall:ops=20"];
-    // A boot that cannot end well would be tried twice: once to keep its state.
+    // Without --fresh-boots, a failing boot is tried twice: once to keep its state.
     let panics = ["--boot", "rdinit=/nothing", "--fresh-boots"];
     fails(&[&work[..], &panics].concat(), &["panic"]);
     let endless = ["sh -c 'while :; do :; done'", "sh -c 'while :; do true; done'"];
@@ -265,7 +265,7 @@ fn what_goes_wrong_in_a_guest_is_named() {
     gcc.args(["-O1", "-o", "hungry", "hungry.c"]).current_dir(lab.dir());
     assert!(gcc.status().unwrap().success());
     fails(&["true", "./hungry", "--memory-mib", "96"], &["signal 9"]);
-    // Nothing half-counted was kept.
+    // No incomplete count was kept.
     let shown = lab.run(&["show", "last", "--format", "csv"]).stdout;
     let failed = shown.lines().find(|line| line.contains("hungry")).expect("the failed run");
     assert!(failed.ends_with(",,,,,,,,"), "{failed}");
@@ -408,11 +408,11 @@ fn a_plugin_that_the_emulator_refuses_is_named() {
 
 #[test]
 fn the_self_test_finds_one_count_in_ten_thousand() {
-    // Its programs run in a guest of the kernel for commands, which script/test has built.
+    // The self-test's programs run in a guest of the kernel for commands, which script/test has built.
     if needs::kernel().is_none() {
         return;
     }
-    // One report of each kind, which are too few to pass.
+    // One report of each kind is too few to pass.
     let found = Lab::new().run(&[
         "selftest",
         "--machine",
@@ -431,12 +431,12 @@ fn the_self_test_finds_one_count_in_ten_thousand() {
     let planted = &found["planted"][0];
     assert_eq!(planted["change_ratio"], 0.0001);
     assert_eq!((&planted["found"]["count"], &planted["found"]["of"]), (&1.into(), &1.into()));
-    // One number more of 10,000, without the share of the program's start, which is half in a guest.
+    // One number in 10,000 is added; the program's start, half of the count in a guest, lowers the share.
     let estimate = planted["estimate_ratio"].as_f64().unwrap();
     assert!(0.00004 < estimate && estimate < 0.0001, "{estimate}");
 }
 
-/// A program measured by itself, twice, and both recordings against each other.
+/// Measures a program by itself twice, and compares both recordings.
 #[test]
 fn a_program_is_counted_by_itself_and_against_another_recording_of_it() {
     if !needs::emulator() {

@@ -1,4 +1,4 @@
-//! Counters of the kernel that runs this test: software events everywhere, hardware events where
+//! Counters of the kernel that runs this test: software events everywhere, hardware events if
 //! there is a PMU.
 
 use opcost::plan::EventPlan;
@@ -23,7 +23,7 @@ fn events(text: &str) -> Vec<EventPlan> {
     syntax::parse(&[text], sys()).unwrap()
 }
 
-/// Whether this kernel lets this process count all of `events`; says so where it does not.
+/// Whether this kernel lets this process count all of `events`; otherwise prints a skip message.
 fn countable(events: &[EventPlan]) -> bool {
     let perf = LivePerf::new();
     events.iter().all(|event| {
@@ -80,11 +80,11 @@ fn a_workloads_page_faults_are_those_it_predicts() {
     let expected: u64 = expected.value.parse().unwrap();
     assert!(expected > 1000, "{expected}");
     let faults = value(&meter.readings, WORK, "page-faults:u");
-    // A page of code or stack may be touched for the first time meanwhile.
+    // Meanwhile, a page of code or stack may be touched for the first time.
     assert!((expected..expected + 64).contains(&faults), "{faults} of {expected}");
     assert!(value(&meter.readings, TWIN, "page-faults:u") < 64);
     assert!(value(&meter.readings, WORK, "task-clock") > 0);
-    // Every event in both regions, each on the hardware all the time.
+    // Every event was read in both regions, each on the hardware all the time.
     assert_eq!(meter.readings.len(), 6, "{:?}", meter.readings);
     for reading in &meter.readings {
         let time = reading.time.unwrap();
@@ -120,8 +120,8 @@ fn a_command_is_counted_from_exec_with_its_children() {
 
 #[test]
 fn the_kernels_clocks_count_both_modes_whatever_they_are_told() {
-    // What the source relies on when it shows no domain for them: asked for the kernel's time
-    // alone, a clock gives that of a loop which never enters the kernel.
+    // The source shows no domain for these clocks because of this: even if asked for the kernel's
+    // time alone, a clock gives the time of a loop that never enters the kernel.
     let all = events("task-clock").remove(0);
     if !countable(std::slice::from_ref(&all)) {
         return;
@@ -137,7 +137,7 @@ fn the_kernels_clocks_count_both_modes_whatever_they_are_told() {
     perf.enable(clock, false).unwrap();
     spin(2_000_000);
     perf.disable(clock, false).unwrap();
-    // Not two timings but one number given twice: all the time that the counter was on.
+    // The counter gives one number twice: all the time that it was on.
     let reading = perf.read(clock).unwrap();
     assert_eq!(reading.value, reading.time_running_ns);
 }

@@ -1,5 +1,4 @@
-//! Counters against transcripts of machines that are not here: each file says where its figures
-//! come from.
+//! Counters against transcripts of machines that are not here: each file names the source of its figures.
 
 use opcost::plan::EventPlan;
 use opcost::source::Source;
@@ -110,7 +109,7 @@ fn assert_readings(readings: &[Reading], expected: &[Row<'_>]) {
     assert_eq!(readings, expected);
 }
 
-/// Labels of the readings that are no full counts.
+/// Labels of the readings that are not full counts.
 fn multiplexed(readings: &[Reading]) -> Vec<String> {
     let partial = readings.iter().filter(|reading| reading.time.unwrap().multiplexed());
     partial.map(|reading| format!("{} {}", reading.key.region, reading.key.label())).collect()
@@ -163,7 +162,7 @@ fn a_multiplexed_count_is_kept_raw_and_flagged() {
             // Nothing happened, and the counter was there to see it.
             (WORK, "cpu-migrations", 0, time, time),
             (WORK, "page-faults", 66, time, time),
-            // 1,419,380 is what perf makes of it.
+            // perf scales this up to 1,419,380.
             (WORK, "cycles", 142_046, time, 139_903),
             (WORK, "stalled-cycles-frontend", 141_415, time, time),
             (WORK, "stalled-cycles-backend", 259_420, time, time),
@@ -256,7 +255,7 @@ fn counts_keep_their_whole_range() {
             (WORK, "branch-misses", 0, 1000, 1000),
         ],
     );
-    // By a single nanosecond.
+    // The counter missed a single nanosecond.
     assert_eq!(multiplexed(&readings), ["work cycles"]);
 }
 
@@ -289,7 +288,7 @@ fn a_member_that_does_not_fit_is_named_and_the_others_are_closed() {
 fn every_refusal_names_the_event_with_reason_and_remedy() {
     let kernel = replay(transcript!("region-refusals"));
     let context = OpenContext::detect(Path::new("/proc"), Path::new("/sys"));
-    // `says`: one of these, as a machine without a PMU has a reason of its own.
+    // `says`: one of these texts must occur, as a machine without a PMU has a reason of its own.
     let refused = |event: EventPlan, errno: i32, says: &[&str]| {
         let label = event.key.label();
         let refusal = explain(errno, &attr(&event, false, true), &context);

@@ -1,4 +1,4 @@
-//! From what a kernel with a PMU answers to what the comparison says of it.
+//! From the answers of a kernel with a PMU to the verdict of the comparison.
 
 use opcost::comparison::{Change, Comparison, Row, Severity, Verdict, compare};
 use opcost::experiment::{Command, Experiment, Seed, Variant};
@@ -15,7 +15,7 @@ use opcost_sys::perf::ReplayPerf;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Counted in every run, in this order.
+/// The events counted in every run, in this order.
 const EVENTS: &str = "instructions:u,cycles,branch-misses,cache-misses";
 const PAIRS: u32 = 24;
 
@@ -43,7 +43,7 @@ fn planned(primary: &str) -> Plan {
     plan
 }
 
-/// What a kernel says to counters of one command that give these figures.
+/// The transcript of a kernel whose counters of one command give these figures.
 fn transcript(figures: &[Counted]) -> String {
     let codes = [(1, "exclude=kh "), (0, ""), (5, ""), (3, "")];
     let mut text = "opcost-perf 1\n".to_string();
@@ -59,7 +59,7 @@ fn transcript(figures: &[Counted]) -> String {
     text
 }
 
-/// One run, counted by the source itself.
+/// The report of one run, counted by the source itself.
 fn report(plan: &Plan, figures: &[Counted]) -> Report {
     let kernel = Rc::new(ReplayPerf::new(transcript(figures).parse().unwrap()));
     let mut counters = Counters::new(kernel.clone(), plan.events.clone(), true);
@@ -99,11 +99,11 @@ fn record(plan: &Plan, figures: impl Fn(&Slot) -> [Counted; 4]) -> Recording {
 const ENABLED_NS: u64 = 1_000_000;
 const FULL: CountingTime = CountingTime { enabled_ns: ENABLED_NS, running_ns: ENABLED_NS };
 
-/// Figures in which `new` needs 10 % more of everything; branch misses are multiplexed where
-/// `partial` says so, and cache misses never had a place on the hardware.
+/// Figures in which `new` needs 10 % more of everything. Branch misses are multiplexed if
+/// `partial`; cache misses never had a place on the hardware.
 fn figures(slot: &Slot, partial: bool) -> [Counted; 4] {
     let new = u64::from(slot.variant);
-    // Noise that is the same on every machine: less than the change.
+    // Noise that is the same on every machine, and smaller than the change.
     let noise = u64::from(slot.slot * 37 % 11);
     let misses =
         if partial { (250, ENABLED_NS, ENABLED_NS / 4) } else { (1000, ENABLED_NS, ENABLED_NS) };
@@ -129,7 +129,7 @@ fn finding<'a>(comparison: &'a Comparison, rule: &str) -> (Severity, &'a str) {
     (entry.severity, &entry.detail)
 }
 
-/// Four runs of the new variant are multiplexed, all others are not.
+/// Figures in which four runs of the new variant are multiplexed.
 fn some_multiplexed(slot: &Slot) -> [Counted; 4] {
     let partial = slot.block.is_some_and(|block| [1, 4, 9, 10].contains(&block));
     figures(slot, slot.variant == 1 && partial)
@@ -185,7 +185,7 @@ fn nothing_is_scaled_on_the_way() {
     }
     let (comparison, warnings) = compare(&recording);
     let figures = row(&comparison, "branch-misses").values[1].clone().unwrap();
-    // 275 or so, not the 1100 that scaling would make of it.
+    // The least value is 275 or so, not the 1100 that scaling would make of it.
     assert_eq!((figures.n, figures.multiplexed), (24, 4));
     assert!(figures.min < Some(300.0) && figures.max > Some(1000.0), "{figures:?}");
 
@@ -210,7 +210,7 @@ fn an_event_that_never_ran_has_no_figure_and_no_zero() {
     let metric = recording.dictionary.id(&plan.events[3].key);
     let mut samples = recording.records.iter().flat_map(|record| &record.samples);
     assert!(!samples.any(|sample| Some(sample.metric) == metric));
-    // The reader is told all the same.
+    // The report still names the metric as missing.
     let missing = comparison.missing();
     let told = missing.iter().find(|(labels, _)| labels.contains(&"cache-misses".to_string()));
     assert!(told.is_some(), "{missing:?}");
@@ -223,7 +223,7 @@ fn a_primary_metric_that_was_multiplexed_gives_no_verdict() {
     assert!(row(&comparison, "branch-misses").primary);
     let conclusion = &comparison.conclusions[0];
     assert!(conclusion.contains("branch-misses not comparable: multiplexed in 4"), "{conclusion}");
-    // A count that is not full is no regression.
+    // A multiplexed count is no regression.
     assert!(!comparison.regressed());
 }
 

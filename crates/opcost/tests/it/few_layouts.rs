@@ -1,4 +1,4 @@
-//! Exact counts in few layouts: one run a side answers, and says what it does not know.
+//! Exact counts in few layouts: one run a side gives an answer with its limits.
 
 use crate::made::emulated::{Tree, count, plan, recording};
 use opcost::comparison::limit::{FailOn, exceeded};
@@ -7,8 +7,8 @@ use opcost::plan::Slot;
 use opcost::recording::{Recording, State};
 use opcost_stats::Random;
 
-/// A recording of so many pairs whose runs cost what `cost` says of a block and a variant; a warm-up
-/// run repeats the first block's.
+/// A recording of `pairs` pairs; `cost` gives the cost of a run from its block and its variant.
+/// Warm-up runs repeat the first block.
 fn made(pairs: u32, mut cost: impl FnMut(u64, u64) -> u64) -> Recording {
     let mut plan = plan(&["off", "on"], pairs.max(2));
     plan.pairs = pairs;
@@ -28,7 +28,7 @@ fn primary(comparison: &Comparison) -> &Change {
     &comparison.rows.iter().find(|row| row.primary).unwrap().changes[0]
 }
 
-/// What `--fail-on` makes of it: exceeded, undecided.
+/// The limits of `--fail-on` that are exceeded, and those that are undecided.
 fn limits(comparison: &Comparison, text: &str) -> (usize, usize) {
     let limits: Vec<FailOn> = vec![text.parse().unwrap()];
     let found = exceeded(comparison, &limits).unwrap();
@@ -42,7 +42,7 @@ fn one_run_a_side_says_by_how_much_and_where_from() {
     let change = primary(&comparison);
     assert_eq!((change.verdict, change.n_pairs), (Verdict::FewLayouts, 1));
     assert!((change.change_ratio.unwrap() - 0.01).abs() < 1e-12, "{change:?}");
-    // Nothing is tested, so there is neither an interval nor a p-value.
+    // There is no test, so there is neither an interval nor a p-value.
     assert_eq!((change.ci, change.p_adjusted, change.mde_ratio), (None, None, None));
     assert_eq!((change.relevance_floor_ratio, change.reason.as_str()), (None, "exact, one layout"));
     let layouts = change.layouts.unwrap();
@@ -56,7 +56,7 @@ fn one_run_a_side_says_by_how_much_and_where_from() {
     assert_eq!((row.symbol.as_str(), row.verdict), ("work", FunctionVerdict::FewLayouts));
     assert_eq!((row.own.change, row.callers[0].symbol.as_str()), (15.0, "main"));
     assert_eq!(row.reason, "exact, one layout");
-    // A limit says how much of it may be the layout's; without one nobody can tell.
+    // A limit says how much of a change may be the layout's. Without a limit, nobody can tell.
     assert!(!comparison.regressed());
     assert_eq!(limits(&comparison, "regression"), (0, 1));
     assert_eq!(limits(&comparison, "regression=0.5%"), (1, 0));
@@ -103,7 +103,7 @@ fn a_program_against_itself_is_the_same_to_the_instruction() {
         assert!(!comparison.functions[0].shifted());
         assert_eq!(limits(&comparison, "regression"), (0, 0));
     }
-    // One instruction in one seed, and it is not.
+    // One instruction more in one seed is a difference.
     let (comparison, _) = compare(&made(3, |block, variant| 500_000 + variant * (block / 2)));
     assert_eq!(primary(&comparison).verdict, Verdict::FewLayouts);
 }
@@ -119,12 +119,12 @@ fn a_few_pairs_show_the_range_and_five_the_floor() {
     let said = "instructions +1.01 %, exact (+1.00 % … +1.02 % in 3 layouts)";
     assert!(three.conclusions[0].ends_with(said), "{:?}", three.conclusions);
 
-    // A difference that looks the same in every layout.
+    // A difference with the same size in every layout.
     let (even, _) = compare(&made(3, |block, variant| 500_000 + layout(block) + 15_000 * variant));
     let said = "instructions +1.00 %, exact (in each of 3 layouts)";
     assert!(even.conclusions[0].ends_with(said), "{:?}", even.conclusions);
 
-    // Far beyond what layouts shift: the two groups of counts lie apart.
+    // A change far beyond the shift by layouts: the two groups of counts do not overlap.
     let five = |more: u64, seed: u64| {
         let mut random = Random::new(seed);
         made(5, move |_, variant| 500_000 + random.below(100) + more * variant)
@@ -165,8 +165,8 @@ fn a_planned_look_decides_only_where_it_ended_the_recording() {
     assert_eq!(primary(&compare(&made).0).verdict, Verdict::FewLayouts);
 }
 
-/// Two builds of one program, each with layouts of its own: the share of five-pair reports with any
-/// change called real stays within the primary metric's level.
+/// Two builds of one program, each with layouts of its own: the share of five-pair reports that
+/// call any change real stays within the primary metric's level.
 #[test]
 fn equal_programs_of_other_layouts_raise_no_alarm() {
     let reports = 600;

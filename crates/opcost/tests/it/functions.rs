@@ -1,4 +1,4 @@
-//! Where a change comes from: functions, callers, the rest; and what is said of emulated runs.
+//! Where a change comes from: functions, callers, the rest; and the rules for emulated runs.
 
 use crate::made;
 use crate::made::emulated::{Tree, count, kernel, plan, recording};
@@ -11,7 +11,7 @@ use opcost::recording::Recording;
 use opcost_record::{Failure, Invariant, Outcome, Profile};
 use proptest::prelude::*;
 
-/// One function `main` that calls `work`, with these costs in each run.
+/// A profile of `main` that calls `work`, with these costs in each run.
 fn profile(main: u64, work: u64) -> Profile {
     let mut tree = Tree::default();
     let parent = tree.add(None, "main", "/bin/work", 1, main);
@@ -19,12 +19,12 @@ fn profile(main: u64, work: u64) -> Profile {
     tree.grown()
 }
 
-/// The block of a run; a warm-up run repeats that of the first.
+/// The block of a run; a warm-up run repeats the run of the first block.
 fn block(slot: &Slot) -> u64 {
     slot.block.unwrap_or(0).into()
 }
 
-/// A recording in which `work` costs so much more in the second variant, and `main` the same; the
+/// A recording in which `work` costs `more` in the second variant, and `main` costs the same; the
 /// phase of the ticks differs from block to block.
 fn made(pairs: u32, more: u64) -> Recording {
     recording(plan(&["off", "on"], pairs), 0, |slot| {
@@ -95,7 +95,7 @@ fn equal_variants_have_no_function_that_changed() {
 
 #[test]
 fn functions_are_judged_only_where_a_metric_changed() {
-    // Two functions exchange what they cost, and nothing else changes.
+    // Two functions exchange their costs, and nothing else changes.
     let made = recording(plan(&["off", "on"], 12), 0, |slot| {
         let shift = 500 * u64::from(slot.variant);
         (profile(5000 + shift, 90_000 + block(slot) - shift), vec![])
@@ -114,11 +114,11 @@ fn functions_are_judged_only_where_a_metric_changed() {
 #[test]
 fn too_few_pairs_say_how_many_are_needed() {
     let mut made = made(4, 2000);
-    // No run was repeated, so nothing says that the counts are exact.
+    // No run was repeated, so the counts are not known to be exact.
     made.plan.warmup = 0;
     let (comparison, _) = compare(&made);
     let change = &comparison.rows[0].changes[0];
-    // One pair a block, so as many as there must be blocks.
+    // With one pair a block, as many pairs as blocks are needed.
     assert_eq!((change.verdict, change.n_pairs), (Verdict::Inconclusive, 4));
     assert_eq!(change.reason, "needs 7 pairs");
     let functions = only(&comparison);
@@ -140,7 +140,7 @@ fn functions_appear_vanish_and_are_matched_by_their_sources_name() {
             _ => {
                 tree.kernel(parent, "entry_path.isra.3", 1000, 9000);
                 tree.kernel(parent, "new_path", 500, 900);
-                // Of the same name, but not the kernel's.
+                // A function of the same name outside the kernel.
                 tree.add(parent, "old_path", "/lib/libc.so.6", 1, 1);
             }
         }
@@ -179,7 +179,7 @@ fn what_no_function_is_charged_with_is_a_row() {
 #[test]
 fn runs_without_profile_or_partner_are_left_out() {
     let mut made = made(12, 2000);
-    // A run that failed, a profile that is missing; both in blocks of their own.
+    // A failed run and a missing profile, each in a block of its own.
     let lost: Vec<u32> =
         made.records.iter().filter(|run| run.block == Some(3)).map(|run| run.slot).collect();
     made.profiles.retain(|(slot, _)| *slot != lost[0]);
@@ -243,7 +243,7 @@ fn emulated_runs_must_repeat_to_the_last_digit() {
     let mut made = made(12, 2000);
     let said = "each variant gave the same counts to the last digit in 2 repeated runs";
     assert_eq!(entry(&made, "repeatable"), Some((Severity::Fine, said.into())));
-    // One instruction and one load in many are one load too many.
+    // Every count of the repeated run is one too many; the finding names the largest deviation.
     for sample in &mut made.records[1].samples {
         sample.value += 1;
     }
@@ -323,8 +323,8 @@ fn kernel_configurations_are_compared() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However a profile looks: the functions and the rest are the change of the metric, and the
-    /// callers of a function are its own cost.
+    /// For any profile, the functions and the rest add up to the change of the metric, and the
+    /// callers of a function add up to its own cost.
     #[test]
     fn the_parts_add_up(
         trees in prop::collection::vec(
@@ -381,7 +381,7 @@ fn what_no_seed_moves_needs_no_test_on_the_emulated_machine_only() {
         let row = compare(&recording).0.rows.remove(0);
         (row.changes[0].verdict, row.changes[0].p_adjusted)
     };
-    // Far too few pairs for any test.
+    // Two pairs are far too few for any test.
     assert_eq!(exact(plan(&["off", "on"], 2)), (Verdict::Changed, None));
     let mut of_host = plan(&["off", "on"], 2);
     of_host.target = opcost::plan::Target::Host(Default::default());

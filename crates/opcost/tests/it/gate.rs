@@ -1,4 +1,4 @@
-//! `opcost gate` in a user's repository: what it answers, what it refuses, and that it leaves nothing there.
+//! `opcost gate` in a user's repository: its answers and refusals, and that it leaves nothing there.
 
 use crate::lab::{Ended, Lab, Started, with_mounts};
 use crate::needs;
@@ -10,12 +10,12 @@ pub(crate) struct Yard {
     pub(crate) lab: Lab,
 }
 
-/// A suite of one case of the host, which is decided by hardly any runs.
+/// A suite of one case on the host, decided by very few runs.
 const HOST: &str = "[case.work]\nmachine = 'host'\nbuild = './build'\nartifact = 'work'\ncommand = './work'\n\
                     pairs = 4\nlimit = '10000%'\n";
 
 impl Yard {
-    /// One commit: a build that copies a script, which is the program.
+    /// A repository with one commit: its build copies a script, which is the program.
     pub(crate) fn new(suite: &str) -> Option<Yard> {
         if !needs::programs(&["git"]) {
             return None;
@@ -55,7 +55,7 @@ impl Yard {
         self.in_repository(&["commit", "--quiet", "--allow-empty", "--message", message]);
     }
 
-    /// opcost in the repository, with caches of its own.
+    /// opcost as it runs in the repository, with caches of its own.
     pub(crate) fn opcost(&self, words: &[&str]) -> Command {
         let mut command = self.lab.command(words);
         command.current_dir(self.lab.path("repository"));
@@ -71,7 +71,7 @@ impl Yard {
         self.command(more).spawn().unwrap().end()
     }
 
-    /// All that git knows of the repository, and every file of it.
+    /// The state of the repository as git shows it, and every file with its time of change.
     pub(crate) fn state(&self) -> (String, Vec<String>) {
         let known = ["status --porcelain", "worktree list", "for-each-ref", "count-objects"]
             .map(|words| self.in_repository(&words.split(' ').collect::<Vec<_>>()))
@@ -85,7 +85,7 @@ impl Yard {
                     folders.push(entry.path());
                 }
                 let changed = entry.metadata().unwrap().modified().unwrap();
-                // git itself refreshes its index when somebody asks for the status.
+                // git itself refreshes its index when asked for the status.
                 if entry.file_name() != "index" && !entry.file_type().unwrap().is_dir() {
                     files.push(format!("{} {changed:?}", entry.path().display()));
                 }
@@ -109,7 +109,7 @@ impl Yard {
 #[test]
 fn what_cannot_be_compared_is_named_with_its_remedy() {
     let Some(yard) = Yard::new(HOST) else { return };
-    // Outside of a repository.
+    // This runs outside of a repository.
     let outside = yard.lab.run(&["gate", "--base", "HEAD"]);
     outside.expect(2).says(&["not a git repository", "run this inside the checkout"]);
     yard.gate(&[]).expect(2).says(&["has no upstream branch", "--base origin/main"]);
@@ -183,7 +183,7 @@ fn builds_that_fail_are_shown_and_leave_the_repository_alone() {
     ] {
         assert!(ended.stdout.contains(part), "no '{part}' in {}", ended.stdout);
     }
-    // A new case may fail on the base; one that the base has may not.
+    // A case missing on the base may fail there; a case that the base has may not.
     let ended = yard.gate(&["--base", "HEAD~1", "--tip", "HEAD~2"]).expect(4);
     assert!(
         ended.stdout.contains("base ") && ended.stdout.contains("status 7"),
@@ -203,17 +203,17 @@ fn a_metric_that_varies_gets_the_usual_verdicts() {
     yard.commit("Two");
     yard.write("new", "not committed\n");
     let before = yard.state();
-    // Four pairs cannot decide, and what is undecided is no pass.
+    // Four pairs cannot decide, and an undecided figure is no pass.
     let ended = yard.gate(&["--base", "HEAD~1"]).expect(3);
     assert!(ended.stdout.contains("wall"), "{}", ended.stdout);
     assert!(ended.stdout.contains("changes of 1 file that are not committed"), "{}", ended.stdout);
     assert_eq!(yard.state(), before);
-    // What is not committed is measured if somebody asks for it.
+    // With --worktree, uncommitted changes are measured.
     yard.script("work.in", "exit 5");
     let ended = yard.gate(&["--base", "HEAD", "--worktree"]).expect(4);
     assert!(ended.stdout.contains("it ended with status 5"), "{}", ended.stdout);
     assert_eq!(yard.trees().len(), 3);
-    // A hook tells git where it is; that leads nobody astray.
+    // git tells a hook where its repository is; the gate ignores these variables.
     let mut hook = yard.command(&["--base", "HEAD~1", "--tip", "HEAD"]);
     hook.env("GIT_DIR", yard.lab.path("elsewhere")).env("GIT_INDEX_FILE", "nowhere");
     hook.spawn().unwrap().end().expect(3);
@@ -233,8 +233,8 @@ fn what_a_killed_gate_leaves_is_removed_by_the_next() {
     let build = yard.lab.wait_for("started");
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // A compiler that outlives its opcost writes to nobody else's tree.
-    // SAFETY: kill takes integers only; the process sleeps, so the number is its.
+    // A compiler that outlives its opcost writes to no other tree.
+    // SAFETY: kill takes integers only; the build's process sleeps, so the number is still its own.
     assert_eq!(unsafe { libc::kill(build.trim().parse().unwrap(), libc::SIGKILL) }, 0);
     assert_eq!(yard.state(), during);
     assert_eq!(yard.trees().len(), 1, "half a tree");
@@ -273,7 +273,7 @@ fn a_full_disk_ends_a_gate_and_leaves_nothing() {
     assert_eq!(yard.state(), before);
 }
 
-/// A program whose instructions are as many as its loop has rounds.
+/// A program whose instructions grow with `rounds`.
 fn work(rounds: u32) -> String {
     format!("at=0\nwhile [ $at -lt {rounds} ]; do at=$((at + 1)); done")
 }
@@ -309,7 +309,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     let ratio = report["cases"][0]["figures"][0]["change_ratio"].as_f64().unwrap();
     yard.commit(&format!("Accepted\n\nOpcost-accept: loop +{:.1}%", 100.0 * ratio + 0.1));
 
-    // The page of a recording has the experiment that counts the same, wherever the revision's tree is.
+    // The page of a recording has the experiment that gives the same counts, wherever the revision's tree is.
     let tip = report["cases"][0]["recordings"]["tip"].as_str().unwrap();
     let page =
         yard.opcost(&["show", tip, "--format", "html"]).spawn().unwrap().end().expect(0).stdout;
@@ -329,7 +329,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     let counted = counted.find(of_user).unwrap();
     assert_eq!(counted["median"], report["cases"][0]["figures"][0]["value"], "{experiment}");
 
-    // The same from a base, whose count is the baseline's.
+    // With --base, the gate gives the same figures, as the base counts what the baseline says.
     let based = yard.gate(&["--base", "HEAD~2", "--json"]).expect(0);
     let based: serde_json::Value = serde_json::from_str(&based.stdout).unwrap();
     let figure =
@@ -340,7 +340,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
 
     assert!(based["accepted"][0]["text"].as_str().unwrap().starts_with("loop +"), "{based}");
 
-    // A series of the same commits: what each did adds up to what both did.
+    // In a series of the same commits, the changes of the commits add up to the change of all.
     let mut series = yard.opcost(&["series", "--quiet", "HEAD~2..HEAD", "--json"]);
     let series: serde_json::Value =
         serde_json::from_str(&series.spawn().unwrap().end().expect(0).stdout).unwrap();
@@ -353,7 +353,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
         (Some(0), &first["change"])
     );
 
-    // A value that somebody wrote by hand is told from what the commit of the file counts.
+    // A value written by hand differs from the count of the commit that wrote the file, and the gate says so.
     let value = report["cases"][0]["figures"][0]["baseline"].as_f64().unwrap() as u64;
     yard.write("figures", &figures.replace(&format!(" {value} "), &format!(" {} ", value / 2)));
     let edited = yard.gate(&check).expect(1);
@@ -363,7 +363,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
         "{said}"
     );
 
-    // Another CPU is another question, and a baseline without a case is no pass.
+    // A baseline of another CPU does not compare, and a baseline without a case is no pass.
     let other =
         figures.replace("cpu=max", "cpu=Skylake-Client-v1") + "\nturns instructions 1 - cpu=max\n";
     yard.write("figures", &other);
@@ -436,7 +436,7 @@ fn notes_of_commits_keep_figures_without_a_server() {
     let before = yard.state();
     yard.gate(&["--base", "HEAD~2", "--tip", "HEAD~1", "--notes", "--soft"]).expect(0);
     yard.gate(&["--base", "HEAD~1", "--notes"]).expect(0);
-    // Again changes nothing, and the checkout is as it was.
+    // A second run changes nothing, and the checkout is as it was.
     let note = yard.in_repository(&["notes", "--ref=opcost", "show", "HEAD"]);
     yard.gate(&["--base", "HEAD~1", "--notes"]).expect(0);
     assert_eq!(yard.in_repository(&["notes", "--ref=opcost", "show", "HEAD"]), note);
@@ -453,7 +453,7 @@ fn notes_of_commits_keep_figures_without_a_server() {
         serde_json::from_str(&history(&["loop", "--json"]).expect(0).stdout).unwrap();
     let points = json["series"][0]["points"].as_array().unwrap();
     assert_eq!((points.len(), &points[1]["before"]), (2, &points[0]["value"]), "{json}");
-    // A note of somebody else is neither read nor written over.
+    // A foreign note is neither read nor overwritten.
     yard.in_repository(&["notes", "--ref=opcost", "add", "--force", "-m", "hello", "HEAD"]);
     yard.gate(&["--base", "HEAD~1", "--notes"]).expect(3).says(&["this is no baseline file"]);
     let damaged = history(&["loop"]).expect(0);
@@ -461,7 +461,7 @@ fn notes_of_commits_keep_figures_without_a_server() {
     assert!(damaged.stdout.contains("1 commit with a note"), "{}", damaged.stdout);
 }
 
-/// Runs a script of this repository in the lab's repository, with programs of the test before others.
+/// Runs a script of `script/ci` in the lab's repository, with the test's programs first in PATH.
 fn script_ci(yard: &Yard, name: &str, environment: &[(&str, &str)]) -> Ended {
     let script = crate::lab::root().join("script/ci").join(name);
     let mut command = yard.lab.shell(&format!("exec '{}'", script.display()));
@@ -492,7 +492,7 @@ fn a_job_leaves_a_report_whatever_happens() {
         .concat();
         script_ci(&yard, "gate", &all)
     };
-    // Four pairs decide nothing, so there is no answer, and it is in every file.
+    // Four pairs decide nothing: the missing answer is in every file.
     job(&[("GITHUB_REF", "refs/pull/17/merge")]).expect(3);
     assert!(yard.lab.read("report/comment.md").starts_with("<!-- opcost gate -->\n❔ **No answer"));
     assert!(yard.lab.read("summary").contains("No answer"));
@@ -501,10 +501,10 @@ fn a_job_leaves_a_report_whatever_happens() {
         assert!(yard.lab.exists(&format!("report/{name}")), "{name}");
     }
     job(&[("OPCOST_SOFT", "1")]).expect(0);
-    // A gate that could not begin says so, too.
+    // A gate that could not begin also writes a comment.
     job(&[("OPCOST_BASE", "nope")]).expect(2).says(&["git knows no revision 'nope'"]);
     assert!(yard.lab.read("report/comment.md").contains("ended with status 2"));
-    // The target branch that is not there is named.
+    // The message names the missing target branch.
     job(&[("GITHUB_BASE_REF", "main")]).expect(2).says(&["git knows no revision 'origin/main'"]);
 }
 
@@ -512,7 +512,7 @@ fn a_job_leaves_a_report_whatever_happens() {
 fn one_comment_is_posted_and_then_edited() {
     let Some(yard) = Yard::new(HOST) else { return };
     let called = yard.lab.path("called");
-    // What gh was asked, and the answers of a repository whose pull request 17 has what $COMMENT says.
+    // A gh that logs its arguments and answers for pull request 17, whose comment is $COMMENT.
     let gh = "echo \"$*\" >> CALLED\ncase \"$*\" in\n*--jq\\ .head.sha) echo c0ffee ;;\n*--paginate*) echo \"$COMMENT\" ;;\nesac";
     yard.lab.script("bin/gh", &gh.replace("CALLED", called.to_str().unwrap()));
     let comment = |body: &str, known: &str, head: &str| {
@@ -533,12 +533,12 @@ fn one_comment_is_posted_and_then_edited() {
     );
     comment(worse, "5", "c0ffee").expect(0);
     assert!(yard.lab.read("called").contains("--method PATCH repos/ann/words/issues/comments/5"));
-    // Nobody has to read that nothing changed, but what was said before is corrected.
+    // No comment is posted if nothing changed, but an earlier comment is corrected.
     comment(same, "", "c0ffee").expect(0);
     assert!(!yard.lab.read("called").contains("--method"));
     comment(same, "5", "c0ffee").expect(0);
     assert!(yard.lab.read("called").contains("--method PATCH"));
-    // A fork's job wrote these files.
+    // A fork's job may have written these files.
     comment(worse, "5", "decade")
         .expect(2)
         .says(&["pull request 17 is at c0ffee, and the report is of decade"]);
@@ -572,7 +572,7 @@ fn the_sample_repository_is_the_same_everywhere() {
         heads.push(commits);
     }
     assert_eq!(heads[0], heads[1]);
-    // The page names commits by their place.
+    // The page of documentation names commits by their place.
     for (place, subject) in
         [(6, "Refuse words that are too long"), (9, "Mix keys less"), (13, "Spread hashes better")]
     {

@@ -259,7 +259,7 @@ fn the_worst_case_decides() {
         report.cases[1].failure = Some(CaseFailure::Failed("the build failed".into()));
     };
     assert_eq!(verdict(&failed), GateVerdict::Failed);
-    // Cases that are built alike fail alike, which is said once.
+    // Cases with the same failed build share one message.
     let mut report = everything();
     for case in report.cases.iter_mut().take(2) {
         case.failure =
@@ -400,7 +400,7 @@ fn a_bisection_adds_up_in_every_format() {
     let sum: i64 = steps.iter().map(|step| step["change"].as_i64().unwrap()).sum();
     assert_eq!(json["change"], sum + json["rest"].as_i64().unwrap());
 
-    // Options: what each does alone, unless it needs others.
+    // Options: each has its effect alone, unless it needs others.
     let option = |id: &str, change, alone| BisectStep {
         alone: Some(alone),
         functions: Vec::new(),
@@ -431,7 +431,7 @@ fn a_bisection_adds_up_in_every_format() {
     assert_eq!(of(1), (Some(30_000), &false.into()));
     assert_eq!(of(2), (None, &true.into()));
 
-    // A step that other layouts do not have is no culprit.
+    // A step that other layouts do not show is no culprit.
     let mut options = options;
     options.steps[1].check = Some(Check {
         recording: String::new(),

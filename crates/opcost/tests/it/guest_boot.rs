@@ -1,4 +1,4 @@
-//! Guests that boot for real: what they send is what the host sees of the same work.
+//! Guests that really boot: they send what the host sees of the same work.
 
 use crate::boot::{boot, boot_in, machine};
 use opcost::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
@@ -85,7 +85,7 @@ fn a_compiler_makes_the_same_objects_in_the_guest_as_on_the_host() {
     let mut host = Command::new(&guest);
     host.arg("work").arg(request.path()).env_clear().env("PATH", "/usr/bin:/bin");
     let host = String::from_utf8(host.output().unwrap().stdout).unwrap();
-    // Faults and switches are those of each machine.
+    // Page faults and switches belong to each machine and are not compared.
     let [here, there] =
         [host, text(&frames, FrameKind::Report)].map(|text| wire::parse(&text).unwrap());
     assert!(here.invariants.iter().any(|invariant| invariant.name == "objects-hash"), "{here:?}");
@@ -146,7 +146,7 @@ fn commands_bring_output_and_status_back() {
 #[test]
 fn a_command_that_is_killed_for_its_memory_is_told_of() {
     let Some((kernel, guest)) = machine() else { return };
-    // It keeps the last line, which never ends.
+    // tail keeps the last line in memory, and this line never ends.
     let mut command = command("/usr/bin/tail", &["tail", "/dev/zero"], Path::new("/"));
     command.output = GuestOutput::Kept;
     let frames = boot_in(96, &kernel, &Initramfs::for_command(&guest, &command).unwrap());

@@ -1,4 +1,4 @@
-//! Recordings of one experiment over time: series, change points, and what explains them.
+//! Recordings of one experiment over time: series, change points, and their explanations.
 
 use crate::lab::Lab;
 use crate::made::{key, plan, recording};
@@ -8,7 +8,7 @@ use opcost_record::Reading;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// A recording of a day, whose runs take so long, with some noise.
+/// A recording of a day whose runs take `wall_ns`, with some noise.
 fn of_day(day: u64, wall_ns: u64) -> Recording {
     let mut made = recording(plan(&["off", "on"], 6), |slot| {
         let wobble = (u64::from(slot.slot) * 37 + day * 11) % 13;
@@ -41,7 +41,7 @@ fn a_worse_level_at_the_end_is_a_regression() {
     assert!(history.regressed() && series.notes.is_empty());
     let (low, high) = series.points[0].interval.unwrap();
     assert!(low <= series.points[0].value.unwrap() && series.points[0].value.unwrap() <= high);
-    // The order is that of the dates, whatever that of the store.
+    // Points are in the order of dates, not in the order of the store.
     let mut turned = slower_at_the_end();
     turned.reverse();
     assert_eq!(of(turned).series[0].changes[0].point, 8);
@@ -69,7 +69,7 @@ fn a_change_of_the_environment_explains_what_comes_with_it() {
         of(recordings)
     };
     let kernel = |made: &mut Recording| made.machine[0].kernel_release = Some("6.2.0".into());
-    // The test may be off by one recording, so its neighbours explain it, too.
+    // The change point may be off by one recording, so a change of the neighbours explains it, too.
     for day in [7, 8, 9] {
         let history = with(day, kernel);
         let change = &history.series[0].changes[0];
@@ -143,7 +143,7 @@ fn unknown_names_are_usage_errors() {
     assert!(variant.contains("--variant offf: no recording of 'made' has it"), "{variant}");
 }
 
-/// Imports one number a day.
+/// Imports one number for each day.
 fn import_days(lab: &Lab, values: &[f64]) {
     for (day, value) in values.iter().enumerate() {
         let rows = [value * 0.999, *value, value * 1.001].map(|v| format!("tool,wall,{v},ms\n"));

@@ -1,4 +1,4 @@
-//! Importing what other tools measured: every format, and everything that can be wrong with a file.
+//! Importing figures of other tools: every format, and all kinds of mistakes in a file.
 
 use crate::lab::Lab;
 use opcost::comparison::compare;
@@ -30,7 +30,7 @@ fn parse_text(text: &str, format: Option<&str>) -> Result<Parsed, Problem> {
     read(&Input { path: Path::new("given"), text }, format).map(|(_, parsed)| parsed)
 }
 
-/// Series as "case/variant metric unit: figures".
+/// Each series as "case/variant metric unit: figures".
 fn lines(parsed: &Parsed) -> Vec<String> {
     let line = |series: &opcost::import::parsed::Series| {
         let name = series.case.clone().or(series.variant.clone()).unwrap_or_default();
@@ -268,7 +268,7 @@ fn a_wrong_file_names_what_is_wrong_and_where() {
     assert_eq!(parse_text("x", None).unwrap_err().kind, ProblemKind::UnknownFormat);
 }
 
-/// Imports a text under the name of a file and gives its JSON, or what went wrong.
+/// Imports texts under the names of files; returns the JSON, or the error message.
 fn import(texts: &[(&str, &str)], more: &[&str]) -> Result<Value, String> {
     let lab = Lab::new();
     let mut args = vec!["import", "--json"];
@@ -281,7 +281,7 @@ fn import(texts: &[(&str, &str)], more: &[&str]) -> Result<Value, String> {
         Some(0) => Ok(serde_json::from_str(&ended.stdout).unwrap()),
         status => {
             assert_eq!((status, ended.stdout.as_str()), (Some(2), ""), "{}", ended.stderr);
-            // What cannot be read leaves nothing behind.
+            // A file that cannot be read leaves nothing in the store.
             assert!(!lab.exists("store.sqlite"));
             Err(ended.stderr)
         }
@@ -374,7 +374,7 @@ fn verdicts_fit_what_is_known() {
     let (verdict, reason, _) =
         of([head, &same, &same.replace('a', "b").replace("wbll", "wall")].concat());
     assert_eq!((verdict.as_str(), reason.as_str()), ("unchanged", "the same in every run"));
-    // Times without any spread were rounded; nothing says how far.
+    // Times without any spread were rounded, by an unknown amount.
     let other = "b,wall,6,ms\n".repeat(6);
     let (verdict, reason, _) = of([head, &same, &other].concat());
     assert_eq!((verdict.as_str(), reason.as_str()), ("inconclusive", "no spread at all"));
@@ -470,7 +470,7 @@ fn an_import_is_an_ordinary_recording() {
     lab.run(&["resume", "last"]).expect(2).says(&["were imported", "opcost show"]);
     let waived = lab.output(&["show", "last", "--allow", "import-order"]);
     assert!(waived.contains("waived (import-order)"), "{waived}");
-    // A mean is no run.
+    // A mean is no run and has no benchmark line.
     let lines = lab.output(&["show", "last", "--format", "benchfmt"]);
     assert!(
         lines.contains("BenchmarkE/variant=old 1 100 MB/s") && !lines.contains("ns/op"),
@@ -544,7 +544,7 @@ fn counters_have_their_unit_and_direction() {
         let found = figures.iter().find(|figure| figure["metric"] == name).unwrap();
         [&found["unit"], &found["better"], &found["n"]].map(ToString::to_string).join(" ")
     };
-    // The benchmark copies twice in the new program, and says the bytes of one copy.
+    // The benchmark copies twice in the new program, and reports the bytes of one copy.
     assert_eq!(of("bytes_per_second"), "\"B/s\" \"higher\" 6");
     assert_eq!(of("items_per_second"), "\"1/s\" \"higher\" 6");
     assert_eq!(of("touched"), "\"1\" \"neither\" 6");
@@ -554,7 +554,7 @@ fn counters_have_their_unit_and_direction() {
     assert!(rate["change_ratio"].as_f64().unwrap() < -0.4, "{rate}");
     let omitted = json["opcost"]["imported"]["omitted"].to_string();
     assert!(omitted.contains("it ended without a figure: no such file"), "{omitted}");
-    // Of a file with repetitions of one benchmark and means of another each gives what it has.
+    // A file has repetitions of one benchmark and means of another: both are imported.
     let parsed = parse("google-benchmark-only-aggregates.json").1;
     assert_eq!(parsed.omitted.len(), 2);
     assert!(parsed.omitted[0].why.contains("the fit of the complexity"), "{:?}", parsed.omitted);
@@ -567,7 +567,7 @@ fn counters_have_their_unit_and_direction() {
     mixed["benchmarks"].as_array_mut().unwrap().push(run);
     let parsed = parse_text(&mixed.to_string(), None).unwrap();
     assert_eq!(parsed.series.len(), 7, "{:?}", lines(&parsed));
-    // Before version 1.5 only names tell aggregates.
+    // Before version 1.5, aggregates are marked by their names only.
     let old = "{\"context\": {}, \"benchmarks\": [{\"name\": \"a_mean\", \"real_time\": 2, \"time_unit\": \"ns\"}, \
                 {\"name\": \"a_stddev\", \"real_time\": 1, \"time_unit\": \"ns\"}]}";
     assert_eq!(lines(&parse_text(old, None).unwrap()), ["a | wall/op | ns | 2 Some(1.0) None"]);
@@ -611,17 +611,17 @@ fn criterion_baselines_are_compared_with_the_last_run() {
         .map(|variant| variant["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["base", "new"]);
-    // criterion 0.5.1 said +385 % and +134 % of the means of these two runs.
+    // criterion 0.5.1 reported +385 % and +134 % for the means of these two runs.
     for (name, from, to) in [("sum/whole wall", 3.0, 5.0), ("sum/half wall", 1.0, 1.8)] {
         let metric = metric(&json, name);
         assert_eq!(metric["verdict"], "changed", "{metric}");
         let change = metric["change_ratio"].as_f64().unwrap();
         assert!(from < change && change < to, "{name}: {change}");
     }
-    // Beside another argument, or with a name, a folder is its last run, as it was.
+    // With another argument or with a name, a folder stands for its last run alone.
     let named = lab.json(&["import", "--json", &format!("now={folder}")]);
     assert_eq!(named["opcost"]["variants"][0]["name"], "sum/half");
-    // After a run without a named baseline both are the same file.
+    // After a run without a named baseline, both files are the same.
     let text = std::fs::read_to_string(sample("criterion/sort/new/sample.json")).unwrap();
     lab.write("copied/sort/10/new/sample.json", &text);
     lab.write("copied/sort/10/base/sample.json", &text);

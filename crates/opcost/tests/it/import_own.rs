@@ -10,17 +10,17 @@ use opcost::render::{self, Style, View};
 use opcost_record::Reading;
 use serde_json::Value;
 
-/// What is to be the same: each metric of each variant with all that is shown of it.
+/// The parts that must be equal: each metric of each variant with all its figures.
 fn figures(document: &Value) -> Vec<String> {
     let row = |figure: &Value| {
         let fields =
             ["metric", "domain", "per_op", "variant", "n", "median", "mean", "sd", "min", "max"];
         let fields = fields.map(|field| match figure[field].as_f64() {
-            // Sums of the same numbers in another order.
+            // Sums of the same numbers in another order differ in the last digits.
             Some(number) => format!("{number:.9e}"),
             None => figure[field].to_string(),
         });
-        // Ticks are a count elsewhere.
+        // An import reads ticks as a count.
         let unit = figure["unit"].as_str().unwrap().replace("ticks", "1");
         format!("{} {unit} {}", fields.join(" "), figure["better"])
     };
@@ -30,7 +30,7 @@ fn figures(document: &Value) -> Vec<String> {
     rows
 }
 
-/// Imports an export, and compares what both show.
+/// Imports an export, and asserts that both documents show the same.
 #[track_caller]
 fn round_trip(lab: &Lab, exported: &str) {
     let first: Value = serde_json::from_str(exported).unwrap();
@@ -51,7 +51,7 @@ fn round_trip(lab: &Lab, exported: &str) {
     let source = &again["opcost"]["imported"]["sources"][0];
     assert_eq!((&source["format"], &source["tool"]), (&"opcost".into(), &"opcost".into()));
     assert_eq!(again["opcost"]["experiment"], first["opcost"]["experiment"]);
-    // And what was imported can be exported and imported once more.
+    // The import can be exported and imported again.
     let shown = lab.output(&["show", "last", "--format", "json"]);
     lab.write("shown.json", shown);
     let third = lab.json(&["import", "--json", "shown.json"]);
@@ -127,7 +127,7 @@ fn guests_of_the_emulated_machine_come_back() {
     let lab = Lab::new();
     round_trip(&lab, &exported(&recording));
     let json = lab.json(&["import", "--json", "exported.json"]);
-    // Counts that are the same in every run are exact there, too.
+    // Counts that are the same in every run are exact after the import, too.
     let metrics = json["opcost"]["metrics"].as_array().unwrap();
     let branches = metrics.iter().find(|metric| metric["metric"] == "branches").unwrap();
     assert_eq!((&branches["exact"], &branches["verdict"]), (&true.into(), &"changed".into()));

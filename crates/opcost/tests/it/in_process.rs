@@ -25,7 +25,7 @@ fn compare(lab: &Lab, more: &[&str]) -> lab::Ended {
     lab.run(&[&COMPARE[..], more].concat())
 }
 
-/// Every run has a row; those of one process have its start in common.
+/// The start of every run; runs of one process share its start.
 fn starts(lab: &Lab) -> Vec<String> {
     lab.column("last", "started_unix_ns")
 }
@@ -51,7 +51,7 @@ fn each_block_is_made_in_a_process_and_each_run_is_a_record() {
         .unwrap();
     assert!(layout["detail"].as_str().unwrap().contains("in one process"), "{layout}");
     assert_eq!(document["opcost"]["plan"]["in_process"]["blocks"], 1);
-    // The experiment file that the plan is written back to makes such runs again.
+    // The experiment file written from the plan makes such runs again.
     lab.run(&["report", "last", "--html", "page.html"]).expect(0);
     assert!(lab.read("page.html").contains("in-process = true"));
 }
@@ -60,7 +60,7 @@ fn each_block_is_made_in_a_process_and_each_run_is_a_record() {
 #[test]
 fn several_blocks_share_a_process_where_that_is_asked_for() {
     let lab = Lab::new();
-    // So few that each pair is a block.
+    // With so few pairs, each pair is a block.
     let ended = compare(&lab, &["-n", "8", "--blocks-per-process", "2"]).expect(0);
     assert!(ended.stdout.contains("8 pairs · in 4 processes"), "{}", ended.stdout);
     let starts = starts(&lab);
@@ -73,7 +73,7 @@ fn several_blocks_share_a_process_where_that_is_asked_for() {
 #[test]
 fn a_killed_opcost_loses_the_process_in_flight_and_resumes_with_whole_ones() {
     let lab = Lab::new();
-    // Long enough to be met in the middle, however fast the machine.
+    // The work is long enough to be interrupted in the middle on any machine.
     let paths = ["rep-movsq", "unrolled-8"].map(|path| format!("copy:ops=1000000,path={path}"));
     let args = ["compare", "--in-process", "-w", &paths[0], "-w", &paths[1], "-n", "40"];
     let mut recorder = lab.start(&args);
@@ -140,15 +140,15 @@ fn planned_pairs(pairs: u32, seed: u64, blocks_per_process: u32) -> Plan {
     resolve(&experiment, &made::NoCounters).unwrap()
 }
 
-/// A number from 0 to 1 that depends on these only.
+/// A number from 0 to 1 that depends on `what` alone.
 fn chance(what: (u64, &str, u32)) -> f64 {
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(what);
     hash as f64 / u64::MAX as f64
 }
 
-/// Whether a report on made-up runs calls any metric changed. Processes differ by up to a third, the
-/// first run of one is slower, and each is faster than the one before; the second variant takes
-/// `planted` times as long.
+/// Whether a report on made-up runs calls any metric changed. Processes differ by up to a third. The
+/// first run of a process is slower, and each process is faster than the process before. The second
+/// variant takes `planted` times as long.
 fn is_changed(seed: u64, blocks_per_process: u32, planted: f64) -> bool {
     let plan = planned(seed, blocks_per_process);
     let of_process = plan.clone();
@@ -188,7 +188,7 @@ fn a_change_far_smaller_than_what_processes_differ_by_is_found() {
     assert_eq!(found, 20);
 }
 
-/// The plan of so many pairs on the emulated machine, two blocks in a process.
+/// The plan of `pairs` pairs on the emulated machine, two blocks in a process.
 fn planned_emulated(pairs: u32) -> Plan {
     let mut plan = planned_pairs(pairs, 1, 2);
     plan.target = Target::Emulated(EmulationPlan {
@@ -239,7 +239,7 @@ fn counts_that_one_boot_repeats_are_not_taken_for_exact_and_those_of_two_are() {
 fn a_repeated_process_is_compared_run_by_run_in_their_order() {
     let repeatable = |odd: Option<u32>| {
         let recording = made::recording(planned_emulated(8), |slot| {
-            // Each run of a process costs more than the one before; all processes do the same.
+            // Each run of a process costs more than the run before; all processes do the same.
             instructions(1000 + u64::from(slot.slot % 4) + u64::from(odd == Some(slot.slot)))
         });
         let (comparison, _) = analyse(&recording);

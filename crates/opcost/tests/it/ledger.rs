@@ -1,4 +1,4 @@
-//! The ledger's rules about conditions: each with runs that make it fire and runs that do not.
+//! The ledger's rules about conditions: each with runs that make the rule fire and runs that do not.
 
 use crate::lab::{Lab, first_cpu};
 use crate::made::{key, plan, recording};
@@ -29,7 +29,7 @@ fn entry(recording: &Recording, rule: &str) -> LedgerEntry {
     entry.unwrap_or_else(|| panic!("no rule {rule}")).clone()
 }
 
-/// The rule is content with one recording, doubts the other for this reason, and can be waived.
+/// Asserts that the rule accepts one recording, doubts the other for this reason, and can be waived.
 #[track_caller]
 fn check(rule: &str, content: &Recording, doubted: &Recording, reason: &str) {
     let fine = entry(content, rule);
@@ -47,7 +47,7 @@ fn check(rule: &str, content: &Recording, doubted: &Recording, reason: &str) {
 #[test]
 fn others_at_work_are_load() {
     let runnable = |tasks: u64| condition("machine-runnable", move |_| tasks);
-    // opcost itself is one of the two; three others on two CPUs are more than one.
+    // opcost itself is one of the two tasks. Three other tasks on two CPUs are more than one for each CPU.
     check("load", &runnable(2), &runnable(4), "3.0 other tasks could run, on average, on 2 CPUs");
     let mut unknown = runnable(9);
     unknown.machine[0].cpus_online = None;
@@ -66,7 +66,7 @@ fn what_waits_is_pressure() {
     ] {
         check("pressure", &pressed(name, below), &pressed(name, above), what);
     }
-    // More than all of the time is a sum that was late.
+    // A sum above the whole window was reported late.
     assert!(entry(&pressed("cpu-pressure", 30_000), "pressure").detail.contains("100.0 %"));
 }
 
@@ -85,7 +85,7 @@ fn clock_rates_may_differ_neither_between_variants_nor_much_within() {
     let steady = rates(|slot| 3_000_000 + u64::from(slot.slot) * 1000);
     let unlike = rates(|slot| 3_000_000 - u64::from(slot.variant) * 100_000);
     check("frequency", &steady, &unlike, "3000 MHz in 'off', 2900 MHz in 'on'");
-    // The same for both: both runs of every second block are slower.
+    // Both variants are affected: both runs of every second block are slower.
     let wild = rates(|slot| 3_000_000 - u64::from(slot.block.unwrap_or(0) % 2) * 400_000);
     check("frequency", &steady, &wild, "varied by 14.3 % between runs");
 }
@@ -121,7 +121,7 @@ fn cold_caches_are_doubted() {
 fn turns_of_others_are_doubted_by_their_rate() {
     let switches =
         |of: fn(&Slot) -> u64| made(move |slot| vec![("involuntary-switches", "rusage", of(slot))]);
-    // Of runs of 10 ms: one in ten runs is 10 a second, one in each is 100.
+    // Runs take 10 ms: one switch in ten runs is 10 a second, one in each run is 100.
     let seldom = switches(|slot| u64::from(slot.slot % 10 == 9));
     check("switches", &seldom, &switches(|_| 1), "100 turns a second");
 }
@@ -166,12 +166,12 @@ fn programs(hashes: [&str; 2], arguments: [&str; 2]) -> Recording {
 fn a_copy_of_the_same_program_is_doubted() {
     let same = programs(["aa", "aa"], ["x", "x"]);
     check("program", &programs(["aa", "bb"], ["x", "x"]), &same, "'off' and 'on' are the same");
-    // Other arguments or another environment are a question of their own.
+    // Other arguments or another environment make a question of their own.
     assert_eq!(entry(&programs(["aa", "aa"], ["x", "y"]), "program").severity, Severity::Fine);
     let mut env = same.clone();
     env.plan.variants[1].env.push(("MODE".into(), "fast".into()));
     assert_eq!(entry(&env, "program").severity, Severity::Fine);
-    // So is one and the same file: that is a test of the machine.
+    // Two variants with one and the same file test the machine, which is also fine.
     let mut one_file = same;
     one_file.plan.variants[1].work = one_file.plan.variants[0].work.clone();
     assert_eq!(entry(&one_file, "program").severity, Severity::Fine);

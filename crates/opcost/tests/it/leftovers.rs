@@ -1,4 +1,4 @@
-//! What an opcost that was killed leaves behind.
+//! The temporary files that a killed opcost leaves behind.
 
 use crate::lab::{self, ALONE, Lab};
 use crate::needs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Folders that have an owner, in a folder of temporary files.
+/// The folders with an owner in a folder of temporary files.
 fn owned(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.join("owner").exists()).collect()
@@ -33,7 +33,7 @@ fn the_next_start_removes_the_temporary_files_of_a_killed_one() {
         assert_eq!(killed.try_wait().unwrap(), None, "it ended by itself");
         std::thread::sleep(Duration::from_millis(10));
     }
-    // Alive, it keeps what it has.
+    // A live opcost keeps its folder.
     assert!(opcost(&["compare", "-n", "2", "true", "true 2"]).status().unwrap().success());
     assert_eq!(owned(&folder).len(), 1);
     killed.kill().unwrap();

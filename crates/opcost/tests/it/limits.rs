@@ -1,4 +1,4 @@
-//! What `--fail-on` makes of a comparison, and the exit status.
+//! The verdict of `--fail-on` on a comparison, and the exit status.
 
 use crate::lab::Lab;
 use crate::made::emulated::{self, Tree};
@@ -11,7 +11,7 @@ fn limits(texts: &[&str]) -> Vec<FailOn> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// Wall 10 % and memory 4 KiB up, task-clock alike, faults from none to 5.
+/// A comparison with wall 10 % and memory 4 KiB up, task-clock alike, faults from none to 5.
 fn comparison() -> Comparison {
     let made = recording(plan(&["off", "on"], 22), |slot| {
         let (variant, wobble) = (u64::from(slot.variant), u64::from(slot.slot * 37 % 11));
@@ -41,17 +41,17 @@ fn a_change_fails_if_it_is_real_worse_and_beyond_its_limit() {
     check(&comparison, &["regression"], &["on against off: wall +"]);
     check(&comparison, &["regression=5%"], &["wall +10.00 %, more than 5.00 %"]);
     check(&comparison, &["regression=20%"], &[]);
-    // Ten nanoseconds an operation, as the row is.
+    // The change is ten nanoseconds an operation, as in the row.
     check(&comparison, &["regression=9ns"], &["more than 9 ns"]);
     check(&comparison, &["regression=11ns"], &[]);
-    // Either part is enough to allow it.
+    // Either part of a limit is enough to allow the change.
     check(&comparison, &["regression=5% or 11ns"], &[]);
     check(&comparison, &["regression=20% or 9ns"], &[]);
     check(&comparison, &["regression=5% or 9ns"], &["more than 5.00 % or 9 ns"]);
     check(&comparison, &["task-clock"], &[]);
     check(&comparison, &["peak-rss=4KiB"], &[]);
     check(&comparison, &["peak-rss=4000"], &["peak-rss +0.14 %, more than 3.906 KiB"]);
-    // Over a baseline of 0 every share is exceeded.
+    // Above a baseline of 0, every share is exceeded.
     check(&comparison, &["major-faults=1000%"], &["major-faults"]);
     check(&comparison, &["regression", "peak-rss", "task-clock"], &["wall", "peak-rss"]);
 }
@@ -100,7 +100,7 @@ fn functions_have_limits_too() {
     check(&comparison, &["functions=1%"], &["more than 1.00 %"]);
     check(&comparison, &["functions=3%"], &[]);
     check(&comparison, &["functions=25"], &[]);
-    // In all it got cheaper.
+    // The total got cheaper.
     check(&comparison, &["regression"], &[]);
 }
 
@@ -125,7 +125,7 @@ fn the_exit_status_says_whether_a_limit_is_exceeded() {
     import("wall=5 parsecs").expect(2).says(&["'5 parsecs' is no limit", "2ms"]);
     let show = |limits: &[&str]| lab.run(&[&["show"], limits].concat());
     show(&["--fail-on", "wall=20%", "--fail-on", "regression=1ms"]).expect(1);
-    // Known before any run is made.
+    // The mistake is found before any run is made.
     let early = ["compare", "true", "false", "--fail-on", "wal=1%"];
     lab.run(&early).expect(2).says(&["no such metric (did you mean wall?)"]);
 }

@@ -1,5 +1,5 @@
-//! What tests need of the machine. Whoever asks for what is not there skips the calling test, which
-//! says so, and returns.
+//! The tests' needs of the machine. A function that finds something missing prints a skip message
+//! for the calling test, which then returns.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,7 @@ pub(crate) fn beside(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Whether QEMU of programs is here and takes plugins. Debian's takes none from 10.0 on.
+/// Whether QEMU for single programs is here and takes plugins; Debian's QEMU takes none from 10.0 on.
 fn takes_plugins() -> bool {
     let mut asking = Command::new("qemu-x86_64");
     asking.args(["-plugin", "file=/", "/"]).output().is_ok_and(|asked| {
@@ -49,8 +49,8 @@ pub(crate) fn machine() -> bool {
     programs(&["qemu-system-x86_64"]) && files.iter().all(|name| beside(name).is_some())
 }
 
-/// What to count a script of `/bin/sh` with, and the beginning of its command: without a kernel, as nothing
-/// boots for that, else in a guest.
+/// The kernel with which a script of `/bin/sh` is counted, and the beginning of its command: `none` if
+/// single programs can be emulated, as nothing boots then; else a kernel to boot.
 pub(crate) fn counter() -> Option<(String, &'static str)> {
     if takes_plugins() && beside("libopcost_emu.so").is_some() {
         return Some(("none".into(), "sh "));

@@ -1,12 +1,11 @@
-//! Interval, verdict and plan come from one rule.
+//! Interval, verdict and plan follow one rule.
 
 use crate::made::{key, plan, recording};
 use opcost::comparison::{Verdict, compare};
 use opcost_record::Reading;
 use opcost_stats::Random;
 
-/// Interval and verdict come from one rule: whatever the figures, a change is real exactly if its
-/// interval does not hold 0.
+/// Interval and verdict follow one rule: for any figures, a change is real exactly if its interval does not contain 0.
 #[test]
 fn a_change_is_real_exactly_if_its_interval_holds_no_zero() {
     const METRICS: [(&str, &str); 8] = [
@@ -26,7 +25,7 @@ fn a_change_is_real_exactly_if_its_interval_holds_no_zero() {
         let made = recording(plan(&["off", "on", "cached"], pairs), |slot| {
             let metric = |(at, (name, source)): (usize, &(&str, &str))| {
                 let shift = 0.004 * at as f64 * f64::from(slot.variant);
-                // Few different values, so that many blocks are equal.
+                // There are few different values, so that many blocks are equal.
                 let value = 20.0 * (1.0 + shift) + 3.0 * random.unit_f64();
                 Reading::plain(
                     key(name, source),
@@ -59,7 +58,7 @@ fn a_change_is_real_exactly_if_its_interval_holds_no_zero() {
     assert!(real > 100 && at_another_level > 15, "{real} {at_another_level}");
 }
 
-/// What the plan says that it takes is what the report then finds, with any number of metrics.
+/// The fewest pairs of the plan suffice for the report, with any number of metrics.
 #[test]
 fn the_fewest_pairs_of_the_plan_decide_every_metric() {
     for filters in [&["off", "on"][..], &["off", "on", "cached"]] {

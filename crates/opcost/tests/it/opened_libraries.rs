@@ -16,7 +16,7 @@ fn cc(lab: &Lab, arguments: &[&str]) {
     assert!(made.success(), "cc {arguments:?}");
 }
 
-/// A library with a function that loops, and what it makes of it.
+/// Compiles a library with a function that loops.
 fn library(lab: &Lab, name: &str) {
     let code = "long looped(long n) { long s = 0; for (long i = 0; i < n; i++) { s += i; \
                 __asm__ volatile(\"\" :: \"r\"(s)); } return s; }\n";
@@ -61,7 +61,7 @@ fn a_library_that_a_program_opens_by_name_has_its_functions() {
     }
 }
 
-/// The same in a guest, where nothing is that was not packed.
+/// A guest contains only packed files: the files that a command used here are among them.
 #[test]
 fn what_a_command_used_here_is_in_its_guest() {
     if !ready() {
@@ -70,7 +70,7 @@ fn what_a_command_used_here_is_in_its_guest() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     library(&lab, "plugin.so");
-    // It fails unless the library and what a child reads are there; it makes a file of its own.
+    // The program fails without the library and the file that its child reads; it makes a file of its own.
     let code = "#include <dlfcn.h>\n#include <stdlib.h>\n\
                 int main(int c, char **v) { void *l = dlopen(\"./plugin.so\", RTLD_NOW); \
                 long (*f)(long) = l ? (long (*)(long))dlsym(l, \"looped\") : 0; \
@@ -120,7 +120,7 @@ fn a_script_is_refused_with_its_remedy() {
     lab.run(&args).expect(4).says(&["work.sh' is a script", "name its interpreter", "--kernel"]);
 }
 
-/// How long the loader looks libraries up depends on those that the guest has, not on what is installed here.
+/// The loader's time to look up libraries depends on the guest's libraries, not on those installed here.
 #[test]
 fn what_else_is_installed_here_moves_no_count() {
     if !ready() || !needs::programs(&["ldconfig"]) {

@@ -1,7 +1,7 @@
 //! How much of a region is the workloads' own loop, counted to the instruction by the emulator.
 //!
-//! What needs no kernel is counted without one. Patched code does, since the user-mode emulator goes
-//! on with what it translated before.
+//! Work that needs no kernel is counted without one. Patched code needs one: the user-mode emulator
+//! keeps executing its translation of the old code.
 
 use crate::lab::Lab;
 use crate::{boot, needs};
@@ -9,13 +9,13 @@ use opcost_record::emulation::RegionCost;
 use opcost_record::request::GuestJob;
 use opcost_record::{Domain, TWIN, WORK};
 
-/// What our own loop may be of a region's instructions, percent.
+/// The largest share of opcost's own loop in a region's instructions, percent.
 const SHARE_MAX: f64 = 2.0;
 
-/// A workload and its parameters, as `--workload` takes them, and what its share may be.
+/// A workload and its parameters, as `--workload` takes them, and the largest share of its loop.
 type Row = (&'static str, f64);
 
-/// Locks that nobody else wants, by kind, and one in every shape that is not patched.
+/// Locks without contention, of each kind, and of each shape that is not patched.
 const LOCKS: [Row; 9] = [
     ("lock:ops=6400", SHARE_MAX),
     ("lock:ops=6400,kind=tas", SHARE_MAX),
@@ -28,7 +28,7 @@ const LOCKS: [Row; 9] = [
     ("lock:ops=6400,shape=wrapper", SHARE_MAX),
 ];
 
-/// Paths that are not patched, and those of which docs/workloads.md says that they miss it, and why.
+/// Paths that are not patched; docs/workloads.md has the reasons of those that miss the limit.
 const UNPATCHED: [Row; 7] = [
     ("immediate:ops=1000", SHARE_MAX),
     ("immediate:ops=100,reads=4096", SHARE_MAX),
@@ -70,15 +70,15 @@ const FILES: [Row; 7] = [
     ("fileio:ops=1000,phase=seeks", 3.5),
 ];
 
-/// Name and parameters.
+/// The name and the parameters of a workload.
 fn parts(work: &str) -> (String, Vec<(String, String)>) {
     let (name, params) = work.split_once(':').unwrap();
     let pair = |text: &str| text.split_once('=').map(|(key, value)| (key.into(), value.into()));
     (name.to_string(), params.split(',').map(|text| pair(text).unwrap()).collect())
 }
 
-/// What matters of a region: instructions of our own loop, user code only, and all of the work. A tick of the guest's
-/// clock, some 13,000 instructions of the kernel, falls into the one region or the other by chance.
+/// The counts of a workload: user instructions of opcost's own loop, and all instructions of the work. A tick
+/// of the guest's clock, some 13,000 instructions of the kernel, falls into one region or the other by chance.
 struct Counted {
     own: u64,
     all: u64,
@@ -101,7 +101,7 @@ fn check(rows: &[Row], mut count: impl FnMut(&str) -> Option<Counted>) {
         assert!(counted.own > 0, "{work} has no loop");
         let share = 100.0 * counted.own as f64 / counted.all as f64;
         assert!(share <= *share_max, "{work}: our own loop is {share:.2} %, above {share_max} %");
-        // What misses the limit no longer has no place among the exceptions.
+        // A workload that meets the limit has no place among the exceptions.
         let excepted = *share_max > SHARE_MAX;
         assert_eq!(share > SHARE_MAX, excepted, "{work}: our own loop is {share:.2} %");
     }
@@ -119,8 +119,8 @@ fn without_a_kernel(work: &str) -> Option<Counted> {
     Some(Counted::of(work, &ended.regions))
 }
 
-/// Each in a run of a guest, all of which go on from one boot. Variants do the same kind of work, so each kind has
-/// a recording.
+/// Checks each workload in a run of a guest; all guests continue from one boot. Variants do the same kind of
+/// work, so each kind has a recording of its own.
 fn check_in_guests(rows: &[Row]) {
     let Some(kernel) = needs::kernel() else { return };
     for kind in rows.chunk_by(|(one, _), (two, _)| parts(one).0 == parts(two).0) {
@@ -135,7 +135,7 @@ fn check_in_guests(rows: &[Row]) {
                 variants.iter().map(String::as_str).collect(),
             ),
         };
-        // Whatever a comparison of different parameters says.
+        // The status of the comparison does not matter, as the parameters differ.
         let ended = lab.run(&[&words[..], &how, &rest].concat());
         let runs = lab.runs("last");
         check(kind, |work| {

@@ -1,11 +1,11 @@
-//! `opcost profile` and `opcost diff` of files that other profilers wrote, as a user runs them.
+//! `opcost profile` and `opcost diff` as a user runs them, on files that other profilers wrote.
 
 use assert_cmd::Command;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A recording of the crate that reads them.
+/// A file of the test data of opcost-profile.
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../opcost-profile/tests/data").join(name)
 }
@@ -63,7 +63,7 @@ fn a_table_of_functions_fits_the_page_and_adds_up() {
         (document["event"].as_str(), document["kind"].as_str()),
         (Some("cpu-clock"), Some("sampled"))
     );
-    // Timer samples wait for interrupts, and this is said.
+    // Timer samples wait for interrupts to be enabled; the document says so.
     let waiting = document["distortions"].as_array().unwrap();
     assert!(waiting.iter().any(|one| one["kind"] == "interrupts-enabled-again"));
 }
@@ -97,7 +97,7 @@ fn stacks_are_exported() {
     assert!(text.lines().any(|line| line.contains(";main;recursive;")), "{text}");
 }
 
-/// Readers of JSON accept 128 levels, each caller takes two.
+/// Readers of JSON accept 128 levels; each caller takes two levels.
 #[test]
 fn deep_recursion_leaves_json_that_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ fn the_hook_of_a_call_counting_profiler_is_named() {
 fn two_files_are_compared_function_by_function() {
     let folder = tempfile::tempdir().unwrap();
     let script = std::fs::read_to_string(data("plain.script")).unwrap();
-    // The same work ten times over, with leaf's samples once more: by name, everything else is alike.
+    // The same work ten times over. In the second file `leaf` has another name; everything else is alike.
     let dearer = script.replace(" leaf+", " leaf_new+");
     let [one, two] = [script.repeat(10), dearer.repeat(10)].map(|text| text.into_bytes());
     let paths = ["one.txt", "two.txt"].map(|name| folder.path().join(name));
@@ -159,7 +159,7 @@ fn two_files_are_compared_function_by_function() {
     assert!(text.contains("! one file a side: how one run differs"), "{text}");
 }
 
-/// Files of perf script, one a run: the variant spends more in `leaf`, and no run is like the next.
+/// Files of perf script, one for each run: `leaf` has another name in the variant, and no two runs are alike.
 #[test]
 fn several_files_a_side_are_the_units() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ fn several_files_a_side_are_the_units() {
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_string()
     };
-    // Runs of different length, so that shares differ a little; the variant's have `leaf` renamed.
+    // Runs of different length, so that shares differ a little; the variant's runs have `leaf` renamed.
     let side = |side: &str, new: &str| -> Vec<String> {
         let run = |run: usize| {
             let some: String = script.split_inclusive("\n\n").take(60 + run).collect();
@@ -213,7 +213,7 @@ fn several_files_a_side_are_the_units() {
         "{text}"
     );
     assert!(!text.contains("one file a side"), "{text}");
-    // Too few say how many are needed.
+    // With too few files, the text says how many are needed.
     let text = run(&arguments(2, &[]));
     assert!(text.contains("a verdict needs ") && text.contains(" files a side"), "{text}");
 
@@ -286,7 +286,7 @@ fn a_broken_record_is_left_out_and_its_place_is_said_once() {
     assert!(text.contains(&format!("· {} samples ·", samples.len() - 4)), "{text}");
 }
 
-/// Own cost by function, the file left out.
+/// Own cost by function, without the file.
 fn costs(profile: &Value) -> BTreeMap<String, u64> {
     let mut costs = BTreeMap::new();
     for function in profile["functions"].as_array().unwrap() {
@@ -336,7 +336,7 @@ fn what_was_exported_is_read_again() {
             assert_eq!((&again["kind"], &again["samples"]), (&"unknown".into(), &Value::Null));
             let text = printed(&["profile", "-i", file, "--callers", "--limit", "3"]);
             assert!(text.contains("does not say how many samples"), "{text}");
-            // And it can be exported once more.
+            // The read file can be exported again.
             let once_more = path("again.folded");
             printed(&["profile", "-i", file, "--export-folded", &once_more]);
             let third = json(&["profile", "-i", &once_more, "--json"]);
@@ -418,7 +418,7 @@ fn formats_are_in_the_help_and_in_errors() {
     let packed = std::fs::read(data("go-old.pb.gz")).unwrap();
     let error = refused(&["profile", "-i", &write("cut.pb.gz", &packed[..packed.len() / 2])], 2);
     assert!(error.contains("cannot unpack") && error.contains("copy it again"), "{error}");
-    // Deeper than what is read, in all that walks a tree.
+    // A stack deeper than the limit of readers, for all code that walks a tree.
     let deep =
         format!("{} 7\n", (0..4096).map(|at| format!("f{}", at % 5)).collect::<Vec<_>>().join(";"));
     let deep = write("deep.folded", deep.as_bytes());

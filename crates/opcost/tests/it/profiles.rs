@@ -14,8 +14,8 @@ use opcost_record::{Invariant, Profile};
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
-/// Of 1,000 operations: `fault` costs 4,000 at first and 5,000 then, calls `identity` then only, and
-/// `set_pte` (3,000) is gone; `touched` is the same on both sides but for the block.
+/// The profile of 1,000 operations. `fault` costs 4,000 in the baseline and 5,000 in the variant, and calls
+/// `identity` in the variant only. `set_pte` (3,000) is gone. `touched` depends on the block alone.
 fn profile(variant: u16, block: u64) -> Profile {
     let mut tree = Tree::default();
     let main = tree.add(None, "main", "/bin/work", 1, 1000);
@@ -43,7 +43,7 @@ fn sides(recording: &Recording) -> [VariantOf<'_>; 2] {
     [0, 1].map(|variant| VariantOf { recording, variant })
 }
 
-/// The same recording as if it were another, all its `fault`s dearer by so much.
+/// Another recording of the same work, with `fault` dearer by `more` in each run.
 fn other(more: u64) -> Recording {
     let mut other = made(12);
     other.id = "261122-facade".into();
@@ -142,7 +142,7 @@ fn of_long_names_the_method_shows_and_no_figure_is_cut() {
 fn a_tree_has_every_run_of_common_blocks() {
     let mut made = made(4);
     let tree = CallTree::of(&sides(&made)).unwrap();
-    // Blocks 0 to 3 add 0 + 1 + 2 + 3; 30 of each run are nobody's.
+    // Blocks 0 to 3 add 0 + 1 + 2 + 3; 30 of each run are unattributed.
     assert_eq!([tree.sides[0].total, tree.sides[1].total], [40_126, 42_126]);
     assert_eq!((tree.sides[0].runs, tree.sides[0].ops, tree.per_op), (4, 4000, true));
     let last = tree.nodes.iter().find(|node| tree.functions[node.function].symbol == UNATTRIBUTED);
@@ -169,7 +169,7 @@ fn a_difference_within_a_recording_is_that_of_its_report() {
         functions.rows.iter().map(|row| (row.symbol.clone(), row.own, row.verdict)).collect()
     };
     assert_eq!(rows(&found.functions), rows(report));
-    // In whatever order they are named.
+    // The order in which the variants are named does not matter.
     let [one, two] = sides(&made);
     let turned = difference([two, one], &[]).unwrap();
     assert_eq!(turned.sides, found.sides);
@@ -210,7 +210,7 @@ fn two_recordings_are_compared_run_by_run() {
             row.symbol
         );
     }
-    // Two recordings that say the same.
+    // Two recordings with the same figures.
     let same = other(0);
     let found = difference(of(&one, &same), &[]).unwrap();
     assert_eq!(
@@ -337,10 +337,10 @@ fn source_files_of_both_kernels_are_named_once_and_what_is_unknown_is_said() {
     assert!(text.contains("- source files of the kernel debian:rt are not known"), "{text}");
 }
 
-/// The functions of a recording that was made, by caller, as `tests/recorded` has them: behind two
-/// numbers (functions that cover 95 % and their share, counted by another program), lines of
-/// function, module, caller, caller's module, and instructions and calls of 1,000 operations of
-/// baseline and variant.
+/// The functions, by caller, of a real recording, as a file of `tests/recorded` has them. The file
+/// begins with two numbers, counted by another program: the functions that cover 95 %, and their
+/// share. Each line has function, module, caller, caller's module, and the instructions and calls
+/// of 1,000 operations of baseline and variant.
 fn recorded(name: &str) -> (Recording, usize, f64) {
     let path = format!("{}/tests/recorded/{name}.tsv", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -408,7 +408,7 @@ fn the_json_has_every_function_and_its_share() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever two recordings have, the functions and the rest are the change.
+    /// For any two recordings, the functions and the rest add up to the change.
     #[test]
     fn parts_of_two_recordings_add_up(
         costs in prop::collection::vec((0..100_000u64, 0..100_000u64), 24), unattributed in 0..99u64,
@@ -515,7 +515,7 @@ fn what_cannot_be_exported_or_compared_is_said() {
 /// The figures and names that `go tool pprof` reads in a file; `None` if it is not here.
 fn read_by_pprof(lab: &Lab, file: &str) -> Option<String> {
     let mut command = lab.shell(&format!("exec go tool pprof -raw {file}"));
-    // Its temporary files stay in the lab, its build is kept where Go keeps it.
+    // The temporary files of pprof stay in the lab; its build stays where Go keeps it.
     command.env("PPROF_TMPDIR", lab.dir());
     let output = command.output().unwrap();
     if !output.status.success() && !lab.shell("go tool pprof -h").output().unwrap().status.success()
@@ -549,7 +549,7 @@ fn pprof_reads_what_is_written_for_it() {
     let samples: Vec<[u64; 2]> = lines.iter().filter_map(figures).collect();
     let sum = |side: usize| samples.iter().map(|sample| sample[side]).sum::<u64>();
     assert_eq!([sum(0), sum(1)], [120_066 + 360, 126_066 + 360]);
-    // The leaf first, and named.
+    // The leaf comes first, and functions have names.
     let location = |symbol: &str| -> String {
         let found = lines.iter().find(|line| line.split_whitespace().nth(3) == Some(symbol));
         found.unwrap_or_else(|| panic!("{symbol}: {text}")).split(':').next().unwrap().into()

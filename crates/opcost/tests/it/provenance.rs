@@ -26,7 +26,7 @@ fn a_label_is_shown_wherever_recordings_are() {
     assert_eq!(history["series"][0]["points"][0]["label"], "v1.2 rc");
     lab.output(&["report", "last", "--html", "page.html"]);
     assert!(lab.read("page.html").contains("label v1.2 rc"));
-    // An experiment file has it, too.
+    // An experiment file can have a label, too.
     lab.write("x.toml", "label = 'from a file'\n[[variant]]\ncommand = 'true'\n");
     let shown = lab.json(&["run", "x.toml", "-n", "1", "--json"]);
     assert_eq!(shown["opcost"]["plan"]["label"], "from a file");

@@ -1,4 +1,4 @@
-//! Recipes for others' schedulers that documents show: YAML that these take.
+//! Recipes in the documents for other schedulers: YAML that these schedulers accept.
 
 use crate::needs;
 use serde_json::Value;
@@ -19,7 +19,7 @@ Loader.yaml_implicit_resolvers = {
 json.dump(list(yaml.load_all(sys.stdin, Loader)), sys.stdout)
 "#;
 
-/// The documents of a text in YAML; `None` if nothing here reads it.
+/// The documents of a text in YAML; `None` if no program here reads YAML.
 fn documents(yaml: &str) -> Option<Vec<Value>> {
     if !needs::programs(&["python3"]) {
         return None;
@@ -42,13 +42,13 @@ fn documents(yaml: &str) -> Option<Vec<Value>> {
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// The blocks of YAML in a document of ours.
+/// The blocks of YAML in a document of the project.
 fn blocks(document: &str) -> Vec<&str> {
     let blocks = document.split("```yaml\n").skip(1);
     blocks.map(|rest| rest.split_once("```").expect("a block has an end").0).collect()
 }
 
-/// What speaks against a recipe.
+/// The faults of a recipe, by its schema.
 fn faults(recipe: &Value) -> Vec<String> {
     let is_job = recipe.get("apiVersion").is_some();
     let schema: Value = serde_json::from_str(if is_job { JOB } else { WORKFLOW }).unwrap();
@@ -64,7 +64,7 @@ fn recipes_fit_the_schemas_of_those_who_run_them() {
     let (mut jobs, mut workflows) = (0, 0);
     for block in blocks(scale).into_iter().chain(blocks(ci)) {
         let Some(recipes) = documents(block) else { return };
-        // Of GitLab there is no schema here.
+        // There is no schema for GitLab here.
         let known =
             |recipe: &&Value| ["apiVersion", "jobs"].iter().any(|key| recipe.get(key).is_some());
         for recipe in recipes.iter().filter(known) {
@@ -76,7 +76,7 @@ fn recipes_fit_the_schemas_of_those_who_run_them() {
         }
     }
     assert!(jobs >= 2 && workflows >= 2, "{jobs} jobs of Kubernetes, {workflows} workflows");
-    // A slip in either is seen.
+    // A slip in either kind of recipe is found.
     for block in blocks(scale) {
         let wrong = block.replace("completions:", "completion:").replace("steps:", "step:");
         let recipes = documents(&wrong).unwrap_or_default();

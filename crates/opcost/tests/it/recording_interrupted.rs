@@ -1,10 +1,10 @@
-//! Recordings that are interrupted: what was made is kept, nothing runs on, and all can be resumed.
+//! Recordings that are interrupted: finished runs are kept, no process runs on, and each recording can be resumed.
 
 use crate::lab::{Ended, Lab, Started, wait_gone, wait_until};
 use std::os::unix::process::CommandExt;
 use std::process::Child;
 
-/// Ten runs; the fifth, while there is no file `free`, waits below a process of its own.
+/// Ten runs; the fifth waits, with a process below it, unless the file `free` exists.
 const COMPARE: [&str; 7] =
     ["compare", "./work a", "./work b", "-n", "4", "--cleanup", "echo clean >> cleaned"];
 const SLOTS: usize = 10;
@@ -26,7 +26,7 @@ fn waiting() -> (Lab, Child) {
     (lab, recorder)
 }
 
-/// The recording must hold the first four runs; then it is resumed, and must hold every run once.
+/// Asserts that the recording holds the first four runs, resumes it, and asserts that it holds every run once.
 #[track_caller]
 fn check_kept_and_resumed(lab: &Lab, state: &str) {
     let shown = lab.run(&["show"]).expect(0).stdout;
@@ -40,7 +40,7 @@ fn check_kept_and_resumed(lab: &Lab, state: &str) {
     assert_eq!(lab.column("last", "run"), slots);
     assert_eq!(lab.recordings().len(), 1);
     assert_eq!(lab.recordings()[0]["state"], "finished");
-    // Four, the one that was lost, and six more.
+    // Four runs, the lost run, and six more.
     assert_eq!(lab.lines("made").len(), 4 + 1 + 6);
     let document = lab.json(&["show", "--json"]);
     assert_eq!(document["opcost"]["plan"], planned);
@@ -63,7 +63,7 @@ fn check_interrupted(lab: &Lab, ended: Ended) {
         &format!("opcost resume {id}"),
     ]);
     assert!(ended.stdout.contains("4 of 10 runs"), "what there is is shown: {}", ended.stdout);
-    // Both had ended before opcost did, or were at least told to.
+    // Both processes ended before opcost did, or had at least received a signal.
     wait_gone(&lab.read("waiting"));
     wait_gone(&lab.read("below"));
     assert_eq!(lab.lines("cleaned"), ["clean"], "cleanup runs all the same");
@@ -96,7 +96,7 @@ fn the_interrupt_key_reaches_the_whole_group() {
     check_kept_and_resumed(&lab, "interrupted");
 }
 
-/// What a terminal does when its interrupt key is pressed.
+/// Interrupts the process group, as a terminal does when its interrupt key is pressed.
 fn interrupt_group(leader: &Child) {
     // SAFETY: kill takes integers only; the group is the child's own.
     assert_eq!(unsafe { libc::kill(-(leader.id() as i32), libc::SIGINT) }, 0);
@@ -107,7 +107,7 @@ fn a_killed_opcost_leaves_its_store_whole_and_no_process() {
     let (lab, mut recorder) = waiting();
     recorder.signal(libc::SIGKILL);
     recorder.wait().unwrap();
-    // The command itself dies with opcost; what it started was beyond reach.
+    // The command itself dies with opcost; opcost cannot reach the process that the command started.
     wait_gone(&lab.read("waiting"));
     let below: i32 = lab.read("below").trim().parse().unwrap();
     // SAFETY: kill takes integers only; this is the process that the script named, still asleep.
@@ -176,7 +176,7 @@ fn an_interrupt_during_a_hook_is_no_failure_of_the_hook() {
 fn an_interrupt_that_was_ignored_stays_ignored() {
     let lab = Lab::new();
     lab.script("work", "echo $$ > waiting\nwhile [ ! -e free ]; do sleep 0.01; done");
-    // As nohup does with SIGHUP.
+    // SIGHUP is ignored, as under nohup.
     let line = "trap '' HUP; exec $OPCOST compare './work a' './work b' -n 2";
     let recorder = lab.shell(line).spawn().unwrap();
     lab.wait_for("waiting");
@@ -193,7 +193,7 @@ fn what_takes_long_is_announced_where_there_is_no_terminal() {
         let long =
             ["compare", "-n", "500", "--prepare", "echo . >>made", "sleep 0.05", "sleep 0.06"];
         let recorder = lab.command(&[&long[..], more].concat()).spawn().unwrap();
-        // Two warm-up runs, then those that are compared.
+        // Two warm-up runs come first, then runs that are compared.
         wait_until("a few runs", || {
             (lab.exists("made") && lab.lines("made").len() > 4).then_some(())
         });

@@ -1,4 +1,4 @@
-//! Going on with recordings: complete ones, failed ones, from elsewhere, and by two at once.
+//! Resuming recordings: complete, failed, from elsewhere, and by two processes at once.
 
 use crate::lab::{self, Lab, Started};
 
@@ -75,7 +75,7 @@ fn of_two_that_resume_one_recording_one_is_told_and_nothing_is_lost() {
     let id = lab.recordings()[0]["id"].as_str().unwrap().to_string();
     std::fs::remove_file(lab.path("free")).unwrap();
     std::fs::remove_file(lab.path("here")).unwrap();
-    // Both come to the same run, and are let go on together.
+    // Both processes reach the same run, and continue together.
     let (one, two) = (lab.start(&["resume", &id]), lab.start(&["resume", &id]));
     lab::wait_until("two runs at once", || {
         (lab.exists("here") && lab.lines("here").len() == 2).then_some(())

@@ -37,7 +37,7 @@ fn example(name: &str) -> PathBuf {
     root().join("examples/regions").join(name)
 }
 
-/// Compiles a source; what the compiler says is an error.
+/// Compiles sources; any message of the compiler is an error.
 fn compile(lab: &Lab, compiler: &[&str], sources: &[PathBuf], libraries: &[&str]) -> String {
     let program = lab.path("program");
     let mut command = Command::new(compiler[0]);
@@ -48,7 +48,7 @@ fn compile(lab: &Lab, compiler: &[&str], sources: &[PathBuf], libraries: &[&str]
     program.to_str().unwrap().to_string()
 }
 
-/// The program with this body of `main`.
+/// The path of the compiled source; `None` without a compiler.
 fn compiled(lab: &Lab, source: &str) -> Option<String> {
     if !needs::programs(&["cc"]) {
         return None;
@@ -62,7 +62,7 @@ fn measured(lab: &Lab, machine: &[&str], work: &str) -> Ended {
     lab.run(&[&base[..], machine, &[work]].concat())
 }
 
-/// The rows in JSON.
+/// The rows of figures or metrics in JSON.
 fn rows(shown: &Value) -> &Vec<Value> {
     let alone = shown["opcost"]["figures"].as_array();
     alone.or_else(|| shown["opcost"]["metrics"].as_array()).unwrap()
@@ -76,7 +76,7 @@ fn row<'a>(shown: &'a Value, region: &str, metric: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {metric} of {region} in {shown:#}"))
 }
 
-/// The machines that can be had: this one, one program emulated, a guest.
+/// The machines available here, each with a metric: this host, a single program emulated, a guest.
 fn machines() -> Vec<(Vec<String>, &'static str)> {
     let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
     let mut all = vec![(words(&[]), "wall")];
@@ -107,7 +107,7 @@ fn each_region_has_a_row_on_every_machine() {
         let value = |region| row(&shown, region, metric)["median"].as_f64().unwrap();
         assert_eq!(row(&shown, "outer", metric)["per_op"], false);
         if metric == "instructions" {
-            // A volatile addition, a comparison, a jump; a tick of the kernel's may come in between.
+            // A round is a volatile addition, a comparison, a jump; a tick of the kernel may come in between.
             assert!((4.0..50.0).contains(&value("loop")), "{shown:#}");
             assert!(value(INNER) >= 1.0 && value("outer") >= value(INNER), "{shown:#}");
         } else {
@@ -144,7 +144,7 @@ fn empty_regions_and_messages_cost_next_to_nothing_of_what_is_counted() {
 #[test]
 fn two_programs_are_compared_region_by_region() {
     let lab = Lab::new();
-    // Without operations, so that more rounds cost more.
+    // The region counts no operations, so that more rounds cost more.
     let plain = PROGRAM.replace("\"loop\", 1000", "\"loop\", 0");
     let Some(one) = compiled(&lab, &plain) else { return };
     let other = lab.path("other");
@@ -169,11 +169,11 @@ fn two_programs_are_compared_region_by_region() {
     };
     let change = compared("loop")["change_ratio"].as_f64().unwrap();
     assert!((1.9..2.1).contains(&change), "{shown:#}");
-    // What only one side has is said, and no change is made of it.
+    // A region of one side only is unavailable: there is no change.
     for region in ["outer", "renamed"] {
         assert_eq!(compared(region)["verdict"], "unavailable", "{shown:#}");
     }
-    // The repetition asks for regions again.
+    // The recording shown again has its regions.
     let id = lab.recordings()[0]["id"].as_str().unwrap().to_string();
     let text = lab.run(&["show", &id]).expect(0).stdout;
     assert!(text.contains("loop/instructions:u"), "{text}");
@@ -358,7 +358,7 @@ fn the_python_module_marks_as_the_header_does() {
          opcost_region.end('outer')\n",
     );
     let mut machines = machines();
-    // A boot with all of Python is dear, and the guest sees the same instructions.
+    // A boot with all of Python is expensive, and the guest sees the same instructions.
     machines.truncate(2);
     for (machine, metric) in machines {
         let machine: Vec<&str> = machine.iter().map(String::as_str).collect();
@@ -387,7 +387,7 @@ fn each_case_of_a_google_benchmark_suite_has_a_row() {
     for case in ["BM_Copy/64", "BM_Copy/4096", "BM_String"] {
         assert!(row(&shown, case, "wall")["median"].as_f64().unwrap() > 0.0);
     }
-    // By itself it is the suite that it was.
+    // Without opcost, the suite runs as it did.
     let alone = Command::new(&program).arg("--benchmark_min_time=0.001").output().unwrap();
     assert!(String::from_utf8_lossy(&alone.stdout).contains("BM_Copy/4096"));
 }

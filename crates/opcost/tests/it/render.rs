@@ -8,7 +8,7 @@ use opcost::recording::{Recording, State};
 use opcost::render::{self, FORMATS, Style, View, render};
 use opcost_record::{CountingTime, Invariant, Reading, TWIN};
 
-/// One of every kind of verdict, in round numbers.
+/// A recording with every kind of verdict, in round numbers.
 fn made(filters: &[&str]) -> Recording {
     recording(plan(filters, 22), |slot: &Slot| {
         let wobble = u64::from(slot.slot * 37 % 11);
@@ -36,7 +36,7 @@ fn made(filters: &[&str]) -> Recording {
 }
 
 /// Two kernels on an emulated machine: functions that grow, shrink, appear and vanish, many others,
-/// and a little that no function is charged with.
+/// and a small unattributed rest.
 fn emulated() -> Recording {
     let mut plan = emulated::plan(&["off", "on"], 16);
     plan.variants[0].name = "native".into();
@@ -56,7 +56,7 @@ fn emulated() -> Recording {
         } else {
             tree.kernel(unmap, "native_set_pte.constprop.0", 40, 9000);
         }
-        // The tick comes when it comes.
+        // The tick comes at varying times.
         tree.kernel(None, "update_process_times", 3, 2000 + 97 * (block * (variant + 3) % 7));
         for place in 0..40u64 {
             tree.kernel(fault, &format!("helper_{place}"), 10, 500 + variant * (place * place));
@@ -224,7 +224,7 @@ fn text_of_three_emulated_variants_with_too_few_pairs() {
         }
         (tree.grown(), vec![])
     });
-    // One that is no different, and shows no functions one by one.
+    // The third variant equals the first, so its functions are not shown one by one.
     let profiles = made.profiles.clone();
     for (slot, profile) in profiles.iter().filter(|(slot, _)| slot % 3 == 0) {
         made.profiles[*slot as usize + 2].1 = profile.clone();
@@ -240,12 +240,12 @@ fn all_notes_of_a_page_advise_the_same_pairs() {
     let mut made = emulated::recording(emulated::plan(&["off", "on"], 5), 0, |slot| {
         let (block, variant) = (u64::from(slot.block.unwrap_or(0)), u64::from(slot.variant));
         let mut tree = Tree::default();
-        // By less than other layouts, or the primary metric were decided without an interval.
+        // The change is smaller than between layouts; otherwise the primary metric would be decided without an interval.
         tree.add(None, "main", "/usr/bin/a", 1, 7000 + 40 * block + 4 * variant);
         (tree.grown(), vec![])
     });
     made.state = State::StoppedSettled;
-    // More metrics were planned than have moved.
+    // The plan had more metrics than those that moved.
     made.plan.fewest_pairs = 40;
     let (comparison, _) = compare(&made);
     let pairs = comparison.pairs_for_all.unwrap();
@@ -277,7 +277,7 @@ fn text_of_emulated_commands() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
-/// One variant of a recording, as opcost measure makes it.
+/// One variant of a recording, as `opcost measure` records it.
 fn alone(mut recording: Recording) -> Recording {
     recording.plan.variants.truncate(1);
     for block in &mut recording.plan.blocks {
@@ -305,7 +305,7 @@ fn text_of_an_emulated_recording_without_a_shift() {
     let mut made = emulated();
     let profiles = made.profiles.clone();
     let records = made.records.clone();
-    // Every run of the second variant becomes one of the first.
+    // Every run of the second variant becomes a copy of a run of the first.
     for slot in (0..records.len()).step_by(2) {
         made.records[slot + 1].samples = records[slot].samples.clone();
         made.profiles[slot + 1].1 = profiles[slot].1.clone();
@@ -328,7 +328,7 @@ fn json_of_an_emulated_recording() {
     let sum: f64 = functions.iter().map(|row| row["change"].as_f64().unwrap()).sum();
     let total = compare(&recording).0.functions[0].total.change;
     assert!((sum - total).abs() < 1e-9, "{sum} is not {total}");
-    // The first, one that did not change, and what no function is charged with.
+    // The first function, one without a change, and the unattributed cost.
     let some = [&functions[0], &functions[functions.len() - 2], functions.last().unwrap()];
     assert_eq!(some[2]["symbol"], "[unattributed]");
     let shown = serde_json::json!({ "functions": some, "differences": block["differences"] });
@@ -337,7 +337,7 @@ fn json_of_an_emulated_recording() {
 
 #[test]
 fn csv_and_benchfmt_of_an_emulated_recording() {
-    // They hold the runs' figures; functions are in JSON.
+    // Both formats have the runs' figures; functions are in the JSON.
     let head = |format: &str, lines: usize| {
         let text = show(format, &emulated(), &Style::plain());
         text.lines().take(lines).collect::<Vec<_>>().join("\n")
@@ -384,8 +384,8 @@ fn benchfmt() {
     assert_eq!(text.lines().filter(|line| line.starts_with("Benchmark")).count(), 44);
 }
 
-/// benchstat takes the first variant of a file for the base, makes seconds of `ns` but where the
-/// figure is 0, and cuts a number behind a last hyphen off the name.
+/// benchstat takes the first variant of a file for the base, converts `ns` to seconds unless the
+/// figure is 0, and cuts a number behind the last hyphen off the name.
 #[test]
 fn benchfmt_has_the_baseline_first_and_each_metric_in_one_unit() {
     let mut recording = made(&["off", "on", "cached"]);
@@ -426,7 +426,7 @@ fn html() {
     let (before, rest) = text.split_once("<style>").unwrap();
     let (_, after) = rest.split_once("</style>").unwrap();
     let text = format!("{before}{after}").replace(env!("CARGO_PKG_VERSION"), "VERSION");
-    // A line for each element that begins one, so that a change shows where it is.
+    // These elements begin on a line of their own, so that a difference shows its place.
     let mut lines = text;
     for tag in
         ["<section", "<h", "<p", "<tr", "<figure", "<li", "<div", "<dt", "<dd", "<title", "<text"]
@@ -533,7 +533,7 @@ fn work_that_moves_bytes_has_its_cpu_time_by_the_megabyte() {
     let json: serde_json::Value =
         serde_json::from_str(&render::render("json", &view).unwrap()).unwrap();
     assert_eq!(json["opcost"]["per_megabyte"]["own_ns"][1], 1_500_000.0);
-    // Work that moves none has no such line.
+    // Work that moves no data has no such line.
     let (none, _) = compare(&made(&["off", "on"]));
     assert_eq!(none.per_megabyte, None);
 }

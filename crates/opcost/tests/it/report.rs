@@ -1,4 +1,4 @@
-//! The page for a browser: what it holds, that it needs nothing else, that nothing breaks out of it.
+//! The page for a browser: its contents, that it needs no other file, and that no text breaks out of it.
 
 use crate::lab::{Lab, TINY};
 use crate::made;
@@ -59,7 +59,7 @@ fn tags(page: &str) -> Vec<&str> {
         if !tag.starts_with('/') {
             tags.push(tag);
         }
-        // What stands in the style sheet is no tag.
+        // Text in a style sheet or a script is no tag.
         rest = match tag {
             "style" | "script" => behind.split_once(&format!("</{tag}>")).unwrap().1,
             _ => behind,
@@ -82,8 +82,8 @@ fn script(page: &str) -> Option<&str> {
     Some(script)
 }
 
-/// What holds of every page: nothing from elsewhere, no script but ours and only with flame graphs,
-/// everything named, numbers finite.
+/// Asserts the rules for every page: nothing from elsewhere, no script but opcost's own and only
+/// with flame graphs, everything named, numbers finite.
 fn check(page: &str) {
     let tags = tags(page);
     let ours_runs = include_str!("../../src/render/html/flame.js");
@@ -147,7 +147,7 @@ fn check(page: &str) {
     for tag in &tags {
         let name = tag.split(' ').next().unwrap();
         assert!(ours.contains(&name), "<{tag}> is none of ours");
-        // What stands between quotation marks is a value, and holds none itself.
+        // Text between quotation marks is a value; values have no quotation marks.
         let outside: String = tag.split('"').step_by(2).collect();
         for forbidden in [" on", " src=", " style="] {
             assert!(!outside.contains(forbidden), "<{tag}> has {forbidden}");
@@ -444,7 +444,7 @@ fn an_exact_comparison_leads_with_where_the_change_comes_from() {
     let exact = page(&profiled(), &[]);
     let places = order(&exact, &["origin", "flames", "metrics"]);
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}");
-    // Its points lie on one another, so there is no plot of them.
+    // The points lie on one another, so there is no plot of them.
     assert_eq!(order(&exact, &["plots"]), [None]);
     let timed = page(&simple(22), &[]);
     let places = order(&timed, &["metrics", "plots", "comparability"]);
@@ -487,7 +487,7 @@ fn doubts_stand_beside_the_verdict() {
     let (_, answer) = page.split_once("<div class=\"verdict\">").unwrap();
     let answer = answer.split_once("</div>").unwrap().0;
     assert!(answer.contains("Doubtful (<a href=\"#comparability\">runs</a>): "), "{answer}");
-    // Rules that hold are folded away, the other one is not.
+    // Rules that hold are folded away; the doubtful rule is not.
     let (_, ledger) = page.split_once("Rules that something speaks against</caption>").unwrap();
     let odd = ledger.split_once("<details>").unwrap().0;
     assert!(odd.contains(">runs</th>") && !odd.contains(">invariants</th>"), "{odd}");

@@ -1,4 +1,4 @@
-//! The page for a browser in a browser: what it reads as, that it fits, that it prints.
+//! The page for a browser in a browser: its text is legible, it fits, and it prints.
 
 use crate::made::{key, plan, recording};
 use opcost::comparison::compare;
@@ -8,7 +8,7 @@ use opcost_record::Reading;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The page of a made recording with long names, in a folder of its own; `None`, said, without a browser.
+/// The page of a made-up recording with long names, in a folder of its own; a skip message and `None` without a browser.
 fn folder() -> Option<tempfile::TempDir> {
     let found = Command::new("chromium").arg("--version").stderr(Stdio::null()).output();
     if !found.is_ok_and(|output| output.status.success()) {
@@ -37,7 +37,7 @@ fn folder() -> Option<tempfile::TempDir> {
     Some(folder)
 }
 
-/// Runs the browser on a file of the folder; gives what it prints.
+/// Runs the browser on a file of the folder, and returns its output.
 fn browse(folder: &Path, arguments: &[&str], file: &str) -> String {
     let profile = folder.join("profile");
     let output = Command::new("chromium")
@@ -58,7 +58,7 @@ fn browse(folder: &Path, arguments: &[&str], file: &str) -> String {
 fn the_page_reads_fits_and_prints() {
     let Some(folder) = folder() else { return };
     let folder = folder.path();
-    // The page itself runs no script; this one around it looks at it.
+    // The page itself runs no script; the script of this outer page inspects it.
     let around = "<!doctype html><body><script>
         const look = width => new Promise(done => {
             const frame = document.createElement('iframe');

@@ -4,7 +4,7 @@ use crate::lab::{Ended, Lab, Started, TINY};
 use crate::needs;
 use serde_json::Value;
 
-/// Whether this machine lets us sample a process of ours; if not, the test is skipped.
+/// Whether this machine forbids sampling opcost's own child; if so, prints a skip message.
 fn skipped(ended: &Ended) -> bool {
     let forbidden = ended.status == Some(5) && ended.stderr.contains("cannot sample");
     if forbidden {
@@ -53,7 +53,7 @@ fn a_comparison_says_which_functions_and_that_they_are_sampled() {
     assert!(functions.len() > 3, "{functions:?}");
     let metrics = opcost["metrics"].as_array().unwrap();
     assert!(metrics.iter().any(|metric| metric["metric"] == "task-clock"));
-    // The parts are the whole, and no part is negative: samples never explain more than there is.
+    // No part is negative: samples never explain more than the whole.
     for side in ["value_baseline", "value"] {
         let parts = functions.iter().map(|function| function[side].as_f64().unwrap());
         let parts: Vec<f64> = parts.collect();
@@ -65,7 +65,7 @@ fn a_comparison_says_which_functions_and_that_they_are_sampled() {
         assert!(function["exact"].as_bool() != Some(true), "{function}");
         assert!(function["calls"].is_null(), "samples count no calls: {function}");
     }
-    // What was stored is what other tools get.
+    // Exports have the stored samples.
     let folded = lab.path("stacks.folded");
     let export = ["show", "last", "--variant", "1", "--export-folded", folded.to_str().unwrap()];
     lab.run(&export).expect(0);
@@ -116,7 +116,7 @@ fn a_workload_is_profiled_for_its_work_and_per_operation() {
     assert_eq!((&profile["frequency_hz"], &profile["unit"]), (&997.into(), &"ns".into()));
     let samples = profile["samples"].as_u64().unwrap();
     assert!(samples > 0, "{profile}");
-    // Each stands for the same time, but for rounding.
+    // Each sample stands for the same time, except for rounding.
     let functions = profile["functions"].as_array().unwrap();
     let sum: u64 = functions.iter().map(|function| function["cost"].as_u64().unwrap()).sum();
     assert_eq!(sum, profile["cost"].as_u64().unwrap());
@@ -167,14 +167,14 @@ fn the_size_of_a_copied_stack_is_the_users() {
         let deeper = functions.iter().find(|function| function["symbol"] == "deeper").unwrap();
         let samples = deeper["samples"].as_u64().unwrap();
         assert!(samples > 0, "{profile:#}");
-        // A sample may find the recursion on its way.
+        // A sample may hit the program while it still recurses.
         assert_eq!(2 * beyond > samples, cut, "{bytes}: {profile:#}");
         let main = deeper["callers"].to_string().contains("\"main\"");
         assert_eq!(main, !cut, "{bytes}: {profile:#}");
     }
 }
 
-/// Where the frame pointer is another register than any other, a leaf function has no caller at all.
+/// If code uses the frame pointer's register for other values, a leaf function has no caller at all.
 #[test]
 fn functions_without_frame_pointers_get_the_hint() {
     let lab = Lab::new();
@@ -195,15 +195,14 @@ fn functions_without_frame_pointers_get_the_hint() {
             return;
         }
         let stdout = ended.expect(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        // A rare sample of the loader has a caller at no code, which is said in between.
+        // A rare sample of the loader has a caller at no code; the text may say so in between.
         let said = stdout.contains("in functions without any caller")
             && stdout.contains(": the code was built without frame pointers");
         assert_eq!(said, hint, "{how}: {stdout}");
     }
 }
 
-/// A leaf function that makes no frame in a program that keeps frame pointers: its caller's caller looks
-/// like its caller.
+/// In a program that keeps frame pointers, a leaf function without a frame seems to be called by its caller's caller.
 #[test]
 fn a_caller_that_frame_pointers_skip_is_said_to_be_missing() {
     let lab = Lab::new();
@@ -323,7 +322,7 @@ fn top_prints_tables_of_what_runs() {
     }
 }
 
-/// What a terminal of 80 columns and 24 lines shows after this output: text, and places to go on at.
+/// The screen of a terminal with 80 columns and 24 lines after this output of text and cursor positions.
 fn screen_of(output: &str) -> Vec<String> {
     let mut cells = vec![vec![' '; 80]; 24];
     let (mut row, mut column) = (0, 0);
@@ -347,7 +346,7 @@ fn screen_of(output: &str) -> Vec<String> {
                         column = numbers.next().unwrap_or(1) - 1;
                     }
                     Some('J') => cells = vec![vec![' '; 80]; 24],
-                    // Colours, the cursor's shape and the other screen.
+                    // Colours, the cursor's shape and the switch of screens are ignored.
                     _ => {}
                 }
             }
@@ -379,7 +378,7 @@ fn top_takes_keys_on_a_terminal() {
             opcost_skip::skip!("{}", ended.stdout);
             return None;
         }
-        // What stands on the screen when it is given back.
+        // The contents of the other screen, before opcost leaves it.
         let shown = ended.expect(0).stdout;
         let (shown, _) = shown.rsplit_once("\x1b[?1049l").expect("the screen is given back");
         Some(screen_of(shown.rsplit_once("\x1b[?1049h").expect("another screen").1))
@@ -391,7 +390,7 @@ fn top_takes_keys_on_a_terminal() {
     for key in ["/ ", "T ", "K ", "U ", "q, Ctrl-C"] {
         assert!(help.iter().any(|line| line.starts_with(&format!(" {key}"))), "{key}: {help:#?}");
     }
-    // `q` and `t` are letters of what is searched for, until Enter.
+    // Until Enter, `q` and `t` are letters of the search.
     let search = after("/tq\\r").unwrap();
     assert!(search[1].ends_with(" · /tq") && search[2].contains("function"), "{search:#?}");
     let hidden = after("TKq").unwrap();

@@ -1,4 +1,4 @@
-//! docs/schema.json describes the JSON of comparisons: what commands really write is checked against it.
+//! docs/schema.json describes the JSON of comparisons: documents that commands write are checked against it.
 
 use crate::busy::Busy;
 use crate::lab::{Ended, Lab, TINY};
@@ -14,7 +14,7 @@ fn validator() -> Validator {
     jsonschema::validator_for(&schema()).unwrap()
 }
 
-/// Fails unless a document is what the schema says.
+/// Asserts that a document is valid by the schema.
 #[track_caller]
 pub(crate) fn check(document: &Value) {
     let faults: Vec<String> = validator()
@@ -192,7 +192,7 @@ fn guests_that_are_emulated() {
     assert!(document["opcost"]["functions"].as_array().is_some_and(|rows| !rows.is_empty()));
 }
 
-/// Every object of a document, by the pointer to it.
+/// Collects the pointer to every object of a document.
 fn objects(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -223,7 +223,7 @@ fn a_missing_field_a_misspelt_one_and_one_of_another_type_are_found() {
     let mut places = Vec::new();
     objects(&document, "", &mut places);
     assert!(places.len() > 30, "{places:?}");
-    // Fields that are there only where there is something to say.
+    // Documents have these fields only if there is something to say.
     let optional = [
         "/opcost/plan/label",
         "/opcost/plan/invocation",
@@ -234,13 +234,13 @@ fn a_missing_field_a_misspelt_one_and_one_of_another_type_are_found() {
         let of_variant = at.starts_with("/opcost/plan/variants/") && name == "revision";
         let remedy = at.starts_with("/opcost/metrics/") && name == "remedy";
         let sizes = at.starts_with("/opcost/machine/programs/") && name == "sizes";
-        // Fields of hyperfine's, which imported figures may lack.
+        // Fields of hyperfine, which imported figures may lack.
         let times = at.starts_with("/results/") && !["command", "exit_codes"].contains(&name);
         let said = optional.contains(&format!("{at}/{name}").as_str());
         of_variant || remedy || sizes || times || said
     };
     for at in &places {
-        // Its fields are the names of weaknesses.
+        // The fields of this object are names of weaknesses.
         if at == "/opcost/machine/mitigations" {
             continue;
         }

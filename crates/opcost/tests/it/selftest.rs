@@ -1,4 +1,4 @@
-//! The self-test: what reports add up to, and the command as a user runs it.
+//! The self-test: the sums over its reports, and the command as a user runs it.
 
 use crate::lab::Lab;
 use crate::made::{key, plan, recording};
@@ -6,11 +6,11 @@ use opcost::command::selftest::{Tallied, Tally};
 use opcost::comparison::{Comparison, Severity, compare};
 use opcost_record::{Invariant, Reading};
 
-/// A report in which the second side takes so many times as long.
+/// A report in which the second side takes `factor` times as long.
 fn report(factor: f64) -> Comparison {
     let made = recording(plan(&["off", "on"], 22), |slot| {
         let factor = if slot.variant == 1 { factor } else { 1.0 };
-        // Noise of 1 %, the same for both sides.
+        // The noise is 1 %, the same for both sides.
         let noise = 1.0 + f64::from(slot.slot * 7 % 11) / 1000.0;
         vec![
             Reading::plain(key("wall", "clock"), (1e6 * factor * noise) as u64),
@@ -55,7 +55,7 @@ fn alarms_on_the_same_work_are_counted_by_report_and_by_metric() {
     assert_eq!(metrics, expected);
     let mde = all.same.metrics[0].mde_ratio.unwrap();
     assert!(0.0 < mde && mde < 0.02, "{mde}");
-    // One of four does not speak against one in twenty, nor for it; four of four do.
+    // One alarm in four reports decides nothing about a rate of one in twenty; four in four exceed it.
     assert!(!all.passed && all.failures.is_empty());
     let all = tallied(false, &[(0, &loud); 4]);
     assert_eq!(all.failures, ["more false alarms than one report in 20"]);
@@ -89,7 +89,7 @@ fn few_reports_do_not_pass() {
         assert!(all.failures.is_empty());
         (all.passed, all.needed)
     };
-    // 0.025^(1/17) = 0.805: of 17 quiet reports no rate above 20 % is left (Clopper and Pearson).
+    // 0.025^(1/17) = 0.805: 17 quiet reports exclude rates above 20 % (Clopper and Pearson).
     assert_eq!(of(1, 0), (false, Some(17)));
     assert_eq!(of(16, 0), (false, Some(17)));
     assert_eq!(of(17, 0), (true, None));
@@ -126,7 +126,7 @@ fn reports_without_a_verdict_are_no_evidence() {
 #[test]
 fn the_host_is_tested_in_the_time_given() {
     let lab = Lab::new();
-    // Too little for more than each kind once; one report is not enough to fail.
+    // The time suffices for one report of each kind, which is not enough to fail.
     let args = ["selftest", "--seconds", "0.001", "--seed", "3", "-n", "4"];
     let text = lab.run(&args).expect(3).stdout;
     let (head, work) = (text.lines().next().unwrap(), text.lines().nth(1).unwrap());

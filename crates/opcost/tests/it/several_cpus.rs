@@ -1,4 +1,4 @@
-//! Guests with several CPUs: the same to the digit, and what is refused.
+//! Guests with several CPUs: counts equal to the last digit, and refusals.
 
 use crate::lab::{Ended, Lab};
 use crate::needs;

@@ -5,7 +5,7 @@ use crate::needs;
 use serde_json::Value;
 use std::fs;
 
-/// Two commands that are nothing but a start of a process.
+/// Two commands that only start a process.
 const COMMANDS: &str = "pairs = 6\nprimary = \"wall\"\n\
      [[variant]]\nname = \"one\"\ncommand = \"/bin/true\"\n\
      [[variant]]\nname = \"two\"\ncommand = \"/bin/true\"\nenv = { TWO = \"2\" }\n";
@@ -48,7 +48,7 @@ fn gathered_shards_are_the_recording_of_one_machine() {
     let gathered = lab.json(&["gather", "second.opcost", "first.sqlite", "--json"]);
     assert_eq!(gathered["opcost"]["state"], "finished");
     assert_eq!(plain(gathered), plain(whole));
-    // Another build of the guest's init, or another seed, is another thing to count.
+    // Shards of another build of the guest's init, or of another seed, are parts of another plan.
     let other = ["run", "x.toml", "--shard", "2/2", "--store", "other.sqlite", "--seed", "2"];
     lab.run(&other).expect(0);
     lab.run(&["gather", "first.sqlite", "other.sqlite"]).expect(3).says(&[
@@ -84,10 +84,10 @@ fn on_the_host_a_computer_is_the_unit_of_the_test() {
     );
     let text = lab.output(&["show", "last"]);
     assert!(text.contains("on 3 computers"), "{text}");
-    // A shard alone says what it is.
+    // A shard that is shown alone says so.
     let text = lab.output(&["show", "--store", "2.sqlite"]);
     assert!(text.contains("this is shard 2/3 of its plan, alone"), "{text}");
-    // What is not there is named, and nothing is stored.
+    // A missing shard is named, and nothing is stored.
     let before = lab.recordings().len();
     lab.run(&["gather", "1.sqlite", "3.sqlite"]).expect(5).says(&["shard 2 of 3 missing"]);
     fs::copy(lab.path("1.sqlite"), lab.path("copy.sqlite")).unwrap();
@@ -123,7 +123,7 @@ fn an_interrupted_shard_goes_on_and_a_failed_one_begins_anew() {
     lab.run(&run).expect(4);
     lab.script("work", "exit 0");
     lab.run(&run).expect(0).says(&["shard 2/2 is made"]);
-    // The one with the failed run stays, and a new one has all: two warm-up runs and four.
+    // The recording with the failed run stays, and a new recording has all: two warm-up runs and four runs.
     assert_eq!(stored(&lab).last(), Some(&6));
     lab.run(&["run", "x.toml", "--shard", "1/2", "--store", "other.sqlite"]).expect(0);
     lab.run(&["gather", "part.sqlite", "other.sqlite"]).expect(0);

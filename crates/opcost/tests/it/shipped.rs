@@ -18,7 +18,7 @@ workload = 'syscall'
 params = { ops = 2000, seccomp = true }
 ";
 
-/// A folder as a package is unpacked in, with a blank in its name; experiments `tiny` and `booted`.
+/// A folder like an unpacked package, with a blank in its name and the experiments `tiny` and `booted`.
 fn unpacked() -> Lab {
     let lab = Lab::new();
     lab.write("un packed/share/opcost/experiments/tiny.toml", TINY);
@@ -131,7 +131,7 @@ fn a_part_that_is_missing_is_named_with_the_places() {
     assert!(said.contains("install all of its package"), "{said}");
 }
 
-/// opcost knows the fragments that ship by their names, and says of a name that is none that nothing is there.
+/// opcost knows the fragments that ship by their names; for another name, it says that there is no such file.
 #[test]
 fn fragments_that_ship_are_found_by_name() {
     let lab = unpacked();
@@ -142,7 +142,7 @@ fn fragments_that_ship_are_found_by_name() {
         String::from_utf8(asked.output().unwrap().stderr).unwrap()
     };
     assert!(build("none.config").contains("none.config"), "{}", build("none.config"));
-    // The next thing that is missing is the source.
+    // With a known fragment, the next missing thing is the source.
     assert!(!build("base.config").contains("base.config"), "{}", build("base.config"));
     assert!(build("base.config").contains("linux"), "{}", build("base.config"));
 }

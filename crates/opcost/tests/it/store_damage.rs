@@ -5,8 +5,8 @@ use rusqlite::Connection;
 use std::fs;
 use std::path::Path;
 
-/// Every command that opens the store; each must refuse it with status 5, name it, say this, and
-/// leave it as it is.
+/// Asserts that every command that opens the store refuses it with status 5 and these words, names
+/// it, and leaves it unchanged.
 #[track_caller]
 fn check(lab: &Lab, store: &Path, parts: &[&str]) {
     let name = store.to_str().unwrap();
@@ -97,7 +97,7 @@ fn any_damaged_page_is_told_and_nothing_panics() {
         for args in [&["show"][..], &["list", "recordings"]] {
             let ended = lab.run(args);
             match ended.status {
-                // Not every command reads every page, and a list leaves out what is damaged.
+                // Not every command reads every page, and a list leaves out damaged recordings.
                 Some(0) => told += usize::from(ended.stdout.contains("is damaged and left out")),
                 Some(5) => {
                     told += 1;
@@ -155,7 +155,7 @@ fn without_a_store_given_the_data_folder_is_used() {
     command.env_remove("OPCOST_STORE").env_remove("XDG_DATA_HOME").env("HOME", lab.path("home"));
     assert!(command.status().unwrap().success());
     assert!(lab.exists("home/.local/share/opcost/recordings.sqlite"));
-    // An empty variable names no store, as those of XDG name no folder.
+    // An empty variable names no store, as empty XDG variables name no folder.
     let mut command = lab.command(&TINY);
     command.env("OPCOST_STORE", "").env("XDG_DATA_HOME", lab.path("other"));
     assert!(command.status().unwrap().success());

@@ -1,9 +1,9 @@
-//! Disks that are full or read-only: the file is named, and what was stored stays readable.
+//! Disks that are full or read-only: the file is named, and stored recordings stay readable.
 
 use crate::lab::{Lab, with_mounts};
 use serde_json::Value;
 
-/// Runs a script on mounts of its own, or says why not.
+/// Runs a script on mounts of its own; if mounting is not allowed, prints a skip message.
 fn on_mounts(lab: &Lab, script: &str) -> bool {
     std::fs::create_dir(lab.path("disk")).unwrap();
     match with_mounts(lab, script) {
@@ -125,7 +125,7 @@ fn a_read_only_disk_is_read_and_not_written() {
 #[test]
 fn a_read_only_file_is_read_and_not_written() {
     let lab = Lab::new();
-    // Permissions do not bind root, a read-only mount of the one file does.
+    // Permissions do not bind root; a read-only mount of this single file does.
     let script = r#"
         $OPCOST --store store.sqlite compare true 'sh -c :' -n 2 > /dev/null
         mount --bind store.sqlite store.sqlite

@@ -1,4 +1,4 @@
-//! `opcost forget`: recordings that are deleted, and the room that they leave.
+//! `opcost forget`: recordings that are deleted, and the space that they free.
 
 use crate::lab::{Lab, TINY, wait_until};
 
@@ -7,7 +7,7 @@ fn ids(lab: &Lab) -> Vec<String> {
     recordings.iter().map(|head| head["id"].as_str().unwrap().to_string()).collect()
 }
 
-/// A lab with so many recordings, the oldest first.
+/// A lab with `count` recordings, the oldest first.
 fn recorded(count: usize) -> (Lab, Vec<String>) {
     let lab = Lab::new();
     for _ in 0..count {
@@ -24,13 +24,13 @@ fn what_is_forgotten_is_gone_and_the_rest_is_as_it_was() {
     let dry = lab.output(&["forget", &ids_before[0], "--dry-run"]);
     assert!(dry.contains(&ids_before[0]) && dry.contains("would forget 1 recording;"), "{dry}");
     assert_eq!(ids(&lab), ids_before);
-    // Given twice, in two ways, it is one.
+    // A recording that is named twice is forgotten once.
     let text = lab.output(&["forget", &ids_before[0], &ids_before[1], &ids_before[0]]);
     assert!(text.contains("forgot 2 recordings; the store has"), "{text}");
     assert_eq!(ids(&lab), ids_before[2..]);
     assert_eq!(lab.output(&["show", &ids_before[2]]), kept);
     lab.run(&["show", &ids_before[0]]).expect(2).says(&["no recording"]);
-    // Its number may be used again, and nothing of it is left.
+    // Its number may be used again; no data of it is left.
     lab.output(&["forget", "last"]);
     lab.output(&TINY);
     assert_eq!(lab.runs("last").len(), 4);
@@ -63,7 +63,7 @@ fn a_compacted_store_is_smaller_and_whole() {
     assert!(compacted["store_bytes"].as_u64() < bytes, "{compacted}");
     assert_eq!(std::fs::metadata(lab.store()).unwrap().len(), compacted["store_bytes"]);
     assert_eq!(lab.runs("last").len(), 4);
-    // Reading and adding go on.
+    // Reading and adding still work.
     lab.output(&TINY);
     assert_eq!(ids(&lab).len(), 2);
 }
@@ -79,7 +79,7 @@ fn a_recording_that_is_being_made_is_kept_unless_that_is_asked_for() {
     lab.run(&["forget", "last"]).expect(2).says(&["is being made", "--running"]);
     assert_eq!(ids(&lab).len(), 1);
     lab.output(&["forget", "last", "--running"]);
-    // Another recording gets its number, and what the first still wants to store is not mixed in.
+    // Another recording gets its number, and later runs of the first are not mixed in.
     lab.output(&TINY);
     let status = recorder.wait().unwrap();
     assert_eq!(status.code(), Some(5));

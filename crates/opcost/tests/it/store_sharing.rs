@@ -78,7 +78,7 @@ fn recordings_are_found_by_identifier_beginning_or_last() {
         lab.json(&["show", id, "--json"])["opcost"]["experiment"].as_str().unwrap().to_string()
     };
     let id = |number: usize| lab.recordings()[number]["id"].as_str().unwrap().to_string();
-    // Of one recording, any beginning will do.
+    // With one recording, any beginning of its identifier names it.
     assert_eq!(named(&id(0)[..1]), "first");
     lab.output(&[&TINY[..], &["--name", "second"]].concat());
     let (first, second) = (id(0), id(1));

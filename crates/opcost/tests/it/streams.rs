@@ -17,21 +17,21 @@ fn every_run_reads_its_input_from_the_beginning_and_writes_its_output_anew() {
     let mut lines = lab.lines("lines");
     lines.sort();
     assert_eq!(lines, ["2", "2", "4", "4"]);
-    // The file's name is what tells the variants apart.
+    // The names of the files tell the variants apart.
     let plan = lab.json(&["show", "--json"]);
     let names = plan["opcost"]["plan"]["variants"].as_array().unwrap();
     let names: Vec<_> = names.iter().map(|variant| variant["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["few", "many"]);
     lab.output(&[&["measure", "cat", "--input", "few", "--output", "out"], &SHORT[..]].concat());
     assert_eq!(lab.read("out"), "one\ntwo\n", "made anew by each of two runs");
-    // Where output goes is seen by the command.
+    // The command sees where its output goes.
     let kind = lab.script("kind", "readlink /proc/self/fd/1 | sed 's/:.*//' >>kinds");
     let kind = kind.to_str().unwrap();
     for output in ["null", "pipe", "made", "inherit"] {
         lab.output(&[&["measure", kind, "--output", output], &SHORT[..]].concat());
     }
     let _ = lab.path("made").canonicalize().unwrap();
-    // More than a pipe holds is read.
+    // opcost reads more than a pipe holds.
     let long = ["measure", "head -c 1000000 /dev/zero", "--output", "pipe"];
     lab.output(&[&long[..], &SHORT].concat());
     let shown = ["measure", "echo hello", "--output", "inherit"];
@@ -94,11 +94,11 @@ fn streams_stand_in_experiment_files_and_may_name_parameters() {
     );
     lab.output(&["run", "x.toml", "--quiet"]);
     assert_eq!([lab.read("out1"), lab.read("out2")], ["a\n", "a\nb\n"]);
-    // On the command line, all variants have it in common.
+    // On the command line, all variants have the same streams.
     let scanned = ["compare", "-L", "n", "1,2", "cat", "--input", "f{n}", "--output", "o{n}"];
     lab.output(&[&scanned[..], &SHORT].concat());
     assert_eq!([lab.read("o1"), lab.read("o2")], ["a\n", "a\nb\n"]);
-    // The plan that was made of it makes the same runs again.
+    // The experiment saved from it makes the same runs again.
     let saved = ["measure", "cat", "--input", "f2", "--output", "again"];
     lab.output(&[&saved[..], &["-n", "2", "--save-experiment", "y.toml"]].concat());
     lab.output(&["run", "y.toml", "--quiet"]);
@@ -115,7 +115,7 @@ fn programs_without_a_kernel_have_streams_of_this_machine() {
     let inputs = ["cat", "--input", "null", "--input", "few", "--output", "out", "--warmup=0"];
     let args = [&ALONE[..], &inputs, &["--pairs", "1", "--seed", "1", "--quiet"]].concat();
     lab.output(&args);
-    // The runs go beside one another, and either may be the last to write.
+    // The runs overlap, and either may be the last to write.
     assert!(["", "one\ntwo\n"].contains(&lab.read("out").as_str()));
     let one = ["measure", "--machine", "emulated", "--kernel", "none", "-n", "1", "--warmup=0"];
     lab.output(&[&one[..], &["cat", "--input", "few", "--output", "of-one"]].concat());
@@ -128,7 +128,7 @@ fn guests_have_their_input_packed_and_their_output_in_the_guest() {
     let lab = Lab::new();
     lab.write("few", "one\ntwo\n");
     lab.write("many", "x\n".repeat(2000));
-    // Nothing is repeated, for which guests would boot once more.
+    // There are no warm-up runs, for which guests would boot once more.
     let guest = ["--machine", "emulated", "--kernel", &kernel, "--warmup", "0"];
     let args = [&["compare", "--pairs", "1", "--json"], &guest[..]].concat();
     let inputs = ["wc -l", "--input", "few", "--input", "many", "--quiet"];
@@ -136,11 +136,11 @@ fn guests_have_their_input_packed_and_their_output_in_the_guest() {
     let metrics = document["opcost"]["metrics"].as_array().unwrap();
     let loads = metrics.iter().find(|row| row["metric"] == "instructions").unwrap();
     assert!(loads["value"].as_f64().unwrap() > loads["value_baseline"].as_f64().unwrap() + 2000.0);
-    // What is sent comes from the packed file.
+    // The output sent to the host comes from the packed file.
     let one = [&["measure", "-n", "1", "--quiet"], &guest[..]].concat();
     let sent = lab.output(&[&one[..], &["cat", "--input", "few", "--output", "inherit"]].concat());
     assert!(sent.starts_with("one\ntwo\n"), "{sent}");
-    // A file of the guest is none of this machine.
+    // A file in the guest is not a file of this machine.
     lab.output(&[&one[..], &["echo x", "--output", "/tmp-of-guest"]].concat());
     assert!(!std::path::Path::new("/tmp-of-guest").exists());
     let nowhere = ["echo x", "--output", "/nowhere/out"];

@@ -1,4 +1,4 @@
-//! What `script/test` does with tests: how it counts passed, failed and skipped ones in a log, and which it runs again.
+//! How `script/test` counts passed, failed and skipped tests in a log, and which tests it runs again.
 
 use crate::lab::{Lab, root};
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ fn a_skipped_test_is_not_a_passed_one() {
     let one = "test a::b ... ok\nSKIPPED: crate-x: a::c: no tool here: not found\n\
                test a::c ... ok\ntest result: ok. 2 passed; 0 failed; 0 ignored\n";
     assert_eq!(counted(one), "1 passed, 0 failed, 1 skipped\n");
-    // Another build of the same program skips a test of its own.
+    // Each build of a program counts its own skipped test.
     assert_eq!(counted(&one.repeat(3)), "3 passed, 0 failed, 3 skipped\n");
     assert_eq!(counted(""), "0 passed, 0 failed, 0 skipped\n");
 }
@@ -32,7 +32,7 @@ fn a_test_is_counted_once_and_in_the_middle_of_a_line() {
                SKIPPED: x: r: none\ntest r ... ok\nnot run: x: a benchmark's tool\n\
                test s ... FAILED\ntest result: FAILED. 4 passed; 1 failed; 0 ignored\n";
     assert_eq!(counted(log), "2 passed, 1 failed, 2 skipped\n");
-    // What a test prints about others is no line of its own: no crate and test are named.
+    // A skip message quoted by a test does not count: it names no crate and test.
     let quoted = "the last line says SKIPPED: 3 of them\ntest result: ok. 1 passed; 0 failed\n";
     assert_eq!(counted(quoted), "1 passed, 0 failed, 0 skipped\n");
 }
@@ -48,8 +48,8 @@ fn a_log_that_was_cut_short_is_refused() {
     );
 }
 
-/// A repository with the script that runs test programs, and a package. Its test programs say that they ran, and fail while
-/// there is a file `broken`.
+/// A repository with the script that runs test programs, and a package. Its test programs print that they
+/// ran, and fail while there is a file `broken`.
 struct Package(Lab);
 
 impl Package {
@@ -61,7 +61,7 @@ impl Package {
         Package(lab)
     }
 
-    /// Runs a test program as cargo does, with what it depends on; its status and what was said.
+    /// Runs a test program as cargo does, with its dependencies; returns its status and its output.
     fn test(
         &self,
         program: &str,

@@ -28,7 +28,7 @@ fn a_recording_arrives_to_the_last_digit() {
     let again = lab.run(&[&other[..], &["import", "first.opcost", "--json"]].concat()).expect(0);
     assert_eq!(again.stdout, shown);
     assert!(again.stderr.contains(&format!("recording {id} is in the store already")));
-    // What came over can be sent on, and is the same file.
+    // An imported recording can be exported again, as the same file.
     lab.output(&[&other[..], &["export", &id, "-q"]].concat());
     let [first, second] = ["first.opcost".to_string(), format!("{id}.opcost")]
         .map(|name| fs::read(lab.path(&name)).unwrap());

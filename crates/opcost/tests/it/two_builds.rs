@@ -10,7 +10,7 @@ use opcost_record::{Context, Function, Module, Profile};
 use serde_json::Value;
 use std::process::Command;
 
-/// A run of the program of each variant, in a folder of its own; the baseline has `work.isra.0` and the
+/// A profile of each variant's program, in a folder of its own; the baseline has `work.isra.0` and the
 /// variant `work.constprop.1`, and both have two functions `helper`.
 fn profile(variant: u16, block: u64) -> Profile {
     let folder = ["/old/bin", "/new/bin"][usize::from(variant)];
@@ -108,7 +108,7 @@ fn recordings_without_facts_of_files_know_the_program_from_the_plan() {
     };
     let known = made(["/old/bin/prog", "/new/bin/other"]);
     assert_eq!(known.rows.len(), 5);
-    // A shell started them: nothing says that they are the same, and this is worth a word.
+    // A shell started the programs: nothing shows that they are the same, and the result says so.
     let unknown = made(["/bin/sh", "/bin/sh"]);
     assert_eq!(unknown.rows.len(), 9);
     let unmatched = ["/old/bin/prog", "/new/bin/other"].map(str::to_string);
@@ -155,8 +155,8 @@ fn functions_of(document: &Value) -> Vec<&Value> {
     rows.unwrap().iter().collect()
 }
 
-/// What is the same in every document: the change is in `hot`, nothing is new or gone, and the two
-/// functions `helper` of the program are two.
+/// Asserts the facts common to all documents: the change is in `hot`, nothing is new or gone, and
+/// the program's two functions `helper` are kept apart.
 fn check(document: &Value, new: &str, gone: &str) {
     let rows = functions_of(document);
     let changed = rows.iter().filter(|row| row["change"].as_f64().is_some_and(|c| c.abs() > 100.0));

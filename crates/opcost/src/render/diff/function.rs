@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a figure, at least.
+/// Minimum width of a figure, in columns.
 const FIGURE_WIDTH_MIN: usize = 10;
 
-/// What is shown of one function: a heading, then rows of a name, calls and cost.
+/// A table about one function: a heading, then rows of name, calls and cost.
 struct Section<'a> {
     heading: &'static str,
     rows: Vec<Row<'a>>,
@@ -51,7 +51,7 @@ fn title(difference: &Difference, context: &FunctionContext, page: &mut Page) ->
     format!("{name} {module}: {variant} against {baseline}, {}", difference.tree.unit())
 }
 
-/// What the figures are of.
+/// The sentence on the runs that the figures are means of.
 fn runs(difference: &Difference) -> String {
     let [one, two] = [0, 1].map(|side| &difference.tree.sides[side]);
     format!(
@@ -78,7 +78,7 @@ pub fn function_text(difference: &Difference, context: &FunctionContext, style: 
         })
         .collect();
     let all = || figures.iter().flatten();
-    // Samples count no calls.
+    // Samples do not count calls.
     let counted = all().any(|row| !row[0].is_empty());
     let width = |at: usize| match at < 2 && !counted {
         true => 0,
@@ -100,7 +100,7 @@ pub fn function_text(difference: &Difference, context: &FunctionContext, style: 
     };
     for (section, figures) in sections.iter().zip(&figures) {
         page.line("");
-        // The headings of two columns each stand above both.
+        // Each of these headings stands above two columns.
         let heading = section.heading;
         let calls = if counted { calls_heading(difference) } else { "" };
         let over = (name_width + widths[0] + widths[1]).saturating_sub(heading.width());
@@ -141,7 +141,7 @@ fn figures(calls: Option<&Sides>, figures: &Sides, sampled: bool) -> [String; 5]
     [before, after, cost(figures.value_baseline, sampled), cost(figures.value, sampled), change]
 }
 
-/// The same as Markdown.
+/// The page of one function as Markdown.
 pub fn function_markdown(
     difference: &Difference,
     context: &FunctionContext,
@@ -178,7 +178,7 @@ pub fn function_markdown(
     text
 }
 
-/// The same for programs.
+/// One function with its callers and callees, for programs.
 pub fn function_json(difference: &Difference, context: &FunctionContext) -> Value {
     let rows = |rows: &[ContextRow]| -> Vec<Value> {
         rows.iter()

@@ -6,7 +6,7 @@ use crate::comparison::difference::Difference;
 use crate::render::json::function;
 use serde_json::{Value, json};
 
-/// Every function, those that changed most first, and what no function is charged with.
+/// Every function, the largest change first, and the unattributed cost.
 pub fn json(difference: &Difference) -> Value {
     let shown = Shown::of(difference, usize::MAX);
     let functions = &difference.functions;

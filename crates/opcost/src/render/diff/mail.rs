@@ -7,16 +7,16 @@ use crate::render::Style;
 use crate::render::page::{PLAIN, Page, align};
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a mail.
+/// Width of a mail, in columns.
 const WIDTH: usize = 72;
-/// Callers of one function that are named.
+/// Callers named for one function, at most.
 const CALLERS_SHOWN: usize = 3;
 
-/// The functions that cover 95 % of what changed, each with what owns it and what calls it.
+/// The functions that cover 95 % of the change, each with its owner and its callers.
 pub fn mail(difference: &Difference, limit: usize, style: &Style) -> String {
     let shown = Shown::of(difference, limit);
     let mut page = Page::tight(&Style { color: false, width: WIDTH, ..style.clone() });
-    // A long one is folded: lines that begin with spaces belong to it (RFC 5322, section 2.2.3).
+    // A long subject is folded: lines that begin with spaces continue it (RFC 5322, section 2.2.3).
     page.wrap(PLAIN, "Subject: ", &shown.subject());
     page.line("");
     page.wrap(PLAIN, "", &format!("{}.", shown.heading()));
@@ -79,14 +79,14 @@ pub fn mail(difference: &Difference, limit: usize, style: &Style) -> String {
     page.into_text()
 }
 
-/// A command in lines that a shell joins again.
+/// Splits a command into lines that a shell joins again.
 fn broken(command: &str) -> Vec<String> {
     let words = shlex::split(command).unwrap_or_else(|| vec![command.to_string()]);
     let mut lines: Vec<String> = Vec::new();
     for word in &words {
         let word = shlex::try_quote(word).map_or_else(|_| word.clone(), |word| word.into_owned());
         match lines.last_mut() {
-            // Two columns for what joins the lines.
+            // Two columns are kept for the ` \` that joins the lines.
             Some(line) if line.width() + 1 + word.width() + 2 <= WIDTH => {
                 line.push(' ');
                 line.push_str(&word);

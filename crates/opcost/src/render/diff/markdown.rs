@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// The difference as Markdown; `limit`: functions shown one by one.
 pub fn markdown(difference: &Difference, limit: usize, style: &Style) -> String {
     let shown = Shown::of(difference, limit);
-    // Names are shortened for it, lines are not.
+    // The page shortens names; lines have no limit.
     let mut page = Page::new(style);
     let mut text = format!("**{}**\n\n{}\n\n", escape(&shown.heading()), escape(&shown.total()));
     for sentence in shown.provenance() {

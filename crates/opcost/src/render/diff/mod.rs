@@ -1,4 +1,4 @@
-//! The difference of two profiles as bytes: one file for each format.
+//! The difference of two profiles, rendered: one file for each format.
 
 mod function;
 mod json;
@@ -25,9 +25,9 @@ struct Shown<'a> {
     difference: &'a Difference,
     /// The functions whose cost changed and that are shown one by one.
     rows: &'a [FunctionRow],
-    /// The rows that are not shown, by what they are called: those that changed, those that did not.
+    /// The sums of the rows that are not shown: of the changed rows, and of the unchanged rows.
     rest: Vec<Rest>,
-    /// How many rows at the beginning cover most of what changed.
+    /// How many of the first rows cover most of the change.
     leading: usize,
     /// Decimals of changes.
     decimals: usize,
@@ -36,10 +36,10 @@ struct Shown<'a> {
     callees: Callees<'a>,
 }
 
-/// What a function calls: their symbols, with the change of their own cost when it calls them.
+/// The callees of each function: their symbols, and the change of their own cost when this function calls them.
 type Callees<'a> = HashMap<(&'a str, &'a str), Vec<(&'a str, f64)>>;
 
-/// Rows taken together.
+/// The sum of several rows.
 struct Rest {
     name: String,
     baseline: f64,
@@ -102,7 +102,7 @@ impl<'a> Shown<'a> {
         plain(sensible(value, self.sampled()))
     }
 
-    /// A cost, or nothing at all.
+    /// A cost; a dash for 0.
     fn cost(&self, value: f64) -> String {
         cost(value, self.sampled())
     }
@@ -111,7 +111,7 @@ impl<'a> Shown<'a> {
         signed(change, self.decimals)
     }
 
-    /// The part of the total change; nothing where that is 0.
+    /// The share of the total change; empty if the total is 0.
     fn share(&self, change: f64) -> String {
         let total = self.difference.functions.total.change;
         if total == 0.0 {
@@ -141,7 +141,7 @@ impl<'a> Shown<'a> {
         let [baseline, variant] = &self.difference.sides;
         let about = if self.adds_up { "" } else { "≈ " };
         let total = &self.difference.functions.total;
-        // What has one name is told apart by its recording.
+        // Sides with the same name are told apart by their recordings.
         let name = |side: &DifferenceSide| match baseline.name == variant.name {
             true => format!("{} of {}", side.name, side.recording),
             false => side.name.clone(),
@@ -177,19 +177,19 @@ impl<'a> Shown<'a> {
         format!("{before} → {after} {}{ratio}{verdict}", self.unit())
     }
 
-    /// How much of all that changed the first `named` functions explain; nothing where none did.
+    /// How much of the change the first `named` functions explain; `None` if `named` is 0 or nothing changed.
     fn covered(&self, named: usize) -> Option<String> {
         functions::covered(&self.difference.functions, named)
     }
 
-    /// How files were matched, where that needs a word, a sentence each.
+    /// How files were matched, if their names do not show it: one sentence each.
     fn matching_notes(&self) -> Vec<String> {
         let functions = &self.difference.functions;
         let sides = self.difference.sides.each_ref().map(|side| side.name.as_str());
         functions::matching_notes(&functions.modules, functions.unmatched.as_ref(), sides)
     }
 
-    /// What a mail is about: the experiment, what changed by how much, and which are compared.
+    /// The subject of a mail: the experiment, the size of the change, and the two sides.
     fn subject(&self) -> String {
         let [baseline, variant] = &self.difference.sides;
         let functions = &self.difference.functions;
@@ -212,7 +212,7 @@ impl<'a> Shown<'a> {
         format!("{}: {what} ({names})", variant.experiment)
     }
 
-    /// How it was measured, in one sentence.
+    /// How the runs were measured and judged, in one sentence.
     fn method(&self) -> String {
         let [one, two] = self.difference.sides.each_ref().map(|side| grouped(side.runs));
         let functions = &self.difference.functions;
@@ -235,7 +235,7 @@ impl<'a> Shown<'a> {
         )
     }
 
-    /// Where it ran: one line, or one for each side.
+    /// The machine of the runs: one line, or one line for each side if the machines differ.
     fn machines(&self) -> Vec<String> {
         let [one, two] = &self.difference.sides;
         match one.machine == two.machine {
@@ -244,7 +244,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// What was compared, and how, a sentence each.
+    /// The recordings, runs and work that were compared, and the method, one sentence each.
     fn provenance(&self) -> Vec<String> {
         let [one, two] = &self.difference.sides;
         let runs = |side: &DifferenceSide| format!("{} runs of {}", grouped(side.runs), side.name);
@@ -275,7 +275,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// How sure a row's change is: `exact`, an interval, else the p-value, or why there is none.
+/// How sure a row's change is: `exact`, an interval, a p-value, or the reason why there is none.
 fn evidence(row: &FunctionRow, sampled: bool) -> String {
     let figure = |value| signed_figure(sensible(value, sampled));
     let interval = |(low, high): (f64, f64)| format!("{} … {}", figure(low), figure(high));
@@ -288,40 +288,40 @@ fn evidence(row: &FunctionRow, sampled: bool) -> String {
     }
 }
 
-/// A change in the number of calls below this share of them is not worth a word.
+/// A smaller change in the number of calls, as a share of the calls, is not mentioned.
 const CALLS_SHARE_MIN: f64 = 1e-3;
 
-/// Whether calls changed by enough to be told.
+/// Whether the number of calls changed by enough to be mentioned.
 fn calls_changed(calls: &Sides) -> bool {
     let most = calls.value_baseline.abs().max(calls.value.abs());
     calls.change.abs() > CALLS_SHARE_MIN * most
 }
 
-/// `calls 1.239 → 1.285`, where they changed.
+/// `calls 1.239 → 1.285`, if the number changed by enough.
 fn calls(row: &FunctionRow) -> Option<String> {
     let calls = &row.calls;
     calls_changed(calls)
         .then(|| format!("calls {} → {}", count(calls.value_baseline), count(calls.value)))
 }
 
-/// Calls are counted one by one: a mean of many is shown as an integer, too.
+/// A number of calls; a large mean is shown as an integer, as calls are counted one by one.
 fn count(calls: f64) -> String {
     if calls >= CALLS_WHOLE { grouped(calls.round() as u64) } else { plain(calls) }
 }
 
-/// The same of a change, with its sign.
+/// A change in the number of calls, with its sign.
 fn signed_count(calls: f64) -> String {
     format!("{}{}", if calls < 0.0 { '−' } else { '+' }, count(calls.abs()))
 }
 
-/// From so many calls on a mean's decimals say nothing.
+/// From this many calls on, the decimals of a mean say nothing.
 const CALLS_WHOLE: f64 = 100.0;
 
 fn plain(value: f64) -> String {
     figure(value, Unit::Count)
 }
 
-/// A cost, or nothing at all.
+/// A cost; a dash for 0.
 fn cost(value: f64, sampled: bool) -> String {
     if value == 0.0 { "–".into() } else { plain(sensible(value, sampled)) }
 }

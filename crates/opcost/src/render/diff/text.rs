@@ -9,11 +9,11 @@ use crate::render::functions::{callers, mark};
 use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, column};
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a figure, at least.
+/// Minimum width of a figure, in columns.
 const FIGURE_WIDTH_MIN: usize = 11;
-/// Columns of a share, at least.
+/// Minimum width of a share, in columns.
 const SHARE_WIDTH_MIN: usize = 10;
-/// Columns behind the figures, for `gone ?`.
+/// Width of the mark behind the figures, in columns: `gone ?`.
 const MARK_WIDTH: usize = 7;
 
 /// The page that `opcost diff` prints; `limit`: functions shown one by one.
@@ -79,7 +79,7 @@ pub fn text(difference: &Difference, limit: usize, style: &Style) -> String {
     page.into_text()
 }
 
-/// How sure a row's change is, and what calls the function and is called by it.
+/// How sure a row's change is, and the function's callers and callees.
 fn explain(page: &mut Page, shown: &Shown<'_>, row: &FunctionRow) {
     let room = page.width - 5;
     let facts: Vec<String> =
@@ -101,7 +101,7 @@ fn explain(page: &mut Page, shown: &Shown<'_>, row: &FunctionRow) {
     }
 }
 
-/// What the marks mean, and what casts doubt.
+/// The meaning of the marks, and the doubts about the figures.
 fn notes(page: &mut Page, shown: &Shown<'_>) {
     if shown.leading > 0 || !shown.difference.notes.is_empty() {
         page.line("");

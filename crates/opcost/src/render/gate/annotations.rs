@@ -1,5 +1,5 @@
-//! GitHub's commands for its log: an error for each figure beyond its limit, at the line of the function that
-//! costs most of what came on top, where that is known.
+//! GitHub's workflow commands: an error for each figure beyond its limit, at the line of the function that
+//! added most, if that line is known.
 
 use super::GateView;
 use crate::gate::report::GateVerdict;
@@ -11,7 +11,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
         let title = property(title);
         let _ = writeln!(text, "::{command} {place}title={title}::{}", data(words));
     };
-    // A check that passes whatever is found has no errors.
+    // A soft gate passes whatever it finds, so it reports no errors.
     let beyond = if view.soft { "warning" } else { "error" };
     for case in &view.report.cases {
         let place = case.place.as_ref().map_or(String::new(), |place| {
@@ -48,12 +48,12 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     text
 }
 
-/// The text of a command (actions/toolkit, `command.ts`).
+/// Escapes the text of a command (actions/toolkit, `command.ts`).
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// The value of a command's property.
+/// Escapes the value of a command's property.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

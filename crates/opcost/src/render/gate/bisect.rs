@@ -1,4 +1,4 @@
-//! What a bisection found: for a terminal, as a mail, as JSON.
+//! The result of a bisection: for a terminal, as a mail, as JSON.
 
 use super::exactly;
 use super::functions::{lines, show_lines};
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a mail.
+/// Width of a mail, in columns.
 const MAIL_WIDTH: usize = 72;
-/// Columns of a subject, at least.
+/// Minimum width of a subject, in columns.
 const SUBJECT_WIDTH_MIN: usize = 16;
-/// Functions of a step that are named in its row.
+/// Functions of a step named in its row, at most.
 const FUNCTIONS_SHOWN: usize = 3;
-/// Digits of a commit that the kernel's mails have.
+/// Digits of a commit's hash in the kernel's mails.
 const MAIL_DIGITS: usize = 12;
-/// Version of the JSON's form.
+/// Version of the JSON format.
 const SCHEMA: u32 = 1;
 
 /// A change with its sign.
@@ -82,7 +82,7 @@ pub fn mail(bisection: &Bisection) -> String {
     page.into_text()
 }
 
-/// What was found, step by step.
+/// Writes the findings, step by step.
 fn contents(page: &mut Page, bisection: &Bisection) {
     heading(page, bisection);
     page.line("");
@@ -94,7 +94,7 @@ fn contents(page: &mut Page, bisection: &Bisection) {
     page.line("");
 }
 
-/// A step and those within it.
+/// A step and all steps within it.
 fn all(step: &BisectStep) -> Vec<&BisectStep> {
     std::iter::once(step).chain(step.inside.iter().flat_map(all)).collect()
 }
@@ -161,7 +161,6 @@ fn color(bisection: &Bisection, change: i128) -> anstyle::Style {
     }
 }
 
-/// A row of the table.
 struct Row {
     id: String,
     change: i128,
@@ -267,7 +266,7 @@ fn table(page: &mut Page, bisection: &Bisection) {
     }
 }
 
-/// What the check of a culprit said.
+/// Writes the result of checking a culprit.
 fn details(page: &mut Page, step: &BisectStep) {
     let (Some(check), [suspect]) = (&step.check, &step.suspects[..]) else { return };
     page.line("");

@@ -5,31 +5,30 @@ use crate::render::functions::{behind, decimals_that_add_up, signed};
 use crate::render::page::{DIM, Page, align, fit};
 use unicode_width::UnicodeWidthStr;
 
-/// Functions of a case that are named, at most.
+/// Functions named for a case, at most.
 pub(super) const FUNCTIONS_SHOWN: usize = 8;
-/// Callers of one function that are named.
+/// Callers named for one function, at most.
 const CALLERS_SHOWN: usize = 3;
 
-/// Columns of a name, at least.
+/// Minimum width of a name, in columns.
 const NAME_WIDTH_MIN: usize = 16;
 
-/// A function, or what stands for the others.
+/// A function, or a sum of functions.
 pub(super) struct FunctionLine {
-    /// Its symbol, with its file where that is not the kernel.
+    /// The symbol, with its file unless that is the kernel.
     pub(super) name: String,
-    /// Its change.
     pub(super) change: String,
-    /// Who calls it so, with the part of the change that is theirs.
+    /// The callers, each with its part of the change.
     pub(super) callers: Vec<String>,
 }
 
-/// The change of all together, and the functions that make it.
+/// The total change, and the functions that make it up.
 pub(super) fn lines(functions: &FunctionComparison) -> (String, Vec<FunctionLine>) {
     let (rows, others, sums) = functions.leading(FUNCTIONS_SHOWN);
     let rest = functions.unattributed.change;
     let parts: Vec<f64> =
         rows.iter().map(|row| row.own.change).chain([sums.change, rest]).collect();
-    // Counts of single runs are whole; per operation they need decimals to add up.
+    // Counts of single runs are whole; counts per operation need decimals to add up.
     let total = functions.total.change;
     let whole = parts.iter().chain([&total]).all(|part| part.fract() == 0.0);
     let decimals = if whole { 0 } else { decimals_that_add_up(total, &parts, false).0 };
@@ -74,8 +73,7 @@ pub(super) fn lines(functions: &FunctionComparison) -> (String, Vec<FunctionLine
     (signed(total, decimals), lines)
 }
 
-/// Shows them as a table, `indent` columns from the left: name, change, and callers where there is room or
-/// below.
+/// Writes the lines as a table, `indent` columns from the left: name, change, and the callers beside them or below.
 pub(super) fn show_lines(page: &mut Page, lines: Vec<FunctionLine>, indent: usize) {
     let change_width = lines.iter().map(|line| line.change.width()).max().unwrap_or(0);
     let name_width = lines.iter().map(|line| line.name.width()).max().unwrap_or(0);

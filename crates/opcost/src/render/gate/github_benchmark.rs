@@ -1,4 +1,4 @@
-//! The JSON of github-action-benchmark's `customSmallerIsBetter`: the tip's figures of which less is better.
+//! The JSON of github-action-benchmark's `customSmallerIsBetter`: the tip's figures for which lower is better.
 
 use super::GateView;
 use anyhow::{Context, Result};

@@ -5,7 +5,7 @@ use crate::gate::report::{Against, CaseReport, FigureReport, Outcome, RevisionSi
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// Version of this form.
+/// Version of the format.
 const SCHEMA: u32 = 1;
 
 pub(super) fn render(view: &GateView<'_>) -> Result<String> {

@@ -1,4 +1,4 @@
-//! JUnit's XML: a test case for each figure; what could not be compared is skipped.
+//! JUnit's XML: a test case for each figure; a figure that could not be compared is skipped.
 
 use super::{GateView, both};
 use crate::gate::report::{CaseReport, FigureReport, GateVerdict};

@@ -1,4 +1,4 @@
-//! One comment for a pull request, found again by its first line and edited in place.
+//! One comment for a pull request; scripts find it again by its first line and edit it in place.
 
 use super::functions::lines;
 use super::{GateView, against_words, both, side_words};
@@ -6,13 +6,13 @@ use crate::gate::report::{CaseReport, GateReport, GateVerdict, Outcome};
 use crate::render::markdown::escape;
 use std::fmt::Write as _;
 
-/// What scripts find the comment by.
+/// The marker by which scripts find the comment.
 const MARKER: &str = "<!-- opcost gate -->";
 
-/// The most characters that GitHub takes for a comment.
+/// The most characters that GitHub accepts in a comment.
 const CHARACTERS_MAX: usize = 65_536;
 
-/// What is said where the rest had no room.
+/// The note in place of the parts that have no room.
 const CUT: &str =
     "\n\nThe rest has no room in a comment; the job's log and `--export-text` have it.\n";
 
@@ -51,7 +51,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     details.extend(report.cases.iter().filter_map(of_functions));
     details.push(folded("Reproduction and environment", &reproduction(report)));
     let room = CHARACTERS_MAX - CUT.chars().count();
-    // One after the other, so that what matters most has room.
+    // The most important parts come first; behind the first part that has no room, all are left out.
     let mut used = text.chars().count();
     let mut is_cut = used > room;
     if is_cut {
@@ -72,7 +72,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     text
 }
 
-/// A sentence whose command or trailer, behind its last colon, is code.
+/// A sentence with the command or trailer behind its first colon as code.
 fn with_code(sentence: &str) -> String {
     match sentence.split_once(": ") {
         Some((words, code)) => format!("{}: `{}`", escape(words), code.replace('`', "'")),
@@ -123,7 +123,7 @@ fn folded(summary: &str, body: &str) -> String {
     format!("\n<details><summary>{}</summary>\n\n{body}\n</details>\n", html(summary))
 }
 
-/// A text inside of HTML.
+/// Escapes a text for HTML.
 fn html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

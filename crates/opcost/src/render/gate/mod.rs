@@ -1,4 +1,4 @@
-//! A gate's report as bytes: one file and one row of [`GATE_FORMATS`] for each format.
+//! A gate's report, rendered: one file and one row of [`GATE_FORMATS`] for each format.
 
 mod annotations;
 mod bencher;
@@ -21,19 +21,19 @@ use opcost_record::Unit;
 /// Everything that a gate's report shows.
 #[derive(Clone, Copy)]
 pub struct GateView<'a> {
-    /// What the gate found.
+    /// The findings of the gate.
     pub report: &'a GateReport,
-    /// How to show it on a terminal.
+    /// How to show the report on a terminal.
     pub style: &'a Style,
-    /// Whether the exit status is 0 whatever was found.
+    /// Whether the exit status is 0 whatever the verdict.
     pub soft: bool,
 }
 
-/// A format.
+/// A format of a gate's report.
 pub struct GateFormat {
-    /// Its name, as `--format` takes it and in `--export-NAME`.
+    /// The name for `--format` and for `--export-NAME`.
     pub name: &'static str,
-    /// The sentence of its help.
+    /// The sentence in the help text.
     pub help: &'static str,
     render: fn(&GateView<'_>) -> Result<String>,
 }
@@ -70,17 +70,17 @@ pub static GATE_FORMATS: &[GateFormat] = &[
     },
 ];
 
-/// Renders in the format of this name.
+/// Renders the report in the format of this name.
 ///
 /// # Errors
-/// The name is none of [`GATE_FORMATS`]' (the command line lets no other through).
+/// The name is not in [`GATE_FORMATS`] (the command line accepts no other names).
 pub fn render(format: &str, view: &GateView<'_>) -> Result<String> {
     let format =
         GATE_FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
     (format.render)(view)
 }
 
-/// What a change is held against, in words.
+/// The revision or the baseline that the tip is compared with, in words.
 fn against_words(against: &Against) -> String {
     match against {
         Against::Base(side) => side_words(side),
@@ -93,7 +93,7 @@ fn side_words(side: &RevisionSide) -> String {
     format!("{} ({})", side.name, opcost_kernel::short_commit(&side.commit))
 }
 
-/// A count whole, other figures as tables have them.
+/// A count in full, other figures as in tables.
 fn exactly(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Count if value.fract() == 0.0 && value >= 0.0 => crate::number::grouped(value as u64),
@@ -101,7 +101,7 @@ fn exactly(value: f64, unit: Unit) -> String {
     }
 }
 
-/// Both figures of a row; a dash where there is none.
+/// Both figures of a row; a dash for a missing figure.
 fn both(baseline: Option<f64>, value: Option<f64>, unit: Unit) -> [String; 2] {
     if unit == Unit::Count {
         return [baseline, value].map(|side| side.map_or("–".into(), |side| exactly(side, unit)));

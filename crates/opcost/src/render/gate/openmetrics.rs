@@ -1,4 +1,4 @@
-//! OpenMetrics: the tip's figures, one gauge with labels for all.
+//! OpenMetrics: one gauge with labels for all figures of the tip.
 
 use super::GateView;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     text
 }
 
-/// The value of a label.
+/// Escapes the value of a label.
 fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

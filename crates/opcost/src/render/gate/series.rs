@@ -1,4 +1,4 @@
-//! What each commit of a series did: a table for a terminal, for a mail, and JSON.
+//! The change that each commit of a series made: a table for a terminal, for a mail, and JSON.
 
 use super::side_words;
 use crate::gate::series::{Series, Step, as_figure};
@@ -11,11 +11,11 @@ use opcost_record::printable::printable;
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a mail.
+/// Width of a mail, in columns.
 const MAIL_WIDTH: usize = 72;
-/// Columns of a subject, at least.
+/// Minimum width of a subject, in columns.
 const SUBJECT_WIDTH_MIN: usize = 16;
-/// Version of the JSON's form.
+/// Version of the JSON format.
 const SCHEMA: u32 = 1;
 
 /// The table for a terminal.
@@ -25,7 +25,7 @@ pub fn text(series: &Series, style: &Style) -> String {
     page.into_text()
 }
 
-/// The same for a cover letter, in 72 columns.
+/// The table for a cover letter, in 72 columns.
 pub fn mail(series: &Series) -> String {
     let mut page = Page::tight(&Style { width: MAIL_WIDTH, ..Style::plain() });
     render(series, &mut page);
@@ -96,7 +96,7 @@ fn color(better: Better, step: &Step) -> anstyle::Style {
     }
 }
 
-/// One figure: a row a commit, and the sum.
+/// Writes one figure: a row for each commit, and the sum.
 fn table(page: &mut Page, series: &Series, figure: usize) {
     let of = &series.figures[figure];
     let base = of

@@ -6,7 +6,7 @@ use crate::gate::report::{CaseReport, FigureReport, GateVerdict, Outcome};
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a case's or metric's name, at most.
+/// Maximum width of a case's or metric's name, in columns.
 const NAME_WIDTH_MAX: usize = 24;
 
 pub(super) fn render(view: &GateView<'_>) -> String {
@@ -24,7 +24,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
         for (at, line) in format!("{}: {words}", cases.join(", ")).lines().enumerate() {
             match at {
                 0 => page.wrap(color(verdict), "  ", line),
-                // Lines of a compiler, as they are.
+                // A compiler's lines stay as they are.
                 _ => page.line(line),
             }
         }
@@ -85,7 +85,7 @@ fn color(verdict: GateVerdict) -> anstyle::Style {
     }
 }
 
-/// What is said behind a figure; what takes more than a few words stands below the table.
+/// The words behind a figure; longer explanations stand below the table.
 fn short_words(figure: &FigureReport) -> String {
     match &figure.outcome {
         Outcome::NotComparable(_) => "not comparable".into(),

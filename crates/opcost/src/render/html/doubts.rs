@@ -62,7 +62,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     }
 }
 
-/// Entries of the ledger with what was seen.
+/// A table of ledger entries with their findings.
 fn ledger(caption: &str, entries: &[&LedgerEntry]) -> Markup {
     html! {
         table class="stacks" {

@@ -1,5 +1,5 @@
-//! The flame graphs of a recording with profiles: of each comparison a differential one, of a single
-//! variant its own.
+//! The flame graphs of a recording with profiles: a differential graph for each comparison, a plain
+//! graph for a single variant.
 
 use super::whose;
 use crate::comparison::call_tree::{CallTree, VariantOf};
@@ -7,12 +7,12 @@ use crate::render::View;
 use crate::render::profile::flame::flame_graph_of_page;
 use maud::{Markup, PreEscaped, html};
 
-/// What zooms and searches; the graphs are complete without it.
+/// The script that zooms and searches; the graphs are complete without it.
 pub(super) const SCRIPT: &str = include_str!("flame.js");
-/// Graphs that one page has; more would make it too heavy to open.
+/// The most graphs of one page; more would make the page too heavy to open.
 const GRAPHS_MAX: usize = 4;
 
-/// `None` where no runs have profiles, or may not be compared.
+/// Returns `None` if no runs have profiles or the runs may not be compared.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     let comparison = view.comparison;
     if comparison.refused() {
@@ -23,7 +23,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
         let tree = CallTree::of(&sides.iter().map(of).collect::<Vec<_>>()).ok()?;
         Some(html! {
             @if let [baseline, variant] = sides { (whose(view, [*baseline, *variant])) }
-            // The graph escapes what is from outside, as the page's template does.
+            // The graph escapes text from outside itself, as the page's template does.
             div class="flame" { (PreEscaped(flame_graph_of_page(&tree, at))) }
         })
     };
@@ -41,7 +41,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
                 "."
             }
             @for graph in graphs { (graph) }
-            // The template would escape it; it is ours, and the page's policy names its hash.
+            // The template would escape the script. The script is opcost's own, and the page's policy names its hash.
             script { (PreEscaped(SCRIPT)) }
         }
     })

@@ -1,4 +1,4 @@
-//! What the verdicts come to, at a glance: the metrics of a comparison by what is said of them.
+//! The verdicts at a glance: the metrics of a comparison, grouped by verdict.
 
 use super::class_of;
 use crate::comparison::conclusion::detectable;
@@ -18,7 +18,7 @@ const GROUPS: [(char, &str, &str); 7] = [
     ('≈', "Estimated by a model", "shift"),
 ];
 
-/// The metrics of one comparison in groups; those that are 0 throughout are only named.
+/// The metrics of one comparison in groups; metrics that are 0 throughout are only named.
 pub(super) fn glance(comparison: &Comparison, index: usize, sides: [usize; 2]) -> Markup {
     let (zeros, rows): (Vec<&Row>, Vec<&Row>) = comparison
         .rows
@@ -41,7 +41,7 @@ pub(super) fn glance(comparison: &Comparison, index: usize, sides: [usize; 2]) -
                 @let metrics = of_group(number);
                 @if !metrics.is_empty() {
                     div class=(class) {
-                        // Of what others measured, nobody can say that it changed.
+                        // Imported figures differ; nobody can say that they changed.
                         @let name = if number == 0 && comparison.imported.is_some() { "Differs" } else { name };
                         dt { span aria-hidden="true" { (sign) " " } (name) " (" (metrics.len()) ")" }
                         @for (metric, class) in metrics { dd class=(class) { (metric) } }

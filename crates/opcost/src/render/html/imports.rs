@@ -1,10 +1,10 @@
-//! What must be known of figures that others measured: where they are from, what was claimed.
+//! The facts about imported figures: their sources, and the published claims.
 
 use crate::comparison::{ClaimOutcome, t_text};
 use crate::render::{View, imported};
 use maud::{Markup, html};
 
-/// `None` of a recording of our own.
+/// Returns `None` for a recording that was not imported.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     let import = view.comparison.imported.as_ref()?;
     let omitted = imported::omitted(import);

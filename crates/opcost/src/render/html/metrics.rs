@@ -33,7 +33,7 @@ fn table(view: &View<'_>, index: usize, sides: [usize; 2]) -> Markup {
             row.changes[index].verdict != Verdict::Unavailable && !always_zero(row, sides)
         })
         .collect();
-    // Exact counts have none.
+    // Exact counts have no interval.
     let intervals = rows.iter().any(|row| row.changes[index].ci.is_some());
     html! {
         table class="stacks" {
@@ -68,7 +68,7 @@ fn line(
     let interval = change.ci.map(|(low, high)| format!("{} … {}", percent(low), percent(high)));
     let level = change.ci.map(|_| format!("{:.4}", change.ci_level * 100.0));
     let level = level.map(|level| level.trim_end_matches('0').trim_end_matches('.').to_string());
-    // Of runs that cannot be compared there is no change to state.
+    // Runs that cannot be compared have no change to show.
     let ratio = change.change_ratio.filter(|_| change.verdict != Verdict::NotComparable);
     let sign = match change.change_ratio {
         _ if !matches!(change.verdict, Verdict::Changed | Verdict::FewLayouts) => None,
@@ -114,7 +114,7 @@ fn line(
     }
 }
 
-/// What our own loop costs, as the table of the text has it.
+/// The row of the empty twin: the cost of opcost's own loop, as in the table of the text.
 fn twin(view: &View<'_>, (sides, names): ([usize; 2], [&str; 2]), intervals: bool) -> Markup {
     html! {
         @if let Some(twin) = text::twin(view.comparison) {
@@ -133,7 +133,7 @@ fn twin(view: &View<'_>, (sides, names): ([usize; 2], [&str; 2]), intervals: boo
     }
 }
 
-/// The figures of variants that are compared with none.
+/// The figures of variants that are compared with no other.
 fn alone(view: &View<'_>) -> Markup {
     let comparison = view.comparison;
     if comparison.imported.is_none() {
@@ -193,16 +193,16 @@ fn measured(view: &View<'_>) -> Markup {
     }
 }
 
-/// What stands above a table whose figures have a spread.
+/// The words above a table whose figures have a spread.
 const SPREAD: &str = "medians, ± the standard deviation of the runs as a share of their mean";
 
-/// Whether any variant's runs differ in a metric.
+/// Whether the runs of any variant differ in any metric.
 fn has_spread(view: &View<'_>) -> bool {
     let mut figures = view.comparison.rows.iter().flat_map(|row| row.values.iter().flatten());
     figures.any(|side| side.sd.is_some_and(|sd| sd > 0.0))
 }
 
-/// What the words of the table mean, where they occur.
+/// Explains the words of the table that occur in it.
 fn notes(view: &View<'_>) -> Markup {
     let rows = &view.comparison.rows;
     let changes = || rows.iter().flat_map(|row| &row.changes);

@@ -1,8 +1,8 @@
-//! One page for a browser: everything there is to say of a recording, with plots.
+//! One page for a browser: everything known about a recording, with plots.
 //!
-//! The page is complete in itself: no other file, no network, and no script but one of ours, by which
-//! flame graphs are zoomed and searched; its policy forbids the browser everything else. Nothing is
-//! lost without the script. Everything that comes from outside is escaped by the template.
+//! The page needs no other file and no network. Its only script zooms and searches flame graphs; the
+//! page's policy forbids the browser everything else. No content is lost without the script. The
+//! template escapes everything that comes from outside.
 
 mod doubts;
 mod flames;
@@ -26,12 +26,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use opcost_record::Better;
 use sha2::{Digest, Sha256};
 
-/// The style sheet.
 const STYLE: &str = include_str!("style.css");
-/// Nothing but the page's own styles: nothing is fetched, whatever the page says.
+/// Allows the page's own styles and nothing else: the browser fetches nothing, whatever the page contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// What a browser may do; a page with a script allows the one that has this text, and no other.
+/// The content security policy; with `script`, the policy allows a script of this text and no other.
 fn policy(script: Option<&str>) -> String {
     match script {
         Some(script) => {
@@ -56,13 +55,13 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Who reads a page.
+/// The readers of a page.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Readers {
-    /// Whoever has the machine: everything that is known of it is on the page.
+    /// The owner of the machine: everything known about the machine is on the page.
     #[default]
     Own,
-    /// Others: what tells of the machine and its folders, and says nothing of the figures, is left out.
+    /// Other people: facts about the machine and its folders that do not explain the figures are left out.
     Others,
 }
 
@@ -70,7 +69,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     page(view, None, Readers::Own)
 }
 
-/// The page, with the recordings of the same experiment over time where they are given.
+/// Renders the page; with `history`, also the recordings of the same experiment over time.
 ///
 /// # Errors
 /// The experiment cannot be written as TOML.
@@ -89,7 +88,7 @@ pub fn page(view: &View<'_>, history: Option<&History>, readers: Readers) -> Res
         origin::section(view).map(|body| Section::new("origin", "Where it comes from", body)),
         flames.map(|body| Section::new("flames", "Flame graphs", body)),
     ];
-    // Of counts nobody doubts how large they are: the question is where a difference comes from.
+    // Emulated counts are certain: the question is where a difference comes from, so the origin comes first.
     let counted = view.recording.plan.machine() == MachineKind::Emulated;
     let answers: Vec<Option<Section>> = match counted {
         true => origin.into_iter().chain(metrics).collect(),
@@ -161,7 +160,7 @@ impl Section {
     }
 }
 
-/// The answer, and what must be known before it is believed.
+/// The answer, and the doubts to know before believing it.
 fn verdict(view: &View<'_>) -> Markup {
     let comparison = view.comparison;
     let primary = comparison.rows.iter().find(|row| row.primary);
@@ -170,7 +169,7 @@ fn verdict(view: &View<'_>) -> Markup {
         let change = primary.and_then(|row| Some((row, row.changes.get(index)?)));
         change.filter(|_| !refused).map_or("unsure", |(row, change)| class_of(row, change))
     };
-    // A refusal that stands is the conclusion already.
+    // A refusal that is not waived is the conclusion already.
     let doubts = comparison.ledger.iter().filter(|entry| match entry.severity {
         Severity::Fine => false,
         Severity::Doubtful => true,
@@ -195,7 +194,7 @@ fn verdict(view: &View<'_>) -> Markup {
     }
 }
 
-/// A sentence of which no line ends within an option: browsers break behind hyphens.
+/// A sentence whose options are not broken across lines: browsers break behind hyphens.
 fn sentence(text: &str) -> Markup {
     let is_option = |word: &str| word.trim_start_matches('(').starts_with("--");
     html! {
@@ -206,7 +205,7 @@ fn sentence(text: &str) -> Markup {
     }
 }
 
-/// How a change is coloured; the words and signs beside it say the same.
+/// The colour class of a change; the words and signs beside it say the same.
 fn class_of(row: &Row, change: &Change) -> &'static str {
     let ratio = change.change_ratio.unwrap_or(0.0);
     let worse = match row.better {
@@ -233,7 +232,7 @@ fn unsure(change: &Change) -> &'static str {
     }
 }
 
-/// The heading above what belongs to one comparison, where there is more than one.
+/// The heading above the parts of one comparison, if there are several comparisons.
 fn whose(view: &View<'_>, [baseline, variant]: [usize; 2]) -> Markup {
     let comparison = view.comparison;
     html! {

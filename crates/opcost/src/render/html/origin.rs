@@ -4,7 +4,7 @@ use super::whose;
 use crate::render::{View, functions, size};
 use maud::{Markup, html};
 
-/// `None` where the recording has nothing of it.
+/// Returns `None` if the recording has none of these.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     let comparison = view.comparison;
     let parts: Vec<Markup> = comparison

@@ -10,7 +10,7 @@ use crate::render::history::change_text;
 use crate::time::date;
 use maud::{Markup, html};
 
-/// `None` with fewer than two recordings that have a figure.
+/// Returns `None` if fewer than two recordings have a figure.
 pub(super) fn section(view: &View<'_>, history: &History) -> Option<Markup> {
     let shown: Vec<Markup> =
         history.series.iter().filter_map(|series| one(view, history, series)).collect();

@@ -1,4 +1,4 @@
-//! Which plots a recording has: all of the primary metric, of each headline metric a small one.
+//! The plots of a recording: all plots of the primary metric, a small plot of each headline metric.
 
 use super::plot::{
     Dot, Group, LARGE, Row as Strip, SMALL, Size, Words, every, paired, series, strip, symbol,
@@ -10,12 +10,12 @@ use crate::render::text::heading;
 use maud::{Markup, html};
 use opcost_record::{Family, Outcome};
 
-/// Variants that one plot shows; colours and symbols of more cannot be told apart.
+/// The most variants of one plot; colours and symbols of more cannot be told apart.
 const VARIANTS_MAX: usize = 8;
-/// Headline metrics that have plots.
+/// The most headline metrics that have plots.
 const HEADLINES_MAX: usize = 8;
 
-/// `None` where no run has a figure, as with imported means.
+/// Returns `None` if no run has a figure, as with imported means.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     let rows = &view.comparison.rows;
     let primary = rows.iter().find(|row| row.primary);
@@ -43,10 +43,10 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     })
 }
 
-/// The share of an axis by which points have to be apart to be seen as more than one.
+/// Points closer than this share of an axis look like one point.
 const VISIBLE: f64 = 0.05;
 
-/// Whether points lie visibly apart on an axis that also has these values.
+/// Whether points lie visibly apart on an axis that also shows the values `also`.
 fn are_apart(points: &[f64], also: &[f64]) -> bool {
     let ends = |values: &mut dyn Iterator<Item = f64>| {
         values
@@ -60,7 +60,7 @@ fn are_apart(points: &[f64], also: &[f64]) -> bool {
     high - low > VISIBLE * (most - least)
 }
 
-/// The variants whose runs are drawn, where the runs of any of them lie visibly apart: a plot of points that
+/// The variants whose runs are drawn; `None` if no variant's runs lie visibly apart: a plot of points that
 /// lie on one another says no more than a figure.
 fn drawn(row: &Row) -> Option<Vec<(usize, &Figures)>> {
     let shown = shown(row);
@@ -78,7 +78,7 @@ fn of_primary(view: &View<'_>, row: &Row) -> Vec<Markup> {
     differences.chain(others.into_iter().flatten()).collect()
 }
 
-/// The differences of a headline metric; its distributions where it has no blocks, as imported ones.
+/// The differences of a headline metric; its distributions if it has no blocks, as imported metrics.
 fn of_headline(view: &View<'_>, row: &Row, number: usize) -> Vec<Markup> {
     let judged: Vec<usize> = (0..row.changes.len().min(VARIANTS_MAX))
         .filter(|index| tells(&row.changes[*index]))
@@ -93,13 +93,13 @@ fn of_headline(view: &View<'_>, row: &Row, number: usize) -> Vec<Markup> {
     drawn
 }
 
-/// Whether differences may be shown and are any: where the runs are not comparable, none is.
+/// Whether there are differences to show: runs that are not comparable have none.
 fn tells(change: &Change) -> bool {
     let judged = !matches!(change.verdict, Verdict::NotComparable | Verdict::Unavailable);
     judged && !change.identical
 }
 
-/// The difference of each block, in percent where the baseline is not 0.
+/// The difference of each block, in percent if the baseline is not 0.
 fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -> Option<Markup> {
     let comparison = view.comparison;
     let (baseline, variant) = comparison.comparisons[index];
@@ -159,7 +159,7 @@ fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -
 
 /// The values of every variant in the order in which the runs were made.
 fn in_order(view: &View<'_>, row: &Row, id: &str) -> Option<Markup> {
-    // Emulated machines of their own have no order: they run at the same time, and none knows of another.
+    // Runs on separate emulated machines have no order: the machines run at the same time, unaware of each other.
     let plan = &view.recording.plan;
     if plan.emulation().is_some() && plan.in_process.is_none() {
         return None;
@@ -178,7 +178,7 @@ fn in_order(view: &View<'_>, row: &Row, id: &str) -> Option<Markup> {
             Group { dots: dots.collect() }
         })
         .collect();
-    // In which order others ran, nobody knows.
+    // The order in which imported runs were made is unknown.
     let imported = view.comparison.imported.is_some();
     let order = if imported { "the file" } else { "running" };
     let title = format!("{} in the order of {order}", heading(row));
@@ -203,7 +203,7 @@ fn distributions(view: &View<'_>, row: &Row, size: Size, id: &str) -> Option<Mar
     Some(figure(drawn, &title, legend(view, &shown, "From above: ")))
 }
 
-/// That not everything is drawn, where that is so.
+/// The sentence that not every item is drawn; empty if all are.
 fn thinned(items: usize, what: &str) -> String {
     match every(items) {
         1 => String::new(),
@@ -222,7 +222,7 @@ fn shown(row: &Row) -> Vec<(usize, &Figures)> {
     with_runs.take(VARIANTS_MAX).collect()
 }
 
-/// Where the runs of a variant stand in the order of all, from 1; of imported figures, by variant.
+/// The places of a variant's runs among all runs, from 1; for imported figures, their order within the variant.
 fn places(view: &View<'_>, row: &Row, variant: usize, runs: usize) -> Vec<u32> {
     let recording = view.recording;
     let metric = recording.dictionary.keys().iter().position(|key| *key == row.key);
@@ -247,7 +247,7 @@ fn axis(row: &Row, symbol: &str) -> String {
     format!("{}{}", heading(row), unit_named(symbol))
 }
 
-/// A unit behind the name of an axis; nothing of what is counted.
+/// The unit behind the name of an axis; empty for counts.
 pub(super) fn unit_named(symbol: &str) -> String {
     match symbol.trim() {
         "" => String::new(),
@@ -255,7 +255,7 @@ pub(super) fn unit_named(symbol: &str) -> String {
     }
 }
 
-/// The variants with their range, for those who do not see the plot.
+/// The variants with their range, for readers who cannot see the plot.
 fn sentence(view: &View<'_>, row: &Row, shown: &[(usize, &Figures)]) -> String {
     let of = |(variant, side): &(usize, &Figures)| {
         let name = &view.comparison.variants[*variant].name;

@@ -40,7 +40,7 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Result<Markup> {
     })
 }
 
-/// An experiment that runs in the folder in which it is started.
+/// The experiment without its folders: it runs where it is started.
 fn without_folders(mut experiment: Experiment) -> Experiment {
     experiment.cwd = None;
     for variant in &mut experiment.variants {
@@ -49,8 +49,8 @@ fn without_folders(mut experiment: Experiment) -> Experiment {
     experiment
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 pub(super) fn quoted(word: &str) -> String {
-    // Only a NUL has no quoted form, and no file's name and no experiment's can be given with one.
+    // Only a NUL cannot be quoted, and no name of a file or of an experiment has a NUL.
     shlex::try_quote(word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())
 }

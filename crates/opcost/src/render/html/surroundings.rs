@@ -1,4 +1,4 @@
-//! What ran where: the variants, and the machine's state as it is stored.
+//! The environment of the runs: the variants, and the machine's state as it is stored.
 
 use super::Readers;
 use crate::number::grouped;
@@ -10,7 +10,7 @@ use opcost_size::Totals;
 use serde_json::Value;
 use std::path::Path;
 
-/// Fields of the machine's state that say much and explain little; those that others need not know.
+/// Fields of the machine's state that are long and explain little; fields that are private.
 const FOLDED: [&str; 5] =
     ["boot_parameters", "cpu_flags", "mitigations", "environment_bytes", "kernel_version"];
 const PRIVATE: [&str; 3] = ["boot_id", "boot_parameters", "cpu_flags"];
@@ -99,7 +99,7 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Markup {
                     }
                 }
             }
-            // The computer that emulates has no part in what is counted.
+            // The computer that runs the emulator does not affect the counts.
             @if !absent.is_empty() && view.recording.plan.emulation().is_none() { p { "Not known: " (absent.join(", ")) "." } }
             @if !omitted.is_empty() {
                 p { "Left out of this page on request: " (omitted.join(", ")) ", folders." }
@@ -115,7 +115,7 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Markup {
     }
 }
 
-/// What of a program is in memory.
+/// A part of a program in memory: its name, and its size in bytes.
 type Part = (&'static str, fn(&Totals) -> u64);
 const PARTS: [Part; 3] = [
     ("text", |sizes| sizes.text_bytes),
@@ -123,7 +123,7 @@ const PARTS: [Part; 3] = [
     ("bss", |sizes| sizes.bss_bytes),
 ];
 
-/// The programs that were run, as they were; of several variants' same one once.
+/// The programs that were run; a program that several variants ran stands once.
 fn programs(all: &[ProgramState], readers: Readers) -> Markup {
     let mut programs: Vec<&ProgramState> = Vec::new();
     for program in all {
@@ -168,13 +168,13 @@ fn programs(all: &[ProgramState], readers: Readers) -> Markup {
     }
 }
 
-/// A file, for others without its folder.
+/// A file; for other people without its folder.
 fn named(path: &Path, readers: Readers) -> String {
     let name = path.file_name().filter(|_| readers == Readers::Others);
     name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// What became another while the recording was made, of what its figures depend on.
+/// The changes made while the recording was made to the state that its figures depend on.
 fn changes(view: &View<'_>, before: &MachineState, after: &MachineState) -> Vec<String> {
     match view.recording.plan.machine() {
         MachineKind::Emulated => before.differences_emulated(after),

@@ -1,9 +1,8 @@
-//! The Firefox Profiler's processed format: one thread a variant, a sample for each context, whose
-//! weight is its cost.
+//! The Firefox Profiler's processed format: one thread for each variant, one sample for each context, weighted by its cost.
 //!
-//! The viewer knows three units of weights. Time is given to it as such, in milliseconds; whatever
-//! else was counted is samples to it, and the thread's name says of what. Its time line is the cost in
-//! the order of the tree, a nanosecond for each unit, so that a part of it is that part of the cost.
+//! The viewer knows three units of weights. Time is written as such, in milliseconds. Other counts are
+//! written as samples, and the thread's name says what was counted. The time line is the cost in the
+//! order of the tree, a nanosecond for each unit: a part of the time line is that part of the cost.
 
 use crate::comparison::call_tree::CallTree;
 use anyhow::{Context, Result};
@@ -17,9 +16,8 @@ use serde_json::{Value, json};
 
 const NS_PER_MS: f64 = 1e6;
 
-/// The document.
 pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
-    // What comes out depends on nothing but the tree, so the date does not either.
+    // The output depends on the tree alone, so the date is constant.
     let epoch = std::time::UNIX_EPOCH.into();
     let product = format!("opcost {}", tree.sides[0].recording);
     let mut profile = processed::Profile::new(&product, epoch, SamplingInterval::from_millis(1));
@@ -65,7 +63,7 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
         let mut stacks: Vec<Option<StackHandle>> = vec![None; tree.nodes.len()];
         let mut spent: u64 = 0;
         let mut last: u64 = 0;
-        // In the order of the tree, so that what was called from one place stands together.
+        // In the order of the tree, so that everything called from one place stands together.
         for at in tree.depth_first() {
             let node = &tree.nodes[at];
             let parent = node.parent.and_then(|parent| stacks[parent]);
@@ -73,10 +71,10 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
             stacks[at] = Some(stack);
             for weight in weights(node.own[side]) {
                 let weight_ns = u64::from(weight.unsigned_abs());
-                // A sample stands for what is around it, so it is in the middle of its cost.
+                // A sample stands for the cost around it, so it lies in the middle of its cost.
                 let middle = spent.saturating_add(weight_ns / 2);
                 let time = Timestamp::from_nanos_since_reference(middle);
-                // Nothing of a profile is idle.
+                // No part of a profile is idle.
                 let busy = CpuDelta::from_nanos(middle - last);
                 profile.add_sample(thread, time, Some(stack), busy, weight);
                 (spent, last) = (spent.saturating_add(weight_ns), middle);
@@ -98,7 +96,7 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
     serde_json::to_vec(&document).context("the Firefox Profiler's JSON")
 }
 
-/// Makes milliseconds of weights in nanoseconds, which the format's writer takes as whole numbers only.
+/// Converts weights from nanoseconds to milliseconds: the format's writer takes whole numbers only.
 fn in_milliseconds(document: &mut Value) {
     let threads = document["threads"].as_array_mut().into_iter().flatten();
     for weights in threads.filter_map(|thread| thread["samples"]["weight"].as_array_mut()) {

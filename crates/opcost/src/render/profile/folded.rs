@@ -1,6 +1,6 @@
 //! Folded stacks: `root;caller;function 1200`, as flame graph tools read them
-//! (<https://github.com/brendangregg/FlameGraph>, stackcollapse.pl); of two variants with both
-//! counts, the baseline's first, as its difffolded.pl writes them.
+//! (<https://github.com/brendangregg/FlameGraph>, stackcollapse.pl). With two variants, each stack
+//! has both counts, the baseline's first, as its difffolded.pl writes them.
 
 use crate::comparison::call_tree::CallTree;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(super) fn render(tree: &CallTree) -> String {
     text
 }
 
-/// A name without what separates frames and lines: Rust writes `[u8; 4]`.
+/// A name without the characters that separate frames and lines: Rust writes `[u8; 4]`.
 fn frame(name: &str) -> String {
     name.replace(';', ":").replace(['\n', '\r'], " ")
 }

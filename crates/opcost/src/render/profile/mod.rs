@@ -11,27 +11,27 @@ mod speedscope;
 use crate::comparison::call_tree::CallTree;
 use anyhow::Result;
 
-/// How many runs were added up; of a single one there is nothing to say.
+/// How many runs were added up; empty for a single run.
 fn of_runs(runs: u64) -> String {
     if runs == 1 { String::new() } else { format!(" of {runs} runs") }
 }
 
 /// A format of profiles.
 pub struct ProfileFormat {
-    /// Its name, in `--export-NAME`.
+    /// The name in `--export-NAME`.
     pub name: &'static str,
-    /// The sentence of its help.
+    /// The sentence in the help text.
     pub help: &'static str,
-    /// Variants that one file can hold.
+    /// The most variants that one file can hold.
     pub variants_max: usize,
     render: fn(&CallTree) -> Result<Vec<u8>>,
 }
 
 impl ProfileFormat {
-    /// The bytes of a tree.
+    /// Renders a tree.
     ///
     /// # Errors
-    /// What this format cannot say.
+    /// The format cannot represent the tree.
     pub fn render(&self, tree: &CallTree) -> Result<Vec<u8>> {
         (self.render)(tree)
     }

@@ -1,8 +1,8 @@
 //! pprof's format: a gzipped protocol buffer
-//! (<https://github.com/google/pprof/blob/main/proto/profile.proto>), each variant a sample type with
-//! the unit of what was counted; the period's type names the event.
+//! (<https://github.com/google/pprof/blob/main/proto/profile.proto>). Each variant is a sample type
+//! with the unit of the event; the period's type names the event.
 //!
-//! The few messages are written by hand: numbers of fields are those of that file.
+//! The few messages are written by hand; field numbers are those of profile.proto.
 
 use super::of_runs;
 use crate::comparison::call_tree::{CallTree, Counted};
@@ -85,22 +85,22 @@ fn message(tree: &CallTree) -> Vec<u8> {
     profile.0
 }
 
-/// The unit as pprof knows it, or as it is to stand behind figures.
+/// The unit by pprof's own name, or the word to print behind figures.
 fn unit(counted: &Counted) -> &str {
     match counted.unit {
         Unit::Ns => "nanoseconds",
-        // With its domain, as in `instructions:u`, the event is in the period's type.
+        // The period's type has the event with its domain, as in `instructions:u`.
         _ if counted.event.split(':').next() == Some("instructions") => "instructions",
         _ => "count",
     }
 }
 
-/// The identifier of a function and of its one location; 0 would be none.
+/// The identifier of a function and of its only location; 0 would mean none.
 fn id(function: usize) -> u64 {
     function as u64 + 1
 }
 
-/// The table of strings, the empty one first.
+/// The table of strings; the empty string comes first.
 struct Strings {
     all: Vec<String>,
     numbers: HashMap<String, u64>,
@@ -129,7 +129,7 @@ impl Strings {
 struct Message(Vec<u8>);
 
 impl Message {
-    /// A number; 0 is what an absent one is.
+    /// Writes a number, unless it is 0: a missing number reads as 0.
     fn integer(&mut self, field: u64, value: u64) {
         if value > 0 {
             leb128::write(&mut self.0, field << 3);
@@ -137,7 +137,7 @@ impl Message {
         }
     }
 
-    /// Numbers, packed.
+    /// Writes packed numbers.
     fn integers(&mut self, field: u64, values: &[u64]) {
         let mut packed = Message::default();
         values.iter().for_each(|value| leb128::write(&mut packed.0, *value));
@@ -183,7 +183,7 @@ mod tests {
         found
     }
 
-    /// The messages of one field, each as its fields with what strings' numbers stand for.
+    /// The messages of one field, each as its fields; a number outside `integers` stands for its string.
     fn told(message: &[u8], number: u64, integers: &[u64]) -> Vec<Vec<String>> {
         let bytes = |wanted: u64| {
             let of = move |field| match field {

@@ -1,6 +1,6 @@
-//! speedscope's own format (<https://www.speedscope.app/file-format-schema.json>): one sampled
-//! profile a variant. Time is in nanoseconds; of what else is counted the format knows no unit, so the
-//! profile's name says what it is.
+//! speedscope's own format (<https://www.speedscope.app/file-format-schema.json>): one sampled profile
+//! for each variant. Time is in nanoseconds. The format has no unit for other counts, so the profile's
+//! name says what was counted.
 
 use super::of_runs;
 use crate::comparison::call_tree::CallTree;
@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use opcost_record::Unit;
 use serde_json::{Value, json};
 
-/// The document.
 pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
     let frames = tree.names().into_iter().zip(&tree.functions);
     let frames: Vec<Value> = frames
@@ -30,7 +29,7 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
 }
 
 fn profile(tree: &CallTree, side: usize) -> Value {
-    // In the order of the tree, so that what was called from one place stands together.
+    // In the order of the tree, so that everything called from one place stands together.
     let costly = tree.depth_first().into_iter().filter(|node| tree.nodes[*node].own[side] > 0);
     let (samples, weights): (Vec<Vec<usize>>, Vec<u64>) =
         costly.map(|node| (tree.stack(node), tree.nodes[node].own[side])).unzip();

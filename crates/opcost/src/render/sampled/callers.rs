@@ -1,4 +1,4 @@
-//! The ways that lead to a function, as an indented tree.
+//! The call chains that lead to a function, as an indented tree.
 
 use super::{View, behind, share};
 use crate::number::grouped;
@@ -7,16 +7,16 @@ use opcost_profile::symbolise::Sampled;
 use opcost_profile::table::{CallerTree, caller_tree};
 use unicode_width::UnicodeWidthStr;
 
-/// A way with a smaller part of the function's cost is not shown by itself.
+/// A caller with a smaller part of the function's cost is not shown by itself.
 const PART_MIN: f64 = 0.05;
-/// The same where one function is looked at.
+/// The same limit if only one function is shown.
 const PART_MIN_ALONE: f64 = 0.005;
-/// Columns of a name that need to be left of a line.
+/// Columns that a line must leave for a name.
 const NAME_WIDTH: usize = 40;
-/// How far callers are followed where many functions are shown.
+/// Levels of callers followed if many functions are shown.
 const DEPTH_MAX: usize = 12;
 
-/// The tree below a function's row.
+/// Writes the tree below a function's row.
 pub(super) fn tree(page: &mut Page, view: &View<'_>, at: usize) {
     let cost = &view.profile.table.functions[at];
     if cost.own == 0 && view.function.is_none() {
@@ -41,7 +41,7 @@ pub(super) fn tree(page: &mut Page, view: &View<'_>, at: usize) {
     }
 }
 
-/// Who called a function, where only that is known.
+/// Writes the direct callers of a function, if only those are known.
 fn edges(page: &mut Page, view: &View<'_>, at: usize) {
     let table = &view.profile.table;
     for edge in table.callers(at) {
@@ -73,7 +73,7 @@ impl Drawing<'_> {
         };
         let shown: Vec<&CallerTree> = tree.callers.iter().filter(worth).collect();
         for caller in &shown {
-            // One line as long as there is one way only.
+            // Callers share a line as long as the chain does not branch.
             let mut last = *caller;
             let mut names = vec![self.name(last)];
             let mut deep = depth + 1;
@@ -86,7 +86,7 @@ impl Drawing<'_> {
                 deep += 1;
             }
             let part = align(&share(caller.cost, self.whole), 9);
-            // Far out, names matter more than how far out they are.
+            // At great depth, names need the room more than the indent.
             let room = indent.min(page.width / 2);
             self.line(page, &format!("{}{part} ", " ".repeat(room)), &names);
             self.callers(page, last, indent + 2, deep);

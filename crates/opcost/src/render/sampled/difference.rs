@@ -13,11 +13,11 @@ use serde_json::{Value, json as value};
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
-/// Columns of a figure, at least, and of what stands behind them.
+/// Minimum width of a figure, in columns, and the width of the mark behind the figures.
 const FIGURE_WIDTH_MIN: usize = 12;
 const MARK_WIDTH: usize = 18;
 
-/// The page that `opcost diff` prints of two files; `limit`: functions shown one by one.
+/// The page that `opcost diff` prints for two files; `limit`: functions shown one by one.
 pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> String {
     let mut page = Page::new(style);
     let [one, two] = &difference.names;
@@ -116,7 +116,7 @@ fn judged(difference: &ProfileDifference) -> String {
     }
 }
 
-/// What the marks mean, where they occur, and how files were matched.
+/// Writes the meaning of the marks that occur, and how files were matched.
 fn footnotes(page: &mut Page, difference: &ProfileDifference, shown: &[FunctionRow]) {
     let open = |row: &&FunctionRow| !row.verdict.is_found() && row.own.change != 0.0;
     if let Some(first) = shown.iter().find(open) {
@@ -127,7 +127,7 @@ fn footnotes(page: &mut Page, difference: &ProfileDifference, shown: &[FunctionR
     function_table::matching(page, "  ", &difference.functions, shown, sides);
 }
 
-/// What `?` means; `first`: the first row that has it.
+/// The meaning of `?`; `first`: the first row with this mark.
 fn not_real(difference: &ProfileDifference, first: &FunctionRow, shown: &[FunctionRow]) -> String {
     if difference.judged == Judged::Nothing {
         return "?: cannot be told".into();
@@ -147,7 +147,7 @@ fn not_real(difference: &ProfileDifference, first: &FunctionRow, shown: &[Functi
 struct Figures<'a>(&'a ProfileDifference);
 
 impl Figures<'_> {
-    /// Columns wide enough for the figures of so many functions.
+    /// The table, with columns wide enough for the figures of `limit` functions.
     fn table(&self, limit: usize, width: usize) -> FunctionTable {
         let rows = self.0.functions.rows.iter().take(limit).chain([&self.0.total]);
         let figures: Vec<String> = rows.flat_map(|row| self.of(&row.own)).collect();
@@ -162,7 +162,7 @@ impl Figures<'_> {
     }
 
     fn of_sums(&self, [value_baseline, value]: [f64; 2]) -> [String; 3] {
-        // What is left of numbers that cancel.
+        // Rounding leaves a remainder of numbers that cancel.
         let largest = value_baseline.abs().max(value.abs());
         let change = value - value_baseline;
         let change = if change.abs() < 1e-9 * largest { 0.0 } else { change };
@@ -199,7 +199,7 @@ impl Figures<'_> {
     }
 }
 
-/// What is said of a function in a word or two.
+/// The marks of a function, in a word or two.
 fn mark(row: &FunctionRow) -> String {
     let mut marks = Vec::new();
     match (row.appeared, row.vanished) {
@@ -221,7 +221,7 @@ fn mark(row: &FunctionRow) -> String {
     marks.join(" ")
 }
 
-/// The document that `opcost diff --json` prints of two files: every function.
+/// The document that `opcost diff --json` prints for two files: every function.
 pub fn json(difference: &ProfileDifference) -> Value {
     let measure = match difference.measure {
         Measure::PerOp => "cost per op",

@@ -8,7 +8,7 @@ use serde_json::{Value, json as value};
 /// Version of the document.
 const SCHEMA: u32 = 1;
 
-/// The document that `opcost profile --json` prints: every function, or the one that was asked for.
+/// The document that `opcost profile --json` prints: every function, or only `view.function`.
 pub fn json(view: &View<'_>) -> Value {
     let about = &view.profile.about;
     let table = &view.profile.table;
@@ -100,7 +100,7 @@ fn function(view: &View<'_>, table: &FunctionTable, at: usize, cost: &FunctionCo
     document
 }
 
-/// Callers of callers so deep: each takes two levels of JSON, of which common readers accept 128.
+/// The most levels of callers: each takes two levels of JSON, and common readers accept 128.
 const CALLERS_DEEP_MAX: usize = 50;
 
 fn tree(sampled: &Sampled, node: &CallerTree, deep: usize) -> Value {

@@ -1,4 +1,4 @@
-//! What a profile lacks, in sentences.
+//! The gaps in a profile, in sentences.
 
 use super::{counted, share, short};
 use crate::render::names::shorten;
@@ -6,17 +6,17 @@ use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::{Sampled, Why};
 use opcost_record::Function;
 
-/// Samples without callers are worth a word from one in so many on.
+/// Samples without callers are reported if they are more than one in this many.
 const ALONE_PARTS: u64 = 20;
-/// Functions without frames that are named.
+/// Functions without frames that are named, at most.
 const FRAMELESS_NAMED: usize = 3;
-/// Columns of their names.
+/// Maximum width of their names, in columns.
 const NAME_COLUMNS: usize = 40;
 /// Why callers are missing, and what helps.
 const NO_FRAME_POINTERS: &str = "the code was built without frame pointers; build it with \
     -fno-omit-frame-pointer, or use --call-graph dwarf, which unwinds such stacks";
 
-/// Sentences on what was lost, what has no name, and what could not be checked.
+/// Sentences on lost samples, missing callers, missing names, and files that could not be checked.
 pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     let mut said = Vec::new();
     if profile.about.unfinished {

@@ -20,25 +20,25 @@ use opcost_record::profile::KERNEL;
 use opcost_record::{Function, Unit};
 use std::cmp::Reverse;
 
-/// What is shown of a profile.
+/// A profile, and what to show of it.
 pub struct View<'a> {
-    /// What to call it.
+    /// The name under which the profile is shown.
     pub name: &'a str,
     /// The profile.
     pub profile: &'a ReadProfile,
-    /// What the profiler distorts.
+    /// The distortions by the profiler.
     pub distortions: &'a [Distortion],
     /// Operations that the cost is divided by.
     pub ops: Option<u64>,
     /// Functions shown one by one.
     pub limit: usize,
-    /// Whether to show what leads to each.
+    /// Whether to show the callers of each function.
     pub callers: bool,
-    /// The one function to show.
+    /// The function to show, if only one is shown.
     pub function: Option<usize>,
     /// The functions, by number, in the order in which they are shown.
     pub order: Vec<usize>,
-    /// What tells functions of one name apart.
+    /// The names that tell functions with one symbol apart.
     pub naming: Naming,
 }
 
@@ -58,7 +58,7 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// The functions of a table by number; what is alike keeps the order of its own cost.
+    /// The functions of a table by number, sorted; functions that compare equal stay in the order of own cost.
     pub fn order(self, table: &FunctionTable) -> Vec<usize> {
         let mut order: Vec<usize> = (0..table.functions.len()).collect();
         let cost = |at: &usize| &table.functions[*at];
@@ -73,7 +73,7 @@ impl Sort {
 }
 
 impl View<'_> {
-    /// Which part of the counted CPU time the samples stand for, and that time; nanoseconds.
+    /// The part of the counted CPU time that the samples stand for, and that time in nanoseconds.
     fn covered(&self) -> Option<(f64, u64)> {
         let cpu_ns = self.profile.about.cpu_ns.filter(|cpu_ns| *cpu_ns > 0)?;
         // The last sample stands for a whole period, whenever the work ended.
@@ -85,7 +85,7 @@ impl View<'_> {
         unit(self.profile)
     }
 
-    /// A cost, per operation where there is a number of them.
+    /// A cost, per operation if their number is known.
     fn cost(&self, cost: u64) -> String {
         figure(cost as f64 / self.ops.unwrap_or(1) as f64, self.unit())
     }
@@ -104,7 +104,7 @@ fn unit(profile: &ReadProfile) -> Unit {
     }
 }
 
-/// A part of a whole: `23.94 %`; nothing of nothing.
+/// A part of a whole: `23.94 %`; a dash if the whole is 0.
 fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => "–".into(),
@@ -112,8 +112,7 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// What stands behind a function's name: of one that is not the kernel's own, its module:
-/// ` (libc.so.6)`.
+/// The text behind a function's name: its module, as in ` (libc.so.6)`, unless that is the kernel.
 pub(super) fn behind(function: &Function) -> String {
     match short(&function.module) {
         "" | KERNEL => String::new(),

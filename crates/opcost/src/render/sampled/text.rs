@@ -11,16 +11,16 @@ use opcost_profile::table::FunctionCost;
 use opcost_record::Unit;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a cost, at least, and of a share.
+/// Minimum width of a cost, and the width of a share, in columns.
 const COST_WIDTH_MIN: usize = 12;
 const SHARE_WIDTH: usize = 10;
-/// Columns of the module, at most.
+/// Width of the module, in columns.
 const MODULE_WIDTH: usize = 14;
-/// Functions named where something is distorted.
+/// Functions named in the note on a distortion, at most.
 const NAMED: usize = 3;
-/// Columns of a name in a sentence.
+/// Maximum width of a name in a sentence, in columns.
 const NAME_WIDTH: usize = 48;
-/// A smaller part of the CPU time with samples gets a word on the rest.
+/// If samples stand for a smaller part of the CPU time, a note explains the rest.
 const COVERED_MIN: f64 = 0.9;
 /// A distortion below this share is only in the JSON.
 const DISTORTION_SHARE_MIN: f64 = 0.005;
@@ -35,7 +35,7 @@ pub fn text(view: &View<'_>, style: &Style) -> String {
     let head = page.paint(BOLD, &head);
     page.line(&head);
     let functions = &view.profile.table.functions;
-    // What only calls others stands behind the rest, so a limit cuts it off first.
+    // Functions that only call others stand last, so a limit cuts them off first.
     let (shown, rest) = view.order.split_at(view.limit.min(functions.len()));
     for at in view.function.as_ref().map_or(shown, std::slice::from_ref) {
         table.row(&mut page, &functions[*at]);
@@ -110,7 +110,7 @@ struct Table<'a> {
 
 impl<'a> Table<'a> {
     fn of(view: &'a View<'a>, width: usize) -> Table<'a> {
-        // Nothing costs more than all, but what is less may have more digits.
+        // The total is the largest cost, but a smaller cost may have more digits.
         let functions = &view.profile.table.functions;
         let costs = view.order.iter().take(view.limit).map(|at| functions[*at].own);
         let costs: Vec<String> =
@@ -164,7 +164,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// What is lost, and what the profiler distorts.
+/// Writes the losses, and the distortions by the profiler.
 fn notes(page: &mut Page, view: &View<'_>) {
     page.note_shortened("  ");
     let mut losses = losses::losses(view.profile);
@@ -195,7 +195,7 @@ fn notes(page: &mut Page, view: &View<'_>) {
             .iter()
             .take(NAMED)
             .map(|(function, cost)| {
-                // Whole names would make a page of this, whoever asks for them.
+                // Whole names would make a page of this note, so --full-names does not apply.
                 let behind = behind(function);
                 let room = NAME_WIDTH.saturating_sub(behind.width());
                 let name = shorten(&view.naming.symbol(function), room);

@@ -12,15 +12,14 @@ use unicode_width::UnicodeWidthStr;
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
-/// Columns of a name, at least and at most.
+/// Minimum and maximum width of a name, in columns.
 const NAME_WIDTH_MIN: usize = 20;
 const NAME_WIDTH_MAX: usize = 60;
-/// Columns of a share and of what stands behind it.
+/// Widths of a share and of the remark behind it, in columns.
 const SHARE_WIDTH: usize = 9;
 const BEHIND_WIDTH: usize = 20;
 
-/// A line of a table: name, what tells it from others, bytes, whether they are of the loaded total, and
-/// a remark.
+/// A line of a table: the name, a text that tells the name from others, bytes, and a remark.
 struct Line {
     name: String,
     behind: String,
@@ -54,7 +53,7 @@ fn section_lines(sizes: &FileSizes) -> Vec<Line> {
     sections
 }
 
-/// The largest symbols, what the others have together, and what has no name.
+/// The largest symbols, the sum of the others, and the bytes without a name.
 fn symbol_lines(sizes: &FileSizes, limit: usize) -> Vec<Line> {
     let (shown, others) = sizes.symbols.split_at(limit.min(sizes.symbols.len()));
     let line = |symbol: &SizedSymbol| Line {
@@ -76,13 +75,13 @@ fn symbol_lines(sizes: &FileSizes, limit: usize) -> Vec<Line> {
         format!("{} {what}", grouped(others.len() as u64)),
         others.iter().map(|symbol| symbol.bytes).sum(),
     );
-    // Shares are of what is loaded; debug information belongs to no symbol.
+    // Shares are of the loaded bytes; debug information belongs to no symbol.
     let loaded = sizes.sections.iter().filter(|section| section.class != Class::NotLoaded);
     rest("[unnamed]".into(), loaded.map(|section| section.unnamed_bytes).sum());
     lines
 }
 
-/// A part of what is loaded: `12.3 %`.
+/// A part of the loaded bytes: `12.3 %`.
 fn share(sizes: &FileSizes, bytes: u64) -> String {
     match sizes.totals.sum() {
         0 => "–".into(),
@@ -90,7 +89,7 @@ fn share(sizes: &FileSizes, bytes: u64) -> String {
     }
 }
 
-/// What is said of the names, where there are not all.
+/// The note on a file that lacks names.
 fn names_note(sizes: &FileSizes) -> Option<&'static str> {
     match sizes.names {
         Names::Full => None,
@@ -140,7 +139,7 @@ fn table(page: &mut Page, sizes: &FileSizes, heading: &str, lines: Vec<Line>) {
             page.line(&format!("  {name}"));
             name.clear();
         }
-        // Of what is not loaded there is no share.
+        // Bytes that are not loaded have no share.
         let of_total = line.remark != Class::NotLoaded.word();
         let share = if of_total { share(sizes, line.bytes) } else { String::new() };
         let remark = page.paint(DIM, &line.remark);
@@ -149,7 +148,7 @@ fn table(page: &mut Page, sizes: &FileSizes, heading: &str, lines: Vec<Line>) {
     }
 }
 
-/// The same for a mail or a pull request.
+/// The sizes of one file, for a mail or a pull request.
 pub fn alone_markdown(sizes: &FileSizes, limit: usize) -> String {
     let mut text = format!("**{}** ({}), bytes:\n", escape(&sizes.name), sizes.machine);
     let mut table = |head: &str, lines: Vec<Line>| {
@@ -175,7 +174,7 @@ pub fn alone_markdown(sizes: &FileSizes, limit: usize) -> String {
     text
 }
 
-/// The same for programs: every section, every symbol.
+/// The sizes of one file, for programs: every section, every symbol.
 pub fn alone_json(sizes: &FileSizes) -> Value {
     value!({
         "schema": SCHEMA,

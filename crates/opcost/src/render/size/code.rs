@@ -35,7 +35,7 @@ pub fn code_text(difference: &FunctionDifference, style: &Style) -> String {
     page.into_text()
 }
 
-/// The same for a mail or a pull request.
+/// The code of both files, for a mail or a pull request.
 pub fn code_markdown(difference: &FunctionDifference) -> String {
     let mut text = String::new();
     for line in heading(difference) {
@@ -49,7 +49,7 @@ pub fn code_markdown(difference: &FunctionDifference) -> String {
     text
 }
 
-/// The same for programs.
+/// The code of both files, for programs.
 pub fn code_json(difference: &FunctionDifference) -> Value {
     let column = |side: usize, index: Option<usize>| {
         index.map(|index| {
@@ -141,7 +141,7 @@ fn beside(page: &mut Page, difference: &FunctionDifference) {
     }
 }
 
-/// Lines with their mark, what was removed before what was added.
+/// Lines with their marks; removed lines stand before added lines.
 fn unified(difference: &FunctionDifference) -> Vec<(char, String)> {
     let [one, two] = &difference.code;
     let mut lines = Vec::new();

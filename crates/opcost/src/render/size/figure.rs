@@ -2,7 +2,7 @@
 
 use crate::number::{grouped, percent};
 
-/// Bytes with their thousands separated; a dash where there are none to speak of.
+/// Bytes with their thousands separated; a dash for `None`.
 pub(super) fn bytes(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "–".into(), grouped)
 }
@@ -18,7 +18,7 @@ pub(super) fn bytes_change(change: i64) -> String {
     if change == 0 { "=".into() } else { signed(change) }
 }
 
-/// The change relative to what was there before; nothing where there was none.
+/// The change relative to the bytes before; empty if there were none, or no change.
 pub(super) fn relative(bytes: [Option<u64>; 2]) -> String {
     match bytes {
         [Some(before), Some(after)] if before > 0 && before != after => {

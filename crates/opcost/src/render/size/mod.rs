@@ -1,4 +1,4 @@
-//! Differences in size, and in a function's code, to bytes: one file for each format.
+//! Differences in size and in a function's code, rendered: one file for each format.
 
 mod alone;
 mod code;
@@ -21,25 +21,25 @@ use crate::number::grouped;
 use figure::signed;
 use opcost_size::{Class, Names, Part, SectionRow, SizeDifference, SymbolRow};
 
-/// Names listed within a sentence, and the columns of each.
+/// Names listed within a sentence, at most, and the maximum width of each, in columns.
 const NAMES_SHOWN: usize = 3;
 const NAME_WIDTH_MAX: usize = 40;
 
-/// The parts to show one by one, and how many others there are with what change together.
+/// The parts to show one by one, the number of the others, and the sum of their changes.
 fn leading(difference: &SizeDifference, limit: usize) -> (Vec<Part<'_>>, usize, i64) {
     let mut parts = difference.parts();
-    // What only moved to another section changes no size, and is in the JSON.
+    // A symbol that only moved to another section changes no size; the JSON has it.
     parts.retain(|part| part.change() != 0);
     let others = parts.split_off(limit.min(parts.len()));
     (parts, others.len(), others.iter().map(Part::change).sum())
 }
 
-/// The name of a symbol, with its file or member where others of its name may be.
+/// The name of a symbol, with its file or member if others may have the name.
 fn name(row: &SymbolRow) -> String {
     format!("{}{}", row.name, behind(row))
 }
 
-/// What stands behind it.
+/// The text behind a symbol's name: its file or member.
 fn behind(row: &SymbolRow) -> String {
     row.origin.as_ref().map_or(String::new(), |origin| format!(" ({origin})"))
 }
@@ -48,7 +48,7 @@ fn unnamed_name(row: &SectionRow) -> String {
     format!("[unnamed] {}", row.name)
 }
 
-/// What became of a symbol, in words.
+/// The remark on a symbol: new, gone, inlined or part of another.
 fn remark(difference: &SizeDifference, row: &SymbolRow) -> String {
     let mut words: Vec<String> = Vec::new();
     match row.bytes {
@@ -70,7 +70,7 @@ fn remark(difference: &SizeDifference, row: &SymbolRow) -> String {
     }
     if let Some((function, change)) = &row.part_of {
         let together = match *change {
-            // Nothing else of the function changed.
+            // No other part of the function changed.
             own if own == row.change() => String::new(),
             change => format!(", together {}", signed(change)),
         };
@@ -108,7 +108,7 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// A name within a sentence: those of C++ can be longer than a page.
+/// A name within a sentence, shortened: names of C++ can be longer than a page.
 fn short(name: &str) -> String {
     shorten(name, NAME_WIDTH_MAX)
 }
@@ -119,7 +119,7 @@ fn others(count: usize, what: &str) -> String {
     format!("{} other {what}{ending}", grouped(count as u64))
 }
 
-/// What the whole difference comes to, where there is nothing to list.
+/// The verdict on the whole difference, if there is nothing to list.
 fn verdict(difference: &SizeDifference) -> Option<&'static str> {
     if difference.identical {
         return Some("identical: the two files are the same, byte by byte");
@@ -131,7 +131,7 @@ fn verdict(difference: &SizeDifference) -> Option<&'static str> {
     )
 }
 
-/// Sections in memory whose size differs, the largest changes first, and those that are not loaded.
+/// Loaded sections whose size differs, the largest change first; then other sections whose size differs.
 fn changed_sections(difference: &SizeDifference) -> (Vec<&SectionRow>, Vec<&SectionRow>) {
     let changed = difference.sections.iter().filter(|row| row.change() != 0);
     let (mut loaded, other): (Vec<_>, Vec<_>) =
@@ -145,7 +145,7 @@ fn shows_symbols(difference: &SizeDifference) -> bool {
     difference.sides.iter().all(|side| side.names != Names::None)
 }
 
-/// " the +112 bytes come from", or what to say where changes cancel.
+/// `where the +112 bytes come from`, or other words if the changes cancel.
 fn heading(difference: &SizeDifference) -> String {
     match difference.change() {
         0 => "what changed, though the sum is the same".into(),

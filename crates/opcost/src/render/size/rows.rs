@@ -1,4 +1,4 @@
-//! The sizes of what a comparison's variants run, below its table.
+//! The sizes of the files that a comparison's variants run, below its table.
 
 use super::{bytes, bytes_change, relative};
 use crate::comparison::{Comparison, SizeRows};
@@ -6,7 +6,7 @@ use crate::render::page::{BOLD, Page, align, fit};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Name, bytes of both sides, change and its ratio of each class and of all.
+/// The name, bytes of both sides, change and ratio of each class and of all classes.
 fn lines(rows: &SizeRows) -> Vec<[String; 5]> {
     let [before, after] = rows.totals;
     let classes = before.parts().into_iter().zip(after.parts());

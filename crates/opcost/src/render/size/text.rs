@@ -10,11 +10,11 @@ use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit
 use opcost_size::{Class, Part, SizeDifference};
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a number of bytes, at least.
+/// Minimum width of a number of bytes, in columns.
 const BYTES_WIDTH_MIN: usize = 11;
-/// Columns of a change.
+/// Width of a change, in columns.
 const CHANGE_WIDTH: usize = 12;
-/// Columns of a name, at least, and what the others leave of 80.
+/// Minimum width of a name, in columns; otherwise a name has the room that other columns leave.
 const NAME_WIDTH_MIN: usize = 20;
 
 /// The page that `opcost size` prints; `limit`: rows of changed symbols shown one by one.
@@ -71,7 +71,7 @@ impl<'a> Table<'a> {
         Table { names, name_width, bytes_width }
     }
 
-    /// The names of the files, A and B where they are too long.
+    /// Writes the names of the files, or A and B with a legend if a name is too long.
     fn head(&self, page: &mut Page) {
         let long = self.names.iter().any(|name| name.width() > self.bytes_width);
         let mut line = format!("  {}", " ".repeat(self.name_width));
@@ -90,7 +90,7 @@ impl<'a> Table<'a> {
         self.row_of(page, [name, ""], sides, remark);
     }
 
-    /// A row of a name, and what stands behind it.
+    /// Writes a row with a name and the text behind it.
     fn row_of(
         &self,
         page: &mut Page,
@@ -157,7 +157,7 @@ fn sections(page: &mut Page, table: &Table<'_>, difference: &SizeDifference, lim
     }
 }
 
-/// What changed, symbol by symbol, and the sum of the rest.
+/// Writes the changes symbol by symbol, and the sum of the rest.
 fn parts(page: &mut Page, table: &Table<'_>, difference: &SizeDifference, limit: usize) {
     let (parts, more, change) = leading(difference, limit);
     if parts.is_empty() && more == 0 {

@@ -14,26 +14,25 @@ pub(crate) fn machine() -> Option<(PathBuf, PathBuf)> {
     Some((needs::kernel()?.into(), needs::beside("opcost-guest")?))
 }
 
-/// Boots and gives what the guest sent.
+/// Boots, and returns the frames that the guest sent.
 pub(crate) fn boot(kernel: &Path, initramfs: &Initramfs) -> Vec<Frame> {
     boot_with(kernel, initramfs, tempfile::tempdir().unwrap().path(), &["-m", "512"])
 }
 
-/// The same with little memory, MiB.
+/// Boots with `memory_mib` MiB of memory.
 pub(crate) fn boot_in(memory_mib: u32, kernel: &Path, initramfs: &Initramfs) -> Vec<Frame> {
     let memory_mib = memory_mib.to_string();
     boot_with(kernel, initramfs, tempfile::tempdir().unwrap().path(), &["-m", &memory_mib])
 }
 
-/// What became of a program.
+/// The end of a program, its output, and its counts.
 pub(crate) struct Ended {
     pub(crate) succeeded: bool,
-    /// What it wrote.
     pub(crate) text: String,
     pub(crate) regions: Vec<RegionCost>,
 }
 
-/// Emulates the guest's program alone, without a kernel, as it does the work of a request; nothing
+/// Emulates the guest's program alone, without a kernel, doing the work of a request; `None`
 /// without the emulator.
 pub(crate) fn work_counted(request: &GuestRequest) -> Option<Ended> {
     needs::emulator().then_some(())?;
@@ -48,19 +47,19 @@ pub(crate) fn work_counted(request: &GuestRequest) -> Option<Ended> {
     Some(Ended {
         succeeded,
         text: String::from_utf8(output.stdout).unwrap(),
-        // What fails before its regions has none.
+        // A program that fails before its regions has no counts.
         regions: if succeeded { counts(&report) } else { Vec::new() },
     })
 }
 
-/// A program that a guard against hanging ends, which is no measurement.
+/// A program under `timeout`, which guards against hanging and has no part in measurements.
 fn guarded(program: &str) -> Command {
     let mut command = Command::new("timeout");
     command.args(["300", program]);
     command
 }
 
-/// The argument that has the plugin count.
+/// The argument that loads the counting plugin.
 fn plugin(report: &Path) -> Option<String> {
     let plugin = needs::beside("libopcost_emu.so")?;
     Some(format!("{},out={},profile=off", plugin.display(), report.display()))

@@ -1,4 +1,4 @@
-//! Modules stand on floors: each may import from the floors below it only.
+//! Modules stand on floors: each imports only from the floors below it.
 
 use super::tidy::with_ending;
 use crate::lab::root;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The modules of each crate's root, from the ground up; of one floor none imports another.
+/// The modules of each crate's root, from the ground up; no module imports another of its floor.
 const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost",
@@ -226,8 +226,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("patchpoint-log", &[]),
 ];
 
-/// Modules of opcost that see no clock, file, process or variable, as all of opcost-size: what they are
-/// given decides.
+/// Modules of opcost that, like all of opcost-size, use no clock, file, process or variable: their input alone decides.
 const PURE: [&str; 10] = [
     "calibration",
     "comparison",
@@ -315,7 +314,7 @@ fn declared(name: &str) -> (BTreeSet<String>, BTreeMap<String, String>) {
     let mut modules = BTreeSet::new();
     let mut exported = BTreeMap::new();
     for statement in text.split(';') {
-        // What stands before the last line of an item is attributes.
+        // Lines before the last line of an item are attributes.
         let words = statement.trim();
         let declaration = words.rsplit('\n').next().unwrap_or_default();
         if let Some((before, module)) = declaration.rsplit_once("mod ")
@@ -334,7 +333,7 @@ fn declared(name: &str) -> (BTreeSet<String>, BTreeMap<String, String>) {
     (modules, exported)
 }
 
-/// The imports of a crate that do not point down, in words.
+/// The imports of a crate that do not point down, as messages.
 fn not_down(name: &str, floors: &[&[&str]]) -> Vec<String> {
     let floor_of = |module: &str| floors.iter().position(|floor| floor.contains(&module));
     let (_, exported) = declared(name);
@@ -347,7 +346,7 @@ fn not_down(name: &str, floors: &[&[&str]]) -> Vec<String> {
             .filter(|part| part != "mod")
             .collect();
         let module = parts[0].as_str();
-        // The root itself, and modules of tests.
+        // The module is the root itself or a module of tests.
         if floor_of(module).is_none() {
             continue;
         }
@@ -404,7 +403,7 @@ fn what_is_pure_sees_nothing_of_the_machine() {
         .into_iter()
         .filter(|(file, _)| PURE.iter().any(|pure| module(file) == Path::new(pure)));
     for (file, text) in pure.chain(sources("opcost-size")) {
-        // A parser of text.
+        // This function only parses text.
         let text = text.replace("opcost_sys::affinity::parse_cpu_list", "");
         for what in seen {
             assert!(!text.contains(what), "{} uses {what}", file.display());

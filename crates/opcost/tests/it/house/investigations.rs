@@ -1,4 +1,4 @@
-//! The pages of the investigations name commands that exist, and show what those print.
+//! The pages of the investigations name commands that exist, and show the real output of these.
 
 use crate::lab::{Lab, Started, root};
 use opcost_work::{WORKLOADS, WorkloadSpec};
@@ -8,9 +8,9 @@ fn folder() -> PathBuf {
     root().join("docs/investigations")
 }
 
-/// The words of every command of ours in code, in the text or in a block for a shell.
+/// The words of every opcost command in code, within the text or in a block for a shell.
 fn commands(text: &str) -> Vec<Vec<String>> {
-    // Output is set in blocks that say `text`; a command may go on behind a backslash.
+    // Blocks marked `text` are output; a command may continue behind a backslash.
     let mut code = Vec::new();
     let mut shell = None;
     let mut prose = String::new();
@@ -31,7 +31,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// What of a command does not exist.
+/// The parts of a command that do not exist.
 fn wrong(words: &[String], subcommands: &[String]) -> Vec<String> {
     let mut wrong = Vec::new();
     if !subcommands.contains(&words[0]) {
@@ -49,7 +49,7 @@ fn wrong(words: &[String], subcommands: &[String]) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with `NAME:KEY=VALUE,…`.
+/// The mistake in a workload `NAME:KEY=VALUE,…`, if there is one.
 fn wrong_workload(text: &str) -> Option<String> {
     let (name, params) = text.split_once(':').unwrap_or((text, ""));
     let Some(spec) = WorkloadSpec::find(name) else {

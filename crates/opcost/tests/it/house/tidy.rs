@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Every file of the project, build output left out.
+/// Every file of the project, without build output.
 fn files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![root()];
@@ -81,7 +81,7 @@ fn imports_point_one_way() {
     assert_eq!(crates, allowed.len(), "a crate is missing from this test's table");
 }
 
-/// script/test compiles opcost without `top`, and with the crates of `top` all the same.
+/// script/test compiles opcost without `top`, and even then with the crates of `top`.
 #[test]
 fn the_crates_of_top_are_used_by_top_alone() {
     let top = root().join("crates/opcost/src/command/top");
@@ -126,7 +126,7 @@ fn paths_named_in_documents_exist() {
         for quoted in text.split('`').skip(1).step_by(2) {
             let path = quoted.split([' ', ':']).next().unwrap_or_default();
             let ours = ["crates/", "docs/", "script/", "experiments/", ".ci/"];
-            // Output and placeholders are no paths of ours.
+            // Output and placeholders are no paths of the project.
             if !ours.iter().any(|folder| path.starts_with(folder)) || path.contains(['*', '<', '…'])
             {
                 continue;
@@ -174,7 +174,7 @@ fn no_file_is_named_after_nothing() {
     }
 }
 
-/// Where a module and its unit tests stand: CONTRIBUTING.md says it in a line each.
+/// Where a module and its unit tests belong, as CONTRIBUTING.md says: returns the mistake, if there is one.
 fn misplaced(path: &Path, text: &str) -> Option<&'static str> {
     let stem = path.file_stem()?.to_str()?;
     if path.with_extension("").is_dir() {
@@ -260,7 +260,7 @@ mod metrics {
         for format in FORMATS {
             let text = render(format.name, &view).unwrap();
             for row in METRICS.iter().filter(|row| row.family != Family::Control) {
-                // Of two clocks one is judged; the runs as they were read have both.
+                // The comparison judges one of two clocks; the raw runs have both.
                 let judged = recording.plan.judges(&made::key(row.name, row.source));
                 if !judged && format.name != "csv" {
                     continue;
@@ -310,7 +310,7 @@ fn every_experiment_that_ships_has_a_plan() {
     }
 }
 
-/// An optimisation level of a profile, for one package or for all, by the profiles that it inherits from.
+/// The optimisation level of a package in a profile, found through the profiles that it inherits from.
 fn opt_level(profiles: &toml::Table, profile: &str, package: &str) -> String {
     let row = profiles.get(profile).and_then(toml::Value::as_table);
     let level = |table: &toml::Table| {
@@ -339,7 +339,7 @@ fn what_is_measured_is_optimised_in_every_profile() {
     }
 }
 
-/// What others build from holds all that it needs, the C library and the licences, too.
+/// Packages for others contain everything to build from, including the C library and the licences.
 #[test]
 fn crates_for_others_are_whole() {
     let has = |name: &str, wanted: &[&str]| {
@@ -377,7 +377,7 @@ fn every_rule_is_in_the_guide() {
     }
 }
 
-/// Else script/test takes them for unchanged when a page has changed.
+/// script/test would take other tests for unchanged when a page changes.
 #[test]
 fn other_tests_read_no_page() {
     let house = root().join("crates/opcost/tests/it/house");

@@ -16,7 +16,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The smallest comparison of workloads: four runs of hardly any work.
+/// The smallest comparison of workloads: four runs with very little work.
 pub(crate) const TINY: [&str; 8] = [
     "compare",
     "-w",
@@ -33,10 +33,10 @@ pub(crate) struct Lab {
     dir: TempDir,
 }
 
-/// How opcost ended.
+/// The status and the output of a program that ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// Its exit status; `None` if a signal ended it.
+    /// The exit status; `None` if a signal ended the program.
     pub(crate) status: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -86,12 +86,12 @@ impl Lab {
         self.path(name).exists()
     }
 
-    /// opcost, about to be run in the folder.
+    /// The command of opcost in the lab's folder, not yet started.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.arranged(OPCOST, args)
     }
 
-    /// A line for `/bin/sh`, about to be run in the folder; `$OPCOST` is the program.
+    /// The command of a `/bin/sh` line in the lab's folder, not yet started; `$OPCOST` is the program.
     pub(crate) fn shell(&self, line: &str) -> Command {
         self.arranged("/bin/sh", &["-c", line])
     }
@@ -116,18 +116,17 @@ impl Lab {
         self.command(args).spawn().unwrap().end()
     }
 
-    /// Starts opcost.
     pub(crate) fn start(&self, args: &[&str]) -> Child {
         self.command(args).spawn().unwrap()
     }
 
-    /// Runs opcost, which must end with status 0; gives its standard output.
+    /// Runs opcost, asserts status 0, and returns the standard output.
     #[track_caller]
     pub(crate) fn output(&self, args: &[&str]) -> String {
         self.run(args).expect(0).stdout
     }
 
-    /// Runs opcost, which must end with status 0 and print JSON.
+    /// Runs opcost, asserts status 0, and returns the JSON from the standard output.
     #[track_caller]
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         serde_json::from_str(&self.output(args)).expect("JSON")
@@ -166,7 +165,7 @@ impl Lab {
         self.json(&["list", "recordings", "--json"]).as_array().unwrap().clone()
     }
 
-    /// Waits until a file is there and has contents.
+    /// Waits until a file ends with a complete line, and returns its text.
     #[track_caller]
     pub(crate) fn wait_for(&self, name: &str) -> String {
         wait_until(name, || {
@@ -176,7 +175,7 @@ impl Lab {
 }
 
 impl Ended {
-    /// It must have ended with this status.
+    /// Asserts that the program ended with this status.
     #[track_caller]
     pub(crate) fn expect(self, status: i32) -> Ended {
         assert_eq!(
@@ -189,7 +188,7 @@ impl Ended {
         self
     }
 
-    /// Standard error must have all of these.
+    /// Asserts that standard error has all of these parts.
     #[track_caller]
     pub(crate) fn says(self, parts: &[&str]) -> Ended {
         for part in parts {
@@ -202,11 +201,10 @@ impl Ended {
 /// A comparison of commands that are counted alone, without a kernel.
 pub(crate) const ALONE: [&str; 5] = ["compare", "--machine", "emulated", "--kernel", "none"];
 
-/// A started opcost.
+/// A started process.
 pub(crate) trait Started {
-    /// Waits for its end.
+    /// Waits for the end of the process.
     fn end(self) -> Ended;
-    /// Sends a signal.
     fn signal(&self, signal: i32);
 }
 
@@ -221,12 +219,12 @@ impl Started for Child {
     }
 
     fn signal(&self, signal: i32) {
-        // SAFETY: kill takes integers only; the child is not waited for yet, so the number is its.
+        // SAFETY: kill takes integers only; the child is not waited for yet, so the number is still its own.
         assert_eq!(unsafe { libc::kill(self.id() as i32, signal) }, 0);
     }
 }
 
-/// Asks again and again until there is an answer; a test that hangs fails with `what`.
+/// Calls `ask` until it returns an answer; a test that hangs fails with `what`.
 #[track_caller]
 pub(crate) fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -256,10 +254,10 @@ pub(crate) fn has_program(name: &str) -> bool {
     std::env::split_paths(&path).any(|dir: PathBuf| Path::new(&dir).join(name).is_file())
 }
 
-/// Runs a script of `/bin/sh -e` in the folder, with mounts of its own that end with it; `None` if
-/// this machine does not allow it.
+/// Runs a script of `/bin/sh -e` in the folder, with mounts of its own that end with the script;
+/// `None` if this machine does not allow it.
 pub(crate) fn with_mounts(lab: &Lab, script: &str) -> Option<Ended> {
-    // As root in a namespace of mounts, else as root of a namespace of users.
+    // The script runs as root in a mount namespace, or else as root of a user namespace.
     let ways: [&[&str]; 2] = [&["--mount"], &["--mount", "--map-root-user"]];
     let way = ways.into_iter().find(|way| {
         let mut probe = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! Recordings of an emulated machine, made up.
+//! Made-up recordings of an emulated machine.
 
 use super::key;
 use opcost::plan::{EmulationPlan, Plan, Slot, Target};
@@ -32,8 +32,8 @@ pub(crate) fn count(name: &str, value: u64) -> Reading {
     Reading::plain(key(name, EMULATOR), value)
 }
 
-/// A recording whose runs count what `read` says; its profile's total is the instructions but for
-/// `unattributed`, which no function is charged with.
+/// A recording whose runs count the results of `read`. The profile's total is the instructions,
+/// except for `unattributed`, which belongs to no function.
 pub(crate) fn recording(
     plan: Plan,
     unattributed: u64,
@@ -104,7 +104,6 @@ impl Tree {
         Some(self.profile.contexts.len() as u32 - 1)
     }
 
-    /// The profile.
     pub(crate) fn grown(self) -> Profile {
         self.profile
     }

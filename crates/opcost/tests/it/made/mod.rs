@@ -1,4 +1,4 @@
-//! Recordings made up by tests, on a machine made up as well.
+//! Recordings that tests make up, on a made-up machine.
 
 pub(crate) mod emulated;
 
@@ -89,7 +89,7 @@ pub(crate) fn key(name: &str, source: &str) -> MetricKey {
     MetricKey { region: WORK.into(), ..MetricKey::new(name, Domain::All, source) }
 }
 
-/// A recording whose runs read what `read` says, of 1,000 operations each.
+/// A recording whose runs have the readings of `read`, for 1,000 operations each.
 pub(crate) fn recording(plan: Plan, mut read: impl FnMut(&Slot) -> Vec<Reading>) -> Recording {
     let mut dictionary = Dictionary::default();
     let records = plan

@@ -1,5 +1,4 @@
-//! What every plot has: size, title, description, axes with ticks. No text leaves the drawing or
-//! covers another.
+//! The parts of every plot: size, title, description, axes with ticks. No text leaves the drawing or covers another.
 
 use super::points::px;
 use super::scale::Scale;
@@ -13,7 +12,7 @@ pub(in crate::render::html) struct Size {
     pub(super) height: f64,
 }
 
-/// The width of every plot: text is legible where it is as wide as a telephone, and of one size all over the
+/// The width of every plot: text stays legible at the width of a telephone, and has one size all over the
 /// page.
 const WIDTH: f64 = 360.0;
 /// A plot of the primary metric.
@@ -21,15 +20,15 @@ pub(in crate::render::html) const LARGE: Size = Size { width: WIDTH, height: 230
 /// A plot of another metric.
 pub(in crate::render::html) const SMALL: Size = Size { width: WIDTH, height: 170.0 };
 
-/// What a plot says in words.
+/// The texts of a plot.
 pub(in crate::render::html) struct Words<'a> {
     /// Identifier on the page.
     pub(in crate::render::html) id: &'a str,
-    /// What it shows.
+    /// The title: what the plot shows.
     pub(in crate::render::html) title: &'a str,
-    /// The same for those who do not see it: what is on it.
+    /// The description for readers who cannot see the plot.
     pub(in crate::render::html) description: &'a str,
-    /// The values and their unit.
+    /// The name of the values, with their unit.
     pub(in crate::render::html) values: &'a str,
 }
 
@@ -40,23 +39,23 @@ impl Words<'static> {
         Words { id: "made", title: "a title", description: "a description", values: "ns" };
 }
 
-/// Where the drawing is: left, right, top, bottom.
+/// The part of the drawing inside the axes.
 pub(super) struct Area {
     pub(super) left: f64,
     pub(super) right: f64,
     pub(super) top: f64,
     pub(super) bottom: f64,
-    /// Of the whole drawing.
+    /// The width of the whole drawing.
     width: f64,
 }
 
-/// Room for the ticks of a vertical axis of values; below for ticks and the name of the axis.
+/// Room for the ticks of a vertical axis of values; `BELOW` is for ticks and the name of a horizontal axis.
 const LEFT: f64 = 58.0;
-/// At most so much of a drawing is beside the area.
+/// The largest share of a drawing that lies to the left of the area.
 const LEFT_SHARE: f64 = 0.5;
-/// Between a tick's text and the axis, or the next text.
+/// Gap between a tick's text and the axis, or the next text.
 const GAP: f64 = 5.0;
-/// Of characters at the style sheet's 11 px, in the widest of usual fonts.
+/// Widths of a character and of a narrow one at the style sheet's 11 px, in the widest of usual fonts.
 const CHARACTER_PX: f64 = 7.0;
 const NARROW_PX: f64 = 4.0;
 const BELOW: f64 = 34.0;
@@ -70,7 +69,7 @@ impl Area {
         Area { left: LEFT, right, top: ABOVE, bottom, width: size.width }
     }
 
-    /// The same with room for what is written at the values' axis.
+    /// The area with room for the texts of the vertical axis.
     pub(super) fn beside(self, scale: &Scale) -> Area {
         let texts = scale.ticks().into_iter().map(|(_, text)| width_px(&text));
         let needed = texts.fold(0.0, f64::max) + GAP + 1.0;
@@ -83,20 +82,20 @@ impl Area {
         Area { left: 14.0, right, top: 4.0, bottom, width: size.width }
     }
 
-    /// Where the middle of a text is that is to be at `x`, within the drawing.
+    /// The middle of a text: at `x`, or as near as keeps the text within the drawing.
     fn middle(&self, x: f64, text: &str) -> f64 {
         let half = width_px(text) / 2.0;
         x.min(self.width - half).max(half)
     }
 }
 
-/// How wide a text is, at most, in pixels of the drawing.
+/// The greatest width of a text, in pixels of the drawing.
 fn width_px(text: &str) -> f64 {
     let narrow = |char: char| matches!(char, ',' | '.' | ' ' | ':' | '\'' | 'i' | 'l');
     text.chars().map(|char| if narrow(char) { NARROW_PX } else { CHARACTER_PX }).sum()
 }
 
-/// A text that has room in a drawing.
+/// The text, cut if it may be wider than `width`.
 fn fitting(text: &str, width: f64) -> String {
     if width_px(text) <= width {
         return text.to_string();
@@ -104,7 +103,7 @@ fn fitting(text: &str, width: f64) -> String {
     cut(text, (width / CHARACTER_PX) as usize)
 }
 
-/// A plot with its title and description; `drawing` is what is in it.
+/// A plot with its title and description; `drawing` is the content.
 pub(super) fn plot(size: Size, words: &Words<'_>, drawing: Markup) -> Markup {
     let (title, description) = (format!("{}-title", words.id), format!("{}-text", words.id));
     html! {
@@ -117,7 +116,7 @@ pub(super) fn plot(size: Size, words: &Words<'_>, drawing: Markup) -> Markup {
     }
 }
 
-/// A vertical axis of values with lines across, its name above it.
+/// A vertical axis of values with grid lines, and its name above it.
 pub(super) fn upwards(area: &Area, scale: &Scale, name: &str) -> Markup {
     let scaled = format!(", {}", scale.name());
     let name = fitting(name, area.width - 4.0 - width_px(&scaled));
@@ -134,7 +133,7 @@ pub(super) fn upwards(area: &Area, scale: &Scale, name: &str) -> Markup {
 /// A horizontal axis with its name below it; with `grid`, lines across the area.
 pub(super) fn rightwards(area: &Area, scale: &Scale, name: &str, grid: bool) -> Markup {
     let from = |y: f64| if grid { area.top } else { y };
-    // Where there is no room for all texts, ticks go without.
+    // A tick whose text has no room goes without a text.
     let mut free = 0.0;
     let mut room = |x: f64, text: &str| {
         let (middle, half) = (area.middle(x, text), width_px(text) / 2.0);
@@ -166,10 +165,10 @@ pub(super) mod tests {
     use crate::render::html::plot::scale::Scale;
     use proptest::prelude::*;
 
-    /// A size whose coordinates tests know, whatever pages show.
+    /// A size whose coordinates the tests know, independent of the sizes on pages.
     pub(in super::super) const TRIED: Size = Size { width: 300.0, height: 170.0 };
 
-    /// The texts of a drawing: where each begins and ends, its height, and what it says.
+    /// The texts of a drawing: start, end, height and words of each.
     pub(in crate::render::html::plot) fn texts(svg: &str) -> Vec<(f64, f64, String, String)> {
         let attribute = |tag: &str, name: &str| {
             let rest = tag.split(&format!("{name}=\"")).nth(1).unwrap();

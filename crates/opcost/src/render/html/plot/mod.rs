@@ -1,6 +1,6 @@
-//! Plots as SVG: pure functions of numbers. Colours and strokes are the style sheet's.
+//! Plots as SVG: pure functions of numbers. The style sheet sets colours and strokes.
 //!
-//! A plot of nothing is `None`; what is not finite is left out, so that no path has a NaN.
+//! A plot without values is `None`; values that are not finite are left out, so that no path has a NaN.
 
 mod axes;
 mod paired;

@@ -1,15 +1,15 @@
 //! Many points as one path, each series with a symbol of its own.
 
-/// The most points of one path; of more, evenly spaced ones are drawn.
+/// The most points of one path; if there are more, evenly spaced points are drawn.
 pub(super) const POINTS_MAX: usize = 2000;
 
-/// A coordinate as paths write it: a tenth of a pixel is enough.
+/// A coordinate in a path: a tenth of a pixel is enough.
 pub(super) fn px(at: f64) -> String {
     let text = format!("{at:.1}");
     text.strip_suffix(".0").map(str::to_string).unwrap_or(text)
 }
 
-/// The path of these points in the symbol of this number: dot, square, cross, plus, and again.
+/// The path of these points in the symbol of series `number`: dot, square, cross, plus, then again.
 ///
 /// Dots and squares are strokes of no length, which the style sheet gives round or square ends.
 pub(super) fn path(points: &[(f64, f64)], number: usize) -> String {
@@ -33,7 +33,7 @@ pub(in crate::render::html) fn symbol(number: usize) -> &'static str {
     ["●", "■", "✕", "✚"][number % 4]
 }
 
-/// Of more items than can be drawn, every so-manieth; which is 1 where all are.
+/// The step between items that are drawn, so that at most [`POINTS_MAX`] are; 1 draws all.
 pub(in crate::render::html) fn every(items: usize) -> usize {
     items.div_ceil(POINTS_MAX).max(1)
 }

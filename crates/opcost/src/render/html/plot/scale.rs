@@ -1,10 +1,10 @@
-//! From values to pixels, and the round numbers between.
+//! Scales from values to pixels, and the round numbers on them.
 
-/// Ratio of the largest to the smallest value from which a scale is logarithmic, if it may be.
+/// A scale that may be logarithmic is so from this ratio of the largest to the smallest value on.
 const LOG_RATIO_MIN: f64 = 30.0;
 /// Room at both ends, as a share of the scale.
 const MARGIN: f64 = 0.04;
-/// A value that is closer to 0 has no hundredth that numbers can hold.
+/// A hundredth of a value closer to 0 may be too small for numbers.
 const TINY: f64 = 1e-290;
 /// The most ticks of a scale.
 const TICKS_MAX: usize = 8;
@@ -19,11 +19,11 @@ pub(super) struct Scale {
     kind: Kind,
 }
 
-/// How a scale goes from end to end.
+/// How a scale divides the space between its ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     Linear,
-    /// Linear, of things that are counted: no tick between two of them.
+    /// Linear, over things that are counted: there is no tick between two of them.
     Places,
     Logarithmic,
 }
@@ -31,13 +31,13 @@ enum Kind {
 impl Scale {
     /// A linear scale that holds all finite values with some room around them.
     ///
-    /// `pixels` are where the lower and the upper end lie. `None` without a finite value, or where
-    /// the values are too far apart for numbers.
+    /// `pixels`: the positions of the lower and the upper end. `None` without a finite value, or if
+    /// the span of the values overflows.
     pub(super) fn linear(values: &[f64], pixels: (f64, f64)) -> Option<Scale> {
         let (low, high) = ends(values)?;
         let room = match high - low {
             span if span > 0.0 => span * MARGIN,
-            // One value stands in the middle.
+            // A single value stands in the middle.
             _ if low.abs() < TINY => 1.0,
             _ => low.abs() * 0.01,
         };
@@ -53,7 +53,7 @@ impl Scale {
         Some(Scale { low: low - 0.5, high: high + 0.5, from, to, kind: Kind::Places })
     }
 
-    /// A scale that suits the values: logarithmic where all are above 0 and far apart.
+    /// A scale that suits the values: logarithmic if all are above 0 and far apart.
     pub(super) fn suited(values: &[f64], pixels: (f64, f64)) -> Option<Scale> {
         let (low, high) = ends(values)?;
         if low <= 0.0 || high / low < LOG_RATIO_MIN {
@@ -67,7 +67,7 @@ impl Scale {
         Some(Scale { low, high, from: pixels.0, to: pixels.1, kind: Kind::Logarithmic })
     }
 
-    /// Where a value lies, in pixels; what lies outside is put at the nearer end.
+    /// The position of a value, in pixels; a value outside the scale is put at the nearer end.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = if self.kind == Kind::Logarithmic {
             (value / self.low).ln() / (self.high / self.low).ln()
@@ -78,7 +78,7 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// What the scale is, in a word.
+    /// The word for the scale in a plot.
     pub(super) fn name(&self) -> &'static str {
         match self.kind {
             Kind::Logarithmic => "logarithmic",
@@ -86,13 +86,13 @@ impl Scale {
         }
     }
 
-    /// The round numbers on the scale, with how they are written.
+    /// The round numbers on the scale, with their texts.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         let mut ticks = match self.kind {
             Kind::Logarithmic => self.ticks_log(),
             Kind::Linear | Kind::Places => self.ticks_linear(),
         };
-        // Where a step is smaller than what numbers of that size can tell apart.
+        // Ticks coincide if the step is too small for numbers of that size.
         ticks.dedup_by(|one, two| one.1 == two.1);
         ticks
     }
@@ -111,7 +111,7 @@ impl Scale {
         if whole {
             exponent = exponent.max(0);
         }
-        // Divided by a whole power of ten, a tick is the number nearest to what is written.
+        // Division by a whole power of ten makes a tick the number nearest to its text.
         let times = |count: f64| match exponent {
             0.. => count * multiple * 10f64.powi(exponent),
             _ => count * multiple / 10f64.powi(-exponent),
@@ -153,7 +153,7 @@ fn ends(values: &[f64]) -> Option<(f64, f64)> {
     })
 }
 
-/// A round number: thousands separated, the very large and the very small with an exponent.
+/// A round number with separated thousands; the very large and the very small have an exponent.
 fn written(value: f64, decimals: usize) -> String {
     let size = value.abs();
     if size != 0.0 && (size >= 1e12 || decimals > 9) {

@@ -1,20 +1,18 @@
-//! Values in an order: runs as they were made, recordings as they were begun.
+//! Values in an order: runs in the order of running, recordings in the order of their start.
 
 use super::axes::{Area, Size, Words, plot, rightwards, upwards};
 use super::points::{class, every, path, px};
 use super::scale::Scale;
 use maud::{Markup, html};
 
-/// One value.
+/// One value of a plot.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::render::html) struct Dot {
-    /// Its place in the order, from 1.
+    /// The place in the order, from 1.
     pub(in crate::render::html) place: u32,
-    /// The value.
     pub(in crate::render::html) value: f64,
-    /// Its interval.
     pub(in crate::render::html) interval: Option<(f64, f64)>,
-    /// Whether it is the one that the page is about.
+    /// Whether the page is about this value.
     pub(in crate::render::html) marked: bool,
 }
 

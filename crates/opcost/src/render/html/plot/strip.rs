@@ -9,19 +9,19 @@ use maud::{Markup, html};
 pub(in crate::render::html) struct Row<'a> {
     /// The values, in any order.
     pub(in crate::render::html) values: &'a [f64],
-    /// Their median.
+    /// The median of the values.
     pub(in crate::render::html) median: Option<f64>,
-    /// What one of the axis's unit is of theirs.
+    /// One unit of the axis, in the unit of the values.
     pub(in crate::render::html) factor: f64,
 }
 
-/// Height of a strip, and by how much values in it are spread so that like ones can be told apart.
+/// Height of a strip, and the height over which its values are spread so that equal ones can be told apart.
 const STRIP: f64 = 34.0;
 const SPREAD: f64 = 22.0;
-/// Fractions of it are spread evenly however many are taken (Weyl's equidistribution theorem).
+/// The fractional parts of its multiples are spread evenly, however many are taken (Weyl's equidistribution theorem).
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-/// Plots the values of each row, the first above, with a line at the median.
+/// Plots the values of each row, the first row at the top, with a line at the median.
 ///
 /// The height follows the number of rows. `None` without a finite value.
 pub(in crate::render::html) fn strip(

@@ -1,26 +1,26 @@
 //! The colours of frames, as classes of CSS.
 //!
-//! In a differential graph a frame's colour is its own change in its context, with everything it
-//! calls there, in steps that halve: full colour is more than half of the largest change of any
-//! frame. So a caller has the colour of what it and its callees changed together, whatever the
-//! colours of these.
+//! In a differential graph, a frame's colour is the change of the function in this context, with
+//! everything it calls there, in steps that halve: full colour is more than half of the largest
+//! change of any frame. The colour of a caller sums up its own change and its callees' changes,
+//! whatever the callees' colours.
 
 use crate::comparison::call_tree::CallTree;
 use opcost_record::profile::KERNEL;
 
-/// Steps of each direction.
+/// Steps of colour in each direction.
 pub(super) const STEPS: usize = 6;
 
 /// The change of every node, per operation, and of everything together.
 pub(super) struct Changes {
-    /// By node; of the whole tree last.
+    /// The change of each node; the change of the whole tree is last.
     inclusive: Vec<f64>,
-    /// The largest.
+    /// The largest change, in absolute value.
     largest: f64,
 }
 
 impl Changes {
-    /// Of a tree of two sides.
+    /// The changes of a tree with two sides.
     pub(super) fn of(tree: &CallTree) -> Changes {
         let change = |counts: [u64; 2]| tree.per_op(1, counts[1]) - tree.per_op(0, counts[0]);
         let nodes = tree.nodes.iter().map(|node| change([node.inclusive[0], node.inclusive[1]]));
@@ -35,7 +35,7 @@ impl Changes {
         self.inclusive[node.unwrap_or(self.inclusive.len() - 1)]
     }
 
-    /// The class of a frame: `u1` to `u6` of more, `d1` to `d6` of less, `n` of next to no change.
+    /// The class of a frame: `u1` to `u6` for more, `d1` to `d6` for less, `n` for next to no change.
     pub(super) fn class(&self, node: Option<usize>) -> String {
         let change = self.change(node);
         match (1..=STEPS).rev().find(|step| change.abs() > self.threshold(*step)) {
@@ -45,13 +45,13 @@ impl Changes {
         }
     }
 
-    /// What a change must exceed to have the colour of a step.
+    /// The change that a frame must exceed to have the colour of a step.
     pub(super) fn threshold(&self, step: usize) -> f64 {
         self.largest / f64::from(1u32 << (STEPS + 1 - step))
     }
 }
 
-/// The class of a function's frames where nothing is compared: kernel or not, in one of three
+/// The class of a function's frames in a graph without comparison: kernel or not, in one of three
 /// shades, so that neighbours can be told apart.
 pub(super) fn class_of_function(symbol: &str, module: &str) -> String {
     if module.is_empty() {
@@ -135,7 +135,7 @@ mod tests {
         // grew +9,600 is the largest; main's +3,201 is a third of it; shrank −6,399 is two thirds.
         assert_eq!(changes.change(Some(1)), 9.6);
         assert_eq!([class(1), class(2), class(0)], ["u6", "d6", "u5"]);
-        // The callee of one that grew, on its own: a third. One that next to nothing changed.
+        // The callee of `grew`: a third of the largest change. The last frame hardly changed.
         assert_eq!([class(3), class(4)], ["u5", "n"]);
         assert_eq!(changes.class(None), "u5", "all together is main");
         assert_eq!(changes.threshold(6), 4.8);

@@ -5,18 +5,17 @@ use crate::comparison::call_tree::CallTree;
 /// One frame: a function in its context, as wide as it costs with everything it calls.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Frame {
-    /// Index into the tree's nodes; `None` of the frame that has all.
+    /// Index into the tree's nodes; `None` for the frame of everything.
     pub(super) node: Option<usize>,
-    /// Frames below it.
+    /// The level of the frame; the frame of everything has level 0.
     pub(super) depth: usize,
-    /// Where it begins.
+    /// Where the frame begins.
     pub(super) start: u64,
-    /// Its cost.
+    /// The cost with everything called.
     pub(super) width: u64,
 }
 
-/// The frames of one side that cost anything; callees in the order of their names, from where
-/// their caller begins.
+/// The frames of one side that have a cost; callees stand in the order of their names, from the start of their caller.
 pub(super) fn frames(tree: &CallTree, side: usize) -> Vec<Frame> {
     let children = tree.children();
     let mut waiting = vec![Frame { node: None, depth: 0, start: 0, width: tree.sides[side].total }];
@@ -42,8 +41,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Frames lie within their callers, beside each other, and what a frame does not leave to
-        /// its callees is its own: so all own costs add up to the whole.
+        /// Frames lie within their callers, beside each other. The part of a frame that no callee
+        /// covers is its own cost; all own costs add up to the whole.
         #[test]
         fn frames_add_up(tree in any_tree(), side in 0..2usize) {
             let frames = frames(&tree, side);

@@ -1,12 +1,12 @@
-//! What the colours and marks of a differential flame graph mean.
+//! The legend of a differential flame graph: the meaning of its colours and marks.
 
 use super::color::{Changes, STEPS};
 use super::{CHARACTER_PX, FRAME_PX, MARGIN_PX, escape, share, within};
 use std::fmt::Write as _;
 
-/// Between the lines.
+/// Distance between the lines.
 const LINE_PX: f64 = 18.0;
-/// Between the steps of the colours: two directions of them fill the width.
+/// Distance between the steps of the colours: the steps of both directions fill the width.
 const STEP_PX: f64 = 98.0;
 
 /// A legend under construction.
@@ -17,19 +17,18 @@ pub(super) struct Legend {
 }
 
 impl Legend {
-    /// Nothing yet; `y`: where the first line goes.
+    /// An empty legend; `y`: the base line of the first line.
     pub(super) fn at(y: f64) -> Legend {
         Legend { text: String::new(), y }
     }
 
-    /// A line of text.
+    /// Adds a line of text.
     pub(super) fn line(&mut self, text: &str) {
         self.words(MARGIN_PX, text);
         self.y += LINE_PX;
     }
 
-    /// The colours and marks; `total` is what changes are given in percent of, `gone` what the
-    /// stripes are called.
+    /// Adds the colours and marks. Changes are percentages of `total`; `gone` is the identifier of the stripes.
     pub(super) fn of_changes(&mut self, changes: &Changes, total: f64, baseline: &str, gone: &str) {
         if changes.threshold(STEPS) > 0.0 {
             self.line(&format!("a colour: changed by more than so much of {baseline}'s total"));

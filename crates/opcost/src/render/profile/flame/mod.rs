@@ -1,8 +1,8 @@
-//! Flame graphs as SVG that needs no script: what a frame is stands in a title on hover, and in the
-//! frame where there is room. Colours follow the surroundings, light or dark.
+//! Flame graphs as SVG that needs no script: a title on hover describes each frame, and a frame
+//! with room shows its name. Colours follow the surroundings, light or dark.
 //!
-//! Of two variants the graph is differential: the variant's calls grow upwards, the baseline's hang
-//! below on the same scale, so that what vanished is seen at the width it had.
+//! A graph of two variants is differential: the variant's calls grow upwards, the baseline's hang
+//! below on the same scale, so that a vanished call is seen at the width it had.
 
 mod color;
 mod layout;
@@ -24,30 +24,30 @@ const WIDTH_PX: f64 = 1200.0;
 const MARGIN_PX: f64 = 10.0;
 const FRAME_PX: f64 = 17.0;
 const HEAD_PX: f64 = 62.0;
-/// Of a character at 11 px in the fonts of the style sheet.
+/// Width of a character at 11 px, and of a title's character, in the fonts of the style sheet.
 const CHARACTER_PX: f64 = 6.7;
 const TITLE_CHARACTER_PX: f64 = 9.6;
-/// Frames that are narrower are not drawn, and this is said.
+/// Narrower frames are not drawn, and the graph says so.
 const FRAME_WIDTH_MIN_PX: f64 = 0.1;
-/// The same within a page, which is looked at as a whole: towers of lines would make it several times as high.
+/// The limit within a page, which is viewed as a whole: towers of lines would make it several times as high.
 const FRAME_WIDTH_MIN_OF_PAGE_PX: f64 = 2.0;
-/// Of narrower frames an outline would hide the colour.
+/// In narrower frames, an outline would hide the colour.
 const OUTLINED_WIDTH_MIN_PX: f64 = 4.0;
-/// Fewer characters of a name tell nothing.
+/// A shorter piece of a name tells nothing.
 const CHARACTERS_MIN: usize = 3;
 
-/// The flame graph of a tree of one side, the differential one of a tree of two: an SVG document,
-/// which can stand alone or within a page.
+/// The flame graph of a tree with one side, or the differential graph of a tree with two sides: an
+/// SVG document that can stand alone or within a page.
 ///
-/// Widths are costs with everything that a frame calls, per operation; the frames of a level and
-/// what their callers have on their own add up to the whole.
+/// Widths are costs per operation with everything that a frame calls. The frames of a level and the
+/// own costs of their callers add up to the whole.
 pub fn flame_graph(tree: &CallTree) -> String {
     graph(Drawing::new(tree, "opcost-gone", FRAME_WIDTH_MIN_PX, false))
 }
 
-/// The same as a part of a page that has `others` before it: what it is referred to by within is
-/// its own, frames too narrow to be pointed at are left out, which is said, and each frame has the
-/// number of its node (`data-n`) and is in the group of its variant, for the page's script.
+/// The flame graph as a part of a page with `others` graphs before it. Its identifiers are unique
+/// on the page. Frames too narrow to point at are left out, and the graph says so. For the page's
+/// script, each frame has the number of its node (`data-n`) and is in the group of its variant.
 pub fn flame_graph_of_page(tree: &CallTree, others: usize) -> String {
     let gone = format!("opcost-gone-{others}");
     graph(Drawing::new(tree, &gone, FRAME_WIDTH_MIN_OF_PAGE_PX, true))
@@ -112,7 +112,7 @@ fn differential(mut drawing: Drawing<'_>) -> String {
     drawing.document(&title, &said, height, Some((&changes, totals[0])))
 }
 
-/// Where the first level of a panel is, and how far the next is from it.
+/// The position of a panel's first level, and the distance to the next level.
 struct Place {
     first_px: f64,
     step_px: f64,
@@ -121,11 +121,11 @@ struct Place {
 /// A graph under construction.
 struct Drawing<'a> {
     tree: &'a CallTree,
-    /// What the stripes of vanished frames are called.
+    /// The identifier of the stripes of vanished frames.
     gone: String,
     /// Narrower frames are not drawn.
     narrowest_px: f64,
-    /// Whether frames can be zoomed into: then they are numbered, and their places are finer.
+    /// Whether frames can be zoomed into; if so, they are numbered and placed more precisely.
     numbered: bool,
     names: Vec<String>,
     px_per_unit: f64,
@@ -161,7 +161,7 @@ impl<'a> Drawing<'a> {
         frame.node.is_none() || self.px(side, frame.width) >= self.narrowest_px
     }
 
-    /// Levels of frames that are drawn.
+    /// The number of levels that are drawn.
     fn levels(&self, side: usize) -> f64 {
         let drawn = frames(self.tree, side).into_iter().filter(|frame| self.drawn(side, frame));
         drawn.map(|frame| frame.depth + 1).max().unwrap_or(0) as f64
@@ -212,7 +212,7 @@ impl<'a> Drawing<'a> {
             Some(node) => format!(r#" data-n="{node}""#),
             None => r#" data-n="all""#.to_string(),
         };
-        // A part of a pixel becomes many when it is zoomed into.
+        // Zooming turns a part of a pixel into many pixels.
         let digits = if self.numbered { 4 } else { 2 };
         let _ = write!(
             self.body,
@@ -234,7 +234,7 @@ impl<'a> Drawing<'a> {
         self.body.push_str("</g>\n");
     }
 
-    /// What is said of a frame on hover.
+    /// The text that a frame shows on hover.
     fn title(&self, side: usize, frame: &Frame, name: &str, changes: Option<&Changes>) -> String {
         let tree = self.tree;
         let mut text = match frame.node {
@@ -328,7 +328,7 @@ impl<'a> Drawing<'a> {
         let height = foot.y;
         let (alt, desc) = (escape(title), escape(&said.join("; ")));
         let style = style();
-        // What is too long for the picture is whole in its title and description.
+        // Texts too long for the picture stand whole in its title and description.
         let heading = escape(&within(title, TITLE_CHARACTER_PX));
         let [first, second] = said.each_ref().map(|said| escape(&within(said, CHARACTER_PX)));
         format!(
@@ -349,7 +349,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// A text in the width of the graph, cut in the middle where it has more.
+/// A text, cut in the middle if it is wider than the graph.
 fn within(text: &str, character_px: f64) -> String {
     cut(text, ((WIDTH_PX - 2.0 * MARGIN_PX) / character_px) as usize)
 }
@@ -363,7 +363,7 @@ fn plain(value: f64) -> String {
     figure(value, Unit::Count)
 }
 
-/// A change in percent of a total; of nothing, nothing can be said.
+/// A change in percent of a total; a dash if the total is 0.
 fn share(change: f64, total: f64) -> String {
     if total > 0.0 { percent(change / total) } else { "–".into() }
 }

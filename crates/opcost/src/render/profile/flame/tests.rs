@@ -2,7 +2,7 @@ use super::*;
 use crate::comparison::call_tree::tests::{any_tree, tree};
 use proptest::prelude::*;
 
-/// What `open` begins and `close` ends, of each occurrence.
+/// The texts between each `open` and the next `close`.
 fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
     text.split(open).skip(1).map(|rest| rest.split(close).next().unwrap()).collect()
 }
@@ -53,7 +53,7 @@ fn a_differential_graph_has_both_sides_on_one_scale() {
         "fault · [kernel]\n4 → 7 instructions/op: +3 (+37.50 % of native's total)\n\
          on its own 4 → 5, called 0.5000 → 0.5000 ×"
     );
-    // Above upwards, below downwards.
+    // The variant's frames grow upwards, the baseline's downwards.
     assert!(fault[0].2[1] < of("everything")[0].2[1]);
     assert!(fault[1].2[1] > of("everything")[1].2[1]);
     let [new] = of("identity")[..] else { panic!("drawn on the other side, too") };
