@@ -345,7 +345,7 @@ mod tests {
         for (hook, cost) in [("_splset_noprof", 74_880), ("__mcount", 63_100)] {
             assert_eq!(said(&profile(hook, cost)), [("profiler", cost, vec![hook.to_string()])]);
         }
-        // What interrupts are set by without the hook is the kernel's, and so are Linux's allocators.
+        // NetBSD's `_splset` and Linux's allocators ending in `_noprof` are not the profiler's.
         assert!(!is_own(&kernel("_splset")) && !is_own(&kernel("__kmalloc_noprof")));
     }
 
