@@ -11,7 +11,7 @@ pub const CONTEXT_USER: u64 = -512i64 as u64;
 pub(crate) const CONTEXT_USER_DEFERRED: u64 = -640i64 as u64;
 /// Markers in a chain: addresses of a guest or of its kernel follow (`PERF_CONTEXT_GUEST*`).
 pub(crate) const CONTEXT_GUEST: [u64; 3] = [-2048i64 as u64, -2176i64 as u64, -2560i64 as u64];
-/// The greatest address (`PERF_CONTEXT_MAX`); greater values in a chain are markers.
+/// The least marker; every address in a chain is less (`PERF_CONTEXT_MAX`).
 pub(crate) const CONTEXT_MAX: u64 = -4095i64 as u64;
 
 /// An event, in the order of time.
@@ -35,7 +35,7 @@ pub enum Event<'a> {
     Fork {
         /// The process of the new thread.
         pid: i32,
-        /// The process that made it.
+        /// The process that made the thread.
         parent_pid: i32,
         /// The new thread.
         tid: i32,

@@ -21,7 +21,7 @@ pub struct Losses {
     pub stacks_astray: u64,
     /// Samples at an address where no known mapping was.
     pub unmapped_samples: u64,
-    /// Callers at an address without a known mapping, usually of code that keeps no frame pointer.
+    /// Callers without a known mapping; usually code used the frame pointer for something else.
     pub unmapped_callers: u64,
     /// Samples of a program's code without any caller although callers were asked for: usually code
     /// that keeps no frame pointer, since nearly every function has a caller.

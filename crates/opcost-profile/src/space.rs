@@ -244,7 +244,7 @@ impl Spaces {
     }
 }
 
-/// Tells the file, or its stand-in, that a mapping shows.
+/// Returns the file of a mapping, or the stand-in for a file.
 fn code_file(mapping: &Mapping<'_>) -> CodeFile {
     let path = mapping.path;
     let anonymous = ["//anon", "[heap]", "[stack", "[anon", "/dev/zero", "/memfd:", "/SYSV"];

@@ -185,8 +185,7 @@ fn follow(
         }
         let caller = match space.unwinder.unwind_frame(frame, &mut registers, cache, memory) {
             Ok(Some(caller)) if caller >= CODE_MIN => caller,
-            // Nothing calls a program's first function; its stack holds the number of arguments
-            // there.
+            // Nothing calls a program's first function; the number of arguments is there.
             Ok(_) => return true,
             Err(_) => return false,
         };

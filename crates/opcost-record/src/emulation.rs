@@ -84,8 +84,8 @@ pub struct ReportWriter<W> {
 impl<W: Write> ReportWriter<W> {
     /// Starts a report with its first line.
     ///
+    /// # Errors
     /// The writer's errors.
-    /// The writer's.
     pub fn start(mut inner: W) -> io::Result<Self> {
         inner.write_all(format!("{}\n", FORMAT.header).as_bytes())?;
         Ok(ReportWriter { inner, runs: 0, lines: 0 })

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 pub(super) enum Lone {
     /// The other file lacks the symbol.
     Absent,
-    /// The symbol's name in the other file belongs to this symbol there, which has several names.
+    /// The other file's symbol with this index has the name, among several.
     Folded(usize),
 }
 

@@ -23,7 +23,7 @@ pub struct RatioOfMedians {
 ///
 /// Each of `blocks` is a unit of the highest random level: the blocks of one build together if builds differ, else a block.
 /// Whole units are drawn with replacement and keep their runs, since these share the unit's conditions. Among the ways to
-/// resample levels within levels, this one's variance is nearest (Davison & Hinkley, Bootstrap Methods and their
+/// resample levels within levels, this one has the more accurate variance (Davison & Hinkley, Bootstrap Methods and their
 /// Application, 1997, section 3.8; percentiles: Efron & Tibshirani, An Introduction to the Bootstrap, 1993, section 13.3).
 /// With few units such intervals are too narrow. Values are finite; blocks without one side are left out. The cost is
 /// [`RESAMPLES`] times the number of runs, at most that of ten thousand runs. `None` without a complete block, if a baseline

@@ -6,8 +6,7 @@
 //! Use of Change Point Detection to Identify Software Performance Regressions in a Continuous
 //! Integration System", ICPE 2020). Each point found divides its segment, and the search goes on in
 //! the parts until the best candidate is not significant. Without a change, one is found with
-//! probability `level` at most: the first test has to fail. anything is found with probability
-//! `level` at most: the first test has to fail.
+//! probability `level` at most: the first test has to fail.
 
 use crate::random::Random;
 

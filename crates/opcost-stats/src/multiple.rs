@@ -84,8 +84,8 @@ impl Family {
 
 /// The error rate of a whole report, split over its families.
 ///
-/// The levels add up: a report on two equal variants declares a change with at most the sum of the
-/// levels as probability (Bonferroni over families, [`Family::adjust`] within).
+/// The levels add up: the probability that a report on two equal variants declares any change is at
+/// most their sum (Bonferroni over families, [`Family::adjust`] within).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// The level of the primary metric.

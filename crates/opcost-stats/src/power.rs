@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn large_normal_noise_gives_the_textbook_shift() {
-        // (1.96 + 1.2816)·σ/√n over √(3/π), the test's efficiency in normal noise. Resampling errs on the safe side, here by some 4
-        // %, since drawing twice makes ties.
+        // (1.96 + 1.2816)·σ/√n over √(3/π), the test's efficiency in normal noise. Resampling errs by some 4 % on the safe side
+        // here, since drawing twice makes ties.
         for (n, recordings, off_max) in [(90, 20, 0.08), (400, 100, 0.02)] {
             let mut random = Random::new(n as u64);
             let shifts: Vec<f64> = (0..recordings)

@@ -20,8 +20,8 @@ pub const EXACT_MAX: usize = 60;
 /// without ties is the smaller sum of signed ranks. An average of exactly 0 counts for either side,
 /// and the distribution is the one without ties, as for the interval. Both are valid for tied
 /// differences: noise too small to change any other order breaks every tie at random and leaves the
-/// differences symmetric. It only takes averages of 0 off the rarer side, so p without ties is at
-/// most this p. Beyond [`EXACT_MAX`] differences: the normal approximation, corrected for
+/// differences symmetric. The noise only takes averages of 0 off the rarer side, so p without ties
+/// is at most this p. Beyond [`EXACT_MAX`] differences: the normal approximation, corrected for
 /// continuity. 1 if there are none.
 pub fn p(differences: &[f64]) -> f64 {
     let n = differences.len();
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(p(&[0.0; 8]), 1.0);
     }
 
-    /// Computes p by the normal approximation for a smaller sum of ranks of `sum`.
+    /// Computes p by the normal approximation, if the smaller sum of ranks is `sum`.
     fn p_normal(n: usize, sum: f64) -> f64 {
         let (mean, sd) = moments(n);
         2.0 * normal::upper_tail((mean - 0.5 - sum) / sd)

@@ -1,6 +1,6 @@
 //! The interval of a median by the sign test.
 //!
-//! It assumes less than [`rank`](crate::rank) does, no symmetry, and finds less. Source: Hollander,
+//! The test asks less than [`rank`](crate::rank), no symmetry, and finds less. Source: Hollander,
 //! Wolfe & Chicken, Nonparametric Statistical Methods, 3rd ed., 2014, sections 3.4 to 3.6.
 
 use crate::summary::sorted;

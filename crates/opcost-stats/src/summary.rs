@@ -119,7 +119,7 @@ pub fn sd_from_mad(mad: f64) -> f64 {
     mad / normal::MAD
 }
 
-/// The five figures about a set of runs in tables.
+/// The five figures that tables show of a set of runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// Smallest value.

@@ -200,7 +200,7 @@ pub fn read(
     }
     let own = document.meta.product.starts_with("opcost ");
     let event_of = |thread: &Thread| match &thread.samples.weight_type {
-        // opcost writes a thread for each variant, with the counted event's figures as weights.
+        // In opcost's files a thread is a variant, whose process name says what was counted.
         _ if own => thread.process_name.clone().unwrap_or(thread.name.clone()),
         None => "samples".to_string(),
         Some(name) => name.clone(),
@@ -224,7 +224,7 @@ pub fn read(
         document.threads.iter().find(of_event).map(|thread| &thread.samples.weight_type);
     let weights = match weight_type.and_then(Option::as_deref) {
         Some("tracing-ms") => Weight::Milliseconds,
-        // The format calls all figures of opcost samples, whatever their event.
+        // The format calls opcost's other figures samples, whatever was counted.
         None | Some("samples") if !own => Weight::Samples,
         _ => Weight::Other,
     };
@@ -399,7 +399,7 @@ impl View<'_> {
 /// A resolved row of the table of stacks.
 #[derive(Clone, Copy)]
 struct Node {
-    /// `None` for a stack that is deeper than [`FRAMES_MAX`].
+    /// `None` for a stack that is deeper than `FRAMES_MAX`.
     context: Option<u32>,
     depth: usize,
     function: u32,

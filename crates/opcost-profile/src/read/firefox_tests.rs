@@ -94,7 +94,7 @@ fn addresses_that_samply_wrote_are_looked_up() {
     };
     let (about, sampled) = read(&text, &Wanted::default(), &find).unwrap();
     assert_eq!((about.event.as_str(), sampled.samples_known()), ("samples", Some(77)));
-    // samply recorded the same samples as in plain.data.
+    // samply read plain.data, so the samples are the same.
     let table = FunctionTable::of(&sampled);
     let own = |symbol: &str| -> u64 {
         let known = table.functions.iter().filter(|cost| cost.function.symbol == symbol);

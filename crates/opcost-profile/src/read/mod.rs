@@ -74,7 +74,7 @@ pub enum ReadError {
     /// The file is empty.
     #[error("{} is empty: whoever was to write it wrote nothing; record again", path.display())]
     Empty { path: PathBuf },
-    /// The file is larger than [`BYTES_MAX`].
+    /// The file is larger than a file that is read as a whole may be.
     #[error(
         "{} is larger than {} MiB, unpacked, which is more than is read of such a file; record for a \
          shorter time", path.display(), BYTES_MAX >> 20

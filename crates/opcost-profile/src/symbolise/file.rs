@@ -144,7 +144,7 @@ pub(super) fn named(
     let stacks = known.into_iter().zip(found.places).map(|(known, function)| {
         let mut function = function.unwrap_or(data);
         let mut known = known.into_iter();
-        // The outermost function is the symbol's, unless the symbol table has no name for it.
+        // The first is the function itself; its symbol names it better, if it has one.
         if let Some(InlinedAt { name: Some(name), file }) = known.next()
             && frames[function as usize].symbol.starts_with('[')
         {

@@ -38,7 +38,7 @@ pub(super) fn names(
     names_by(file, reference, addresses, sources, &mut None)
 }
 
-/// Names these addresses like [`names`]; `list`: keeps the running kernel's list of functions.
+/// Names these addresses like `names`; `list`: keeps the running kernel's list of functions.
 pub(super) fn names_by(
     file: &CodeFile,
     reference: Option<&KernelReference>,

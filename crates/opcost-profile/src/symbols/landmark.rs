@@ -20,8 +20,8 @@ type Row = (&'static str, Landmark, Option<&'static str>);
 /// outside the text, which continues at `entry_SYSCALL_64_stage2` and never at `entry_SYSCALL_64`.
 /// Since 6.5 `ret_from_fork` is C, called from `ret_from_fork_asm`.
 ///
-/// System calls are `__x64_sys_*` since 4.17. Functions that every kernel has set up a signal
-/// handler and a program (`kernel/signal.c`, `arch/x86/kernel/process_64.c`).
+/// System calls are `__x64_sys_*` since 4.17. Signal handlers and programs are set up by functions
+/// of the same names in every kernel (`kernel/signal.c`, `arch/x86/kernel/process_64.c`).
 const ALWAYS: [Row; 14] = [
     ("entry_SYSCALL_64", Landmark::SystemCall, CALLS),
     ("entry_SYSCALL_64_stage2", Landmark::SystemCall, CALLS),
@@ -160,7 +160,7 @@ pub(super) fn find(places: &HashMap<&str, Place>) -> Vec<LandmarkAt> {
         }
     }
     let tables = STUBS.map(|name| places.get(name));
-    // The second table is too short to tell the size of its stubs; both tables have the same size.
+    // The second table is too short to tell the size of its stubs; the first one's have the same.
     let stub = tables[0].or(tables[1]).map_or(STUB_BYTES[0], stub_bytes);
     for (start, end) in tables.into_iter().flatten() {
         for number in 0..((end - start) / stub).min(VECTORS_MAX) {

@@ -50,8 +50,7 @@ fn stopped(figures: &[f64], width: f64, factor: f64, random: &mut Random) -> (f6
     }
 }
 
-/// Returns the shares of recordings with a false alarm, and with an interval that misses a true change of 1
-/// %.
+/// Returns the shares of recordings with a false alarm and with an interval that misses a change of 1 %.
 fn shares(
     record: impl Fn(&mut Random) -> Vec<f64>,
     width: f64,

@@ -258,7 +258,7 @@ impl Header {
         }
     }
 
-    /// Counts the time of a sample among [`Self::times_ns`].
+    /// Adds the time of a sample to `times_ns`.
     pub(super) fn sampled(&mut self, time_ns: Option<u64>) {
         let Some(time) = time_ns else { return };
         self.times_ns = match self.times_ns {

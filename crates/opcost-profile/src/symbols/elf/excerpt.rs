@@ -324,7 +324,7 @@ mod tests {
             assert!(part[section.clone()].iter().all(|byte| *byte == 0));
             assert_eq!(later.unwrap()[section.clone()], whole[section]);
         }
-        // Symbols are read once.
+        // The unwind information comes without the symbols, which were read before.
         assert!(part.unwind().unwrap()[range(b".symtab")].iter().all(|byte| *byte == 0));
     }
 }
