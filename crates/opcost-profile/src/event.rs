@@ -42,7 +42,7 @@ pub enum Event<'a> {
     },
     /// A thread ended.
     Exit {
-        /// Its process.
+        /// The process.
         pid: i32,
         /// The thread.
         tid: i32,

@@ -139,7 +139,7 @@ impl Message<'_> {
 /// The cost of a region.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RegionSum<A> {
-    /// Its name.
+    /// The region's name.
     pub name: String,
     /// The number of times that the region was entered.
     pub entries: u64,

@@ -35,9 +35,9 @@ pub struct SizedSymbol {
     pub symbol: String,
     /// The symbol's source file or archive member, if known.
     pub origin: Option<String>,
-    /// Its section.
+    /// The symbol's section.
     pub section: String,
-    /// Its bytes.
+    /// The symbol's own bytes.
     pub bytes: u64,
     /// Whether the symbol table gives no size; `bytes` is then the gap to the next symbol.
     pub estimated: bool,

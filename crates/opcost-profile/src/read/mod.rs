@@ -128,7 +128,7 @@ pub struct Format {
 /// A file's contents, unpacked.
 struct Contents<'b> {
     bytes: &'b [u8],
-    /// The same as text. Commands may have any name, so bytes that are not UTF-8 are replaced.
+    /// The contents as text. Commands may have any name, so bytes that are not UTF-8 are replaced.
     text: Cow<'b, str>,
 }
 
