@@ -1,6 +1,6 @@
-//! What the profiler itself distorts: cost that it causes, samples that it puts elsewhere.
+//! The profiler's distortions: cost that the profiler causes, and samples at the wrong place.
 //!
-//! What is named here is no cause of a program's cost, however high it stands in the table.
+//! A function named here is not a cause of a program's cost, however high it stands in the table.
 
 use crate::read::ReadProfile;
 use crate::read::about::EventAbout;
@@ -9,7 +9,7 @@ use crate::table::{FunctionCost, FunctionTable};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
 
-/// What is distorted.
+/// The way in which a part of a profile is distorted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DistortionKind {
     /// Cost of taking the samples, or of counting calls.
@@ -18,9 +18,9 @@ pub enum DistortionKind {
     TimerInterrupt,
     /// Samples that had to wait until interrupts were allowed again.
     Reenabled,
-    /// Samples in functions shorter than the distance that samples may be off.
+    /// Samples in functions so short that a late sample may be a neighbour's.
     Short,
-    /// Samples in functions that were inlined, whose limits debug information draws.
+    /// Samples in inlined functions, whose limits are only as exact as debug information.
     Inlined,
 }
 
@@ -34,12 +34,12 @@ impl DistortionKind {
         (DistortionKind::Inlined, "inlined"),
     ];
 
-    /// Its word.
+    /// The kind's word.
     pub fn word(self) -> &'static str {
         Self::NAMES[self as usize].1
     }
 
-    /// What it means for whoever reads the table.
+    /// The meaning of the distortion for a reader of the table.
     pub fn meaning(self) -> &'static str {
         match self {
             DistortionKind::Own => {
@@ -64,22 +64,22 @@ impl DistortionKind {
     }
 }
 
-/// A part of a profile that is not what it seems.
+/// A part of a profile that the profiler distorted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Distortion {
-    /// In which way.
+    /// The kind of distortion.
     pub kind: DistortionKind,
-    /// Cost that it concerns.
+    /// The distorted cost.
     pub cost: u64,
-    /// The functions it is in, with their part of it, the greatest first.
+    /// The functions with distorted cost, and the distorted part of each; the greatest first.
     pub functions: Vec<(Function, u64)>,
 }
 
-/// Longest function that counts as short, bytes: about three instructions, which is how late the
-/// interrupt of an imprecise event comes at best.
+/// The size of the longest function that counts as short, in bytes: about three instructions, which
+/// is how late the interrupt of an imprecise event comes at best.
 const SHORT_BYTES_MAX: u64 = 16;
 
-/// Finds what the profiler distorts, in the order of [`DistortionKind`]; nothing that costs nothing.
+/// Finds the profiler's distortions in the order of [`DistortionKind`], without those that cost 0.
 pub fn distortions(profile: &ReadProfile) -> Vec<Distortion> {
     let ReadProfile { about, table, sampled } = profile;
     let clock = about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
@@ -110,8 +110,8 @@ pub fn distortions(profile: &ReadProfile) -> Vec<Distortion> {
     found
 }
 
-/// Whether a function is the profiler's own: of perf, of the interrupts that it takes its samples in,
-/// or the hook of profilers that count calls, with what that hook calls.
+/// Whether a function is the profiler's own: part of perf, of the interrupts that take perf's
+/// samples, or of the hook of profilers that count calls, with the functions that the hook calls.
 pub fn is_own(function: &Function) -> bool {
     const HOOKS: [&str; 10] = [
         "mcount",
@@ -138,8 +138,8 @@ pub fn is_own(function: &Function) -> bool {
     kernel && (begins || NMI.contains(&symbol) || symbol.starts_with("task_clock_event_"))
 }
 
-/// What NetBSD's call counting hook blocks interrupts with: `_splset_noprof` and its kin. (That Linux
-/// ends names of allocators with `_noprof` has nothing to do with it.)
+/// Whether NetBSD's call counting hook blocks interrupts with this function: `_splset_noprof` and its
+/// kin. (Linux ends names of allocators with `_noprof` for an unrelated reason.)
 fn is_blocking_hook(symbol: &str) -> bool {
     let name = symbol.trim_start_matches('_');
     name.starts_with("spl") && name.ends_with("_noprof")
@@ -159,7 +159,7 @@ fn is_timer_interrupt(function: &Function) -> bool {
     function.module == KERNEL && ENTRIES.contains(&function.symbol.as_str())
 }
 
-/// Whether interrupts are allowed again inside a function of the kernel, after they were blocked.
+/// Whether a function of the kernel allows interrupts again after they were blocked.
 fn is_reenabling(function: &Function) -> bool {
     const PLACES: [&str; 34] = [
         "_raw_read_unlock_irq",
@@ -202,7 +202,7 @@ fn is_reenabling(function: &Function) -> bool {
     function.module == KERNEL && PLACES.contains(&symbol)
 }
 
-/// Own cost of functions.
+/// Sums the own cost of the functions that `is` selects.
 fn own(
     kind: DistortionKind,
     table: &FunctionTable,
@@ -213,7 +213,7 @@ fn own(
     Distortion { kind, cost: functions.iter().map(|(_, cost)| cost).sum(), functions }
 }
 
-/// Cost of functions with everything they call, but for what is `not` meant.
+/// Sums the cost at and below the functions that `is` selects, except below those of `not`.
 fn below(
     kind: DistortionKind,
     sampled: &Sampled,
@@ -241,7 +241,7 @@ fn below(
     Distortion { kind, cost: functions.iter().map(|(_, cost)| cost).sum(), functions }
 }
 
-/// Cost of inlined copies: of each function the part that its samples there are.
+/// Sums the cost of inlined copies: each function's own cost times the share of samples in copies.
 fn inlined(table: &FunctionTable) -> Distortion {
     let part = |cost: &FunctionCost| {
         let samples = cost.samples.filter(|samples| *samples > 0)?;
@@ -345,7 +345,7 @@ mod tests {
         for (hook, cost) in [("_splset_noprof", 74_880), ("__mcount", 63_100)] {
             assert_eq!(said(&profile(hook, cost)), [("profiler", cost, vec![hook.to_string()])]);
         }
-        // What interrupts are set by without the hook is the kernel's, and so are Linux's allocators.
+        // NetBSD's `_splset` and Linux's allocators ending in `_noprof` are not the profiler's.
         assert!(!is_own(&kernel("_splset")) && !is_own(&kernel("__kmalloc_noprof")));
     }
 

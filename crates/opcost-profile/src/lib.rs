@@ -1,12 +1,12 @@
-//! From addresses to functions: symbols of kernels and programs, and the events that a sampling
-//! profiler produces.
+//! Names functions by address: symbols of kernels and programs, and the events that a sampling profiler
+//! produces.
 //!
-//! The way is one line: [`event`]s → [`session`] (addresses become places in files, samples become a
+//! The data flows one way: [`event`]s → [`session`] (addresses become places in files, samples become a
 //! [`tree`] of calls) → [`symbolise`] (places become functions).
 //!
-//! No clock and no counter is read here; where samples come from ([`event`]) does not matter to what is
-//! made of them. Live ones are read from the kernel's [`ring`] buffers and put in order by [`merge`];
-//! stacks that were copied instead of walked are unwound by [`unwind`].
+//! This crate reads no clock and no counter, and handles samples of every origin alike. [`ring`] reads
+//! live [`event`]s from the kernel's buffers and [`merge`] sorts them by time; [`unwind`] finds the
+//! callers in copied stacks.
 
 #![forbid(unsafe_code)]
 

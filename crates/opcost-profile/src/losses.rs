@@ -1,57 +1,57 @@
-//! What a recording lacks: events that were lost, stacks that were cut off, code that nobody knows.
+//! Losses of a recording: lost events, stacks that were cut off, code that nothing describes.
 
 use crate::unwind::Unfinished;
 use std::fmt;
 
-/// Counts of what went missing while samples were taken; all are exact, and 0 where nothing did.
+/// Exact counts of the data that was lost while samples were taken.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Losses {
-    /// Events that there was no room for, as the kernel counts them: samples and others alike.
+    /// Events that the kernel dropped for want of room, samples and others alike.
     pub lost_events: u64,
     /// Times that the kernel stopped sampling because samples came too fast.
     pub throttles: u64,
-    /// Samples whose chain of callers is as long as the profiler allowed, so that outer ones may be
-    /// missing.
+    /// Samples whose chain of callers has the greatest length that the profiler allowed; outer
+    /// callers may be missing.
     pub stacks_cut: u64,
-    /// Samples of programs that came with a copy of their stack which nobody unwound.
+    /// Samples of programs with a copy of the stack that nothing unwound.
     pub stacks_not_unwound: u64,
-    /// Copied stacks that went on beyond their copy, so that outer callers are missing.
+    /// Copied stacks that went on beyond the copy; outer callers are missing.
     pub stacks_beyond_copy: u64,
     /// Copied stacks in which unwinding lost its way before it reached the outermost caller.
     pub stacks_astray: u64,
-    /// Samples at an address where nothing was known to be mapped.
+    /// Samples at an address where no known mapping was.
     pub unmapped_samples: u64,
-    /// Callers at such an address: usually code that uses the frame pointer for something else.
+    /// Callers without a known mapping; usually code used the frame pointer for something else.
     pub unmapped_callers: u64,
-    /// Samples of a program's code that have no caller at all though callers were asked for: usually
-    /// of code that keeps no frame pointer, as nearly everything is called by something.
+    /// Samples of a program's code without any caller although callers were asked for: usually code
+    /// that keeps no frame pointer, since nearly every function has a caller.
     pub samples_alone: u64,
-    /// Samples of a virtual machine's guest, which are left out: its address space is not known.
+    /// Samples of a virtual machine's guest, left out because its address space is not known.
     pub guest_samples: u64,
     /// Samples of events that were not asked for.
     pub other_events: u64,
-    /// Samples of the event that nobody wanted ([`Filter`](crate::read::filter::Filter)).
+    /// Samples of the event that the [`Filter`](crate::read::filter::Filter) left out.
     pub left_out: u64,
     /// Records of a file that could not be read.
     pub damage: Damage,
 }
 
-/// What of a file's records contradicts itself, and is left out.
+/// Records of a file that contradict themselves; they are left out.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Damage {
-    /// Broken records among others.
+    /// The number of broken records between readable ones.
     pub records: u64,
-    /// Where the first of them is.
+    /// The place of the first broken record.
     pub first_at: Option<RecordPlace>,
-    /// From where on the records cannot be told apart; where several files have such a place, the
-    /// first that was found.
+    /// The place from which on records cannot be told apart. If several files have such a place, the
+    /// one found first.
     pub rest_from: Option<RecordPlace>,
 }
 
-/// Where a record is.
+/// The place of a record.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct RecordPlace {
-    /// The number of its file in a folder, `data.N`; `None` outside folders.
+    /// The number of the record's file in a folder, `data.N`; `None` outside folders.
     pub file: Option<u32>,
     /// Bytes from the start of the file.
     pub at: u64,
@@ -72,16 +72,16 @@ impl fmt::Display for RecordPlace {
 }
 
 impl Damage {
-    /// A record at this place is broken.
+    /// Counts a broken record at this place.
     pub fn add(&mut self, at: RecordPlace) {
         self.records += 1;
-        // Records come in the order of time.
+        // The place found first need not be the least: records come in the order of time.
         self.first_at = Some(self.first_at.map_or(at, |first| first.min(at)));
     }
 }
 
 impl Losses {
-    /// Adds what unwinding did not reach the end of.
+    /// Adds the stacks that unwinding did not follow to their end.
     pub fn add_unfinished(&mut self, unfinished: Unfinished) {
         self.stacks_beyond_copy += unfinished.beyond_copy;
         self.stacks_astray += unfinished.astray;

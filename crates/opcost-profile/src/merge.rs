@@ -1,12 +1,12 @@
-//! Records of several ring buffers in the order of time.
+//! Merges the records of several ring buffers into the order of time.
 //!
-//! Each buffer is in order, but they are read one after the other. What is older than the newest
-//! record of the round before cannot be preceded any more by what is read later, because that round
-//! had emptied all buffers by then.
+//! Each buffer is in order, but the buffers are read one after the other. A round empties all
+//! buffers, so later rounds read no record older than the newest record of the round before.
+//! Records up to that time are settled.
 
 use crate::ring::{self, RingError};
 
-/// Records that wait for their turn.
+/// Records that wait for older ones.
 #[derive(Clone, Debug, Default)]
 pub struct Merge {
     words: Vec<u64>,
@@ -17,10 +17,10 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Takes what one round read of all buffers.
+    /// Adds the records that one round read from all buffers.
     ///
     /// # Errors
-    /// [`RingError`]: the words are no records; nothing of them is kept from there on.
+    /// [`RingError`]: the words are not records; those from the error on are dropped.
     pub fn add(&mut self, words: &[u64]) -> Result<(), RingError> {
         self.newest_before_ns = self.newest_ns;
         for record in ring::records(words) {
@@ -33,18 +33,18 @@ impl Merge {
         Ok(())
     }
 
-    /// Gives the records that nothing can precede any more, in the order of time.
+    /// Hands out the settled records, which no later record can precede, in the order of time.
     pub fn settled(&mut self, take: impl FnMut(&[u64])) {
         self.give(self.newest_before_ns, take);
     }
 
-    /// Gives all that is left, in the order of time; no more will come.
+    /// Hands out all remaining records in the order of time, after the last round.
     pub fn rest(&mut self, take: impl FnMut(&[u64])) {
         self.give(u64::MAX, take);
     }
 
     fn give(&mut self, until_ns: u64, mut take: impl FnMut(&[u64])) {
-        // Stable: records of one buffer with the same time stay as they were.
+        // The sort is stable: records of one buffer with the same time keep their order.
         self.waiting.sort_by_key(|(time_ns, ..)| *time_ns);
         let ready = self.waiting.partition_point(|(time_ns, ..)| *time_ns <= until_ns);
         for (_, start, count) in self.waiting.drain(..ready) {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A record of no kind that anybody knows, with its time before the CPU at its end.
+    /// A record of an unknown kind, with its time before the CPU at its end.
     fn record(time_ns: u64, tag: u64) -> [u64; 5] {
         [99 | 40 << 48, tag, 0, time_ns, 0]
     }

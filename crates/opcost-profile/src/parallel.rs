@@ -1,14 +1,14 @@
-//! Work over many things, on several CPUs.
+//! Maps over items on several CPUs.
 
 use std::sync::Mutex;
 use std::thread;
 
-/// Does `work` on every item; the results are in the order of the items.
+/// Calls `work` on every item; the results are in the order of the items.
 ///
-/// `threads_max`: threads at most, of which the caller's is one; items are begun in their order.
+/// At most `threads_max` threads, the caller's among them, begin items in their order.
 ///
 /// # Panics
-/// `work` does.
+/// Panics if `work` does.
 pub fn map<T: Send, R: Send>(
     items: Vec<T>,
     threads_max: usize,
@@ -19,7 +19,7 @@ pub fn map<T: Send, R: Send>(
     if threads < 2 {
         return items.into_iter().map(work).collect();
     }
-    // A thread that is done takes the next item, since items differ in what they take.
+    // An idle thread takes the next item, since items take different times.
     let queue = Mutex::new(items.into_iter().enumerate());
     let next = || queue.lock().ok()?.next();
     let take = || {
@@ -33,7 +33,7 @@ pub fn map<T: Send, R: Send>(
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(take)).collect();
         let mut done = take();
         for other in others {
-            // A panic of a thread is this thread's.
+            // The caller's thread passes the panic of another thread on.
             done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         done

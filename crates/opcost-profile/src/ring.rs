@@ -1,13 +1,13 @@
-//! Records as the kernel writes them into a sampling event's ring buffer, read as [`Event`]s
+//! Reads the records that the kernel writes into a sampling event's ring buffer, as [`Event`]s
 //! (`perf_event_open(2)`, "MMAP layout"; include/uapi/linux/perf_event.h).
 //!
-//! The caller has opened its events with the sample type [`Layout::sample_type`] and with
-//! `sample_id_all`, so that every record has its time, and hands over whole records as the 64-bit
-//! words of which they consist, of this machine's byte order.
+//! The caller opens its events with the sample type [`Layout::sample_type`] and with
+//! `sample_id_all`, so that every record has its time. The caller hands over whole records as
+//! 64-bit words in this machine's byte order.
 
 use crate::event::{Event, Mapping, Sample, UserStack};
 
-/// PERF_RECORD_*: what a record is.
+/// PERF_RECORD_*: the kinds of records.
 mod kind {
     pub(super) const LOST: u32 = 2;
     pub(super) const COMM: u32 = 3;
@@ -41,23 +41,23 @@ mod field {
 
 /// PROT_EXEC of `mmap(2)`.
 const PROT_EXEC: u32 = 4;
-/// Words at the end of every record but a sample: thread, time, CPU (`sample_id_all`).
+/// Words at the end of every record except samples: thread, time, CPU (`sample_id_all`).
 const TRAILER_WORDS: usize = 3;
 /// Bytes of the longest build id that a record has room for.
 const BUILD_ID_BYTES_MAX: usize = 20;
 
-/// What a sample holds beside address, thread, time, CPU and period, which it always does.
+/// The fields of a sample beside address, thread, time, CPU and period, which every sample has.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Layout {
     /// The chain of callers.
     pub call_chain: bool,
-    /// Which of the user's registers, a bit for each (`asm/perf_regs.h`); 0 is none, and then the
-    /// user's stack is not there either.
+    /// The user's registers, a bit for each (`asm/perf_regs.h`). With 0, samples have neither
+    /// registers nor the user's stack.
     pub user_registers_mask: u64,
 }
 
 impl Layout {
-    /// What to ask the kernel for (`perf_event_attr.sample_type`).
+    /// Returns the sample type to ask the kernel for (`perf_event_attr.sample_type`).
     pub fn sample_type(self) -> u64 {
         let mut bits = field::IP | field::TID | field::TIME | field::CPU | field::PERIOD;
         if self.call_chain {
@@ -70,7 +70,7 @@ impl Layout {
     }
 }
 
-/// Why bytes are not what a kernel writes.
+/// Why bytes are not records of the kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum RingError {
@@ -88,12 +88,12 @@ pub enum RingError {
     Fields { kind: u32 },
 }
 
-/// One record.
+/// A record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record<'a> {
-    /// When it was written, nanoseconds of the profiler's clock.
+    /// The time of the record, nanoseconds of the profiler's clock.
     pub time_ns: u64,
-    /// What it says; `None` of a kind of which nothing is made here.
+    /// The record's event; `None` for kinds of records that are not used here.
     pub event: Option<Event<'a>>,
 }
 
@@ -116,27 +116,27 @@ pub fn records(words: &[u64]) -> impl Iterator<Item = Result<&[u64], RingError>>
     })
 }
 
-/// When a record was written, without reading the rest of it.
+/// Reads only the time of a record.
 ///
 /// `record`: as [`records`] gives it.
 ///
 /// # Errors
-/// [`RingError::Fields`]: it is too short to say.
+/// [`RingError::Fields`]: the record is too short to have a time.
 pub fn time_ns(record: &[u64]) -> Result<u64, RingError> {
     let kind = record.first().map_or(0, |header| *header as u32);
-    // Header, address, thread, time; or time and CPU at the end.
+    // A sample's time is behind header, address and thread; other records end with time and CPU.
     let at = if kind == kind::SAMPLE { Some(3) } else { record.len().checked_sub(2) };
     let time = at.filter(|at| *at > 0).and_then(|at| record.get(at));
     time.copied().ok_or(RingError::Fields { kind })
 }
 
-/// Reads one record.
+/// Reads a record.
 ///
-/// `record`: its words, header first, as [`records`] gives them; `layout`: what its events were
-/// asked for.
+/// `record`: its words, header first, as [`records`] gives them; `layout`: the fields that the
+/// events were opened with.
 ///
 /// # Errors
-/// [`RingError::Fields`]: it is too short for what it should hold.
+/// [`RingError::Fields`]: the record is too short for its fields.
 pub fn read(record: &[u64], layout: Layout) -> Result<Record<'_>, RingError> {
     let header = record.first().copied().unwrap_or(0);
     let (kind, misc) = (header as u32, (header >> 32) as u16);
@@ -160,7 +160,7 @@ pub fn read(record: &[u64], layout: Layout) -> Result<Record<'_>, RingError> {
             let ((pid, _), (tid, _)) = tasks(&mut words).ok_or(short)?;
             Some(Event::Exit { pid, tid })
         }
-        // Identifier of the event, then how many.
+        // The event's identifier comes before the number.
         kind::LOST => Some(Event::Lost { events: words.take(2).ok_or(short)?[1] }),
         kind::LOST_SAMPLES => Some(Event::Lost { events: words.word().ok_or(short)? }),
         kind::THROTTLE => Some(Event::Throttled),
@@ -169,7 +169,7 @@ pub fn read(record: &[u64], layout: Layout) -> Result<Record<'_>, RingError> {
     Ok(Record { time_ns, event })
 }
 
-/// Words that are read from the front.
+/// Words to be read from the front.
 struct Words<'a>(&'a [u64]);
 
 impl<'a> Words<'a> {
@@ -184,20 +184,20 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Two 32-bit numbers, as they lie in memory.
+/// Reads two 32-bit numbers from a word, in the order of memory.
 fn halves(words: &mut Words<'_>) -> Option<(i32, i32)> {
     let bytes = words.word()?.to_ne_bytes();
     let [a, b, c, d, e, f, g, h] = bytes;
     Some((i32::from_ne_bytes([a, b, c, d]), i32::from_ne_bytes([e, f, g, h])))
 }
 
-/// A task and its parent: processes, then threads; the time follows.
+/// Reads a task and its parent: processes, then threads; passes over the time behind them.
 fn tasks(words: &mut Words<'_>) -> Option<((i32, i32), (i32, i32))> {
     let both = (halves(words)?, halves(words)?);
     words.word().map(|_| both)
 }
 
-/// Text up to its terminating zero, in the rest of the words.
+/// Returns the text up to its terminating zero, in the rest of the words.
 fn text<'a>(words: &Words<'a>) -> &'a [u8] {
     let bytes: &[u8] = bytemuck::cast_slice(words.0);
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -212,7 +212,7 @@ fn name<'a>(words: &mut Words<'a>, misc: u16) -> Option<Event<'a>> {
 fn mapping<'a>(words: &mut Words<'a>, misc: u16) -> Option<Mapping<'a>> {
     let (pid, _) = halves(words)?;
     let [address, bytes, file_offset] = *words.take(3)? else { return None };
-    // Device and inode, or the length of the build id and 20 bytes of room for it.
+    // Device and inode; or the length of the build id and 20 bytes of room for it.
     let identity: &[u8] = bytemuck::cast_slice(words.take(3)?);
     let build_id = if misc & misc::MMAP_BUILD_ID != 0 {
         let length = usize::from(identity[0]).min(BUILD_ID_BYTES_MAX);
@@ -222,7 +222,7 @@ fn mapping<'a>(words: &mut Words<'a>, misc: u16) -> Option<Mapping<'a>> {
     };
     let (protection, _) = halves(words)?;
     Some(Mapping {
-        // The kernel's own mappings have the process -1.
+        // The process is -1 for the kernel's own mappings.
         pid,
         address,
         bytes,
@@ -264,7 +264,7 @@ fn sample<'a>(words: &mut Words<'a>, misc: u16, layout: Layout) -> Option<Sample
     })
 }
 
-/// Registers and stack; the inner `None` where the thread has no user side (a kernel thread).
+/// Reads registers and stack; the inner `None` is a thread without a user side (a kernel thread).
 fn user_stack<'a>(words: &mut Words<'a>, mask: u64) -> Option<Option<UserStack<'a>>> {
     /// PERF_SAMPLE_REGS_ABI_NONE: no registers follow.
     const ABI_NONE: u64 = 0;
@@ -277,7 +277,7 @@ fn user_stack<'a>(words: &mut Words<'a>, mask: u64) -> Option<Option<UserStack<'
     let (mut bytes, mut filled) = (&[][..], 0);
     if room_bytes > 0 {
         bytes = bytemuck::cast_slice(words.take(room_bytes.checked_div(8)?)?);
-        // What the kernel could copy; the rest of the room is not initialised.
+        // The number of bytes that the kernel could copy; the rest of the room is not initialised.
         filled = usize::try_from(words.word()?).ok()?;
     }
     if abi == ABI_NONE {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 const CHAIN: Layout = Layout { call_chain: true, user_registers_mask: 0 };
 const STACK: Layout = Layout { call_chain: true, user_registers_mask: 0b1_0011 };
 
-/// A record of these words behind its header.
+/// Makes a record of these words, with a header.
 fn record(kind: u32, misc: u16, body: &[u64]) -> Vec<u64> {
     let bytes = (body.len() + 1) * 8;
     let header = u64::from(kind) | u64::from(misc) << 32 | (bytes as u64) << 48;
@@ -15,7 +15,7 @@ fn pair(first: i32, second: i32) -> u64 {
     u64::from(first as u32) | u64::from(second as u32) << 32
 }
 
-/// Text with its zero, filled up to whole words.
+/// Returns text with its terminating zero, filled up to whole words.
 fn padded(text: &str) -> Vec<u64> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(text.len() / 8 * 8 + 8, 0);
@@ -23,7 +23,7 @@ fn padded(text: &str) -> Vec<u64> {
     words.collect()
 }
 
-/// Thread, time and CPU, as every record but a sample ends.
+/// Thread, time and CPU, the end of every record except samples.
 const TRAILER: [u64; 3] = [7 | 8 << 32, 1234, 1];
 
 #[test]
@@ -55,7 +55,7 @@ fn a_sample_with_registers_and_what_was_copied_of_the_stack() {
     assert_eq!((stack.registers, stack.registers_mask), (&[11, 12, 13][..], 0b1_0011));
     assert_eq!(stack.bytes, [1, 2, 3, 4, 5, 6, 7, 8, 42]);
     assert!(!sample.in_kernel);
-    // A kernel thread has neither.
+    // A kernel thread has neither registers nor a stack.
     let words = record(9, 1, &[&head[..], &[0, 0]].concat());
     let Some(Event::Sample(sample)) = read(&words, STACK).unwrap().event else { panic!() };
     assert_eq!(sample.user_stack, None);
@@ -101,7 +101,7 @@ fn names_forks_exits_and_losses() {
     check(event(2, 0, &[&[77, 5]]), Some(Event::Lost { events: 5 }));
     check(event(13, 0, &[&[6]]), Some(Event::Lost { events: 6 }));
     check(event(5, 0, &[&[1, 2, 3]]), Some(Event::Throttled));
-    // PERF_RECORD_UNTHROTTLE, and one that is not known yet.
+    // PERF_RECORD_UNTHROTTLE, and an unknown kind.
     check(event(6, 0, &[&[1, 2, 3]]), None);
     check(event(99, 0, &[]), None);
 }
@@ -124,7 +124,7 @@ fn a_record_that_ends_early_names_its_type() {
         assert!(read(&record(kind, 0, &body), CHAIN).is_ok(), "{kind}");
         for shorter in 0..words {
             let read = read(&record(kind, 0, &body[..shorter]), CHAIN).map(|_| ());
-            // The chain of the sample has one caller of the two words behind its length.
+            // The chain of the sample has length 1; the second word behind its length is not read.
             if (kind, shorter) != (9, 7) {
                 assert_eq!(read, Err(RingError::Fields { kind }), "{shorter} words");
             }

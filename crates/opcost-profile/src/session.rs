@@ -1,9 +1,9 @@
-//! From events to a tree of calls: who was where, without names.
+//! Turns events into a tree of calls between places in code, without names.
 //!
-//! A sample costs a comparison of each half of its chain of callers, the kernel's and the program's, with
-//! that of the thread's sample before, a look at each frame that differs, and one at the interrupted
-//! instruction; nothing of it is kept but two sums. Whoever unwinds user stacks does so
-//! before: [`Session::spaces`] says what is mapped, and the callers found are appended to
+//! A sample costs three things: comparing each half of its chain of callers, the kernel's and the
+//! program's, with the same half of the thread's last sample; a look at each frame that differs; and one
+//! at the interrupted instruction. Only two sums are kept of it. A caller that unwinds user stacks does
+//! so before: [`Session::spaces`] tells the mappings, and the callers found are appended to
 //! [`Sample::chain`] behind [`CONTEXT_USER`].
 
 use crate::event::{
@@ -15,28 +15,28 @@ use crate::tree::{NO_PATH, Place, Tree};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
-/// Callers that the kernel keeps of a chain unless told otherwise (`kernel.perf_event_max_stack`).
+/// The callers that the kernel keeps of a chain by default (`kernel.perf_event_max_stack`).
 pub const FRAMES_MAX: usize = 127;
 
-/// Samples, and what is needed to name them.
+/// Samples, and the facts needed to name their places.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
-    /// Every file that code was in, as [`Place::file`] numbers them.
+    /// Every file with code, as [`Place::file`] numbers them.
     pub files: Vec<CodeFile>,
-    /// Where the kernel was.
+    /// The kernel's place in memory, if known.
     pub kernel_reference: Option<KernelReference>,
-    /// The file of the program that was executed first, where one was.
+    /// The file of the program that was executed first, if one was.
     pub program: Option<u32>,
-    /// The calls.
+    /// The tree of calls.
     pub tree: Tree,
-    /// What is missing.
+    /// The data that is missing.
     pub losses: Losses,
     /// Samples whose callers were found in a copy of the stack, not by frame pointers.
     pub stacks_unwound: u64,
 }
 
 impl Recorded {
-    /// Takes build ids that were not known when files were mapped.
+    /// Adds build ids that were not known when files were mapped.
     ///
     /// `build_ids`: paths as they were mapped, with the build id; the kernel's path is `[kernel]`.
     pub fn learn(&mut self, build_ids: &[(Vec<u8>, Vec<u8>)]) {
@@ -48,18 +48,18 @@ impl Recorded {
     }
 }
 
-/// A frame of half a chain that was followed.
+/// A frame of half a chain, with its path in the tree.
 #[derive(Clone, Copy, Debug)]
 struct Followed {
     address: u64,
     /// The path that ends here.
     path: u32,
-    /// Callers that are nowhere, up to here.
+    /// The number of unmapped callers from the outermost frame up to here.
     unmapped: u32,
 }
 
-/// Half of a thread's last chain, outermost frame first: its next one differs from it at the inner end
-/// only, more often than not.
+/// Half of a thread's last chain, outermost frame first. The thread's next chain usually differs only at
+/// the inner end.
 #[derive(Clone, Debug, Default)]
 struct Trail {
     tid: i32,
@@ -67,23 +67,23 @@ struct Trail {
     frames: Vec<Followed>,
 }
 
-/// Threads of which the last chain is kept, at most; a power of two.
+/// The most threads whose last chain is kept; a power of two.
 const THREADS_KEPT: usize = 256;
 
-/// Where an address was found before.
+/// The place of an address that was looked up before.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     address: u64,
     version: u32,
-    /// Its number in the tree.
+    /// The place's number in the tree.
     place: u32,
     mapped: bool,
 }
 
-/// Addresses of which the place is kept, at most; a power of two.
+/// The most addresses whose places are kept; a power of two.
 const PLACES_KEPT: usize = 1 << 12;
 
-/// Takes events one by one.
+/// Builds the tree from events.
 #[derive(Clone, Debug)]
 pub struct Session {
     event: u32,
@@ -92,17 +92,17 @@ pub struct Session {
     tree: Tree,
     losses: Losses,
     stacks_unwound: u64,
-    /// The outer and the inner half by thread; threads whose numbers end alike take turns.
+    /// The outer and the inner half of the last chain by thread; threads may share an entry in turn.
     trails: Vec<[Trail; 2]>,
-    /// By address and version; what falls on the same entry takes its place.
+    /// Places by address and version; a new place replaces the old one at its entry.
     found: Vec<Option<Found>>,
 }
 
 impl Session {
-    /// A session that takes the samples of one event.
+    /// Creates a session that takes the samples of one event.
     ///
-    /// `event`: its index ([`Sample::event`]); `frames_max`: the most callers that the profiler kept
-    /// of a chain, usually [`FRAMES_MAX`].
+    /// `event`: the event's index ([`Sample::event`]); `frames_max`: the most callers that the profiler
+    /// kept of a chain, usually [`FRAMES_MAX`].
     pub fn new(event: u32, frames_max: usize) -> Session {
         Session {
             event,
@@ -116,12 +116,12 @@ impl Session {
         }
     }
 
-    /// What is mapped where at this moment.
+    /// Returns the current mappings of all processes.
     pub fn spaces(&self) -> &Spaces {
         &self.spaces
     }
 
-    /// Takes an event; they come in the order of time.
+    /// Takes the next event; events must come in the order of time.
     pub fn take(&mut self, event: &Event<'_>) {
         match event {
             Event::Mapping(mapping) => self.spaces.map(mapping),
@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// What was taken so far; the session goes on.
+    /// Returns everything taken so far; the session goes on.
     pub fn recorded(&self) -> Recorded {
         Recorded {
             files: self.spaces.files().to_vec(),
@@ -148,9 +148,9 @@ impl Session {
         }
     }
 
-    /// What was taken so far, after which the tree and the losses begin anew; address spaces stay.
+    /// Returns everything taken so far, and restarts tree and losses; address spaces stay.
     pub fn restart(&mut self) -> Recorded {
-        // Numbers of the old tree mean nothing in the new one.
+        // The old tree's numbers mean nothing in the new one.
         self.trails.clear();
         self.found.clear();
         let recorded = Recorded {
@@ -165,7 +165,7 @@ impl Session {
         recorded
     }
 
-    /// What was taken.
+    /// Ends the session and returns everything taken.
     pub fn finish(self) -> Recorded {
         Recorded {
             files: self.spaces.files().to_vec(),
@@ -194,7 +194,7 @@ impl Session {
         if copied && !unwound {
             self.losses.stacks_not_unwound += 1;
         }
-        // The kernel's limit is for the callers that it finds itself.
+        // The limit applies to chains that the kernel walked, not to unwound ones.
         if !unwound
             && sample.chain.len() >= self.frames_max
             && sample.chain.len() - markers().count() >= self.frames_max
@@ -208,25 +208,25 @@ impl Session {
             self.losses.samples_alone += 1;
         }
         let user = callers.iter().position(|frame| *frame == CONTEXT_USER);
-        // With its marker, which says that the first was interrupted there.
+        // The outer half keeps its marker: the frame behind the marker is an interrupted instruction.
         let (inner, outer) = callers.split_at(user.unwrap_or(0));
         let version = self.spaces.version(sample.pid);
         let outer = self.path_of(sample, version, outer, 0);
         let inner = self.path_of(sample, version, inner, 1);
         let (place, mapped) = self.place(sample.pid, version, sample.address);
         self.losses.unmapped_samples += u64::from(!mapped);
-        // What has one half only is one path.
+        // A chain with one half is one path.
         let (outer, callers) = if inner == NO_PATH { (NO_PATH, outer) } else { (outer, inner) };
         let node = self.tree.node(outer, callers, place);
         self.tree.add(node, sample.period);
     }
 
-    /// The path of half a chain of callers; `half`: 0 of the outer one, 1 of the inner one.
+    /// Returns the path of half a chain of callers; `half`: 0 for the outer half, 1 for the inner one.
     fn path_of(&mut self, sample: &Sample<'_>, version: u32, callers: &[u64], half: usize) -> u32 {
         if callers.is_empty() {
             return NO_PATH;
         }
-        // The kernel is the same in each address space.
+        // The kernel is the same in all address spaces.
         let version = if callers.iter().all(|frame| *frame >= KERNEL_HALF) { 0 } else { version };
         if self.trails.is_empty() {
             self.trails.resize_with(THREADS_KEPT, Default::default);
@@ -240,7 +240,7 @@ impl Session {
         let outermost_first = callers.iter().rev().zip(&trail.frames);
         let same = outermost_first.take_while(|(frame, known)| **frame == known.address).count();
         if same < callers.len() || same < trail.frames.len() {
-            // What a frame is depends on the one inside of it, so the last of those is followed again.
+            // A frame's meaning depends on the next inner one, so the last equal frame is followed again.
             trail.frames.truncate(same.saturating_sub(1));
             self.follow(sample.pid, version, callers, &mut trail.frames);
         }
@@ -252,7 +252,7 @@ impl Session {
         })
     }
 
-    /// Follows the frames of half a chain that are not among `followed`, its outer ones.
+    /// Follows the frames of half a chain that are inside of those in `followed`.
     fn follow(&mut self, pid: i32, version: u32, callers: &[u64], followed: &mut Vec<Followed>) {
         let last = followed.last();
         let (mut path, mut unmapped) = last.map_or((NO_PATH, 0), |last| (last.path, last.unmapped));
@@ -260,8 +260,8 @@ impl Session {
             let frame = callers[at];
             let inside = at.checked_sub(1).map(|inside| callers[inside]);
             if frame < CONTEXT_MAX && inside != Some(CONTEXT_USER_DEFERRED) {
-                // What directly follows a marker was interrupted there; the others are addresses that
-                // a call returns to, which may be the first of the next function.
+                // The frame behind a marker is an interrupted instruction. The others are return
+                // addresses, which may be the first address of the next function.
                 let interrupted = inside.is_some_and(|inside| inside >= CONTEXT_MAX);
                 let address = if interrupted { frame } else { frame.saturating_sub(1) };
                 let (place, mapped) = self.place(pid, version, address);
@@ -272,8 +272,8 @@ impl Session {
         }
     }
 
-    /// The number of the place of an address in an address space of this version, and whether anything
-    /// is known to be mapped there.
+    /// Returns the number of an address's place in an address space of this version, and whether a known
+    /// mapping is there.
     fn place(&mut self, pid: i32, version: u32, address: u64) -> (u32, bool) {
         if self.found.is_empty() {
             self.found.resize(PLACES_KEPT, None);
@@ -294,7 +294,7 @@ impl Session {
     }
 }
 
-/// The chain without the interrupted instruction itself, which it begins with.
+/// Returns the chain without the interrupted instruction at its start.
 fn callers<'a>(sample: &Sample<'a>) -> &'a [u64] {
     let first = sample.chain.iter().position(|frame| *frame < CONTEXT_MAX);
     match first {

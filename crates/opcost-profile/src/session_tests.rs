@@ -29,7 +29,7 @@ fn sample(pid: i32, address: u64, chain: &[u64]) -> Sample<'_> {
     }
 }
 
-/// Each stack as `path+offset`, outermost first, with its samples and cost.
+/// Returns each stack as `path+offset`, outermost first, with its samples and cost.
 fn stacks(recorded: &Recorded) -> Vec<(String, u64, u64)> {
     let nodes = recorded.tree.nodes();
     let mut names: Vec<String> = Vec::new();
@@ -67,7 +67,7 @@ fn a_stack_is_there_once_with_its_sum() {
     session.take(&Event::Sample(sample(7, 0x1018, &other)));
     let recorded = session.finish();
     assert_eq!(recorded.tree.nodes().len(), 4);
-    // Callers are where the call is, the interrupted instruction is itself.
+    // Callers are at the call; the interrupted instruction is at its own address.
     let expected = [
         ("/bin/a+100 /lib/b+20 /bin/a+10".to_string(), 3, 30),
         ("/bin/a+100 /lib/b+20 /bin/a+18".to_string(), 1, 10),
@@ -148,7 +148,7 @@ fn a_stack_that_is_told_later_is_no_address() {
 }
 
 proptest! {
-    /// Remembered chains lead where they would lead if nothing were remembered.
+    /// Remembered chains lead to the same places as without memory.
     #[test]
     fn memory_changes_nothing(
         taken in prop::collection::vec(
@@ -159,7 +159,7 @@ proptest! {
         let mut remembering = session();
         let mut forgetting = session();
         for (pid, address, frames, remap) in &taken {
-            // Markers within a chain say what the frame behind them is.
+            // Markers within a chain change the meaning of the frame behind them.
             let frames = frames.iter().map(|frame| match frame {
                 0x0ffe => CONTEXT_USER_DEFERRED,
                 0x1003 => CONTEXT_KERNEL,

@@ -1,4 +1,4 @@
-//! Address spaces: what is mapped where in each process.
+//! Address spaces: the mappings of each process.
 
 use crate::event::Mapping;
 use crate::tree::Place;
@@ -9,48 +9,48 @@ use std::sync::Arc;
 /// Addresses from here on are the kernel's (x86-64 and AArch64 alike).
 pub const KERNEL_HALF: u64 = 1 << 63;
 
-/// What kind of code a [`CodeFile`] is.
+/// The kind of code in a [`CodeFile`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum CodeKind {
-    /// The kernel with its modules; offsets are addresses.
+    /// The kernel and its modules; offsets are addresses.
     Kernel,
-    /// Nothing is known to be mapped there; offsets are 0.
+    /// An address without a known mapping; offsets are 0.
     Unmapped,
     /// The kernel's code for programs, `[vdso]`.
     Vdso,
     /// A program or library.
     File,
-    /// Code without a file, as just-in-time compilers make it; offsets are addresses of this process.
+    /// Code without a file, as just-in-time compilers make; offsets are the process's addresses.
     Anonymous {
         /// The process.
         pid: i32,
     },
 }
 
-/// A file that code is in, or what stands for one.
+/// A file with code, or a stand-in for one.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct CodeFile {
-    /// What kind of code it is.
+    /// The kind of code.
     pub kind: CodeKind,
-    /// Its path as it was mapped, or a name in brackets.
+    /// The path as mapped, or a name in brackets.
     pub path: Vec<u8>,
-    /// The build id that it had when it was sampled, where that is known.
+    /// The build id that the file had when it was sampled, if known.
     pub build_id: Option<Vec<u8>>,
 }
 
-/// Where a symbol of the kernel was when it was sampled: the kernel is loaded somewhere else at each
-/// boot (`kaslr`).
+/// The address of one of the kernel's symbols while it was sampled; the kernel is loaded at another
+/// address at each boot (`kaslr`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KernelReference {
-    /// The symbol, usually `_text`.
+    /// The symbol's name, usually `_text`.
     pub symbol: String,
-    /// Its address.
+    /// The symbol's address.
     pub address: u64,
 }
 
-/// The file of every kernel address.
+/// The index of the file of every kernel address.
 pub const KERNEL: u32 = 0;
-/// The file of addresses where nothing is known to be mapped.
+/// The index of the file of addresses without a known mapping.
 pub const UNMAPPED: u32 = 1;
 
 /// Mapped code.
@@ -59,20 +59,20 @@ struct Region {
     start: u64,
     end: u64,
     file: u32,
-    /// Added to an address it gives the offset (wrapping).
+    /// Added to an address, wrapping, this gives the offset.
     shift: u64,
 }
 
-/// One process's regions.
+/// The regions of a process.
 #[derive(Clone, Debug, Default)]
 struct Space {
-    /// By address, disjoint; shared with the processes that were forked off.
+    /// The regions by address, disjoint; shared with forked processes.
     regions: Arc<Vec<Region>>,
-    /// Spaces with the same number have the same regions.
+    /// Spaces of the same version have the same regions.
     version: u32,
 }
 
-/// The address spaces of all processes, and the files that are mapped there.
+/// The address spaces of all processes, and the files mapped there.
 #[derive(Clone, Debug)]
 pub struct Spaces {
     spaces: FxHashMap<i32, Space>,
@@ -89,9 +89,9 @@ enum Program {
     /// Nothing was executed yet.
     #[default]
     None,
-    /// A process began a new program, whose first mapping of code is yet to come.
+    /// A process began a new program; its first mapping of code is yet to come.
     Of(i32),
-    /// This one.
+    /// The index of the program's file.
     Known(u32),
 }
 
@@ -115,13 +115,12 @@ impl Spaces {
         &self.files
     }
 
-    /// Where the kernel was, if a mapping said so.
+    /// The kernel's place in memory, if a mapping told it.
     pub fn kernel_reference(&self) -> Option<&KernelReference> {
         self.kernel_reference.as_ref()
     }
 
-    /// The file of the program that was executed first, of those that were executed since
-    /// [`begin`](Self::begin).
+    /// The file of the first program executed since the last [`begin`](Self::begin), if one was.
     pub fn program(&self) -> Option<u32> {
         match self.program {
             Program::Known(file) => Some(file),
@@ -129,12 +128,12 @@ impl Spaces {
         }
     }
 
-    /// The program that is executed next will be the first.
+    /// Makes the program that is executed next the first one.
     pub fn begin(&mut self) {
         self.program = Program::None;
     }
 
-    /// Where an address of a process is; `None` where nothing is known to be mapped.
+    /// Returns the place of a process's address; `None` if nothing is known to be mapped there.
     pub fn place(&self, pid: i32, address: u64) -> Option<Place> {
         if address >= KERNEL_HALF {
             return Some(Place { file: KERNEL, offset: address });
@@ -145,8 +144,8 @@ impl Spaces {
         Some(Place { file: region.file, offset: address.wrapping_add(region.shift) })
     }
 
-    /// The files of a process with the address of their first mapped byte, the offset of that in the
-    /// file, and the number of bytes.
+    /// Returns the mapped files of a process, each with the address of its first mapped byte, the
+    /// offset of this byte in the file, and the number of bytes.
     pub fn mapped(&self, pid: i32) -> impl Iterator<Item = (&CodeFile, u64, u64, u64)> {
         let regions = self.spaces.get(&pid).map_or(&[][..], |space| &space.regions[..]);
         regions.iter().map(|region| {
@@ -155,13 +154,13 @@ impl Spaces {
         })
     }
 
-    /// A number that changes whenever the address space of a process does; processes with the same
+    /// A number that changes whenever the process's address space does. Processes with the same
     /// number have the same code at the same addresses.
     pub fn version(&self, pid: i32) -> u32 {
         self.spaces.get(&pid).map_or(0, |space| space.version)
     }
 
-    /// Takes a mapping: what was mapped there before is gone.
+    /// Takes a mapping, which replaces everything at its addresses.
     pub fn map(&mut self, mapping: &Mapping<'_>) {
         let end = mapping.address.saturating_add(mapping.bytes);
         if mapping.pid == -1 || mapping.address >= KERNEL_HALF {
@@ -199,7 +198,7 @@ impl Spaces {
         regions.splice(first..behind, [left, region, right].into_iter().flatten());
     }
 
-    /// A process began a new program: nothing is mapped.
+    /// Empties a process's address space, as a new program begins.
     pub fn clear(&mut self, pid: i32) {
         if self.program == Program::None {
             self.program = Program::Of(pid);
@@ -209,7 +208,7 @@ impl Spaces {
         self.spaces.insert(pid, space);
     }
 
-    /// A process was forked: it has what its parent has.
+    /// Gives a forked process its parent's mappings.
     pub fn fork(&mut self, parent_pid: i32, pid: i32) {
         if parent_pid == pid {
             return;
@@ -239,13 +238,13 @@ impl Spaces {
         let files = &mut self.files;
         *self.numbers.entry(file).or_insert_with_key(|file| {
             files.push(file.clone());
-            // Each came as an event of its own.
+            // Each file came with an event of its own.
             u32::try_from(files.len() - 1).expect("fewer files than 2^32")
         })
     }
 }
 
-/// What is mapped.
+/// Returns the file of a mapping, or the stand-in for a file.
 fn code_file(mapping: &Mapping<'_>) -> CodeFile {
     let path = mapping.path;
     let anonymous = ["//anon", "[heap]", "[stack", "[anon", "/dev/zero", "/memfd:", "/SYSV"];
@@ -287,7 +286,7 @@ mod tests {
         assert_eq!(spaces.place(7, 0x12010).unwrap().offset, 0x4010);
         assert_eq!(spaces.place(7, 0x14000), None);
         assert_eq!(spaces.place(8, 0x10000), None);
-        // What is not executable hides code, and is none.
+        // A mapping that is not executable hides code, and is not code itself.
         spaces.map(&Mapping { executable: false, ..mapping(7, 0x12000, 0x1000, b"/data") });
         assert_eq!(spaces.place(7, 0x12010), None);
         assert_eq!(spaces.place(7, 0x13010).unwrap().offset, 0x5010);
@@ -304,7 +303,7 @@ mod tests {
         assert_eq!(path(&spaces, 1, 0x1000).as_deref(), Some("/bin/sh"));
         assert_eq!(path(&spaces, 2, 0x1000).as_deref(), Some("/bin/ls"));
         assert_ne!(spaces.version(1), spaces.version(2));
-        // A number that is used again for a child of a process that nobody knows.
+        // The identifier is used again, for a child of an unknown process.
         spaces.fork(99, 2);
         assert_eq!(spaces.place(2, 0x1000), None);
     }

@@ -1,41 +1,41 @@
-//! Profiles by function: own cost, cost with everything called, and who called.
+//! Profiles by function: own cost, inclusive cost, and callers.
 
 use crate::symbolise::Sampled;
 use crate::symbols::naming::Naming;
 use opcost_record::{Function, Profile};
 use rustc_hash::FxHashMap;
 
-/// One function's cost.
+/// The cost of a function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FunctionCost {
     /// The function.
     pub function: Function,
-    /// Its own cost, callees left out.
+    /// The function's own cost, without its callees'.
     pub own: u64,
-    /// Its cost with everything it calls, each cost once however often the function is on the stack;
-    /// `None` where the file does not tell, as of functions that call one another in a circle.
+    /// The inclusive cost; each cost counts once, however often the function is on the stack. `None`
+    /// if the file does not tell, as for functions that call one another in a circle.
     pub inclusive: Option<u64>,
-    /// Samples of its own; `None` where cost was counted, and where nobody knows how many there were.
+    /// The function's own samples; `None` if cost was counted, or if their number is unknown.
     pub samples: Option<u64>,
-    /// Times it was called; `None` where that was not counted, as by samples.
+    /// The number of calls; `None` if calls were not counted, as in samples.
     pub calls: Option<u64>,
-    /// Its length, bytes.
+    /// The function's length, bytes.
     pub bytes: Option<u64>,
-    /// Samples of its own in copies that were inlined into other functions.
+    /// The function's own samples in copies that were inlined into other functions.
     pub inlined_samples: u64,
 }
 
-/// What a function cost when it was called from another.
+/// The cost of a function when another one called it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Edge {
-    /// Index of the caller; `None` where nothing is known to have called it.
+    /// Index of the caller; `None` if no caller is known.
     pub caller: Option<usize>,
     /// Index of the callee.
     pub callee: usize,
-    /// The callee's cost with everything it called. Of a sampled profile those of one callee add up
-    /// to its inclusive cost.
+    /// The callee's inclusive cost. In a sampled profile, the costs of one callee's edges add up to
+    /// the callee's inclusive cost.
     pub cost: u64,
-    /// Number of calls, where they were counted.
+    /// The number of calls, if they were counted.
     pub calls: Option<u64>,
 }
 
@@ -44,16 +44,16 @@ pub struct Edge {
 pub struct FunctionTable {
     /// The functions, the greatest own cost first.
     pub functions: Vec<FunctionCost>,
-    /// Who called whom, the greatest cost first.
+    /// The calls by caller and callee, the greatest cost first.
     pub edges: Vec<Edge>,
-    /// The cost of all.
+    /// The sum of all costs.
     pub total: u64,
-    /// Cost that the file counted in its total and charged no function with.
+    /// The part of the file's total cost that the file charges to no function.
     pub unattributed: u64,
 }
 
 impl FunctionTable {
-    /// The table of a sampled profile.
+    /// Makes the table of a sampled profile.
     pub fn of(sampled: &Sampled) -> FunctionTable {
         let Profile { functions, contexts, .. } = &sampled.profile;
         let mut inclusive: Vec<u64> = contexts.iter().map(|context| context.cost).collect();
@@ -83,7 +83,7 @@ impl FunctionTable {
             let cost = &mut costs[context.function as usize];
             cost.own = cost.own.saturating_add(context.cost);
             cost.samples = cost.samples.map(|samples| samples + sampled.samples[at]);
-            // Of a recursion only the outermost call has everything.
+            // In a recursion, only the outermost call has the whole cost.
             if !outermost[at] {
                 continue;
             }
@@ -107,7 +107,7 @@ impl FunctionTable {
         .sorted()
     }
 
-    /// Sorts functions and edges; equal ones by name.
+    /// Sorts functions and edges by cost; equal ones by name.
     pub(crate) fn sorted(self) -> FunctionTable {
         let FunctionTable { functions, edges, total, unattributed } = self;
         let mut order: Vec<usize> = (0..functions.len()).collect();
@@ -133,22 +133,22 @@ impl FunctionTable {
         FunctionTable { functions, edges, total, unattributed }
     }
 
-    /// The callers of a function, the greatest cost first.
+    /// Returns the calls of a function, the greatest cost first.
     pub fn callers(&self, callee: usize) -> impl Iterator<Item = &Edge> {
         self.edges.iter().filter(move |edge| edge.callee == callee)
     }
 
-    /// What the functions are called.
+    /// Returns the names by which the table's functions are shown.
     pub fn naming(&self) -> Naming {
         Naming::of(self.functions.iter().map(|cost| &cost.function))
     }
 }
 
-/// Of each context whether none above it is of the same function.
+/// Tells for each context whether none above it has the same function.
 fn outermost(profile: &Profile) -> Vec<bool> {
     let contexts = &profile.contexts;
-    // The last child of each context, and of each child the one before; behind all the roots. Contexts
-    // are counted in 32 bits, and there can be millions.
+    // The last child of each context; behind them, the last root. `before`: the sibling before each
+    // context. Contexts are counted in 32 bits, because there can be millions.
     const NONE: u32 = u32::MAX;
     let mut last = vec![NONE; contexts.len() + 1];
     let before: Vec<u32> = (0..contexts.len())
@@ -158,7 +158,7 @@ fn outermost(profile: &Profile) -> Vec<bool> {
         })
         .collect();
     let known = |at: u32| (at != NONE).then_some(at as usize);
-    // How often each function is on the way from the root to where the walk is.
+    // How often each function is on the way from the root to the current context.
     let mut open = vec![0u32; profile.functions.len()];
     let mut outermost = vec![false; contexts.len()];
     let mut next = known(last[contexts.len()]);
@@ -179,29 +179,29 @@ fn outermost(profile: &Profile) -> Vec<bool> {
     outermost
 }
 
-/// The contexts above one, the nearest first.
+/// Returns the contexts above a context, the nearest first.
 fn above(profile: &Profile, at: usize) -> impl Iterator<Item = usize> {
     let parent = |at: usize| profile.contexts[at].parent.map(|parent| parent as usize);
     std::iter::successors(parent(at), move |at| parent(*at))
 }
 
-/// A caller, its callers, and so on outwards.
+/// A caller with its callers, and so on outwards.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CallerTree {
     /// Index into [`Profile::functions`].
     pub function: u32,
-    /// Own cost of the function at the root when it was called this way.
+    /// Own cost of the root's function when called this way.
     pub cost: u64,
-    /// The same in samples.
+    /// The samples of this cost.
     pub samples: u64,
-    /// Who called, the greatest cost first.
+    /// The callers, the greatest cost first.
     pub callers: Vec<CallerTree>,
 }
 
-/// The ways that lead to a function's own cost.
+/// Finds the ways that lead to a function's own cost.
 ///
-/// `function`: its index in [`Profile::functions`]. The costs of a node's callers add up to its own,
-/// unless it was reached without one.
+/// `function`: its index in [`Profile::functions`]. The costs of a node's callers add up to the node's
+/// cost, unless the node was also reached without a caller.
 pub fn caller_tree(sampled: &Sampled, function: u32) -> CallerTree {
     let profile = &sampled.profile;
     let mut nodes: Vec<(u32, u64, u64)> = vec![(function, 0, 0)];
@@ -227,7 +227,7 @@ pub fn caller_tree(sampled: &Sampled, function: u32) -> CallerTree {
             nodes[node].2 += samples;
         }
     }
-    // Callers come behind what they call, so each is whole when it is moved into its place.
+    // Callers come after their callees, so a tree is complete when it moves to its place.
     let mut trees: Vec<Option<CallerTree>> = vec![None; nodes.len()];
     for (at, (function, cost, samples)) in nodes.iter().enumerate().rev() {
         let mut callers: Vec<CallerTree> =

@@ -5,7 +5,7 @@ use crate::symbolise::FunctionFacts;
 use opcost_record::Context;
 use proptest::prelude::*;
 
-/// A sampled profile of these contexts: parent, function, own cost.
+/// Makes a sampled profile of these contexts: parent, function, own cost.
 fn sampled(contexts: &[(Option<u32>, u32, u64)]) -> Sampled {
     let functions = contexts.iter().map(|(_, function, _)| function + 1).max().unwrap_or(0);
     let function = |number| Function::new(format!("f{number}"), "m");

@@ -1,18 +1,18 @@
-//! Samples as a tree of calls between places in code, before anybody knows the functions' names.
+//! The tree of calls between places in code, made from samples before functions have names.
 //!
-//! Most chains are a program's callers and below them what the kernel did, and few of either are met
-//! in many pairs. So each half is a `Path` that is followed once, and a node is known by its callers'
-//! two paths and its own place: a new one is looked up from the inside out, until a caller is there
-//! already. Only callers have paths, as most places of samples call nothing.
+//! Most chains are a program's callers and below them the kernel's, and few chains of either side are
+//! met, in many pairs. The tree follows each half once, as a `Path`, and finds a node by its callers'
+//! two paths and its own place. A new node is looked up from the inside out, until a caller is known.
+//! Only callers have paths, since most sampled places call nothing.
 
 use rustc_hash::FxHashMap;
 
-/// A byte of code: where in which file, whatever address it was mapped at.
+/// A byte of code: its place in a file, whatever address the file was mapped at.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Place {
     /// Index into [`Recorded::files`](crate::session::Recorded::files).
     pub file: u32,
-    /// Offset in the file, bytes; of the kernel and of code without a file, the address.
+    /// Offset in the file, bytes; for the kernel and code without a file, the address.
     pub offset: u64,
 }
 
@@ -21,27 +21,27 @@ pub struct Place {
 pub struct Node {
     /// The caller's node, always an earlier one.
     pub parent: Option<u32>,
-    /// The place, an index into [`Tree::places`]: the sampled instruction, or the call that had not
-    /// returned yet.
+    /// The place, an index into [`Tree::places`]: the sampled instruction, or a call that had not
+    /// returned.
     pub place: u32,
-    /// Samples taken here.
+    /// Samples taken at this node.
     pub samples: u64,
-    /// What they stand for, in the event's unit.
+    /// The samples' cost, in the event's unit.
     pub cost: u64,
 }
 
-/// Places one below the other, by number; [`NO_PATH`] has none.
+/// A chain of places by number; [`NO_PATH`] has none.
 #[derive(Clone, Copy, Debug)]
 struct Path {
-    /// All but the last place.
+    /// The path without its last place.
     parent: u32,
     place: u32,
 }
 
-/// The number of the path without a place.
+/// The number of the empty path.
 pub(crate) const NO_PATH: u32 = 0;
 
-/// The tree.
+/// The calls of a recording.
 #[derive(Clone, Debug)]
 pub struct Tree {
     places: Vec<Place>,
@@ -53,8 +53,8 @@ pub struct Tree {
     node_numbers: FxHashMap<Key, u32>,
 }
 
-/// A node by the outer and the inner path of its callers, and by its place; the outer one is
-/// [`NO_PATH`] where one path is all.
+/// The key of a node: the outer and the inner path of its callers, and its place. If one path holds
+/// all callers, the outer one is [`NO_PATH`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Key {
     outer: u32,
@@ -75,12 +75,12 @@ impl Default for Tree {
     }
 }
 
-/// Two numbers as one key.
+/// Packs two numbers into a key.
 fn pair(outer: u32, inner: u32) -> u64 {
     u64::from(outer) << 32 | u64::from(inner)
 }
 
-/// The number of what is appended; memory ends long before the numbers do.
+/// Returns the number of the next entry; memory ends long before the numbers do.
 fn number(length: usize) -> u32 {
     u32::try_from(length).expect("fewer places and nodes than 2^32")
 }
@@ -91,12 +91,12 @@ impl Tree {
         &self.nodes
     }
 
-    /// Every place of a node, once.
+    /// Returns the places of all nodes, each once.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// The number of a place.
+    /// Returns the number of a place.
     pub(crate) fn place(&mut self, place: Place) -> u32 {
         let Tree { places, place_numbers, .. } = self;
         *place_numbers.entry(place).or_insert_with(|| {
@@ -105,7 +105,7 @@ impl Tree {
         })
     }
 
-    /// The path that goes on from another one to a place.
+    /// Returns the path that extends `parent` by a place.
     pub(crate) fn path(&mut self, parent: u32, place: u32) -> u32 {
         let Tree { paths, path_numbers, .. } = self;
         *path_numbers.entry(pair(parent, place)).or_insert_with(|| {
@@ -114,10 +114,10 @@ impl Tree {
         })
     }
 
-    /// The node of a place below the end of `callers` below that of `outer`, made with all above it
-    /// where it is new.
+    /// Returns the node of a place whose callers are the path `outer` and inside of it the path
+    /// `callers`; makes the node and its missing callers.
     ///
-    /// `callers`: a path, or [`NO_PATH`] where `outer` is that, too.
+    /// `callers`: a path; [`NO_PATH`] only if `outer` is [`NO_PATH`] too.
     pub(crate) fn node(&mut self, outer: u32, callers: u32, place: u32) -> u32 {
         let first = Key { outer, callers, place };
         if let Some(known) = self.node_numbers.get(&first) {
@@ -133,7 +133,7 @@ impl Tree {
                 break None;
             }
             let Path { parent, place } = self.paths[at as usize];
-            // The first place of the inner path has the outer path above it and nothing else.
+            // The first place of the inner path has only the outer path above it.
             let (outer, callers) = match parent {
                 NO_PATH => (NO_PATH, above),
                 _ => (above, parent),
@@ -155,7 +155,7 @@ impl Tree {
         last
     }
 
-    /// The tree without what new nodes would need.
+    /// Drops the maps that only new nodes would need.
     pub(crate) fn finished(self) -> Tree {
         let Tree { places, nodes, .. } = self;
         Tree { places, nodes, ..Tree::default() }
@@ -189,11 +189,11 @@ mod tests {
         };
         assert_eq!(offsets(&tree), [1, 2, 3, 4]);
         assert_eq!(tree.node(read, entry, fourth), leaf);
-        // What was met as a caller is the same node when it is sampled itself.
+        // A place met as a caller has the same node when it is sampled itself.
         assert_eq!(tree.node(NO_PATH, read, third), leaf - 1);
         assert_eq!(tree.node(NO_PATH, main, second), leaf - 2);
         assert_eq!(tree.node(NO_PATH, NO_PATH, first), leaf - 3);
-        // The same callers below another one are another node.
+        // The same callers below another caller are another node.
         let other = tree.node(main, entry, fourth);
         assert_eq!(offsets(&tree), [1, 2, 3, 4, 3, 4]);
         let parents: Vec<_> = tree.nodes().iter().map(|node| node.parent).collect();

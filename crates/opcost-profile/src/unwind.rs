@@ -1,9 +1,9 @@
-//! Callers from a copy of a user's stack, by the unwind information of the code that was running:
-//! for programs that keep no frame pointers (`--call-graph dwarf`).
+//! Finds callers in a copy of a user's stack, by unwind information of the running code, for programs
+//! that keep no frame pointers (`--call-graph dwarf`).
 //!
-//! `.eh_frame` of the files on disk is used; where there is none for an address the frame pointer
-//! is followed (framehop). Where a signal handler returns to, the kernel's signal frame says what was
-//! interrupted. What the copy does not hold ends the chain, which is counted.
+//! The unwinder reads `.eh_frame` of the files on disk, and follows the frame pointer at addresses
+//! without it (framehop). Behind a signal handler, the kernel's signal frame tells the interrupted
+//! place. A chain that leaves the copy ends there, and is counted.
 
 use crate::event::{CONTEXT_USER, Sample, UserStack};
 use crate::space::{CodeFile, CodeKind, Spaces};
@@ -18,28 +18,28 @@ use std::sync::Arc;
 
 /// `PERF_REG_X86_BP`, `_SP` and `_IP` (`asm/perf_regs.h`).
 const REGISTERS: [u32; 3] = [6, 7, 8];
-/// No code is below (`vm.mmap_min_addr`).
+/// The lowest address of code (`vm.mmap_min_addr`).
 const CODE_MIN: u64 = 4096;
-/// Frames after which a stack is taken to run in circles.
+/// A stack with more frames is taken to run in circles.
 const FRAMES_MAX: usize = 512;
-/// Address spaces that are kept ready; each shares the sections of its files with the others.
+/// The most address spaces kept ready; they share the sections of their files.
 const SPACES_MAX: usize = 256;
 
-/// What a signal handler returns to: the system call `rt_sigreturn`, number 15, whose first
-/// instruction is `mov $15, %rax` or `mov $15, %eax`. No other code begins so.
+/// The code to which a signal handler returns: the system call `rt_sigreturn`, number 15. It begins
+/// with `mov $15, %rax` or `mov $15, %eax`, and no other code begins so.
 const SIGNAL_RETURNS: [&[u8]; 2] =
     [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
-/// Where the interrupted frame pointer, stack pointer and instruction are in what the handler's stack
-/// pointer is at when the handler has returned, bytes (`struct ucontext`, `asm/sigcontext.h`).
+/// Offsets of the interrupted frame pointer, stack pointer and instruction from the stack pointer
+/// after the handler's return, bytes (`struct ucontext`, `asm/sigcontext.h`).
 const SIGNAL_REGISTERS: [u64; 3] = [120, 160, 168];
 
-/// Bytes of a section, shared by all address spaces.
+/// The bytes of a section, shared by all address spaces.
 type Section = Arc<[u8]>;
 
-/// What unwinding needs of a file.
+/// The parts of a file that unwinding needs.
 #[derive(Clone, Debug, Default)]
 struct Sections {
-    /// Offset and virtual address of each segment of code, with its length in the file.
+    /// Offset, virtual address and length in the file of each segment of code.
     segments: Vec<(u64, u64, u64)>,
     info: ExplicitModuleSectionInfo<Section>,
 }
@@ -48,7 +48,7 @@ struct Sections {
 #[derive(Default)]
 struct Space {
     unwinder: UnwinderX86_64<Section>,
-    /// Where `.text` of a file is mapped, and its bytes.
+    /// The mapped address of each file's `.text`, and its bytes.
     texts: Vec<(u64, Section)>,
 }
 
@@ -63,12 +63,12 @@ impl Space {
     }
 }
 
-/// How many stacks were not followed to their end.
+/// The numbers of stacks that were not followed to their end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Unfinished {
-    /// They went on beyond what was copied of them.
+    /// Stacks that went on beyond their copy.
     pub beyond_copy: u64,
-    /// What was found in them leads nowhere.
+    /// Stacks whose words lead nowhere.
     pub astray: u64,
 }
 
@@ -92,15 +92,15 @@ impl Default for Unwinder {
 }
 
 impl Unwinder {
-    /// Stacks since the last call that were not followed to their end.
+    /// Returns the numbers of stacks not followed to their end since the last call.
     pub fn take_unfinished(&mut self) -> Unfinished {
         std::mem::take(&mut self.unfinished)
     }
 
-    /// Writes the sample's chain with the user's callers at its end into `chain`.
+    /// Writes into `chain` the sample's chain, followed by the user's callers.
     ///
-    /// `spaces`: what is mapped; `read`: gives the contents of a mapped file, or `None`. A sample
-    /// without a copied stack keeps the chain it has.
+    /// `spaces`: the mappings; `read`: returns the contents of a mapped file, or `None`. A sample
+    /// without a copied stack keeps its chain.
     pub fn complete(
         &mut self,
         sample: &Sample<'_>,
@@ -141,8 +141,7 @@ impl Unwinder {
             beyond_copy |= word.is_none();
             Ok(u64::from_le_bytes(*word.ok_or(())?))
         };
-        // A call may be the last instruction of a mapping, and what a signal handler returns to the
-        // first.
+        // A call may be the last instruction of a mapping, and the end of a signal handler the first.
         let is_code = |address: u64| spaces.place(sample.pid, address).is_some();
         let is_mapped = |caller: u64| is_code(caller - 1) || is_code(caller);
         let registers = UnwindRegsX86_64::new(ip, sp, bp);
@@ -155,9 +154,9 @@ impl Unwinder {
     }
 }
 
-/// Appends the frames from these registers outwards; whether the outermost was reached.
+/// Appends the frames from these registers outwards; returns whether it reached the outermost.
 ///
-/// `is_mapped`: whether a call may return there.
+/// `is_mapped`: whether a call may return to an address.
 fn follow(
     space: &Space,
     cache: &mut CacheX86_64,
@@ -169,8 +168,8 @@ fn follow(
     let mut frame = FrameAddress::from_instruction_pointer(registers.ip());
     for _ in 0..FRAMES_MAX {
         let address = frame.address();
-        // Nothing called what a signal interrupted, nor where its handler returns to: a marker says
-        // that these addresses are not behind a call.
+        // No call leads to an interrupted instruction or to the end of a signal handler; a marker
+        // tells that these addresses are not behind a call.
         let signal_return = space.is_signal_return(address);
         if signal_return || !frame.is_return_address() {
             chain.push(CONTEXT_USER);
@@ -186,7 +185,7 @@ fn follow(
         }
         let caller = match space.unwinder.unwind_frame(frame, &mut registers, cache, memory) {
             Ok(Some(caller)) if caller >= CODE_MIN => caller,
-            // A program's first function is called by nobody: above it is its number of arguments.
+            // Nothing calls a program's first function; the number of arguments is there.
             Ok(_) => return true,
             Err(_) => return false,
         };
@@ -198,7 +197,7 @@ fn follow(
     false
 }
 
-/// Frame pointer, stack pointer and instruction pointer; `None` where one was not sampled.
+/// Returns frame pointer, stack pointer and instruction pointer; `None` if one was not sampled.
 fn registers(stack: &UserStack<'_>) -> Option<[u64; 3]> {
     let mut found = [0; 3];
     for (value, register) in found.iter_mut().zip(REGISTERS) {
@@ -212,7 +211,7 @@ fn registers(stack: &UserStack<'_>) -> Option<[u64; 3]> {
     Some(found)
 }
 
-/// The sections of an ELF file; `None` if it is none.
+/// Reads the sections of an ELF file; `None` if it is not one.
 fn sections(file: &[u8]) -> Option<Sections> {
     let file = object::File::parse(file).ok()?;
     let range = |name| {
@@ -247,9 +246,9 @@ fn sections(file: &[u8]) -> Option<Sections> {
     })
 }
 
-/// One mapping of a file; `None` where it maps nothing that the file loads.
+/// Makes the module of a file's mapping; `None` if no segment of code is mapped there.
 fn module(sections: &Sections, start: u64, offset: u64, bytes: u64) -> Option<Module<Section>> {
-    // A segment is mapped from the page that it begins in.
+    // A segment is mapped from the start of its first page.
     let end = offset.saturating_add(bytes);
     let segment = |(from, _, length): &&(u64, u64, u64)| {
         *length > 0 && *from < end && from.saturating_add(*length) > offset

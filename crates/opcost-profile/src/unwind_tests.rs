@@ -4,7 +4,7 @@ use crate::event::Mapping;
 const MASK: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 const STACK: u64 = 0x7fff_0000;
 
-/// What is found for an interruption at `ip` with this stack, whose frame pointer is at `bp`.
+/// Unwinds an interruption at `ip` with this stack and the frame pointer `bp`.
 fn callers(ip: u64, bp: u64, stack: &[u64], kernel: &[u64]) -> (Vec<u64>, Unfinished) {
     let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
     let registers = [bp, STACK, ip];
@@ -39,7 +39,7 @@ fn callers(ip: u64, bp: u64, stack: &[u64], kernel: &[u64]) -> (Vec<u64>, Unfini
 
 #[test]
 fn without_unwind_information_frame_pointers_are_followed() {
-    // Two frames: the caller's frame pointer and the address to return to; then the end.
+    // Two frames of a frame pointer and a return address each, then the end.
     let stack = [1, STACK + 32, 0x1234, 2, 0, 0x5678, 3, 4];
     let (chain, cut) = callers(0x1000, STACK + 8, &stack, &[]);
     assert_eq!(chain, [CONTEXT_USER, 0x1000, 0x1234, 0x5678]);
@@ -57,7 +57,7 @@ fn a_stack_that_goes_on_beyond_its_copy_is_counted() {
 
 #[test]
 fn a_caller_where_no_code_is_ends_the_chain() {
-    // Above a program's first function is the number of its arguments, which ends it, too.
+    // The number of arguments, above a program's first function, ends the chain too.
     for (caller, astray) in [(3, 0), (0x9_0000, 1)] {
         let stack = [1, STACK + 32, caller, 2, 0, 0x5678, 3, 4];
         let (chain, unfinished) = callers(0x1000, STACK + 8, &stack, &[]);
@@ -84,7 +84,7 @@ fn a_sample_without_a_copy_keeps_its_chain() {
     unwinder.complete(&sample, &Spaces::default(), |_| None, &mut chain);
     let stack = UserStack { registers_mask: 1, registers: &[5], bytes: &[1] };
     assert_eq!(chain, [CONTEXT_USER, 5, 6]);
-    // Nor does one whose registers are others.
+    // A sample with other registers keeps its chain too.
     let sample = Sample { user_stack: Some(stack), ..sample };
     unwinder.complete(&sample, &Spaces::default(), |_| None, &mut chain);
     assert_eq!(
@@ -104,13 +104,13 @@ fn unwind_information_of_a_mapped_file_is_found_where_it_is_mapped() {
         *address <= text.start && text.start < address + bytes
     };
     let (offset, address, bytes) = *sections.segments.iter().find(held).unwrap();
-    // Mapped in whole pages, as the dynamic linker does.
+    // The dynamic linker maps whole pages, as here.
     let (page, start) = (offset & !4095, 0x5555_0000_0000);
     let module = module(&sections, start, page, bytes + offset - page).unwrap();
     assert_eq!(module.base_avma(), start + offset - page - address);
     assert!(super::module(&sections, start, u64::MAX - 4096, 4096).is_none());
     assert!(super::sections(b"no program").is_none());
-    // A file that is there is read once.
+    // Each file is read once.
     let mut spaces = Spaces::default();
     spaces.map(&Mapping {
         pid: 7,

@@ -1,4 +1,4 @@
-//! What a guest's `/init` sends to the host: frames over a channel of its own, never the console.
+//! The messages of a guest's `/init` to the host: frames over a channel of their own, never the console.
 //!
 //! ```text
 //! opcost-guest 1
@@ -10,10 +10,10 @@
 //!
 //! ```
 //!
-//! After the first line come frames: a line with kind and length in bytes, that many bytes, and a
-//! line break. Where `deflated` follows the length, the bytes are compressed (RFC 1951): each one
-//! that is sent costs the emulator more than the guest needs to save it. The frame `end` is the last thing that is sent, so that what was cut short is never
-//! taken for a whole. Nothing else may stand between, before or behind the frames.
+//! After the first line come frames: a line with kind and length in bytes, that many bytes, and a line break. If `deflated` follows
+//! the length, the bytes are compressed (RFC 1951): sending a byte costs the emulator more than saving it costs the guest. The
+//! frame `end` is sent last, so that a channel cut short is never taken for a whole one. Nothing else may be between, before or
+//! behind the frames.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -22,31 +22,31 @@ use std::str::FromStr;
 /// First line of the format's current version.
 pub const HEADER: &str = "opcost-guest 1";
 
-/// The I/O port to which the guest writes the channel, byte by byte: that of QEMU's `isa-debugcon`.
+/// The I/O port to which the guest writes the channel byte by byte: the port of QEMU's `isa-debugcon`.
 pub const PORT: u16 = 0xe9;
 
-/// A port that ends QEMU when it is written to, if the machine has an `isa-debug-exit` there.
+/// A write to this port ends QEMU, if the machine has an `isa-debug-exit` there.
 pub const EXIT_PORT: u16 = 0x501;
 
-/// How much of each of a command's output streams is sent, bytes; the rest is dropped with a note.
+/// The most bytes of each output stream of a command that are sent; the rest is dropped with a note.
 pub const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
-/// How long a frame's body may become when it is read, bytes: several times a kernel's symbols.
+/// The most bytes that a frame's body may become when it is read: several times a kernel's symbols.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// From this length on bodies are compressed, bytes.
+/// The length in bytes from which on bodies are compressed.
 const DEFLATE_BYTES_MIN: usize = 4096;
 
-/// A low level of compression: it more than halved the time that sending a kernel's symbols took
-/// (1.9 MB, with QEMU 7.2 about 1.7 µs a byte); higher levels cost the guest more than they save.
+/// A low level of compression. It more than halved the time to send a kernel's symbols (1.9 MB, with QEMU 7.2 about 1.7 µs a byte);
+/// higher levels cost the guest more than they save.
 const DEFLATE_LEVEL: u8 = 1;
 
-/// What a frame holds.
+/// The contents of a frame.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum FrameKind {
     /// The kernel's functions, lines of `/proc/kallsyms` (address, type, name).
     Kallsyms,
-    /// What a workload reports, the text of [`wire`](crate::wire).
+    /// A workload's report in the format of [`wire`](crate::wire).
     Report,
     /// The command's standard output.
     Stdout,
@@ -54,15 +54,15 @@ pub enum FrameKind {
     Stderr,
     /// How the program ended: a [`GuestExit`].
     Exit,
-    /// Why the job was not done.
+    /// The reason why the job was not done.
     Error,
-    /// What was odd, though the job went on.
+    /// An irregularity that did not stop the job.
     Note,
     /// Release and version of the kernel.
     Uname,
     /// The processor as the kernel sees it: its flags, and a line for each vulnerability.
     Cpuinfo,
-    /// The modules that were loaded and where they are, a line for each: name, address.
+    /// The loaded modules and their addresses, a line for each: name, address.
     Modules,
 }
 
@@ -81,7 +81,7 @@ impl FrameKind {
         (FrameKind::Modules, "modules"),
     ];
 
-    /// The word that stands in the frame's first line.
+    /// The word in the frame's first line.
     pub fn word(self) -> &'static str {
         Self::NAMES[self as usize].1
     }
@@ -95,20 +95,20 @@ impl FrameKind {
 /// The word of the last frame.
 const END: &str = "end";
 
-/// What ends the first line of a frame whose body is compressed.
+/// The end of the first line of a frame whose body is compressed.
 const DEFLATED: &str = " deflated";
 
-/// One thing that the guest said.
+/// A message of the guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Frame {
-    /// What it is.
+    /// The contents.
     pub kind: FrameKind,
-    /// The thing itself.
+    /// The body, uncompressed.
     pub body: Vec<u8>,
 }
 
 impl Frame {
-    /// The body as text; bytes that are none are replaced.
+    /// The body as text; bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -117,9 +117,9 @@ impl Frame {
 /// How a program in the guest ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GuestExit {
-    /// With this exit status.
+    /// The exit status.
     Code(i32),
-    /// By this signal.
+    /// The signal's number.
     Signal(i32),
 }
 
@@ -147,36 +147,36 @@ impl FromStr for GuestExit {
     }
 }
 
-/// Why bytes are not what a guest sends.
+/// Why bytes are not a guest's channel.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ChannelError {
-    /// Nothing came.
+    /// The guest sent nothing.
     #[error("the guest sent nothing: it did not get as far as its /init")]
     Empty,
-    /// The first line is not this version's.
+    /// The first line is of another version.
     #[error(
         "the guest's channel starts with '{0}', expected '{HEADER}': guest and opcost are of \
          different versions, or something else writes to port {PORT:#x}"
     )]
     Version(String),
-    /// Something that is no frame stands where a frame should.
+    /// Something else is where a frame should be.
     #[error(
         "byte {at} of the guest's channel: expected a frame, found '{text}': something else \
          writes to port {PORT:#x}"
     )]
     Foreign {
-        /// Where it starts, bytes from the first.
+        /// Where it starts, bytes from the start of the channel.
         at: usize,
         text: String,
     },
-    /// A frame of a kind that is not known.
+    /// A frame of an unknown kind.
     #[error(
         "byte {at} of the guest's channel: unknown kind of frame '{kind}': guest and opcost are of \
          different versions"
     )]
     Kind {
-        /// Where the frame starts, bytes from the first.
+        /// Where the frame starts, bytes from the start of the channel.
         at: usize,
         kind: String,
     },
@@ -186,12 +186,12 @@ pub enum ChannelError {
     /// The last frame is missing.
     #[error("the guest died after {frames} whole frames{}", said(.last_error))]
     CutShort { frames: usize, last_error: Option<String> },
-    /// Something follows the last frame.
+    /// Bytes follow the last frame.
     #[error(
         "{0} bytes follow the end of the guest's channel: something else writes to port {PORT:#x}"
     )]
     Trailing(usize),
-    /// The body of a frame `exit` says nothing.
+    /// The body of a frame `exit` has another form.
     #[error("the guest's program ended with '{0}', expected 'code N' or 'signal N'")]
     Exit(String),
 }
@@ -200,7 +200,7 @@ fn said(error: &Option<String>) -> String {
     error.as_ref().map_or(String::new(), |text| format!("; the last one says: {text}"))
 }
 
-/// The start of what should have been a line, made printable.
+/// Returns the start of a malformed line, made printable.
 fn shortened(bytes: &[u8]) -> String {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     line[..line.len().min(80)].escape_ascii().to_string()
@@ -208,8 +208,7 @@ fn shortened(bytes: &[u8]) -> String {
 
 /// Writes the channel.
 ///
-/// Each frame reaches the writer in one call, so that a failure between two calls never leaves
-/// half a frame behind.
+/// Each frame reaches the writer in one call, so a failure between two calls leaves no half frame.
 #[derive(Debug)]
 pub struct ChannelWriter<W> {
     inner: W,
@@ -219,21 +218,21 @@ impl<W: Write> ChannelWriter<W> {
     /// Starts a channel with its first line.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer's errors.
     pub fn start(mut inner: W) -> io::Result<Self> {
         inner.write_all(format!("{HEADER}\n").as_bytes())?;
         Ok(ChannelWriter { inner })
     }
 
-    /// A further writer for a channel that was started.
+    /// Makes another writer for a channel that was started.
     pub fn resume(inner: W) -> Self {
         ChannelWriter { inner }
     }
 
-    /// Sends one frame.
+    /// Sends a frame.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer's errors.
     pub fn send(&mut self, kind: FrameKind, body: &[u8]) -> io::Result<()> {
         if body.len() >= DEFLATE_BYTES_MIN {
             let small = miniz_oxide::deflate::compress_to_vec(body, DEFLATE_LEVEL);
@@ -247,7 +246,7 @@ impl<W: Write> ChannelWriter<W> {
     /// Sends the last frame.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer's errors.
     pub fn end(&mut self) -> io::Result<()> {
         self.send_word(END, "", &[])?;
         self.inner.flush()
@@ -264,7 +263,7 @@ impl<W: Write> ChannelWriter<W> {
 /// Reads a whole channel.
 ///
 /// # Errors
-/// [`ChannelError`] names the first thing that is wrong; part of a channel is never returned.
+/// [`ChannelError`] names the first fault; part of a channel is never returned.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Frame>, ChannelError> {
     if bytes.is_empty() {
         return Err(ChannelError::Empty);
@@ -310,9 +309,9 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Frame>, ChannelError> {
     }
 }
 
-/// Where the first frame begins that a guest sends after its work; `None` if there is none.
+/// Returns the place of the first frame that a guest sends after its work; `None` if there is none.
 ///
-/// Before its work a guest introduces itself: kernel, processor, modules, notes.
+/// Before its work, a guest sends facts about itself: kernel, processor, modules, notes.
 pub fn after_work(bytes: &[u8]) -> Option<usize> {
     let mut reader = Reader { bytes, at: 0 };
     reader.line()?;
@@ -345,7 +344,7 @@ struct FrameLine<'a> {
     deflated: bool,
 }
 
-/// Longer than any first line of a frame: two words and a number of 64 bits.
+/// More bytes than the first line of a frame has: two words and a number of 64 bits.
 const FRAME_LINE_BYTES_MAX: usize = 64;
 
 impl<'a> Reader<'a> {
@@ -359,7 +358,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// The next line, if its end came.
+    /// Returns the next line, if it is complete.
     fn line(&mut self) -> Option<&'a [u8]> {
         let length = self.bytes[self.at..].iter().position(|byte| *byte == b'\n')?;
         let line = self.take(length);
@@ -367,7 +366,7 @@ impl<'a> Reader<'a> {
         line
     }
 
-    /// The next frame's first line; `None` if the channel ends within it.
+    /// Returns the next frame's first line; `None` if the channel ends within it.
     fn frame_line(&mut self) -> Result<Option<FrameLine<'a>>, ChannelError> {
         let at = self.at;
         let rest = &self.bytes[at..];
@@ -414,7 +413,7 @@ mod tests {
     fn frames() -> impl Strategy<Value = Vec<Frame>> {
         let kind = (0..FrameKind::NAMES.len()).prop_map(|index| FrameKind::NAMES[index].0);
         let noise = prop::collection::vec(any::<u8>(), 0..200);
-        // Long enough to be compressed.
+        // This is long enough to be compressed.
         let text = "[ab]{4,9}".prop_map(|text| text.repeat(1500).into_bytes());
         let body = prop_oneof![4 => noise, 1 => text];
         prop::collection::vec((kind, body).prop_map(|(kind, body)| Frame { kind, body }), 0..6)
@@ -466,7 +465,7 @@ mod tests {
         for length in 1..whole.len() {
             assert!(matches!(parse(&whole[..length]), Err(ChannelError::CutShort { .. })));
         }
-        // The last byte of the compressed body stands before two line breaks and the end.
+        // The compressed body ends before two line breaks and the frame `end`.
         let mut damaged = whole.clone();
         let body = damaged.len() - "\nframe end 0\n\n".len();
         damaged[body - 8..body].fill(0);

@@ -1,5 +1,5 @@
-//! A guest's disk: what its `/init` is to set up before the job, and the contents, whose empty blocks
-//! are left out.
+//! A guest's disk: the description from which `/init` sets it up before the job, and the contents
+//! without empty blocks.
 //!
 //! ```text
 //! opcost-disk 1
@@ -10,8 +10,8 @@
 //! module may /opcost/modules/1-crc32c-intel.ko
 //! ```
 //!
-//! The disk is the first of the kernel's RAM disks, so that no device of the host has a part in what
-//! it costs (Documentation/admin-guide/blockdev/ramdisk.rst).
+//! The disk is the first of the kernel's RAM disks, so that no device of the host adds to its cost
+//! (Documentation/admin-guide/blockdev/ramdisk.rst).
 
 use crate::framing::{Fault, Format, TextError, number};
 use std::io::{self, Read};
@@ -26,34 +26,34 @@ pub static FORMAT: Format = Format {
     counted: false,
 };
 
-/// Where the description stands in a guest that has a disk.
+/// The path of the description in a guest that has a disk.
 pub const PATH: &str = "/opcost/disk";
 
-/// Where the contents stand.
+/// The path of the contents.
 pub const IMAGE_PATH: &str = "/opcost/disk-image";
 
-/// The device.
+/// The disk's device.
 pub const DEVICE: &str = "/dev/ram0";
 
-/// Where it is mounted.
+/// The folder where the disk is mounted.
 pub const MOUNT_POINT: &str = "/disk";
 
-/// Bytes of a block of the contents, which is one of the file system, too.
+/// The size of a block of the contents, and of a block of the file system, bytes.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// Bytes in front of each block: its number, the lowest byte first.
+/// The size of the number in front of each block, least byte first.
 const NUMBER_BYTES: usize = 8;
 
-/// What to set up.
+/// The description of a disk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct GuestDisk {
-    /// The file system as mount(2) names it.
+    /// The file system, as mount(2) names it.
     pub file_system: String,
     /// Mount options, separated by commas; empty for none.
     pub options: String,
     /// Size, KiB.
     pub size_kib: u64,
-    /// What to load into the kernel before, in this order.
+    /// The modules to load into the kernel first, in this order.
     pub modules: Vec<GuestModule>,
 }
 
@@ -62,9 +62,9 @@ pub struct GuestDisk {
 pub struct GuestModule {
     /// The file in the guest, a path without spaces.
     pub path: String,
-    /// Its parameters, separated by spaces.
+    /// The module's parameters, separated by spaces.
     pub parameters: String,
-    /// Whether the disk needs it; else it is one that the processor may not suit.
+    /// Whether the disk needs the module; if not, the processor may lack what the module needs.
     pub needed: bool,
 }
 
@@ -86,7 +86,7 @@ impl GuestDisk {
     /// Reads what [`format`](Self::format) wrote.
     ///
     /// # Errors
-    /// [`TextError`] names the first thing that is wrong.
+    /// [`TextError`] names the first fault.
     pub fn parse(text: &str) -> Result<GuestDisk, TextError> {
         let (mut file_system, mut options, mut size_kib) = (None, None, None);
         let mut modules = Vec::new();
@@ -128,7 +128,7 @@ impl GuestModule {
 /// Reads a disk's contents and keeps the blocks that are not empty, each with its number.
 ///
 /// # Errors
-/// Reading fails, or ends within a block.
+/// Reading fails, or the contents end within a block.
 pub fn pack(mut image: impl Read) -> io::Result<Vec<u8>> {
     let mut packed = Vec::new();
     let mut block = [0; BLOCK_BYTES];
@@ -152,7 +152,7 @@ pub fn pack(mut image: impl Read) -> io::Result<Vec<u8>> {
 #[error("the disk's contents were cut short after {0} bytes")]
 pub struct CutShort(pub usize);
 
-/// The blocks that [`pack`] kept: for each its place on the disk, bytes, and what is there.
+/// Returns the blocks that [`pack`] kept, each with its place on the disk in bytes.
 ///
 /// # Errors
 /// [`CutShort`].

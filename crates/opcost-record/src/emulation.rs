@@ -1,4 +1,4 @@
-//! The text in which the emulator's plugin reports what it counted.
+//! The text in which the emulator's plugin reports its counts.
 //!
 //! ```text
 //! opcost-emulation 4
@@ -12,12 +12,11 @@
 //! end 6
 //! ```
 //!
-//! Runs are numbered from 1; a program that does not say where one ends
-//! ([`RunEnd`](crate::marker::Marker::RunEnd)) makes one. In a run every region starts with its
-//! name; counts name a metric and a domain; then come the lines of its [`Profile`]. A region that
-//! was counted more than once in a run stands once, with the sums. Behind `work` and `twin` stand the
-//! regions that the program marked, with `region-entries` and `region-ops` among their counts. Behind all runs come the files of
-//! which the program itself mapped code. The frame is that of [`framing`](crate::framing).
+//! Runs are numbered from 1; a program that marks no end of a run ([`RunEnd`](crate::marker::Marker::RunEnd)) makes one. In a
+//! run, every region starts with its name; counts with metric and domain follow, then the lines of the region's [`Profile`]. A
+//! region that was counted several times in a run comes once, with the sums. Behind `work` and `twin` come the regions that the
+//! program marked, with `region-entries` and `region-ops` among their counts. Behind all runs come the files of which the
+//! program itself mapped code. [`framing`](crate::framing) describes the frame.
 
 use crate::framing::{Format, TextError, number, words};
 use crate::{Domain, Profile};
@@ -33,14 +32,14 @@ pub static FORMAT: Format = Format {
     counted: true,
 };
 
-/// The version of how opcost counts: raised when the same work in the same guest gets another count,
-/// because the plugin counts otherwise or the guest's init does other things between the markers.
+/// The version of opcost's counting. It is raised when the same work in the same guest gets another count, because the plugin
+/// counts otherwise or the guest's init does other work between the markers.
 pub const COUNTING_VERSION: u32 = 4;
 
-/// The newest version of QEMU's plugin API that the plugin knows.
+/// The newest version of QEMU's plugin API that the plugin supports.
 pub const API_NEWEST: i32 = 7;
 
-/// The variable that tells the plugin which version of the API to declare.
+/// The variable that tells the plugin the API version to declare.
 pub const API_VARIABLE: &str = "OPCOST_EMU_API";
 
 /// A report.
@@ -48,33 +47,33 @@ pub const API_VARIABLE: &str = "OPCOST_EMU_API";
 pub struct Emulation {
     /// The regions of each run.
     pub runs: Vec<Vec<RegionCost>>,
-    /// Files of which the program mapped code while it ran, as its system calls say: libraries, those
-    /// that it opened by name among them. Known of a program without a kernel only.
+    /// Files of which the program mapped code while it ran, by its system calls: libraries, also those opened by name. Known
+    /// only for a program without a kernel.
     pub mapped: Vec<String>,
 }
 
-/// What one region cost.
+/// The cost of a region.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RegionCost {
     /// Name of the region.
     pub region: String,
-    /// Every count: the metric's name, whose instructions, the number.
+    /// Every count: the metric's name, the domain of the instructions, the number.
     pub counts: Vec<(String, Domain, u64)>,
-    /// Instructions by calling context; empty where no profile was asked for.
+    /// Instructions by calling context; empty without a profile.
     pub profile: Profile,
 }
 
 impl RegionCost {
-    /// One count, if it was made.
+    /// Returns a count, if it was made.
     pub fn count(&self, name: &str, domain: Domain) -> Option<u64> {
         let found = self.counts.iter().find(|(known, of, _)| known == name && *of == domain);
         found.map(|(_, _, value)| *value)
     }
 }
 
-/// Writes a report run by run, so that none has to be kept.
+/// Writes a report run by run, so that no run has to be kept.
 ///
-/// What one call writes reaches the writer at once.
+/// Everything that a call writes reaches the writer at once.
 #[derive(Debug)]
 pub struct ReportWriter<W> {
     inner: W,
@@ -86,16 +85,16 @@ impl<W: Write> ReportWriter<W> {
     /// Starts a report with its first line.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer's errors.
     pub fn start(mut inner: W) -> io::Result<Self> {
         inner.write_all(format!("{}\n", FORMAT.header).as_bytes())?;
         Ok(ReportWriter { inner, runs: 0, lines: 0 })
     }
 
-    /// Writes the next run: what its regions cost.
+    /// Writes the next run, as the costs of its regions.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer's errors.
     pub fn run(&mut self, regions: &[RegionCost]) -> io::Result<()> {
         self.runs += 1;
         let mut lines = vec![format!("run {}", self.runs)];
@@ -111,11 +110,10 @@ impl<W: Write> ReportWriter<W> {
         self.inner.write_all(lines.join("\n").as_bytes())
     }
 
-    /// Writes the files of which code was mapped, behind the last run; a path with a line break is left
-    /// out.
+    /// Writes the files of which code was mapped, behind the last run; skips paths with a line break.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer's errors.
     pub fn mapped(&mut self, paths: &[String]) -> io::Result<()> {
         for path in paths.iter().filter(|path| !path.contains(['\n', '\r'])) {
             self.lines += 1;
@@ -127,13 +125,13 @@ impl<W: Write> ReportWriter<W> {
     /// Writes the last line.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer's errors.
     pub fn end(mut self) -> io::Result<()> {
         self.inner.write_all(format!("end {}\n", self.lines).as_bytes())
     }
 }
 
-/// The report of one run as text.
+/// Returns the report of one run as text.
 pub fn format(regions: &[RegionCost]) -> String {
     let mut bytes = Vec::new();
     let mut written = ReportWriter::start(&mut bytes);
@@ -150,7 +148,7 @@ pub fn format_error(message: &str) -> String {
 /// Reads a report.
 ///
 /// # Errors
-/// [`TextError`] names the first thing that is wrong; a partial report is never returned.
+/// [`TextError`] names the first fault; a partial report is never returned.
 pub fn parse(text: &str) -> Result<Emulation, TextError> {
     let mut emulation = Emulation::default();
     FORMAT.read(text, |line| read_item(&mut emulation, line))?;
@@ -241,7 +239,7 @@ mod tests {
 
     const MAPPED: [&str; 3] = ["/lib/a library.so", "/lib/with\na line", "/lib/b.so"];
 
-    /// The text of a report on these runs.
+    /// Returns the text of a report on these runs.
     fn written(runs: &[Vec<RegionCost>]) -> String {
         let mut bytes = Vec::new();
         let mut report = ReportWriter::start(&mut bytes).unwrap();

@@ -1,7 +1,7 @@
-//! What the text formats have in common.
+//! The common frame of the text formats.
 //!
-//! The first line names the format and its version. One item a line follows. The last line counts the
-//! lines between, `end 6`, so that a text cut short is never taken for a whole one. A writer that
+//! The first line names the format and its version. Each line after it is an item. The last line
+//! counts the items, `end 6`, so that a text cut short is never taken for a whole one. A writer that
 //! fails sends `error TEXT` in place of its items.
 
 use std::fmt;
@@ -11,15 +11,15 @@ use std::fmt;
 pub struct Format {
     /// The first line of the current version.
     pub header: &'static str,
-    /// What a text of the format is: `the report`.
+    /// A text of the format in words: `the report`.
     pub name: &'static str,
-    /// Who writes or reads it on the other side: `program`.
+    /// The program on the other side: `program`.
     pub peer: &'static str,
-    /// The error where there is no text.
+    /// The error for an empty text.
     pub empty: &'static str,
-    /// Why a text may be cut short, behind a semicolon; or nothing.
+    /// Why a text may be cut short, behind a semicolon; may be empty.
     pub cut_short: &'static str,
-    /// Whether a last line counts the others.
+    /// Whether a last line counts the items.
     pub counted: bool,
 }
 
@@ -28,34 +28,34 @@ pub struct Format {
 pub struct TextError {
     /// The format that was expected.
     pub format: &'static Format,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong with a text.
+/// A fault of a text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fault {
-    /// There is none.
+    /// The text is empty.
     Empty,
-    /// The first line is not this version's.
+    /// The first line is of another version.
     Version(String),
     /// A line has the wrong form.
     Line {
         /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
         /// The line.
         text: String,
     },
-    /// Something is not said.
+    /// An item is missing.
     Missing(&'static str),
-    /// The last line is missing or counts other than what came.
+    /// The last line is missing or does not count the items that came.
     CutShort {
-        /// Lines that came after the first.
+        /// Items that came.
         lines: usize,
     },
-    /// The writer reported its own failure.
+    /// The writer's report of its own failure.
     Reported(String),
 }
 
@@ -84,12 +84,12 @@ impl fmt::Display for TextError {
 impl std::error::Error for TextError {}
 
 impl Format {
-    /// An error of this format.
+    /// Makes an error of this format.
     pub fn error(&'static self, fault: Fault) -> TextError {
         TextError { format: self, fault }
     }
 
-    /// The text whose items are these lines.
+    /// Returns the text with these items.
     pub(crate) fn write(&self, lines: &[String]) -> String {
         let bytes: usize = lines.iter().map(|line| line.len() + 1).sum();
         let mut text = String::with_capacity(bytes + 64);
@@ -103,13 +103,13 @@ impl Format {
         text
     }
 
-    /// The text of a failure; line breaks in the message become spaces.
+    /// Returns the text of a failure; line breaks in the message become spaces.
     pub(crate) fn write_error(&self, message: &str) -> String {
         self.write(&[format!("error {}", message.replace('\n', " "))])
     }
 
-    /// Reads a text: gives each line between the first and the last one to `take`, which says what is
-    /// wrong with it. Result: what follows the text.
+    /// Reads a text: calls `take` with each item, which returns the item's fault if it has one.
+    /// Returns the text behind the last line.
     pub(crate) fn read<'t>(
         &'static self,
         text: &'t str,
@@ -147,7 +147,7 @@ impl Format {
     }
 }
 
-/// The first line of a text without its end, and what follows; `None` of an empty text.
+/// Splits off the first line of a text without its end; `None` for an empty text.
 fn split_line(text: &str) -> Option<(&str, &str)> {
     let line = text.lines().next()?;
     let behind = &text[line.len()..];
@@ -155,12 +155,12 @@ fn split_line(text: &str) -> Option<(&str, &str)> {
     Some((line, &behind[end..]))
 }
 
-/// A line's first word and the rest.
+/// Splits off a line's first word.
 pub(crate) fn words(line: &str) -> (&str, &str) {
     line.split_once(' ').unwrap_or((line, ""))
 }
 
-/// A number of an item.
+/// Parses a number of an item.
 pub(crate) fn number(field: &str) -> Result<u64, &'static str> {
     field.parse().map_err(|_| "not a number")
 }

@@ -1,4 +1,4 @@
-//! What `opcost-gauge` measured: cycles of kernels and of loops on the CPU that it ran on.
+//! The report of `opcost-gauge`: cycles of kernels and of loops on the CPU that it ran on.
 //!
 //! ```text
 //! opcost-gauge 1
@@ -12,8 +12,8 @@
 //! end 7
 //! ```
 //!
-//! A kernel's line ends with the samples that were kept, the samples that were taken, and thousandths of cycles of one call; a
-//! loop's line likewise, for one operation. A noisy one has too few samples for a figure.
+//! A kernel's line ends with the number of samples kept, the number taken, and thousandths of cycles of one call. A loop's
+//! line ends likewise, with cycles of one operation. A noisy kernel or loop has too few samples for a figure.
 
 use crate::framing::{Fault, Format, TextError, number};
 use std::fmt;
@@ -31,15 +31,15 @@ pub static FORMAT: Format = Format {
 /// The CPU that was measured.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Cpu {
-    /// The maker as CPUID has it, `AuthenticAMD`.
+    /// The maker, as in CPUID: `AuthenticAMD`.
     pub vendor: String,
-    /// The family, the extended one included.
+    /// The family, with the extended family.
     pub family: u32,
-    /// The model, the extended one included.
+    /// The model, with the extended model.
     pub model: u32,
     /// The stepping.
     pub stepping: u32,
-    /// The name on the box; may be empty.
+    /// The brand; may be empty.
     pub brand: String,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Cpu {
     }
 }
 
-/// What counted the cycles.
+/// The counter of the cycles.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Clock {
     /// The time stamp counter, scaled by a chain of multiplications beside each sample.
@@ -73,7 +73,7 @@ impl Clock {
     }
 }
 
-/// A kernel and how it was built.
+/// A kernel and its build.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KernelName {
     /// The class, `sorting`.
@@ -99,14 +99,14 @@ impl KernelName {
     }
 }
 
-/// How one kernel or loop was measured.
+/// The measurement of a kernel or loop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Measured {
-    /// Samples that were kept.
+    /// The number of samples kept.
     pub kept: u32,
-    /// Samples that were taken.
+    /// The number of samples taken.
     pub taken: u32,
-    /// Thousandths of cycles of a call or of an operation; absent where too few samples were kept.
+    /// Thousandths of cycles of a call or operation; `None` if too few samples were kept.
     pub cycles_milli: Option<u64>,
 }
 
@@ -115,11 +115,11 @@ pub struct Measured {
 pub struct GaugeReport {
     /// The CPU.
     pub cpu: Cpu,
-    /// What counted.
+    /// The counter of the cycles.
     pub clock: Clock,
     /// Kernels in the order in which they were measured.
     pub kernels: Vec<(KernelName, Measured)>,
-    /// Kernels that need instructions that this CPU lacks, with these.
+    /// Kernels that need instructions this CPU lacks, with those instructions.
     pub left_out: Vec<(KernelName, String)>,
     /// Loops by key.
     pub loops: Vec<(String, Measured)>,
@@ -151,7 +151,7 @@ impl GaugeReport {
         FORMAT.write(&lines)
     }
 
-    /// The text of a failure.
+    /// Returns the text of a failure.
     pub fn format_error(message: &str) -> String {
         FORMAT.write_error(message)
     }
@@ -159,7 +159,7 @@ impl GaugeReport {
     /// Reads a report.
     ///
     /// # Errors
-    /// The first fault; the failure that opcost-gauge reported.
+    /// The first fault, or the failure that opcost-gauge reported.
     pub fn parse(text: &str) -> Result<GaugeReport, TextError> {
         let mut report = GaugeReport::default();
         let (mut cpu, mut clock) = (false, false);

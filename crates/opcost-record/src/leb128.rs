@@ -1,9 +1,9 @@
-//! Integers of seven bits a byte, the lowest first (DWARF 5, 7.6; protocol buffers call them varints).
+//! Integers of seven bits a byte, least bits first (DWARF 5, 7.6; protocol buffers call them varints).
 
 /// Why bytes do not begin with an integer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReadError {
-    /// They end before the integer does.
+    /// The bytes end within the integer.
     Cut,
     /// The integer has more than 64 bits.
     TooLarge,
@@ -21,7 +21,7 @@ pub fn write(bytes: &mut Vec<u8>, mut value: u64) {
 /// Takes an integer from the front of `bytes`.
 ///
 /// # Errors
-/// [`ReadError`]; then `bytes` is anywhere in it.
+/// [`ReadError`]; `bytes` is then anywhere within the integer.
 pub fn read(bytes: &mut &[u8]) -> Result<u64, ReadError> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {

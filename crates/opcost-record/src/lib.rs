@@ -1,7 +1,7 @@
-//! What a run leaves behind: raw integers, their names, and the wire format that carries them.
+//! The results of a run: raw integers, their names, and the wire format that carries them.
 //!
 //! Everything that measures (`opcost-sys`, `opcost-work`, the guest) and everything that reads
-//! measurements (`opcost-stats`' callers, the store) meets in this crate. It holds no derived
+//! measurements (`opcost-stats`' callers, the store) shares this crate. The crate holds no derived
 //! figure: no ratio, no mean, nothing scaled. A missing reading is absent, never zero.
 
 #![forbid(unsafe_code)]

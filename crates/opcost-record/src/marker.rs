@@ -1,23 +1,23 @@
-//! Markers: instructions that do nothing but tell the emulator where a region starts and stops, and
+//! Markers: instructions without effect that tell the emulator where a region starts and stops, and
 //! where a run ends.
 //!
-//! A marker is the seven-byte NOP `0f 1f 80 disp32` (Intel SDM volume 2, NOP), whose displacement
-//! is `MAGIC | KIND | region number`. It costs one cheap instruction on hardware, and the plugin
-//! sees it when it translates the block that holds it.
+//! A marker is the seven-byte NOP `0f 1f 80 disp32` (Intel SDM volume 2, NOP) with the displacement
+//! `MAGIC | KIND | region number`. It costs one cheap instruction on hardware. The plugin sees the
+//! marker when it translates the block around it.
 
 use crate::{TWIN, WORK};
 
 /// The upper half of every marker's displacement.
 pub const MAGIC: u32 = 0x6f63_0000;
-/// What starts counting a region.
+/// The displacement of a region's start, without the region's number.
 pub const START: u32 = MAGIC | 0x100;
-/// What stops counting it.
+/// The displacement of a region's stop, without the region's number.
 pub const STOP: u32 = MAGIC | 0x200;
 
-/// What ends a run, where a program makes several: what its regions cost is reported by itself.
+/// The displacement at the end of a run, in a program that makes several with costs of their own.
 pub const RUN_END: u32 = MAGIC | 0x300;
 
-/// Marks of a program's own regions: the lowest byte is a [`RegionMark`].
+/// The displacement for a program's own regions; the lowest byte is a [`RegionMark`].
 pub const REGION_MARK: u32 = MAGIC | 0x400;
 
 /// The first three bytes of a marker; the displacement follows, least byte first.
@@ -26,33 +26,33 @@ pub const OPCODE: [u8; 3] = [0x0f, 0x1f, 0x80];
 /// The regions by number.
 pub const REGIONS: [&str; 2] = [WORK, TWIN];
 
-/// What a marker says.
+/// The meaning of a marker.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Marker {
     /// Counting of the region starts with the next instruction.
     Start(&'static str),
     /// Counting of the region stops before this instruction.
     Stop(&'static str),
-    /// What the regions cost since the last such marker is a run's.
+    /// The run ends: its costs are those since the last such marker.
     RunEnd,
     /// Part of a message about a region of the program's own.
     Region(RegionMark),
 }
 
-/// One mark of a message about a program's own region.
+/// A mark of a message about a program's own region.
 ///
 /// A message is a sequence of marks, since a plugin of QEMU 7.2 can read neither registers nor memory:
-/// `Begin`, the name as digits, `Start`, or `Stop`, the name as digits, `Operations`, a number as
-/// digits, `End`. A digit has four bits, the lower ones of a byte or number first.
+/// `Begin`, the name as digits, `Start`; or `Stop`, the name as digits, `Operations`, a number as
+/// digits, `End`. A digit has four bits; the lower digit of a byte or number comes first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RegionMark {
-    /// Four bits of what the message says.
+    /// Four bits of a name or number.
     Digit(u8),
-    /// A message begins; the region that it names starts with the message's end.
+    /// A message begins; the region that it names starts at the message's end.
     Begin,
     /// The message ends, and the region starts with the next instruction.
     Start,
-    /// The region stops before this instruction, and a message begins that names it.
+    /// The region stops before this instruction, and a message with its name begins.
     Stop,
     /// The name is complete; the number of operations follows.
     Operations,
@@ -69,7 +69,7 @@ impl RegionMark {
         (RegionMark::End, 0x22),
     ];
 
-    /// The mark with this lowest byte of a displacement.
+    /// Returns the mark with this lowest byte of a displacement.
     fn decode(byte: u32) -> Option<RegionMark> {
         if byte < 16 {
             return Some(RegionMark::Digit(byte as u8));
@@ -77,7 +77,7 @@ impl RegionMark {
         Self::WORDS.into_iter().find(|(_, word)| *word == byte).map(|(mark, _)| mark)
     }
 
-    /// The displacement of the marker.
+    /// Returns the displacement of the marker.
     pub fn displacement(self) -> u32 {
         let word = Self::WORDS.into_iter().find(|(mark, _)| *mark == self).map(|(_, word)| word);
         let digit = if let RegionMark::Digit(digit) = self { u32::from(digit & 15) } else { 0 };
@@ -86,7 +86,7 @@ impl RegionMark {
 }
 
 impl Marker {
-    /// The marker that an instruction is, if it is one.
+    /// Decodes an instruction; `None` if it is not a marker.
     ///
     /// `code`: the bytes of one instruction.
     pub fn decode(code: &[u8]) -> Option<Marker> {
@@ -106,7 +106,7 @@ impl Marker {
         }
     }
 
-    /// The displacement of this marker, if its region is one of [`REGIONS`].
+    /// Returns the marker's displacement, if its region is one of [`REGIONS`].
     pub fn displacement(self) -> Option<u32> {
         let (kind, name) = match self {
             Marker::Start(name) => (START, name),

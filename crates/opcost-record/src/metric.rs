@@ -1,13 +1,13 @@
 //! The metrics by name: one row each, used by the store, every output format and the help text.
 //!
 //! To add a metric, add a row to [`METRICS`]; a source then reports readings under that name.
-//! An event that has no row (a raw code, an event named by sysfs) is counted all the same and
-//! described by [`MetricRow::for_unlisted_event`].
+//! An event without a row (a raw code, an event named by sysfs) is counted all the same and described
+//! by [`MetricRow::for_unlisted_event`].
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which side of the system call boundary a metric counts.
+/// The side of the system call boundary that a metric counts.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Domain {
@@ -29,12 +29,12 @@ impl Domain {
         Self::NAMES[self as usize].1
     }
 
-    /// What follows the metric's name in tables: nothing, `:u` or `:k`.
+    /// The suffix of the metric's name in tables: nothing, `:u` or `:k`.
     pub fn suffix(self) -> &'static str {
         Self::NAMES[self as usize].2
     }
 
-    /// The domain whose [`word`](Self::word) this is.
+    /// Returns the domain with this [`word`](Self::word).
     pub fn from_word(word: &str) -> Option<Domain> {
         Self::NAMES.iter().find(|(_, name, _)| *name == word).map(|(domain, _, _)| *domain)
     }
@@ -66,7 +66,7 @@ impl Unit {
     }
 }
 
-/// Which direction of change is an improvement.
+/// The direction of change that is an improvement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -78,7 +78,7 @@ pub enum Better {
     Neither,
 }
 
-/// How a figure came about; anything but `Counted` is said beside the number.
+/// How a figure came about; reports name every kind except `Counted` beside the number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -86,13 +86,13 @@ pub enum Kind {
     Counted,
     /// Extrapolated from samples.
     Sampled,
-    /// The answer of a model (caches, branch predictor).
+    /// The result of a model (caches, branch predictor).
     Modelled,
-    /// A formula over other figures.
+    /// The result of a formula over other figures.
     Estimated,
 }
 
-/// Which part of a report's error budget a metric draws on.
+/// The part of a report's error budget that a metric draws on.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -104,18 +104,18 @@ pub enum Family {
     Control,
 }
 
-/// One metric: what its integers mean.
+/// A metric: the meaning of its integers.
 #[derive(Clone, Debug)]
 pub struct MetricRow {
     /// The name used everywhere: tables, `-e`, `--primary`, JSON, CSV.
     pub name: &'static str,
     /// Other names that users know for the same event.
     pub aliases: &'static [&'static str],
-    /// The source that counts it.
+    /// The source that counts the metric.
     pub source: &'static str,
     /// The unit of the raw integer.
     pub unit: Unit,
-    /// Which direction is an improvement.
+    /// The direction that is an improvement.
     pub better: Better,
     /// Counted, sampled, modelled or estimated.
     pub kind: Kind,
@@ -128,7 +128,7 @@ pub struct MetricRow {
 }
 
 impl MetricRow {
-    /// The row that describes a perf event with no row of its own.
+    /// Returns the row that describes a perf event without a row of its own.
     pub fn for_unlisted_event() -> &'static MetricRow {
         static ROW: MetricRow = MetricRow {
             name: "event",
@@ -149,7 +149,7 @@ impl MetricRow {
         METRICS.iter().find(|row| row.name == name || row.aliases.contains(&name))
     }
 
-    /// The row for a name, or the one for unlisted events.
+    /// Returns the row for a name, or the row for unlisted events.
     pub fn describe(name: &str) -> &'static MetricRow {
         Self::find(name).unwrap_or_else(Self::for_unlisted_event)
     }
@@ -180,37 +180,37 @@ const fn modelled(name: &'static str, kind: Kind, help: &'static str) -> MetricR
     MetricRow { kind, ..row(name, &[], EMULATOR, Unit::Count, Family::Rest, help) }
 }
 
-/// What one of several CPUs of a guest executed.
+/// A row for the instructions of one of a guest's several CPUs.
 const fn of_cpu(name: &'static str, help: &'static str) -> MetricRow {
     row(name, &[], EMULATOR, Unit::Count, Family::Rest, help)
 }
 
-/// A condition of the run, which the ledger's rules look at.
+/// A row for a condition of the run, for the ledger's rules.
 const fn condition(name: &'static str, unit: Unit, help: &'static str) -> MetricRow {
     MetricRow { per_op: false, ..row(name, &[], "conditions", unit, Family::Control, help) }
 }
 
-/// Times that a program entered a region of its own.
+/// The metric of the times that a program entered a region of its own.
 pub const ENTRIES: &str = "region-entries";
-/// Operations that a program performed in a region of its own.
+/// The metric of the operations that a program performed in a region of its own.
 pub const OPERATIONS: &str = "region-ops";
 
-/// What a program says of a region of its own.
+/// A row for a program's statement about a region of its own.
 const fn of_region(name: &'static str, help: &'static str) -> MetricRow {
     MetricRow { per_op: false, ..row(name, &[], "regions", Unit::Count, Family::Control, help) }
 }
 
-/// What is known of a sampled profile beside its costs.
+/// A row for a fact about a sampled profile beside its costs.
 const fn sampled(name: &'static str, help: &'static str) -> MetricRow {
     MetricRow { per_op: false, ..row(name, &[], "sampling", Unit::Count, Family::Control, help) }
 }
 
 const PERF: &str = "perf_event";
-/// The source of everything that the emulator's plugin counts.
+/// The source of all counts of the emulator's plugin.
 pub const EMULATOR: &str = "emulator";
 /// The metric of modelled cycles, the sum of its parts.
 pub const MODEL_CYCLES: &str = "model-cycles";
-/// The parts of [`MODEL_CYCLES`]: what the cycles were spent on or waited for.
+/// The parts of [`MODEL_CYCLES`], by what a cycle was spent on or waited for.
 pub const CYCLE_PARTS: [&str; 5] = [
     "model-cycles-issue",
     "model-cycles-dependencies",
@@ -218,25 +218,25 @@ pub const CYCLE_PARTS: [&str; 5] = [
     "model-cycles-frontend",
     "model-cycles-memory",
 ];
-/// What of the memory part waited for the last-level cache or memory.
+/// The metric of the memory part's cycles that waited for the last-level cache or memory.
 pub const CYCLES_FAR: &str = "model-cycles-far";
-/// Instructions that the model of a core does not know.
+/// The metric of instructions that the model of a core does not know.
 pub const CYCLES_UNKNOWN: &str = "model-unknown-instructions";
-/// Slices of instructions whose cycles were modelled, where not all were.
+/// The metric of the slices of instructions whose cycles were modelled, if not all were.
 pub const CYCLES_SLICES: &str = "model-slices";
-/// The standard error of [`MODEL_CYCLES`] that comes from modelling slices.
+/// The metric of the standard error of [`MODEL_CYCLES`] that comes from modelling slices.
 pub const CYCLES_ERROR: &str = "model-cycles-standard-error";
-/// The most instructions that each one whose cycles are modelled may stand for.
+/// The most instructions that each modelled instruction may stand for.
 pub const ONE_IN_MAX: u16 = 1_000;
 /// The source of the figures that a workload reports of its own work.
 pub const WORKLOAD: &str = "workload";
 
-/// A figure that a workload reports of its own work, the same for any number of operations.
+/// A row for a figure that a workload reports, the same for any number of operations.
 const fn told(name: &'static str, unit: Unit, better: Better, help: &'static str) -> MetricRow {
     MetricRow { better, per_op: false, ..row(name, &[], WORKLOAD, unit, Family::Rest, help) }
 }
 
-/// What is known of modelled slices beside their cycles.
+/// A row for a fact about modelled slices beside their cycles.
 const fn of_slices(name: &'static str, help: &'static str) -> MetricRow {
     let better = Better::Neither;
     MetricRow {
@@ -356,21 +356,21 @@ pub static METRICS: &[MetricRow] = &[
     sampled("profile-unmapped", "samples at addresses where nothing is known to be mapped"),
 ];
 
-/// Which figure a reading is: name, domain, who counted it, over which region.
+/// The identity of a figure: name, domain, source and region.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub struct MetricKey {
     /// Name in [`METRICS`], or the text of an unlisted event.
     pub name: String,
-    /// User, kernel or both.
+    /// The domain.
     pub domain: Domain,
-    /// Who counted: `perf_event`, `clock`, `rusage`, …
+    /// The source: `perf_event`, `clock`, `rusage`, …
     pub source: String,
     /// The region counted: [`WORK`](crate::WORK), [`TWIN`](crate::TWIN), or one that a program marked.
     pub region: String,
 }
 
 impl MetricKey {
-    /// A key over the work region.
+    /// Makes a key over the work region.
     pub fn new(name: &str, domain: Domain, source: &str) -> Self {
         MetricKey {
             name: name.to_string(),
@@ -380,18 +380,18 @@ impl MetricKey {
         }
     }
 
-    /// The row that describes this metric.
+    /// Returns the row that describes the metric.
     pub fn row(&self) -> &'static MetricRow {
         MetricRow::describe(&self.name)
     }
 
-    /// Whether the region is one that the program itself marked and named.
+    /// Whether the program itself marked and named the region.
     pub fn is_of_program_region(&self) -> bool {
         ![crate::WORK, crate::TWIN].contains(&self.region.as_str())
     }
 
-    /// The name with its domain, as `-e` takes it and tables show it: `instructions:k`; behind the name
-    /// of a region that the program marked: `parse/instructions`.
+    /// Returns the name with its domain, as `-e` takes it and tables show it: `instructions:k`. The
+    /// name of a region that the program marked comes first: `parse/instructions`.
     pub fn label(&self) -> String {
         match self.is_of_program_region() {
             true => format!("{}/{}{}", self.region, self.name, self.domain.suffix()),

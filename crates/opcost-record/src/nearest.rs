@@ -1,10 +1,10 @@
-//! What a mistyped name may have meant.
+//! Finds the names that a mistyped name may have meant.
 
-/// The names nearest to a word that was mistyped.
+/// Returns the names nearest to a mistyped word.
 ///
-/// `word`: what was typed; `names`: what could have been meant. Result: the names at the smallest
-/// edit distance (Levenshtein), in the order given, if that is at most a third of the longer
-/// word's length and at least one letter is right; empty otherwise.
+/// `word`: the word as typed; `names`: the valid names. The result is the names at the smallest
+/// edit distance (Levenshtein), in the order given, if the distance is at most a third of the
+/// longer word's length and at least one letter is right; otherwise empty.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut best = usize::MAX;
     let mut found = Vec::new();
@@ -22,7 +22,7 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<
     found
 }
 
-/// " (did you mean …?)" with up to three of the [`nearest`] names, or nothing.
+/// Returns " (did you mean …?)" with up to three of the [`nearest`] names, or nothing.
 pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let mut near = nearest(word, names);
     near.truncate(3);

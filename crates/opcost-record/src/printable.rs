@@ -1,7 +1,7 @@
-//! Text of users and of other programs as it may be shown.
+//! Makes text of users and other programs safe to show.
 
-/// A text in which nothing moves a terminal's cursor or hides what is there: control characters and those
-/// that turn the direction of writing are escaped (`\u{1b}`).
+/// Returns a text in which nothing moves a terminal's cursor or hides text: control characters, and
+/// characters that change the direction of writing, are escaped (`\u{1b}`).
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
@@ -13,12 +13,12 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// The same of a text with lines of its own, which stay.
+/// Makes each line of a text printable, and keeps the line breaks.
 pub fn printable_lines(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
-/// Bytes that need be no UTF-8: those that are none are escaped (`\xff`).
+/// Makes bytes printable; those that are not UTF-8 are escaped (`\xff`).
 pub fn printable_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -30,12 +30,12 @@ pub fn printable_bytes(bytes: &[u8]) -> String {
     shown
 }
 
-/// Two digits a byte, as digests and build identifiers are written.
+/// Writes two digits a byte, as in digests and build identifiers.
 pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a terminal does something else with a character than to show it.
+/// Whether a terminal would not show a character but act on it.
 pub fn is_obeyed(char: char) -> bool {
     let turns =
         matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,4 +1,4 @@
-//! Where a cost comes from: functions, and the chains of calls that lead to them.
+//! Costs by functions, and by the chains of calls that lead to them.
 
 use crate::framing::number;
 use crate::metric::CYCLE_PARTS;
@@ -9,39 +9,39 @@ use std::hash::{Hash, Hasher};
 /// Module name of the kernel's own functions.
 pub const KERNEL: &str = "[kernel]";
 
-/// A function that cost is attributed to.
+/// A function to which cost is attributed.
 ///
-/// Two are the same if their symbols, modules and sources are: several mangled names can be one
-/// function of the source.
+/// Functions are equal if symbol, module and source are equal: one function of the source may have several mangled
+/// names.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Function {
-    /// Its symbol, or a name in brackets for code without one.
+    /// The function's symbol, or a name in brackets for code without one.
     pub symbol: String,
-    /// The file it is from, or [`KERNEL`], or a name in brackets.
+    /// The function's file, or [`KERNEL`], or a name in brackets.
     pub module: String,
-    /// What tells a local function from others of its module that have the same symbol: its source
-    /// file (`list.c`), else the hash in a Rust symbol, else where it is (`0x1180`). `None` where
-    /// symbols tell nothing, and of functions that other objects can see.
+    /// Tells a local function from others with the same symbol in its module: its source file (`list.c`), else the hash
+    /// in a Rust symbol, else its address (`0x1180`). `None` if symbols tell nothing, and for functions that other
+    /// objects can see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Its name in the symbol table, where that is a mangled one; of several the first.
+    /// The name in the symbol table, if it is mangled; of several names the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mangled: Option<Box<str>>,
 }
 
 impl Function {
-    /// A function that needs nothing to be told from others.
+    /// Makes a function with symbol and module only.
     pub fn new(symbol: impl Into<String>, module: impl Into<String>) -> Function {
         Function { symbol: symbol.into(), module: module.into(), source: None, mangled: None }
     }
 
-    /// Two functions are the same if these are.
+    /// Returns the fields that decide whether two functions are equal.
     fn identity(&self) -> (&str, &str, Option<&str>) {
         (&self.symbol, &self.module, self.source.as_deref())
     }
 
-    /// Its fields as one text, each behind a tab: `symbol`, `module`, `source` and `mangled`; the last
-    /// ones are left out where they are absent.
+    /// Writes the fields as one text, separated by tabs: `symbol`, `module`, `source` and `mangled`; fields at the end
+    /// are left out if they are absent.
     pub fn format(&self) -> String {
         let Function { symbol, module, source, mangled } = self;
         match (source, mangled) {
@@ -53,7 +53,7 @@ impl Function {
         }
     }
 
-    /// Reads what [`format`](Self::format) wrote; `None` of a text without a module.
+    /// Reads a text of [`format`](Self::format); `None` if it has no module.
     pub fn parse(text: &str) -> Option<Function> {
         let (symbol, rest) = text.split_once('\t')?;
         let mut fields = rest.splitn(3, '\t');
@@ -91,35 +91,35 @@ impl PartialOrd for Function {
     }
 }
 
-/// What is known of a file with functions beside its path.
+/// Facts about a file with functions beside its path.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Module {
-    /// Its path, as functions have it.
+    /// The path, as in functions.
     pub path: String,
-    /// The name that other files link it by (`DT_SONAME`).
+    /// The name by which other files link the file (`DT_SONAME`).
     pub soname: Option<String>,
-    /// Whether it is the program that was to be measured.
+    /// Whether the file is the program to be measured.
     pub program: bool,
 }
 
-/// One node of the calling context tree: a function, reached through its parents.
+/// A node of the calling context tree: a function, reached through its callers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Context {
-    /// The caller's node, always an earlier one; `None` where nothing is known to have called it.
+    /// The caller's node, always an earlier one; `None` if no caller is known.
     pub parent: Option<u32>,
     /// Index into [`Profile::functions`].
     pub function: u32,
-    /// Times it was entered from the parent.
+    /// The number of calls from the parent.
     pub calls: u64,
-    /// Cost of its own instructions in this context, callees left out.
+    /// The cost of the function's own instructions in this context, without callees.
     pub cost: u64,
 }
 
-/// Modelled cycles of one context: a number for each of [`CYCLE_PARTS`](crate::metric::CYCLE_PARTS),
-/// and last how many of the memory cycles were waits for the last-level cache or memory.
+/// Modelled cycles of a context: a number for each of [`CYCLE_PARTS`](crate::metric::CYCLE_PARTS), then the memory
+/// cycles that waited for the last-level cache or memory.
 pub type ContextCycles = [u64; CYCLE_PARTS.len() + 1];
 
-/// Cost of one region by calling context, in units of one metric.
+/// The cost of a region by calling context, in units of one metric.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Profile {
     /// The functions.
@@ -128,20 +128,19 @@ pub struct Profile {
     pub contexts: Vec<Context>,
     /// The modelled cycles of each context; empty where cycles were not modelled.
     pub cycles: Vec<ContextCycles>,
-    /// What is known of the functions' files, as far as it says more than their paths.
+    /// Facts about the functions' files, for files with more than a path.
     pub modules: Vec<Module>,
 }
 
 impl Profile {
-    /// The cost of all contexts together.
+    /// Returns the sum of all contexts' costs.
     pub fn total(&self) -> u64 {
         self.contexts.iter().map(|context| context.cost).sum()
     }
 
-    /// Writes the profile as lines: `m ROLE SONAME<tab>PATH` where the role of the program is `p`
-    /// and that of another file `-`, `f SYMBOL<tab>MODULE` (and `<tab>SOURCE<tab>MANGLED` as far as there are any), and
-    /// `c PARENT FUNCTION CALLS COST` where a parent of `-` is none. Behind each context stand its modelled
-    /// cycles, `y` and six numbers, if cycles were modelled.
+    /// Writes the profile as lines: `m ROLE SONAME<tab>PATH` with the role `p` for the program and `-` for other files;
+    /// `f SYMBOL<tab>MODULE`, with `<tab>SOURCE<tab>MANGLED` if it has them; and `c PARENT FUNCTION CALLS COST`, with
+    /// the parent `-` if there is none. If cycles were modelled, a line `y` with six numbers follows each context.
     pub fn write_lines(&self, lines: &mut Vec<String>) {
         for Module { path, soname, program } in &self.modules {
             let role = if *program { 'p' } else { '-' };
@@ -159,10 +158,10 @@ impl Profile {
         }
     }
 
-    /// Takes one line of [`write_lines`](Self::write_lines).
+    /// Reads a line that [`write_lines`](Self::write_lines) wrote.
     ///
     /// # Errors
-    /// What is wrong with the line, in a few words.
+    /// The line's fault, in a few words.
     pub fn read_line(&mut self, line: &str) -> Result<(), &'static str> {
         let (word, rest) = line.split_once(' ').ok_or("not a line of a profile")?;
         match word {

@@ -1,37 +1,36 @@
-//! Regions that a program marks and names itself (docs/regions.md), whoever counts them.
+//! Regions that a program marks and names itself (docs/regions.md), for every way of counting.
 //!
-//! A region counts everything between its begin and its end. Regions may lie inside one another and
-//! overlap: each counts by itself. Entries of one name add up. Sending a mark costs something, which
-//! is the price of measuring: the caller says when a message begins and ends, and no region counts
-//! what lies between.
+//! A region counts everything between its begin and its end. Regions may nest and overlap; each
+//! counts by itself. The entries of one name add up. Sending a mark costs something; no region
+//! counts this cost, because the caller says when a message begins and ends.
 
 use crate::{TWIN, WORK};
 use std::fmt;
 
-/// Regions at most.
+/// The most regions of a run.
 pub const REGIONS_MAX: usize = 4096;
-/// Bytes of a name at most.
+/// The most bytes of a name.
 pub const NAME_BYTES_MAX: usize = 200;
 
-/// The variable that tells a program to mark its regions: the path of a socket, or [`MARK`].
+/// The variable that tells a program to mark its regions; its value is a socket's path, or [`MARK`].
 pub const VARIABLE: &str = "OPCOST_REGIONS";
-/// The value of [`VARIABLE`] by which a program executes marker instructions.
+/// The value of [`VARIABLE`] that makes a program execute marker instructions.
 pub const MARK: &str = "mark";
 
-/// What is counted of a region: a reading of running sums, and what came between two of them.
+/// Amounts counted in a region: a reading of running sums, or a sum of differences between readings.
 pub trait Amounts: Default {
-    /// Adds what came between two readings.
+    /// Adds the difference between two readings.
     fn add_between(&mut self, from: &Self, to: &Self);
 }
 
-/// Why the marks of a program are no regions.
+/// Why a program's marks make no regions.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RegionError {
     /// The name cannot be used.
     Name {
-        /// As far as it can be shown.
+        /// The name, as far as it can be shown.
         name: String,
-        /// What is wrong with it.
+        /// The name's fault.
         why: String,
     },
     /// The region is open already.
@@ -42,7 +41,7 @@ pub enum RegionError {
     NeverEnded(String),
     /// Some ends of the region gave operations, and some did not.
     Operations(String),
-    /// More than [`REGIONS_MAX`].
+    /// The run has more than [`REGIONS_MAX`] regions.
     TooMany,
 }
 
@@ -81,10 +80,10 @@ impl fmt::Display for RegionError {
 
 impl std::error::Error for RegionError {}
 
-/// The name that these bytes are.
+/// Returns the name in these bytes.
 ///
 /// # Errors
-/// [`RegionError::Name`] says what is wrong with it.
+/// [`RegionError::Name`] with the fault.
 pub fn name(bytes: &[u8]) -> Result<&str, RegionError> {
     let wrong = |why: String| {
         let shown = &bytes[..bytes.len().min(80)];
@@ -109,17 +108,18 @@ pub fn name(bytes: &[u8]) -> Result<&str, RegionError> {
     Ok(name)
 }
 
-/// What a program says over a socket: `b0 NAME` or `eOPERATIONS NAME`.
+/// A message of a program over a socket: `b0 NAME` or `eOPERATIONS NAME`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Message<'m> {
     /// The region with this name begins.
     Begin(&'m [u8]),
-    /// The region with this name ends, after so many operations; 0 says nothing.
+    /// The region with this name ends after this many operations; 0 means that the number is not
+    /// given.
     End(&'m [u8], u64),
 }
 
 impl Message<'_> {
-    /// Reads a message; `None` of anything else.
+    /// Parses a message; `None` if the bytes are not one.
     pub fn parse(message: &[u8]) -> Option<Message<'_>> {
         let (kind, rest) = message.split_first()?;
         let blank = rest.iter().position(|byte| *byte == b' ')?;
@@ -136,16 +136,16 @@ impl Message<'_> {
     }
 }
 
-/// What one region cost.
+/// The cost of a region.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RegionSum<A> {
-    /// Its name.
+    /// The region's name.
     pub name: String,
-    /// Times that it was entered.
+    /// The number of times that the region was entered.
     pub entries: u64,
-    /// Operations, if the program says.
+    /// Operations, if the program gives their number.
     pub operations: Option<u64>,
-    /// What all entries cost.
+    /// The amounts of all entries.
     pub amounts: A,
 }
 
@@ -155,7 +155,7 @@ pub struct ProgramRegions<A> {
     sums: Vec<RegionSum<A>>,
     /// Places in `sums`.
     open: Vec<usize>,
-    /// From where on the open regions count; `None` during a message.
+    /// The reading since which the open regions count; `None` during a message.
     since: Option<A>,
 }
 
@@ -165,7 +165,7 @@ impl<A: Amounts> ProgramRegions<A> {
         !self.open.is_empty()
     }
 
-    /// A message begins, and the open regions stop counting; `now` is asked only if there are some.
+    /// Stops the open regions as a message begins; calls `now` only if a region is open.
     pub fn pause(&mut self, now: impl FnOnce() -> A) {
         let Some(since) = self.since.take() else { return };
         let now = now();
@@ -174,7 +174,7 @@ impl<A: Amounts> ProgramRegions<A> {
         }
     }
 
-    /// A message ended, and the open regions count on; `now` is asked only if there are some.
+    /// Restarts the open regions as a message ends; calls `now` only if a region is open.
     pub fn resume(&mut self, now: impl FnOnce() -> A) {
         if self.any_open() {
             self.since = Some(now());
@@ -206,7 +206,7 @@ impl<A: Amounts> ProgramRegions<A> {
 
     /// Closes a region that was paused.
     ///
-    /// `operations`: those of this entry; 0 says nothing.
+    /// `operations`: the operations of this entry; 0 means that the number is not given.
     ///
     /// # Errors
     /// The name cannot be used, or the region is not open, or only some ends give operations.
@@ -237,7 +237,7 @@ impl<A: Amounts> ProgramRegions<A> {
         }
     }
 
-    /// What each region cost.
+    /// Returns the cost of each region.
     pub fn sums(&self) -> &[RegionSum<A>] {
         &self.sums
     }

@@ -1,30 +1,30 @@
-//! One run, as stored.
+//! A run, as stored.
 
 use crate::MetricKey;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// How long a counter was asked to count and how long it did; they differ when the kernel
-/// multiplexed it with others (`perf_event_open(2)`, PERF_FORMAT_TOTAL_TIME_*).
+/// How long a counter was asked to count and how long it counted. The times differ if the kernel
+/// multiplexed the counter with others (`perf_event_open(2)`, PERF_FORMAT_TOTAL_TIME_*).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct CountingTime {
-    /// Nanoseconds the counter was enabled.
+    /// Nanoseconds that the counter was enabled.
     pub enabled_ns: u64,
-    /// Nanoseconds it was on the hardware.
+    /// Nanoseconds that the counter was on the hardware.
     pub running_ns: u64,
 }
 
 impl CountingTime {
-    /// Whether the counter missed part of the time, so that its value is not a full count.
+    /// Whether the counter missed part of the time; its value is then not a full count.
     pub fn multiplexed(self) -> bool {
         self.running_ns < self.enabled_ns
     }
 }
 
-/// One figure read by a source.
+/// A figure read by a source.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Reading {
-    /// Which figure.
+    /// The figure's name, domain, source and region.
     pub key: MetricKey,
     /// The raw integer, in the unit of the metric's row.
     pub value: u64,
@@ -33,7 +33,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// A reading that cannot be multiplexed.
+    /// Makes a reading that cannot be multiplexed.
     pub fn plain(key: MetricKey, value: u64) -> Self {
         Reading { key, value, time: None }
     }
@@ -42,13 +42,13 @@ impl Reading {
 /// A property of the work that must be the same in every run of every variant.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Invariant {
-    /// What it is: `op-stream-hash`, `ops-mmap`, `page-faults`.
+    /// The property: `op-stream-hash`, `ops-mmap`, `page-faults`.
     pub name: String,
-    /// Its value as text without white space, compared for equality only.
+    /// The value as text without white space, compared for equality only.
     pub value: String,
 }
 
-/// What a measured program says of one run: the payload of the wire format.
+/// A measured program's report on one run: the payload of the wire format.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Report {
     /// Operations performed in the work region; `None` for a command, which is one operation.
@@ -62,7 +62,7 @@ pub struct Report {
 /// Index of a metric in the recording's [`Dictionary`].
 pub type MetricId = u16;
 
-/// A reading with its metric given by number, as stored.
+/// A reading with its metric's number, as stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sample {
     /// The metric, an index into the recording's dictionary.
@@ -82,19 +82,19 @@ pub enum Failure {
         /// The status.
         code: i32,
     },
-    /// A signal ended it.
+    /// A signal ended the program.
     Signal {
         /// The signal's number.
         signal: i32,
     },
-    /// It ran longer than allowed and was killed.
+    /// The program ran longer than allowed and was killed.
     Timeout {
         /// The limit, in milliseconds.
         limit_ms: u64,
     },
     /// The built-in workload reported an error, or its report could not be read.
     Work {
-        /// What it said.
+        /// The reported error, or the fault of the report.
         detail: String,
     },
 }
@@ -102,26 +102,26 @@ pub enum Failure {
 /// How a run ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// It finished; its samples count.
+    /// The run finished; its samples count.
     Finished,
-    /// It failed; what was read is kept but not compared.
+    /// The run failed; its readings are kept but not compared.
     Failed(Failure),
 }
 
-/// One run of one variant: raw integers only.
+/// A run of one variant: raw integers only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// Position in the plan's schedule.
     pub slot: u32,
     /// Index of the variant in the plan.
     pub variant: u16,
-    /// The block; warm-up runs have none.
+    /// The block; `None` for warm-up runs.
     pub block: Option<u32>,
     /// Start, nanoseconds since the Unix epoch.
     pub started_unix_ns: u64,
-    /// How it ended.
+    /// How the run ended.
     pub outcome: Outcome,
-    /// Exit status, where the program ended by itself.
+    /// The exit status, if the program ended by itself.
     pub exit_code: Option<i32>,
     /// Operations performed; `None` for a command.
     pub ops: Option<u64>,
@@ -132,9 +132,9 @@ pub struct Record {
 }
 
 impl Record {
-    /// The sample of one metric, if this run has it.
+    /// Returns the sample of a metric, if the run has one.
     pub fn sample(&self, metric: MetricId) -> Option<&Sample> {
-        // Metrics are numbered in the order of reading, so it is usually at its number.
+        // Metrics are numbered in the order of reading: usually the sample is at its number.
         match self.samples.get(usize::from(metric)) {
             Some(sample) if sample.metric == metric => Some(sample),
             _ => self.samples.iter().find(|sample| sample.metric == metric),
@@ -150,28 +150,28 @@ pub struct Dictionary {
 }
 
 impl Dictionary {
-    /// A dictionary over keys that already have their numbers.
+    /// Makes a dictionary of keys that already have their numbers.
     pub fn from_keys(keys: Vec<MetricKey>) -> Self {
         let ids = keys.iter().enumerate().map(|(id, key)| (key.clone(), id as MetricId)).collect();
         Dictionary { keys, ids }
     }
 
-    /// The metrics, in the order of their numbers.
+    /// Returns the metrics, in the order of their numbers.
     pub fn keys(&self) -> &[MetricKey] {
         &self.keys
     }
 
-    /// The metric with this number.
+    /// Returns the metric with this number.
     pub fn key(&self, id: MetricId) -> Option<&MetricKey> {
         self.keys.get(usize::from(id))
     }
 
-    /// The number of a metric, if it has one.
+    /// Returns the number of a metric, if it has one.
     pub fn id(&self, key: &MetricKey) -> Option<MetricId> {
         self.ids.get(key).copied()
     }
 
-    /// The number of a metric, given one if it has none.
+    /// Returns the number of a metric; a new metric gets one.
     pub fn intern(&mut self, key: &MetricKey) -> MetricId {
         if let Some(id) = self.id(key) {
             return id;
@@ -182,7 +182,7 @@ impl Dictionary {
         id
     }
 
-    /// Turns readings into samples, numbering metrics that are new.
+    /// Turns readings into samples; new metrics get numbers.
     pub fn samples(&mut self, readings: &[Reading]) -> Vec<Sample> {
         readings
             .iter()

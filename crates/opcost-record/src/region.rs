@@ -1,7 +1,7 @@
-//! The regions that are counted by themselves.
+//! The regions that every workload counts by themselves.
 
-/// The region every workload counts: its operations, and for a command its whole life.
+/// The region of a workload's operations; for a command, its whole life.
 pub const WORK: &str = "work";
 
-/// The region of the empty twin: the same loop with the operation left out.
+/// The region of the empty twin: the same loop without the operation.
 pub const TWIN: &str = "twin";

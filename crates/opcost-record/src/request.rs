@@ -1,5 +1,5 @@
-//! What a guest's `/init` is asked to do: a file of the initramfs, or of QEMU's fw_cfg device for a
-//! guest that was booted before it was known.
+//! The job for a guest's `/init`: a file of the initramfs, or of QEMU's fw_cfg device for a guest that
+//! was booted before the job was known.
 //!
 //! ```text
 //! opcost-request 5
@@ -17,8 +17,8 @@
 //! end 11
 //! ```
 //!
-//! The frame is that of [`framing`](crate::framing). Bytes other than printable ASCII, and `%`, are
-//! written as `%XX`.
+//! [`framing`](crate::framing) describes the frame. Bytes other than printable ASCII, and
+//! `%`, are written as `%XX`.
 
 use crate::framing::{Fault, Format, TextError};
 use std::ffi::{OsStr, OsString};
@@ -35,29 +35,29 @@ pub static FORMAT: Format = Format {
     counted: true,
 };
 
-/// Where the request stands in the guest; a guest without it waits for one.
+/// The path of the request in the guest; a guest without this file waits for a request.
 pub const PATH: &str = "/opcost/request";
 
-/// The name of the request in QEMU's fw_cfg device (docs/specs/fw_cfg: `opt/` and a reversed domain
-/// name are free for use).
+/// The name of the request in QEMU's fw_cfg device (docs/specs/fw_cfg: names of `opt/` and a reversed
+/// domain name are free for use).
 pub const FW_CFG_NAME: &str = "opt/org.opcost/request";
 
-/// The port of fw_cfg's selector; data is at the next one (docs/specs/fw_cfg).
+/// The port of fw_cfg's selector; data is at the next port (docs/specs/fw_cfg).
 pub const FW_CFG_PORT: u16 = 0x510;
 
-/// The port that starts the machine's watchdog, an `ib700`: where a guest waits for its request, it
-/// has the watchdog fire while nothing runs (hw/watchdog/wdt_ib700.c).
+/// The port that starts the machine's watchdog, an `ib700`. A guest that waits for its request lets the
+/// watchdog fire while nothing runs (hw/watchdog/wdt_ib700.c).
 pub const WAIT_PORT: u16 = 0x443;
 
-/// What is asked of a guest.
+/// A request to a guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct GuestRequest {
-    /// What makes this run another one than others from the same booted state; `None` for a guest
-    /// whose boot was already its own.
+    /// Makes this run differ from others from the same booted state; `None` for a guest with a boot of
+    /// its own.
     pub variation: Option<Variation>,
-    /// How many CPUs the kernel is to have started; `None`: that does not matter.
+    /// The number of CPUs that the kernel must have started; `None` if it does not matter.
     pub cpus: Option<u32>,
-    /// What to do.
+    /// The job.
     pub job: GuestJob,
 }
 
@@ -67,10 +67,10 @@ impl From<GuestJob> for GuestRequest {
     }
 }
 
-/// What is varied between runs from one booted state, as seed and padding of a boot would be.
+/// The variation between runs from one booted state, in place of a boot's seed and padding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Variation {
-    /// Decides what is random in the guest, when ticks fall, and which pages of memory are free.
+    /// Decides random numbers in the guest, the times of ticks, and which pages of memory are free.
     pub seed: u32,
     /// Bytes of padding in the job's environment.
     pub padding_bytes: u16,
@@ -79,21 +79,21 @@ pub struct Variation {
 /// The name of the variable that pads an environment.
 pub const PADDING: &str = "OPCOST_PADDING";
 
-/// One job for a guest.
+/// A job for a guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GuestJob {
-    /// Send what the kernel calls its functions.
+    /// Send the kernel's functions.
     Symbols,
     /// Run a built-in workload between markers.
     Workload {
-        /// Its name.
+        /// The workload's name.
         name: String,
-        /// Parameters that were given, by name.
+        /// The given parameters, by name.
         params: Vec<(String, String)>,
-        /// What its operations are drawn from.
+        /// The seed from which the workload draws its operations.
         seed: u64,
-        /// The code paths to exchange in one process, one for each run; none: one run, of what the
-        /// parameters say.
+        /// The code paths to exchange in one process, one for each run; if empty, one run with the path
+        /// that the parameters give.
         paths: Vec<String>,
         /// The whole environment of the process that does the work.
         env: Vec<(OsString, OsString)>,
@@ -105,7 +105,7 @@ pub enum GuestJob {
 /// A program to run in a guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct GuestCommand {
-    /// The file to execute; a relative one is looked up from `cwd`.
+    /// The file to execute; a relative path starts at `cwd`.
     pub program: PathBuf,
     /// The arguments, the program's own name first.
     pub argv: Vec<OsString>,
@@ -113,28 +113,28 @@ pub struct GuestCommand {
     pub env: Vec<(OsString, OsString)>,
     /// The working directory, absolute.
     pub cwd: PathBuf,
-    /// The file that is its standard input, absolute; `None` is /dev/null.
+    /// The file for standard input, absolute; `None` is /dev/null.
     pub input: Option<PathBuf>,
-    /// Where its standard output goes.
+    /// The destination of standard output.
     pub output: GuestOutput,
 }
 
-/// Where the output of a program in a guest goes.
+/// The destination of the output of a program in a guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GuestOutput {
-    /// To a file in memory that nobody reads.
+    /// A file in memory that nobody reads.
     Kept,
-    /// To the same file, and from there to the host, which takes the emulator more than a microsecond a
+    /// The same file, and from there the host. Sending takes the emulator more than a microsecond a
     /// byte.
     Sent,
-    /// To /dev/null.
+    /// /dev/null.
     Null,
-    /// To a file of the guest, absolute.
+    /// A file of the guest, absolute.
     File(PathBuf),
 }
 
 impl GuestJob {
-    /// The same job; a workload exchanges these code paths in its process, one for each run.
+    /// Sets the code paths that a workload exchanges in its process, one for each run.
     pub fn with_paths(mut self, of_runs: Vec<String>) -> GuestJob {
         if let GuestJob::Workload { paths, .. } = &mut self {
             *paths = of_runs;
@@ -192,7 +192,7 @@ impl GuestRequest {
     /// Reads what [`format`](Self::format) wrote.
     ///
     /// # Errors
-    /// [`TextError`] names the first thing that is wrong.
+    /// [`TextError`] names the first fault.
     pub fn parse(text: &str) -> Result<GuestRequest, TextError> {
         let mut items = Items::default();
         FORMAT.read(text, |line| {
@@ -203,7 +203,7 @@ impl GuestRequest {
     }
 }
 
-/// Items as they come, before it is known whether the job has all it needs.
+/// Items as they come, before it is known whether the job is complete.
 #[derive(Default)]
 struct Items {
     variation: Option<Variation>,
@@ -290,12 +290,12 @@ impl Items {
     }
 }
 
-/// The line of an environment's variable.
+/// Returns the line of an environment's variable.
 fn variable((name, value): &(OsString, OsString)) -> String {
     format!("env {}", pair(name.as_bytes(), value.as_bytes()))
 }
 
-/// `NAME=VALUE`; an equals sign of the name is escaped, so that the first one separates.
+/// Returns `NAME=VALUE`; equals signs in the name are escaped, so the first one separates.
 fn pair(name: &[u8], value: &[u8]) -> String {
     format!("{}={}", escaped(name).replace('=', "%3D"), escaped(value))
 }

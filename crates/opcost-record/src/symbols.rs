@@ -1,9 +1,9 @@
-//! The symbols that the emulator's plugin attributes cost to: made by opcost, read by the plugin.
+//! The symbols by which the emulator's plugin attributes cost; opcost writes them for the plugin.
 //!
-//! Kernel functions are address ranges. A program's functions are ranges of its file, since where
-//! the file is mapped is not known beforehand: the plugin recognises a page of code by its contents
-//! ([`page_hash`]), which are those of the page of the file but for the bytes that the program changes
-//! itself while it runs ([`FileSymbols::sites`]).
+//! Kernel functions are address ranges. A program's functions are ranges of its file, since the
+//! address of the mapped file is not known beforehand. The plugin recognises a page of code by its
+//! contents ([`page_hash`]), which are the contents of the file's page except for the bytes that the
+//! program itself changes while it runs ([`FileSymbols::sites`]).
 //!
 //! ```text
 //! opcost-symbols 4
@@ -33,10 +33,10 @@ pub static FORMAT: Format = Format {
     counted: true,
 };
 
-/// Size of a page of code, bytes.
+/// The size of a page of code, bytes.
 pub const PAGE_BYTES: usize = 4096;
 
-/// A place in the kernel that means more to the plugin than its cost.
+/// A kernel address that means more to the plugin than its cost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Landmark {
     /// Entry of a system call.
@@ -47,15 +47,15 @@ pub enum Landmark {
     Trap,
     /// Entry of an interrupt.
     Interrupt,
-    /// What exchanges the stacks of two tasks (`__switch_to_asm`).
+    /// Entry of the function that exchanges the stacks of two tasks (`__switch_to_asm`).
     Switch,
-    /// Where a new task begins (`ret_from_fork_asm`).
+    /// Entry of a new task (`ret_from_fork_asm`).
     Fork,
-    /// Where the user code that comes next is a signal handler (`signal_setup_done`).
+    /// The next user code is a signal handler (`signal_setup_done`).
     Signal,
-    /// Where the user code that comes next is what a signal interrupted (`rt_sigreturn`).
+    /// The next user code is the code that a signal interrupted (`rt_sigreturn`).
     SignalReturn,
-    /// Where the user code that comes next is a new program (`start_thread`).
+    /// The next user code is a new program (`start_thread`).
     Exec,
 }
 
@@ -74,12 +74,12 @@ impl Landmark {
     ];
 }
 
-/// Part of an address space or a file that belongs to one function.
+/// A part of an address space or a file that belongs to one function.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Range {
     /// First address or offset, bytes.
     pub start: u64,
-    /// The one behind the last.
+    /// The first address or offset behind the range.
     pub end: u64,
     /// Index into [`Symbols::functions`].
     pub function: u32,
@@ -90,25 +90,25 @@ pub struct Range {
 pub struct LandmarkAt {
     /// The address.
     pub address: u64,
-    /// Its meaning.
+    /// The address's meaning.
     pub landmark: Landmark,
-    /// The metric that counts the times it is reached, or nothing.
+    /// The metric that counts how often the address is reached, if one does.
     pub metric: Option<String>,
 }
 
-/// Code of one program or library.
+/// The code of a program or library.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FileSymbols {
     /// Functions by file offset, ascending, disjoint.
     pub parts: Vec<Range>,
-    /// Pages of code: their file offset and the [`page_hash`] of their contents [`blanked`] of sites.
+    /// Pages of code: their file offset and the [`page_hash`] of the contents, sites [`blanked`].
     pub pages: Vec<(u64, u64)>,
-    /// Instructions that the program changes while it runs: the file offsets of the first byte and of
-    /// the one behind the last; ascending, disjoint.
+    /// Instructions that the program changes while it runs: ranges of file offsets with an exclusive
+    /// end; ascending, disjoint.
     pub sites: Vec<(u64, u64)>,
 }
 
-/// Everything the plugin is told.
+/// The functions and landmarks that the plugin gets.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Symbols {
     /// Functions, by number.
@@ -121,15 +121,15 @@ pub struct Symbols {
     pub files: Vec<FileSymbols>,
 }
 
-/// A hash of one page's contents: 64-bit FNV-1a over words of eight bytes, least byte first.
+/// Hashes a page's contents: 64-bit FNV-1a over words of eight bytes, least byte first.
 ///
-/// `page`: [`PAGE_BYTES`] bytes; a shorter page is taken as filled up with zeros.
+/// `page`: [`PAGE_BYTES`] bytes; a shorter page counts as filled up with zeros.
 pub fn page_hash(page: &[u8]) -> u64 {
     const PRIME: u64 = 0x100_0000_01b3;
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut take = |word: u64| {
         hash = (hash ^ word).wrapping_mul(PRIME);
-        // The upper half must reach the lower: multiplication alone only carries upwards.
+        // The upper half must affect the lower half: multiplication alone only carries upwards.
         hash ^= hash >> 32;
     };
     let mut words = 0;
@@ -145,9 +145,9 @@ pub fn page_hash(page: &[u8]) -> u64 {
     hash
 }
 
-/// Of some ranges those parts that lie in a page, as offsets in the page.
+/// Returns the parts of sites in a page, as offsets in the page.
 ///
-/// `sites`: ascending, disjoint, as [`FileSymbols::sites`]; `offset`: of the page in the file.
+/// `sites`: ascending, disjoint ([`FileSymbols::sites`]); `offset`: the page's place in the file.
 pub fn sites_in_page(sites: &[(u64, u64)], offset: u64) -> Vec<(usize, usize)> {
     let end = offset + PAGE_BYTES as u64;
     let first = sites.partition_point(|(_, behind)| *behind <= offset);
@@ -160,7 +160,7 @@ pub fn sites_in_page(sites: &[(u64, u64)], offset: u64) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// A page with zeros in place of what may be changed in it.
+/// Returns a page with zeros in place of its sites.
 ///
 /// `page`: [`PAGE_BYTES`] bytes or fewer; `sites`: from [`sites_in_page`].
 pub fn blanked(page: &[u8], sites: &[(usize, usize)]) -> Vec<u8> {
@@ -205,7 +205,7 @@ impl Symbols {
     /// Reads what [`format`](Self::format) wrote.
     ///
     /// # Errors
-    /// [`TextError`] names the first thing that is wrong.
+    /// [`TextError`] names the first fault.
     pub fn parse(text: &str) -> Result<Symbols, TextError> {
         let mut symbols = Symbols::default();
         FORMAT.read(text, |line| symbols.read_item(line))?;
@@ -253,7 +253,7 @@ impl Symbols {
     }
 }
 
-/// The range of an item, which comes behind `before` and is of one of the functions `known`.
+/// Parses the range of an item; it must be behind `before`, and its function one of `known`.
 fn range(fields: &[&str], before: Option<&Range>, known: usize) -> Result<Range, &'static str> {
     let [start, end, function] = fields else { return Err("a range has three fields") };
     let function: u32 = function.parse().map_err(|_| "not a number")?;

@@ -1,5 +1,5 @@
-//! The text that a measured program sends about one run: over a pipe on the host, over a channel
-//! of its own from the guest.
+//! The text in which a measured program reports one run: over a pipe on the host, over a channel of
+//! its own from the guest.
 //!
 //! ```text
 //! opcost-record 1
@@ -10,8 +10,8 @@
 //! end 4
 //! ```
 //!
-//! The frame is that of [`framing`](crate::framing). Fields are separated by one space; a reading's
-//! last two fields are the enabled and running times in nanoseconds, where the source has them.
+//! [`framing`](crate::framing) describes the frame. Fields are separated by one space; a reading's
+//! last two fields are the enabled and running times in nanoseconds, if the source has them.
 
 use crate::framing::{Format, TextError, number, words};
 use crate::{CountingTime, Domain, Invariant, MetricKey, Reading, Report};
@@ -50,15 +50,14 @@ pub fn format_error(message: &str) -> String {
 /// Reads the text of one report.
 ///
 /// # Errors
-/// [`TextError`] names the first thing that is wrong; a partial report is never returned.
+/// [`TextError`] names the first fault; a partial report is never returned.
 pub fn parse(text: &str) -> Result<Report, TextError> {
     parse_first(text).map(|(report, _)| report)
 }
 
-/// Reads the texts of several reports, one after the other, from a program that makes several runs.
+/// Reads the reports of a program that makes several runs, one after the other.
 ///
-/// Result: the reports that are whole, and what is wrong with the text behind them; `None` where
-/// there is none.
+/// Returns the whole reports, and the fault of the text behind them, if there is any.
 pub fn parse_several(text: &str) -> (Vec<Report>, Option<TextError>) {
     let (mut reports, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
@@ -73,7 +72,7 @@ pub fn parse_several(text: &str) -> (Vec<Report>, Option<TextError>) {
     (reports, None)
 }
 
-/// A report and what follows it.
+/// Reads a report, and returns it with the text behind it.
 fn parse_first(text: &str) -> Result<(Report, &str), TextError> {
     let mut report = Report::default();
     let rest = FORMAT.read(text, |line| read_item(&mut report, line))?;

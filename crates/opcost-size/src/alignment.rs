@@ -1,22 +1,22 @@
-//! Which instruction of one function is which of the other.
+//! Finds the instructions that two functions have in common.
 
 use super::code::{Code, Instruction};
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 use std::collections::HashMap;
 
-/// A row of two columns: indices of instructions.
+/// A row of the two columns; holds indices of instructions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Aligned {
     /// The same instruction on both sides.
     Same(usize, usize),
-    /// Instructions in the same place that differ, or one that only one side has.
+    /// Different instructions at the same place, or an instruction that only one side has.
     Differs(Option<usize>, Option<usize>),
 }
 
 /// Aligns two functions by a longest common subsequence of their instructions.
 ///
-/// A branch within the function is the same if it leads to the same instruction of the other side,
-/// however far that moved.
+/// A branch within the function counts as the same if it leads to the same instruction on the other
+/// side, however far that instruction moved.
 pub fn align(sides: [&Code; 2]) -> Vec<Aligned> {
     let shapes = sides.map(|code| code.instructions.iter().map(shape).collect::<Vec<_>>());
     let mut rows = Vec::new();
@@ -49,7 +49,7 @@ pub fn align(sides: [&Code; 2]) -> Vec<Aligned> {
     rows
 }
 
-/// An instruction without the distance of a branch within the function.
+/// Returns an instruction's text without the distance of a branch within the function.
 fn shape(instruction: &Instruction) -> String {
     match instruction.target {
         Some(target) => instruction.text.replace(&format!("+{target:#x}"), "+"),
@@ -57,7 +57,7 @@ fn shape(instruction: &Instruction) -> String {
     }
 }
 
-/// Whether two branches lead to instructions that stand beside each other.
+/// Whether two branches lead to instructions that are aligned with each other.
 fn leads_alike(sides: [&Code; 2], rows: [usize; 2], partner: &HashMap<usize, usize>) -> bool {
     let targets = [0, 1].map(|side: usize| {
         let code = &sides[side].instructions;
@@ -67,7 +67,7 @@ fn leads_alike(sides: [&Code; 2], rows: [usize; 2], partner: &HashMap<usize, usi
     match targets {
         [None, None] => true,
         [Some(Ok(one)), Some(Ok(two))] => partner.get(&one) == Some(&two),
-        // Into the middle of an instruction: at the same distance.
+        // A branch into the middle of an instruction: only the same distance counts as the same.
         _ => sides[0].instructions[rows[0]].target == sides[1].instructions[rows[1]].target,
     }
 }

@@ -1,4 +1,4 @@
-//! One file by itself: its bytes by section and by symbol, the largest first.
+//! The sizes of one file: its bytes by section and by symbol, the largest first.
 
 use super::difference::{Measured, readable};
 use super::inventory::{Names, SectionSize};
@@ -8,44 +8,44 @@ use opcost_profile::symbols::demangle::printable;
 /// The sizes of one file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileSizes {
-    /// What the user calls it.
+    /// The file, as the user named it.
     pub name: String,
-    /// The machine that its code is for.
+    /// The machine of the file's code.
     pub machine: String,
     /// The file's own bytes.
     pub file_bytes: u64,
     /// Bytes by class.
     pub totals: Totals,
-    /// Which names it has.
+    /// The kind of symbol table that the file has.
     pub names: Names,
-    /// Its sections that have bytes, in the order of the file.
+    /// The sections that have bytes, in the order of the file.
     pub sections: Vec<SectionSize>,
-    /// Its symbols that have bytes, the largest first.
+    /// The symbols that have bytes, the largest first.
     pub symbols: Vec<SizedSymbol>,
-    /// What to know of how it was read.
+    /// Remarks on how the file was read.
     pub notes: Vec<String>,
 }
 
-/// A symbol and the bytes that are its own.
+/// A symbol with its own bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SizedSymbol {
-    /// Its name, readable.
+    /// The readable name.
     pub name: String,
-    /// As in the symbol table.
+    /// The name in the symbol table.
     pub symbol: String,
-    /// Its source file or its archive's member, where that is known.
+    /// The symbol's source file or archive member, if known.
     pub origin: Option<String>,
-    /// Its section.
+    /// The symbol's section.
     pub section: String,
-    /// Its bytes.
+    /// The symbol's own bytes.
     pub bytes: u64,
-    /// Whether the symbol table gives no size, so that it is the gap to the next one.
+    /// Whether the symbol table gives no size; `bytes` is then the gap to the next symbol.
     pub estimated: bool,
     /// The other names of the same address.
     pub aliases: Vec<String>,
 }
 
-/// What a file is made of.
+/// Returns the sizes of a file's parts.
 pub fn sizes(file: &Measured<'_>) -> FileSizes {
     let inventory = &file.inventory;
     let plain = |name: &[u8]| printable(&String::from_utf8_lossy(name));

@@ -1,4 +1,4 @@
-//! Static archives: the objects in them, one after another.
+//! Reads static archives: the objects in them, one after another.
 
 use super::error::ContentsError;
 use super::inventory::{Inventory, Places};
@@ -7,7 +7,7 @@ use object::read::archive::ArchiveFile;
 use opcost_profile::symbols::demangle::printable;
 use opcost_profile::symbols::elf::is_elf;
 
-/// Whether a file that starts with `bytes` is an archive, thin ones included (ar(5)).
+/// Whether a file that starts with `bytes` is an archive, thin archives included (ar(5)).
 pub(super) fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(&object::archive::MAGIC) || bytes.starts_with(&object::archive::THIN_MAGIC)
 }
@@ -15,7 +15,7 @@ pub(super) fn is_archive(bytes: &[u8]) -> bool {
 /// A member's name and contents.
 pub(super) type Member<'d> = (&'d [u8], &'d [u8]);
 
-/// The members of an archive.
+/// Returns the members of an archive.
 pub(super) fn members(bytes: &[u8]) -> Result<Vec<Member<'_>>, ContentsError> {
     let archive = ArchiveFile::parse(bytes)?;
     if archive.is_thin() {
@@ -29,7 +29,7 @@ pub(super) fn members(bytes: &[u8]) -> Result<Vec<Member<'_>>, ContentsError> {
     Ok(members)
 }
 
-/// The inventory of an archive; members that are no ELF files are left out, which is noted.
+/// Takes the inventory of an archive; a note lists the members that are not ELF files.
 pub(super) fn read(bytes: &[u8]) -> Result<Inventory<'_>, ContentsError> {
     let members = members(bytes)?;
     let mut whole = Inventory::default();

@@ -1,5 +1,5 @@
-//! A function's instructions, with names for what they refer to, so that code that merely moved
-//! reads the same.
+//! Disassembles a function with names in place of addresses, so that code that only moved reads the
+//! same.
 
 use super::error::ContentsError;
 use super::inventory::SymbolSize;
@@ -13,26 +13,26 @@ use object::{Architecture, Object, ObjectSection, SectionIndex};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Instructions of one function at most: aligning takes time with their square.
+/// The most instructions of a function: aligning takes time with their square.
 const INSTRUCTIONS_MAX: usize = 50_000;
 
 /// The code of one function.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Code {
-    /// Its bytes.
+    /// The function's size.
     pub bytes: u64,
-    /// Its instructions, in order.
+    /// The instructions in their order.
     pub instructions: Vec<Instruction>,
 }
 
-/// One instruction.
+/// An instruction.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Instruction {
-    /// Where it is, counted from the function's first byte.
+    /// The offset from the function's first byte.
     pub offset: u64,
     /// The instruction in AT&T syntax, with names instead of addresses.
     pub text: String,
-    /// Where in the function it branches to.
+    /// The offset in the function that the instruction branches to.
     pub target: Option<u64>,
 }
 
@@ -92,7 +92,7 @@ pub fn disassemble(bytes: &[u8], symbol: &SymbolSize<'_>) -> Result<Code, CodeEr
     Ok(Code { bytes: symbol.bytes, instructions })
 }
 
-/// Names of what the instruction being formatted refers to.
+/// Names of the operands of the instruction being formatted.
 #[derive(Default)]
 struct Operands {
     displacement: Option<String>,
@@ -121,15 +121,15 @@ impl SymbolResolver for Resolver {
 /// Why a function's code cannot be shown.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CodeError {
-    /// Another machine's.
+    /// The code is another machine's.
     #[error("code is disassembled for 64-bit x86 only; leave --function out")]
     Architecture,
-    /// A debug file has no code.
+    /// The file has no code, like a debug file.
     #[error(
         "the file has the function's size but not its code (a debug file?); give the file that has it"
     )]
     NoContents,
-    /// It is too long to align.
+    /// The function is too long to align.
     #[error(
         "it has more than {instructions_max} instructions, too many to compare; compare its size only"
     )]

@@ -1,4 +1,4 @@
-//! Whose each byte of a section is, given symbols that may share, nest and overlap.
+//! Finds the owner of each byte of a section, by symbols that may share, nest and overlap.
 
 use opcost_profile::symbols::alias;
 use opcost_profile::symbols::span::{Span, unnest};
@@ -6,35 +6,35 @@ use opcost_profile::symbols::span::{Span, unnest};
 /// A symbol within its section.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed<'d> {
-    /// Number of its section in the file.
+    /// The number of the symbol's section in the file.
     pub(super) section: usize,
-    /// First byte, counted from the section's.
+    /// The first byte, counted from the start of the section.
     pub(super) start: u64,
-    /// The one behind the last; `start` where the symbol table gives no size.
+    /// The byte behind the last one; `start` if the symbol table gives no size.
     pub(super) end: u64,
     pub(super) name: &'d [u8],
     pub(super) file: Option<&'d [u8]>,
     pub(super) local: bool,
-    /// Whether the symbol table says what it is: another name is an alias, a mere label is not.
+    /// Whether the symbol table gives a type. An alias has one; a mere label has none.
     pub(super) typed: bool,
-    /// Whether it is taken for a function although it has no size.
+    /// Whether the symbol counts as a function although it has no size.
     pub(super) label: bool,
 }
 
-/// The bytes of the symbols of one address.
+/// The symbols at one address, with the bytes that they own.
 #[derive(Debug)]
 pub(super) struct Owned<'d> {
-    /// The one to show first.
+    /// The symbols; the one to show comes first.
     pub(super) symbols: Vec<Placed<'d>>,
     pub(super) section: usize,
     pub(super) bytes: u64,
     pub(super) estimated: bool,
 }
 
-/// Gives every byte to the symbols that start last before it and reach it; the rest is nobody's.
+/// Gives each byte to the symbols that start last before it and reach it; others have no owner.
 ///
-/// `section_bytes`: the size of a section. A function without a size (assembler) reaches to the
-/// next symbol or the section's end, unless it is inside another.
+/// `section_bytes`: returns the size of a section. A function without a size (assembler) reaches to
+/// the next symbol or the section's end, unless it is inside another function.
 pub(super) fn cover<'d>(
     placed: &[Placed<'d>],
     section_bytes: impl Fn(usize) -> u64,
@@ -69,7 +69,7 @@ fn cover_section<'d>(
             if estimated { symbol.label && !mark() } else { symbol.end > start || symbol.typed }
         };
         let mut names: Vec<Placed<'d>> = here.iter().filter(takes).copied().collect();
-        // A label inside of a function is no function.
+        // A label inside a function is not a function.
         if names.is_empty() || estimated && start < reach {
             continue;
         }

@@ -1,4 +1,4 @@
-//! From two inventories to what differs, in rows that add up.
+//! Compares two inventories: finds the rows that differ, which add up.
 
 use super::error::SizeError;
 use super::family;
@@ -13,11 +13,11 @@ use std::collections::{HashMap, HashSet};
 /// A file with its inventory.
 #[derive(Clone, Debug)]
 pub struct Measured<'d> {
-    /// What the user calls it.
+    /// The file, as the user named it.
     pub name: String,
-    /// Its contents.
+    /// The file's contents.
     pub bytes: &'d [u8],
-    /// What it is made of.
+    /// The parts of the file.
     pub inventory: Inventory<'d>,
 }
 
@@ -33,79 +33,79 @@ impl<'d> Measured<'d> {
     }
 }
 
-/// What differs between two files.
+/// The difference between two files.
 #[derive(Clone, Debug)]
 pub struct SizeDifference {
-    /// The machine that both are for.
+    /// The machine of both files.
     pub machine: String,
     /// The two files, the baseline first.
     pub sides: [SizeSide; 2],
-    /// Whether they are the same, byte by byte.
+    /// Whether the files are the same, byte by byte.
     pub identical: bool,
-    /// Every section of either, in the order of the files.
+    /// Every section of either file, in the order of the files.
     pub sections: Vec<SectionRow>,
     /// The symbols that differ, the largest changes first.
     pub symbols: Vec<SymbolRow>,
-    /// Symbols that do not.
+    /// The number of symbols that do not differ.
     pub symbols_unchanged: usize,
-    /// What the reader should know.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
 /// One of the two files.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SizeSide {
-    /// What the user calls it.
+    /// The file, as the user named it.
     pub name: String,
-    /// Its length.
+    /// The file's length.
     pub file_bytes: u64,
-    /// Its bytes by class.
+    /// The bytes by class.
     pub totals: Totals,
-    /// Which names it has.
+    /// The kind of symbol table that the file has.
     pub names: Names,
 }
 
 /// A section of either file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SectionRow {
-    /// Its name.
+    /// The section's name.
     pub name: String,
-    /// What it counts as.
+    /// The class of the section.
     pub class: Class,
-    /// Its bytes; `None` where there is no such section.
+    /// The bytes; `None` if the file has no such section.
     pub bytes: [Option<u64>; 2],
-    /// Those that belong to no symbol.
+    /// The bytes that belong to no symbol.
     pub unnamed_bytes: [Option<u64>; 2],
 }
 
 /// A symbol of either file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SymbolRow {
-    /// Its name as its author wrote it.
+    /// The name as its author wrote it.
     pub name: String,
-    /// Its name in the symbol table.
+    /// The name in the symbol table.
     pub symbol: String,
-    /// The other names of its address, by file.
+    /// The other names of the symbol's address, by file.
     pub aliases: [Vec<String>; 2],
-    /// What tells it from others of its name: source file or archive member.
+    /// Source file or archive member, which tells symbols of the same name apart.
     pub origin: Option<String>,
-    /// Whether only its own object sees it.
+    /// Whether only the symbol's own object sees it.
     pub local: bool,
     /// Index in [`SizeDifference::sections`], by file.
     pub sections: [Option<usize>; 2],
-    /// Its bytes; `None` where there is no such symbol.
+    /// The bytes; `None` if the file has no such symbol.
     pub bytes: [Option<u64>; 2],
-    /// Whether a side's bytes are the gap to the next symbol, because the symbol table has no size.
+    /// Whether a side's bytes are the gap to the next symbol, since the symbol has no size.
     pub estimated: [bool; 2],
-    /// Functions of the other file that it was inlined into there.
+    /// Functions of the other file into which the symbol was inlined there.
     pub inlined_into: Vec<String>,
-    /// The symbol of the other file that has its name too: the linker folded the two there.
+    /// The symbol of the other file onto which the linker folded this one there.
     pub folded_onto: Option<String>,
-    /// The function that this is a part or clone of, and the change of all of these together.
+    /// The function whose part or clone this is, and the change of the function with all of them.
     pub part_of: Option<(String, i64)>,
 }
 
-/// Bytes of the variant less those of the baseline; absent is none.
+/// Returns the variant's bytes minus the baseline's; missing bytes count as 0.
 fn change(bytes: [Option<u64>; 2]) -> i64 {
     let [baseline, variant] = bytes.map(|bytes| bytes.unwrap_or(0) as i64);
     variant - baseline
@@ -130,12 +130,12 @@ impl SymbolRow {
     }
 }
 
-/// One row of the table of what changed.
+/// A row of the table of changes.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
     /// A symbol.
     Symbol(&'a SymbolRow),
-    /// What belongs to no symbol in a section.
+    /// The bytes of a section that belong to no symbol.
     Unnamed(&'a SectionRow),
 }
 
@@ -150,12 +150,12 @@ impl Part<'_> {
 }
 
 impl SizeDifference {
-    /// Bytes in memory that the variant has more.
+    /// Bytes in memory gained by the variant.
     pub fn change(&self) -> i64 {
         change(self.sides.each_ref().map(|side| Some(side.totals.sum())))
     }
 
-    /// What changed, the largest changes first; the changes add up to [`Self::change`].
+    /// Returns the changed rows, the largest changes first; the changes add up to [`Self::change`].
     pub fn parts(&self) -> Vec<Part<'_>> {
         let unnamed = self
             .sections
@@ -163,12 +163,12 @@ impl SizeDifference {
             .filter(|row| row.class != Class::NotLoaded && row.unnamed_change() != 0);
         let mut parts: Vec<Part<'_>> =
             self.symbols.iter().map(Part::Symbol).chain(unnamed.map(Part::Unnamed)).collect();
-        // Stable: symbols are in order already.
+        // The sort is stable: symbols are in order already.
         parts.sort_by_key(|part| std::cmp::Reverse(part.change().unsigned_abs()));
         parts
     }
 
-    /// Whether there are names on both sides, so that rows by symbol mean something.
+    /// Whether both sides have names, so that rows by symbol are meaningful.
     pub fn has_symbols(&self) -> bool {
         self.sides.iter().all(|side| side.names != Names::None)
     }
@@ -177,7 +177,7 @@ impl SizeDifference {
 /// Compares two files.
 ///
 /// # Errors
-/// [`SizeError::Machines`]: they are for different machines.
+/// [`SizeError::Machines`]: the files are for different machines.
 pub fn compare(files: [&Measured<'_>; 2]) -> Result<SizeDifference, SizeError> {
     let machines = files.map(|file| file.inventory.machine.clone());
     if machines[0] != machines[1] {
@@ -202,7 +202,7 @@ pub fn compare(files: [&Measured<'_>; 2]) -> Result<SizeDifference, SizeError> {
         symbols: Vec::new(),
         symbols_unchanged: 0,
     };
-    // With names on one side only, every symbol would be a change.
+    // If only one side has names, every symbol would be a change.
     if identical || !difference.has_symbols() {
         difference.symbols_unchanged = if identical { inventories[0].symbols.len() } else { 0 };
         without_names(&mut difference);
@@ -213,7 +213,7 @@ pub fn compare(files: [&Measured<'_>; 2]) -> Result<SizeDifference, SizeError> {
     let (rows, unchanged) = rows(symbols, &pairing, &places);
     let together = family::changes(symbols, &rows);
     let gone = [0, 1].map(|side| wanted(symbols[side], &rows, side));
-    // What the baseline had and the variant has not may be inlined in the variant.
+    // A symbol that only one side has may be inlined on the other side.
     let inlined = [0, 1].map(|side: usize| {
         if gone[side].is_empty() {
             None
@@ -239,7 +239,7 @@ pub fn compare(files: [&Measured<'_>; 2]) -> Result<SizeDifference, SizeError> {
     Ok(difference)
 }
 
-/// Sections by name and class, and where those of each file are among them.
+/// Returns the sections by name and class, and for each file the indices of its sections.
 fn sections(files: [&Measured<'_>; 2]) -> (Vec<SectionRow>, [Vec<usize>; 2]) {
     let mut rows: Vec<SectionRow> = Vec::new();
     let mut known: HashMap<(String, Class), usize> = HashMap::new();
@@ -263,7 +263,7 @@ fn sections(files: [&Measured<'_>; 2]) -> (Vec<SectionRow>, [Vec<usize>; 2]) {
     (rows, places)
 }
 
-/// Without rows for symbols, all bytes belong to none.
+/// Counts all bytes as unnamed, since there are no rows for symbols.
 fn without_names(difference: &mut SizeDifference) {
     for section in &mut difference.sections {
         section.unnamed_bytes = section.bytes;
@@ -288,7 +288,7 @@ fn notes(files: [&Measured<'_>; 2]) -> Vec<String> {
     notes
 }
 
-/// The symbols that differ in bytes or section, and how many do not.
+/// Returns the symbols that differ in bytes or section, and the number of the others.
 fn rows(
     symbols: [&[SymbolSize<'_>]; 2],
     pairing: &Pairing,
@@ -318,7 +318,7 @@ fn rows(
     (rows, unchanged)
 }
 
-/// Names of the functions that only one side has.
+/// Returns the names of the functions that only one side has.
 fn wanted<'d>(symbols: &[SymbolSize<'d>], rows: &[Raw], side: usize) -> HashSet<&'d [u8]> {
     let mut names = HashSet::new();
     for row in rows {
@@ -328,18 +328,18 @@ fn wanted<'d>(symbols: &[SymbolSize<'d>], rows: &[Raw], side: usize) -> HashSet<
             let symbol = &symbols[index];
             names.insert(symbol.name);
             names.extend(&symbol.aliases);
-            // A clone is gone when its function was inlined.
+            // A clone also disappears when its function was inlined.
             names.extend(origin(symbol.name));
         }
     }
     names
 }
 
-/// A name as its author wrote it, with what the compiler put behind it.
+/// Returns the name as its author wrote it, with the suffix that the compiler appended.
 pub(super) fn readable(name: &[u8]) -> String {
     let shown = |name: &[u8]| demangle(&String::from_utf8_lossy(name));
     match origin(name) {
-        // Demanglers leave the suffix of a mangled name out, and clones look like their function.
+        // Demanglers drop a mangled name's suffix, and clones would look like their function.
         Some(function) if name.starts_with(b"_Z") || name.starts_with(b"_R") => {
             let suffix = String::from_utf8_lossy(&name[function.len()..]);
             format!("{} [clone {}]", shown(function), printable(&suffix))

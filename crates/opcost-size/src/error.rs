@@ -1,19 +1,19 @@
-//! What can be wrong with the files whose sizes are compared.
+//! Faults in files whose sizes are compared.
 //!
-//! A cause that a message says already is no `source`, which would say it again.
+//! If a message includes its cause, the cause is not a `source`, which would repeat it.
 
 /// Why a file's sizes, or a function of it, cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum SizeError {
-    /// Its contents are of another kind, or broken.
+    /// The file's contents are of another kind, or broken.
     #[error("{file}: {error}")]
     Contents {
         /// The file as the user named it.
         file: String,
-        /// What is wrong.
+        /// The fault.
         error: ContentsError,
     },
-    /// They are for different machines.
+    /// The files are for different machines.
     #[error(
         "{} is for {}, {} is for {}: sizes of different machines' code cannot be compared; give two files for one machine",
         .files[0], .machines[0], .files[1], .machines[1]
@@ -21,84 +21,84 @@ pub enum SizeError {
     Machines {
         /// The two files.
         files: [String; 2],
-        /// Their machines.
+        /// The machine of each file.
         machines: [String; 2],
     },
-    /// There is no such function, or more than one.
+    /// The file has no such function, or several.
     #[error("--function {name}: {found}")]
     Function {
         /// The name as given.
         name: String,
-        /// What was found instead, and what to give.
+        /// The functions found instead, and the name to give.
         found: String,
     },
 }
 
-/// Why bytes are no object to measure.
+/// Why the sizes of a file's contents cannot be measured.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ContentsError {
-    /// There are none.
+    /// The file is empty.
     #[error("it is empty; build or copy it again")]
     Empty,
-    /// Neither ELF nor an archive.
+    /// The file is neither ELF nor an archive.
     #[error(
         "it is neither an ELF file nor an archive (ar) of them; give a program, library, object file, static archive or vmlinux"
     )]
     Foreign,
-    /// A core dump, or another kind of ELF file without code to link or run.
+    /// The file is a core dump, or another ELF file that cannot be linked or run.
     #[error(
         "it is an ELF file of type {kind}, such as a core dump; give a program, library or object file"
     )]
     Kind {
-        /// Its `e_type`.
+        /// The file's `e_type`.
         kind: u16,
     },
-    /// It ends before what its headers name.
+    /// The file ends before the parts that its headers name.
     #[error(
         "it was cut short: its headers need {needs_bytes} bytes, it has {has_bytes}; copy it again"
     )]
     Truncated {
-        /// Bytes that its headers name.
+        /// The size that the headers need.
         needs_bytes: u64,
-        /// Its size.
+        /// The file's size.
         has_bytes: u64,
     },
-    /// Its headers contradict themselves.
+    /// The headers contradict themselves.
     #[error("its headers are broken ({what}); build or copy it again")]
     Malformed {
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
-    /// No section headers, so that nothing is known of its parts.
+    /// The file has no section headers, so its parts are unknown.
     #[error(
         "its section headers were removed, so the sizes of its parts are unknown; give the file as the linker wrote it"
     )]
     NoSections,
-    /// An archive without a single ELF member.
+    /// The archive has no ELF member.
     #[error("none of its {members} members is an ELF file; give an archive of object files")]
     NoMembers {
-        /// All members.
+        /// The number of members.
         members: usize,
     },
-    /// An archive that names its members only.
+    /// The archive only names its members.
     #[error(
         "it is a thin archive, which only names its members; give the object files, or an archive made without T (ar rcs)"
     )]
     Thin,
-    /// An archive of several machines' objects.
+    /// The archive's objects are for several machines.
     #[error("its members are for different machines ({one} and {other}); give an archive for one")]
     MixedMachines {
-        /// The first member's.
+        /// The machine of the first member.
         one: String,
-        /// The one that differs.
+        /// The other machine.
         other: String,
     },
-    /// A member cannot be read.
+    /// A member of the archive cannot be read.
     #[error("its member {member}: {error}")]
     Member {
         /// The member's name.
         member: String,
-        /// What is wrong with it.
+        /// The member's fault.
         error: Box<ContentsError>,
     },
 }

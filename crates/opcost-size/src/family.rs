@@ -1,18 +1,18 @@
-//! A function with its parts and clones, whose bytes move between them from build to build.
+//! Groups a function with its parts and clones, since bytes move between them from build to build.
 
 use super::inventory::SymbolSize;
 use super::pairing::Raw;
 use opcost_profile::symbols::clone::origin;
 use std::collections::{HashMap, HashSet};
 
-/// A function by name and, where it is local, source file and member.
+/// A function's name; for a local function also its source file and member.
 type Key<'d> = (&'d [u8], Option<(Option<&'d [u8]>, Option<&'d [u8]>)>);
 
-/// Changes of functions together with their parts and clones.
+/// The changes of functions together with their parts and clones.
 pub(super) struct Changes<'d> {
-    /// Functions that are local to a file, which their parts belong to rather than to a global one.
+    /// Local functions; the parts in their file belong to them, not to a global function.
     local: HashSet<Key<'d>>,
-    /// Bytes gained by all of a family.
+    /// Bytes gained by each function with all its parts.
     bytes: HashMap<Key<'d>, i64>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn changes<'d>(symbols: [&[SymbolSize<'d>]; 2], rows: &[Raw]) -> Chan
         let change = |side: Option<&SymbolSize<'_>>| side.map_or(0, |symbol| symbol.bytes as i64);
         sides[1].or(sides[0]).map(|symbol| (symbol, change(sides[1]) - change(sides[0])))
     };
-    // Only those with parts among the rows.
+    // Only functions with parts among the rows count.
     for (symbol, _) in rows.iter().filter_map(of) {
         if let Some(function) = origin(symbol.name).filter(|_| symbol.code) {
             let key = changes.key(function, symbol);
@@ -54,13 +54,13 @@ fn local_key<'d>(function: &'d [u8], symbol: &SymbolSize<'d>) -> Key<'d> {
 }
 
 impl<'d> Changes<'d> {
-    /// The function that a part with this origin belongs to: one of its own file before a global one.
+    /// Returns the function of a part with this origin; one of the part's own file comes first.
     fn key(&self, function: &'d [u8], part: &SymbolSize<'d>) -> Key<'d> {
         let local = local_key(function, part);
         if self.local.contains(&local) { local } else { (function, None) }
     }
 
-    /// The function that `symbol` is a part of, and the change of all of it.
+    /// Returns the function whose part `symbol` is, and the change of all its parts together.
     pub(super) fn of(&self, symbol: &SymbolSize<'d>) -> Option<(&'d [u8], i64)> {
         let function = origin(symbol.name).filter(|_| symbol.code)?;
         Some((function, *self.bytes.get(&self.key(function, symbol))?))

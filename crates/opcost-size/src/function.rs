@@ -1,4 +1,4 @@
-//! One function of two files, instruction by instruction.
+//! Compares a function of two files, instruction by instruction.
 
 use super::alignment::{Aligned, align};
 use super::code::{Code, disassemble};
@@ -9,36 +9,36 @@ use opcost_profile::symbols::clone::origin;
 use opcost_profile::symbols::demangle::{demangle, printable};
 use opcost_record::nearest::did_you_mean;
 
-/// Names that are listed where one is not enough.
+/// The most names in a message.
 const NAMES_SHOWN: usize = 6;
 
 /// A function of two files.
 #[derive(Clone, Debug)]
 pub struct FunctionDifference {
-    /// The files, as the user calls them.
+    /// The files, as the user named them.
     pub files: [String; 2],
-    /// The function's name in each.
+    /// The function's name in each file.
     pub names: [String; 2],
-    /// Its code in each.
+    /// The function's code in each file.
     pub code: [Code; 2],
-    /// Both columns, row by row.
+    /// The two columns, row by row.
     pub rows: Vec<Aligned>,
 }
 
 impl FunctionDifference {
-    /// Rows that differ.
+    /// Returns the number of rows that differ.
     pub fn differing(&self) -> usize {
         self.rows.iter().filter(|row| matches!(row, Aligned::Differs(..))).count()
     }
 }
 
-/// Compares the code of a function of two files.
+/// Compares the code of a function in two files.
 ///
-/// `name`: as in the symbol table or as its author wrote it, `FILE:NAME` where several have it.
+/// `name`: as in the symbol table or as its author wrote it; `FILE:NAME` if several have the name.
 ///
 /// # Errors
-/// [`SizeError::Function`] says which file has none or several of this name, or why its code cannot
-/// be shown; [`SizeError::Machines`].
+/// [`SizeError::Function`] names the file that has none or several of this name, or says why its
+/// code cannot be shown; [`SizeError::Machines`].
 pub fn compare_function(
     files: [&Measured<'_>; 2],
     name: &str,
@@ -65,8 +65,8 @@ pub fn compare_function(
     })
 }
 
-/// The function of a name: exactly that; by its readable name, with or without parameters; the only
-/// clone of it.
+/// Finds a function by its name: by the exact symbol, then by the readable name with or without
+/// parameters, then as the only clone of the named function.
 fn find<'m, 'd>(file: &'m Measured<'d>, name: &str) -> Result<&'m SymbolSize<'d>, SizeError> {
     let functions: Vec<&SymbolSize<'d>> =
         file.inventory.symbols.iter().filter(|symbol| symbol.code).collect();

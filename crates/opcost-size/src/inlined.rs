@@ -1,4 +1,4 @@
-//! Into which functions others were inlined, as debug information tells (DWARF 5, 3.3.8).
+//! Finds the functions into which others were inlined, by debug information (DWARF 5, 3.3.8).
 
 use super::{archive, object_file};
 use gimli::{
@@ -13,21 +13,21 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-/// References from one entry to another that are followed at most; honest ones take three.
+/// The most references from entry to entry that are followed; honest ones take three.
 const REFERENCES_MAX: usize = 8;
 
-/// Where functions were inlined.
+/// The places where functions were inlined.
 #[derive(Debug, Default)]
 pub(super) struct Inlined {
-    /// Whether the file has debug information at all.
+    /// Whether the file has any debug information.
     pub(super) debug_information: bool,
-    /// By symbol: base name of the source file and name of each function it was inlined into.
+    /// By symbol: the functions it was inlined into, each with its source file's base name.
     places: HashMap<Vec<u8>, BTreeSet<(Vec<u8>, String)>>,
 }
 
 impl Inlined {
-    /// The functions that `symbol` was inlined into; of a local one those of its source file, or of
-    /// the only one that has it.
+    /// Returns the functions that `symbol` was inlined into. `file`: the source file of a local
+    /// symbol; other files' inlined copies count only if one file alone has any.
     pub(super) fn into(&self, symbol: &[u8], file: Option<&[u8]>) -> Vec<String> {
         let Some(places) = self.places.get(symbol) else { return Vec::new() };
         let sources: BTreeSet<&[u8]> = places.iter().map(|(source, _)| source.as_slice()).collect();
@@ -44,7 +44,7 @@ impl Inlined {
 
 /// Looks for the `wanted` symbols among the inlined functions of a program, object or archive.
 ///
-/// Debug information that is broken tells what it tells up to there.
+/// Broken debug information counts up to its first fault.
 pub(super) fn search(bytes: &[u8], wanted: &HashSet<&[u8]>) -> Inlined {
     let mut found = Inlined::default();
     if archive::is_archive(bytes) {
@@ -86,12 +86,12 @@ fn search_object(bytes: &[u8], wanted: &HashSet<&[u8]>, found: &mut Inlined) {
         refers: HashMap::new(),
         inlined: Vec::new(),
     };
-    // What is behind an error is not known; what is before it is.
+    // Debug information behind an error is not used.
     let _ = walk.units();
     walk.resolve(found);
 }
 
-/// A section of debug information, and what its relocations make of it in an object file.
+/// A section of debug information, with its relocations in an object file.
 #[derive(Default)]
 struct Loaded<'d> {
     data: Cow<'d, [u8]>,
@@ -104,7 +104,7 @@ impl<'d> Loaded<'d> {
         let data = contents(&section).unwrap_or_default();
         let mut relocations = RelocationMap::default();
         for (offset, relocation) in section.relocations() {
-            // Those of thread-local variables are of no use here, and refused.
+            // Relocations of thread-local variables are refused here, and not needed.
             let _ = relocations.add(file, offset, relocation);
         }
         Loaded { data, relocations }
@@ -126,16 +126,16 @@ impl gimli::Relocate for Relocations<'_> {
 
 type Section<'d> = RelocateReader<EndianSlice<'d, RunTimeEndian>, Relocations<'d>>;
 
-/// One pass over all units; entries are named by their offset in the section.
+/// A pass over all units; entries are identified by their offset in the section.
 struct Walk<'w, 'd> {
     dwarf: &'w Dwarf<Section<'d>>,
     wanted: &'w HashSet<&'w [u8]>,
     units: Vec<UnitHeader<Section<'d>>>,
     /// Entries of the wanted functions.
     names: HashMap<usize, Vec<u8>>,
-    /// Entries that say more of themselves elsewhere.
+    /// Entries that refer to another entry for further attributes.
     refers: HashMap<usize, usize>,
-    /// What was inlined: its entry, and unit and entry of the function it is in.
+    /// Inlined calls: the inlined entry, and unit and entry of the function around it.
     inlined: Vec<(usize, usize, UnitOffset)>,
 }
 
@@ -217,7 +217,7 @@ impl<'d> Walk<'_, 'd> {
         if let Some(refers) = function.refers {
             self.refers.insert(offset, refers);
         }
-        // A plain name is the symbol's only where no mangled one is elsewhere.
+        // A plain name is the symbol's name only if no other entry has a mangled one.
         let name = function.linkage_name.or(function.name.filter(|_| function.refers.is_none()));
         if let Some(name) = name.and_then(|name| name.to_slice().ok().map(Cow::into_owned))
             && self.wanted.contains(name.as_slice())
@@ -226,13 +226,13 @@ impl<'d> Walk<'_, 'd> {
         }
     }
 
-    /// Looks up who the wanted functions were inlined into.
+    /// Finds the functions into which the wanted functions were inlined.
     fn resolve(&self, found: &mut Inlined) {
         let hits = self.inlined.iter().filter_map(|(origin, unit, outer)| {
             Some((self.follow(*origin, |offset| self.names.get(&offset))?, *unit, *outer))
         });
         let hits: HashSet<(&Vec<u8>, usize, UnitOffset)> = hits.collect();
-        // Many functions of one unit are looked up, each of which would read all of its abbreviations.
+        // Opened units are kept: opening one reads all its abbreviations, and functions share units.
         let mut opened: HashMap<usize, Option<Rc<Unit<Section<'d>>>>> = HashMap::new();
         let mut open = |index: usize| {
             let unit = || self.dwarf.unit(self.units.get(index)?.clone()).ok().map(Rc::new);
@@ -249,7 +249,7 @@ impl<'d> Walk<'_, 'd> {
         }
     }
 
-    /// The first of an entry and those it refers to that has what is looked for.
+    /// Looks at an entry and those that it refers to, and returns the first result.
     fn follow<T>(&self, start: usize, mut look: impl FnMut(usize) -> Option<T>) -> Option<T> {
         let mut offset = start;
         for _ in 0..REFERENCES_MAX {
@@ -261,7 +261,7 @@ impl<'d> Walk<'_, 'd> {
         None
     }
 
-    /// The readable name of the function at an offset; `open`: gives a unit by its index.
+    /// Returns the readable name of the function at an offset; `open`: returns a unit by its index.
     fn name_at(
         &self,
         offset: usize,
@@ -281,13 +281,13 @@ impl<'d> Walk<'_, 'd> {
     }
 }
 
-/// Offset in the section of an entry of a unit.
+/// Returns the offset in the section of a unit's entry.
 fn section_offset(unit: &Unit<Section<'_>>, offset: UnitOffset) -> usize {
     let start = unit.header.debug_info_offset().map_or(0, |start| start.0);
     start.saturating_add(offset.0)
 }
 
-/// A path without its folders, as the symbol table names source files.
+/// Returns a path without its folders, as the symbol table names source files.
 fn base_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }

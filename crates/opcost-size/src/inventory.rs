@@ -1,75 +1,75 @@
-//! What a file is made of: bytes by section and by symbol, nothing twice, nothing left out.
+//! The parts of a file: bytes by section and by symbol, each byte once.
 
 use super::totals::{Class, Totals};
 use std::collections::HashMap;
 
-/// The parts of one file; of an archive, those of all its members.
+/// The parts of a file; for an archive, the parts of all its members.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory<'d> {
-    /// The machine that its code is for: `x86-64`, `AArch64, big-endian`.
+    /// The machine of the file's code: `x86-64`, `AArch64, big-endian`.
     pub machine: String,
-    /// Its sections by name and class, in the order of the file.
+    /// The sections by name and class, in the order of the file.
     pub sections: Vec<SectionSize>,
-    /// What each section's bytes belong to, as far as there are names.
+    /// The symbols that own the sections' bytes, as far as bytes have names.
     pub symbols: Vec<SymbolSize<'d>>,
-    /// Which names it has.
+    /// The kind of symbol table that the file has.
     pub names: Names,
-    /// What the reader should know of how it was read.
+    /// Remarks on how the file was read.
     pub notes: Vec<String>,
 }
 
 /// All sections of one name and class.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SectionSize {
-    /// Its name.
+    /// The sections' name.
     pub name: String,
-    /// What it counts as.
+    /// The class of the sections.
     pub class: Class,
-    /// Its bytes.
+    /// The sections' bytes.
     pub bytes: u64,
-    /// Those of them that belong to no symbol: padding, string literals, what has no name.
+    /// The bytes that belong to no symbol: padding, string literals, code without a name.
     pub unnamed_bytes: u64,
 }
 
-/// Symbols that share an address, and the bytes that are theirs.
+/// Symbols that share an address, with the bytes that they own.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SymbolSize<'d> {
     /// The name to show, as in the symbol table.
     pub name: &'d [u8],
     /// The other names of the same address: aliases, and functions that the linker folded.
     pub aliases: Vec<&'d [u8]>,
-    /// The source file, of a local symbol where the symbol table says so.
+    /// The source file of a local symbol, if the symbol table tells it.
     pub file: Option<&'d [u8]>,
     /// The archive's member.
     pub member: Option<&'d [u8]>,
-    /// Whether it cannot be seen from other objects.
+    /// Whether other objects cannot see the symbol.
     pub local: bool,
-    /// Whether it is in a section of code.
+    /// Whether the symbol is in a section of code.
     pub code: bool,
-    /// Index of its section in [`Inventory::sections`].
+    /// Index of the symbol's section in [`Inventory::sections`].
     pub section: usize,
-    /// Number of its section in the file, and its first byte, counted from the section's.
+    /// The number of the symbol's section in the file, and the first byte's offset in the section.
     pub place: (usize, u64),
-    /// Bytes that are its own: what is nested in it belongs to the inner symbol.
+    /// The symbol's own bytes; a symbol nested in it owns its bytes itself.
     pub bytes: u64,
-    /// Whether the symbol table gives no size (assembler), so that it is the gap to the next one.
+    /// Whether the symbol has no size (assembler), and `bytes` is the gap to the next symbol.
     pub estimated: bool,
 }
 
-/// Which names a file has.
+/// The kind of symbol table that a file has.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Names {
-    /// None: it was stripped.
+    /// No names: the file was stripped.
     #[default]
     None,
-    /// Only those that dynamic linking needs.
+    /// Only the names that dynamic linking needs.
     Exported,
     /// A full symbol table.
     Full,
 }
 
 impl<'d> Inventory<'d> {
-    /// Bytes by class, as size(1) counts them.
+    /// Returns the bytes by class, as size(1) counts them.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for section in &self.sections {
@@ -80,7 +80,7 @@ impl<'d> Inventory<'d> {
 
     /// Adds the parts of another object of the same archive.
     ///
-    /// `places`: where the sections so far are, which grows with them.
+    /// `places`: the indices of the sections so far; extended by the new sections.
     pub(super) fn append(&mut self, other: Inventory<'d>, places: &mut Places) {
         let mut moved = Vec::with_capacity(other.sections.len());
         for section in other.sections {
@@ -107,5 +107,5 @@ impl<'d> Inventory<'d> {
     }
 }
 
-/// Index of each section by name and class.
+/// The index of each section by name and class.
 pub(super) type Places = HashMap<(String, Class), usize>;

@@ -1,8 +1,8 @@
-//! What two programs, object files, archives or kernels differ in, byte by byte.
+//! Compares two programs, object files, archives or kernels, byte by byte.
 //!
-//! The way is one line: files → [`Inventory`] of each → [`SizeDifference`] → bytes. Every byte in
-//! memory belongs to one section, and in it to one symbol or to none, so that the rows add up to
-//! the change of the whole.
+//! The data flows one way: files → [`Inventory`] of each → [`SizeDifference`] → bytes. Every byte
+//! in memory belongs to one section, and in the section to one symbol or to none, so the rows add
+//! up to the change of the whole.
 
 #![forbid(unsafe_code)]
 

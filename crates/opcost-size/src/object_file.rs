@@ -1,4 +1,4 @@
-//! One ELF file: its sections, and its symbols by section.
+//! Reads an ELF file: its sections, and its symbols by section.
 
 use super::cover::{Owned, Placed, cover};
 use super::error::ContentsError;
@@ -12,7 +12,7 @@ use object::{
 use opcost_profile::symbols::elf::is_elf;
 use std::collections::HashMap;
 
-/// More bytes than the sections of any file have, and more sections: the sum of all still fits.
+/// More bytes and more sections than any file has; the sum of all sizes still fits into 64 bits.
 const SECTION_BYTES_MAX: u64 = 1 << 40;
 const SECTIONS_MAX: usize = 1 << 22;
 
@@ -30,7 +30,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<File<'_>, ContentsError> {
     Ok(File::parse(bytes)?)
 }
 
-/// Checks that the file has what its headers name.
+/// Checks that the file is as long as its headers need.
 fn check<H: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<(), ContentsError> {
     let has_bytes = bytes.len() as u64;
     let within = |needs_bytes: u64| match needs_bytes {
@@ -58,7 +58,7 @@ fn check<H: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<(), Content
     Ok(())
 }
 
-/// Takes the inventory of an ELF file; `member`: its name in an archive.
+/// Takes the inventory of an ELF file; `member`: the file's name in an archive.
 pub(super) fn read<'d>(
     bytes: &'d [u8],
     member: Option<&'d [u8]>,
@@ -114,7 +114,7 @@ pub(super) fn read<'d>(
     Ok(inventory)
 }
 
-/// The sections that count, with their class.
+/// Returns the sections that count, with their class.
 pub(super) fn sections<'d, 'f>(
     file: &'f File<'d>,
 ) -> Result<Vec<(Section<'d, 'f>, Class)>, ContentsError> {
@@ -122,7 +122,7 @@ pub(super) fn sections<'d, 'f>(
     for section in file.sections() {
         let SectionFlags::Elf { sh_type, sh_flags } = section.flags() else { continue };
         let size = section.size();
-        // What the linker itself needs is no part of the program (bfd/elf.c makes no section of it).
+        // Sections for the linker alone are not part of the program (bfd/elf.c makes none of them).
         if size == 0 || is_bookkeeping(sh_type, sh_flags) {
             continue;
         }
@@ -132,7 +132,7 @@ pub(super) fn sections<'d, 'f>(
         }
         sections.push((section, Class::of(sh_type, sh_flags)));
     }
-    // As many as a file can name, each of the largest size, would not fit.
+    // A file can name so many sections of the largest size that their sum would not fit.
     if sections.len() > SECTIONS_MAX {
         let what = format!("{} sections", sections.len());
         return Err(ContentsError::Malformed { what });
@@ -145,10 +145,10 @@ pub(super) fn has_flag(section: &Section<'_, '_>, flag: elf::SectionFlags) -> bo
     matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(flag))
 }
 
-/// A section as the symbols see it.
+/// The facts about a section that its symbols need.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Index in the inventory.
+    /// The section's index in the inventory.
     index: usize,
     address: u64,
     size: u64,
@@ -156,14 +156,14 @@ struct Place {
     loaded: bool,
 }
 
-/// The symbols in sections, which names these are, and how many reach out of their section.
+/// Returns the symbols in sections, the kind of table, and the number that leave their section.
 fn symbols<'d>(
     file: &File<'d>,
     places: &HashMap<usize, Place>,
     tls_address: u64,
 ) -> (Vec<Placed<'d>>, Names, usize) {
     let relative = file.kind() == object::ObjectKind::Relocatable;
-    // The lowest bit of an address says that the code is Thumb (ELF for the ARM architecture, 5.5.3).
+    // An odd address means that the code is Thumb (ELF for the ARM architecture, 5.5.3).
     let thumb = file.architecture() == Architecture::Arm;
     let mut placed = Vec::new();
     let (mut source, mut cut) = (None, 0);
@@ -201,7 +201,7 @@ fn symbols<'d>(
         cut += usize::from(size > place.size - start);
         let local = symbol.is_local();
         let typed = st_info.st_type() != elf::STT_NOTYPE;
-        // Without a size, a place in code is a function if it has a type or others can see it.
+        // A place in code without a size is a function if it has a type or others can see it.
         let label = place.code && (typed && kind == SymbolKind::Text || !typed && !local);
         if end > start || label || typed {
             let file = source.filter(|_| local);
@@ -216,13 +216,13 @@ fn symbols<'d>(
     (placed, names, cut)
 }
 
-/// Where the thread-local template begins: symbols in it count from there (ELF for TLS, section 3).
+/// Returns the start of the thread-local template, symbols' origin (ELF for TLS, section 3).
 fn tls_address(file: &File<'_>) -> u64 {
     let sections = file.sections().filter(|section| has_flag(section, elf::SHF_TLS));
     sections.map(|section| section.address()).min().unwrap_or(0)
 }
 
-/// Whether a section only tells the linker how to read others.
+/// Whether a section only tells the linker how to read other sections.
 fn is_bookkeeping(sh_type: elf::SectionType, sh_flags: elf::SectionFlags) -> bool {
     let tables = [
         elf::SHT_NULL,
@@ -236,7 +236,7 @@ fn is_bookkeeping(sh_type: elf::SectionType, sh_flags: elf::SectionFlags) -> boo
     tables.contains(&sh_type) && !sh_flags.contains(elf::SHF_ALLOC)
 }
 
-/// The machine that a file's code is for, as people call it.
+/// Returns the common name of the machine of a file's code.
 fn machine(file: &File<'_>, bytes: &[u8]) -> String {
     let name = match file.architecture() {
         Architecture::X86_64 => "x86-64".to_owned(),

@@ -1,4 +1,4 @@
-//! Names for what instructions refer to: other functions, data, text, places in the function itself.
+//! Names the operands of instructions: other functions, data, text, places in the function itself.
 
 use super::object_file::has_flag;
 use iced_x86::{ConstantOffsets, Instruction, OpKind, Register};
@@ -12,35 +12,35 @@ use opcost_profile::symbols::{alias, elf as program};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Characters of a text in read-only data that are shown, and without which it is not taken for one.
+/// The most characters shown of a text in read-only data, and the fewest that make a text.
 const TEXT_SHOWN: usize = 24;
 const TEXT_MIN: usize = 3;
 
-/// What the addresses of one file mean, seen from one function.
+/// The meanings of a file's addresses, seen from one function.
 pub(super) struct Names<'d, 'f> {
     file: &'f File<'d>,
     function: Range<u64>,
-    /// Of an object file: what each relocated place of the function's section refers to.
+    /// In an object file: the target of each relocated place in the function's section.
     relocated: HashMap<u64, Place>,
-    /// Of a linked one: symbols by address, with their size.
+    /// In a linked file: symbols by address, with their size.
     symbols: Vec<(u64, u64, String)>,
-    /// Entries of linkage tables by file offset.
+    /// Entries of linkage tables, by file offset.
     linkage: ProgramSymbols,
-    /// Where memory begins, apart from sections at 0: smaller numbers are no addresses.
+    /// The least address in memory, apart from sections at 0; smaller numbers are not addresses.
     lowest: u64,
-    /// Slots of the global offset table.
+    /// The names in slots of the global offset table.
     slots: HashMap<u64, String>,
 }
 
-/// What a relocation refers to.
+/// The target of a relocation.
 enum Place {
     Named(String),
-    /// A place of the function itself: its address.
+    /// The address of a place in the function itself.
     Here(u64),
 }
 
 impl<'d, 'f> Names<'d, 'f> {
-    /// Collects the names that `function` of `section` may need; `bytes` are the file's.
+    /// Collects the names that `function` of `section` may need; `bytes`: the file's contents.
     pub(super) fn of(
         file: &'f File<'d>,
         bytes: &[u8],
@@ -60,14 +60,14 @@ impl<'d, 'f> Names<'d, 'f> {
             names.relocated = relocated(file, section, &names.function);
         } else {
             names.symbols = symbols(file);
-            // Without linkage tables their entries are shown as what they are in.
+            // If the linkage tables cannot be read, their entries are shown by their section.
             names.linkage = program::read(bytes, None, "").unwrap_or_default();
             names.slots = slots(file);
         }
         names
     }
 
-    /// Where in the function an instruction branches to, counted from its first byte.
+    /// Returns the offset in the function that an instruction branches to.
     pub(super) fn target(
         &self,
         instruction: &Instruction,
@@ -84,7 +84,7 @@ impl<'d, 'f> Names<'d, 'f> {
         self.function.contains(&address).then(|| address - self.function.start)
     }
 
-    /// The name of a memory operand's address.
+    /// Names the address of a memory operand.
     pub(super) fn displacement(
         &self,
         instruction: &Instruction,
@@ -100,14 +100,14 @@ impl<'d, 'f> Names<'d, 'f> {
             return self.name(instruction.ip_rel_memory_address());
         }
         let address = instruction.memory_displacement64();
-        // The kernel's data of each CPU counts from 0, and is reached through %gs only.
+        // The kernel's per-CPU data counts from 0 and is reached only through %gs.
         if instruction.segment_prefix() == Register::GS {
             return self.name(address);
         }
         self.absolute(address, constants.displacement_size())
     }
 
-    /// The name of a branch's target or of an immediate that is an address.
+    /// Names the target of a branch, or an immediate that is an address.
     pub(super) fn immediate(
         &self,
         instruction: &Instruction,
@@ -145,14 +145,14 @@ impl<'d, 'f> Names<'d, 'f> {
         }
     }
 
-    /// A number that is an address where the program is linked to a fixed one, and is in a section.
+    /// Names a number that is an address: in a program linked to a fixed address, inside a section.
     fn absolute(&self, number: u64, bytes: usize) -> Option<String> {
         let fixed = self.file.kind() == ObjectKind::Executable;
         let address = fixed && bytes >= 4 && number >= self.lowest;
         if address { self.name(number) } else { None }
     }
 
-    /// What an address of a linked file is called; `None` where nothing is.
+    /// Names an address of a linked file; `None` if nothing is there.
     fn name(&self, address: u64) -> Option<String> {
         if self.function.contains(&address) {
             return Some(format!("+{:#x}", address - self.function.start));
@@ -197,17 +197,17 @@ fn readable(name: &[u8]) -> String {
     demangle(&String::from_utf8_lossy(name))
 }
 
-/// The least address of a section that is not at the beginning of all addresses.
+/// Returns the least address of a section that is not at the beginning of all addresses.
 fn lowest(file: &File<'_>) -> u64 {
     let loaded = file.sections().filter(is_loaded);
-    // What begins in the first megabyte counts from somewhere else (mmap_min_addr; the kernel's
-    // data of each CPU).
+    // Sections in the first megabyte count from somewhere else (mmap_min_addr; the kernel's per-CPU
+    // data).
     let addresses = loaded.map(|section| section.address()).filter(|address| *address >= 1 << 20);
     addresses.min().unwrap_or(u64::MAX)
 }
 
-/// What is at an offset of a section without a symbol: the text there, or the section's name. Its
-/// place is left out, since it shifts with everything before it.
+/// Describes an offset of a section without a symbol: by the text there, or the section's name. The
+/// offset itself is left out, since it shifts with everything before it.
 fn content(section: &Section<'_, '_>, offset: u64) -> String {
     let name = section
         .name_bytes()
@@ -230,7 +230,7 @@ fn content(section: &Section<'_, '_>, offset: u64) -> String {
     }
 }
 
-/// What the relocations of a section refer to, by address.
+/// Returns the targets of a section's relocations, by address.
 fn relocated(
     file: &File<'_>,
     section: &Section<'_, '_>,
@@ -241,7 +241,7 @@ fn relocated(
     for (offset, relocation) in section.relocations() {
         let RelocationTarget::Symbol(index) = relocation.target() else { continue };
         let Ok(symbol) = file.symbol_by_index(index) else { continue };
-        // A reference that counts from the instruction's end has the size of the field taken off.
+        // An addend that counts from the instruction's end has the field's size taken off.
         let relative = matches!(
             relocation.kind(),
             object::RelocationKind::Relative
@@ -251,7 +251,7 @@ fn relocated(
         let addend = relocation.addend().wrapping_add(if relative { 4 } else { 0 });
         let address = symbol.address().wrapping_add_signed(addend);
         let name = symbol.name_bytes().unwrap_or_default();
-        // The assembler's own labels (.LC0) mean their place.
+        // A label of the assembler's own (.LC0) stands for its place.
         let place = if symbol.kind() == SymbolKind::Section || name.starts_with(b".L") {
             let Some(target) = symbol.section_index() else { continue };
             match by_place(&functions, target.0, address) {
@@ -274,7 +274,7 @@ fn relocated(
     places
 }
 
-/// A name and how far behind it something is.
+/// Adds an offset to a name.
 fn with_offset(name: &str, offset: i64) -> String {
     match offset {
         0 => name.to_owned(),
@@ -304,7 +304,7 @@ fn placed<'d>(file: &File<'d>) -> Placed<'d> {
     placed
 }
 
-/// The name of what is at a place of an object file's section.
+/// Names a place of an object file's section.
 fn by_place(placed: &Placed<'_>, section: usize, place: u64) -> Option<String> {
     let behind = placed.partition_point(|(other, start, ..)| (*other, *start) <= (section, place));
     let (found, start, bytes, name) = placed[behind.checked_sub(1)?];
@@ -312,11 +312,11 @@ fn by_place(placed: &Placed<'_>, section: usize, place: u64) -> Option<String> {
     inside.then(|| with_offset(&readable(name), (place - start) as i64))
 }
 
-/// Symbols of a linked file by address.
+/// Returns the symbols of a linked file by address.
 fn symbols(file: &File<'_>) -> Vec<(u64, u64, String)> {
     let named = |symbol: &object::Symbol<'_, '_>| match symbol.kind() {
         SymbolKind::Text | SymbolKind::Data => true,
-        // What assembler does not describe has a name if others can see it.
+        // A symbol of assembler without a type counts if other objects can see it.
         SymbolKind::Unknown => !symbol.is_local(),
         _ => false,
     };
@@ -329,7 +329,7 @@ fn symbols(file: &File<'_>) -> Vec<(u64, u64, String)> {
             Some((symbol.address(), symbol.size(), name, symbol.is_local()))
         })
         .collect();
-    // Of several at one address the longest, then the one to show, whatever their order.
+    // The longest of several symbols at one address is kept, or else the one to show.
     symbols.sort_by(|one, two| {
         let rank = |symbol: &(u64, u64, &str, bool)| alias::rank(symbol.2, symbol.3);
         (one.0, two.1).cmp(&(two.0, one.1)).then_with(|| rank(one).cmp(&rank(two)))
@@ -338,7 +338,7 @@ fn symbols(file: &File<'_>) -> Vec<(u64, u64, String)> {
     symbols.into_iter().map(|(start, bytes, name, _)| (start, bytes, demangle(name))).collect()
 }
 
-/// What the slots of the global offset table lead to.
+/// Returns the names of the functions and data in slots of the global offset table.
 fn slots(file: &File<'_>) -> HashMap<u64, String> {
     let (Some(relocations), Some(table)) =
         (file.dynamic_relocations(), file.dynamic_symbol_table())

@@ -1,15 +1,15 @@
-//! Which symbol of one file is which of the other.
+//! Pairs each symbol of one file with the same symbol of the other.
 
 use super::inventory::SymbolSize;
 use opcost_profile::symbols::clone::without_numbers;
 use std::collections::HashMap;
 
-/// What became of a symbol that has no partner of its own.
+/// Why a symbol has no partner of its own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Lone {
-    /// It is not in the other file.
+    /// The other file lacks the symbol.
     Absent,
-    /// In the other file its name is one of several of this symbol there, by index.
+    /// The other file's symbol with this index has the name, among several.
     Folded(usize),
 }
 
@@ -18,11 +18,11 @@ pub(super) enum Lone {
 pub(super) struct Pairing {
     /// Indices of the same symbol in both files.
     pub(super) pairs: Vec<(usize, usize)>,
-    /// Those that only one file has, by side.
+    /// The symbols that only one file has, by side.
     pub(super) alone: [Vec<(usize, Lone)>; 2],
 }
 
-/// Symbols of both sides that have no partner yet.
+/// The symbols of both sides, and those that have no partner yet.
 struct Left<'s, 'd> {
     symbols: [&'s [SymbolSize<'d>]; 2],
     left: [Vec<usize>; 2],
@@ -33,15 +33,15 @@ struct Left<'s, 'd> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raw {
     pub(super) symbols: [Option<usize>; 2],
-    /// The other side's symbol of the same name, for a symbol that is on one side only.
+    /// The other side's symbol that also has this name, for a symbol that is on one side only.
     pub(super) folded: Option<usize>,
 }
 
 /// Pairs the symbols of two files.
 ///
-/// In order: by name, where local ones also need the same source file, and all the same member;
-/// by name and source file; by a name that is left once on each side (a function that moved, or
-/// became static); by any of several names of one address; by name without the compiler's numbers.
+/// The steps in order: by name and member, local symbols also by source file; by name and source
+/// file; by a name that is left once on each side (a function that moved, or became static); by any
+/// name of an address with several names; by name without the compiler's numbers.
 pub(super) fn pair(symbols: [&[SymbolSize<'_>]; 2]) -> Pairing {
     let left = symbols.map(|side| (0..side.len()).collect());
     let mut state = Left { symbols, left, pairs: Vec::new() };
@@ -59,15 +59,15 @@ pub(super) fn pair(symbols: [&[SymbolSize<'_>]; 2]) -> Pairing {
     Pairing { pairs: state.pairs, alone }
 }
 
-/// The source file that a local symbol is of, where that is known; `None` for a global one.
+/// Returns the source file of a local symbol, if known; `None` for a global symbol.
 fn file<'d>(symbol: &SymbolSize<'d>) -> Option<Option<&'d [u8]>> {
     symbol.local.then_some(symbol.file)
 }
 
 impl<'s, 'd> Left<'s, 'd> {
-    /// Pairs what has the same key; with `once` only where the key is there once on each side.
+    /// Pairs symbols with the same key; with `once` only if the key is there once on each side.
     ///
-    /// Of several with one key those of equal size go together first, then by address.
+    /// Several symbols with one key are paired first by equal size, then in the order of address.
     fn join<K: Ord>(&mut self, key: impl Fn(&'s SymbolSize<'d>) -> K, once: bool) {
         let symbols = self.symbols;
         let keyed = [0, 1].map(|side: usize| {
@@ -97,8 +97,8 @@ impl<'s, 'd> Left<'s, 'd> {
         }
     }
 
-    /// Pairs symbols of which one is named by another name of the other's address; gives those whose
-    /// name belongs to a symbol that has a partner already.
+    /// Pairs a symbol with the other side's symbol at whose address it is another name. Returns the
+    /// symbols whose name belongs to an already paired symbol, with that symbol.
     fn join_aliases(&mut self) -> [HashMap<usize, usize>; 2] {
         let mut folded = [HashMap::new(), HashMap::new()];
         if self.left.iter().all(Vec::is_empty) {
@@ -145,7 +145,7 @@ impl<'s, 'd> Left<'s, 'd> {
     }
 }
 
-/// Pairs two runs of one key, each by size and then address: equal sizes first, then in order.
+/// Pairs two runs of one key, sorted by size and then address: equal sizes first, then in order.
 fn pair_equals<K>(
     here: &[(K, u64, usize)],
     there: &[(K, u64, usize)],
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(pair([&one, &two]), expected);
         let expected = Pairing { pairs: vec![(0, 0)], alone: [vec![], vec![(1, Lone::Folded(0))]] };
         assert_eq!(pair([&two, &one]), expected);
-        // Another name of the same address is shown.
+        // Here the other file shows another name of the same address.
         let other = [SymbolSize { aliases: vec![b"a"], ..symbol("x", 8) }];
         assert_eq!(pair([&other, &two]).pairs, [(0, 0)]);
     }

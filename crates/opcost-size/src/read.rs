@@ -1,4 +1,4 @@
-//! From a file's bytes to what it is made of, whatever kind of file it is.
+//! Takes the inventory of a file of any supported kind.
 
 use super::error::ContentsError;
 use super::inventory::Inventory;
@@ -26,10 +26,10 @@ impl<'d> Inventory<'d> {
 }
 
 impl Totals {
-    /// The totals of a file's contents.
+    /// Sums the bytes of a file's sections by class.
     ///
     /// # Errors
-    /// [`ContentsError`], as [`Inventory::read`]; an archive is none.
+    /// [`ContentsError`], as in [`Inventory::read`], and for archives.
     pub fn read(bytes: &[u8]) -> Result<Totals, ContentsError> {
         let file = object_file::parse(bytes)?;
         let mut totals = Totals::default();

@@ -3,17 +3,17 @@
 use object::elf;
 use serde::{Deserialize, Serialize};
 
-/// What a section counts as (binutils, size(1), the Berkeley format).
+/// The class of a section (binutils, size(1), the Berkeley format).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Code, and what cannot be written.
+    /// Code and read-only data.
     Text,
-    /// What can be written and has contents.
+    /// Writable data with contents.
     Data,
-    /// What begins as zeros.
+    /// Writable data that begins as zeros.
     Bss,
-    /// What is not in memory when the program runs: debug information, notes of the compiler.
+    /// Parts that are not in memory at run time: debug information, notes of the compiler.
     NotLoaded,
 }
 
@@ -21,7 +21,7 @@ impl Class {
     /// The classes that are in memory, in the order of size(1).
     pub const LOADED: [Class; 3] = [Class::Text, Class::Data, Class::Bss];
 
-    /// The class of a section.
+    /// Returns the class of a section.
     pub(super) fn of(sh_type: elf::SectionType, sh_flags: elf::SectionFlags) -> Class {
         if !sh_flags.contains(elf::SHF_ALLOC) {
             Class::NotLoaded
@@ -34,7 +34,7 @@ impl Class {
         }
     }
 
-    /// Its name.
+    /// The class's name.
     pub fn word(self) -> &'static str {
         match self {
             Class::Text => "text",
@@ -48,16 +48,16 @@ impl Class {
 /// Bytes of a file by class, as size(1) prints them.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Totals {
-    /// Code, and what cannot be written.
+    /// Code and read-only data.
     pub text_bytes: u64,
-    /// What can be written and has contents.
+    /// Writable data with contents.
     pub data_bytes: u64,
-    /// What begins as zeros.
+    /// Writable data that begins as zeros.
     pub bss_bytes: u64,
 }
 
 impl Totals {
-    /// The bytes of one class; 0 for what is not loaded.
+    /// Returns the bytes of a class; 0 for [`Class::NotLoaded`].
     pub fn of(&self, class: Class) -> u64 {
         match class {
             Class::Text => self.text_bytes,
@@ -67,12 +67,12 @@ impl Totals {
         }
     }
 
-    /// The classes in memory, each with its bytes.
+    /// Returns the classes in memory, each with its bytes.
     pub fn parts(&self) -> [(Class, u64); 3] {
         Class::LOADED.map(|class| (class, self.of(class)))
     }
 
-    /// All bytes in memory.
+    /// Returns the sum of all bytes in memory.
     pub fn sum(&self) -> u64 {
         self.text_bytes + self.data_bytes + self.bss_bytes
     }

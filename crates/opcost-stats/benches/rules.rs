@@ -1,8 +1,8 @@
-//! False alarms and misses of our rule and of others, on the same recorded runs.
+//! False alarms and misses of opcost's rule and of other tools' rules, on the same recorded runs.
 //!
-//! `cargo bench --bench rules` counts; run by `cargo test`, or with `--tiny`, the same code goes
-//! through a few reports. Ours deals the runs out in mirrored blocks, as it runs them; the others
-//! get one variant before the next, as they run them.
+//! `cargo bench --bench rules` counts; `cargo test`, or `--tiny`, takes the same code through a few
+//! reports. opcost deals the runs out in mirrored blocks, as it runs them; the other tools get one
+//! variant before the next, as they run them.
 
 #[path = "../tests/it/noise/mod.rs"]
 mod noise;
@@ -13,8 +13,8 @@ use noise::{Noise, deal, interleaved, start};
 use opcost_stats::summary::{mean, median};
 use opcost_stats::{Budget, Family, Paired, Random};
 
-/// What a rule says of two variants, the second `factor` times as long: 0 if nothing, else the sign
-/// of the difference.
+/// The verdict of a rule on two variants, the second `factor` times as long: 0 for no difference,
+/// else the sign of the difference.
 type Rule = fn(figures: &[f64], factor: f64, random: &mut Random) -> f64;
 
 const RULES: [(&str, Rule); 4] = [
@@ -45,13 +45,13 @@ fn ours(figures: &[f64], factor: f64, random: &mut Random) -> f64 {
     said(different, Some(paired.estimate()), Some(0.0))
 }
 
-/// One variant before the next.
+/// Deals the runs out to one variant before the next.
 fn sequential(figures: &[f64], factor: f64) -> (Vec<f64>, Vec<f64>) {
     let (a, b) = figures.split_at(figures.len() / 2);
     (a.to_vec(), b.iter().map(|figure| figure * factor).collect())
 }
 
-/// The share of reports in which what a rule says is `wanted`.
+/// Returns the share of reports in which the rule's verdict is `wanted`.
 fn share(
     rule: Rule,
     figures: &[f64],

@@ -1,12 +1,12 @@
-//! How often something happens, from how often it was seen: the exact interval of a share.
+//! The exact interval of a probability, from how often an event was seen.
 
-/// The exact interval of a probability of which `hits` in `trials` independent trials were seen.
+/// Returns the exact interval of a probability with `hits` seen in `trials` independent trials.
 ///
-/// `level` is the confidence level, between 0 and 1. Result: the lowest and highest probability
-/// that a test of `(1 − level) / 2` on either side does not exclude; `None` without trials. It
-/// covers the truth at least as often as it says, whatever the truth is (Clopper & Pearson, "The
-/// use of confidence or fiducial limits illustrated in the case of the binomial", Biometrika 26(4),
-/// 1934).
+/// `level` is the confidence level, between 0 and 1. The ends are the lowest and the highest
+/// probability that a test of `(1 − level) / 2` on either side does not exclude; `None` without
+/// trials. The interval covers the true probability at least as often as `level` says, whatever it
+/// is (Clopper & Pearson, "The use of confidence or fiducial limits illustrated in the case of the
+/// binomial", Biometrika 26(4), 1934).
 ///
 /// # Panics
 /// If there are more hits than trials, or `level` is not between 0 and 1.
@@ -17,7 +17,7 @@ pub fn interval(hits: u64, trials: u64, level: f64) -> Option<(f64, f64)> {
         return None;
     }
     let side = (1.0 - level) / 2.0;
-    // Both tails are monotonous in the probability.
+    // Both tails are monotonic in the probability.
     let low = match hits {
         0 => 0.0,
         _ => crossing(|p| 1.0 - at_most(hits - 1, trials, p) < side),
@@ -32,7 +32,7 @@ pub fn interval(hits: u64, trials: u64, level: f64) -> Option<(f64, f64)> {
 /// The probability of at most `hits` in `trials` trials of probability `p`, 0 < p < 1.
 fn at_most(hits: u64, trials: u64, p: f64) -> f64 {
     let odds = (p / (1.0 - p)).ln();
-    // By logarithms, since the first term may be too small for a number of its own.
+    // The first term may be too small for a floating-point number, so the terms are logarithms.
     let mut term = trials as f64 * (-p).ln_1p();
     let mut sum = term.exp();
     for seen in 0..hits {
@@ -42,10 +42,10 @@ fn at_most(hits: u64, trials: u64, p: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// Where, between 0 and 1, a condition that holds below stops to hold.
+/// Returns the number between 0 and 1 up to which a condition holds.
 fn crossing(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
-    // Until no number lies between the two that this can tell apart.
+    // 60 halvings leave no distinguishable number between the two ends.
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
         match holds(middle) {
@@ -69,10 +69,10 @@ mod tests {
 
     #[test]
     fn known_intervals_come_out() {
-        // Of none and of all there are closed forms: 1 − (α/2)^(1/n), and its mirror image.
+        // No hits and only hits have closed forms: 1 − (α/2)^(1/n), and its mirror image.
         close(interval(0, 40, 0.95), 0.0, 1.0 - 0.025f64.powf(1.0 / 40.0));
         close(interval(40, 40, 0.95), 0.025f64.powf(1.0 / 40.0), 1.0);
-        // Tables of exact 95 % limits.
+        // These are from tables of exact 95 % limits.
         close(interval(10, 100, 0.95), 0.04900, 0.17622);
         close(interval(1, 10, 0.95), 0.00253, 0.44502);
         close(interval(5, 10, 0.95), 0.18709, 0.81291);

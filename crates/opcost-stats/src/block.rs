@@ -1,9 +1,9 @@
-//! The runs of one block and the difference they come down to.
+//! The runs of a block, and the difference between its two sides.
 
 use crate::summary;
 use std::borrow::Cow;
 
-/// What the runs of one block gave: figures per operation, of the runs that completed.
+/// The figures per operation of the completed runs of a block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block<'a> {
     /// The baseline's values.
@@ -15,19 +15,19 @@ pub struct Block<'a> {
 /// The scale on which the differences of blocks are taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scale {
-    /// Logarithm of the ratio: where every value is above 0.
+    /// The logarithm of the ratio, used if every value is above 0.
     LogRatio,
-    /// Plain difference: where a value is 0 or below.
+    /// The plain difference, used if a value is 0 or below.
     Difference,
 }
 
 impl Block<'_> {
-    /// Whether both sides have a value; a block with one side only has no difference.
+    /// Whether both sides have a value; a block with only one side has no difference.
     pub fn complete(&self) -> bool {
         !self.baseline.is_empty() && !self.variant.is_empty()
     }
 
-    /// The variant's mean less the baseline's, on a scale; for a complete block of finite values.
+    /// The variant's mean minus the baseline's, on a scale; for a complete block of finite values.
     pub(crate) fn difference(&self, scale: Scale) -> f64 {
         level(&self.variant, scale) - level(&self.baseline, scale)
     }
@@ -38,8 +38,8 @@ fn level(values: &[f64], scale: Scale) -> f64 {
     let mean = match values {
         [one] => Some(on_scale(*one)),
         [one, two] => summary::mean(&[on_scale(*one), on_scale(*two)]),
-        // In ascending order, so that equal values of another order have an equal mean, and
-        // blocks without a difference have one of exactly 0.
+        // Ascending order gives equal values in another order the same mean, and so blocks without
+        // a difference exactly 0.
         many => {
             let mut values = summary::sorted(many);
             values.iter_mut().for_each(|value| *value = on_scale(*value));

@@ -1,34 +1,33 @@
-//! The ratio of medians with a bootstrap interval: for display beside the test, not for verdicts.
+//! The ratio of medians with a bootstrap interval, for display beside the test, not for verdicts.
 
 use crate::block::Block;
 use crate::random::Random;
 use crate::summary::{midpoint, quantile_of_sorted};
 
-/// Resamples behind an interval: its ends are quantiles of this many ratios.
+/// The resamples behind an interval; its ends are quantiles of this many ratios.
 pub const RESAMPLES: usize = 2_000;
 
-/// Fewer are drawn, down to this many, where there are more than ten thousand runs.
+/// The fewest resamples: above ten thousand runs their number shrinks down to this.
 const RESAMPLES_MIN: usize = 200;
 
-/// The variant's median over the baseline's.
+/// The variant's median divided by the baseline's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RatioOfMedians {
-    /// Median of all the variant's runs over the median of all the baseline's.
+    /// The median of all the variant's runs divided by the median of all the baseline's.
     pub ratio: f64,
-    /// Its percentile interval; `None` of a single block, which resamples only to itself.
+    /// The percentile interval of the ratio; `None` for a single block, which only resamples to itself.
     pub ci: Option<(f64, f64)>,
 }
 
-/// The ratio of medians and its percentile interval at `level`, 0 < `level` < 1, for `seed`.
+/// Returns the ratio of medians and its percentile interval at `level`, 0 < `level` < 1, for `seed`.
 ///
-/// Each of `blocks` is a unit of the highest random level: the blocks of one build together, where
-/// builds differ, else a block. Whole units are drawn with replacement and keep the runs they have,
-/// since these share the unit's conditions: of the ways to resample levels within levels the one
-/// whose variance is the nearer (Davison & Hinkley, Bootstrap Methods and their Application, 1997,
-/// section 3.8; percentiles: Efron & Tibshirani, An Introduction to the Bootstrap, 1993, section
-/// 13.3). With few units such intervals are too narrow. Values are finite; blocks that lack a side are left out. The cost is
-/// [`RESAMPLES`] times the number of runs, at most that of ten thousand. `None` without a complete block, if a
-/// baseline value is 0 or below, or at a level outside 0..1.
+/// Each of `blocks` is a unit of the highest random level: the blocks of one build together if builds differ, else a block.
+/// Whole units are drawn with replacement and keep their runs, since these share the unit's conditions. Among the ways to
+/// resample levels within levels, this one has the more accurate variance (Davison & Hinkley, Bootstrap Methods and their
+/// Application, 1997, section 3.8; percentiles: Efron & Tibshirani, An Introduction to the Bootstrap, 1993, section 13.3).
+/// With few units such intervals are too narrow. Values are finite; blocks without one side are left out. The cost is
+/// [`RESAMPLES`] times the number of runs, at most that of ten thousand runs. `None` without a complete block, if a baseline
+/// value is 0 or below, or for a level outside 0..1.
 pub fn ratio_of_medians(blocks: &[Block<'_>], level: f64, seed: u64) -> Option<RatioOfMedians> {
     let blocks: Vec<&Block<'_>> = blocks.iter().filter(|block| block.complete()).collect();
     let positive = blocks.iter().flat_map(|block| block.baseline.iter()).all(|value| *value > 0.0);
@@ -60,16 +59,16 @@ pub fn ratio_of_medians(blocks: &[Block<'_>], level: f64, seed: u64) -> Option<R
     Some(RatioOfMedians { ratio, ci: Some((low, high)) })
 }
 
-/// The runs of one side in ascending order, each with its block: sorted once, so that the median of
-/// blocks that were drawn is found by counting how often.
+/// The runs of one side in ascending order, each with its block. They are sorted once; the median of drawn blocks is then
+/// found by counting how often each block was drawn.
 struct Ordered {
     runs: Vec<(f64, u32)>,
-    /// Runs of each block.
+    /// The number of runs in each block.
     lengths: Vec<u32>,
 }
 
 impl Ordered {
-    /// `side`: 0 the baseline, 1 the variant.
+    /// `side`: 0 for the baseline, 1 for the variant.
     fn of(blocks: &[&Block<'_>], side: usize) -> Ordered {
         let values = |block: &'_ Block<'_>| [&block.baseline, &block.variant][side].to_vec();
         let of_block = |(number, block): (u32, &&Block<'_>)| {
@@ -80,11 +79,11 @@ impl Ordered {
         Ordered { runs, lengths: blocks.iter().map(|block| values(block).len() as u32).collect() }
     }
 
-    /// The median of the runs of every block as often as it was drawn.
+    /// Returns the median of all runs, with each block's runs counted as often as the block was drawn.
     fn median(&self, drawn: &[u32]) -> Option<f64> {
         let pairs = self.lengths.iter().zip(drawn);
         let count: u64 = pairs.map(|(length, times)| u64::from(*length) * u64::from(*times)).sum();
-        // The two in the middle, counted from 1; of an odd number they are one.
+        // The two runs in the middle, counted from 1; the same run if the number is odd.
         let (lower, upper) = (count.div_ceil(2), count / 2 + 1);
         let mut passed = 0;
         let mut low = None;
@@ -115,7 +114,7 @@ mod tests {
         let got = ratio_of_medians(std::slice::from_ref(&one), 0.95, 1).unwrap();
         assert!((got.ratio - 1.1).abs() < 1e-12);
         assert_eq!(got.ci, None);
-        // Blocks that are all alike leave nothing to vary.
+        // If all blocks are alike, nothing varies.
         let got = ratio_of_medians(&vec![one; 6], 0.95, 1).unwrap();
         let (low, high) = got.ci.unwrap();
         assert!((low - 1.1).abs() < 1e-12 && (high - 1.1).abs() < 1e-12);
@@ -123,9 +122,9 @@ mod tests {
 
     #[test]
     fn the_interval_is_that_of_all_resamples() {
-        // Three blocks of ratios 1, 2 and 3 over a constant baseline: of the 27 resamples the
-        // median is 1 in 7, 2 in 13, 3 in 7. So the interval is 2..2 where a tail is above 7/27,
-        // as 0.3 is at level 0.4, and 1..3 where it is below, as 0.15 is at 0.7.
+        // Three blocks with the ratios 1, 2 and 3 over a constant baseline have 27 resamples: the median is 1 in 7, 2 in 13,
+        // 3 in 7. The interval is 2..2 if a tail is above 7/27, as 0.3 is at level 0.4. It is 1..3 if a tail is below, as
+        // 0.15 is at level 0.7.
         let blocks = [1.0, 2.0, 3.0].map(|value| block(&[1.0], &[value]));
         let ci = |level| ratio_of_medians(&blocks, level, 7).unwrap().ci;
         assert_eq!(ci(0.4), Some((2.0, 2.0)));
@@ -163,7 +162,7 @@ mod tests {
             by_unit += covers(&units);
             by_block += covers(&blocks);
         }
-        // 285 are meant; percentiles of few units come near it, of false units they do not.
+        // 285 are intended. Percentiles come near with few units, but not with blocks taken as units.
         assert!(by_unit >= 270, "{by_unit} of 300");
         assert!(by_block < 240, "{by_block} of 300");
     }

@@ -1,19 +1,19 @@
-//! Where a series changed: E-divisive with a permutation test.
+//! Finds where a series changed: E-divisive with a permutation test.
 //!
-//! The energy distance between what is before and behind a point is largest at a change of the
-//! distribution, whatever its shape (Matteson & James, "A Nonparametric Approach for Multiple
-//! Change Point Analysis of Multivariate Data", JASA 109, 2014; for performance figures: Daly et
-//! al., "The Use of Change Point Detection to Identify Software Performance Regressions in a
-//! Continuous Integration System", ICPE 2020). Each point found divides its segment, and the search
-//! goes on in the parts until the best candidate is not significant. So of a series without a change
-//! anything is found with probability `level` at most: the first test has to fail.
+//! The energy distance between the values before and behind a point is largest at a change of the
+//! distribution, whatever its shape (Matteson & James, "A Nonparametric Approach for Multiple Change
+//! Point Analysis of Multivariate Data", JASA 109, 2014; for performance figures: Daly et al., "The
+//! Use of Change Point Detection to Identify Software Performance Regressions in a Continuous
+//! Integration System", ICPE 2020). Each point found divides its segment, and the search goes on in
+//! the parts until the best candidate is not significant. Without a change, one is found with
+//! probability `level` at most: the first test has to fail.
 
 use crate::random::Random;
 
-/// The fewest values on either side of a change: one value alone is an outlier.
+/// The fewest values on either side of a change: a single value is an outlier.
 pub const SEGMENT_MIN: usize = 2;
 
-/// Shuffles behind each p-value, so that the smallest is 1/500.
+/// The shuffles behind each p-value; the smallest p-value is 1/500.
 pub const PERMUTATIONS: usize = 499;
 
 /// A change of the series.
@@ -25,10 +25,10 @@ pub struct ChangePoint {
     pub p: f64,
 }
 
-/// The changes of a series of finite values, in its order, each significant at `level`.
+/// Returns the changes of a series of finite values, in its order, each significant at `level`.
 ///
-/// The same `seed` draws the same shuffles. Of a short series nothing can be found: see
-/// [`values_min`]. The cost is [`PERMUTATIONS`] times the square of the longest segment.
+/// The same `seed` draws the same shuffles. A series shorter than [`values_min`] has no significant
+/// change. The cost is [`PERMUTATIONS`] times the square of the longest segment.
 pub fn change_points(values: &[f64], level: f64, seed: u64) -> Vec<ChangePoint> {
     let mut random = Random::new(seed);
     let mut found: Vec<ChangePoint> = Vec::new();
@@ -61,14 +61,14 @@ pub fn change_points(values: &[f64], level: f64, seed: u64) -> Vec<ChangePoint> 
     found
 }
 
-/// The fewest values in which even the clearest change, one in the middle, can reach `level`:
-/// of the ways to divide them, two are as clear.
+/// The fewest values with which even the clearest change, in the middle, can reach `level`: two of
+/// the ways to divide the values are as clear.
 pub fn values_min(level: f64) -> usize {
     let ways = |half: usize| (1..=half).fold(1.0, |ways, i| ways * (half + i) as f64 / i as f64);
     2 * (SEGMENT_MIN..).find(|half| 2.0 / ways(*half) <= level).unwrap_or(usize::MAX / 2)
 }
 
-/// The point that divides a segment best, with the divergence of its sides.
+/// Returns the point that divides a segment best, with the divergence of its sides.
 fn best_split(values: &[f64], ends: &[usize]) -> Option<(usize, f64)> {
     let mut best: Option<(usize, f64)> = None;
     let mut start = 0;
@@ -83,14 +83,14 @@ fn best_split(values: &[f64], ends: &[usize]) -> Option<(usize, f64)> {
     best
 }
 
-/// The best split of one segment: the largest m·n/(m+n) · (2·E|X−Y| − E|X−X'| − E|Y−Y'|), where X
-/// is what is before the point and Y what follows it up to any later one, so that a level which is
-/// left again is seen, too (Matteson & James, section 2.3).
+/// Returns the best split of one segment: the largest m·n/(m+n) · (2·E|X−Y| − E|X−X'| − E|Y−Y'|). X
+/// are the values before the point, and Y the values from the point to any later one; a level that
+/// the series leaves again is found, too (Matteson & James, section 2.3).
 fn split(values: &[f64]) -> Option<(usize, f64)> {
     let total = values.len();
-    // within[from]: the sum of distances between all values from there up to `end`.
+    // within[from]: the sum of distances between all values from `from` to `end`.
     let mut within = vec![0.0; total];
-    // The same from the beginning, for every earlier end.
+    // before[end]: the same sum from the first value, for every earlier end.
     let mut before = vec![0.0; total + 1];
     let mut best: Option<(usize, f64)> = None;
     for end in 1..=total {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_series_without_a_change_raises_few_alarms() {
-        // Skewed noise; 15 of 300 expected at 5 %, four standard deviations are 15.
+        // The noise is skewed; 15 of 300 are expected at 5 %, and four standard deviations are 15.
         let mut random = Random::new(17);
         let alarms = (0..300)
             .filter(|seed| {

@@ -1,12 +1,12 @@
-//! Two counts of rare events: did they happen more often on one side?
+//! Compares two counts of rare events: whether they happened more often on one side.
 
 use statrs::function::beta::beta_reg;
 
-/// The two-sided p-value of two counts under one rate per unit of exposure.
+/// Returns the two-sided p-value of two counts under one rate per unit of exposure.
 ///
-/// `counts`: events of each side; `exposures`: how long, how often or of how many each was looked at,
-/// in one unit, above 0. Given their sum, the first count is binomial with the share of the first
-/// exposure if both have one rate and the events are independent (Przyborowski & Wilenski,
+/// `counts`: the events on each side; `exposures`: for how long, how often or on how many each side
+/// was observed, in one unit, above 0. If both sides have one rate and the events are independent, the
+/// first count given the sum is binomial with the first exposure's share (Przyborowski & Wilenski,
 /// "Homogeneity of results in testing samples from Poisson series", Biometrika 31, 1940). The p-value
 /// is twice the smaller tail, at most 1: it holds its level for every size. Without any event it is 1.
 ///
@@ -22,7 +22,7 @@ pub fn rates(counts: [u64; 2], exposures: [f64; 2]) -> f64 {
     let p = one / (one + two);
     let at_most = |hits: u64, misses: u64| match misses {
         0 => 1.0,
-        // Of a binomial: I(1 − p; n − k, k + 1).
+        // A binomial distribution's tail is I(1 − p; n − k, k + 1).
         _ => beta_reg(misses as f64, hits as f64 + 1.0, 1.0 - p),
     };
     let lower = at_most(seen, other);
@@ -49,7 +49,7 @@ mod tests {
         close(rates([5, 0], [1.0, 1.0]), 0.0625);
         close(rates([0, 5], [7.0, 7.0]), 0.0625);
         close(rates([8, 2], [1.0, 1.0]), 112.0 / 1024.0);
-        // 3 against 0 where the first was looked at for a quarter of the time: 2 / 4^3.
+        // 3 against 0, with the first side observed for a quarter of the time: 2 / 4^3.
         close(rates([3, 0], [1.0, 3.0]), 2.0 / 64.0);
         close(rates([0, 0], [1.0, 3.0]), 1.0);
         close(rates([5, 5], [1.0, 1.0]), 1.0);
@@ -70,7 +70,7 @@ mod tests {
             prop_assert!((0.0..=1.0).contains(&there));
         }
 
-        /// Summed over all outcomes that it rejects, the probability is at most the level.
+        /// The outcomes that the test rejects have at most the probability of the level together.
         #[test]
         fn the_level_holds(trials in 1u64..80, share in 0.05..0.95f64) {
             let mut probability = (1.0 - share).powi(trials as i32);

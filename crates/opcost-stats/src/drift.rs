@@ -1,34 +1,34 @@
-//! Whether a series goes up or down from its first value to its last.
+//! Tests whether a series goes up or down from its first value to its last.
 
 use crate::autocorrelation;
 use crate::normal;
 use crate::summary;
 
-/// The fewest values that are looked at.
+/// The fewest values that are tested.
 pub const VALUES_MIN: usize = 10;
 
-/// Longer series come down to the medians of this many groups of neighbours, which keeps a trend
-/// and lets most of what makes neighbours alike cancel.
+/// The most values of the test: longer series become the medians of this many groups of neighbours.
+/// The medians keep a trend, and most of the likeness of neighbours cancels.
 const GROUPS_MAX: usize = 60;
 
 /// A trend over a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
-    /// From the first value to the last, in the unit of the values: the slope times their number.
+    /// The change from the first value to the last, in the values' unit: the slope times the steps.
     pub change: f64,
-    /// The two-sided p-value of there being no trend.
+    /// The two-sided p-value of the hypothesis that there is no trend.
     pub p: f64,
 }
 
-/// The trend of finite values in their order; `None` of fewer than [`VALUES_MIN`].
+/// Returns the trend of finite values in their order; `None` for fewer than [`VALUES_MIN`] values.
 ///
-/// The slope is the median of the slopes between any two values (Theil 1950; Sen, "Estimates of
-/// the Regression Coefficient Based on Kendall's Tau", JASA 63, 1968), p that of Kendall's sum of
-/// signs (Mann, "Nonparametric Tests Against Trend", Econometrica 13, 1945) in the normal
-/// approximation with ties. Where what the trend leaves is autocorrelated by r > 0, the variance of
-/// the sum is taken (1 + r)/(1 − r) times as large, as that many fewer values were independent (Yue
-/// & Wang, "The Mann-Kendall Test Modified by Effective Sample Size", Water Resources Management
-/// 18, 2004).
+/// The slope is the median of the slopes between any two values (Theil 1950; Sen, "Estimates of the
+/// Regression Coefficient Based on Kendall's Tau", JASA 63, 1968). The p-value is that of Kendall's
+/// sum of signs (Mann, "Nonparametric Tests Against Trend", Econometrica 13, 1945) in the normal
+/// approximation with ties. If the values without the trend are autocorrelated by r > 0, the
+/// variance of the sum is multiplied by (1 + r)/(1 − r), since the values count as that many fewer
+/// independent ones (Yue & Wang, "The Mann-Kendall Test Modified by Effective Sample Size", Water
+/// Resources Management 18, 2004).
 pub fn drift(values: &[f64]) -> Option<Drift> {
     if values.len() < VALUES_MIN {
         return None;
@@ -49,7 +49,7 @@ pub fn drift(values: &[f64]) -> Option<Drift> {
     let alike = autocorrelation::lag_1(&rest).unwrap_or(0.0).clamp(0.0, 0.95);
     let variance = variance(&groups) * (1.0 + alike) / (1.0 - alike);
     let p = if variance > 0.0 {
-        // Less one step: the normal distribution stands for one of whole numbers.
+        // Minus one step, since a continuous distribution approximates one of whole numbers.
         let z = (sum.unsigned_abs() as f64 - 1.0).max(0.0) / variance.sqrt();
         (2.0 * normal::upper_tail(z)).min(1.0)
     } else {
@@ -58,7 +58,7 @@ pub fn drift(values: &[f64]) -> Option<Drift> {
     Some(Drift { change: slope * (n - 1) as f64, p })
 }
 
-/// The medians of at most [`GROUPS_MAX`] groups of neighbours, as even in size as can be.
+/// Returns the medians of at most [`GROUPS_MAX`] groups of neighbours, as even in size as possible.
 fn medians(values: &[f64]) -> Vec<f64> {
     let groups = values.len().min(GROUPS_MAX);
     let start = |group: usize| group * values.len() / groups;
@@ -67,7 +67,7 @@ fn medians(values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// The variance of Kendall's sum where order means nothing, given the ties.
+/// Returns the variance of Kendall's sum of values in random order, given the ties.
 fn variance(values: &[f64]) -> f64 {
     let term = |n: usize| (n * (n - 1) * (2 * n + 5)) as f64;
     let ties: f64 =
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn known_answers() {
-        // Kendall's sum of 1..10 is 45 of variance 10·9·25/18 = 125; the rest has no spread.
+        // Kendall's sum of 1..10 is 45, of variance 10·9·25/18 = 125; the rest does not vary.
         let rising: Vec<f64> = (1..=10).map(f64::from).collect();
         let drift = drift(&rising).unwrap();
         assert_eq!(drift.change, 9.0);
@@ -104,7 +104,7 @@ mod tests {
     fn long_series_come_down_to_groups() {
         let falling: Vec<f64> = (0..6_000).map(|at| -f64::from(at)).collect();
         let drift = drift(&falling).unwrap();
-        // Between the middles of the first and the last hundred.
+        // The change is between the middles of the first and the last hundred values.
         assert_eq!(drift.change, -5_900.0);
         assert!(drift.p < 1e-9, "{drift:?}");
     }

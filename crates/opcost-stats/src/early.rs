@@ -1,9 +1,9 @@
-//! One early look at the counts of two programs, long before the signed-rank test can decide.
+//! An early look at the counts of two programs, long before the signed-rank test can decide.
 //!
-//! Counts of an emulated machine know no drift: each seed and layout gives its own count, whenever it
-//! is run. The counts of two programs that differ in nothing but layout therefore come from one
-//! distribution, and the two groups of counts could be one, shuffled. A seed that both sides share
-//! makes two counts more alike, which only makes it rarer that the groups lie apart.
+//! Counts of an emulated machine have no drift: each seed and layout gives its own count at any time.
+//! The counts of two programs that differ only in layout therefore come from one distribution, and
+//! their two groups are exchangeable. If both sides share a seed, their two counts are more alike,
+//! which only makes it rarer that the groups lie apart.
 
 use crate::summary::median;
 use crate::{rank_sum, relevance};
@@ -11,15 +11,15 @@ use crate::{rank_sum, relevance};
 /// The part of the primary metric's level that the look may spend, over all comparisons.
 pub const LEVEL: f64 = 0.008;
 
-/// The fewest pairs with which a look can find `comparisons` changes within [`LEVEL`], and that show
-/// how far layouts shift a count.
+/// Returns the fewest pairs with which a look can find a change in each of `comparisons` within
+/// [`LEVEL`], and which show how far layouts shift a count.
 pub fn pairs(comparisons: usize) -> u32 {
     let needed = rank_sum::runs_min(LEVEL / comparisons.max(1) as f64);
     needed.max(relevance::COUNTS_MIN) as u32
 }
 
-/// The p-value of a change that a look finds: of the rank-sum test, if the two groups of counts, one
-/// for each seed and layout, have medians farther apart than layouts shift either; else 1.
+/// Returns the p-value of a look: the rank-sum test's p-value, if the medians of the two groups of
+/// counts, one for each seed and layout, are farther apart than layouts shift either group; else 1.
 pub fn p(baseline: &[f64], variant: &[f64]) -> f64 {
     let floors = [baseline, variant].map(relevance::floor);
     let medians = [baseline, variant].map(median);
@@ -48,11 +48,11 @@ mod tests {
         // Ten counts can be divided in 252 ways; two of them are as far apart.
         assert_eq!(p(&counts, &shifted(50.0)), 2.0 / 252.0);
         assert_eq!(p(&counts, &shifted(-50.0)), 2.0 / 252.0);
-        // Apart, and by less than another layout may shift a count: deviations 2 1 0 1 2, so 4.1.
+        // Apart, but by less than layouts may shift a count: deviations 2 1 0 1 2, so 4.1.
         assert_eq!(p(&counts, &shifted(4.05)), 1.0);
         assert_eq!(p(&counts, &counts), 1.0);
         assert_eq!(p(&counts[..4], &shifted(50.0)[..4]), 1.0, "four layouts show no floor");
-        // The same in every layout: any difference is beyond a floor of 0.
+        // If all layouts have the same count, any difference is beyond a floor of 0.
         assert_eq!(p(&[7.0; 5], &[8.0; 5]), 2.0 / 252.0);
     }
 }

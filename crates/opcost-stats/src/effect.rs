@@ -1,14 +1,14 @@
-//! One metric of two variants: the change, its interval, p, and what would have been found.
+//! A metric of two variants: the change, its interval, p, and the detectable effect.
 //!
-//! [`Paired`] reduces blocks to one difference each, once; p, interval and detectable effect are
-//! then computed at whatever level is wanted, as the corrected level of a metric is known only
-//! when the p-values of all metrics are.
+//! [`Paired`] reduces blocks to one difference each, once. It then computes p, interval and
+//! detectable effect at any level, because the corrected level of a metric is known only when the
+//! p-values of all metrics are.
 
 use crate::{power, rank, summary};
 
 pub use crate::block::{Block, Scale};
 
-/// Why there is no effect to state.
+/// Why no effect can be computed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EffectError {
     /// No block has values of both sides.
@@ -16,7 +16,7 @@ pub enum EffectError {
         "none of {given} blocks has a completed run of both variants; see the failed runs, or run more blocks"
     )]
     NoBlocks {
-        /// How many blocks there were.
+        /// The number of blocks.
         given: usize,
     },
     /// A value is not a number, or infinite.
@@ -33,12 +33,12 @@ pub enum EffectError {
     },
 }
 
-/// The blocks of two variants as one difference each.
+/// The blocks of two variants, as one difference each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paired {
     scale: Scale,
     differences: Vec<f64>,
-    /// The same in ascending order, so that every later question sorts nothing.
+    /// The differences in ascending order, so that later questions need no sorting.
     ordered: Vec<f64>,
     n_pairs: usize,
     value_baseline: f64,
@@ -46,11 +46,11 @@ pub struct Paired {
 }
 
 impl Paired {
-    /// Takes the difference of every block that has both sides: the mean of the variant's
-    /// logarithms less the mean of the baseline's, or of the plain values if any is 0 or below.
+    /// Takes the difference of every block with both sides: mean of the variant's logarithms minus
+    /// that of the baseline's, or means of the plain values if any is 0 or below.
     ///
     /// # Errors
-    /// [`EffectError::NotFinite`] names the first value that is not a finite number;
+    /// [`EffectError::NotFinite`] for the first value that is not a finite number;
     /// [`EffectError::NoBlocks`] if no block has both sides.
     pub fn new(blocks: &[Block<'_>]) -> Result<Paired, EffectError> {
         for (block, Block { baseline, variant }) in blocks.iter().enumerate() {
@@ -67,7 +67,7 @@ impl Paired {
             complete.iter().flat_map(|block| of(block).iter().copied()).collect()
         };
         let (baseline, variant) = (side(|block| &block.baseline), side(|block| &block.variant));
-        // A block is complete if both sides have values.
+        // The values are of complete blocks, which have both sides.
         let value_baseline =
             summary::median(&baseline).ok_or(EffectError::NoBlocks { given: blocks.len() })?;
         let mut all = baseline.iter().chain(&variant);
@@ -89,70 +89,70 @@ impl Paired {
         self.scale
     }
 
-    /// One difference for each complete block, in their order.
+    /// Returns a difference for each complete block, in the blocks' order.
     pub fn differences(&self) -> &[f64] {
         &self.differences
     }
 
-    /// Runs of the baseline that stand against one of the variant in the same block.
+    /// Returns the number of the baseline's runs with a run of the variant in the same block.
     pub fn n_pairs(&self) -> usize {
         self.n_pairs
     }
 
-    /// The two-sided p-value of the signed-rank test: see [`rank::p`].
+    /// Returns the two-sided p-value of the signed-rank test: see [`rank::p`].
     pub fn p(&self) -> f64 {
         rank::p(&self.ordered)
     }
 
-    /// The smallest p that this many blocks can give.
+    /// Returns the smallest p that this many blocks can give.
     pub fn p_floor(&self) -> f64 {
         rank::p_floor(self.differences.len())
     }
 
-    /// The Hodges-Lehmann estimate of the shift, on the scale of the differences.
+    /// Returns the Hodges-Lehmann estimate of the shift, on the scale of the differences.
     pub fn estimate(&self) -> f64 {
         rank::estimate(&self.ordered).expect("at least one block, by Paired::new")
     }
 
-    /// The interval of the shift at `level`, on the scale of the differences: see
-    /// [`rank::interval`]. `None` if so few blocks cannot reach the level.
+    /// Returns the interval of the shift at `level`, on the scale of the differences: see
+    /// [`rank::interval`]. `None` if there are too few blocks for the level.
     pub fn interval(&self, level: f64) -> Option<(f64, f64)> {
         rank::interval(&self.ordered, level)
     }
 
-    /// The smallest shift found at level `alpha` with probability 0.9, on the scale of the
+    /// Returns the smallest shift found at level `alpha` with probability 0.9, on the scale of the
     /// differences: see [`power::detectable_shift`].
     pub fn detectable_shift(&self, alpha: f64, seed: u64) -> Option<f64> {
         power::detectable_shift(&self.ordered, alpha, power::POWER, seed)
     }
 
-    /// The estimated change as variant/baseline − 1; `None` where the baseline's median is 0.
+    /// Returns the estimated change as variant/baseline − 1; `None` if the baseline's median is 0.
     pub fn change_ratio(&self) -> Option<f64> {
         self.ratio(self.estimate())
     }
 
-    /// The interval of [`change_ratio`](Self::change_ratio) at `level`; `None` where either is.
+    /// Returns the interval of [`change_ratio`](Self::change_ratio) at `level`, if both exist.
     pub fn interval_ratio(&self, level: f64) -> Option<(f64, f64)> {
         self.interval(level).and_then(|interval| self.ratios(interval))
     }
 
-    /// An interval of shifts as one of ratios.
+    /// Turns an interval of shifts into an interval of ratios.
     pub fn ratios(&self, (low, high): (f64, f64)) -> Option<(f64, f64)> {
         let (low, high) = (self.ratio(low)?, self.ratio(high)?);
-        // Over a baseline below 0 the greater shift is the smaller ratio.
+        // If the baseline is below 0, the greater shift is the smaller ratio.
         Some((low.min(high), low.max(high)))
     }
 
-    /// [`detectable_shift`](Self::detectable_shift) as a ratio above 0: the increase; on the log
-    /// scale the decrease found as often is slightly smaller. `None` where the baseline's median
-    /// is 0 or `alpha` out of reach.
+    /// Returns [`detectable_shift`](Self::detectable_shift) as a ratio above 0, for an increase; on
+    /// the log scale the decrease found as often is slightly smaller. `None` if the baseline's
+    /// median is 0 or `alpha` is out of reach.
     pub fn detectable_ratio(&self, alpha: f64, seed: u64) -> Option<f64> {
         let shift = self.detectable_shift(alpha, seed)?;
         self.ratio(shift).map(f64::abs)
     }
 
-    /// [`interval`](Self::interval) and [`detectable_shift`](Self::detectable_shift) at one error
-    /// rate, for the price of one where there are many blocks.
+    /// Returns [`interval`](Self::interval) and [`detectable_shift`](Self::detectable_shift) at one
+    /// error rate; with many blocks they cost as much as one of them.
     pub fn interval_and_detectable(
         &self,
         alpha: f64,
@@ -168,17 +168,17 @@ impl Paired {
         (interval, shift)
     }
 
-    /// A difference in the unit of the values as a ratio to the baseline's median; `None` where
-    /// that is 0.
+    /// Returns a difference in the unit of the values as a ratio to the baseline's median; `None`
+    /// if the median is 0.
     pub fn step_ratio(&self, step: f64) -> Option<f64> {
         (self.value_baseline != 0.0).then(|| step / self.value_baseline)
     }
 
-    /// A shift as variant/baseline − 1; `None` where the baseline's median is 0.
+    /// Returns a shift as variant/baseline − 1; `None` if the baseline's median is 0.
     pub fn ratio(&self, shift: f64) -> Option<f64> {
         match self.scale {
             Scale::LogRatio => Some(shift.exp_m1()),
-            // Nothing changed, which is a change of 0 even against a baseline of 0.
+            // Nothing changed: the change is 0 even against a baseline of 0.
             Scale::Difference if self.all_alike => Some(0.0),
             Scale::Difference if self.value_baseline == 0.0 => None,
             Scale::Difference => Some(shift / self.value_baseline),
@@ -195,7 +195,7 @@ mod tests {
         Block { baseline: baseline.to_vec().into(), variant: variant.to_vec().into() }
     }
 
-    /// Eight blocks in which the variant is `times` the baseline, and noise of some thousandths.
+    /// Eight blocks in which the variant is `times` the baseline, with noise of some thousandths.
     fn blocks(times: f64) -> Vec<Block<'static>> {
         (0..8u32)
             .map(|b| {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn known_answer_on_the_log_scale() {
-        // Differences ln 2, six times: any Walsh average is ln 2.
+        // The difference is ln 2 six times, so every Walsh average is ln 2.
         let paired = paired(&vec![block(&[1.0, 4.0], &[2.0, 8.0]); 6]);
         assert!((paired.change_ratio().unwrap() - 1.0).abs() < 1e-12);
         let (low, high) = paired.interval_ratio(0.95).unwrap();

@@ -1,18 +1,18 @@
-//! Totals that are the same in every run: they are compared as they are, without a test.
+//! Totals that are the same in every run; they are compared without a test.
 
 use std::num::NonZeroU64;
 
-/// What one run counted: a raw total and the operations it was for.
+/// The count of a run: a raw total, and the number of operations that it is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Total {
     /// The raw integer.
     pub value: u64,
-    /// The operations; 1 for a command, and for what does not grow with operations.
+    /// The operations; 1 for a command, and for a metric that does not grow with operations.
     pub ops: NonZeroU64,
 }
 
 impl Total {
-    /// The figure of one operation.
+    /// Returns the figure per operation.
     pub fn per_op(self) -> f64 {
         self.value as f64 / self.ops.get() as f64
     }
@@ -21,19 +21,19 @@ impl Total {
 /// Whether a metric is the same in every run of a variant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Exactness {
-    /// Two or more runs of either variant, all alike within a variant: the difference between
-    /// the two is exact, and has no p-value.
+    /// Each variant has two or more runs, all alike within the variant: the difference between the
+    /// variants is exact, and has no p-value.
     Exact {
         /// The total of every run of the baseline.
         baseline: Total,
         /// The total of every run of the variant.
         variant: Total,
     },
-    /// Runs of a variant differ, or it has fewer than two, so nothing says that they would not.
+    /// Runs of a variant differ, or a variant has fewer than two runs to show that they do not.
     Varies,
 }
 
-/// Tells whether all runs of the baseline are alike, and all of the variant.
+/// Tells whether all runs of the baseline are alike, and all runs of the variant.
 ///
 /// Runs are alike if they counted the same total for the same number of operations.
 pub fn exact(baseline: &[Total], variant: &[Total]) -> Exactness {
@@ -43,22 +43,22 @@ pub fn exact(baseline: &[Total], variant: &[Total]) -> Exactness {
     }
 }
 
-/// The one total of two or more runs.
+/// Returns the total of two or more runs, if all have the same.
 fn only(runs: &[Total]) -> Option<Total> {
     let first = *runs.first()?;
     (runs.len() >= 2 && runs.iter().all(|run| *run == first)).then_some(first)
 }
 
 impl Exactness {
-    /// The change of the figure per operation, variant/baseline − 1, of exact totals.
+    /// Returns the change of the figure per operation of exact totals, variant/baseline − 1.
     ///
-    /// Taken from the integers, so that equal figures give 0 and small changes of large totals
-    /// lose nothing. `None` if runs vary, or if the baseline counted 0 and the variant did not.
+    /// The integers are compared, so equal figures give 0 and small changes of large totals lose
+    /// nothing. `None` if runs vary, or if the baseline counted 0 and the variant did not.
     pub fn change_ratio(&self) -> Option<f64> {
         let Exactness::Exact { baseline, variant } = self else {
             return None;
         };
-        // Over the common denominator baseline.ops · variant.ops; each product is below 2^128.
+        // The common denominator is baseline.ops · variant.ops; each product is below 2^128.
         let was = u128::from(baseline.value) * u128::from(variant.ops.get());
         let is = u128::from(variant.value) * u128::from(baseline.ops.get());
         if is == was {
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(change(total(0, 1), total(0, 9)), Some(0.0));
         assert_eq!(change(total(0, 1), total(1, 1)), None);
         assert_eq!(change(total(1, 1), total(0, 1)), Some(-1.0));
-        // One more in 2⁶⁰ is below the resolution of a quotient less 1, and is kept.
+        // One more in 2⁶⁰ is below the resolution of a quotient minus 1, but is kept.
         let many = 1 << 60;
         assert_eq!(change(total(many, 1), total(many + 1, 1)), Some(0.5f64.powi(60)));
         assert_eq!(change(total(u64::MAX, u64::MAX), total(1, 1)), Some(0.0));

@@ -1,40 +1,40 @@
-//! Whether the first values of a series are like the rest: what a warm-up run too few shows as.
+//! Tests whether the first values of a series differ, as they do if warm-up runs were too few.
 
 use crate::normal;
 use crate::summary::{median, midranks};
 
-/// The fewest values that are looked at.
+/// The fewest values that are tested.
 pub const VALUES_MIN: usize = 14;
 
-/// Up to this many values p is exact; beyond, the normal approximation stands for it.
+/// The most values for which p is exact; beyond, it is a normal approximation.
 const EXACT_MAX: usize = 100;
 
-/// The first values beside the rest.
+/// The first values and the rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FirstRuns {
-    /// How many count as first: a tenth, at least 3, at most 10.
+    /// The number of first values: a tenth, at least 3, at most 10.
     pub count: usize,
-    /// Their median.
+    /// The median of the first values.
     pub median_first: f64,
     /// The median of the rest.
     pub median_rest: f64,
-    /// The two-sided p-value of their being like the rest.
+    /// The two-sided p-value of the hypothesis that the first values are like the rest.
     pub p: f64,
 }
 
-/// The first tenth of finite values against the rest; `None` of fewer than [`VALUES_MIN`].
+/// Tests the first tenth of finite values against the rest; `None` for fewer than [`VALUES_MIN`].
 ///
-/// By the rank sum test (Wilcoxon 1945; Mann & Whitney 1947), exact given ties up to 100 values:
-/// every choice of that many ranks equally likely, counted by dynamic programming; then normal with
-/// continuity correction (Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd ed.,
-/// 2014, section 4.1).
+/// By the rank sum test (Wilcoxon 1945; Mann & Whitney 1947). Up to 100 values it is exact given
+/// ties: every choice of that many ranks is equally likely, counted by dynamic programming. Beyond,
+/// it is normal with continuity correction (Hollander, Wolfe & Chicken, Nonparametric Statistical
+/// Methods, 3rd ed., 2014, section 4.1).
 pub fn first_runs(values: &[f64]) -> Option<FirstRuns> {
     if values.len() < VALUES_MIN {
         return None;
     }
     let count = (values.len() / 10).clamp(3, 10);
     let ranks = midranks(values);
-    // Twice the rank is a whole number, ties included.
+    // Twice a rank is a whole number, also with ties.
     let doubled: Vec<usize> = ranks.iter().map(|rank| (2.0 * rank) as usize).collect();
     let sum: usize = doubled[..count].iter().sum();
     let p = if values.len() <= EXACT_MAX {
@@ -54,7 +54,7 @@ fn p_exact(doubled: &[usize], count: usize, observed: usize) -> f64 {
     let mut largest = doubled.to_vec();
     largest.sort_unstable_by(|a, b| b.cmp(a));
     let most: usize = largest[..count].iter().sum();
-    // ways[taken][sum]: choices of so many ranks with that sum.
+    // ways[taken][sum]: the number of choices of `taken` ranks with this sum.
     let mut ways = vec![vec![0f64; most + 1]; count + 1];
     ways[0][0] = 1.0;
     for rank in doubled {
@@ -75,12 +75,12 @@ fn p_normal(doubled: &[usize], count: usize, observed: usize) -> f64 {
     let (n, k) = (doubled.len() as f64, count as f64);
     let mean = doubled.iter().sum::<usize>() as f64 / n;
     let spread: f64 = doubled.iter().map(|rank| (*rank as f64 - mean).powi(2)).sum();
-    // Of the sum of k drawn without replacement.
+    // The variance of the sum of k ranks drawn without replacement.
     let variance = k * (n - k) / (n * (n - 1.0)) * spread;
     if variance == 0.0 {
         return 1.0;
     }
-    // One step of doubled ranks without ties is two; half of it is the correction.
+    // Without ties, one step of doubled ranks is two; half of it is the correction.
     let distance = ((observed as f64 - k * mean).abs() - 1.0).max(0.0);
     (2.0 * normal::upper_tail(distance / variance.sqrt())).min(1.0)
 }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn known_answers() {
-        // The three largest of 20 come first: one choice of 1,140 on either side.
+        // The three largest of 20 values come first: one of 1,140 choices on either side.
         let mut values: Vec<f64> = (0..20).map(f64::from).collect();
         values.rotate_right(3);
         let got = first_runs(&values).unwrap();

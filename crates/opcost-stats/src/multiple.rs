@@ -1,9 +1,9 @@
-//! Many tests in one report: adjusted p-values and one error rate for all of them.
+//! Many tests in one report: adjusted p-values, and one error rate for all tests.
 
-/// The p-values adjusted by Holm's method, in the order given.
+/// Returns the p-values adjusted by Holm's method, in the order given.
 ///
-/// Declaring changed what has an adjusted p of at most α keeps the probability of even one false
-/// alarm at α or below, whatever the dependence (Holm, "A Simple Sequentially Rejective Multiple
+/// If every metric with an adjusted p of at most α is declared changed, the probability of even one
+/// false alarm is at most α, whatever the dependence (Holm, "A Simple Sequentially Rejective Multiple
 /// Test Procedure", Scandinavian Journal of Statistics 6, 1979). Each `p` is from 0 to 1.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![0.0; p.len()];
@@ -15,12 +15,12 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// The p-values adjusted by Benjamini and Hochberg's method, in the order given.
+/// Returns the p-values adjusted by Benjamini and Hochberg's method, in the order given.
 ///
-/// Declaring changed what has an adjusted p of at most α keeps the expected share of false ones
-/// among the declared at α or below, for independent or positively dependent tests ("Controlling
-/// the False Discovery Rate", J. R. Statist. Soc. B 57, 1995). If nothing changed, that share is
-/// the probability of any false alarm. Each `p` is from 0 to 1.
+/// If every metric with an adjusted p of at most α is declared changed, the expected share of false
+/// alarms among the declared is at most α, for independent or positively dependent tests
+/// ("Controlling the False Discovery Rate", J. R. Statist. Soc. B 57, 1995). If nothing changed, this
+/// share is the probability of any false alarm. Each `p` is from 0 to 1.
 pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![0.0; p.len()];
     let mut smallest = 1f64;
@@ -37,15 +37,15 @@ fn ascending(p: &[f64]) -> Vec<usize> {
     order
 }
 
-/// A part of a report's tests that has an error rate of its own.
+/// A part of a report's tests with an error rate of its own.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Family {
-    /// The metric declared as primary before the run: one test for each compared variant.
+    /// The primary metric, declared before the run: one test for each compared variant.
     Primary,
-    /// The figures people decide by.
+    /// The figures that people decide by.
     Headline,
-    /// Every other metric; and, adjusted apart from these where any metric changed, the functions
-    /// of a profile.
+    /// Every other metric; and the functions of a profile, adjusted apart from these if any metric
+    /// changed.
     Rest,
 }
 
@@ -53,8 +53,8 @@ impl Family {
     /// Every family, in the order of reports.
     pub const ALL: [Family; 3] = [Family::Primary, Family::Headline, Family::Rest];
 
-    /// The adjusted p-values of all tests of this family, in the order given: by Holm's method
-    /// for [`Primary`](Family::Primary) and [`Headline`](Family::Headline), by Benjamini and
+    /// Returns the adjusted p-values of all tests of this family, in the order given: by Holm's
+    /// method for [`Primary`](Family::Primary) and [`Headline`](Family::Headline), by Benjamini and
     /// Hochberg's for [`Rest`](Family::Rest).
     pub fn adjust(self, p: &[f64]) -> Vec<f64> {
         match self {
@@ -63,15 +63,15 @@ impl Family {
         }
     }
 
-    /// The level that decides for every test of the family at once: declared changed, by
-    /// [`adjust`](Self::adjust) against `level`, is exactly what has a `p` of at most it.
+    /// Returns the level that decides for all tests of the family at once: [`adjust`](Self::adjust)
+    /// at `level` declares changed exactly the metrics with a `p` of at most this level.
     ///
-    /// Intervals of all members are stated at this level, so that an interval holds 0 exactly if
-    /// its metric was not declared. With R of m declared it is level/(m − R + 1) by Holm's method
-    /// and R·level/m by Benjamini and Hochberg's, R counting as one if nothing was declared. Of the
-    /// intervals of declared metrics then at most `level` are expected to miss (Benjamini &
+    /// Intervals of all members are stated at this level, so an interval holds 0 exactly if its
+    /// metric was not declared. With R of m declared, the level is level/(m − R + 1) by Holm's method
+    /// and R·level/m by Benjamini and Hochberg's; R counts as one if nothing was declared. Among the
+    /// intervals of declared metrics, a share of at most `level` is expected to miss (Benjamini &
     /// Yekutieli, "False Discovery Rate-Adjusted Multiple Confidence Intervals for Selected
-    /// Parameters", JASA 100, 2005, whose level is the second, and never below the first).
+    /// Parameters", JASA 100, 2005; their level is the second, which is never below the first).
     pub fn decision_level(self, p: &[f64], level: f64) -> f64 {
         let tests = p.len().max(1);
         let declared = self.adjust(p).iter().filter(|adjusted| **adjusted <= level).count().max(1);
@@ -82,17 +82,17 @@ impl Family {
     }
 }
 
-/// One error rate for a whole report, split over its families.
+/// The error rate of a whole report, split over its families.
 ///
-/// The levels add up: the probability that a report on two equal variants declares any change is
-/// at most their sum (Bonferroni over families, [`Family::adjust`] within).
+/// The levels add up: the probability that a report on two equal variants declares any change is at
+/// most their sum (Bonferroni over families, [`Family::adjust`] within).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// Level of the primary metric.
+    /// The level of the primary metric.
     pub primary: f64,
-    /// Level of all headline metrics together.
+    /// The level of all headline metrics together.
     pub headline: f64,
-    /// Level of everything else together.
+    /// The level of all other metrics together.
     pub rest: f64,
 }
 
@@ -104,20 +104,20 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The same for runs that stop at the first narrow interval: four fifths of every level, as
-    /// looking again and again makes false alarms and misses up to a fifth more frequent (by
+    /// Returns the budget for runs that stop at the first narrow interval: four fifths of every
+    /// level, since repeated looks make false alarms and misses up to a fifth more frequent (by
     /// simulation, in the crate's tests).
     pub fn for_stopping_on_width(self) -> Budget {
         let Budget { primary, headline, rest } = self;
         Budget { primary: 0.8 * primary, headline: 0.8 * headline, rest: 0.8 * rest }
     }
 
-    /// The same for runs of which an early look may have spent `spent` of the primary metric's level.
+    /// Returns the budget after a look that may have spent `spent` of the primary metric's level.
     pub fn after_early_look(self, spent: f64) -> Budget {
         Budget { primary: (self.primary - spent).max(0.0), ..self }
     }
 
-    /// The level of a family: what its adjusted p-values are held against.
+    /// Returns the level of a family, with which its adjusted p-values are compared.
     pub fn level(&self, family: Family) -> f64 {
         match family {
             Family::Primary => self.primary,
@@ -126,16 +126,16 @@ impl Budget {
         }
     }
 
-    /// The level that the smallest p of a family of `tests` tests must reach for any of them to
+    /// Returns the level that the smallest p of a family of `tests` tests must reach for any test to
     /// be declared changed: the family's level over `tests`, by either method.
     ///
-    /// No tests count as one. It is the level of [`blocks_min`](crate::power::blocks_min), and of
-    /// intervals where nothing was declared ([`Family::decision_level`]).
+    /// No tests count as one. This is the level of [`blocks_min`](crate::power::blocks_min), and of
+    /// intervals if nothing was declared ([`Family::decision_level`]).
     pub fn level_of_smallest(&self, family: Family, tests: usize) -> f64 {
         self.level(family) / tests.max(1) as f64
     }
 
-    /// The error rate of the whole report.
+    /// Returns the error rate of the whole report.
     pub fn total(&self) -> f64 {
         self.primary + self.headline + self.rest
     }
@@ -159,7 +159,7 @@ mod tests {
             }
         };
         close(&adjust(&P), &expected);
-        // The same in another order: results follow their inputs.
+        // The same values in another order: results follow their inputs.
         let order = [7, 0, 14, 3, 9, 1, 12, 5, 2, 13, 4, 8, 11, 6, 10];
         close(&adjust(&order.map(|i| P[i])), &order.map(|i| expected[i]));
     }
@@ -195,7 +195,7 @@ mod tests {
             1.0,
         ];
         check(benjamini_hochberg, adjusted);
-        // The paper rejects four at 0.05; Bonferroni, and Holm, reject three.
+        // The paper rejects four at 0.05; Bonferroni and Holm reject three.
         assert_eq!(adjusted.iter().filter(|&&p| p <= 0.05).count(), 4);
         assert_eq!(holm(&P).iter().filter(|&&p| p <= 0.05).count(), 3);
     }
@@ -239,7 +239,7 @@ mod tests {
                 for (p, adjusted) in p.iter().zip(family.adjust(&p)) {
                     prop_assert_eq!(*p <= decisive, adjusted <= level, "{}", p);
                 }
-                // Level times tests over tests may round up.
+                // `level` times tests over tests may round up.
                 let rounded = level * (1.0 + f64::EPSILON);
                 prop_assert!(decisive <= rounded && decisive >= level / p.len() as f64);
             }
@@ -249,7 +249,7 @@ mod tests {
         fn the_smallest_decides_at_level_over_tests(
             p in prop::collection::vec(0.001..=1.0f64, 1..30), pick in 0usize..30, over: bool,
         ) {
-            // All others are above the level, so the smallest is on its own.
+            // All others are above the level, so only the smallest p can be declared.
             let budget = Budget::default();
             for family in Family::ALL {
                 let need = budget.level_of_smallest(family, p.len());

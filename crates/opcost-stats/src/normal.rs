@@ -6,12 +6,12 @@ use std::f64::consts::SQRT_2;
 /// The 75 % point of the standard normal distribution: its median absolute deviation.
 pub(crate) const MAD: f64 = 0.674_489_750_196_081_7;
 
-/// The probability of a value above `z`.
+/// Returns the probability of a value above `z`.
 pub(crate) fn upper_tail(z: f64) -> f64 {
     0.5 * erfc(z / SQRT_2)
 }
 
-/// The value exceeded with probability `p`, for `p` between 0 and 1.
+/// Returns the value exceeded with probability `p`, for `p` between 0 and 1.
 pub(crate) fn exceeded_with(p: f64) -> f64 {
     SQRT_2 * erfc_inv(2.0 * p)
 }

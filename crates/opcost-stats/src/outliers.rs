@@ -1,37 +1,37 @@
-//! Values far from the others.
+//! Finds values far from the others.
 
 use crate::normal;
 use crate::summary::{mad, median, sd_from_mad};
 use statrs::function::beta::beta_reg;
 
-/// The fewest values that are looked at.
+/// The fewest values that are tested.
 pub const VALUES_MIN: usize = 10;
 
-/// A value so many robust standard deviations from the median is far from the others.
+/// Robust standard deviations from the median beyond which a value is far from the others.
 pub const DEVIATIONS: f64 = 5.0;
 
 /// The values far from the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outliers {
-    /// How many there are.
+    /// The number of these values.
     pub count: usize,
-    /// The farthest.
+    /// The farthest of these values.
     pub farthest: f64,
     /// The median of all values.
     pub median: f64,
-    /// The p-value of the farthest being no outlier: how often the farthest of as many normal
-    /// values is as far.
+    /// The p-value of the hypothesis that the farthest value is no outlier: the probability that
+    /// the farthest of as many normal values is as far.
     pub p: f64,
 }
 
-/// The finite values that are more than [`DEVIATIONS`] robust standard deviations from the median.
+/// Finds the finite values more than [`DEVIATIONS`] robust standard deviations from the median.
 ///
-/// The robust deviation is the scaled median absolute deviation, which the outliers do not move
+/// The robust deviation is the scaled median absolute deviation, which outliers do not move
 /// (Hampel's identifier; Davies & Gather, "The Identification of Multiple Outliers", JASA 88,
-/// 1993). A deviation over it is about t-distributed with 0.37·(n − 1) degrees of freedom, since
-/// the median absolute deviation has 37 % of the efficiency of the standard deviation; p is n
-/// times its tails. `None` of fewer than [`VALUES_MIN`] values, if none is that far, or if more
-/// than half are equal, as the deviation then is 0.
+/// 1993). A value's distance over it is about t-distributed with 0.37·(n − 1) degrees of freedom,
+/// since the median absolute deviation has 37 % of the efficiency of the standard deviation; p is n
+/// times the tails of this distribution. `None` for fewer than [`VALUES_MIN`] values, if no value
+/// is that far, or if more than half are equal, as the deviation then is 0.
 pub fn outliers(values: &[f64]) -> Option<Outliers> {
     if values.len() < VALUES_MIN {
         return None;
@@ -49,7 +49,7 @@ pub fn outliers(values: &[f64]) -> Option<Outliers> {
     Some(Outliers { count, farthest, median, p: (n * tails).min(1.0) })
 }
 
-/// The probability of a t-distributed value beyond ±`t`.
+/// Returns the probability of a t-distributed value beyond ±`t`.
 fn tails(t: f64, freedom: f64) -> f64 {
     if freedom > 1e6 {
         return 2.0 * normal::upper_tail(t);
@@ -70,7 +70,7 @@ mod tests {
         let got = outliers(&values).unwrap();
         assert_eq!((got.count, got.farthest, got.median), (2, -1200.0, 10.5));
         assert!(got.p < 1e-6, "{got:?}");
-        // More than half are equal: nothing says how far is far.
+        // If more than half are equal, no distance counts as far.
         let mut equal = vec![3.0; 20];
         equal[7] = 4.0;
         assert_eq!(outliers(&equal), None);

@@ -1,26 +1,26 @@
-//! What a comparison can find: fewest blocks before the runs, smallest shift after them.
+//! The power of a comparison: fewest blocks before the runs, smallest detectable shift after them.
 
 use crate::normal;
 use crate::random::Random;
 use crate::rank;
 use crate::walsh::Walsh;
 
-/// The probability with which a minimal detectable effect would have been found.
+/// The probability with which a minimal detectable effect would be found.
 pub const POWER: f64 = 0.9;
 
-/// Up to this many differences noise is resampled; beyond, the normal formula is used.
+/// The most differences whose noise is resampled; beyond, the normal formula is used.
 pub const RESAMPLED_MAX: usize = 40;
 
-/// Resamples of the noise: the power then is off by 0.9 % (one standard deviation).
+/// The resamples of the noise; with this many the power is off by 0.9 % (one standard deviation).
 const RESAMPLES: usize = 1_000;
 
-/// The fewest blocks with which the smallest of `tests` p-values can reach `alpha`/`tests`.
+/// Returns the fewest blocks with which the smallest of `tests` p-values can reach `alpha`/`tests`.
 ///
 /// The signed-rank and the sign test of n blocks give no p below 2/2ⁿ, so n = ⌈log2(2·tests/alpha)⌉.
 /// No tests count as one.
 ///
 /// # Panics
-/// If `alpha` is not above 0: no number of blocks would do.
+/// If `alpha` is not above 0: no number of blocks is enough.
 pub fn blocks_min(alpha: f64, tests: usize) -> u32 {
     assert!(alpha > 0.0, "an error rate of {alpha} cannot be reached by any number of blocks");
     let level = alpha / tests.max(1) as f64;
@@ -33,24 +33,22 @@ pub fn blocks_min(alpha: f64, tests: usize) -> u32 {
     blocks
 }
 
-/// The smallest shift that the signed-rank test at level `alpha` finds with probability `power`,
-/// in the direction of the shift, in noise like that of finite `differences`, on their scale.
+/// Returns the smallest shift that the signed-rank test at level `alpha` finds with probability `power`, in the direction of the
+/// shift, in noise like that of finite `differences`, on their scale.
 ///
-/// The noise is the differences about their Hodges-Lehmann estimate. Up to [`RESAMPLED_MAX`]
-/// differences it is drawn with replacement and with random signs, since label swaps make it
-/// symmetric, and stretched by √(n/(n − 1)), as deviations from an estimated centre are too small
-/// by that factor. How strong the noise is, is known from n differences only: every resample is
-/// scaled by √((n − 1)/χ²ₙ₋₁), what a variance estimated from normal noise is off by (Gelman et
-/// al., Bayesian Data Analysis, 3rd ed., 2013, section 3.2); without it a shift called detectable
-/// after eight blocks is found in 79 of 100 recordings, with it in about 90. The test refuses 0 in a sample shifted by δ exactly if δ is above −L, L the
-/// lower end of the sample's own interval; so the answer is the `power` quantile of −L, and no
-/// search over δ is needed. Equal seeds draw equal noise, so a stricter `alpha` never gives a
-/// smaller shift. Beyond, it is (z₁₋α/₂ + z_power)·τ/√n, where τ = σ/√e, e the test's efficiency
-/// in this noise, is read off the width of the interval at 1 − α, 2·z₁₋α/₂·τ/√n (Hollander, Wolfe &
-/// Chicken, Nonparametric Statistical Methods, 3rd ed., 2014, sections 3.3 and 3.11).
+/// The noise is the differences minus their Hodges-Lehmann estimate. Up to [`RESAMPLED_MAX`] differences, it is drawn with
+/// replacement and with random signs, since label swaps make it symmetric. It is stretched by √(n/(n − 1)), since deviations from
+/// an estimated centre are too small by this factor. The strength of the noise is known from n differences only, so every resample
+/// is scaled by √((n − 1)/χ²ₙ₋₁), the error of a variance estimated from normal noise (Gelman et al., Bayesian Data Analysis, 3rd
+/// ed., 2013, section 3.2). Without this scaling, a shift called detectable after eight blocks is found in 79 of 100 recordings;
+/// with it, in about 90. The test refuses 0 in a sample shifted by δ exactly if δ is above −L, where L is the lower end of the
+/// sample's own interval. The answer is therefore the `power` quantile of −L, without a search over δ. Equal seeds draw equal
+/// noise, so a stricter `alpha` never gives a smaller shift. Beyond [`RESAMPLED_MAX`], the shift is (z₁₋α/₂ + z_power)·τ/√n, where
+/// τ = σ/√e, with the test's efficiency e in this noise, is read off the interval's width at 1 − α, 2·z₁₋α/₂·τ/√n (Hollander, Wolfe
+/// & Chicken, Nonparametric Statistical Methods, 3rd ed., 2014, sections 3.3 and 3.11).
 ///
-/// 0 says that no noise was seen. `None` of fewer than two differences, if so few cannot reach
-/// `alpha`, or if `power` is not between 0 and 1.
+/// The result 0 means that no noise was seen. `None` for fewer than two differences, if there are too few for `alpha`, or if
+/// `power` is not between 0 and 1.
 pub fn detectable_shift(differences: &[f64], alpha: f64, power: f64, seed: u64) -> Option<f64> {
     if power.is_nan() || power <= 0.0 || power >= 1.0 {
         return None;
@@ -72,7 +70,7 @@ pub fn detectable_shift(differences: &[f64], alpha: f64, power: f64, seed: u64) 
     let mut needed = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
         for value in &mut sample {
-            // One draw for both: its lowest bit is the sign.
+            // One draw gives both: its lowest bit is the sign.
             let drawn = random.index(2 * n);
             let size = noise[drawn / 2];
             *value = if drawn.is_multiple_of(2) { size } else { -size };
@@ -85,16 +83,16 @@ pub fn detectable_shift(differences: &[f64], alpha: f64, power: f64, seed: u64) 
     Some(shift.max(0.0))
 }
 
-/// The detectable shift where the interval at 1 − `alpha` is `width` wide, in the normal formula.
+/// The detectable shift by the normal formula, if the interval at 1 − `alpha` is `width` wide.
 pub(crate) fn shift_from_width(width: f64, alpha: f64, power: f64) -> f64 {
     let z = normal::exceeded_with(alpha.min(1.0) / 2.0);
     (width / (2.0 * z) * (z + normal::exceeded_with(1.0 - power))).max(0.0)
 }
 
-/// A draw from the chi-squared distribution.
+/// Draws from the chi-squared distribution.
 fn chi_squared(freedom: usize, random: &mut Random) -> f64 {
-    // Two degrees of freedom are −2 ln of a uniform number; a last odd one is the square of a
-    // normal number (Box & Muller, Ann. Math. Statist. 29, 1958).
+    // Two degrees of freedom are −2 ln of a uniform number; a last odd degree is the square of a normal number (Box & Muller, Ann.
+    // Math. Statist. 29, 1958).
     let mut uniform = || 1.0 - random.unit_f64();
     let product: f64 = (0..freedom / 2).map(|_| uniform()).product();
     let pairs = -2.0 * product.ln();
@@ -167,8 +165,8 @@ mod tests {
 
     #[test]
     fn large_normal_noise_gives_the_textbook_shift() {
-        // (1.96 + 1.2816)·σ/√n over √(3/π), the test's efficiency in normal noise. Resampling
-        // errs on the safe side, by some 4 % here, as drawing twice makes ties.
+        // (1.96 + 1.2816)·σ/√n over √(3/π), the test's efficiency in normal noise. Resampling errs by some 4 % on the safe side
+        // here, since drawing twice makes ties.
         for (n, recordings, off_max) in [(90, 20, 0.08), (400, 100, 0.02)] {
             let mut random = Random::new(n as u64);
             let shifts: Vec<f64> = (0..recordings)

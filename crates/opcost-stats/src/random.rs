@@ -1,9 +1,9 @@
-//! The one generator behind every schedule, resample and simulation.
+//! The generator behind every schedule, resample and simulation.
 //!
-//! xoshiro256++ 1.0, its state filled by splitmix64 (Blackman & Vigna, "Scrambled Linear
-//! Pseudorandom Number Generators", ACM TOMS 47(4), 2021; reference code on prng.di.unimi.it).
-//! The sequence is a promise: a plan stores a seed, and the schedule drawn from it must be the
-//! same in every later version. The tests below freeze it.
+//! xoshiro256++ 1.0, with its state filled by splitmix64 (Blackman & Vigna, "Scrambled Linear
+//! Pseudorandom Number Generators", ACM TOMS 47(4), 2021; reference code on prng.di.unimi.it). The
+//! sequence is a promise: a plan stores a seed, and every later version must draw the same schedule
+//! from it. The tests below freeze the sequence.
 
 /// A seeded generator of random numbers; equal seeds give equal sequences, for ever.
 ///
@@ -14,7 +14,7 @@ pub struct Random {
     state: [u64; 4],
 }
 
-/// One step of splitmix64: advances `state` and returns its scrambled value.
+/// Advances `state` by one step of splitmix64, and returns its scrambled value.
 fn splitmix64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -24,25 +24,25 @@ fn splitmix64(state: &mut u64) -> u64 {
 }
 
 impl Random {
-    /// A generator for this seed; every seed is good, 0 too.
+    /// Makes a generator for this seed; every seed is good, also 0.
     pub fn new(seed: u64) -> Self {
         let mut filler = seed;
         let state = std::array::from_fn(|_| splitmix64(&mut filler));
         Random { seed, state }
     }
 
-    /// A generator of its own for one purpose, `stream`, of this generator's seed.
+    /// Makes a separate generator for one purpose, `stream`, of this generator's seed.
     ///
-    /// It depends on the seed and the stream alone, not on how many numbers were drawn, so a draw
-    /// added in one place changes nothing in another. Different streams of one seed get different
-    /// seeds: every step from stream to seed is a bijection.
+    /// The new generator depends only on the seed and the stream, not on how many numbers were
+    /// drawn, so a draw added in one place changes nothing in another. Different streams of one
+    /// seed get different seeds: every step from stream to seed is a bijection.
     pub fn fork(&self, stream: u64) -> Random {
         let mut parent = self.seed;
         let mut child = splitmix64(&mut parent) ^ stream;
         Random::new(splitmix64(&mut child))
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -56,10 +56,10 @@ impl Random {
         result
     }
 
-    /// A number from 0 to `n` − 1, each equally likely.
+    /// Returns a number from 0 to `n` − 1, each equally likely.
     ///
-    /// Lemire, "Fast Random Integer Generation in an Interval", ACM TOMACS 29(1), 2019: the high
-    /// half of a product, with the few low halves that would bias it rejected.
+    /// Lemire, "Fast Random Integer Generation in an Interval", ACM TOMACS 29(1), 2019: the number
+    /// is the high half of a product; the few low halves that would bias it are rejected.
     ///
     /// # Panics
     /// If `n` is 0: there is no such number.
@@ -74,7 +74,7 @@ impl Random {
         }
     }
 
-    /// An index into something of length `len`, each equally likely.
+    /// Returns an index into something of length `len`, each equally likely.
     ///
     /// # Panics
     /// If `len` is 0.
@@ -82,7 +82,7 @@ impl Random {
         self.below(len as u64) as usize
     }
 
-    /// A number from 0 (included) to 1 (excluded), one of 2⁵³ equally spaced ones.
+    /// Returns a number from 0 (included) to 1 (excluded), one of 2⁵³ equally spaced numbers.
     pub fn unit_f64(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
@@ -192,8 +192,8 @@ mod tests {
 
     #[test]
     fn below_rejects_what_would_bias() {
-        // Of 3·2⁶² numbers each gets 4/3 of the 2⁶⁴ draws: without rejection every third gets
-        // two and the others one, so half of all results would be multiples of 3.
+        // Each of 3·2⁶² numbers gets 4/3 of the 2⁶⁴ draws. Without rejection every third number
+        // gets two draws and the others one, so half of all results would be multiples of 3.
         let mut random = Random::new(2);
         let drawn = (0..10_000).map(|_| random.below(3 << 62));
         let multiples = drawn.filter(|number| number % 3 == 0).count();

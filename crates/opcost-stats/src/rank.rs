@@ -1,28 +1,28 @@
-//! Wilcoxon's signed-rank test of block differences, its estimate and its interval.
+//! Wilcoxon's signed-rank test of block differences, with its estimate and interval.
 //!
-//! The test is exact for differences symmetric around 0, which randomised mirrored blocks make
-//! them (see the crate's page), and a spike weighs no more than its rank. Sources: Wilcoxon,
-//! "Individual Comparisons by Ranking Methods", Biometrics Bulletin 1(6), 1945; Hollander, Wolfe &
-//! Chicken, Nonparametric Statistical Methods, 3rd ed., 2014, sections 3.1 to 3.3.
+//! The test is exact for differences symmetric around 0, as randomised blocks make them (see the
+//! crate's page). A spike weighs no more than its rank. Sources: Wilcoxon, "Individual Comparisons
+//! by Ranking Methods", Biometrics Bulletin 1(6), 1945; Hollander, Wolfe & Chicken, Nonparametric
+//! Statistical Methods, 3rd ed., 2014, sections 3.1 to 3.3.
 
 use crate::normal;
 use crate::walsh::Walsh;
 
-/// With more differences than this, a normal approximation stands for the exact distribution;
-/// there it gives a p too large by 1 % of itself at 0.05, by 7 % at 0.01, and by more further out:
-/// on the safe side.
+/// The most differences whose distribution is exact; beyond, it is a normal approximation. There
+/// the approximation gives a p too large by 1 % of itself at 0.05, by 7 % at 0.01, and by more
+/// further out: on the safe side.
 pub const EXACT_MAX: usize = 60;
 
-/// The two-sided p-value of the hypothesis that finite differences are symmetric around 0: the
-/// largest level at which [`interval`] still holds 0.
+/// Returns the two-sided p-value of the hypothesis that finite differences are symmetric around 0:
+/// the largest level at which [`interval`] still holds 0.
 ///
 /// The statistic is the number of Walsh averages on the rarer side of 0, which for differences
 /// without ties is the smaller sum of signed ranks. An average of exactly 0 counts for either side,
-/// and the distribution is that without ties, as for the interval. Both are valid for tied
-/// differences: noise too small to change any other order breaks every tie at random, leaves the
-/// differences symmetric, and takes averages of 0 off that side only, so p without ties is at most
-/// this one. Beyond [`EXACT_MAX`] differences: the normal approximation, corrected for continuity.
-/// 1 if there are none.
+/// and the distribution is the one without ties, as for the interval. Both are valid for tied
+/// differences: noise too small to change any other order breaks every tie at random and leaves the
+/// differences symmetric. The noise only takes averages of 0 off the rarer side, so p without ties
+/// is at most this p. Beyond [`EXACT_MAX`] differences: the normal approximation, corrected for
+/// continuity. 1 if there are none.
 pub fn p(differences: &[f64]) -> f64 {
     let n = differences.len();
     let walsh = Walsh::new(differences);
@@ -34,26 +34,26 @@ pub fn p(differences: &[f64]) -> f64 {
     (2.0 * distribution(n, rarer as usize).iter().sum::<f64>()).min(1.0)
 }
 
-/// The smallest two-sided p-value possible with `n` differences, 2/2ⁿ, by this test and by the
-/// sign test alike; 1 with none.
+/// Returns the smallest two-sided p-value possible with `n` differences, 2/2ⁿ, for this test and
+/// for the sign test; 1 for none.
 pub fn p_floor(n: usize) -> f64 {
     0.5f64.powf(n as f64 - 1.0).min(1.0)
 }
 
-/// The Hodges-Lehmann estimate of the centre of finite differences: the median of their Walsh
-/// averages; `None` if there are none.
+/// Returns the Hodges-Lehmann estimate of the centre of finite differences: the median of their
+/// Walsh averages; `None` if there are none.
 ///
 /// Hodges & Lehmann, "Estimates of Location Based on Rank Tests", Ann. Math. Statist. 34, 1963.
 pub fn estimate(differences: &[f64]) -> Option<f64> {
     Walsh::new(differences).median()
 }
 
-/// The interval of the shifts that the test does not refuse at 1 − `level`, 0 < `level` < 1.
+/// Returns the interval of the shifts not refused by the test at 1 − `level`, 0 < `level` < 1.
 ///
-/// From the k-th smallest to the k-th largest Walsh average, both included, k from the
-/// distribution without ties; with ties and zeros its coverage is at least `level` all the same
+/// The interval goes from the k-th smallest to the k-th largest Walsh average, both included, with
+/// k from the distribution without ties. With ties and zeros its coverage is still at least `level`
 /// (Pratt & Gibbons, Concepts of Nonparametric Theory, 1981, chapter 3). It holds 0 exactly if
-/// [`p`] is above 1 − `level`. `None` if so few differences cannot reach the level: five cannot
+/// [`p`] is above 1 − `level`. `None` if there are too few differences for the level: five cannot
 /// reach 0.95, six can.
 pub fn interval(differences: &[f64], level: f64) -> Option<(f64, f64)> {
     let k = extreme_count(differences.len(), 1.0 - level)?;
@@ -61,7 +61,7 @@ pub fn interval(differences: &[f64], level: f64) -> Option<(f64, f64)> {
     Some((walsh.nth(k)?, walsh.nth(walsh.count() + 1 - k)?))
 }
 
-/// The number k for which the two-sided test of `n` untied differences refuses a shift at `alpha`
+/// Returns the k such that the two-sided test of `n` untied differences refuses a shift at `alpha`
 /// if fewer than k Walsh averages are on one side of it; `None` if `alpha` cannot be reached.
 pub(crate) fn extreme_count(n: usize, alpha: f64) -> Option<u64> {
     if alpha.is_nan() || alpha <= 0.0 {
@@ -83,14 +83,14 @@ pub(crate) fn extreme_count(n: usize, alpha: f64) -> Option<u64> {
     (k > 0).then_some(k)
 }
 
-/// Mean and standard deviation of the sum of the positive ones of `n` signed ranks.
+/// Returns mean and standard deviation of the sum of the positive ones among `n` signed ranks.
 fn moments(n: usize) -> (f64, f64) {
     let n = n as f64;
     (n * (n + 1.0) / 4.0, (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt())
 }
 
-/// The probability of each sum, from 0 to `most`, of the positive ones of `n` signed ranks, all 2ⁿ
-/// signs equally likely. Exact up to 53 ranks, being multiples of 2⁻⁵³ or larger.
+/// Returns the probability of each sum, from 0 to `most`, of the positive ones among `n` signed
+/// ranks, with all 2ⁿ signs equally likely. Exact up to 53 ranks, as multiples of 2⁻⁵³ or larger.
 fn distribution(n: usize, most: usize) -> Vec<f64> {
     let mut probability = vec![0.0; most.min(n * (n + 1) / 2) + 1];
     probability[0] = 1.0;
@@ -110,14 +110,14 @@ mod tests {
     use proptest::prelude::*;
 
     /// Hamilton depression scale factor IV before and after tranquilliser (Hollander, Wolfe &
-    /// Chicken, section 3.1); the answers by listing all signs and all averages.
+    /// Chicken, section 3.1); the answers come from listing all signs and all averages.
     const DEPRESSION: [f64; 9] = [0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01];
 
     /// Darwin's maize, eighths of an inch, crossed minus self-fertilised (Fisher 1935, chapter 3).
     const MAIZE: [f64; 15] =
         [49.0, -67.0, 8.0, 16.0, 6.0, 23.0, 28.0, 41.0, 14.0, 29.0, 56.0, 24.0, 75.0, 60.0, -48.0];
 
-    /// p of differences of different sizes by listing all signs.
+    /// Computes p of differences of different sizes by listing all signs.
     fn p_listed(differences: &[f64]) -> f64 {
         let rank = |d: f64| differences.iter().filter(|o| o.abs() <= d.abs()).count() as i64;
         let ranks: Vec<i64> = differences.iter().map(|d| rank(*d)).collect();
@@ -146,13 +146,13 @@ mod tests {
 
     #[test]
     fn ties_and_zeros_known_answers() {
-        // Walsh averages at most 0: the two zeros' three, and those with −1.
+        // Three Walsh averages are at most 0, of the two zeros; 5 of 256 signs have sums up to 3.
         assert_eq!(p(&[0.0, 0.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]), 2.0 * 5.0 / 256.0);
-        // Five pairs alike and seven apart: the interval begins at 0, so nothing is shown.
+        // Five pairs are alike and seven apart: the interval begins at 0, so no change is shown.
         let counts = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
         assert_eq!(interval(&counts, 0.975), Some((0.0, 1.0)));
         assert!((p(&counts) - 0.063_964_843_75).abs() < 1e-12, "{}", p(&counts));
-        // Without zeros ties cost nothing.
+        // Without zeros, ties cost nothing.
         assert_eq!(p(&[1.0; 12]), p_floor(12));
     }
 
@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn critical_values_are_those_of_the_tables() {
-        // Largest sum refused two-sided (McCornack, "Extended Tables of the Wilcoxon Matched Pair
-        // Signed Rank Statistic", JASA 60, 1965), so one less than the count.
+        // The largest sum that is refused two-sided is one less than the count (McCornack,
+        // "Extended Tables of the Wilcoxon Matched Pair Signed Rank Statistic", JASA 60, 1965).
         for (n, alpha, sum) in [
             (6, 0.05, 0),
             (7, 0.05, 2),
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(p(&[0.0; 8]), 1.0);
     }
 
-    /// p by the normal approximation, if a sum of ranks is the smaller one.
+    /// Computes p by the normal approximation, if the smaller sum of ranks is `sum`.
     fn p_normal(n: usize, sum: f64) -> f64 {
         let (mean, sd) = moments(n);
         2.0 * normal::upper_tail((mean - 0.5 - sum) / sd)
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn far_out_the_normal_approximation_errs_on_the_safe_side() {
-        // Sums whose p is far below, just above 0.05, and just above 0.01.
+        // Sums with a p far below 0.05, just above 0.05, and just above 0.01.
         for (sum, excess) in [(162, None), (649, Some(0.0097)), (568, Some(0.0705))] {
             let exact = 2.0 * distribution(EXACT_MAX, sum).iter().sum::<f64>();
             let normal = p_normal(EXACT_MAX, sum as f64);
@@ -264,7 +264,7 @@ mod tests {
             prop_assert_eq!(p(&differences), p_listed(&differences));
         }
 
-        /// Whatever the sizes, of all signs at most the share `alpha` has a p of `alpha` or less.
+        /// Whatever the sizes, at most the share `alpha` of all signs has a p of `alpha` or less.
         #[test]
         fn the_level_holds_with_any_ties(
             sizes in prop::collection::vec((0i32..4).prop_map(f64::from), 1..11), alpha in 0.002..0.5f64,
@@ -279,7 +279,7 @@ mod tests {
             prop_assert!(refused.count() as f64 <= alpha * f64::from(all));
         }
 
-        /// One rule: the interval holds 0 exactly if the test does not refuse it, ties or not.
+        /// The interval holds 0 exactly if the test does not refuse 0, with ties or without.
         #[test]
         fn p_and_interval_agree(
             differences in prop::collection::vec((-6i32..12).prop_map(f64::from), 1..90), alpha in 0.0005..0.5f64,

@@ -1,24 +1,24 @@
-//! Two groups of runs whose order is not known: the rank-sum test, its estimate and interval.
+//! The rank-sum test of two groups of runs in an unknown order, with its estimate and interval.
 //!
-//! For figures that others measured. The test asks whether the two groups could be one, shuffled
-//! (Mann & Whitney, Ann. Math. Statist. 18, 1947); that the runs are exchangeable, nothing in the
-//! figures can show. Source: Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd
-//! ed., 2014, sections 4.1 to 4.3.
+//! The test is for figures that others measured. It asks whether the two groups could be one,
+//! shuffled (Mann & Whitney, Ann. Math. Statist. 18, 1947). Nothing in the figures can show that
+//! the runs are exchangeable. Source: Hollander, Wolfe & Chicken, Nonparametric Statistical
+//! Methods, 3rd ed., 2014, sections 4.1 to 4.3.
 
 use crate::normal;
 use crate::power;
 use crate::summary::sorted;
 
-/// Up to this many runs of both groups p is exact; beyond, the normal approximation is used.
+/// The most runs of both groups for which p is exact; beyond, the normal approximation is used.
 const EXACT_MAX: usize = 40;
 
-/// The two-sided p-value of the hypothesis that both groups of finite values are alike: the
+/// Returns the two-sided p-value of the hypothesis that both groups of finite values are alike: the
 /// largest level at which [`interval`] still holds 0.
 ///
-/// The statistic is the number of pairs, one value of each group, that are in the rarer order;
-/// equal values count for either order, and the distribution is that without ties, as for the
+/// The statistic is the number of pairs, with one value of each group, that are in the rarer order.
+/// Equal values count for either order, and the distribution is the one without ties, as for the
 /// interval: exact up to 40 runs, else the normal approximation, corrected for continuity. It is
-/// valid with ties, since breaking them at random could only make p smaller. 1 if a group is empty.
+/// valid with ties, since breaking ties at random could only make p smaller. 1 if a group is empty.
 pub fn p(baseline: &[f64], variant: &[f64]) -> f64 {
     let Some(differences) = Differences::of(baseline, variant) else { return 1.0 };
     let not_below = differences.count - differences.below_zero();
@@ -34,42 +34,42 @@ pub fn p(baseline: &[f64], variant: &[f64]) -> f64 {
     (2.0 * within / all).min(1.0)
 }
 
-/// The smallest p that groups of this size can give: 2 over the number of ways to divide them.
+/// Returns the smallest p of groups of this size: 2 over the number of ways to divide them.
 pub fn p_floor(baseline: usize, variant: usize) -> f64 {
     let ways = (1..=baseline).fold(1.0, |ways, i| ways * (variant + i) as f64 / i as f64);
     (2.0 / ways).min(1.0)
 }
 
-/// The fewest runs of each group with which p can reach `alpha`.
+/// Returns the fewest runs of each group with which p can reach `alpha`.
 pub fn runs_min(alpha: f64) -> usize {
     (1..).find(|runs| p_floor(*runs, *runs) <= alpha).unwrap_or(usize::MAX)
 }
 
-/// The Hodges-Lehmann estimate of variant − baseline: the median of all differences between a
-/// value of one group and one of the other. `None` if a group is empty.
+/// Returns the Hodges-Lehmann estimate of variant − baseline: the median of all differences between
+/// a value of one group and a value of the other. `None` if a group is empty.
 pub fn estimate(baseline: &[f64], variant: &[f64]) -> Option<f64> {
     let differences = Differences::of(baseline, variant)?;
     let count = differences.count;
     Some(0.5 * (differences.nth((count - 1) / 2) + differences.nth(count / 2)))
 }
 
-/// The interval of the shift at `level`, 0 < `level` < 1, between two of those differences.
-/// `None` if so few runs cannot reach the level.
+/// Returns the interval of the shift at `level`, 0 < `level` < 1; its ends are differences between
+/// the groups. `None` if there are too few runs for the level.
 pub fn interval(baseline: &[f64], variant: &[f64], level: f64) -> Option<(f64, f64)> {
     let differences = Differences::of(baseline, variant)?;
     let k = tail_count(baseline.len(), variant.len(), (1.0 - level) / 2.0).checked_sub(1)?;
     Some((differences.nth(k), differences.nth(differences.count - 1 - k)))
 }
 
-/// The smallest shift that such groups show at error rate `alpha` with probability
-/// [`power::POWER`], read off the width of the interval; `None` if `alpha` is out of reach.
+/// Returns the smallest shift that such groups show at error rate `alpha` with probability
+/// [`power::POWER`], from the width of the interval; `None` if `alpha` is out of reach.
 pub fn detectable_shift(baseline: &[f64], variant: &[f64], alpha: f64) -> Option<f64> {
     let (low, high) = interval(baseline, variant, 1.0 - alpha)?;
     Some(power::shift_from_width(high - low, alpha, power::POWER))
 }
 
-/// How many of the smallest differences may be left out at this probability: the most k with
-/// P(U < k) ≤ `tail`, U Mann and Whitney's statistic.
+/// Returns how many of the smallest differences may be left out at this probability: the largest k
+/// with P(U < k) ≤ `tail`, where U is Mann and Whitney's statistic.
 fn tail_count(m: usize, n: usize, tail: f64) -> usize {
     if m + n > EXACT_MAX {
         let (mean, sd) = moments(m, n);
@@ -81,27 +81,27 @@ fn tail_count(m: usize, n: usize, tail: f64) -> usize {
     ways.iter()
         .take_while(|ways| {
             below += **ways;
-            // 1 − 0.9 is a little less than a tenth.
+            // In floating point, 1 − 0.9 is a little less than a tenth.
             below / all <= tail * (1.0 + 1e-9)
         })
         .count()
 }
 
-/// Mean and standard deviation of Mann and Whitney's statistic.
+/// Returns mean and standard deviation of Mann and Whitney's statistic.
 fn moments(m: usize, n: usize) -> (f64, f64) {
     let (m, n) = (m as f64, n as f64);
     (m * n / 2.0, (m * n * (m + n + 1.0) / 12.0).sqrt())
 }
 
-/// In how many ways `m` of m + n untied values can be chosen, by the number of pairs, from 0 to
-/// m·n, in which the chosen one is the larger.
+/// Returns the number of ways to choose `m` of m + n untied values, by the number of pairs, from 0
+/// to m·n, in which the chosen value is the larger one.
 fn ways_by_count(m: usize, n: usize) -> Vec<f64> {
     let most = m * n;
     let mut ways = vec![vec![0.0; most + 1]; m + 1];
     ways[0][0] = 1.0;
     for value in 0..m + n {
         for taken in (1..=m.min(value + 1)).rev() {
-            // Chosen as the `taken`-th, it is larger than all before it that were not chosen.
+            // Chosen as the `taken`-th, it is larger than all earlier values that were not chosen.
             let pairs = value + 1 - taken;
             let (fewer, more) = ways.split_at_mut(taken);
             for (count, ways) in fewer[taken - 1].iter().enumerate() {
@@ -114,7 +114,7 @@ fn ways_by_count(m: usize, n: usize) -> Vec<f64> {
     ways.swap_remove(m)
 }
 
-/// All differences between two groups, in order, without making them.
+/// All differences between two groups, in order, without listing them.
 struct Differences {
     baseline: Vec<f64>,
     variant: Vec<f64>,
@@ -131,8 +131,8 @@ impl Differences {
         })
     }
 
-    /// The difference with this many before it, by halving the numbers between the smallest and
-    /// the largest in the order of their bits.
+    /// Returns the difference with `index` differences before it, by bisection over the numbers
+    /// between the smallest and the largest difference in the order of their bits.
     fn nth(&self, index: usize) -> f64 {
         let ends = [
             self.variant[0] - self.baseline[self.baseline.len() - 1],
@@ -146,7 +146,7 @@ impl Differences {
         number(low)
     }
 
-    /// How many differences are below 0.
+    /// Returns the number of differences below 0.
     fn below_zero(&self) -> usize {
         let mut below = 0;
         self.baseline
@@ -160,7 +160,7 @@ impl Differences {
             .sum()
     }
 
-    /// How many differences are at most this.
+    /// Returns the number of differences of at most `limit`.
     fn at_most(&self, limit: f64) -> usize {
         let mut upto = 0;
         self.baseline
@@ -175,7 +175,7 @@ impl Differences {
     }
 }
 
-/// The place of a number in the order of all floating-point numbers (as `f64::total_cmp`).
+/// Returns the place of a number in the order of all floating-point numbers (as `f64::total_cmp`).
 fn place(number: f64) -> i64 {
     let bits = number.to_bits() as i64;
     bits ^ (((bits >> 63) as u64) >> 1) as i64
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn hollander_and_wolfe_example_4_1() {
-        // Water transfer in placentas, 10 at term and 5 earlier: W = 30 for the 5, one-sided
-        // p = 0.127 (Hollander, Wolfe & Chicken, example 4.1).
+        // Water transfer in placentas, 10 at term and 5 earlier: W = 30 for the 5, one-sided p =
+        // 0.127 (Hollander, Wolfe & Chicken, example 4.1).
         let term = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46];
         let early = [1.15, 0.88, 0.90, 0.74, 1.21];
         assert!((p(&term, &early) - 2.0 * 0.1272).abs() < 2e-4, "{}", p(&term, &early));
@@ -215,10 +215,10 @@ mod tests {
 
     #[test]
     fn ties_between_groups_count_against_a_change() {
-        // Of the 20 ways to divide six values into threes one is as extreme on either side.
+        // One of the 20 ways to divide six values into threes is as extreme on either side.
         assert!((p(&[1.0; 3], &[2.0; 3]) - 0.1).abs() < 1e-15);
         assert_eq!(p(&[1.0; 9], &[1.0; 9]), 1.0);
-        // One pair is equal: as if it were in the rarer order, as of one in 20 ways more.
+        // One pair is equal and counts in the rarer order, so another of the 20 ways is as extreme.
         assert!((p(&[1.0, 1.0, 2.0], &[2.0, 3.0, 3.0]) - 0.2).abs() < 1e-15);
         assert_eq!(p(&[1.0; 90], &[1.0; 90]), 1.0);
         assert_eq!((p(&[], &[1.0]), estimate(&[], &[1.0])), (1.0, None));
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(interval(&one, &two, 0.95), None);
         assert_eq!(interval(&one, &two, 0.9), Some((1.0, 5.0)));
         assert_eq!(detectable_shift(&one, &two, 0.05), None);
-        // The interval is 4 wide, 2 × 1.645 standard errors; 1.645 + 1.282 of them are found.
+        // The interval is 4 wide: 2 × 1.645 standard errors. A shift of 1.645 + 1.282 is found.
         let shift = detectable_shift(&one, &two, 0.1).unwrap();
         assert!((shift - 3.558).abs() < 1e-3, "{shift}");
     }
@@ -253,7 +253,7 @@ mod tests {
             let mut draw =
                 |n: usize| -> Vec<f64> { (0..n).map(|_| random.unit_f64().powi(4)).collect() };
             let found = (0..2000).filter(|_| p(&draw(m), &draw(n)) <= 0.05).count();
-            // 100 expected; four standard deviations are 39.
+            // 100 are expected; four standard deviations are 39.
             assert!(found <= 139, "{found} of 2000 with {m} and {n}");
         }
     }
@@ -274,7 +274,7 @@ mod tests {
             prop_assert!((p(&one, &two) - p(&two, &one)).abs() < 1e-12);
         }
 
-        /// One rule: the interval holds 0 exactly if the test does not refuse it, ties or not.
+        /// The interval holds 0 exactly if the test does not refuse 0, with ties or without.
         #[test]
         fn p_and_interval_agree(
             one in prop::collection::vec((-5i32..6).prop_map(f64::from), 1..30),
@@ -287,7 +287,7 @@ mod tests {
             prop_assert_eq!(refused, outside);
         }
 
-        /// Whatever the values, of all ways to divide them at most the share `alpha` has such a p.
+        /// Whatever the values, at most the share `alpha` of all ways to divide them has such a p.
         #[test]
         fn the_level_holds_with_any_ties(
             values in prop::collection::vec((0i32..4).prop_map(f64::from), 2..9), alpha in 0.01..0.6f64,

@@ -1,17 +1,17 @@
-//! How much a count shifts when nothing but seeds and layouts change.
+//! How far a count shifts when only seeds and layouts change.
 
 use crate::summary::{mad, sd, sd_from_mad};
 
-/// The distance that two equal programs' counts stay within, 19 times in 20, when each is run with
-/// a seed and a layout of its own.
+/// Returns the distance that the counts of two equal programs stay within, 19 times in 20, if each
+/// program runs with a seed and a layout of its own.
 ///
-/// `counts`: one finite figure for each seed and layout, all of one variant. 1.96·√2 standard
-/// deviations, √2 since a difference has the noise of two counts; the deviation is the scaled
-/// median absolute deviation, which an odd layout does not move (Hampel 1974), or where more than
-/// half the counts are equal, so that this is 0, the plain one. A change that is smaller may be
-/// exact for each seed and is still no more than what a rebuild would do (Mytkowicz et al.,
-/// "Producing Wrong Data Without Doing Anything Obviously Wrong!", ASPLOS 2009; Curtsinger &
-/// Berger, "Stabilizer", ASPLOS 2013). `None` of fewer than [`COUNTS_MIN`] counts.
+/// `counts`: a finite figure for each seed and layout, all of one variant. The distance is 1.96·√2
+/// standard deviations: √2, since a difference has the noise of two counts. The deviation is the
+/// scaled median absolute deviation, which an odd layout does not move (Hampel 1974). If more than
+/// half the counts are equal, it would be 0, and the plain deviation is used. A smaller change may
+/// be exact for each seed, but a rebuild alone can cause as much (Mytkowicz et al., "Producing
+/// Wrong Data Without Doing Anything Obviously Wrong!", ASPLOS 2009; Curtsinger & Berger,
+/// "Stabilizer", ASPLOS 2013). `None` for fewer than [`COUNTS_MIN`] counts.
 pub fn floor(counts: &[f64]) -> Option<f64> {
     if counts.len() < COUNTS_MIN {
         return None;
@@ -21,7 +21,7 @@ pub fn floor(counts: &[f64]) -> Option<f64> {
     Some(1.96 * std::f64::consts::SQRT_2 * deviation)
 }
 
-/// The fewest seeds and layouts that say how much they shift.
+/// The fewest seeds and layouts that show how far they shift a count.
 pub const COUNTS_MIN: usize = 5;
 
 #[cfg(test)]
@@ -35,7 +35,7 @@ mod tests {
         let got = floor(&[100.0, 102.0, 103.0, 104.0, 1103.0]).unwrap();
         assert!((got - 1.96 * 2f64.sqrt() * 1.482_602_218_505_602).abs() < 1e-9, "{got}");
         assert_eq!(floor(&[7.0; 6]), Some(0.0));
-        // More than half are equal: the plain deviation of 0 0 0 0 5 is √5.
+        // If more than half are equal, the plain deviation counts: √5 for 0 0 0 0 5.
         let got = floor(&[0.0, 0.0, 0.0, 0.0, 5.0]).unwrap();
         assert!((got - 1.96 * 10f64.sqrt()).abs() < 1e-9, "{got}");
         assert_eq!(floor(&[1.0, 2.0, 3.0, 4.0]), None);

@@ -1,16 +1,15 @@
-//! The order of runs: single pairs in drawn order where they are few, mirrored blocks where they are
-//! many.
+//! The order of runs: single pairs in drawn order if there are few, mirrored blocks if there are many.
 
 use crate::random::Random;
 
-/// The variants of a recording in the order in which they run, block by block.
+/// Draws the variants of a recording in the order in which they run, block by block.
 ///
-/// `variants` are numbered from 0; `pairs` is how often each runs. A block is a random order of
-/// the variants followed by its mirror image (for two: ABBA or BAAB); if `pairs` is odd, the last
-/// block is the random order alone. Within a block every variant has the same mean position, so a
-/// linear drift cancels; and as every order is equally likely, exchanging the labels of any two
-/// variants in any block gives an equally likely schedule, which is what makes the tests of
-/// [`effect`](mod@crate::effect) exact. No blocks if there are no variants or no pairs.
+/// `variants` are numbered from 0; `pairs` is how often each runs. A block is a random order of the
+/// variants followed by its mirror image (for two: ABBA or BAAB); if `pairs` is odd, the last block is
+/// a random order alone. Within a block every variant has the same mean position, so a linear drift
+/// cancels. Every order is equally likely, so exchanging the labels of any two variants in any block
+/// gives an equally likely schedule; this makes the tests of [`effect`](mod@crate::effect) exact. No
+/// blocks if there are no variants or no pairs.
 pub fn mirrored_blocks(variants: usize, pairs: u32, random: &mut Random) -> Vec<Vec<usize>> {
     if variants == 0 {
         return Vec::new();
@@ -30,20 +29,21 @@ pub fn mirrored_blocks(variants: usize, pairs: u32, random: &mut Random) -> Vec<
     blocks
 }
 
-/// From this many pairs on, mirrored blocks are better units than single pairs.
+/// The number of pairs from which on mirrored blocks are better units than single pairs.
 ///
-/// Either unit is valid in any noise, since only orders are exchanged that were equally likely.
-/// Single pairs are twice the units. A mirrored block cancels a drift and a penalty for running
-/// second, where single pairs average them out. `tests/it/units.rs` simulates what either finds at the
-/// primary metric's level. Without a penalty, single pairs find changes that are 30 % smaller with
-/// 14 pairs, 10 % with 22 and 4 % with 32. With a penalty as large as the noise, mirrored blocks find
+/// Either unit is valid in any noise, since only equally likely orders are exchanged. Single pairs are
+/// twice as many units. A mirrored block cancels a drift and a penalty for running second; single
+/// pairs average them out. `tests/it/units.rs` simulates the changes that either unit finds at the
+/// primary metric's level. Without a penalty, single pairs find changes that are 30 % smaller with 14
+/// pairs, 10 % with 22 and 4 % with 32. With a penalty as large as the noise, mirrored blocks find
 /// changes that are 12 % smaller with 22 pairs and 15 % with 32. On the recorded noise of machines,
-/// single pairs find smaller changes up to 22 pairs everywhere, and where runs have spikes beyond.
+/// single pairs find smaller changes up to 22 pairs everywhere, and beyond 22 pairs where runs have
+/// spikes.
 pub const MIRRORED_PAIRS_MIN: u32 = 32;
 
-/// The variants in blocks, `singles` of the pairs in blocks of their own before the mirrored ones.
+/// Draws the variants in blocks: `singles` pairs in blocks of their own, then mirrored blocks.
 ///
-/// Units of both kinds may be tested together, since what is exchanged in either was equally likely.
+/// Units of both kinds may be tested together, since exchanged orders are equally likely in either.
 pub fn blocks(variants: usize, pairs: u32, singles: u32, random: &mut Random) -> Vec<Vec<usize>> {
     let singles = singles.min(pairs);
     let mut blocks = plain_blocks(variants, singles, random);
@@ -51,10 +51,10 @@ pub fn blocks(variants: usize, pairs: u32, singles: u32, random: &mut Random) ->
     blocks
 }
 
-/// The variants in blocks that hold each of them once, in random order.
+/// Draws the variants in blocks that hold each variant once, in random order.
 ///
-/// For few runs, and for runs that know no drift, so that the mirror image of [`mirrored_blocks`]
-/// would buy nothing.
+/// This is for few runs, and for runs without drift, for which the mirror image of [`mirrored_blocks`]
+/// has no use.
 pub fn plain_blocks(variants: usize, pairs: u32, random: &mut Random) -> Vec<Vec<usize>> {
     let block = |_| {
         let mut block: Vec<usize> = (0..variants).collect();
@@ -64,10 +64,10 @@ pub fn plain_blocks(variants: usize, pairs: u32, random: &mut Random) -> Vec<Vec
     if variants == 0 { Vec::new() } else { (0..pairs).map(block).collect() }
 }
 
-/// The number of blocks after which an interval is looked at again, when it was at `blocks`.
+/// Returns the number of blocks after which an interval is looked at next, after a look at `blocks`.
 ///
-/// A twentieth more, at least one: fewer looks choose less among chances, and cost less. What
-/// stopping at the first narrow interval does to error rates is simulated in the tests.
+/// A twentieth more, at least one: fewer looks choose less among chances, and cost less. The tests
+/// simulate how stopping at the first narrow interval affects error rates.
 pub fn next_look(blocks: usize) -> usize {
     blocks + (blocks / 20).max(1)
 }

@@ -1,20 +1,20 @@
 //! The interval of a median by the sign test.
 //!
-//! It asks less than [`rank`](crate::rank) does, no symmetry, and finds less. Source: Hollander,
+//! The test asks less than [`rank`](crate::rank), no symmetry, and finds less. Source: Hollander,
 //! Wolfe & Chicken, Nonparametric Statistical Methods, 3rd ed., 2014, sections 3.4 to 3.6.
 
 use crate::summary::sorted;
 use statrs::function::beta::beta_reg;
 
-/// The interval of the median of finite differences between two of them, 0 < `level` < 1: from
-/// the k-th smallest to the k-th largest, both included. `None` if so few cannot reach the level.
+/// Returns the interval of the median of finite differences, 0 < `level` < 1: from the k-th
+/// smallest to the k-th largest, both included. `None` if there are too few for the level.
 pub fn interval(differences: &[f64], level: f64) -> Option<(f64, f64)> {
     if !(0.0..1.0).contains(&level) {
         return None;
     }
     let n = differences.len();
     let tail = (1.0 - level) / 2.0;
-    // How many k fulfil P(X ≤ k − 1) ≤ tail: the probability grows with k.
+    // Find the largest k with P(X ≤ k − 1) ≤ tail: the probability grows with k.
     let (mut k, mut too_many) = (0, n / 2 + 1);
     while too_many - k > 1 {
         let middle = (k + too_many) / 2;
@@ -31,12 +31,12 @@ pub fn interval(differences: &[f64], level: f64) -> Option<(f64, f64)> {
     Some((ordered[k - 1], ordered[n - k]))
 }
 
-/// The probability of at most `heads` heads in `n` throws of a fair coin.
+/// Returns the probability of at most `heads` heads in `n` throws of a fair coin.
 fn at_most(heads: usize, n: usize) -> f64 {
     if heads >= n {
         return 1.0;
     }
-    // 2⁻ⁿ is a normal number up to n = 1022; up to there terms follow one from the other.
+    // 2⁻ⁿ is a normal number up to n = 1022; until then each term gives the next.
     if n <= 1000 {
         let mut term = 0.5f64.powi(n as i32);
         let mut sum = term;
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn the_interval_is_between_order_statistics() {
-        // Coverage by binomial sums: n = 12 at 0.95 takes the 3rd of either end
-        // (coverage 0.961); n = 20 the 6th (0.959); n = 6 the 1st (0.969).
+        // Coverage by binomial sums: n = 12 at 0.95 takes the 3rd from either end (coverage 0.961);
+        // n = 20 the 6th (0.959); n = 6 the 1st (0.969).
         for (n, k) in [(6, 1), (12, 3), (20, 6), (100, 40)] {
             let differences: Vec<f64> = (1..=n).rev().map(f64::from).collect();
             let expected = (f64::from(k), f64::from(n + 1 - k));

@@ -1,11 +1,11 @@
-//! Where one step lies along a line of points whose figures vary: Bayes' rule over its places.
+//! Finds a step along a line of points whose figures vary: Bayes' rule over the step's places.
 //!
-//! Every point is compared with the first one in pairs. If the step lies at or before a point, its differences lie
-//! around the step's size, else around 0. The differences have Student's t distribution with few degrees of
-//! freedom, so that one disturbed pair cannot decide. The next point halves the probability, as in
-//! M. Ben-Or and A. Hassidim, "The Bayesian Learner is Optimal for Noisy Binary Search" (FOCS 2008).
+//! Every point is compared with the first one in pairs. If the step is at or before a point, the point's
+//! differences lie around the step's size, else around 0. The differences have Student's t distribution with few
+//! degrees of freedom, so one disturbed pair cannot decide. The next point halves the probability, as in M. Ben-Or
+//! and A. Hassidim, "The Bayesian Learner is Optimal for Noisy Binary Search" (FOCS 2008).
 
-/// Degrees of freedom of a difference: few, for heavy tails.
+/// The degrees of freedom of a difference: few, for heavy tails.
 const DEGREES: f64 = 3.0;
 
 /// The probability of each place of a step.
@@ -18,17 +18,17 @@ pub struct StepPosterior {
 }
 
 impl StepPosterior {
-    /// Every place is as probable as another.
+    /// Makes a posterior in which every place is equally probable.
     ///
-    /// `places`: how many there are, one fewer than points; `size`: of the step, as differences are given;
-    /// `scale`: of the differences, above 0.
+    /// `places`: their number, one fewer than points; `size`: the step's size in the unit of the differences;
+    /// `scale`: the scale of the differences, above 0.
     pub fn new(places: usize, size: f64, scale: f64) -> StepPosterior {
         StepPosterior { log: vec![0.0; places], size, scale: scale.max(f64::MIN_POSITIVE) }
     }
 
-    /// Takes the differences of a point from the first one.
+    /// Learns from the differences between a point and the first one.
     ///
-    /// `point`: from 1 on, as the first one has no differences.
+    /// `point`: from 1 on, since the first point has no differences.
     pub fn learn(&mut self, point: usize, differences: &[f64]) {
         let log_density = |difference: f64, center: f64| {
             let z = (difference - center) / self.scale;
@@ -41,7 +41,7 @@ impl StepPosterior {
         }
     }
 
-    /// The probability of each place; they add up to 1.
+    /// Returns the probability of each place; the probabilities add up to 1.
     pub fn probabilities(&self) -> Vec<f64> {
         let most = self.log.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights: Vec<f64> = self.log.iter().map(|log| (log - most).exp()).collect();
@@ -49,9 +49,9 @@ impl StepPosterior {
         weights.into_iter().map(|weight| weight / sum).collect()
     }
 
-    /// The point to look at next: that of `points` which halves the probability best.
+    /// Returns the point to look at next: the one of `points` that halves the probability best.
     ///
-    /// `points`: those that can be looked at, from 1 on, the last one left out, as it is known to have the step.
+    /// `points`: the points that can be looked at, from 1 on, without the last one, which has the step.
     pub fn next(&self, points: impl Iterator<Item = usize>) -> Option<usize> {
         let probabilities = self.probabilities();
         let before = |point: usize| probabilities[..point].iter().sum::<f64>();
@@ -60,8 +60,8 @@ impl StepPosterior {
         })
     }
 
-    /// The fewest neighbouring places that have so much probability together: the first one, and the one
-    /// behind the last.
+    /// Returns the fewest neighbouring places that together have a probability of `level`: the first place, and
+    /// the place behind the last.
     ///
     /// `level`: 0 to 1.
     pub fn credible(&self, level: f64) -> std::ops::Range<usize> {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::Random;
 
-    /// A difference with noise: a sum of twelve uniform numbers is nearly normal.
+    /// Returns a difference with noise: a sum of twelve uniform numbers is nearly normal.
     fn noisy(generator: &mut Random, center: f64) -> f64 {
         let uniform =
             |generator: &mut Random| (generator.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
@@ -99,7 +99,7 @@ mod tests {
     fn one_pair_is_bayes_rule() {
         let mut posterior = StepPosterior::new(2, 2.0, 1.0);
         assert_eq!(posterior.probabilities(), [0.5, 0.5]);
-        // Densities of t with 3 degrees at 0 and at 2 stand as (1 + 4/3)² to 1.
+        // The densities of t with 3 degrees of freedom at 0 and at 2 have the ratio (1 + 4/3)² to 1.
         posterior.learn(1, &[2.0]);
         let ratio = (1.0f64 + 4.0 / 3.0).powi(2);
         let [first, second] = posterior.probabilities()[..] else { unreachable!() };
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(posterior.next(std::iter::empty()), None);
     }
 
-    /// With noise as large as the step itself, the answer is right as often as it says, or oftener.
+    /// With noise as large as the step, the answer is right at least as often as its level says.
     #[test]
     fn answers_are_right_as_often_as_they_say() {
         let (mut generator, places, level) = (Random::new(7), 40, 0.95);
@@ -136,7 +136,7 @@ mod tests {
             right += usize::from(posterior.credible(level).start == place);
         }
         assert!(right as f64 >= 0.93 * rounds as f64, "{right} of {rounds}");
-        // Without noise 5 or 6 looks decide among 40.
+        // Without noise, 5 or 6 looks decide among 40 places.
         assert!(looks < rounds * 20, "{} looks each", looks / rounds);
     }
 }

@@ -1,7 +1,7 @@
 //! Median, quantile, mean and spread of a slice.
 //!
 //! Every function takes finite values; [`check_finite`] is the check to make once where values
-//! enter. Of an empty slice everything is `None`.
+//! enter. For an empty slice every function returns `None`.
 
 use crate::normal;
 
@@ -9,7 +9,7 @@ use crate::normal;
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("value {index} is {value}, which is not finite; drop the run it came from or repeat it")]
 pub struct NotFinite {
-    /// Its position in the slice, from 0.
+    /// The value's position in the slice, from 0.
     pub index: usize,
     /// The value.
     pub value: f64,
@@ -18,7 +18,7 @@ pub struct NotFinite {
 /// Checks that every value is a finite number.
 ///
 /// # Errors
-/// [`NotFinite`] names the first that is not.
+/// [`NotFinite`] names the first value that is not finite.
 pub fn check_finite(values: &[f64]) -> Result<(), NotFinite> {
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
@@ -26,14 +26,14 @@ pub fn check_finite(values: &[f64]) -> Result<(), NotFinite> {
     }
 }
 
-/// The values in ascending order.
+/// Returns the values in ascending order.
 pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut values = values.to_vec();
     values.sort_unstable_by(f64::total_cmp);
     values
 }
 
-/// The rank of each finite value from 1, ties at their mean rank.
+/// Returns the rank of each finite value from 1; ties have their mean rank.
 pub(crate) fn midranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|&a, &b| values[a].total_cmp(&values[b]));
@@ -47,12 +47,12 @@ pub(crate) fn midranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// The mean of two values; cannot overflow.
+/// Returns the mean of two values without overflow.
 pub(crate) fn midpoint(a: f64, b: f64) -> f64 {
     if a == b { a } else { a / 2.0 + b / 2.0 }
 }
 
-/// The median of finite values; of an even number, the mean of the two in the middle.
+/// Returns the median of finite values; of an even number of values, the mean of the middle two.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     let n = values.len();
@@ -68,11 +68,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(midpoint(lower, upper))
 }
 
-/// The quantile of finite values in ascending order at `share`, from 0 (minimum) to 1 (maximum).
+/// Returns the quantile of finite ascending values at `share`, from 0 (minimum) to 1 (maximum).
 ///
-/// Linear between order statistics: type 7 of Hyndman & Fan, "Sample Quantiles in Statistical
-/// Packages", The American Statistician 50(4), 1996; the default of R and NumPy. `None` of an
-/// empty slice and for a share outside 0..=1.
+/// The quantile is linear between order statistics: type 7 of Hyndman & Fan, "Sample Quantiles in
+/// Statistical Packages", The American Statistician 50(4), 1996; the default of R and NumPy. `None`
+/// for an empty slice, and for a share outside 0..=1.
 pub(crate) fn quantile_of_sorted(values: &[f64], share: f64) -> Option<f64> {
     if values.is_empty() || !(0.0..=1.0).contains(&share) {
         return None;
@@ -83,18 +83,18 @@ pub(crate) fn quantile_of_sorted(values: &[f64], share: f64) -> Option<f64> {
     Some(low * (1.0 - weight) + high * weight)
 }
 
-/// The arithmetic mean of finite values.
+/// Returns the arithmetic mean of finite values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
     }
-    // About the first value: sums of large, close values would lose their differences.
+    // Relative to the first value: sums of large, close values would lose their differences.
     let origin = values[0];
     let excess: f64 = values.iter().map(|value| value - origin).sum();
     Some(origin + excess / values.len() as f64)
 }
 
-/// The standard deviation of finite values with denominator n − 1; `None` of fewer than two.
+/// Returns the standard deviation of finite values, denominator n − 1; `None` for fewer than two.
 pub fn sd(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -104,7 +104,7 @@ pub fn sd(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// The median absolute deviation from the median, not scaled.
+/// Returns the median absolute deviation from the median, not scaled.
 ///
 /// Times 1.4826 it estimates the standard deviation of normal values (Hampel, "The Influence
 /// Curve and its Role in Robust Estimation", JASA 69, 1974); see [`sd_from_mad`].
@@ -114,7 +114,7 @@ pub fn mad(values: &[f64]) -> Option<f64> {
     median(&deviations)
 }
 
-/// The standard deviation that normal values with this median absolute deviation have.
+/// Returns the standard deviation of normal values with this median absolute deviation.
 pub fn sd_from_mad(mad: f64) -> f64 {
     mad / normal::MAD
 }
@@ -130,12 +130,12 @@ pub struct Spread {
     pub max: f64,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Standard deviation, denominator n − 1; `None` of a single value.
+    /// Standard deviation, denominator n − 1; `None` for a single value.
     pub sd: Option<f64>,
 }
 
 impl Spread {
-    /// The spread of finite values; `None` of an empty slice.
+    /// Returns the spread of finite values; `None` for an empty slice.
     pub fn of(values: &[f64]) -> Option<Spread> {
         Some(Spread {
             min: values.iter().copied().min_by(f64::total_cmp)?,

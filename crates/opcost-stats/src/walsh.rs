@@ -1,61 +1,61 @@
 //! Order statistics of the Walsh averages (xᵢ + xⱼ)/2, i ≤ j, without listing them.
 //!
-//! Of n values there are n(n + 1)/2 averages; in sorted data how many are at most v is counted in
-//! one walk along the boundary, n steps, so the k-th smallest is found by bisection over v
-//! (the idea of Johnson & Mizoguchi, "Selecting the Kth Element in X + Y and X₁ + … + Xₘ", SIAM
-//! J. Comput. 7(2), 1978).
+//! n values have n(n + 1)/2 averages. In sorted values, one walk of n steps along the boundary
+//! counts the averages that are at most v, so bisection over v finds the k-th smallest (the idea of
+//! Johnson & Mizoguchi, "Selecting the Kth Element in X + Y and X₁ + … + Xₘ", SIAM J. Comput. 7(2),
+//! 1978).
 
 use crate::summary;
 
 /// The Walsh averages of a set of values.
 pub(crate) struct Walsh {
-    /// Half of each value, ascending: sums of two cannot overflow, and are averages.
+    /// Half of each value, ascending: a sum of two halves is an average, and cannot overflow.
     halves: Vec<f64>,
 }
 
-/// Share of the averages left between the ends that the first two steps aim past the answer.
+/// The share of the averages between the ends by which the first two steps overshoot.
 const MARGIN: f64 = 0.05;
-/// Steps that take the averages to be evenly spread.
+/// The number of steps that assume evenly spread averages.
 const EVEN_STEPS: i32 = 24;
 
-/// How the averages lie around a value.
+/// The averages on both sides of a value.
 struct Split {
-    /// How many are at most the value.
+    /// The number of averages that are at most the value.
     at_most: u64,
-    /// The largest of these.
+    /// The largest average that is at most the value.
     below: f64,
-    /// The smallest of the others.
+    /// The smallest average above the value.
     above: f64,
 }
 
 impl Walsh {
-    /// The averages of finite values.
+    /// Takes the averages of finite values.
     pub(crate) fn new(values: &[f64]) -> Walsh {
         let mut halves: Vec<f64> = values.iter().map(|value| value / 2.0).collect();
         halves.sort_unstable_by(f64::total_cmp);
         Walsh { halves }
     }
 
-    /// How many averages there are.
+    /// Returns the number of averages.
     pub(crate) fn count(&self) -> u64 {
         let n = self.halves.len() as u64;
         n * (n + 1) / 2
     }
 
-    /// The `k`-th smallest average, from 1; `None` if there is none.
+    /// Returns the `k`-th smallest average, from 1; `None` if there is none.
     pub(crate) fn nth(&self, k: u64) -> Option<f64> {
         if k == 0 || k > self.count() {
             return None;
         }
-        // Both ends are averages, and the answer is neither below `low` nor above `high`. Each
-        // step moves an end to an average on the right side of a value between them: where the
-        // answer would be were the averages evenly spread, plus and minus a margin in turn, so
-        // that both ends close in; the margin shrinks with the steps. Should that not do, halving
-        // the numbers between the ends takes 64 steps at most.
+        // Both ends are averages, and the answer is neither below `low` nor above `high`. Each step
+        // moves an end to an average on the right side of a value between the ends. The value is
+        // where the answer would be if the averages were evenly spread, plus and minus a margin in
+        // turn, so that both ends close in; the margin shrinks with the steps. If this does not
+        // suffice, halving the numbers between the ends takes 64 steps at most.
         let mut low = 2.0 * self.halves[0];
         let mut high = 2.0 * self.halves[self.halves.len() - 1];
         let (mut below_low, mut to_high) = (0, self.count());
-        // No more than a step looks at.
+        // The most averages to list: as many as a step looks at.
         let listed_max = self.halves.len() as u64;
         for step in 0i32.. {
             if low >= high {
@@ -68,7 +68,7 @@ impl Walsh {
             let margin = MARGIN * 0.25f64.powi(step / 2);
             let share = if step % 2 == 0 { share + margin } else { share - margin };
             let even = low + (high - low) * share;
-            // Not so where the difference overflows or rounds to an end.
+            // Halve instead if the difference overflows or rounds to an end.
             let value = if step < EVEN_STEPS && low <= even && even < high {
                 even
             } else {
@@ -84,25 +84,25 @@ impl Walsh {
         Some(low)
     }
 
-    /// How many averages are at most a value.
+    /// Returns the number of averages that are at most a value.
     pub(crate) fn at_most(&self, value: f64) -> u64 {
         self.split(value).at_most
     }
 
-    /// How many averages are below a value.
+    /// Returns the number of averages below a value.
     pub(crate) fn below(&self, value: f64) -> u64 {
-        // In numbers with another sign the other order: those at least as large are left out.
+        // Opposite signs reverse the order; the mirrored count is of averages at least as large.
         let mirrored = Walsh { halves: self.halves.iter().rev().map(|half| -half).collect() };
         self.count() - mirrored.split(-value).at_most
     }
 
-    /// How the averages lie around a value.
+    /// Returns the averages on both sides of a value.
     fn split(&self, value: f64) -> Split {
         let halves = &self.halves;
         let mut split = Split { at_most: 0, below: f64::NEG_INFINITY, above: f64::INFINITY };
         let (mut i, mut j) = (0, halves.len());
-        // If the i-th and the last of the others make no more than `value`, so do the i-th and
-        // all between. Written to need no jump, which no processor could predict here.
+        // If the i-th and the last of the others add up to at most `value`, so does the i-th with
+        // each between. The code has no jump, because no processor could predict one here.
         while i < j {
             let average = halves[i] + halves[j - 1];
             let fits = average <= value;
@@ -115,8 +115,7 @@ impl Walsh {
         split
     }
 
-    /// The `k`-th smallest, from 1, of the averages from `low` to `high`, by listing
-    /// them.
+    /// Lists the averages from `low` to `high`, and returns the `k`-th smallest of them, from 1.
     fn nth_between(&self, low: f64, high: f64, k: usize) -> Option<f64> {
         let halves = &self.halves;
         let mut listed = Vec::with_capacity(halves.len());
@@ -134,34 +133,34 @@ impl Walsh {
         Some(*nth)
     }
 
-    /// The median of the averages: the Hodges-Lehmann estimate.
+    /// Returns the median of the averages: the Hodges-Lehmann estimate.
     pub(crate) fn median(&self) -> Option<f64> {
         let count = self.count();
         let low = self.nth(count.div_ceil(2))?;
         if !count.is_multiple_of(2) {
             return Some(low);
         }
-        // The next one up, which may be equal.
+        // The next average upwards may be equal.
         let split = self.split(low);
         let high = if split.at_most > count / 2 { low } else { split.above };
         Some(summary::midpoint(low, high))
     }
 }
 
-/// A number from `low` to just below `high` that halves the floating-point numbers between them.
+/// Returns a number from `low` to just below `high` that halves the floating-point numbers between.
 fn middle(low: f64, high: f64) -> f64 {
     let sum = i128::from(position(low)) + i128::from(position(high));
     let position = (sum >> 1) as i64;
     f64::from_bits((position ^ sign_fill(position)) as u64)
 }
 
-/// The position of a number among all floating-point numbers (as in `f64::total_cmp`).
+/// Returns a number's position among all floating-point numbers (as in `f64::total_cmp`).
 fn position(value: f64) -> i64 {
     let bits = value.to_bits() as i64;
     bits ^ sign_fill(bits)
 }
 
-/// All bits but the sign's, for a negative number; nothing otherwise.
+/// Returns all bits except the sign's for a negative number, and 0 for others.
 fn sign_fill(bits: i64) -> i64 {
     (((bits >> 63) as u64) >> 1) as i64
 }

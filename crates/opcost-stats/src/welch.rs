@@ -1,20 +1,19 @@
-//! Two groups of which only mean, standard deviation and number are known: Welch's test.
+//! Welch's test of two groups of which only mean, standard deviation and number are known.
 //!
-//! For figures that others published. It takes the runs as independent and the means as normal,
-//! which nobody can check from a summary: what is known of the order of the runs is the caller's
-//! to say.
+//! The test is for figures that others published. It assumes independent runs and normal means,
+//! which a summary cannot show: the caller must report what is known of the order of the runs.
 
 use crate::{normal, power};
 use statrs::function::beta::beta_reg;
 
-/// A group of runs as people publish it.
+/// A group of runs, as published.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Group {
     /// Arithmetic mean, finite.
     pub mean: f64,
     /// Sample standard deviation, finite and not below 0.
     pub sd: f64,
-    /// Runs.
+    /// The number of runs.
     pub n: u64,
 }
 
@@ -41,8 +40,8 @@ pub struct Welch {
 /// Tests whether two means differ (Welch, "The Generalization of 'Student's' Problem when Several
 /// Different Population Variances are Involved", Biometrika 34, 1947).
 ///
-/// `None` if a group has fewer than two runs or neither has any spread: then nothing says how far
-/// the means may be off.
+/// `None` if a group has fewer than two runs or neither has any spread: then the error of the means
+/// is unknown.
 pub fn welch(baseline: Group, variant: Group) -> Option<Welch> {
     let (one, two) = (baseline.error_squared(), variant.error_squared());
     if baseline.n < 2 || variant.n < 2 || one + two <= 0.0 {
@@ -62,16 +61,16 @@ pub fn welch(baseline: Group, variant: Group) -> Option<Welch> {
 }
 
 impl Welch {
-    /// variant/baseline − 1 of the means; `None` where the baseline's is 0.
+    /// Returns variant/baseline − 1 of the means; `None` if the baseline's mean is 0.
     pub fn change_ratio(&self) -> Option<f64> {
         (self.baseline.mean != 0.0).then(|| self.variant.mean / self.baseline.mean - 1.0)
     }
 
-    /// The interval of [`change_ratio`](Self::change_ratio) at `level`, 0 < `level` < 1.
+    /// Returns the interval of [`change_ratio`](Self::change_ratio) at `level`, 0 < `level` < 1.
     ///
-    /// Fieller's, so that the spread of both groups counts and the interval has 0 exactly if the
-    /// test at the same level finds nothing ("Some Problems in Interval Estimation", J. R. Statist.
-    /// Soc. B 16, 1954). `None` where the baseline's mean is not far enough from 0 to have one.
+    /// Fieller's interval: the spread of both groups counts, and it holds 0 exactly if the test at
+    /// the same level finds nothing ("Some Problems in Interval Estimation", J. R. Statist. Soc. B
+    /// 16, 1954). `None` if the baseline's mean is too near 0.
     pub fn interval_ratio(&self, level: f64) -> Option<(f64, f64)> {
         let t_squared = exceeded_with((1.0 - level) / 2.0, self.freedom).powi(2);
         let (one, two) = (self.baseline.mean, self.variant.mean);
@@ -84,8 +83,8 @@ impl Welch {
         Some(((one * two - root) / a - 1.0, (one * two + root) / a - 1.0))
     }
 
-    /// The smallest change, as a ratio above 0, that such groups show at error rate `alpha` with
-    /// probability [`power::POWER`]; `None` where the baseline's mean is 0.
+    /// Returns the smallest change, as a ratio above 0, that such groups show at error rate `alpha`
+    /// with probability [`power::POWER`]; `None` if the baseline's mean is 0.
     pub fn detectable_ratio(&self, alpha: f64) -> Option<f64> {
         let points = exceeded_with(alpha / 2.0, self.freedom)
             + exceeded_with(1.0 - power::POWER, self.freedom);
@@ -94,22 +93,22 @@ impl Welch {
     }
 }
 
-/// The interval of the mean of one group at `level`; `None` of fewer than two runs.
+/// Returns the interval of a group's mean at `level`; `None` for fewer than two runs.
 pub fn mean_interval(group: Group, level: f64) -> Option<(f64, f64)> {
     let freedom = group.n.checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
     let half = exceeded_with((1.0 - level) / 2.0, freedom) * group.error_squared().sqrt();
     Some((group.mean - half, group.mean + half))
 }
 
-/// The probability of Student's t with `freedom` degrees of freedom as far from 0 as `t`, either
-/// side (Abramowitz & Stegun, Handbook of Mathematical Functions, 26.7.1 and 26.5.27).
+/// Returns the probability that Student's t with `freedom` degrees of freedom is at least as far
+/// from 0 as `t` (Abramowitz & Stegun, Handbook of Mathematical Functions, 26.7.1 and 26.5.27).
 fn two_sided(t: f64, freedom: f64) -> f64 {
     beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
-/// The value that Student's t exceeds with probability `p`, 0 < `p` ≤ 0.5.
+/// Returns the value that Student's t exceeds with probability `p`, 0 < `p` ≤ 0.5.
 fn exceeded_with(p: f64, freedom: f64) -> f64 {
-    // Its tails are heavier than the normal ones; double until they are passed, then halve.
+    // The tails of t are heavier than normal ones: double until they are passed, then halve.
     let (mut low, mut high) = (0.0, normal::exceeded_with(p).max(1.0));
     while two_sided(high, freedom) > 2.0 * p {
         high *= 2.0;
@@ -152,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_published_example_of_two_means() {
-        // Means of 100 runs each, 464.22 ± 5.56 and 502.87 ± 7.36.
+        // The means are of 100 runs each: 464.22 ± 5.56 and 502.87 ± 7.36.
         let welch = welch(group(464.22, 5.56, 100), group(502.87, 7.36, 100)).unwrap();
         let error = (5.56f64.powi(2) / 100.0 + 7.36f64.powi(2) / 100.0).sqrt();
         assert!((welch.t - 38.65 / error).abs() < 1e-9 && (welch.t - 41.9).abs() < 0.01);
@@ -164,12 +163,12 @@ mod tests {
 
     #[test]
     fn equal_spreads_and_numbers_give_students_test() {
-        // Two groups of 5 with sd 1 whose means differ by the 5 % point of t with 8 degrees of
+        // Two groups of 5 with sd 1; their means differ by the 5 % point of t with 8 degrees of
         // freedom, 2.306, times the error √(2/5).
         let difference = 2.306_004_135 * (0.4f64).sqrt();
         let welch = welch(group(10.0, 1.0, 5), group(10.0 + difference, 1.0, 5)).unwrap();
         assert!((welch.freedom - 8.0).abs() < 1e-12 && (welch.p - 0.05).abs() < 1e-8);
-        // Its power is 0.9 about where the detectable change says.
+        // The test's power is 0.9 at about the detectable change.
         let detectable = welch.detectable_ratio(0.05).unwrap() * 10.0 / (0.4f64).sqrt();
         assert!((detectable - (2.306 + 1.397)).abs() < 1e-3, "{detectable}");
     }
@@ -197,7 +196,7 @@ mod tests {
         let found = (0..4000)
             .filter(|_| welch(draw(1.0, 8), draw(3.0, 20)).is_some_and(|welch| welch.p <= 0.05))
             .count();
-        // 200 expected; four standard deviations are 55.
+        // 200 are expected; four standard deviations are 55.
         assert!((145..=255).contains(&found), "{found} of 4000");
     }
 

@@ -1,4 +1,4 @@
-//! What callgrind writes: counted cost by function and call (Valgrind manual, "Callgrind Format
+//! Reads callgrind's files: counted cost by function and call (Valgrind manual, "Callgrind Format
 //! Specification").
 
 use super::about::About;
@@ -8,12 +8,12 @@ use crate::table::{Edge, FunctionCost, FunctionTable};
 use opcost_record::Function;
 use std::collections::HashMap;
 
-/// Names that were given a number: `fn=(3) main`, later `fn=(3)`.
+/// Names by their numbers: `fn=(3) main` gives `main` the number 3, later `fn=(3)` means `main`.
 #[derive(Default)]
 struct Names<'t>(HashMap<&'t str, &'t str>);
 
 impl<'t> Names<'t> {
-    /// The name that a specification means.
+    /// Returns the name that a specification means.
     fn name(&mut self, text: &'t str) -> Option<&'t str> {
         let text = text.trim();
         let Some(rest) = text.strip_prefix('(') else { return Some(text) };
@@ -27,12 +27,12 @@ impl<'t> Names<'t> {
     }
 }
 
-/// A function as the file has it.
+/// A function as the file names it.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 struct Named<'t> {
     name: &'t str,
     object: &'t str,
-    /// Its source file; functions of one name in several are several.
+    /// The source file; it tells functions of the same name apart.
     file: &'t str,
 }
 
@@ -42,10 +42,10 @@ struct Call<'t> {
     calls: u64,
 }
 
-/// What stands for a source file that is not known.
+/// Callgrind's placeholder for an unknown source file.
 const NO_FILE: &str = "???";
 
-/// What was read so far.
+/// The state of reading a file.
 #[derive(Default)]
 struct Reading<'t> {
     events: Vec<&'t str>,
@@ -61,11 +61,11 @@ struct Reading<'t> {
     called_file: Option<&'t str>,
     called: Option<&'t str>,
     call: Option<Call<'t>>,
-    /// The line below a jump has a position and no cost.
+    /// Whether the line before was a jump; the line below a jump has a position and no cost.
     jump: bool,
     numbers: HashMap<Named<'t>, usize>,
     costs: Vec<FunctionCost>,
-    /// The functions' own costs together.
+    /// The sum of the functions' own costs.
     own: u64,
     edges: HashMap<(usize, usize), (u64, u64)>,
     totals: Option<u64>,
@@ -73,7 +73,7 @@ struct Reading<'t> {
     command: Option<&'t str>,
 }
 
-/// Whether a text looks like this.
+/// Whether a text looks like callgrind's.
 pub fn is_callgrind(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.next().is_some_and(|line| line.starts_with("# callgrind format"))
@@ -82,10 +82,10 @@ pub fn is_callgrind(text: &str) -> bool {
 
 /// Reads the text.
 ///
-/// `event`: the event whose cost is wanted, `Ir` for example; the first one if `None`.
+/// `event`: the event whose cost is wanted, for example `Ir`; `None` is the first one.
 ///
 /// # Errors
-/// [`TextError`]: a line that is none of callgrind's, or no such event.
+/// [`TextError`]: a line that callgrind does not write, or no such event.
 pub fn read(text: &str, event: Option<&str>) -> Result<(About, FunctionTable), TextError> {
     let mut reading = Reading { positions: 1, ..Reading::default() };
     for (index, line) in text.lines().enumerate() {
@@ -130,7 +130,7 @@ impl<'t> Reading<'t> {
             }
             "positions" => self.positions = value.split_whitespace().count().max(1),
             "cmd" => self.command = Some(value),
-            // Of several parts the costs are added up.
+            // A file of several parts has several lines; their sum is the file's.
             "totals" => {
                 self.totals = Some(self.totals.unwrap_or(0).saturating_add(self.total(value)))
             }
@@ -182,7 +182,7 @@ impl<'t> Reading<'t> {
         }
         let function = self.function.ok_or("a cost before any 'fn='")?;
         let mut fields = line.split_whitespace().skip(self.positions);
-        // Events at the end are left out where they are 0.
+        // Callgrind leaves out events at the end of a line if they are 0.
         let cost = match fields.nth(self.chosen) {
             Some(cost) => number(cost).ok_or("a cost that is no number")?,
             None => 0,
@@ -265,7 +265,7 @@ impl<'t> Reading<'t> {
     }
 }
 
-/// A number, decimal or hexadecimal.
+/// Parses a number, decimal or hexadecimal.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok(),
@@ -273,8 +273,8 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Which functions call themselves by way of others: two are in one circle if each reaches the other.
-/// (Kosaraju's way: the order in which calls return, then the same backwards.)
+/// Finds the functions that call themselves by way of others: functions that reach each other.
+/// (Kosaraju's algorithm: the order in which calls return, then the same backwards.)
 fn circles(functions: usize, edges: &HashMap<(usize, usize), (u64, u64)>) -> Vec<bool> {
     let mut callees = vec![Vec::new(); functions];
     let mut callers = vec![Vec::new(); functions];
@@ -299,7 +299,7 @@ fn circles(functions: usize, edges: &HashMap<(usize, usize), (u64, u64)>) -> Vec
     in_circle
 }
 
-/// Gives what is reached from `start` and was not seen, each after what it leads to.
+/// Calls `give` for `start` and everything it leads to that was not seen, callees before callers.
 fn walk(start: usize, to: &[Vec<usize>], seen: &mut [bool], give: &mut impl FnMut(usize)) {
     if std::mem::replace(&mut seen[start], true) {
         return;

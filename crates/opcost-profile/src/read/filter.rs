@@ -1,11 +1,11 @@
-//! The samples that are wanted of a file.
+//! Selects the samples of a file that the user wants.
 
 use std::ops::RangeInclusive;
 
-/// What a sample must be to be wanted: one of the values of each kind that is given.
+/// The conditions on a sample: for each kind with values, the sample must have one of the values.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Filter {
-    /// Names of threads.
+    /// Threads' names.
     commands: Vec<String>,
     pids: Vec<i32>,
     tids: Vec<i32>,
@@ -15,37 +15,37 @@ pub struct Filter {
     spans_ns: Vec<RangeInclusive<u64>>,
 }
 
-/// Why a filter is none.
+/// Why a text is not a filter.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FilterError {
-    /// It has another form.
+    /// The text has another form.
     #[error(
         "'{0}' is no filter; known are comm=NAME, pid=NUMBER, tid=NUMBER, dso=FILE, time=FROM..TO"
     )]
     Form(String),
-    /// A process or thread that is no number.
+    /// A process or thread that is not a number.
     #[error("'{0}': expected the number of a process or thread, such as pid=1234")]
     Number(String),
-    /// A time that is none.
+    /// A time of another form.
     #[error(
         "'{0}': expected seconds since the first sample, such as time=0.5..2, time=1.. or time=..2"
     )]
     Time(String),
 }
 
-/// What a filter looks at.
+/// The facts about a sample that a filter reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts<'s> {
     pub(super) command: Option<&'s str>,
     pub(super) pid: Option<i32>,
     pub(super) tid: Option<i32>,
     pub(super) module: Option<&'s str>,
-    /// Since the first sample.
+    /// Nanoseconds since the first sample.
     pub(super) time_ns: Option<u64>,
 }
 
 impl Filter {
-    /// Adds a filter as the user wrote it.
+    /// Adds a filter that the user wrote.
     ///
     /// # Errors
     /// [`FilterError`].
@@ -68,17 +68,17 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether everything is wanted.
+    /// Whether the filter keeps every sample.
     pub fn is_empty(&self) -> bool {
         *self == Filter::default()
     }
 
-    /// Whether processes are asked for.
+    /// Whether the filter selects processes.
     pub(super) fn has_pid(&self) -> bool {
         !self.pids.is_empty()
     }
 
-    /// Whether a sample is wanted; what is not known of it is nothing that is asked for.
+    /// Whether a sample is wanted; a fact that is unknown matches no value.
     pub(super) fn keeps(&self, facts: &Facts<'_>) -> bool {
         let known = |list: &[String], value: Option<&str>| {
             let is = |wanted: &String| Some(wanted.as_str()) == value;
@@ -98,7 +98,7 @@ impl Filter {
     }
 }
 
-/// `FROM..TO` in seconds, each of which may be left out.
+/// Parses `FROM..TO`, in seconds; either end may be missing.
 fn span(text: &str) -> Option<RangeInclusive<u64>> {
     let (from, to) = text.split_once("..")?;
     let ns = |text: &str, without: u64| match text {
@@ -141,7 +141,7 @@ mod tests {
             keeps(&["time=1.5..1.5"]) && keeps(&["time=1.."]) && keeps(&["time=..2", "time=3.."])
         );
         assert!(!keeps(&["time=1.6.."]) && !keeps(&["time=..0.1"]));
-        // What is not known is not what was asked for.
+        // An unknown fact matches no value.
         for text in ["comm=x", "pid=1", "tid=1", "dso=x", "time=.."] {
             assert!(!filter(&[text]).keeps(&Facts::default()), "{text}");
         }

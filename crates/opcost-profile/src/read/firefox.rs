@@ -33,7 +33,7 @@ struct Document {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Meta {
-    /// The processed format has this; the raw format, which Firefox itself dumps, does not.
+    /// Present in the processed format; the raw format, which Firefox itself dumps, lacks it.
     preprocessed_profile_version: Option<u32>,
     #[serde(default)]
     product: String,
@@ -54,7 +54,7 @@ struct Lib {
     name: String,
     #[serde(default)]
     path: String,
-    /// On Linux the build id.
+    /// The build id on Linux.
     code_id: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Lib {
         CodeFile { kind: CodeKind::File, path: self.path.clone().into_bytes(), build_id }
     }
 
-    /// Whether it stands for a file that can be looked into: not the kernel.
+    /// Whether the library is a file that can be read, and not the kernel.
     fn is_file(&self) -> bool {
         self.path.starts_with('/')
     }
@@ -87,7 +87,7 @@ struct Thread {
     tables: Tables,
 }
 
-/// A number that some versions write as a text, with a part behind it of threads that share one.
+/// A number; some versions write a text, with a suffix if several threads share the number.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -138,7 +138,7 @@ struct StackTable {
 #[serde(rename_all = "camelCase")]
 struct FrameTable {
     func: Vec<usize>,
-    /// From where the file begins in memory; −1 of none.
+    /// Offset from the start of the file in memory; −1 for none.
     #[serde(default)]
     address: Vec<Option<i64>>,
     #[serde(default)]
@@ -150,7 +150,7 @@ struct FrameTable {
 #[derive(Deserialize)]
 struct FuncTable {
     name: Vec<usize>,
-    /// −1 of none.
+    /// The row of the resource; −1 for none.
     #[serde(default)]
     resource: Vec<Option<i64>>,
 }
@@ -163,7 +163,7 @@ struct ResourceTable {
     name: Vec<usize>,
 }
 
-/// What weights are.
+/// The unit of weights.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Weight {
     Samples,
@@ -171,7 +171,7 @@ enum Weight {
     Other,
 }
 
-/// Whether a text looks like this.
+/// Whether a text looks like a Firefox profile.
 pub fn is_firefox(text: &str) -> bool {
     let start = text.trim_start();
     start.starts_with('{') && start.contains("\"meta\"") && start.contains("\"threads\"")
@@ -179,11 +179,11 @@ pub fn is_firefox(text: &str) -> bool {
 
 /// Reads the text.
 ///
-/// `wanted`: what of it; `look_up`: finds the functions at a file's addresses
-/// ([`look_up`](crate::symbolise::look_up)), which samply leaves to the viewer.
+/// `wanted`: the event and samples to read; `look_up`: finds the functions at a file's addresses
+/// ([`look_up`](crate::symbolise::look_up)), since samply leaves their names to the viewer.
 ///
 /// # Errors
-/// [`TextError`]: JSON of another form, a reference to what is not there, no such event.
+/// [`TextError`]: JSON of another form, a reference to a missing row, no such event.
 pub fn read(
     text: &str,
     wanted: &Wanted,
@@ -191,7 +191,7 @@ pub fn read(
 ) -> Result<(About, Sampled), TextError> {
     let document: Document =
         serde_json::from_str(text).map_err(|error| match text.contains("\"schema\"") {
-            // Its tables have another form, so that is where reading fails.
+            // The raw format's tables have another form, so reading fails there.
             true if !text.contains("preprocessedProfileVersion") => raw(),
             _ => TextError::json(&error),
         })?;
@@ -200,7 +200,7 @@ pub fn read(
     }
     let own = document.meta.product.starts_with("opcost ");
     let event_of = |thread: &Thread| match &thread.samples.weight_type {
-        // A thread is a variant there, and its weights are what was counted.
+        // In opcost's files a thread is a variant, whose process name says what was counted.
         _ if own => thread.process_name.clone().unwrap_or(thread.name.clone()),
         None => "samples".to_string(),
         Some(name) => name.clone(),
@@ -224,7 +224,7 @@ pub fn read(
         document.threads.iter().find(of_event).map(|thread| &thread.samples.weight_type);
     let weights = match weight_type.and_then(Option::as_deref) {
         Some("tracing-ms") => Weight::Milliseconds,
-        // What else opcost counted is samples to the format.
+        // The format calls opcost's other figures samples, whatever was counted.
         None | Some("samples") if !own => Weight::Samples,
         _ => Weight::Other,
     };
@@ -272,7 +272,7 @@ pub fn read(
     Ok((about, sampled))
 }
 
-/// What Firefox dumps before its profiler has processed it.
+/// Returns the error for the raw format, which Firefox dumps before its profiler processes it.
 fn raw() -> TextError {
     TextError::Content(
         "it is the raw format that Firefox dumps, not the processed one; open it in the Firefox Profiler \
@@ -281,7 +281,7 @@ fn raw() -> TextError {
     )
 }
 
-/// The moment of the first sample of all.
+/// Returns the time of the first sample of all threads.
 fn first_ms(threads: &[Thread]) -> f64 {
     let first = |thread: &Thread| {
         let Samples { time, time_deltas, .. } = &thread.samples;
@@ -304,12 +304,12 @@ struct Reading<'d> {
     unnamed: BTreeMap<String, (Why, u64)>,
 }
 
-/// Functions of the addresses that have no names in the file.
+/// The functions at addresses for which the file has no names.
 #[derive(Default)]
 struct LookedUpFiles {
-    /// By number of the file and address.
+    /// By the file's number and the address.
     stacks: FxHashMap<(usize, u64), Vec<Function>>,
-    /// By number of the file: its module, why what has no name has none, and whether it is unchecked.
+    /// By the file's number: its module, why its unnamed code has no names, and whether it is unchecked.
     files: BTreeMap<usize, (String, Option<Why>, bool)>,
 }
 
@@ -349,7 +349,7 @@ fn looked_up(
     found
 }
 
-/// A thread's tables, its own or those of all; `None` where one is missing.
+/// Returns a thread's tables, its own or the shared ones; `None` if one is missing.
 fn view<'d>(document: &'d Document, thread: &'d Thread) -> Option<View<'d>> {
     let (own, shared) = (&thread.tables, &document.shared);
     Some(View {
@@ -377,29 +377,29 @@ struct View<'d> {
 }
 
 impl View<'_> {
-    /// The number of a function's file.
+    /// Returns the number of a function's file.
     fn lib(&self, function: usize) -> Option<usize> {
         let resource = usize::try_from(self.functions.resource.get(function).copied()??).ok()?;
         usize::try_from(self.resources?.lib.get(resource).copied()??).ok()
     }
 
-    /// A frame's file and the address in it.
+    /// Returns a frame's file and the address in that file.
     fn address(&self, frame: usize) -> Option<(usize, u64)> {
         let address = u64::try_from(self.frames.address.get(frame).copied()??).ok()?;
         Some((self.lib(*self.frames.func.get(frame)?)?, address))
     }
 
-    /// Whether an address stands for a frame's name.
+    /// Whether the frame's name is only an address.
     fn is_unnamed(&self, frame: usize) -> bool {
         let name = self.frames.func.get(frame).and_then(|row| self.functions.name.get(*row));
         name.and_then(|name| self.strings.get(*name)).is_some_and(|name| is_address(name))
     }
 }
 
-/// What a row of the table of stacks is.
+/// A resolved row of the table of stacks.
 #[derive(Clone, Copy)]
 struct Node {
-    /// `None` of a stack that is deeper than what is read.
+    /// `None` for a stack that is deeper than `FRAMES_MAX`.
     context: Option<u32>,
     depth: usize,
     function: u32,
@@ -488,7 +488,7 @@ impl<'d> Reading<'d> {
                 self.losses.left_out += 1;
                 continue;
             }
-            // What has no stack took no sample: the thread waited.
+            // A sample without a stack was not taken: the thread waited.
             let Some(node) = node else { continue };
             if let Some(time) = time {
                 self.last_ms = self.last_ms.max(time);
@@ -514,7 +514,7 @@ impl<'d> Reading<'d> {
         Ok(())
     }
 
-    /// The context of a row of the table of stacks; those above it are earlier rows.
+    /// Resolves a row of the table of stacks; its callers are earlier rows.
     fn node(
         &mut self,
         stack: usize,
@@ -576,7 +576,7 @@ impl<'d> Reading<'d> {
         nodes[stack].ok_or_else(|| missing("stack", stack, thread))
     }
 
-    /// The context of a deep stack's innermost frames.
+    /// Returns the context of a deep stack's innermost frames.
     fn innermost(&mut self, stack: usize, view: &View<'d>, nodes: &[Option<Node>]) -> Option<u32> {
         self.losses.stacks_cut += 1;
         let prefix = |at: &usize| view.stacks.prefix.get(*at).copied().flatten();
@@ -587,7 +587,7 @@ impl<'d> Reading<'d> {
         functions.iter().rev().fold(None, below)
     }
 
-    /// The functions of a frame.
+    /// Returns the functions of a frame.
     fn functions(
         &mut self,
         frame: usize,
@@ -617,7 +617,7 @@ impl<'d> Reading<'d> {
             name if name.starts_with("[kernel") => KERNEL.to_string(),
             name => printable(name),
         };
-        // Addresses stand for names where nobody looked these up.
+        // A name is an address if the profiler did not look the name up.
         let named = self.document.meta.symbolicated != Some(false) || !is_address(name);
         let found = view.address(frame).filter(|_| !named);
         if let Some(stack) = found.and_then(|place| self.looked_up.stacks.get(&place)) {

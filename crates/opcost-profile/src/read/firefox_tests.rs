@@ -39,7 +39,7 @@ fn document() -> Value {
     })
 }
 
-/// Reads without looking anything up.
+/// Reads a text without looking addresses up.
 fn read_text(text: &str, wanted: &Wanted) -> Result<(About, Sampled), TextError> {
     read(text, wanted, &|_, _| LookedUp::default())
 }
@@ -83,7 +83,7 @@ fn addresses_that_samply_wrote_are_looked_up() {
         build_id_cache: None,
         inlined: true,
     };
-    // The program lies beside the file, libraries nowhere.
+    // The program is beside the profile; the libraries do not exist.
     let find = |file: &CodeFile, addresses: &[u64]| {
         let path = String::from_utf8(file.path.clone()).unwrap();
         let path = match path.strip_prefix("/opt/work") {
@@ -94,7 +94,7 @@ fn addresses_that_samply_wrote_are_looked_up() {
     };
     let (about, sampled) = read(&text, &Wanted::default(), &find).unwrap();
     assert_eq!((about.event.as_str(), sampled.samples_known()), ("samples", Some(77)));
-    // The same samples as in plain.data, which samply read.
+    // samply read plain.data, so the samples are the same.
     let table = FunctionTable::of(&sampled);
     let own = |symbol: &str| -> u64 {
         let known = table.functions.iter().filter(|cost| cost.function.symbol == symbol);
@@ -107,7 +107,7 @@ fn addresses_that_samply_wrote_are_looked_up() {
         (KERNEL, &Why::NotLookedUp, 55)
     );
     assert!(sampled.unchecked.is_empty());
-    // Another build of the program has no names to give.
+    // Another build of the program gives no names.
     let other = text.replace("7df8ec7d82717abf", "7df8ec7d82717abe");
     let (_, sampled) = read(&other, &Wanted::default(), &find).unwrap();
     let program = sampled.unnamed.iter().find(|unnamed| unnamed.module != KERNEL).unwrap();

@@ -1,8 +1,8 @@
 //! Folded stacks: `root;caller;function 1200` on a line, as stackcollapse, inferno-collapse, py-spy and
 //! `--export-folded` write them (<https://github.com/brendangregg/FlameGraph>, stackcollapse.pl).
 //!
-//! The figures may be samples, times, bytes or instructions; no file says which. With two figures on
-//! each line (difffolded.pl) the first is the baseline's.
+//! The figures may be samples, times, bytes or instructions; no file says which. If each line has two
+//! figures (difffolded.pl), the first is the baseline's.
 
 use super::about::{About, EventAbout};
 use super::stack::FRAMES_MAX;
@@ -13,15 +13,15 @@ use crate::symbols::demangle::demangle;
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
 
-/// What the one figure is called.
+/// The event's name in files with one figure on a line.
 const COST: &str = "cost";
-/// What two figures are called.
+/// The events' names in files with two figures on a line.
 const SIDES: [&str; 2] = ["baseline", "variant"];
-/// Lines that are looked at to recognise a file.
+/// The number of lines read to recognise a file.
 const LINES_SEEN: usize = 50;
 
-/// Whether a text looks like this: every line ends with a number, and there is a stack of two or more,
-/// or nothing but single words stands before the numbers.
+/// Whether a text looks like folded stacks: every line ends with a number, and either some stack has
+/// several functions or only single words stand before the numbers.
 pub fn is_folded(text: &str) -> bool {
     let seen = || lines(text).take(LINES_SEEN);
     let has = |line: &str| Line::of(line).is_some();
@@ -34,22 +34,22 @@ fn is_flat(line: &str) -> bool {
     line.split_whitespace().count() == 2
 }
 
-/// Lines that are no comments, by number from 0.
+/// Returns the lines that are not comments, with their numbers from 0.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index, line.trim_end()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// A line in its parts.
+/// A line, split into stack and figure.
 struct Line<'t> {
-    /// The stack with a first figure that may be part of the last name.
+    /// The stack; it still ends with the first figure if the line has two.
     stack: &'t str,
     figure: u64,
 }
 
 impl<'t> Line<'t> {
     fn of(line: &'t str) -> Option<Line<'t>> {
-        // py-spy writes a sample without a stack as a space and its figure.
+        // py-spy writes a sample without a stack as a space and the figure.
         let (stack, figure) = line.rsplit_once(char::is_whitespace)?;
         Some(Line { stack: stack.trim_end(), figure: figure.parse().ok()? })
     }
@@ -57,10 +57,10 @@ impl<'t> Line<'t> {
 
 /// Reads the text.
 ///
-/// `event`: the figure that is wanted of lines with two; the first if `None`.
+/// `event`: the figure that is wanted of lines with two; `None` is the first.
 ///
 /// # Errors
-/// [`TextError`]: a line that is none, figures beyond 64 bits, or no such figure.
+/// [`TextError`]: a line of another form, figures beyond 64 bits, or no such figure.
 pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextError> {
     let mut read: Vec<(usize, Line<'_>)> = Vec::new();
     for (index, line) in lines(text) {
@@ -90,13 +90,13 @@ pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextErr
         let fail = |what| TextError::line(*index, line.stack, what);
         let cost = line.figure;
         total = total.checked_add(cost).ok_or_else(|| fail("where costs grow beyond 64 bits"))?;
-        // A zero of the other side.
+        // The stack was sampled on the other side only.
         if cost == 0 {
             continue;
         }
         let mut at = None;
         let mut inlined = false;
-        // What is cut off is outside.
+        // A deep stack loses its outermost frames.
         let frames = line.stack.split(';').filter(|_| !line.stack.is_empty());
         let beyond = frames.clone().count().saturating_sub(FRAMES_MAX);
         losses.stacks_cut += u64::from(beyond > 0);
@@ -121,7 +121,7 @@ pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextErr
     Ok((about, growth.grown(losses)))
 }
 
-/// A function, and whether it is inlined: stackcollapse marks kernel, inlined and compiled code.
+/// Returns a function and whether it is inlined; stackcollapse marks kernel, inlined and compiled code.
 fn named(frame: &str) -> (Function, bool) {
     if let Some(name) = frame.strip_suffix("_[k]") {
         return (Function::new(demangle(name), KERNEL), false);
@@ -130,7 +130,7 @@ fn named(frame: &str) -> (Function, bool) {
         return (Function::new(demangle(name), ""), true);
     }
     let name = frame.strip_suffix("_[j]").unwrap_or(frame);
-    // As `--export-folded` writes what has one name in several files.
+    // `--export-folded` appends the module if a name is in several modules.
     if let Some(name) = name.strip_suffix(KERNEL).and_then(|name| name.strip_suffix(' ')) {
         return (Function::new(demangle(name), KERNEL), false);
     }
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((of(None), of(Some("variant"))), (vec![10], vec![11, 3]));
         let error = costs(text, Some("cycles")).unwrap_err();
         assert_eq!(error, "it has no event cycles; it has baseline, variant");
-        // A name may end in a number where not every line has two.
+        // A name may end with a number if not every line has two figures.
         assert_eq!(costs("main;f 2 5\nmain 1\n", None).unwrap()[0].0, "f 2 ");
     }
 
@@ -196,7 +196,7 @@ mod tests {
         let error = costs(&format!("a;b {0}\na {0}\n", u64::MAX), None).unwrap_err();
         assert!(error.contains("beyond 64 bits"), "{error}");
         assert_eq!(costs("a;b 0\n", None).unwrap_err(), TextError::Empty.to_string());
-        // The innermost frames of a deep stack stay.
+        // A deep stack keeps its innermost frames.
         let deep = format!("main;{};f 1\n", vec!["g"; FRAMES_MAX].join(";"));
         let (_, sampled) = read(&deep, None).unwrap();
         assert_eq!(sampled.losses.stacks_cut, 1);
@@ -213,7 +213,7 @@ mod tests {
         let first = ("total.<locals>.<genexpr> (work.py:4) ".to_string(), 124, Some(124));
         assert_eq!(found[0], first);
         assert_eq!(found[1], ("total (work.py:4) ".to_string(), 47, Some(171)));
-        // A sample whose stack py-spy could not get.
+        // py-spy could not get the stack of these samples.
         assert!(found.contains(&("[unmapped] ".to_string(), 4, Some(4))), "{found:?}");
         assert_eq!(found.iter().map(|row| row.1).sum::<u64>(), 181);
     }

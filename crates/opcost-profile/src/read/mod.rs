@@ -1,7 +1,7 @@
-//! Profiles that other tools wrote: perf.data, and one file and one row of [`FORMATS`] for each format
-//! that is read as a whole.
+//! Reads profiles that other tools wrote: perf.data, and one format for each row of [`FORMATS`], whose
+//! files are read as a whole.
 //!
-//! A file is recognised by its contents.
+//! Every file is recognised by its contents.
 
 pub mod about;
 pub mod callgrind;
@@ -31,24 +31,24 @@ use std::path::{Path, PathBuf};
 
 pub use text::TextError;
 
-/// A profile with what is known about it.
+/// A profile and the facts about its recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadProfile {
-    /// How it was made.
+    /// How the profile was recorded.
     pub about: About,
-    /// Its functions.
+    /// The functions' costs.
     pub table: FunctionTable,
-    /// Its stacks; `None` of files that have none, as callgrind's.
+    /// The stacks; `None` for formats without stacks, such as callgrind's.
     pub sampled: Option<Sampled>,
 }
 
 impl ReadProfile {
-    /// What is known of the functions' files beside their paths.
+    /// Returns the facts about the functions' files that go beyond their paths.
     pub fn modules(&self) -> Vec<Module> {
         if let Some(sampled) = &self.sampled {
             return sampled.profile.modules.clone();
         }
-        // Where costs were counted the profiler's command is the program's, which was found by PATH.
+        // A counting profiler's command is the program's; the shell may have found it by PATH.
         let name = |path: &str| path.rsplit('/').next().map(str::to_string);
         let command = self.about.command.as_deref().and_then(|line| line.split_whitespace().next());
         let program = command.and_then(name).filter(|name| !name.is_empty());
@@ -68,71 +68,71 @@ pub enum ReadError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// The file is of no kind that is known.
+    /// The file has no known format.
     #[error("{} is no profile that can be read; known are {}", path.display(), known_formats())]
     Foreign { path: PathBuf },
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("{} is empty: whoever was to write it wrote nothing; record again", path.display())]
     Empty { path: PathBuf },
-    /// It is larger than what is read at once.
+    /// The file is larger than a file that is read as a whole may be.
     #[error(
         "{} is larger than {} MiB, unpacked, which is more than is read of such a file; record for a \
          shorter time", path.display(), BYTES_MAX >> 20
     )]
     Large { path: PathBuf },
-    /// It is packed, and cannot be unpacked.
+    /// The file is packed, and cannot be unpacked.
     #[error("cannot unpack {}: {source}; it was cut short or damaged, so write or copy it again", path.display())]
     Packed { path: PathBuf, source: io::Error },
-    /// It is a folder, but not one that perf wrote.
+    /// The file is a folder that perf did not write.
     #[error(
         "{} is a folder without a file 'data', so it is no recording of 'perf record --threads'; name \
          the profile's file", path.display()
     )]
     Folder { path: PathBuf },
-    /// It has no samples that could be chosen from.
+    /// The file has no samples that a filter could choose from.
     #[error(
         "{} has no samples but sums, so nothing of it can be left out (--only); perf.data, the text of \
          perf script and the Firefox Profiler's files have samples", path.display()
     )]
     NoSamples { path: PathBuf },
-    /// It is a perf.data file, but a bad one.
+    /// The file is a bad perf.data file.
     #[error("cannot read the perf.data file {}: {source}", path.display())]
     PerfData { path: PathBuf, source: PerfDataError },
-    /// Its contents are bad.
+    /// The file's contents are bad.
     #[error("cannot read the profile {} as {format}: {source}", path.display())]
     Text { path: PathBuf, format: &'static str, source: TextError },
 }
 
-/// What of a file is wanted.
+/// The wanted part of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// The event whose cost is wanted, by name, the first one if `None`.
+    /// The name of the event whose cost is wanted; `None` is the first one.
     pub event: Option<String>,
-    /// Its samples that are wanted.
+    /// The filter of the event's samples.
     pub filter: Filter,
 }
 
-/// A format that is read as a whole.
+/// A format whose files are read as a whole.
 pub struct Format {
-    /// Its name in errors.
+    /// The format's name in errors.
     pub name: &'static str,
-    /// Who writes it, for help texts.
+    /// The tools that write the format, for help texts.
     pub help: &'static str,
-    /// Whether contents look like it.
+    /// Whether contents look like the format.
     detect: fn(&Contents<'_>) -> bool,
     read: fn(&Contents<'_>, &Wanted, &Sources) -> Result<ReadProfile, TextError>,
-    /// Whether it has samples that [`Filter`]s can choose from.
+    /// Whether the format has samples that [`Filter`]s can choose from.
     with_samples: bool,
 }
 
 /// A file's contents, unpacked.
 struct Contents<'b> {
     bytes: &'b [u8],
-    /// The same as text; names of commands may be anything, so what is no UTF-8 is replaced.
+    /// The contents as text. Commands may have any name, so bytes that are not UTF-8 are replaced.
     text: Cow<'b, str>,
 }
 
-/// Every format beside perf.data; the first that recognises a file reads it.
+/// Every format except perf.data; the first that recognises a file reads it.
 pub static FORMATS: &[Format] = &[
     Format {
         name: "pprof",
@@ -187,25 +187,25 @@ pub static FORMATS: &[Format] = &[
     },
 ];
 
-/// "perf.data, pprof, …".
+/// Lists the formats: "perf.data, pprof, …".
 fn known_formats() -> String {
     let names: Vec<&str> =
         ["perf.data"].into_iter().chain(FORMATS.iter().map(|one| one.name)).collect();
     names.join(", ")
 }
 
-/// Bytes of a file that is read as a whole, at most, also unpacked.
+/// The most bytes read of a file as a whole, also unpacked.
 const BYTES_MAX: u64 = 2 << 30;
-/// What gzip's files begin with.
+/// The first bytes of gzip's files.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Reads a profile.
 ///
-/// `path`: the file; `wanted`: what of it; `sources`: where names come from, of files that have
-/// addresses only.
+/// `path`: the file; `wanted`: the event and samples to read; `sources`: where names come from for
+/// files that hold addresses only.
 ///
 /// # Errors
-/// [`ReadError`] names the file and what is wrong with it.
+/// [`ReadError`] names the file and the fault.
 pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfile, ReadError> {
     if path.is_dir() {
         return read_folder(path, wanted, sources);
@@ -236,7 +236,7 @@ pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfi
     (format.read)(&contents, wanted, sources).map_err(fail)
 }
 
-/// A file's contents, unpacked.
+/// Reads a file's contents, unpacked.
 fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
     let whole = |source: &mut dyn Read| -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -256,7 +256,7 @@ fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
-/// Reads what perf wrote with several threads: `data` with what is known of the recording, and
+/// Reads a folder that perf wrote with several threads: `data` with facts about the recording, and
 /// `data.0`, `data.1`, … with the records of each thread.
 fn read_folder(
     folder: &Path,
@@ -297,15 +297,15 @@ fn read_folder(
     Ok(named(about, recorded, sources))
 }
 
-/// A profile of samples with addresses.
+/// Names the addresses of a recording.
 fn named(about: About, recorded: Recorded, sources: &Sources) -> ReadProfile {
     let named = symbolise(&recorded, sources);
-    // The table needs memory of its own.
+    // Free the recording first: the table needs memory too.
     drop(recorded);
     sampled(about, named)
 }
 
-/// A profile of samples.
+/// Makes a profile of samples with names.
 pub fn sampled(about: About, sampled: Sampled) -> ReadProfile {
     let table = FunctionTable::of(&sampled);
     ReadProfile { about, table, sampled: Some(sampled) }

@@ -1,4 +1,4 @@
-//! The text that `perf script` prints: a line for each sample, below it its callers, innermost first.
+//! Reads the text of `perf script`: a line for each sample, below it its callers, innermost first.
 
 use super::Wanted;
 use super::about::{About, EventAbout};
@@ -10,27 +10,27 @@ use crate::symbols::demangle::{demangle, mangled, printable};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
 
-/// One frame as printed.
+/// A frame as printed.
 struct Frame<'t> {
     symbol: &'t str,
-    /// `None` of a function that was inlined into the next.
+    /// `None` for a function that was inlined into the next one.
     module: Option<&'t str>,
 }
 
 /// A sample's first line.
 struct Head<'t> {
     command: &'t str,
-    /// Only where it was asked for (`-F pid,tid`).
+    /// `None` unless the printed fields include it (`-F pid,tid`).
     pid: Option<i32>,
     tid: Option<i32>,
     event: &'t str,
     period: Option<u64>,
     time_ns: Option<u64>,
-    /// The address and symbol, where callers were not recorded.
+    /// The address and symbol, if callers were not recorded.
     rest: &'t str,
 }
 
-/// Whether a text looks like this: its first sample has a time and an event.
+/// Whether a text looks like `perf script`: its first sample has a time and an event.
 pub fn is_perf_script(text: &str) -> bool {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     lines.take(1).any(|line| !line.starts_with([' ', '\t']) && head(line).is_some())
@@ -38,10 +38,10 @@ pub fn is_perf_script(text: &str) -> bool {
 
 /// Reads the text.
 ///
-/// `wanted`: what of it.
+/// `wanted`: the event and samples to read.
 ///
 /// # Errors
-/// [`TextError`]: a line that is none of `perf script`, or no such event.
+/// [`TextError`]: a line that `perf script` does not write, or no such event.
 pub fn read(text: &str, wanted: &Wanted) -> Result<(About, Sampled), TextError> {
     let Wanted { event, filter } = wanted;
     let mut events: Vec<String> = Vec::new();
@@ -157,21 +157,21 @@ const EXACT: [&str; 13] = [
     "dummy",
 ];
 
-/// The event without its modifiers, and these, if what stands behind the colon are some: of
-/// `sched:sched_switch` it is the rest of the name.
+/// Splits an event into its name and modifiers; `None` if the text behind the colon has other
+/// letters, as in `sched:sched_switch`, where it is the rest of the name.
 fn modifiers(event: &str) -> Option<(&str, &str)> {
     let (name, modifiers) = event.rsplit_once(':').unwrap_or((event, ""));
     modifiers.bytes().all(|letter| b"ukhGHpPSDIWe".contains(&letter)).then_some((name, modifiers))
 }
 
-/// Whether each sample is the very instruction's that caused the event, as its name tells.
+/// Whether the instruction that caused the event took each sample, by the event's name.
 fn is_exact(event: &str) -> bool {
     let name = modifiers(event).map_or(event, |(name, _)| name);
-    // A tracepoint has its subsystem before it, a breakpoint its address.
+    // Names of tracepoints (`sched:sched_switch`) and breakpoints (`mem:0x1000:w`) have a colon.
     name.contains(':') || EXACT.contains(&name)
 }
 
-/// The number of `p` among an event's modifiers; what is not said may have any skid.
+/// The number of `p` among an event's modifiers; without any, samples may have any skid.
 fn precise(event: &str) -> Option<u8> {
     let (name, modifiers) = modifiers(event)?;
     if CLOCKS.contains(&name) || is_exact(event) {
@@ -180,7 +180,7 @@ fn precise(event: &str) -> Option<u8> {
     Some(modifiers.bytes().filter(|letter| *letter == b'p').count().min(3) as u8)
 }
 
-/// `command tid [cpu]` or `command pid/tid [cpu]`.
+/// Splits `command tid [cpu]` or `command pid/tid [cpu]`.
 fn thread(text: &str) -> (&str, Option<i32>, Option<i32>) {
     let text = text.trim();
     let (before, last) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
@@ -193,7 +193,7 @@ fn thread(text: &str) -> (&str, Option<i32>, Option<i32>) {
     (command.trim(), pid, tid)
 }
 
-/// `command pid [cpu] time: period event: rest`; the command can have spaces in it.
+/// Splits `command pid [cpu] time: period event: rest`; the command may contain spaces.
 fn head(line: &str) -> Option<Head<'_>> {
     let (time_at, time) = words(line).find(|(_, word)| is_time(word))?;
     let mut rest = &line[time_at + time.len()..];
@@ -222,7 +222,7 @@ fn head(line: &str) -> Option<Head<'_>> {
     Some(Head { command, pid, tid, event, period, time_ns, rest: rest.trim() })
 }
 
-/// The words of a line with their places.
+/// Returns the words of a line with their places.
 fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     line.split_whitespace().map(move |word| (word.as_ptr() as usize - line.as_ptr() as usize, word))
 }
@@ -235,7 +235,7 @@ fn is_time(word: &str) -> bool {
     digits(seconds) && digits(part)
 }
 
-/// `ffffffff81a0 vfs_read+0x10 ([kernel.kallsyms])`, or `ffffffff81a0 f (inlined)`.
+/// Parses `ffffffff81a0 vfs_read+0x10 ([kernel.kallsyms])` or `ffffffff81a0 f (inlined)`.
 fn frame(text: &str) -> Option<Frame<'_>> {
     let (address, rest) = text.split_once(' ')?;
     u64::from_str_radix(address, 16).ok()?;
@@ -256,7 +256,7 @@ fn frame(text: &str) -> Option<Frame<'_>> {
     Some(Frame { symbol, module: Some(&before_deleted[start..]) })
 }
 
-/// The functions of a sample, outermost first, each with whether it was inlined.
+/// Returns the functions of a sample, outermost first, each with whether it was inlined.
 fn functions(frames: &[Frame<'_>]) -> Vec<(Function, bool)> {
     let mut module = String::new();
     let mut stack = Vec::with_capacity(frames.len());
@@ -322,7 +322,7 @@ busy  9942 34896.000353:     7 page-faults:   7f0012 [unknown] (/opt/work/busy)\
         assert_eq!(about.event, "cpu-clock:pp");
         assert_eq!(about.events, ["cpu-clock:pp", "page-faults"]);
         assert_eq!(about.duration_ns, Some(490_000));
-        // A timer is never precise, whatever was asked for.
+        // A timer is never precise, whatever the user asked for.
         assert_eq!(about.sampling.unwrap().precise, None);
         assert_eq!((sampled.profile.total(), sampled.losses.other_events), (1_000_000, 1));
         let names: Vec<String> = sampled

@@ -1,5 +1,5 @@
-//! pprof's profiles: a protocol buffer, which is gzipped on disk
-//! (<https://github.com/google/pprof/blob/main/proto/profile.proto>, whose numbers of fields these are).
+//! Reads pprof's profiles: a protocol buffer, gzipped on disk
+//! (<https://github.com/google/pprof/blob/main/proto/profile.proto> has the fields' numbers).
 
 use super::about::{About, EventAbout};
 use super::protobuf::{Fields, Value, numbers};
@@ -13,10 +13,10 @@ use opcost_record::{Function, Module};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Functions at one address, at most: one, and what is inlined there.
+/// The most functions at one address: one, and those inlined there.
 const LINES_MAX: usize = 256;
 
-/// Whether bytes look like this: the first fields are some of a profile, and there is binary data.
+/// Whether bytes look like a profile of pprof: the first fields fit, and there is binary data.
 pub fn is_pprof(bytes: &[u8]) -> bool {
     let fits = |field: u64, value: &Value<'_>| match field {
         1..=6 | 11 => value.bytes().is_some(),
@@ -39,7 +39,7 @@ struct Type {
     unit: u64,
 }
 
-/// One address: its binary and its functions, the innermost first.
+/// An address: its binary and its functions, the innermost first.
 struct Location {
     mapping: u64,
     functions: Vec<u64>,
@@ -53,12 +53,12 @@ struct Names {
     file: u64,
 }
 
-/// A profile whose strings are numbers.
+/// The profile as stored, with numbers in place of strings.
 #[derive(Default)]
 struct Raw<'b> {
     types: Vec<Type>,
     samples: Vec<&'b [u8]>,
-    /// Files by identifier, and the first, which is the program's.
+    /// Files by identifier, and the first file, which is the program.
     mappings: FxHashMap<u64, u64>,
     program: Option<u64>,
     locations: FxHashMap<u64, Location>,
@@ -70,13 +70,13 @@ struct Raw<'b> {
     default_type: u64,
 }
 
-/// Reads the bytes, unpacked.
+/// Reads unpacked bytes.
 ///
-/// `event`: the sample type that is wanted; the profile's default if `None`, else its last, as pprof
-/// itself chooses.
+/// `event`: the wanted sample type; `None` is the profile's default, or else its last one, as in pprof
+/// itself.
 ///
 /// # Errors
-/// [`TextError`]: bytes that are none, a reference to what is not there, no such sample type.
+/// [`TextError`]: bytes of another format, a reference to a missing entry, no such sample type.
 pub fn read(bytes: &[u8], event: Option<&str>) -> Result<(About, Sampled), TextError> {
     let raw = Raw::of(bytes)?;
     let names: Vec<String> =
@@ -93,7 +93,7 @@ pub fn read(bytes: &[u8], event: Option<&str>) -> Result<(About, Sampled), TextE
     };
     let unit = raw.string(raw.types[chosen].unit)?;
     let factor = nanoseconds(&unit);
-    // How many samples there were says a sample type of its own, or the period.
+    // The number of samples is a sample type of its own, or follows from the period.
     let counted = |at: &usize| {
         names[*at] == "samples" && raw.string(raw.types[*at].unit).is_ok_and(|unit| unit == "count")
     };
@@ -154,7 +154,7 @@ pub fn read(bytes: &[u8], event: Option<&str>) -> Result<(About, Sampled), TextE
     Ok((about, reading.finish()?))
 }
 
-/// What one of a unit of time is in nanoseconds; `None` of other units.
+/// Returns a time unit in nanoseconds; `None` for other units.
 fn nanoseconds(unit: &str) -> Option<u64> {
     Some(match unit {
         "nanoseconds" | "nanosecond" | "ns" => 1,
@@ -165,7 +165,7 @@ fn nanoseconds(unit: &str) -> Option<u64> {
     })
 }
 
-/// A figure of a sample.
+/// Returns one value of a sample.
 fn figure(at: usize, values: &[i64], types: usize, of: usize) -> Result<u64, TextError> {
     if values.len() != types {
         let found = values.len();
@@ -257,7 +257,7 @@ impl<'b> Raw<'b> {
     }
 
     fn string(&self, number: u64) -> Result<String, TextError> {
-        // A profile without any string has no names.
+        // Number 0 is the empty string; a profile without any string has no names.
         if number == 0 {
             return Ok(String::new());
         }
@@ -270,7 +270,7 @@ impl<'b> Raw<'b> {
     }
 }
 
-/// The numbers of a message with their fields.
+/// Calls `take` with the field and value of each number in a message.
 fn each(message: &[u8], mut take: impl FnMut(u64, u64)) -> Result<(), TextError> {
     for field in Fields::of(message) {
         if let (field, Value::Number(number)) = field? {
@@ -290,11 +290,11 @@ fn value_type(message: &[u8]) -> Result<Type, TextError> {
     Ok(found)
 }
 
-/// What was read of the samples.
+/// The state of reading the samples.
 struct Reading<'r, 'b> {
     raw: &'r Raw<'b>,
     growth: Growth,
-    /// The numbers of a location's functions, outermost first, with whether they are inlined.
+    /// The functions of a location, outermost first, and whether each is inlined.
     numbers: FxHashMap<u64, Vec<(u32, bool)>>,
     /// Samples in code without names, by module.
     unnamed: BTreeMap<String, u64>,
@@ -303,7 +303,7 @@ struct Reading<'r, 'b> {
 
 impl Reading<'_, '_> {
     fn sample(&mut self, locations: &[u64], cost: u64, samples: u64) -> Result<(), TextError> {
-        // The leaf comes first, and what is cut off is outside.
+        // The leaf comes first; a deep stack loses its outermost frames.
         let mut depth = 0;
         let mut kept = 0;
         for id in locations {
@@ -334,7 +334,7 @@ impl Reading<'_, '_> {
         Ok(())
     }
 
-    /// The functions of a location, outermost first.
+    /// Returns the functions of a location, outermost first.
     fn functions(&mut self, id: u64) -> Result<Vec<(u32, bool)>, TextError> {
         let raw = self.raw;
         let missing = |what: &str, id: u64| TextError::Cut(format!("{what} {id} is not in it"));
@@ -350,7 +350,7 @@ impl Reading<'_, '_> {
             let (name, file) = (raw.string(names.name)?, raw.string(names.file)?);
             let name = if name.is_empty() { raw.string(names.system_name)? } else { name };
             let name = if name.is_empty() { "[text]".into() } else { demangle(&name) };
-            // Without a binary the file is all that is known of where a function is.
+            // Without a binary, the source file is all that is known of a function's place.
             let module = match &module {
                 Some(module) => module.clone(),
                 None => file,
@@ -360,7 +360,7 @@ impl Reading<'_, '_> {
         Ok(found)
     }
 
-    /// The file of a mapping; `None` if there is none.
+    /// Returns the file of a mapping; `None` if there is none.
     fn module(&self, mapping: u64) -> Result<Option<String>, TextError> {
         let Some(file) = self.raw.mappings.get(&mapping) else { return Ok(None) };
         let file = self.raw.string(*file)?;

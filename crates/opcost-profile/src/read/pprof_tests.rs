@@ -4,7 +4,7 @@ use flate2::read::MultiGzDecoder;
 use proptest::prelude::*;
 use std::io::Read;
 
-/// What Go's own profiler wrote, unpacked.
+/// Reads and unpacks a profile that Go's own profiler wrote.
 fn go(name: &str) -> Vec<u8> {
     let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
     let packed = std::fs::read(path).unwrap();
@@ -49,7 +49,7 @@ fn a_profile_of_go_has_the_figures_of_go_tool_pprof() {
     assert_eq!(rows.iter().filter(|row| row.1 > 0).count(), 9);
     let [module] = &sampled.profile.modules[..] else { panic!("{:?}", sampled.profile.modules) };
     assert!(module.program && module.path.ends_with("/busy"), "{module:?}");
-    // WriteString is inlined into what calls it.
+    // WriteString is inlined into its callers.
     let inlined: u64 = sampled.facts.iter().map(|facts| facts.inlined_samples).sum();
     assert_eq!(inlined, 2);
 }
@@ -70,12 +70,12 @@ fn a_sample_type_is_chosen_by_name() {
     assert!(error.starts_with("it has no event cpu; it has alloc_objects, "), "{error}");
 }
 
-/// A message's field of bytes or of a number.
+/// Encodes a field of bytes or of a number.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
 }
 
-/// A profile of one sample with this value, in a function f at the location 1.
+/// Makes a profile of one sample with this value, in a function f at the location 1.
 fn made(value: &[u8], location: u8) -> Vec<u8> {
     let parts = [
         field(1, &[8, 1, 16, 2]),
@@ -111,7 +111,7 @@ fn what_is_wrong_is_named() {
     let sample = [&[0x0a][..], &length, &deep, &field(2, &[3])].concat();
     let outer = [sample.len() as u8 & 0x7f | 0x80, (sample.len() >> 7) as u8];
     let profile = [&[0x12][..], &outer, &sample, &made(&[3], 1)].concat();
-    // The innermost frames of a deep stack stay.
+    // A deep stack keeps its innermost frames.
     let (_, sampled) = read(&profile, None).unwrap();
     assert_eq!((sampled.losses.stacks_cut, sampled.profile.contexts.len()), (1, FRAMES_MAX));
 }

@@ -1,5 +1,5 @@
-//! The wire format of protocol buffers (<https://protobuf.dev/programming-guides/encoding/>), as far as
-//! pprof's profiles use it.
+//! Decodes the wire format of protocol buffers (<https://protobuf.dev/programming-guides/encoding/>) as
+//! far as pprof's profiles use it.
 
 use super::text::TextError;
 use opcost_record::leb128::{self, ReadError};
@@ -9,7 +9,7 @@ use opcost_record::leb128::{self, ReadError};
 pub(super) enum Value<'b> {
     Number(u64),
     Bytes(&'b [u8]),
-    /// Four or eight bytes, which pprof has nowhere.
+    /// Four or eight bytes; pprof has no such field.
     Fixed,
 }
 
@@ -27,7 +27,7 @@ fn cut_field() -> TextError {
     TextError::Cut("a field goes on behind the end".into())
 }
 
-/// The fields of a message, in their order.
+/// An iterator over the fields of a message, in their order.
 pub(super) struct Fields<'b> {
     rest: &'b [u8],
 }
@@ -87,7 +87,7 @@ impl<'b> Iterator for Fields<'b> {
     }
 }
 
-/// The numbers of a repeated field, packed or one by one.
+/// Calls `add` with the numbers of a repeated field, packed or not.
 pub(super) fn numbers(value: Value<'_>, add: &mut impl FnMut(u64)) -> Result<(), TextError> {
     match value {
         Value::Number(number) => add(number),

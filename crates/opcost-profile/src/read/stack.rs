@@ -1,5 +1,5 @@
-//! How deep a stack in a file may be.
+//! Limit on the depth of stacks.
 
-/// Frames of a stack that are read, the innermost: a call tree of any depth would need a stack of any
-/// depth to be shown. perf records 127 unless told otherwise, Python allows 1,000.
+/// The most frames that are read of a stack; the innermost are kept. Showing a call tree of any depth
+/// would need a stack of any depth. perf records 127 by default, Python allows 1,000.
 pub(super) const FRAMES_MAX: usize = 1024;

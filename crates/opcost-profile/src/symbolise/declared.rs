@@ -1,4 +1,4 @@
-//! Where a function begins in its source, as debug information tells.
+//! Finds where a function begins in its source, by debug information.
 
 use super::inline::DEBUG_SECTIONS;
 use crate::symbols::demangle::{demangle, printable};
@@ -8,19 +8,19 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Where a function begins in its source.
+/// The place in the source where a function begins.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Declared {
-    /// The source file, as the compiler was told of it.
+    /// The path of the source file, as the compiler got it.
     pub file: String,
     /// The line.
     pub line: u32,
 }
 
-/// Where a function of a program begins in its source; `None` if the program does not say, or has several
-/// functions of this name.
+/// Returns the place in the source where a function of a program begins; `None` if the program does not
+/// tell, or has several functions of this name.
 ///
-/// `file`: the program's contents; `symbol`: the function's symbol, demangled if it is a mangled one.
+/// `file`: the program's contents; `symbol`: the function's symbol, demangled if it is mangled.
 pub fn declared(file: &[u8], symbol: &str) -> Option<Declared> {
     let object = object::File::parse(file).ok()?;
     let is_it = |name: &str| name == symbol || demangle(name) == symbol;

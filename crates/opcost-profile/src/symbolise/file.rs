@@ -1,4 +1,4 @@
-//! Names of programs and libraries, if the file is the one that was sampled.
+//! Names places in programs and libraries, if the file is the one that was sampled.
 
 use super::inline::{DEBUG_SECTIONS, DebugSections, Inlined, InlinedAt};
 use super::{Frame, Names, Sources, Stack, Why};
@@ -13,10 +13,10 @@ use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What the kernel puts behind the path of a file that has no name any more (`d_path`).
+/// The suffix that the kernel adds to the path of a deleted file (`d_path`).
 pub(super) const DELETED: &str = " (deleted)";
 
-/// The contents of a file, if it or what perf kept of it is there and is the one that was sampled.
+/// Returns the contents of the sampled file or of perf's copy of it; `None` if neither is there.
 pub fn contents(file: &CodeFile, sources: &Sources) -> Option<Vec<u8>> {
     // A pipe or a device may have no end.
     let read = |path: &Path| match fs::metadata(path)?.is_file() {
@@ -26,21 +26,21 @@ pub fn contents(file: &CodeFile, sources: &Sources) -> Option<Vec<u8>> {
     found(file, sources, read).ok().map(|found| found.bytes)
 }
 
-/// Whether a file, where it was mapped from, has at least so many bytes.
+/// Whether a file has at least `bytes` bytes, at the path that it was mapped from.
 pub(super) fn is_large(file: &CodeFile, bytes: u64) -> bool {
     file.kind == CodeKind::File
         && fs::metadata(OsStr::from_bytes(&file.path)).is_ok_and(|found| found.len() >= bytes)
 }
 
-/// A file that is the one that was sampled.
+/// A file that was sampled.
 struct Found<B> {
     path: PathBuf,
     bytes: B,
-    /// Whether no build id says so.
+    /// Whether no build id confirms that the file was sampled.
     unchecked: bool,
 }
 
-/// Finds a file, where it was mapped from or in perf's cache; or says why it has no names.
+/// Finds a file where it was mapped from, or in perf's cache; fails with the reason for missing names.
 fn found<B: Deref<Target = [u8]>>(
     file: &CodeFile,
     sources: &Sources,
@@ -54,7 +54,7 @@ fn found<B: Deref<Target = [u8]>>(
         Ok(bytes) => match elf::build_id(&bytes) {
             Ok(id) => match is_same_build(recorded, id) {
                 Some(true) => Ok((bytes, false)),
-                // Another file may have the name of one that was deleted.
+                // Another file may have taken the name of a deleted one.
                 None if !deleted => Ok((bytes, true)),
                 None => Err(Why::Gone),
                 Some(false) => Err(Why::OtherBuild),
@@ -72,15 +72,15 @@ fn found<B: Deref<Target = [u8]>>(
     Ok(Found { path, bytes, unchecked })
 }
 
-/// Whether the code at these offsets of a file keeps no frame pointer of its own; nothing where the file
-/// cannot tell.
+/// Tells for each offset whether the code there keeps no frame pointer of its own; empty if the file
+/// does not tell.
 pub(super) fn without_frame(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Vec<bool> {
     let found = found(file, sources, |path| elf::excerpt(path, &[]));
     let without = found.ok().and_then(|found| elf::without_frame(&found.bytes, offsets).ok());
     without.unwrap_or_default()
 }
 
-/// The names at these offsets of a file.
+/// Names the places at these offsets of a file.
 pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Names {
     let sections = if sources.inlined { DEBUG_SECTIONS } else { &[] };
     let Found { path, bytes, unchecked } =
@@ -97,7 +97,7 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Name
     named((&bytes).into(), debug.as_deref(), inlined.as_ref(), offsets, unchecked)
 }
 
-/// The names at these offsets of a file's contents.
+/// Names the places at these offsets of a file's contents.
 pub(super) fn named(
     file: elf::Readable<'_>,
     debug: Option<&[u8]>,
@@ -108,7 +108,7 @@ pub(super) fn named(
     let known = |offset: &u64| inlined.map_or(Vec::new(), |inlined| inlined.functions(*offset));
     let known: Vec<Vec<InlinedAt<'_>>> = offsets.iter().map(known).collect();
     let symbols = known.iter().flatten().filter_map(|at| at.name).collect();
-    // A debug file that cannot be read gives fewer names, not wrong ones.
+    // An unreadable debug file gives fewer names, not wrong ones.
     let found = elf::names(file, debug, offsets, &symbols)
         .or_else(|_| elf::names(file, None, offsets, &symbols));
     let found = match found {
@@ -120,13 +120,13 @@ pub(super) fn named(
         Frame { source, mangled, bytes, start, ..Frame::new(symbol) }
     };
     let mut frames: Vec<Frame> = found.functions.into_iter().map(frame).collect();
-    // Mapped with the code but none itself.
+    // Data mapped together with code.
     let data = frames.len() as u32;
     frames.push(Frame::new("[data]"));
     let sources = found.sources;
     let mut numbers = FxHashMap::default();
     let mut number = |frames: &mut Vec<Frame>, name, file: Option<String>, bytes| -> u32 {
-        // Symbols tell of functions that are not inlined everywhere what they are called there.
+        // An inlined function that has a symbol elsewhere gets the source file that its symbol has.
         let source = match sources.get(name).map(Vec::as_slice) {
             Some([only]) => only.clone(),
             Some(several) => several.contains(&file).then_some(file).flatten(),
@@ -137,14 +137,14 @@ pub(super) fn named(
             let symbol = demangle(&name);
             let (source, mangled) = (source.clone(), mangled(&name, &symbol));
             frames.push(Frame { source, mangled, bytes: *bytes, ..Frame::new(symbol) });
-            // There are no more than places with their inlined functions.
+            // Functions and their inlined functions number no more than places.
             frames.len() as u32 - 1
         })
     };
     let stacks = known.into_iter().zip(found.places).map(|(known, function)| {
         let mut function = function.unwrap_or(data);
         let mut known = known.into_iter();
-        // The outermost is the function itself; symbols know it better, unless they do not.
+        // The first is the function itself; its symbol names it better, if it has one.
         if let Some(InlinedAt { name: Some(name), file }) = known.next()
             && frames[function as usize].symbol.starts_with('[')
         {
@@ -160,7 +160,7 @@ pub(super) fn named(
     Names { frames, stacks, why: Some(Why::Stripped), unchecked, soname }
 }
 
-/// What perf kept of a file with this build id.
+/// Returns perf's copy of the file with this build id.
 fn cached<B: Deref<Target = [u8]>>(
     id: &[u8],
     sources: &Sources,
@@ -173,9 +173,9 @@ fn cached<B: Deref<Target = [u8]>>(
     same.then_some(bytes)
 }
 
-/// Whether two build ids are those of one build; `None` where one is not known.
+/// Whether two build ids are those of one build; `None` if one is not known.
 ///
-/// Old versions of perf fill short ones up with zeros, to 20 bytes.
+/// Old versions of perf fill short build ids up with zeros, to 20 bytes.
 pub(super) fn is_same_build(recorded: Option<&[u8]>, found: Option<&[u8]>) -> Option<bool> {
     let (recorded, found) = (recorded?, found?);
     let filled = recorded.len() == 20

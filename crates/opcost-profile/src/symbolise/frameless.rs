@@ -1,19 +1,19 @@
-//! Samples whose direct caller is missing: of functions that keep no frame pointer.
+//! Finds samples whose direct caller is missing: samples of functions that keep no frame pointer.
 //!
-//! A chain of frame pointers begins with the frame that is current. A function that makes none, as gcc
-//! compiles those that call nothing, is then followed by its caller's caller.
+//! A chain of frame pointers begins with the current frame. If a function makes no frame, as gcc
+//! compiles functions that call nothing, the chain goes on with the caller's caller.
 
 use super::{Sources, Stack, file};
 use crate::session::Recorded;
 use crate::space::CodeKind;
 use rustc_hash::FxHashMap;
 
-/// Functions with less than one in so many of all samples are not looked at.
+/// Functions with at most one in `PARTS_OF_ALL` of all samples are skipped.
 const PARTS_OF_ALL: u64 = 20;
 
-/// Samples of the functions that keep no frame, by number of the function, most first.
+/// Returns the functions that keep no frame pointer, with their samples, most samples first.
 ///
-/// `stacks`: the functions of each place. Only what frame pointers led to a caller counts.
+/// `stacks`: the functions of each place. Only samples with a caller that frame pointers led to count.
 pub(super) fn samples(recorded: &Recorded, stacks: &[Stack], sources: &Sources) -> Vec<(u32, u64)> {
     if recorded.stacks_unwound > 0 {
         return Vec::new();

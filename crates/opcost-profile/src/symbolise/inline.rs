@@ -1,4 +1,4 @@
-//! Functions that were inlined into others, as debug information tells.
+//! Finds functions that were inlined into others, by debug information.
 
 use crate::symbols::demangle::printable;
 use crate::symbols::elf::CodeAt;
@@ -8,7 +8,7 @@ use object::Object;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// The debug information that tells of inlined functions.
+/// The sections of debug information that describe inlined functions.
 pub(super) const DEBUG_SECTIONS: &[SectionId] = &[
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
@@ -23,15 +23,15 @@ pub(super) const DEBUG_SECTIONS: &[SectionId] = &[
     SectionId::DebugTypes,
 ];
 
-/// Sections with debug information of one file, uncompressed.
+/// The sections of a file's debug information, uncompressed.
 pub(super) struct DebugSections<'d> {
     code: CodeAt,
     sections: HashMap<SectionId, Cow<'d, [u8]>>,
 }
 
 impl<'d> DebugSections<'d> {
-    /// Reads the debug information of a file, or of the debug file that was split off it; `None`
-    /// where there is none, or none to read.
+    /// Reads the debug information of a file, or of the debug file split off from it; `None` if
+    /// there is none, or none that can be read.
     pub(super) fn read(file: &'d [u8], debug: Option<&'d [u8]>) -> Option<DebugSections<'d>> {
         let code = CodeAt::read(file).ok()?;
         let has = |data: &'d [u8]| {
@@ -47,7 +47,7 @@ impl<'d> DebugSections<'d> {
         Some(DebugSections { code, sections })
     }
 
-    /// What looks functions up in them.
+    /// Prepares looking functions up in the sections.
     pub(super) fn inlined(&self) -> Option<Inlined<'_>> {
         let section = |id: SectionId| -> Result<_, gimli::Error> {
             let bytes = self.sections.get(&id).map_or(&[][..], |bytes| bytes);
@@ -59,26 +59,26 @@ impl<'d> DebugSections<'d> {
     }
 }
 
-/// A function that a place in code belongs to.
+/// A function at a place in code.
 pub(super) struct InlinedAt<'s> {
-    /// Its symbol, if it has one.
+    /// The function's symbol, if it has one.
     pub(super) name: Option<&'s [u8]>,
-    /// The source file of its code there.
+    /// The source file of the function's code there.
     pub(super) file: Option<String>,
 }
 
-/// Looks up which functions a place in code belongs to.
+/// Looks up the functions at a place in code.
 pub(super) struct Inlined<'s> {
     code: &'s CodeAt,
     context: addr2line::Context<EndianSlice<'s, LittleEndian>>,
 }
 
 impl<'s> Inlined<'s> {
-    /// The functions at a file offset as their symbols are, outermost first, nothing where debug
-    /// information says nothing.
+    /// Returns the functions at a file offset with their symbols' names, outermost first; empty if
+    /// debug information has none there.
     pub(super) fn functions(&self, offset: u64) -> Vec<InlinedAt<'s>> {
         let Some(address) = self.code.address(offset) else { return Vec::new() };
-        // Parts that were split off into yet other files (`-gsplit-dwarf`) are not read.
+        // Debug information in further files (`-gsplit-dwarf`) is not read.
         let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else {
             return Vec::new();
         };
@@ -93,7 +93,7 @@ impl<'s> Inlined<'s> {
                     functions.push(InlinedAt { name, file });
                 }
                 Ok(None) => break,
-                // What contradicts itself tells nothing.
+                // Contradictory debug information is not used.
                 Err(_) => return Vec::new(),
             }
         }

@@ -1,4 +1,4 @@
-//! Names of code that just-in-time compilers made, from the map that they leave for perf
+//! Names code of just-in-time compilers by the map that they write for perf
 //! (`tools/perf/Documentation/jit-interface.txt`).
 
 use super::{Frame, Names, Why};
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The module of such code.
+/// The module of just-in-time compiled code.
 pub(super) const MODULE: &str = "[jit]";
 
-/// The names at these addresses of a process.
+/// Names these addresses of a process.
 pub(super) fn names(pid: i32, addresses: &[u64]) -> Names {
     match map(Path::new("/"), pid) {
         Some(map) => in_map(&String::from_utf8_lossy(&map), addresses),
@@ -18,23 +18,23 @@ pub(super) fn names(pid: i32, addresses: &[u64]) -> Names {
     }
 }
 
-/// The map of a process. In a container it has another number, which the map is called by, and other
-/// files; both are known while it lives.
+/// Reads the map of a process. A container has its own files and its own number for the process, and
+/// the map is named by this number. Both can be found while the process lives.
 fn map(root: &Path, pid: i32) -> Option<Vec<u8>> {
-    // The folder is part of the interface.
+    // The interface fixes the folder.
     let read = |root: &Path, pid: i32| fs::read(root.join(format!("tmp/perf-{pid}.map"))).ok();
     let process = root.join("proc").join(pid.to_string());
     read(root, pid).or_else(|| {
         let status = fs::read_to_string(process.join("status")).ok()?;
-        // The numbers that it has, in the outermost namespace first (proc_pid_status(5)).
+        // The process's number in each namespace, the outermost first (proc_pid_status(5)).
         let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
         let own = numbers.split_whitespace().next_back()?.parse().ok()?;
         read(&process.join("root"), own)
     })
 }
 
-/// Code by address: where it ends, and its name. Of code that was made where other code was before
-/// the later line counts.
+/// Parses a map: code by its start, with its end and name. Later lines replace earlier ones that
+/// they overlap.
 fn parse(map: &str) -> BTreeMap<u64, (u64, &str)> {
     let line = |line: &'_ str| -> Option<(u64, u64)> {
         let mut fields = line.split_ascii_whitespace();
@@ -89,7 +89,7 @@ mod tests {
         write("proc/41/status", "Name:\tnode\nNSpid:\t41\t7\n");
         assert_eq!(map(root, 41), None);
         write("proc/41/root/tmp/perf-7.map", "inner");
-        // The number that it has outside is another process's there.
+        // Inside the container, another process has the number that this process has outside.
         write("proc/41/root/tmp/perf-41.map", "of another");
         assert_eq!(map(root, 41).as_deref(), Some(&b"inner"[..]));
         write("tmp/perf-41.map", "outer");

@@ -1,4 +1,4 @@
-//! Names of the kernel's functions, if its symbols are those of the kernel that was sampled.
+//! Names the kernel's functions, if the symbols are those of the kernel that was sampled.
 
 use super::file::is_same_build;
 use super::{Frame, Names, Sources, Why};
@@ -11,24 +11,24 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::{fs, io};
 
-/// The symbols of the kernel that runs.
+/// The symbols of the running kernel.
 const KALLSYMS: &str = "/proc/kallsyms";
 
 type Function<'t> = Span<KernelFunction<'t>>;
 
-/// Where the kernel's symbols come from.
+/// The source of the kernel's symbols.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum KernelSource {
-    /// The kernel that runs, if its build id is the recorded one; else what perf kept of the recorded
-    /// one.
+    /// The running kernel, if it has the recorded build id; otherwise perf's copy of the recorded
+    /// kernel's symbols.
     Running,
-    /// A file like `System.map` or `/proc/kallsyms` of the recorded kernel.
+    /// A file of the recorded kernel, like `System.map` or `/proc/kallsyms`.
     File(PathBuf),
-    /// Nowhere.
+    /// No symbols.
     Nothing,
 }
 
-/// The names at these addresses.
+/// Names these addresses.
 pub(super) fn names(
     file: &CodeFile,
     reference: Option<&KernelReference>,
@@ -38,7 +38,7 @@ pub(super) fn names(
     names_by(file, reference, addresses, sources, &mut None)
 }
 
-/// The same; `list`: the running kernel's list of functions, kept for whoever asks again.
+/// Names these addresses like `names`; `list`: keeps the running kernel's list of functions.
 pub(super) fn names_by(
     file: &CodeFile,
     reference: Option<&KernelReference>,
@@ -70,7 +70,7 @@ pub(super) fn names_by(
             let kept = || fs::read_to_string(folder?.join("kallsyms")).ok();
             match is_same_build(recorded, running_build_id().as_deref()) {
                 Some(false) => kept().map_or_else(|| none(Why::OtherBuild), |text| in_text(&text)),
-                // The copy is read several times faster than the kernel writes its list.
+                // Reading perf's copy is several times faster than the kernel writes its list.
                 Some(true) => kept()
                     .and_then(|text| own_names(&text, reference, addresses))
                     .unwrap_or_else(in_list),
@@ -80,21 +80,20 @@ pub(super) fn names_by(
     }
 }
 
-/// How far a call reaches, and so the most that code of modules and of BPF lies away from the
-/// kernel's own, bytes.
+/// The reach of a call in bytes, and so the greatest distance between code of modules or BPF and the
+/// kernel's own code.
 const REACH_BYTES: u64 = 1 << 31;
 
-/// The addresses that code of the kernel, of modules and of BPF may have
-/// (Documentation/arch/x86/x86_64/mm.rst); elsewhere their limits depend on the kernel.
+/// The addresses where code of the kernel, of modules and of BPF may be
+/// (Documentation/arch/x86/x86_64/mm.rst); on other architectures their limits depend on the kernel.
 const CODE: RangeInclusive<u64> = if cfg!(target_arch = "x86_64") {
     0xffff_ffff_8000_0000..=0xffff_ffff_feff_ffff
 } else {
     KERNEL_HALF..=u64::MAX
 };
 
-/// The names at these addresses by a list that was made at some time since this build was made, if
-/// only functions of the kernel itself are at them: those are where they are, while modules and
-/// programs of BPF come and go.
+/// Names these addresses by a list that was made since this kernel was built, if only functions of
+/// the kernel itself are there: these stay in place, while modules and programs of BPF come and go.
 fn own_names(text: &str, reference: Option<&KernelReference>, addresses: &[u64]) -> Option<Names> {
     let spans = functions(text).ok()?;
     let shift = shift(text, reference);
@@ -103,13 +102,13 @@ fn own_names(text: &str, reference: Option<&KernelReference>, addresses: &[u64])
     let last = spans.iter().rfind(own)?.end.saturating_add(REACH_BYTES);
     let settled = |address: &u64| match find(&spans, *address, shift) {
         Some(span) => own(&&span),
-        // What is so far away is no code, but a word that was taken for a caller.
+        // An address this far away is not code, but a word that was taken for a caller.
         None => !CODE.contains(address) || !(first..=last).contains(&address.wrapping_sub(shift)),
     };
     addresses.iter().all(settled).then(|| named(&spans, shift, addresses))
 }
 
-/// The names that a list of symbols gives these addresses.
+/// Names these addresses by a list of symbols.
 fn in_text(
     text: &str,
     reference: Option<&KernelReference>,
@@ -129,7 +128,7 @@ fn named(spans: &[Function<'_>], shift: u64, addresses: &[u64]) -> Names {
     Names::grouped(found(), |found| frame(found, shift, &namesakes), Why::Stripped)
 }
 
-/// How much higher the kernel was when it was sampled than its symbols say (wrapping).
+/// Returns how far above its symbols' addresses the kernel was when sampled (wrapping).
 fn shift(text: &str, reference: Option<&KernelReference>) -> u64 {
     let Some(reference) = reference else { return 0 };
     let address = |line: &str| {
@@ -143,11 +142,11 @@ fn shift(text: &str, reference: Option<&KernelReference>) -> u64 {
     text.lines().find_map(address).map_or(0, |address| reference.address.wrapping_sub(address))
 }
 
-/// The function at an address.
+/// Returns the function at an address.
 fn find<'t>(spans: &[Function<'t>], address: u64, shift: u64) -> Option<Function<'t>> {
     let address = address.wrapping_sub(shift);
     let at = spans.partition_point(|span| span.end <= address);
-    // Modules are loaded elsewhere at each boot, and nothing says where they were.
+    // Each boot loads modules elsewhere, and nothing tells where they were.
     let known =
         |span: &&Function| span.start <= address && (shift == 0 || span.name.module == KERNEL);
     spans.get(at).filter(known).copied()
@@ -164,13 +163,13 @@ fn frame<'t>(found: &Option<Function<'t>>, shift: u64, namesakes: &Namesakes<'t>
     }
 }
 
-/// The build id of the kernel that runs, if it says so (`/sys/kernel/notes`).
+/// Returns the build id of the running kernel, if the kernel tells it (`/sys/kernel/notes`).
 pub fn running_build_id() -> Option<Vec<u8>> {
     build_id_note(&fs::read("/sys/kernel/notes").ok()?)
 }
 
-/// The build id among notes: words of name size, description size and type, then both, each filled
-/// up to four bytes (System V ABI, "Note Section").
+/// Finds the build id among notes. A note is the words name size, description size and type, then
+/// name and description, each filled up to four bytes (System V ABI, "Note Section").
 fn build_id_note(mut notes: &[u8]) -> Option<Vec<u8>> {
     loop {
         let word = |at: usize| {
@@ -243,10 +242,10 @@ ffffffffc0000100 t ext4_put\t[ext4]
         };
         let own = [0xa3c2_d8b0_b038_14e4, 0xffff_ffff_8100_0150, 0xffff_ffff_8100_0250];
         assert_eq!(named(&own).unwrap(), ["[text]", "vfs_read", "vfs_write"]);
-        // Near the kernel, but where no code can be.
+        // These addresses are near the kernel, but no code can be there.
         #[cfg(target_arch = "x86_64")]
         assert_eq!(named(&[0xffff_ffff_ffff_00f1, 0xffff_ffff_0000_0002]).unwrap(), ["[text]"; 2]);
-        // Of a module, and of one that may have been loaded since.
+        // The first is a module's; the second may be of a module loaded since.
         assert_eq!(named(&[own[1], 0xffff_ffff_c000_0010]), None);
         assert_eq!(named(&[own[1], 0xffff_ffff_c123_0010]), None);
     }

@@ -1,8 +1,7 @@
-//! From places in files to functions: the profile, and what could not be named and why.
+//! Names places in files: makes the profile, and tells which code has no name and why.
 //!
-//! Only files that were sampled are read, and of their symbols only those that were asked for are
-//! shown. A name is never guessed: a file that is not the one that was sampled has none to give, and
-//! its code is one row that says why.
+//! Only sampled files are read, and only the symbols that samples need appear. A name is never
+//! guessed: a file other than the sampled one names nothing, and its code is one row that says why.
 
 mod declared;
 mod file;
@@ -31,7 +30,7 @@ pub use kernel::{KernelSource, running_build_id};
 pub use relative::{LookedUp, look_up};
 pub use remembered::Remembered;
 
-/// Where names come from.
+/// The sources of names.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// The kernel's symbols.
@@ -40,27 +39,27 @@ pub struct Sources {
     pub debug_files: PathBuf,
     /// perf's cache of files by build id, usually `.debug` in the home directory.
     pub build_id_cache: Option<PathBuf>,
-    /// Whether functions that were inlined are shown where debug information tells of them.
+    /// Whether to show inlined functions, where debug information describes them.
     pub inlined: bool,
 }
 
-/// What a place's function is called.
+/// The function at a place, as shown.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Frame {
     symbol: String,
-    /// What tells it from others of its symbol.
+    /// The source file, if other functions have the same symbol.
     source: Option<String>,
-    /// In the symbol table.
+    /// The name in the symbol table.
     mangled: Option<Box<str>>,
-    /// Instead of the file that the place is in.
+    /// The module, if it is not the file of the place.
     module: Option<String>,
     bytes: Option<u64>,
-    /// The first of the places that are called so, without a gap up to its length.
+    /// The function's first place; all places from there up to its length have this frame.
     start: Option<u64>,
 }
 
 impl Frame {
-    /// Code of the file that it is in, of which only the symbol is known.
+    /// Makes a frame of which only the symbol is known, in the module of its file.
     fn new(symbol: impl Into<String>) -> Frame {
         Frame {
             symbol: symbol.into(),
@@ -76,26 +75,26 @@ impl Frame {
 /// Why code has no names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Why {
-    /// The file is not there any more.
+    /// The file no longer exists.
     Gone,
     /// The file is another build than the one that was sampled.
     OtherBuild,
-    /// The file cannot be read; what the system or the reader says.
+    /// The file cannot be read; holds the error's text.
     Unreadable(String),
     /// The kernel hides its addresses (`kernel.kptr_restrict`).
     Hidden,
     /// The file has no symbol table.
     Stripped,
-    /// There is no file: a just-in-time compiler made the code and left no map of it.
+    /// No file exists: a just-in-time compiler made the code and left no map of it.
     NoMap,
-    /// The profile has addresses, and whoever wrote it looked no names up.
+    /// The profile holds addresses, and its writer looked up no names.
     NotLookedUp,
-    /// Nothing was known to be mapped there.
+    /// No known mapping was at the address.
     Unmapped,
 }
 
 impl Why {
-    /// The name of code that has none for this reason.
+    /// The symbol that stands for code without a name for this reason.
     pub(crate) fn symbol(&self) -> &'static str {
         match self {
             Why::Gone => "[deleted]",
@@ -109,87 +108,87 @@ impl Why {
     }
 }
 
-/// Code whose functions are not known.
+/// Code whose functions are unknown.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Unnamed {
-    /// The module.
+    /// The code's module.
     pub module: String,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// Samples in it.
+    /// Samples in the code.
     pub samples: u64,
 }
 
-/// What is known of a function beside its cost.
+/// Facts about a function beside its cost.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FunctionFacts {
-    /// Its length, bytes.
+    /// The function's length, bytes.
     pub bytes: Option<u64>,
-    /// Samples in copies that were inlined into others.
+    /// Samples in copies of the function that were inlined into others.
     pub inlined_samples: u64,
 }
 
 /// A sampled profile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sampled {
-    /// Costs in the event's unit by calling context. The `calls` of its contexts are 0 and mean
-    /// nothing: samples do not count calls.
+    /// Costs by calling context, in the event's unit. The `calls` of contexts are always 0, since
+    /// samples do not count calls.
     pub profile: Profile,
-    /// Samples of each context's own; all 0 where the file does not say how many there were.
+    /// Each context's own samples; all 0 if the file does not tell their number.
     pub samples: Vec<u64>,
-    /// What is known of each function.
+    /// Facts about each function.
     pub facts: Vec<FunctionFacts>,
-    /// What was lost while sampling.
+    /// Losses while sampling.
     pub losses: Losses,
     /// Code without names, most samples first.
     pub unnamed: Vec<Unnamed>,
-    /// Functions that keep no frame pointer, so that the callers found for them are their callers'
-    /// callers: number of the function and its samples, most samples first. Functions with less than
-    /// 5 % of all samples are left out, and so is every one where callers came otherwise.
+    /// Functions that keep no frame pointer, so that the callers found are their callers' callers:
+    /// each function's number and samples, most samples first. Only functions with more than 5 % of
+    /// all samples are listed, and none if callers were found otherwise.
     pub frameless: Vec<(u32, u64)>,
-    /// Modules of which the recording has no build id to check the file against.
+    /// Modules without a recorded build id to check the file against.
     pub unchecked: Vec<String>,
 }
 
 impl Sampled {
-    /// Samples in the profile; 0 where nobody knows.
+    /// Returns the samples of the profile; 0 if their number is unknown.
     pub fn samples_total(&self) -> u64 {
         self.samples.iter().sum()
     }
 
-    /// Samples in the profile; `None` of a file that has costs and does not say of how many samples,
-    /// or whether they were sampled at all.
+    /// Returns the samples of the profile; `None` for a file that has costs, but does not tell the
+    /// number of samples, or whether there were any.
     pub fn samples_known(&self) -> Option<u64> {
         let samples = self.samples_total();
         (samples > 0 || self.profile.total() == 0).then_some(samples)
     }
 }
 
-/// The functions of a place, by number.
+/// The functions at a place, by number.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Stack {
-    /// The function itself.
+    /// The function that the code belongs to.
     function: u32,
-    /// What was inlined there, the innermost last.
+    /// The functions inlined there, the innermost last.
     inlined: Vec<u32>,
 }
 
-/// The frames of the asked-for places of one file, and what is wrong with the file.
+/// The frames of one file's places that were asked for, and the file's faults.
 struct Names {
-    /// What the stacks are of; neighbours share theirs.
+    /// The frames of the stacks; neighbouring stacks share theirs.
     frames: Vec<Frame>,
-    /// Of each place in the order asked.
+    /// The stack of each place, in the order asked.
     stacks: Vec<Stack>,
     /// Why places without a name have none.
     why: Option<Why>,
-    /// Whether no build id said that the file is the right one.
+    /// Whether no build id confirms that the file is the right one.
     unchecked: bool,
     /// The name that others link the file by.
     soname: Option<String>,
 }
 
 impl Names {
-    /// Nothing has a name.
+    /// Names no place.
     fn none(places: usize, why: Why) -> Names {
         let frame = Frame::new(why.symbol());
         let stack = Stack { function: 0, inlined: Vec::new() };
@@ -197,10 +196,10 @@ impl Names {
         Names { frames, stacks, why: Some(why), unchecked: false, soname: None }
     }
 
-    /// Names of places without inlined functions.
+    /// Names places without inlined functions.
     ///
-    /// `found`: of each place what tells its function from others, ascending or in groups;
-    /// `frame`: shows one.
+    /// `found`: the function of each place, with equal functions next to each other; `frame`: makes
+    /// a function's frame.
     fn grouped<F: PartialEq>(
         found: impl Iterator<Item = F>,
         frame: impl Fn(&F) -> Frame,
@@ -212,36 +211,36 @@ impl Names {
                 frames.push(frame(&found));
                 last = Some(found);
             }
-            // There are no more than places, which are counted in 32 bits.
+            // Frames number no more than places, which are counted in 32 bits.
             stacks.push(Stack { function: frames.len() as u32 - 1, inlined: Vec::new() });
         }
         Names { frames, stacks, why: Some(why), unchecked: false, soname: None }
     }
 }
 
-/// Files that are named at a time at most, since each holds its symbols.
+/// The most files that are named at the same time, since each holds its symbols.
 const THREADS_MAX: usize = 4;
 
-/// Files of this size and more are named one at a time.
+/// The size in bytes from which on files are named one at a time.
 const LARGE_BYTES: u64 = 32 << 20;
 
-/// Names what was recorded.
+/// Names the places of a recording.
 ///
-/// `recorded`: what a session took; `sources`: where names come from. What cannot be read is said in
-/// [`Sampled::unnamed`] and never an error.
+/// `recorded`: a session's recording; `sources`: the sources of names. A file that cannot be read is
+/// no error, but listed in [`Sampled::unnamed`].
 pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
     let large = Mutex::new(());
     let names = |asked: &Asked<'_>| {
-        // Nothing is behind the lock, so a panic that held it left nothing half done.
+        // The lock protects no data, so a panic while it was held left nothing half done.
         let _alone = file::is_large(asked.file, LARGE_BYTES).then(|| large.lock());
         names(asked.file, recorded, &asked.offsets, sources)
     };
     let all = |asked: Vec<Asked<'_>>| {
-        // The largest first, so that none is left alone at the end.
+        // The largest files come first, so that none is left alone at the end.
         let mut order: Vec<usize> = (0..asked.len()).collect();
         order.sort_by_key(|index| Reverse(asked[*index].offsets.len()));
         let named = |index: usize| (index, names(&asked[index]));
-        // The kernel's list takes more memory than most files, and is gone before these take theirs.
+        // The kernel's list takes more memory than most files; it is freed before these begin.
         let is_kernel = |index: &usize| asked[*index].file.kind == CodeKind::Kernel;
         let (kernel, files): (Vec<_>, Vec<_>) = order.into_iter().partition(is_kernel);
         let kernel: Vec<_> = kernel.into_iter().map(named).collect();
@@ -254,10 +253,10 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
     Sampled { frameless: frameless::samples(recorded, &stacks, sources), ..sampled }
 }
 
-/// Names what was recorded, of what is named again and again: what has a name already is not read
-/// anew.
+/// Names the places of a recording like [`symbolise`], for callers that do so again and again: a
+/// place named before is not looked up anew.
 ///
-/// `remembered`: what was found for the same `sources` before. Neither inlined functions nor those
+/// `remembered`: names found before with the same `sources`. Neither inlined functions nor functions
 /// without frames are looked for.
 pub fn symbolise_again(
     recorded: &Recorded,
@@ -271,13 +270,13 @@ pub fn symbolise_again(
     symbolise_by(recorded, |asked| asked.iter().map(&mut names).collect()).0
 }
 
-/// A file, and the offsets in it that are to be named, ascending.
+/// A file, and the ascending offsets in it to be named.
 struct Asked<'r> {
     file: &'r CodeFile,
     offsets: Vec<u64>,
 }
 
-/// The profile, and the functions of each place.
+/// Returns the profile, and the functions of each place.
 ///
 /// `names`: names the places of each file, in the order of the files.
 fn symbolise_by(
@@ -311,7 +310,7 @@ fn symbolise_by(
         }
         let Some(names) = named.next() else { break };
         let module = module(file);
-        // What stands in no stack is no function of the profile.
+        // A frame that is in no stack is not a function of the profile.
         let mut numbers = vec![None; names.frames.len()];
         let mut number = |at: u32| -> u32 {
             let frame = &names.frames[at as usize];
@@ -332,7 +331,7 @@ fn symbolise_by(
         if names.unchecked {
             unchecked.push(module.clone());
         }
-        // A program's and a library's file are usually called what others call them.
+        // A file's name usually ends with the name that others link the file by.
         let soname = names.soname.filter(|soname| !module.ends_with(&format!("/{soname}")));
         let program = recorded.program == Some(number_of_file as u32);
         if soname.is_some() || program {
@@ -347,7 +346,7 @@ fn symbolise_by(
             grown.facts[*innermost as usize].inlined_samples += samples;
         }
     }
-    // The context that each node ends in.
+    // The context in which each node ends.
     let mut ends: Vec<u32> = Vec::with_capacity(nodes.len());
     for node in nodes {
         let parent = node.parent.map(|parent| ends[parent as usize]);
@@ -371,7 +370,7 @@ fn symbolise_by(
     (Sampled { profile, samples, facts, losses, unnamed, frameless, unchecked }, stacks)
 }
 
-/// The names of a file's places.
+/// Names the places of a file.
 fn names(file: &CodeFile, recorded: &Recorded, offsets: &[u64], sources: &Sources) -> Names {
     match file.kind {
         CodeKind::Kernel => {
@@ -384,7 +383,7 @@ fn names(file: &CodeFile, recorded: &Recorded, offsets: &[u64], sources: &Source
     }
 }
 
-/// The name of a file as a module.
+/// Returns the file's name as a module.
 pub(crate) fn module(file: &CodeFile) -> String {
     match file.kind {
         CodeKind::Unmapped => String::new(),
@@ -396,14 +395,14 @@ pub(crate) fn module(file: &CodeFile) -> String {
     }
 }
 
-/// A profile while it grows.
+/// A profile under construction.
 #[derive(Default)]
 struct Grown {
     profile: Profile,
     samples: Vec<u64>,
     facts: Vec<FunctionFacts>,
     functions: FxHashMap<Function, u32>,
-    /// Contexts by the one above, counted from 1, and function.
+    /// Contexts by function and by parent, counted from 1.
     contexts: FxHashMap<u64, u32>,
 }
 
@@ -422,7 +421,7 @@ impl Grown {
         *self.functions.entry(function).or_insert_with_key(|function| {
             self.profile.functions.push(function.clone());
             self.facts.push(FunctionFacts::default());
-            // There are no more than places, which are counted in 32 bits.
+            // Functions number no more than places, which are counted in 32 bits.
             self.facts.len() as u32 - 1
         })
     }
@@ -433,21 +432,21 @@ impl Grown {
         *self.contexts.entry(above << 32 | u64::from(function)).or_insert_with(|| {
             contexts.push(Context { parent, function, calls: 0, cost: 0 });
             samples.push(0);
-            // As above, for contexts.
+            // Contexts number no more than nodes, which are counted in 32 bits.
             samples.len() as u32 - 1
         })
     }
 }
 
-/// A sampled profile made of stacks whose functions are known.
+/// Makes a sampled profile from stacks whose functions are known.
 #[derive(Default)]
 pub struct Growth(Grown);
 
 impl Growth {
     /// Adds one sample.
     ///
-    /// `stack`: its functions, outermost first, each with whether it is inlined into the one before;
-    /// `cost`: in the event's unit. A sample without a stack is [`Why::Unmapped`].
+    /// `stack`: the functions, outermost first, each with whether it is inlined into the one before;
+    /// `cost`: in the event's unit. A sample without a stack counts as [`Why::Unmapped`].
     pub fn add(&mut self, stack: &[(Function, bool)], cost: u64) {
         let mut at = None;
         for (function, _) in stack {
@@ -458,24 +457,24 @@ impl Growth {
         self.charge(at, cost, 1, inlined);
     }
 
-    /// The number of a function.
+    /// Returns the number of a function.
     pub(crate) fn function(&mut self, function: Function) -> u32 {
         self.0.number(function)
     }
 
-    /// The module of a function.
+    /// Returns the module of a function.
     pub(crate) fn module(&self, function: u32) -> Option<&str> {
         Some(&self.0.profile.functions.get(function as usize)?.module)
     }
 
-    /// The context of a function below another.
+    /// Returns the context of a function called in `parent`.
     pub(crate) fn context(&mut self, parent: Option<u32>, function: u32) -> u32 {
         self.0.context(parent, function)
     }
 
-    /// Charges a context with a cost and its samples; `None` is [`Why::Unmapped`].
+    /// Charges a context with a cost and its samples; `None` counts as [`Why::Unmapped`].
     ///
-    /// `inlined`: whether its function is inlined into the one above.
+    /// `inlined`: whether the context's function is inlined into its parent's.
     pub(crate) fn charge(&mut self, at: Option<u32>, cost: u64, samples: u64, inlined: bool) {
         let at = at.unwrap_or_else(|| {
             let number = self.0.number(Function::new(Why::Unmapped.symbol(), ""));
@@ -491,7 +490,7 @@ impl Growth {
         }
     }
 
-    /// The profile.
+    /// Returns the finished profile.
     pub fn grown(self, losses: Losses) -> Sampled {
         let Grown { profile, samples, facts, .. } = self.0;
         Sampled { profile, samples, facts, losses, ..Sampled::default() }

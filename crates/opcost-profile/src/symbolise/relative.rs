@@ -1,32 +1,32 @@
-//! Names of addresses that count from where a file begins in memory, as the Firefox Profiler's formats
-//! have them.
+//! Names addresses that count from the start of a file in memory, as in the Firefox Profiler's
+//! formats.
 
 use super::{Frame, Names, Sources, Stack, Why, file, module};
 use crate::space::{CodeFile, CodeKind};
 use crate::symbols::elf;
 use opcost_record::Function;
 
-/// What was found out of a file's addresses.
+/// The names found for a file's addresses.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LookedUp {
-    /// The functions of each address, outermost first: itself, and what was inlined there.
+    /// The functions at each address, outermost first: its own, and those inlined there.
     pub stacks: Vec<Vec<Function>>,
     /// Why addresses without a name have none.
     pub why: Option<Why>,
-    /// Whether no build id said that the file is the right one.
+    /// Whether no build id confirms that the file is the right one.
     pub unchecked: bool,
 }
 
-/// The functions at addresses of a program or library.
+/// Looks up the functions at addresses of a program or library.
 ///
-/// `file`: with the build id that it had when it was sampled; `addresses`: from the beginning of the
-/// file in memory; `sources`: where names come from.
+/// `file`: with the build id that it had when it was sampled; `addresses`: offsets from the start of
+/// the file in memory; `sources`: the sources of names.
 pub fn look_up(file: &CodeFile, addresses: &[u64], sources: &Sources) -> LookedUp {
     let offsets = file::contents(file, sources)
         .filter(|_| file.kind == CodeKind::File)
         .and_then(|bytes| elf::offsets_of(&bytes, addresses).ok());
     let Some(offsets) = offsets else {
-        // The reason is the same for any place in it.
+        // The reason is the same for all places in the file.
         let why = file::names(file, &[0], sources).why.unwrap_or(Why::Unmapped);
         let function = Function::new(why.symbol(), module(file));
         let stacks = vec![vec![function]; addresses.len()];

@@ -1,4 +1,4 @@
-//! Names that were found before, for whoever asks for those of the same files again and again.
+//! Remembers names, for callers that name places of the same files again and again.
 
 use super::{CodeFile, Frame, Names, Sources, Stack, Why, file, kernel, names};
 use crate::session::Recorded;
@@ -10,37 +10,37 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
-/// So often the kernel's code without a name is asked for again, since modules and programs of BPF come
-/// while it runs: once in so many times.
+/// The kernel's code without a name is looked up again once in this many times, since modules and
+/// programs of BPF come while the kernel runs.
 const ASKED_AGAIN: u32 = 16;
 
-/// What was found before. It grows with the functions that were seen, not with time.
+/// Names found before. Their number grows with the functions seen, not with time.
 #[derive(Debug, Default)]
 pub struct Remembered {
     files: FxHashMap<CodeFile, Known>,
     /// The running kernel's list of functions.
     kernel_list: Option<String>,
     times: u32,
-    /// Files that were read for names, the kernel's list among them.
+    /// The number of files that were read for names, the kernel's list among them.
     read: u64,
 }
 
-/// What is known of one file.
+/// The names found in one file.
 #[derive(Debug, Default)]
 struct Known {
-    /// The file as it was then.
+    /// The file's stamp when it was read.
     stamp: Option<Stamp>,
     frames: Vec<Frame>,
-    /// Functions by their first place: where they end, and the number of their frame.
+    /// Functions by their first place, with their end and the number of their frame.
     functions: BTreeMap<u64, (u64, u32)>,
-    /// Frames of places that are in no function.
+    /// The frames of places outside functions.
     places: FxHashMap<u64, u32>,
     why: Option<Why>,
     unchecked: bool,
     soname: Option<String>,
 }
 
-/// What differs between two files that one path leads to: device, number, length and time of change.
+/// Tells apart two files with one path: device, number, length and time of change.
 type Stamp = (u64, u64, u64, (i64, i64));
 
 fn stamp(file: &CodeFile) -> Option<Stamp> {
@@ -53,12 +53,12 @@ fn stamp(file: &CodeFile) -> Option<Stamp> {
 }
 
 impl Remembered {
-    /// How many files were read for names so far, the kernel's list among them.
+    /// Returns how many files were read for names so far, the kernel's list among them.
     pub fn files_read(&self) -> u64 {
         self.read
     }
 
-    /// Names are asked for once more.
+    /// Begins another round of naming.
     pub(super) fn begin(&mut self) {
         self.times += 1;
         if !self.times.is_multiple_of(ASKED_AGAIN) {
@@ -72,7 +72,7 @@ impl Remembered {
         }
     }
 
-    /// The names at these offsets of a file.
+    /// Names these offsets of a file.
     pub(super) fn names(
         &mut self,
         file: &CodeFile,
@@ -80,7 +80,7 @@ impl Remembered {
         offsets: &[u64],
         sources: &Sources,
     ) -> Names {
-        // A map of just-in-time compiled code changes all the time.
+        // The map of just-in-time compiled code changes all the time.
         if matches!(file.kind, CodeKind::Unmapped | CodeKind::Anonymous { .. }) {
             return names(file, recorded, offsets, sources);
         }
@@ -114,7 +114,7 @@ impl Known {
     }
 
     fn add(&mut self, offsets: &[u64], found: Names) {
-        // There are no more than places, which are counted in 32 bits.
+        // Frames number no more than places, which are counted in 32 bits.
         let before = self.frames.len() as u32;
         for (offset, stack) in offsets.iter().zip(found.stacks) {
             let frame = &found.frames[stack.function as usize];

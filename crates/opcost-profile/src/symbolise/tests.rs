@@ -17,7 +17,7 @@ fn sources(folder: &Path) -> Sources {
     }
 }
 
-/// This process's program, its build id, and the file offset of a function in it.
+/// Returns this process's program, and its contents and build id.
 fn own() -> (PathBuf, Vec<u8>, Option<Vec<u8>>) {
     let path = std::env::current_exe().unwrap();
     let bytes = fs::read(&path).unwrap();
@@ -27,7 +27,7 @@ fn own() -> (PathBuf, Vec<u8>, Option<Vec<u8>>) {
 
 const BASE: u64 = 0x10_0000_0000;
 
-/// A process into which one file is mapped.
+/// Begins a session with a process into which one file is mapped.
 fn mapped(path: &[u8], build_id: Option<&[u8]>) -> Session {
     let mut session = Session::new(0, FRAMES_MAX);
     session.take(&Event::Mapping(Mapping {
@@ -42,7 +42,7 @@ fn mapped(path: &[u8], build_id: Option<&[u8]>) -> Session {
     session
 }
 
-/// Takes one sample of it.
+/// Takes one sample of the process.
 fn sample(session: &mut Session, address: u64, chain: &[u64]) {
     session.take(&Event::Sample(Sample {
         time_ns: None,
@@ -58,7 +58,7 @@ fn sample(session: &mut Session, address: u64, chain: &[u64]) {
     }));
 }
 
-/// A profile of one stack: a function of this program which calls another.
+/// Makes a profile of one sample with these addresses, innermost first.
 fn profile(path: &[u8], build_id: Option<&[u8]>, addresses: &[u64], sources: &Sources) -> Sampled {
     let mut session = mapped(path, build_id);
     let chain: Vec<u64> = [CONTEXT_USER].iter().chain(addresses).copied().collect();
@@ -66,7 +66,7 @@ fn profile(path: &[u8], build_id: Option<&[u8]>, addresses: &[u64], sources: &So
     symbolise(&session.finish(), sources)
 }
 
-/// The stack of the only sample, outermost first.
+/// Returns the stack of the only sample, outermost first.
 fn stack(sampled: &Sampled) -> Vec<(&str, &str)> {
     let leaf = sampled.samples.iter().position(|samples| *samples == 1).unwrap();
     let contexts = &sampled.profile.contexts;
@@ -79,7 +79,7 @@ fn stack(sampled: &Sampled) -> Vec<(&str, &str)> {
     stack
 }
 
-/// The file offset in the middle of a function whose name ends like this.
+/// Returns the file offset in the middle of the function whose name ends with `ending`.
 fn offset_of(bytes: &[u8], ending: &str) -> u64 {
     let symbols = elf::read(bytes, None, "").unwrap();
     let part = symbols.parts.iter().find(|part| part.function.symbol.ends_with(ending)).unwrap();
@@ -182,7 +182,7 @@ fn an_inlined_function_is_below_the_one_it_is_in() {
     assert_eq!(stack(&found), [("main", path.as_str())]);
 }
 
-/// What was named before is named the same, without a look at the file.
+/// A named place keeps its name, without another look at the file.
 #[test]
 fn names_are_remembered_until_the_file_is_another() {
     let (_, bytes, _) = own();
@@ -214,7 +214,7 @@ fn names_are_remembered_until_the_file_is_another() {
     check(&[one, two], 1);
     // Other places of the same functions, in another order.
     check(&[two + 1, one + 1, one], 1);
-    // Beyond the code, which is remembered place by place.
+    // Places beyond the code are remembered one by one.
     check(&[one, bytes.len() as u64 + 5], 2);
     check(&[bytes.len() as u64 + 5], 2);
     // Another file under the same path.

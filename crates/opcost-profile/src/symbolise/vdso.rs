@@ -1,4 +1,4 @@
-//! Names of the kernel's code for programs, from the copy that is mapped into this process.
+//! Names the kernel's code for programs by the copy that is mapped into this process.
 
 use super::file::{is_same_build, named};
 use super::{Names, Why};
@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Larger than any vdso, bytes.
+/// More bytes than any vdso has.
 const BYTES_MAX: u64 = 1 << 20;
 
 pub(super) fn names(file: &CodeFile, offsets: &[u64]) -> Names {
@@ -23,7 +23,7 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64]) -> Names {
     named((&image).into(), None, None, offsets, recorded.is_none())
 }
 
-/// The image of this process.
+/// Reads the vdso of this process.
 fn own_image() -> io::Result<Vec<u8>> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     let none = || io::Error::new(io::ErrorKind::NotFound, "this process has no vdso");

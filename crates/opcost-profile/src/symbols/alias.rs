@@ -1,19 +1,19 @@
-//! Which of several names of one address is shown.
+//! Chooses the name to show among several names of one address.
 
-/// Prefixes of the padding in front of a function: of call depth tracking and of kCFI
+/// Prefixes of the padding in front of a function, for call depth tracking and kCFI
 /// (`scripts/kallsyms.c`, `tools/objtool/elf.c`).
 const PADDING: [&str; 2] = ["__pfx_", "__cfi_"];
 
-/// The function whose padding `name` is, if it is one.
+/// Returns the function whose padding `name` is, if it is padding.
 pub fn padded(name: &str) -> Option<&str> {
     PADDING.iter().find_map(|prefix| name.strip_prefix(prefix))
 }
 
-/// How far a name is from the one to show; the least of an address's names is shown.
+/// Returns the rank of a name; the name of an address with the least rank is shown.
 ///
 /// In order: names of functions before names of their cold halves, of padding and of sections'
 /// limits; global and weak before local; fewer leading underscores; shorter; first by bytes. The
-/// last makes the order total, so that the choice does not depend on the order of the symbols.
+/// last criterion makes the order total: the choice does not depend on the order of the symbols.
 pub fn rank(name: &str, local: bool) -> impl Ord + use<> {
     let class = match name {
         name if is_mark(name) => 3,
@@ -25,7 +25,7 @@ pub fn rank(name: &str, local: bool) -> impl Ord + use<> {
     (class, local, underscores, name.len(), name.as_bytes().to_vec())
 }
 
-/// Whether a name marks the limit of a section rather than a function
+/// Whether a name marks the limit of a section instead of a function
 /// (`include/asm-generic/vmlinux.lds.h`, `arch/x86/kernel/vmlinux.lds.S`).
 pub fn is_mark(name: &str) -> bool {
     let name = name.strip_prefix("__pi_").unwrap_or(name);
@@ -35,7 +35,7 @@ pub fn is_mark(name: &str) -> bool {
             && ends(&["_text_start", "_text_end", "_thunk_start", "_thunk_end"])
 }
 
-/// Takes the best of `names`: pairs of a name and whether it is local.
+/// Returns the best of `names`: pairs of a name and whether it is local.
 pub(super) fn best<'n>(names: impl Iterator<Item = (&'n str, bool)>) -> Option<&'n str> {
     names.min_by_key(|(name, local)| rank(name, *local)).map(|(name, _)| name)
 }

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 /// Reads programs and libraries, and joins them with a kernel's symbols.
 ///
-/// `kernel`: the symbols of the kernel that runs, if one does; `programs`: files of this computer,
-/// each with the path it has where it runs. What is no ELF file is to be left out before
+/// `kernel`: the symbols of the running kernel, if one runs; `programs`: ELF files of this computer,
+/// each with its path where it runs. The caller leaves out other files
 /// ([`is_elf`](super::elf::is_elf)).
 ///
 /// # Errors
-/// [`ProgramError`]: the first file that cannot be read.
+/// [`ProgramError`] for the first file that cannot be read.
 pub fn assemble(
     kernel: Option<&KernelSymbols>,
     programs: &[(PathBuf, String)],
@@ -28,11 +28,11 @@ pub fn assemble(
     Ok(join(kernel, &read))
 }
 
-/// Joins a kernel's and programs' symbols: functions in order of their first appearance, none twice.
+/// Joins a kernel's and programs' symbols: functions in the order of first appearance, none twice.
 ///
-/// A page is recognised by its contents alone. So code that is there under several names (links,
-/// copies) has that of the first, and pages with the same contents but different functions in
-/// them are left out: their cost is then unattributed rather than attributed wrongly.
+/// A page is recognised by its contents alone. If the same code exists under several names (links,
+/// copies), the first name counts. Pages with the same contents but different functions are left
+/// out: their cost is then unattributed rather than attributed wrongly.
 pub fn join(kernel: Option<&KernelSymbols>, programs: &[ProgramSymbols]) -> Symbols {
     let mut symbols = Symbols::default();
     let mut numbers = HashMap::new();
@@ -62,7 +62,7 @@ fn is_same_code(one: &ProgramSymbols, other: &ProgramSymbols) -> bool {
         })
 }
 
-/// Numbers the functions of parts, as far as they have no number yet.
+/// Numbers the functions of parts that have no number yet.
 fn ranges<'p>(
     parts: &'p [Part],
     numbers: &mut HashMap<&'p Function, u32>,
@@ -71,7 +71,7 @@ fn ranges<'p>(
     let number = |part: &'p Part| {
         let function = *numbers.entry(&part.function).or_insert_with(|| {
             functions.push(part.function.clone());
-            // Their names alone would fill all memory before.
+            // Memory would be full of the functions' names before.
             u32::try_from(functions.len() - 1).expect("fewer functions than 2^32")
         });
         Range { start: part.start, end: part.end, function }
@@ -79,8 +79,8 @@ fn ranges<'p>(
     parts.iter().map(number).collect()
 }
 
-/// Leaves each page's contents at most once: where several pages have them, the first if all have
-/// the same functions at the same places, else none.
+/// Keeps each page's contents at most once: of several pages with the same contents, the first if
+/// all have the same functions at the same places, else none.
 fn drop_ambiguous(files: &mut [FileSymbols]) {
     let mut places: HashMap<u64, Vec<(usize, u64)>> = HashMap::new();
     for (file, FileSymbols { pages, .. }) in files.iter().enumerate() {
@@ -105,7 +105,7 @@ fn drop_ambiguous(files: &mut [FileSymbols]) {
     }
 }
 
-/// The functions of a page, at offsets from its start.
+/// Returns the functions of a page, at offsets from its start.
 fn view(parts: &[Range], page: u64) -> Vec<Range> {
     let end = page + PAGE_BYTES as u64;
     let first = parts.partition_point(|part| part.end <= page);

@@ -53,7 +53,7 @@ fn pages_that_do_not_tell_their_functions_are_left_out() {
     let a = program(
         "/a",
         &[(0, 0x1800, "one"), (0x1800, 0x5000, "two")],
-        // 7: all of `two` twice, so that either will do; 8: `one` or `two`.
+        // 7: pages wholly in `two`, of which either will do; 8: pages in `one` or `two`.
         &[(0, 8), (0x1000, 5), (0x2000, 7), (0x3000, 7), (0x4000, 8)],
     );
     let b = program("/b", &[(0, 0x2000, "one")], &[(0, 5), (0x1000, 6)]);

@@ -1,12 +1,12 @@
-//! Names of functions without what compilers and linkers append to them.
+//! Strips names of functions of what compilers and linkers append.
 //!
 //! One function of a source file can become several in a program: a copy for constant arguments
-//! (`f.constprop.0`), a part that is seldom run (`f.cold`). Which of them exist, and their numbers,
-//! change from build to build without the source having changed.
+//! (`f.constprop.0`), a part that is seldom run (`f.cold`). The set of copies and their numbers
+//! change from build to build although the source does not.
 
 use super::alias;
 
-/// What is appended to parts and copies of a function, by GCC (gcc/cgraphclones.cc, gcc/ipa-split.cc,
+/// Suffixes of parts and copies of a function, by GCC (gcc/cgraphclones.cc, gcc/ipa-split.cc,
 /// gcc/bb-reorder.cc) and LLVM (HotColdSplitting.cpp, FunctionSpecialization.cpp, ThinLTO's
 /// promotion, coroutines).
 const CLONES: [&str; 10] = [
@@ -21,24 +21,24 @@ const CLONES: [&str; 10] = [
     "resume",
     "destroy",
 ];
-/// Those that have no number.
+/// Suffixes without a number.
 const UNNUMBERED: [&str; 4] = ["cold", "localalias", "resume", "destroy"];
-/// What GCC appends where two files of a program have a local function of one name
-/// (gcc/lto/lto-partition.cc): they are different functions.
+/// GCC's suffix for local functions that have the same name in two files of a program
+/// (gcc/lto/lto-partition.cc); they are different functions.
 const RENAMED: &str = "lto_priv";
 
-/// A symbol taken apart.
+/// A symbol, taken apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stem<'s> {
     /// The function's name in its source.
     pub base: &'s str,
-    /// What tells it from other functions of that name: `lto_priv.0`, `h0123456789abcdef`.
+    /// The part that tells functions of the same name apart: `lto_priv.0`, `h0123456789abcdef`.
     pub copy: Option<&'s str>,
 }
 
-/// The symbol of the function that a part or copy was made of; any other symbol as it is.
+/// Returns the symbol of the function that a part or copy was made of; other symbols stay.
 ///
-/// `symbol`: as in the symbol table, or readable, where C++ has ` [clone .cold]` behind it.
+/// `symbol`: as in the symbol table, or readable, where C++ appends ` [clone .cold]`.
 pub fn folded(symbol: &str) -> &str {
     let mut rest = symbol;
     while let Some((shorter, _)) = without(rest, &CLONES) {
@@ -47,7 +47,7 @@ pub fn folded(symbol: &str) -> &str {
     rest
 }
 
-/// Takes a symbol apart: parts and copies of a function have its stem.
+/// Takes a symbol apart; parts and copies of a function have the function's stem.
 pub fn stem(symbol: &str) -> Stem<'_> {
     let (mut base, mut copy) = (folded(symbol), None);
     while let Some((shorter, renamed)) = without(base, &[RENAMED]).or_else(|| without_hash(base)) {
@@ -57,7 +57,7 @@ pub fn stem(symbol: &str) -> Stem<'_> {
     Stem { base, copy }
 }
 
-/// The function that a symbol is a part, a copy or the padding of; `None` for a function itself.
+/// Returns the function whose part, copy or padding a symbol is; `None` for a function itself.
 ///
 /// `symbol`: as in the symbol table.
 pub fn origin(symbol: &[u8]) -> Option<&[u8]> {
@@ -66,7 +66,7 @@ pub fn origin(symbol: &[u8]) -> Option<&[u8]> {
     (function.len() < symbol.len()).then_some(function.as_bytes())
 }
 
-/// A symbol without its last appendix, and that, if it is one of these.
+/// Splits off the last suffix of a symbol, if it is one of `appendices`.
 fn without<'s>(symbol: &'s str, appendices: &[&str]) -> Option<(&'s str, &'s str)> {
     let (before, appendix) = match symbol.strip_suffix(']') {
         Some(open) => {
@@ -94,8 +94,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A readable name without the hash of Rust's older mangling, and that, where another program made
-/// it readable.
+/// Splits off the hash of Rust's older mangling, where another program made the name readable.
 fn without_hash(name: &str) -> Option<(&str, &str)> {
     let (before, hash) = name.rsplit_once("::")?;
     let digits = hash.strip_prefix('h')?;
@@ -104,8 +103,8 @@ fn without_hash(name: &str) -> Option<(&str, &str)> {
     (is_hash && !before.is_empty()).then_some((before, hash))
 }
 
-/// A symbol without the numbers that change from build to build: `count.3` and
-/// `f.constprop.1.llvm.77` are `count.` and `f.constprop.`.
+/// Strips a symbol of the numbers that change from build to build: `count.3` and
+/// `f.constprop.1.llvm.77` become `count.` and `f.constprop.`.
 pub fn without_numbers(symbol: &[u8]) -> Vec<u8> {
     let mut parts = symbol.split(|byte| *byte == b'.');
     let mut kept = parts.next().unwrap_or_default().to_vec();

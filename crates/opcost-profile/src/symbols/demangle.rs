@@ -1,11 +1,11 @@
-//! Names of C++ and Rust as their authors wrote them.
+//! Turns symbols of C++ and Rust into the names that their authors wrote.
 
 pub use opcost_record::printable::printable;
 
 use cpp_demangle::{DemangleOptions, Symbol};
 use std::fmt::{self, Write};
 
-/// Longest name shown: back references can make a short symbol into a name of any length.
+/// The most bytes of a name: back references can expand a short symbol to any length.
 const SHOWN_BYTES_MAX: usize = 4096;
 
 /// Text that refuses to grow beyond [`SHOWN_BYTES_MAX`].
@@ -25,7 +25,7 @@ impl Write for Bounded {
 /// Makes a symbol readable.
 ///
 /// `symbol`: as in the symbol table. The result has no Rust hash, no symbol version (`@@GLIBC_2.14`)
-/// and no control characters; what is not mangled, or badly so, stays as it is.
+/// and no control characters; a symbol that is not mangled, or badly so, stays as it is.
 pub fn demangle(symbol: &str) -> String {
     let symbol = match symbol.find('@') {
         None | Some(0) => symbol,
@@ -41,10 +41,10 @@ pub fn demangle(symbol: &str) -> String {
     printable(readable.as_deref().unwrap_or(symbol))
 }
 
-/// A symbol as linkers know it, where that is another name than people read; `None` of a name that is
-/// not mangled, and of one longer than any that is shown.
+/// Returns the linker's name of a symbol if it differs from the readable name; `None` if the symbol
+/// is not mangled, or longer than any name that is shown.
 ///
-/// `symbol`: as in the symbol table; `shown`: what [`demangle`] made of it.
+/// `symbol`: as in the symbol table; `shown`: its name by [`demangle`].
 pub fn mangled(symbol: &str, shown: &str) -> Option<Box<str>> {
     let is_mangled = symbol.starts_with("_Z") || symbol.starts_with("_R");
     if !is_mangled || symbol.len() > SHOWN_BYTES_MAX {
@@ -54,7 +54,7 @@ pub fn mangled(symbol: &str, shown: &str) -> Option<Box<str>> {
     (linked != shown).then(|| linked.into())
 }
 
-/// Whether a symbol is of one of Rust's two manglings; the older is C++'s with a hash at the end.
+/// Whether a symbol has one of Rust's two manglings; the older is C++'s with a hash at the end.
 fn is_rust(symbol: &str) -> bool {
     let hash_at = |place: usize| {
         let rest = &symbol.as_bytes()[place + 3..];
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_name_that_unfolds_without_end_stays_folded() {
-        // Each substitution is a pair of the one before: 2^40 ints.
+        // Each substitution is a pair of the previous one: 2^40 ints in all.
         let pairs: String = (0..40).map(|_| "S1_IS1_").collect();
         let symbol = format!("_Z1fI{pairs}E");
         assert!(demangle(&symbol).len() <= SHOWN_BYTES_MAX);

@@ -1,10 +1,10 @@
-//! Symbols of a kernel, from the text of `/proc/kallsyms` or a `System.map`.
+//! Reads the symbols of a kernel from the text of `/proc/kallsyms` or a `System.map`.
 //!
-//! Each symbol ends where the next address with a symbol begins, of data as well as of text. The
-//! last one of the kernel, and of each module, is taken to be no longer than a page, since
-//! what follows is not known. Marks of sections' limits (`_etext`, `__sched_text_end`) end what is
-//! before them and start nothing. Padding in front of a function (`__pfx_f` directly before `f`)
-//! is the function's, and so are the labels in the kernel's entries.
+//! Each symbol ends where the next symbol of data or text begins. The last symbol of the kernel, and
+//! of each module, is taken to be at most a page long, since nothing tells what follows. Marks of
+//! sections' limits (`_etext`, `__sched_text_end`) end the symbol before them and start nothing.
+//! Padding in front of a function (`__pfx_f` directly before `f`) belongs to the function, and so do
+//! the labels in the kernel's entries.
 
 use super::alias::{best, is_mark, padded};
 use super::label::is_inside;
@@ -16,15 +16,15 @@ use opcost_record::symbols::{Landmark, LandmarkAt, PAGE_BYTES};
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 
-/// The lower half of the address space is the programs'; what kallsyms has there are offsets of
-/// per-CPU variables and absolute values.
+/// The start of the kernel's half of the address space. Below it, kallsyms lists offsets of per-CPU
+/// variables and absolute values.
 const KERNEL_HALF: u64 = 1 << 63;
 
-/// Functions and landmarks of one kernel.
+/// Functions and landmarks of a kernel.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct KernelSymbols {
-    /// Functions by address, ascending, disjoint; the module is [`KERNEL`], or that of a loadable
-    /// module in brackets.
+    /// Functions by address, ascending, disjoint; the module is [`KERNEL`], or a loadable module in
+    /// brackets.
     pub parts: Vec<Part>,
     /// Addresses with a meaning, ascending.
     pub landmarks: Vec<LandmarkAt>,
@@ -50,7 +50,7 @@ pub enum KernelSymbolsError {
          root with kernel.kptr_restrict at 0 or 1, or give the kernel's System.map"
     )]
     Hidden { symbols: usize },
-    /// There is no function of a kernel.
+    /// The text has no function of a kernel.
     #[error(
         "no function at a kernel address among {symbols} symbols; give the contents of \
          /proc/kallsyms (CONFIG_KALLSYMS=y) or the kernel's System.map"
@@ -58,7 +58,7 @@ pub enum KernelSymbolsError {
     Empty { symbols: usize },
 }
 
-/// One line.
+/// A line of the list.
 struct Symbol<'t> {
     address: u64,
     kind: u8,
@@ -67,7 +67,7 @@ struct Symbol<'t> {
 }
 
 impl Symbol<'_> {
-    /// Whether it is in a text section, or weak (`nm` gives weak data the letter V).
+    /// Whether the symbol is in a text section, or weak (`nm` gives weak data the letter V).
     fn is_text(&self) -> bool {
         matches!(self.kind, b't' | b'T' | b'w' | b'W')
     }
@@ -80,8 +80,8 @@ impl Symbol<'_> {
 impl KernelSymbols {
     /// Reads the symbols.
     ///
-    /// `text`: lines of `address type name`, where a module's have its name in brackets behind;
-    /// their order is free.
+    /// `text`: lines of `address type name` in any order; a module's lines end with its name in
+    /// brackets.
     ///
     /// # Errors
     /// [`KernelSymbolsError`]: a line of another form, addresses hidden by `kptr_restrict`, or no
@@ -99,7 +99,7 @@ impl KernelSymbols {
         Ok(KernelSymbols { parts, landmarks: landmark::find(&places(&symbols)) })
     }
 
-    /// Landmarks that this kernel does not have: what they would count is not known.
+    /// Returns the landmarks that this kernel lacks; events that they would count are unknown.
     pub fn missing(&self) -> Vec<Landmark> {
         let absent = |wanted: &Landmark| self.landmarks.iter().all(|at| at.landmark != *wanted);
         Landmark::NAMES.iter().map(|(landmark, _)| *landmark).filter(absent).collect()
@@ -109,13 +109,13 @@ impl KernelSymbols {
 /// A function of the kernel or of one of its modules.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct KernelFunction<'t> {
-    /// Its name.
+    /// The function's name.
     pub symbol: &'t str,
     /// [`KERNEL`], or the module in brackets.
     pub module: &'t str,
 }
 
-/// The functions alone, whose names stay in the text: [`KernelSymbols::parts`] with less work.
+/// Returns only the functions, whose names stay in the text: [`KernelSymbols::parts`] with less work.
 ///
 /// # Errors
 /// As [`KernelSymbols::parse`].
@@ -123,16 +123,16 @@ pub fn functions(text: &str) -> Result<Vec<Span<KernelFunction<'_>>>, KernelSymb
     read(text).map(|(_, functions)| functions)
 }
 
-/// What tells kernel functions of one name apart: lists of symbols have no source files, so it is how
-/// far each lies behind the first function of the kernel or of its module.
+/// Tells kernel functions of one name apart by their distance from the first function of the kernel
+/// or module, since lists of symbols have no source files.
 pub struct Namesakes<'t> {
-    /// How many functions bear a name; only of those that were asked for.
+    /// The number of functions with a name, for the names asked for.
     bearers: FxHashMap<KernelFunction<'t>, u32>,
     starts: FxHashMap<&'t str, u64>,
 }
 
 impl<'t> Namesakes<'t> {
-    /// Looks through all functions of a kernel for those that bear a name that is asked for.
+    /// Looks through all functions of a kernel for those with a name asked for.
     pub fn of(
         all: &[Span<KernelFunction<'t>>],
         asked: impl Iterator<Item = KernelFunction<'t>>,
@@ -141,7 +141,7 @@ impl<'t> Namesakes<'t> {
             asked.map(|function| (function, 0)).collect();
         let mut starts = FxHashMap::default();
         let looked_through = if bearers.is_empty() { &[] } else { all };
-        // Nearly all names differ in length from the few that are asked for.
+        // Nearly all names differ in length from the few names asked for.
         let lengths =
             bearers.keys().fold(0u128, |lengths, one| lengths | 1 << (one.symbol.len() % 128));
         let mut module = "";
@@ -159,7 +159,7 @@ impl<'t> Namesakes<'t> {
         Namesakes { bearers, starts }
     }
 
-    /// What tells a function from others of its name; `None` where there are none.
+    /// Returns a function's distance if others have its name; `None` if none has.
     pub fn source(&self, span: &Span<KernelFunction<'t>>) -> Option<String> {
         self.bearers.get(&span.name).filter(|bearers| **bearers > 1)?;
         Some(format!("+{:#x}", span.start - self.starts.get(span.name.module)?))
@@ -168,9 +168,9 @@ impl<'t> Namesakes<'t> {
 
 type Read<'t> = (Vec<Symbol<'t>>, Vec<Span<KernelFunction<'t>>>);
 
-/// The symbols by address, and the functions that they make.
+/// Returns the symbols by address, and the functions that they make.
 fn read(text: &str) -> Result<Read<'_>, KernelSymbolsError> {
-    // A usual line has some 40 bytes.
+    // A typical line has some 40 bytes.
     let mut symbols = Vec::with_capacity(text.len() / 40);
     for (index, text) in text.lines().enumerate() {
         if let Some(symbol) = usual_line(text) {
@@ -197,8 +197,8 @@ fn read(text: &str) -> Result<Read<'_>, KernelSymbolsError> {
     Ok((symbols, functions))
 }
 
-/// A line as the kernel writes it of its own functions: 16 digits, a letter and a name, with one
-/// space between. Nearly all of a hundred thousand are like that.
+/// Parses a line as the kernel writes it for its own functions: 16 digits, a letter and a name, with
+/// one space between. Nearly all of a hundred thousand lines have this form.
 fn usual_line(text: &str) -> Option<Symbol<'_>> {
     let (address, rest) = text.as_bytes().split_first_chunk::<16>()?;
     let [b' ', kind, b' ', name @ ..] = rest else { return None };
@@ -212,7 +212,7 @@ fn usual_line(text: &str) -> Option<Symbol<'_>> {
         value = value << 4 | u64::from(digit);
     }
     let plain = kind.is_ascii_alphabetic() && !name.is_empty();
-    // Neither spaces nor tabs, nor what may be one in another alphabet.
+    // This excludes spaces and tabs, and other alphabets' spaces.
     if !plain || !name.iter().all(u8::is_ascii_graphic) {
         return None;
     }
@@ -230,16 +230,16 @@ fn read_line(text: &str) -> Option<Symbol<'_>> {
     };
     let [kind] = *kind.as_bytes() else { return None };
     let end = fields.next().is_none();
-    // nm says `?` of what it does not know.
+    // nm writes `?` for kinds that it does not know.
     (end && (kind.is_ascii_alphabetic() || kind == b'?')).then_some(())?;
     Some(Symbol { address: u64::from_str_radix(address, 16).ok()?, kind, name, module })
 }
 
-/// Makes ranges of symbols in the order of their addresses.
+/// Makes functions of the symbols, which are in the order of their addresses.
 fn spans<'t>(symbols: &[Symbol<'t>]) -> Vec<Span<KernelFunction<'t>>> {
     let mut places = symbols.chunk_by(|one, other| one.address == other.address).peekable();
     let mut parts = Vec::new();
-    // Where the padding in front of the next function starts.
+    // The start of the padding in front of the next function.
     let mut padding = None;
     while let Some(here) = places.next() {
         let names = || here.iter().filter(|symbol| symbol.is_text());
@@ -251,7 +251,7 @@ fn spans<'t>(symbols: &[Symbol<'t>]) -> Vec<Span<KernelFunction<'t>>> {
         if is_mark(name) {
             continue;
         }
-        // Of those that have the name, the kernel's own comes first.
+        // If several symbols here have the name, the kernel's own comes first.
         let module = names().filter(|symbol| symbol.name == name).map(|symbol| symbol.module).min();
         let module = module.flatten();
         let next = places.peek().copied();
@@ -289,7 +289,7 @@ fn spans<'t>(symbols: &[Symbol<'t>]) -> Vec<Span<KernelFunction<'t>>> {
     parts
 }
 
-/// The kernel's own global text symbols by name, each with the address of the next symbol.
+/// Returns the kernel's own global text symbols by name, each with the next symbol's address.
 fn places<'t>(symbols: &[Symbol<'t>]) -> HashMap<&'t str, landmark::Place> {
     let mut places = HashMap::new();
     let mut next = u64::MAX;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Made up in the manner of a 6.1 kernel, out of order on purpose.
+/// Made up after a 6.1 kernel, out of order on purpose.
 const KALLSYMS: &str = "\
 0000000000000000 A fixed_percpu_data
 0000000000000000 A __per_cpu_start
@@ -40,12 +40,12 @@ fn part(start: u64, end: u64, symbol: &str, module: &str) -> Part {
     Part { start, end, function: Function::new(symbol, module) }
 }
 
-/// A part of the kernel itself, addresses above its start.
+/// A part of the kernel itself; addresses count from the kernel's start.
 fn own(start: u64, end: u64, symbol: &str) -> Part {
     part(0xffff_ffff_8100_0000 + start, 0xffff_ffff_8100_0000 + end, symbol, KERNEL)
 }
 
-/// A part of which another function bears the name, too.
+/// A part whose name other functions have too.
 fn one_of_several(mut part: Part, source: &str) -> Part {
     part.function.source = Some(source.into());
     part
@@ -56,7 +56,7 @@ fn landmarks(kallsyms: &str) -> Vec<(u64, Landmark, Option<String>)> {
     kernel.landmarks.into_iter().map(|at| (at.address, at.landmark, at.metric)).collect()
 }
 
-/// A kernel of 32-byte symbols, with their landmarks by name.
+/// Finds the landmarks of a kernel with these 32-byte symbols, with the symbols' names.
 fn named(names: &[&str]) -> Vec<(String, Landmark, Option<String>)> {
     let base = 0xffff_ffff_8100_0000_u64;
     let lines: String = names
@@ -139,7 +139,7 @@ fn a_kernel_of_6_1_has_these_landmarks() {
     use Landmark::*;
     let (calls, faults, interrupts) =
         (Some("system-calls"), Some("page-faults"), Some("interrupts"));
-    // Entries of Debian's 6.1 in the order of its text, with what each is.
+    // Entries of Debian's 6.1 in the order of its text, each with its landmark.
     let expected = [
         ("entry_SYSCALL_64", Some((SystemCall, calls))),
         ("entry_SYSCALL_64_safe_stack", None),
@@ -179,7 +179,7 @@ fn a_kernel_of_6_1_has_these_landmarks() {
         ("entry_INT80_compat", Some((SystemCall, calls))),
         ("__switch_to_asm", Some((Switch, None))),
         ("ret_from_fork", Some((Fork, None))),
-        // C functions that share their names with entries of older kernels.
+        // C functions that have the names of older kernels' entries.
         ("page_fault", None),
         ("spurious_interrupt", None),
         ("nmi", None),
@@ -227,7 +227,7 @@ fn local_symbols_and_those_of_modules_are_no_landmarks() {
 
 #[test]
 fn each_stub_of_an_interrupt_vector_is_a_landmark() {
-    // Vectors 0x20 to 0xeb and 0xec to 0xff, 8 bytes each, then 16 bytes each with endbr64.
+    // Vectors 0x20 to 0xeb and 0xec to 0xff, 8 bytes each; then 16 bytes each, with endbr64.
     for (stub, first, second) in [(8, 204, 20), (16, 204, 20), (8, 224, 0)] {
         let base = 0xffff_ffff_8100_0300_u64;
         let spurious = base + stub * first;

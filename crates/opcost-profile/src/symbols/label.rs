@@ -1,10 +1,10 @@
 //! Labels inside the kernel's assembler functions that `kallsyms` lists like functions.
 //!
-//! Nothing in a list of symbols tells a label from a function, so they are known by name, each with
-//! the function it is in (`arch/x86/entry/entry_64.S`, `entry_64_compat.S` of 4.9 to 6.12). A label
-//! that follows another function is one of its own.
+//! A list of symbols does not tell labels from functions, so labels are known by name, each with
+//! its function (`arch/x86/entry/entry_64.S`, `entry_64_compat.S` of 4.9 to 6.12). A label behind
+//! another function counts as a function of its own.
 
-/// Each function with its labels.
+/// The labels of each function.
 const LABELS: [(&str, &[&str]); 7] = [
     (
         "entry_SYSCALL_64",
@@ -39,7 +39,7 @@ const LABELS: [(&str, &[&str]); 7] = [
     ("nmi", NMI),
 ];
 
-/// The way out of an interrupt; its function has two names at one address.
+/// The labels of the return from an interrupt; its function has two names at one address.
 const RETURN: &[&str] = &[
     "swapgs_restore_regs_and_return_to_usermode",
     "restore_regs_and_return_to_kernel",
@@ -48,7 +48,7 @@ const RETURN: &[&str] = &[
     "native_irq_return_ldt",
 ];
 
-/// Parts of the handler of non-maskable interrupts.
+/// The labels in the handler of non-maskable interrupts.
 const NMI: &[&str] = &["repeat_nmi", "end_repeat_nmi", "first_nmi", "nested_nmi", "nmi_restore"];
 
 /// Whether `name` is a label inside of `function`.

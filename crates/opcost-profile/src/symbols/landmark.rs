@@ -1,9 +1,9 @@
-//! Where an x86-64 Linux kernel of version 4.9 or later is entered, by name
+//! Finds by name where an x86-64 Linux kernel of version 4.9 or later is entered
 //! (`arch/x86/entry/entry_64.S`, `entry_64_compat.S`, `arch/x86/include/asm/idtentry.h`).
 //!
-//! Entries of Xen PV guests (`xen_asm_*`, `asm_xenpv_*`) are not entered on hardware, nor is
-//! `asm_exc_nmi_noist`, which KVM calls. A kernel that uses FRED enters for every reason at the
-//! same place: its landmarks are listed but not reached.
+//! Hardware does not use the entries of Xen PV guests (`xen_asm_*`, `asm_xenpv_*`) nor
+//! `asm_exc_nmi_noist`, which KVM calls. A kernel with FRED has one entry for all reasons: its
+//! landmarks are listed but never reached.
 
 use opcost_record::symbols::{Landmark, LandmarkAt};
 use std::collections::{BTreeMap, HashMap};
@@ -14,14 +14,14 @@ const INTERRUPTS: Option<&str> = Some("interrupts");
 
 type Row = (&'static str, Landmark, Option<&'static str>);
 
-/// Names that mean the same in every version.
+/// Names with the same meaning in every version.
 ///
 /// From 4.15 to 4.20 a kernel with page table isolation has its system call entry in a trampoline
 /// outside the text, which continues at `entry_SYSCALL_64_stage2` and never at `entry_SYSCALL_64`.
-/// `ret_from_fork` is C since 6.5, and called from `ret_from_fork_asm`.
+/// Since 6.5 `ret_from_fork` is C, called from `ret_from_fork_asm`.
 ///
-/// System calls are `__x64_sys_*` since 4.17. A handler is set up, and a program, in functions that
-/// every kernel has (`kernel/signal.c`, `arch/x86/kernel/process_64.c`).
+/// System calls are `__x64_sys_*` since 4.17. Signal handlers and programs are set up by functions
+/// of the same names in every kernel (`kernel/signal.c`, `arch/x86/kernel/process_64.c`).
 const ALWAYS: [Row; 14] = [
     ("entry_SYSCALL_64", Landmark::SystemCall, CALLS),
     ("entry_SYSCALL_64_stage2", Landmark::SystemCall, CALLS),
@@ -39,7 +39,7 @@ const ALWAYS: [Row; 14] = [
     ("compat_start_thread", Landmark::Exec, None),
 ];
 
-/// Exceptions since 5.8.
+/// Names of exceptions since 5.8.
 const EXCEPTIONS: [Row; 22] = [
     ("asm_exc_page_fault", Landmark::Fault, FAULTS),
     ("asm_exc_general_protection", Landmark::Fault, None),
@@ -61,14 +61,14 @@ const EXCEPTIONS: [Row; 22] = [
     ("asm_exc_debug", Landmark::Trap, None),
     ("asm_exc_overflow", Landmark::Trap, None),
     ("asm_exc_nmi", Landmark::Interrupt, INTERRUPTS),
-    // Neither counts as an interrupt, but like one it comes between instructions.
+    // These two do not count as interrupts, but like interrupts they come between instructions.
     ("asm_exc_machine_check", Landmark::Interrupt, None),
     ("asm_exc_spurious_interrupt_bug", Landmark::Interrupt, None),
 ];
 
-/// Exceptions and system vectors before 5.8, when they had no prefix.
+/// Names of exceptions and system vectors before 5.8, when they had no prefix.
 ///
-/// `async_page_fault` takes the place of `page_fault` in KVM guests.
+/// KVM guests use `async_page_fault` in place of `page_fault`.
 const EXCEPTIONS_BEFORE_5_8: [Row; 42] = [
     ("page_fault", Landmark::Fault, FAULTS),
     ("async_page_fault", Landmark::Fault, FAULTS),
@@ -117,26 +117,26 @@ const EXCEPTIONS_BEFORE_5_8: [Row; 42] = [
 /// Tables of stubs: an interrupt gate points at the stub of its vector, which pushes the vector and
 /// jumps to `asm_common_interrupt` or `asm_spurious_interrupt`.
 ///
-/// The stubs are the landmarks, since they are where the interrupted code is left; what they jump to
-/// is none, so that an interrupt counts once. System vectors (`asm_sysvec_*`) have no stub.
+/// The stubs are the landmarks, because control leaves the interrupted code there. Their targets
+/// are not, so an interrupt counts once. System vectors (`asm_sysvec_*`) have no stub.
 const STUBS: [&str; 2] = ["irq_entries_start", "spurious_entries_start"];
 
-/// Vectors from `FIRST_EXTERNAL_VECTOR` (0x20) to 0xff (`arch/x86/include/asm/irq_vectors.h`): no
-/// table has more stubs.
+/// The number of vectors from `FIRST_EXTERNAL_VECTOR` (0x20) to 0xff
+/// (`arch/x86/include/asm/irq_vectors.h`), and so the most stubs in a table.
 const VECTORS_MAX: u64 = 0x100 - 0x20;
 
-/// Size of a stub, and with indirect branch tracking (`IDT_ALIGN`), bytes.
+/// The sizes of a stub without and with indirect branch tracking (`IDT_ALIGN`), bytes.
 const STUB_BYTES: [u64; 2] = [8, 16];
 
-/// The largest alignment between a table and what follows, bytes.
+/// The greatest alignment between a table and the next symbol, bytes.
 const ALIGNMENT_BYTES: u64 = 64;
 
-/// A global kernel symbol: its address and the address of the next.
+/// The address of a global kernel symbol and the address of the next symbol.
 pub(super) type Place = (u64, u64);
 
-/// Finds the landmarks of a kernel, by address.
+/// Finds the landmarks of a kernel, sorted by address.
 ///
-/// `places`: its own global text symbols by name.
+/// `places`: the kernel's own global text symbols by name.
 pub(super) fn find(places: &HashMap<&str, Place>) -> Vec<LandmarkAt> {
     let mut found = BTreeMap::new();
     let mut mark = |address: u64, landmark, metric: Option<&str>| {
@@ -160,7 +160,7 @@ pub(super) fn find(places: &HashMap<&str, Place>) -> Vec<LandmarkAt> {
         }
     }
     let tables = STUBS.map(|name| places.get(name));
-    // The second table is too short to tell the size of its stubs; both have the same.
+    // The second table is too short to tell the size of its stubs; the first one's have the same.
     let stub = tables[0].or(tables[1]).map_or(STUB_BYTES[0], stub_bytes);
     for (start, end) in tables.into_iter().flatten() {
         for number in 0..((end - start) / stub).min(VECTORS_MAX) {
@@ -170,7 +170,7 @@ pub(super) fn find(places: &HashMap<&str, Place>) -> Vec<LandmarkAt> {
     found.into_values().collect()
 }
 
-/// Size of the stubs of a table of external vectors, bytes: those have at least 200 stubs.
+/// Returns the size of the stubs of a table with at least 200 stubs, bytes.
 fn stub_bytes((start, end): &Place) -> u64 {
     let [short, long] = STUB_BYTES;
     if end - start <= short * VECTORS_MAX + ALIGNMENT_BYTES { short } else { long }

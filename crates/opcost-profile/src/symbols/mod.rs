@@ -1,8 +1,8 @@
-//! Symbols of kernels and programs: which function each byte of code belongs to.
+//! Symbols of kernels and programs: the function of each byte of code.
 //!
-//! The way is one line: text of `kallsyms` → [`kernel`], files → [`program`] (by way of [`elf`]),
-//! both → [`assemble`](assemble::assemble) → [`opcost_record::symbols::Symbols`]. Nothing here
-//! knows who asks: the emulator's plugin and sampled profiles get the same names.
+//! Data flow one way: text of `kallsyms` → [`kernel`], files → [`program`] (by way of [`elf`]),
+//! both → [`assemble`](assemble::assemble) → [`opcost_record::symbols::Symbols`]. The emulator's
+//! plugin and sampled profiles get the same names.
 //!
 //! A name is never guessed: code without a symbol is `[at 0x4a10]` where unwind information says
 //! that a function starts there, `[plt]` in a linkage table, and `[text]` otherwise.
@@ -28,8 +28,8 @@ use opcost_record::Function;
 pub struct Part {
     /// First address or offset, bytes.
     pub start: u64,
-    /// The one behind the last.
+    /// The first address or offset behind the part.
     pub end: u64,
-    /// Whose it is.
+    /// The function.
     pub function: Function,
 }

@@ -1,5 +1,5 @@
-//! What functions of one list are called, so that no two of a module are called the same, and which
-//! of them a name means.
+//! Names the functions of a list, so that no two of a module are shown alike, and finds the
+//! functions that a name means.
 
 use super::clone::stem;
 use super::readable;
@@ -7,15 +7,15 @@ use opcost_record::Function;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 
-/// Which functions share symbol and module with others of a list.
+/// Knows which functions of a list share symbol and module with others.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Naming {
-    /// Modules by symbol.
+    /// The modules of each shared symbol.
     shared: FxHashMap<String, FxHashSet<String>>,
 }
 
 impl Naming {
-    /// Looks through a list.
+    /// Looks through a list of functions.
     pub fn of<'f>(functions: impl IntoIterator<Item = &'f Function>) -> Naming {
         let mut first: FxHashMap<(&str, &str), Option<&str>> = FxHashMap::default();
         let mut shared: FxHashMap<String, FxHashSet<String>> = FxHashMap::default();
@@ -28,7 +28,7 @@ impl Naming {
         Naming { shared }
     }
 
-    /// The symbol of a function, with its source where others have the same: `helper [list.c]`.
+    /// Returns the symbol of a function; with its source if others have the same: `helper [list.c]`.
     pub fn symbol<'f>(&self, function: &'f Function) -> Cow<'f, str> {
         let Function { symbol, module, source, .. } = function;
         let is_shared = self.shared.get(symbol).is_some_and(|modules| modules.contains(module));
@@ -43,11 +43,11 @@ fn with_source(symbol: &str, source: &str) -> String {
     format!("{symbol} [{source}]")
 }
 
-/// The functions of a list that a user's name means, by place.
+/// Returns the places of the functions in a list that a user's name means.
 ///
-/// `name`: a symbol as it is shown, or `FILE:SYMBOL` where `FILE` is a module, the last part of its
-/// path, or the source file. If none has it, names without parameters are taken, then those of which
-/// a function is a part or copy.
+/// `name`: a symbol as shown, or `FILE:SYMBOL` where `FILE` is a module, the last part of its path,
+/// or the source file. If no function has the name, symbols without their parameters are compared,
+/// then the symbols of which a function is a part or copy.
 pub fn named<'f>(functions: impl Iterator<Item = &'f Function> + Clone, name: &str) -> Vec<usize> {
     let found = |symbol: fn(&str) -> String| -> Vec<usize> {
         let is = |function: &Function| means(name, &symbol(&function.symbol), function);
@@ -73,7 +73,7 @@ fn means(name: &str, symbol: &str, Function { module, source, .. }: &Function) -
         || of(module.rsplit('/').next().unwrap_or_default())
 }
 
-/// A name as people say it: `ns::f` of `int ns::f(int) const`.
+/// Returns a name without return type and parameters: `ns::f` of `int ns::f(int) const`.
 fn without_parameters(name: &str) -> String {
     let mut bare = readable::without_parameters(name, "");
     while let Some(shorter) =
@@ -103,7 +103,7 @@ mod tests {
         let naming = Naming::of(&functions);
         let shown: Vec<_> = functions.iter().map(|one| naming.symbol(one)).collect();
         assert_eq!(shown, ["helper [one.c]", "helper [two.c]", "helper", "main"]);
-        // The same function twice in a list is one.
+        // A function that is twice in a list is not shared.
         let twice = [functions[0].clone(), functions[0].clone()];
         assert_eq!(Naming::of(&twice).symbol(&twice[0]), "helper");
     }

@@ -1,4 +1,4 @@
-//! Reads a program or library of this computer, and the debug file that belongs to it.
+//! Reads a program or library of this computer, and its debug file.
 
 use super::elf::{self, ElfError, Excerpt, ProgramSymbols};
 use gimli::SectionId;
@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where distributions put debug files.
+/// The folder of distributions' debug files.
 pub const DEBUG_FILES: &str = "/usr/lib/debug";
 
 /// Why a program's symbols could not be read.
@@ -24,13 +24,13 @@ pub enum ProgramError {
 
 /// Reads the symbols of a program or library.
 ///
-/// `path`: the file; `module`: the name its functions' module gets, which is the path that the
-/// program is known by where it runs; `debug_files`: the folder that has
-/// `.build-id/xx/yyyy.debug`, usually [`DEBUG_FILES`]. A debug file with another build id, or one
-/// that cannot be read, is left aside: a program without one has fewer names, not wrong ones.
+/// `path`: the file; `module`: the functions' module, which is the program's path where it runs;
+/// `debug_files`: the folder with `.build-id/xx/yyyy.debug`, usually [`DEBUG_FILES`]. A debug file
+/// with another build id, or an unreadable one, is not used: without it a program has fewer names,
+/// not wrong ones.
 ///
 /// # Errors
-/// [`ProgramError`] names the file and what is wrong with it.
+/// [`ProgramError`] names the file and the fault.
 pub fn read(path: &Path, module: &str, debug_files: &Path) -> Result<ProgramSymbols, ProgramError> {
     let file =
         fs::read(path).map_err(|source| ProgramError::Read { path: path.to_owned(), source })?;
@@ -44,21 +44,21 @@ pub fn read(path: &Path, module: &str, debug_files: &Path) -> Result<ProgramSymb
     elf::read(&file, None, module).map_err(fail)
 }
 
-/// What names need of a stripped file's debug file, if it is there and has the same build id.
+/// Reads the debug file of a stripped file, if it exists and has the same build id.
 fn debug_file(path: &Path, file: &[u8], debug_files: &Path) -> Result<Option<Excerpt>, ElfError> {
     if elf::has_symbol_table(file)? { Ok(None) } else { split_off(path, file, debug_files, &[]) }
 }
 
-/// What names need of the debug file that was split off a program or library, if it is there.
+/// Reads the parts that names need of the debug file split off from a program or library, if it
+/// exists.
 ///
-/// It is looked for by build id, then by the name that the file gives (`.gnu_debuglink`): beside it,
-/// in `.debug` beside it, and under `debug_files` in a folder of the same path (GDB manual,
-/// "Debugging Information in Separate Files"). It must have the same build id, or where the program
-/// has none, the checksum that the link says. `sections`: debug information that is wanted of it too
-/// ([`excerpt`](elf::excerpt)).
+/// The file is looked for by build id, then by the name in the program's `.gnu_debuglink`: beside
+/// the program, in `.debug` there, and under `debug_files` in the same path (GDB manual, "Debugging
+/// Information in Separate Files"). Its build id must be the program's; without one, its checksum
+/// must be the link's. `sections`: debug information to read as well ([`excerpt`](elf::excerpt)).
 ///
 /// # Errors
-/// [`ElfError`] if `file` is none to read.
+/// [`ElfError`] if `file` cannot be read.
 pub fn split_off(
     path: &Path,
     file: &[u8],
@@ -80,19 +80,19 @@ pub fn split_off(
         let debug = elf::excerpt(path, sections).ok()?;
         let same = match id {
             Some(id) => elf::build_id(&debug) == Ok(Some(id)),
-            // The checksum is the whole file's.
+            // The checksum is that of the whole file.
             None => elf::is_elf(&debug) && crc32fast::hash(&fs::read(path).ok()?) == checksum,
         };
         same.then_some(debug)
     };
     let places = [folder.to_owned(), folder.join(".debug"), below];
-    // The link of a file that was not stripped after all may lead back to it.
+    // If the file was not stripped after all, its link may lead back to it.
     let mut candidates = places.iter().map(|place| place.join(&name)).filter(|found| found != path);
     Ok(candidates.find_map(|found| belongs(&found)))
 }
 
-/// `FOLDER/.build-id/ab/cdef…`, as distributions and perf name what has a build id; `None` for an
-/// identifier of less than two bytes.
+/// Returns `FOLDER/.build-id/ab/cdef…`, as distributions and perf name files by build id; `None` for
+/// an identifier of less than two bytes.
 pub fn by_build_id(folder: &Path, id: &[u8]) -> Option<PathBuf> {
     let hex = hexadecimal(id);
     let (first, rest) = hex.split_at_checked(2).filter(|(_, rest)| !rest.is_empty())?;

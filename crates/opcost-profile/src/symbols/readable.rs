@@ -1,9 +1,9 @@
-//! The parts of readable names of C++ and Rust: template arguments, parameters, namespaces.
+//! Shortens readable names of C++ and Rust by parts: template arguments, parameters, namespaces.
 //!
-//! Names come from any compiler and may be anything; what is no name of these languages comes back as
-//! it is, or without what looks like such a part.
+//! Names come from any compiler and may be anything. A name that is not of these languages comes back
+//! as it is, or without parts that look alike.
 
-/// The place behind a bracket that opens at `at`; the end of a name whose brackets do not close.
+/// Returns the place behind the bracket that opens at `at`; the end of the name if it never closes.
 fn behind(name: &str, at: usize) -> usize {
     let bytes = name.as_bytes();
     let mut open = Vec::new();
@@ -11,7 +11,7 @@ fn behind(name: &str, at: usize) -> usize {
     while place < bytes.len() {
         match bytes[place] {
             b'<' | b'(' | b'[' | b'{' => open.push(bytes[place]),
-            // An arrow closes nothing, nor does a comparison within parentheses.
+            // An arrow closes nothing, and neither does a comparison within parentheses.
             b'>' if place > 0 && bytes[place - 1] == b'-' => {}
             b'>' if open.last() != Some(&b'<') => {}
             b'>' | b')' | b']' | b'}' => {
@@ -27,7 +27,7 @@ fn behind(name: &str, at: usize) -> usize {
     name.len()
 }
 
-/// How many bytes from `at` on are an operator's name, whose brackets are none: `operator<<`.
+/// Returns the length of an operator's name at `at`: `operator<<`, whose signs are not brackets.
 fn operator(name: &str, at: usize) -> Option<usize> {
     const SIGNS: [&[u8]; 13] = [
         b"()", b"[]", b"<=>", b"<<=", b">>=", b"->*", b"<<", b">>", b"<=", b">=", b"->", b"<", b">",
@@ -47,8 +47,8 @@ fn ends_with_operator(text: &str) -> bool {
     text.rfind("operator").is_some_and(|at| operator(text, at) == Some(text.len() - at))
 }
 
-/// Walks over a name; `group` is given what is written so far, the place of each opening bracket and
-/// its group, and says what to write for it, or nothing to go into it.
+/// Rewrites the groups in brackets of a name. `group` gets the text written so far and the group, and
+/// returns the text to write instead, or `None` to go into the group.
 fn rewritten(name: &str, mut group: impl FnMut(&str, &str) -> Option<String>) -> String {
     let mut text = String::with_capacity(name.len());
     let mut at = 0;
@@ -58,7 +58,7 @@ fn rewritten(name: &str, mut group: impl FnMut(&str, &str) -> Option<String>) ->
             at += bytes;
             continue;
         }
-        // Brackets are ASCII, so that what is between them is whole characters.
+        // Brackets are ASCII, so a group consists of whole characters.
         if matches!(name.as_bytes()[at], b'<' | b'(') {
             let end = behind(name, at);
             if let Some(instead) = group(&text, &name[at..end]) {
@@ -74,7 +74,7 @@ fn rewritten(name: &str, mut group: impl FnMut(&str, &str) -> Option<String>) ->
     text
 }
 
-/// `a::b<…>::c(d<…>)`; a type that a method belongs to (`<T as Trait>::f`) stays.
+/// Returns `a::b<…>::c(d<…>)`, but keeps a type that a method belongs to (`<T as Trait>::f`).
 pub fn without_arguments(name: &str) -> String {
     rewritten(name, |before, group| {
         let last = before.chars().next_back();
@@ -84,7 +84,7 @@ pub fn without_arguments(name: &str) -> String {
     })
 }
 
-/// `a::b::c(…) const` of `int a::b::c(int) const`, with `instead` for what is in parentheses.
+/// Returns `a::b::c(…) const` of `int a::b::c(int) const`, with `instead` for the parameters.
 pub fn without_parameters(name: &str, instead: &str) -> String {
     let mut has_parameters = false;
     let shorter = rewritten(name, |_, group| {
@@ -93,11 +93,11 @@ pub fn without_parameters(name: &str, instead: &str) -> String {
         (parameters && (group.len() > 2 || instead.is_empty())).then(|| instead.into())
     });
     let bytes = return_type(name).filter(|_| has_parameters).unwrap_or(0);
-    // What is before the parameters is as it was.
+    // The return type is before the parameters, and was not rewritten.
     shorter.get(bytes..).unwrap_or_default().to_string()
 }
 
-/// How many bytes at the beginning of a function's name are its return type.
+/// Returns the length in bytes of the return type at the start of a function's name.
 fn return_type(name: &str) -> Option<usize> {
     let mut last = None;
     let mut at = 0;
@@ -115,11 +115,11 @@ fn return_type(name: &str) -> Option<usize> {
             _ => at += 1,
         }
     }
-    // `non-virtual thunk to f()` returns nothing of that kind.
+    // The words of `non-virtual thunk to f()` are not a return type.
     last.filter(|at| ![" to ", " for "].iter().any(|word| name[..*at].ends_with(word)))
 }
 
-/// `<Vec<…> as Drop>::drop` of `<alloc::vec::Vec<…> as core::ops::drop::Drop>::drop`.
+/// Returns `<Vec<…> as Drop>::drop` of `<alloc::vec::Vec<…> as core::ops::drop::Drop>::drop`.
 pub fn without_namespaces_in_types(name: &str) -> String {
     rewritten(name, |before, group| {
         let around = before.is_empty() || before.ends_with("::") || before.ends_with(' ');
@@ -139,7 +139,7 @@ fn last_component(path: &str) -> &str {
     rest
 }
 
-/// What is behind the outermost namespace or class of a name; `None` where there is none.
+/// Returns a name without its outermost namespace or class; `None` if it has none.
 pub fn behind_namespace(name: &str) -> Option<&str> {
     let mut at = 0;
     while at < name.len() {

@@ -1,14 +1,14 @@
-//! What a section holds; debug information is often compressed.
+//! Reads the contents of sections; debug information is often compressed.
 
 use flate2::bufread::ZlibDecoder;
 use object::{CompressedData, CompressionFormat, ObjectSection};
 use std::borrow::Cow;
 use std::io::{self, Read};
 
-/// Bytes that one byte of zlib's format may become at most; a length beyond is not reserved at once.
+/// The most bytes that zlib inflates one byte to; longer lengths are not reserved at once.
 const GROWTH_MAX: usize = 1032;
 
-/// The contents of a section, uncompressed; `None` where the file has none, or damaged ones.
+/// Returns the contents of a section, uncompressed; `None` if they are missing or damaged.
 pub fn contents<'d>(section: &impl ObjectSection<'d>) -> Option<Cow<'d, [u8]>> {
     let CompressedData { format, data, uncompressed_size } = section.compressed_data().ok()?;
     let inflated = match format {
@@ -21,7 +21,7 @@ pub fn contents<'d>(section: &impl ObjectSection<'d>) -> Option<Cow<'d, [u8]>> {
     inflated.ok().filter(|bytes| bytes.len() as u64 == uncompressed_size).map(Cow::Owned)
 }
 
-/// What a decoder makes of `data`, up to the length that the section claims.
+/// Decodes `data`, up to the length that the section claims.
 fn read(decoder: impl Read, data: &[u8], length: u64) -> io::Result<Vec<u8>> {
     let likely = data.len().saturating_mul(GROWTH_MAX);
     let mut bytes = Vec::new();
@@ -42,8 +42,8 @@ mod tests {
 
     const TEXT: &[u8] = &[7; 5000];
 
-    /// What an object file's section holds that begins with a header of compressed ones (ELF-64,
-    /// `Elf64_Chdr`).
+    /// Returns the contents of an object file's section that begins with the header of compressed
+    /// sections (ELF-64, `Elf64_Chdr`).
     fn held(format: u32, length: u64, data: &[u8]) -> Option<Vec<u8>> {
         let mut object =
             write::Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);

@@ -1,19 +1,19 @@
-//! Ranges with names: made disjoint, and laid under one another.
+//! Ranges with names: makes them disjoint, and fills their gaps with others.
 
-/// A range that has a name.
+/// A range with a name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Span<N> {
     /// First byte.
     pub start: u64,
-    /// The one behind the last.
+    /// The byte behind the last one.
     pub end: u64,
-    /// Whose it is.
+    /// The range's owner.
     pub name: N,
 }
 
 /// Makes nested and overlapping spans disjoint: each byte goes to the span that starts last.
 ///
-/// `spans`: by start, ascending, no start twice. Where an inner span ends, the outer one resumes.
+/// `spans`: ascending by start, no start twice. Behind an inner span, the outer span resumes.
 pub fn unnest<N: Copy>(spans: &[Span<N>]) -> Vec<Span<N>> {
     let mut disjoint = Vec::with_capacity(spans.len());
     let mut nest = Nest::default();
@@ -24,11 +24,11 @@ pub fn unnest<N: Copy>(spans: &[Span<N>]) -> Vec<Span<N>> {
     disjoint
 }
 
-/// [`unnest`] of spans that come one by one.
+/// Does the work of [`unnest`] for spans that come one by one.
 pub(super) struct Nest<N> {
     /// Spans that may go on, the innermost last.
     open: Vec<Span<N>>,
-    /// The end of what was given.
+    /// The end of the pieces given so far.
     done: u64,
 }
 
@@ -39,14 +39,14 @@ impl<N> Default for Nest<N> {
 }
 
 impl<N: Copy> Nest<N> {
-    /// Adds a span that starts behind all before it; `give`: takes the pieces that are known by then, by
-    /// start, ascending.
+    /// Adds a span that starts behind all before it; `give`: takes the pieces that are final then,
+    /// ascending by start.
     pub(super) fn add(&mut self, span: Span<N>, give: &mut impl FnMut(Span<N>)) {
         self.close(span.start, give);
         self.open.push(span);
     }
 
-    /// Gives the rest.
+    /// Gives the remaining pieces.
     pub(super) fn finish(&mut self, give: &mut impl FnMut(Span<N>)) {
         self.close(u64::MAX, give);
     }
@@ -66,9 +66,9 @@ impl<N: Copy> Nest<N> {
     }
 }
 
-/// Fills the gaps of `over` with what `under` has there.
+/// Fills the gaps of `over` with the parts of `under` there.
 ///
-/// Both ascend and are disjoint; so is the result.
+/// Both lists, and the result, ascend and are disjoint.
 pub(super) fn lay_under<N: Copy>(over: &[Span<N>], under: &[Span<N>]) -> Vec<Span<N>> {
     let mut both = Vec::with_capacity(over.len() + under.len());
     let mut over = over.iter().copied().peekable();
@@ -98,7 +98,7 @@ mod tests {
         Span { start, end, name }
     }
 
-    /// The name of each of the first hundred bytes.
+    /// Returns the name of each of the first hundred bytes.
     fn painted(spans: &[Span<usize>]) -> Vec<Option<usize>> {
         let mut bytes = vec![None; 100];
         for Span { start, end, name } in spans {

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 struct Bench(TempDir);
 
 impl Bench {
-    /// `None`, said aloud, without the tools.
+    /// Makes a folder; reports a skip and returns `None` if a tool is missing.
     fn with(tools: &[&str]) -> Option<Bench> {
         for tool in tools {
             if let Err(error) = Command::new(tool).arg("--version").output() {
@@ -29,7 +29,7 @@ impl Bench {
         self.0.path().join(name)
     }
 
-    /// Runs a tool in the folder; gives its output.
+    /// Runs a tool in the folder; returns its output.
     #[track_caller]
     fn run(&self, tool: &str, arguments: &[&str]) -> String {
         let output =
@@ -55,7 +55,7 @@ impl Bench {
     }
 }
 
-/// A function for the assembler, of one-byte instructions.
+/// Returns assembler text of a function of one-byte instructions.
 fn function(name: &str, binding: &str, bytes: usize) -> String {
     format!(
         "{binding} {name}\n.type {name}, @function\n{name}: .fill {bytes}, 1, 0x90\n.size {name}, {bytes}\n"
@@ -70,7 +70,7 @@ fn difference(files: [&[u8]; 2]) -> SizeDifference {
     difference
 }
 
-/// The parts add up, in all and section by section.
+/// Asserts that the parts add up, in all and section by section.
 #[track_caller]
 fn check_sums(difference: &SizeDifference) {
     let parts: i64 = difference.parts().iter().map(|part| part.change()).sum();
@@ -166,7 +166,7 @@ fn totals_sections_and_symbols_are_those_of_binutils() {
             let [_, bytes, kind, symbol] = line.split_whitespace().collect::<Vec<_>>()[..] else {
                 continue;
             };
-            // In a static program of another author symbols nest.
+            // The C library's symbols in a static program may nest.
             if name == "fixed" && !["main", "helper", "twice", "twofold", "own"].contains(&symbol) {
                 continue;
             }
@@ -189,7 +189,7 @@ fn functions_that_were_inlined_away_are_named_with_their_callers() {
         let helper = row(&gone, "helper");
         assert_eq!(helper.inlined_into, ["main"], "{options:?}");
         assert_eq!((helper.bytes[1], helper.origin.as_deref()), (None, Some("a.c")));
-        // And the other way round it was.
+        // In the other direction, too.
         assert_eq!(row(&difference([&two, &one]), "helper").inlined_into, ["main"]);
     }
     let one = bench.build("a.c", PROGRAM, "one", &["-O1", NOINLINE]);
@@ -211,7 +211,7 @@ fn parts_and_clones_are_counted_with_their_function() {
         function("f", ".globl", 24),
         function("f.cold", ".local", 10),
         function("f.constprop.0", ".local", 9),
-        // Another file's part of a function of the same name.
+        // A part of a function of the same name in another file.
         ".file \"other.c\"\n".into(),
         function("g", ".local", 3),
         function("g.part.0", ".local", 2),
@@ -400,7 +400,7 @@ fn damage_anywhere_is_refused_or_leaves_sums_that_hold() {
             check_sums(&difference);
             compared += 1;
         }
-        // Whatever it shows or says, it ends.
+        // Whatever the comparison shows or says, it ends.
         let _ = compare_function([&one, &two], "main");
     }
     assert!(refused > 0 && compared > 100, "{refused} refused, {compared} compared");
@@ -420,14 +420,14 @@ fn stripped_files_are_compared_by_section_and_that_is_said() {
     assert_eq!(changed.sides.each_ref().map(|side| side.names), [Names::None; 2]);
     assert!(changed.symbols.is_empty() && changed.change() >= 576 * 4);
     assert!(changed.notes.iter().any(|note| note.contains("only sections")), "{:?}", changed.notes);
-    // A library keeps what it exports.
+    // A library keeps the names that it exports.
     let library =
         bench.build("a.c", PROGRAM, "one.so", &["-O1", "-shared", "-fPIC", NOINLINE, "-s"]);
     let whole = bench.build("a.c", PROGRAM, "two.so", &["-O1", "-shared", "-fPIC", NOINLINE]);
     let named = difference([&library, &whole]);
     assert_eq!(named.sides[0].names, Names::Exported);
     assert!(!named.symbols.iter().any(|row| row.name == "main"));
-    // With names on one side only, bytes are compared by section.
+    // If only one side has names, bytes are compared by section.
     assert!(difference([&one, &whole]).symbols.is_empty());
 }
 
@@ -447,7 +447,7 @@ fn other_machines_and_the_same_file_are_noticed() {
     assert!(same.identical && same.symbols.is_empty() && same.symbols_unchanged == 1);
 }
 
-/// An ELF file for x86-64 with this many functions of some sizes.
+/// Makes an ELF file for x86-64 with `count` functions of these sizes.
 fn many_symbols(count: u64, size: impl Fn(u64) -> u64) -> Vec<u8> {
     let (mut symbols, mut names) = (vec![0; 24], vec![0]);
     let mut address = 0u64;
@@ -483,7 +483,7 @@ fn many_symbols(count: u64, size: impl Fn(u64) -> u64) -> Vec<u8> {
         file.extend([1, entry].map(u64::to_le_bytes).concat());
     };
     header([0; 8]);
-    // Code without contents, so that the file stays small.
+    // The code has no contents, so that the file stays small.
     header([1, 8, 6, 0, address, 0, 0, 0]);
     header([7, 2, 0, symbols_at as u64, 24 * (count + 1), 3, 1, 24]);
     header([15, 3, 0, names_at as u64, names.len() as u64, 0, 0, 0]);
@@ -496,7 +496,7 @@ fn a_million_symbols_are_compared_one_by_one() {
     let one = many_symbols(500_000, |number| number % 50);
     let two = many_symbols(500_001, |number| number % 50 + u64::from(number == 377_777));
     let changed = difference([&one, &two]);
-    // Those of size 0 are estimates of no bytes, which only the last of them would be.
+    // Functions of size 0 share a row with the next one; only the last one is estimated.
     let names: Vec<&str> = changed.symbols.iter().map(|row| row.name.as_str()).collect();
     assert!(names.contains(&"function_377777"), "{names:?}");
     assert_eq!(changed.change(), 1);
@@ -548,7 +548,7 @@ fn functions_of_one_name_are_chosen_by_their_file() {
 #[test]
 fn large_programs_add_up() {
     let Some(bench) = Bench::with(&["gcc", "strip"]) else { return };
-    // This test and a program with the C library, without debug information, which takes its time.
+    // This test and a program with the C library, without debug information, which would take long.
     let stripped = |path: &Path| {
         bench.run("strip", &["-g", "-o", "stripped", path.to_str().unwrap()]);
         fs::read(bench.path("stripped")).unwrap()

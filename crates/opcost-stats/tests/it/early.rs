@@ -1,14 +1,14 @@
-//! The early look at exact counts: false alarms over the look and the test that follows, on noise of
-//! layouts that machines made and that is made up to be hard.
+//! The early look at exact counts: false alarms of the look and the final test together, on layout
+//! noise recorded on machines, and on noise made up to be hard.
 
 use crate::noise::Noise;
 use opcost_stats::{Block, Budget, Paired, Random, early};
 
-/// Pairs of a whole plan.
+/// The pairs of a whole plan.
 const PAIRS: usize = 11;
 
-/// Whether a recording of two equal programs calls its primary metric changed, at the look or in the
-/// end; and whether it ended at the look. `draw`: the counts of both sides in one seed and layout.
+/// Tells whether a recording of two equal programs calls its primary metric changed, and whether at
+/// the look. `draw`: the counts of both sides in one seed and layout.
 fn alarm(draw: &mut dyn FnMut() -> [f64; 2]) -> (bool, bool) {
     let (one, two): (Vec<f64>, Vec<f64>) = (0..PAIRS).map(|_| draw()).map(|[a, b]| (a, b)).unzip();
     let look = early::pairs(1) as usize;
@@ -24,7 +24,7 @@ fn alarm(draw: &mut dyn FnMut() -> [f64; 2]) -> (bool, bool) {
     (Paired::new(&blocks).unwrap().p() <= level, false)
 }
 
-/// The share of alarms in so many recordings, and of alarms at the look.
+/// Returns the share of recordings with an alarm, and of those with an alarm at the look.
 fn shares(name: &str, mut draw: impl FnMut(&mut Random) -> [f64; 2]) -> [f64; 2] {
     let times = 20_000;
     let mut random = Random::new(17);
@@ -39,7 +39,7 @@ fn shares(name: &str, mut draw: impl FnMut(&mut Random) -> [f64; 2]) -> [f64; 2]
     shares
 }
 
-/// About normal: the sum of twelve uniform numbers.
+/// Draws a nearly normal number: the sum of twelve uniform numbers.
 fn normal(random: &mut Random) -> f64 {
     (0..12).map(|_| random.unit_f64()).sum::<f64>() - 6.0
 }
@@ -52,7 +52,7 @@ fn equal_programs_raise_no_more_alarms_than_stated() {
     type Draw<'a> = Box<dyn FnMut(&mut Random) -> [f64; 2] + 'a>;
     let noises: [(&str, Draw<'_>); 6] = [
         ("normal", Box::new(|random| [0; 2].map(|_| 1e6 + 100.0 * normal(random)))),
-        // Two layouts that the counts jump between, each as likely.
+        // The counts jump between two layouts, each as likely.
         ("two levels", Box::new(|random| [0; 2].map(|_| 1e6 + 500.0 * random.below(2) as f64))),
         (
             "two levels with noise",
@@ -66,7 +66,7 @@ fn equal_programs_raise_no_more_alarms_than_stated() {
                 [0; 2].map(|_| 1e6 + normal(random) + 1e4 * f64::from(random.below(10) == 0))
             }),
         ),
-        // The seed shifts both sides alike, the layout each by itself.
+        // The seed shifts both sides alike, the layout shifts each by itself.
         (
             "shared seeds",
             Box::new(|random| {

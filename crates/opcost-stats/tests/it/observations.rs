@@ -1,4 +1,4 @@
-//! False alarms and power of what is observed of a series of runs, by simulation with fixed seeds.
+//! False alarms and power of observations on series of runs, by simulation with fixed seeds.
 
 use opcost_stats::Random;
 use opcost_stats::autocorrelation::autocorrelation;
@@ -6,7 +6,7 @@ use opcost_stats::drift::drift;
 use opcost_stats::first_runs::first_runs;
 use opcost_stats::outliers::outliers;
 
-/// The p-value of one observation of a series; 1 where there is nothing to observe.
+/// The p-value of an observation on a series; 1 if there is none.
 type Observe = fn(&[f64]) -> f64;
 
 const DRIFT: Observe = |values| drift(values).map_or(1.0, |drift| drift.p);
@@ -24,7 +24,7 @@ fn independent(n: usize, random: &mut Random) -> Vec<f64> {
     (0..n).map(|_| 1000.0 + normal(random)).collect()
 }
 
-/// Each value half of the one before it, and noise.
+/// Each value is half of the one before, plus noise.
 fn alike(n: usize, random: &mut Random) -> Vec<f64> {
     let mut level = 0.0;
     let value = |_| {
@@ -34,7 +34,7 @@ fn alike(n: usize, random: &mut Random) -> Vec<f64> {
     (0..n).map(value).collect()
 }
 
-/// The share of series in which an observation is made at `level`.
+/// Returns the share of series with an observation at `level`.
 fn share(
     observe: Observe,
     series: impl Fn(&mut Random) -> Vec<f64>,
@@ -56,7 +56,7 @@ fn false_alarms_are_no_more_frequent_than_their_level() {
             for level in [0.05, 0.005] {
                 let alarms =
                     share(observe, |random| independent(n, random), level, times, seed as u64);
-                // Four standard deviations of a binomial share above the level.
+                // The level and four standard deviations of a binomial share.
                 let bound = level + 4.0 * (level * (1.0 - level) / times as f64).sqrt();
                 assert!(
                     alarms <= bound,
@@ -67,9 +67,9 @@ fn false_alarms_are_no_more_frequent_than_their_level() {
     }
 }
 
-/// Where neighbours are alike, what looks like a trend is more frequent, and the correction keeps
-/// it within three times the level. (Without it, the variance of the sum being three times what it
-/// is of independent values, a quarter of the series would be called drifting.)
+/// If neighbours are alike, a series looks like a trend more often; the correction keeps this
+/// within three times the level. (Without it, a quarter of the series would be called drifting,
+/// since the variance of the sum is three times that of independent values.)
 #[test]
 fn alike_neighbours_are_seldom_taken_for_a_drift() {
     for (seed, n) in [(10, 22), (11, 50), (12, 500)] {
@@ -84,7 +84,7 @@ fn what_is_there_is_seen() {
         let seen = share(observe, series, 0.001, 400, seed);
         assert!(seen >= 0.9, "observation {seed}: {seen}");
     };
-    // A drift of four standard deviations from the first run to the last.
+    // This drift is four standard deviations from the first run to the last.
     check(
         DRIFT,
         |random| {
@@ -103,7 +103,7 @@ fn what_is_there_is_seen() {
         },
         22,
     );
-    // One run in fifty by twelve standard deviations.
+    // One run in fifty is twelve standard deviations off.
     check(
         OUTLIERS,
         |random| {

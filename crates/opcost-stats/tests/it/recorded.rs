@@ -1,14 +1,14 @@
-//! Error rates and power on noise as machines made it, with its drift, spikes and likeness of
-//! neighbours: stretches of recorded equal runs, dealt out to two variants in random blocks.
+//! Error rates and power on noise recorded on machines, with its drift, spikes and likeness of
+//! neighbours: stretches of recorded equal runs are dealt out to two variants in random blocks.
 
 use crate::noise::{Noise, deal, interleaved, start};
 use opcost_stats::{Budget, Exactness, Family, Paired, Random, Total, exact};
 use std::num::NonZeroU64;
 
-/// Recordings of hosts; the first made while the machine was busy with other work, too.
+/// Recordings of hosts; the first was made while the machine was busy with other work.
 const HOSTS: [&str; 3] = ["gzip-busy.txt", "gzip.txt", "syscall.txt"];
 
-/// What a report takes a recorded metric for.
+/// Returns the family in which a report tests a recorded metric.
 pub(crate) fn family(metric: &str) -> Family {
     match metric {
         "wall_us" => Family::Primary,
@@ -17,7 +17,7 @@ pub(crate) fn family(metric: &str) -> Family {
     }
 }
 
-/// Whether a report on equal runs has any change in it.
+/// Whether a report on equal runs contains any change.
 fn false_alarm(noise: &Noise, pairs: u32, random: &mut Random) -> bool {
     let runs = 2 * pairs as usize;
     let start = start(&noise.figures[0], runs, random);
@@ -37,7 +37,7 @@ fn false_alarm(noise: &Noise, pairs: u32, random: &mut Random) -> bool {
     })
 }
 
-/// Over all metrics together: whatever the noise, as only the order of the labels is random.
+/// Over all metrics together, for any noise, since only the order of the labels is random.
 #[test]
 fn reports_on_equal_runs_raise_an_alarm_in_at_most_one_of_twenty() {
     let times = 2_000;
@@ -56,14 +56,14 @@ fn reports_on_equal_runs_raise_an_alarm_in_at_most_one_of_twenty() {
     }
 }
 
-/// Counts of an emulated machine that seeds and layouts shift: a ten-thousandth more is found in
-/// every recording, of the fewest pairs that can decide.
+/// Counts of an emulated machine, shifted by seeds and layouts: every recording of the fewest pairs
+/// that can decide finds a ten-thousandth more.
 #[test]
 fn a_ten_thousandth_more_instructions_is_found_every_time() {
     let noise = Noise::read("emulated.txt");
     // The level of one primary metric.
     let alpha = Budget::default().level_of_smallest(Family::Primary, 1);
-    // Two runs of each block, one a side, with the same seed and layout.
+    // Each block has two runs, one on each side, with the same seed and layout.
     let pairs = 7;
     let instructions = noise.column("instructions:u");
     let random = Random::new(1);
@@ -78,7 +78,7 @@ fn a_ten_thousandth_more_instructions_is_found_every_time() {
     }
 }
 
-/// Where every run counts the same there is no test: the difference is exact.
+/// If every run has the same count there is no test: the difference is exact.
 #[test]
 fn a_ten_thousandth_more_of_a_count_that_never_varies_is_exact() {
     let noise = Noise::read("emulated.txt");
@@ -91,8 +91,8 @@ fn a_ten_thousandth_more_of_a_count_that_never_varies_is_exact() {
     }
 }
 
-/// The share of recordings that find a change planted in a metric, and the median time of a
-/// recording, seconds.
+/// Returns the share of recordings that find a change planted in a metric, and the median time of a
+/// recording in seconds.
 fn power(noise: &Noise, metric: &str, pairs: u32, factor: f64, times: u64) -> (f64, f64) {
     let alpha = Budget::default().level_of_smallest(Family::Primary, 1);
     let figures = noise.column(metric);
@@ -112,8 +112,8 @@ fn power(noise: &Noise, metric: &str, pairs: u32, factor: f64, times: u64) -> (f
     (found as f64 / times as f64, seconds)
 }
 
-/// One per cent more time, planted, with the primary metric's share of the error budget; where other
-/// work takes the CPUs, the time on a CPU still tells.
+/// A planted one per cent more time, with the primary metric's share of the error budget. If other
+/// work takes the CPUs, the time on a CPU still shows the change.
 #[test]
 fn one_per_cent_more_time_is_found_nine_times_in_ten() {
     for (name, metric, pairs) in

@@ -1,10 +1,10 @@
-//! Other tools' rules against known answers, so that the table of them is fair.
+//! Tests other tools' rules against known answers, so that the table of rules is fair.
 
 use crate::rivals::{benchstat, criterion, hyperfine, mann_whitney_p, welch_p};
 use opcost_stats::Random;
 
-/// Means 3 and 5, variances 2.5 of five: t = 2 with 8 degrees of freedom, whose two-sided p is
-/// 1 − sin θ (1 + cos²θ/2 + 3 cos⁴θ/8 + 5 cos⁶θ/16) at tan θ = 2/√8 (Abramowitz & Stegun, 26.7.4).
+/// Means 3 and 5, variances 2.5, five values: t = 2 with 8 degrees of freedom, and two-sided p is 1
+/// − sin θ (1 + cos²θ/2 + 3 cos⁴θ/8 + 5 cos⁶θ/16) at tan θ = 2/√8 (Abramowitz & Stegun, 26.7.4).
 #[test]
 fn welch_matches_a_known_answer() {
     let p = welch_p(&[1.0, 2.0, 3.0, 4.0, 5.0], &[3.0, 4.0, 5.0, 6.0, 7.0]);
@@ -13,7 +13,7 @@ fn welch_matches_a_known_answer() {
     assert_eq!(welch_p(&[5.0; 4], &[6.0; 4]), 0.0);
 }
 
-/// Three below three: U = 0 of mean 4.5 and variance 5.25; z = 4/√5.25.
+/// All three below the other three: U = 0, of mean 4.5 and variance 5.25; z = 4/√5.25.
 #[test]
 fn mann_whitney_matches_a_known_answer() {
     let p = mann_whitney_p(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]);

@@ -1,13 +1,13 @@
-//! Error rates, coverage and power by simulation, with fixed seeds: slots in time, each with its
-//! noise, taken by the variants in the order of a schedule.
+//! Error rates, coverage and power by simulation, with fixed seeds: the variants take slots in
+//! time, each with its noise, in the order of a schedule.
 //!
-//! Bounds are four standard deviations of a binomial share about its exact expectation.
+//! Bounds are four standard deviations of a binomial share around its exact expectation.
 
 use opcost_stats::schedule::mirrored_blocks;
 use opcost_stats::{Block, Budget, Family, Paired, Random, power, rank, summary};
 use statrs::function::erf::erfc;
 
-/// Noise of the slots of one recording, in the order of time, as logarithms.
+/// The noise of a recording's slots in the order of time, as logarithms.
 type Noise = fn(slots: usize, random: &mut Random) -> Vec<f64>;
 
 fn normal(random: &mut Random) -> f64 {
@@ -40,12 +40,12 @@ fn drifting(slots: usize, random: &mut Random) -> Vec<f64> {
     (0..slots).map(slot).collect()
 }
 
-/// Exponential: far from symmetric.
+/// Exponential noise, far from symmetric.
 fn skewed(slots: usize, random: &mut Random) -> Vec<f64> {
     (0..slots).map(|_| -0.01 * (1.0 - random.unit_f64()).ln()).collect()
 }
 
-/// A recording of `pairs` runs of two variants, the second slower by `shift` on the log scale.
+/// Makes a recording of `pairs` runs of two variants, the second slower by `shift` (log scale).
 fn record(pairs: u32, noise: Noise, shift: f64, random: &mut Random) -> Vec<Block<'static>> {
     let schedule = mirrored_blocks(2, pairs, random);
     let mut noise = noise(2 * pairs as usize, random).into_iter();
@@ -74,8 +74,8 @@ fn assert_share(share: f64, expected: f64, times: u32) {
     assert!((share - expected).abs() < bound, "{share}, expected {expected} ± {bound}");
 }
 
-/// The probability of p ≤ 0.05 with twelve blocks, if nothing changed: sums of ranks up to 13
-/// come from 87 of 4,096 signs, on either side.
+/// The probability of p ≤ 0.05 with twelve blocks, if nothing changed: 87 of 4,096 signs have sums
+/// of ranks up to 13, on either side.
 const LEVEL_OF_12: f64 = 2.0 * 87.0 / 4096.0;
 
 #[test]
@@ -115,7 +115,7 @@ fn the_interval_covers_the_true_change_in_skewed_noise() {
     }
 }
 
-/// The p-value of Welch's test, by the normal distribution: right for 40 independent runs a side.
+/// The p-value of Welch's test by the normal distribution, which fits 40 independent runs a side.
 fn welch_p(a: &[f64], b: &[f64]) -> f64 {
     let error = |values: &[f64]| summary::sd(values).unwrap().powi(2) / values.len() as f64;
     let difference = summary::mean(a).unwrap() - summary::mean(b).unwrap();
@@ -123,10 +123,10 @@ fn welch_p(a: &[f64], b: &[f64]) -> f64 {
     erfc(z / std::f64::consts::SQRT_2)
 }
 
-/// Why runs are interleaved. Two equal programs, 40 runs each, noise of 0.3 %, while the machine
-/// slows down by 2 %: run one after the other and compared by Welch's test, as most tools do,
-/// they are "different" every time. The test is not at fault, as it is right without drift; the
-/// order is. In mirrored blocks the same drift does nothing.
+/// Shows why runs are interleaved. Two equal programs make 40 runs each with noise of 0.3 %, while
+/// the machine slows down by 2 %. If the programs run one after the other and are compared by
+/// Welch's test, as in most tools, they are "different" every time. The test is right without
+/// drift; the order is at fault. In mirrored blocks the same drift has no effect.
 #[test]
 fn one_program_after_the_other_under_drift_is_always_different() {
     let times = 2_000;
@@ -143,7 +143,7 @@ fn one_program_after_the_other_under_drift_is_always_different() {
         share(times, alarm, seed)
     };
     assert_eq!(sequential(linear_drift, 30), 1.0);
-    // Slightly above 0.05: a normal stands for t with 78 degrees of freedom.
+    // The share is slightly above 0.05, as a normal approximates t with 78 degrees of freedom.
     assert_share(sequential(gaussian, 31), 0.0536, times);
 
     let mirrored = |random: &mut Random| {
@@ -153,8 +153,8 @@ fn one_program_after_the_other_under_drift_is_always_different() {
     assert_share(share(times, mirrored, 32), 0.0484, times);
 }
 
-/// The share of recordings in which a change of the size that an earlier recording in the same
-/// noise called detectable is found.
+/// Returns the share of recordings that find a change of the size that an earlier recording in the
+/// same noise called detectable.
 fn power_at_detectable_shift(pairs: u32, noise: Noise, alpha: f64, times: u32, seed: u64) -> f64 {
     let found = |random: &mut Random| {
         let earlier = Paired::new(&record(pairs, noise, 0.0, random)).unwrap();
@@ -195,7 +195,7 @@ fn a_report_of_many_metrics_raises_a_false_alarm_as_rarely_as_its_budget_says() 
         assert!(power::blocks_min(budget.level(family), tests) as usize <= blocks);
     }
     let alarm = |random: &mut Random| {
-        // Metrics of one recording have a part of their noise in common.
+        // Metrics of one recording share a part of their noise.
         let common: Vec<f64> = (0..blocks).map(|_| normal(random)).collect();
         sizes.into_iter().any(|(family, tests)| {
             let p: Vec<f64> = (0..tests)
@@ -210,12 +210,12 @@ fn a_report_of_many_metrics_raises_a_false_alarm_as_rarely_as_its_budget_says() 
         })
     };
     let share = share(times, alarm, 50);
-    // Not above 0.05 by more than chance; and not so rare that the budget goes unused.
+    // At most 0.05 within chance, and not so rare that the budget goes unused.
     assert!((0.02..0.05 + 4.0 * 0.005).contains(&share), "{share}");
 }
 
-/// Many metrics, of which every second one changed: of the intervals of those that are declared
-/// changed, the share that misses is at most the family's level, and none of them holds 0.
+/// Every second one of many metrics changed. Among the intervals of metrics declared changed, the
+/// share that misses is at most the family's level, and none holds 0.
 #[test]
 fn intervals_of_declared_metrics_miss_as_rarely_as_their_family_allows() {
     let (times, blocks, tests) = (1_500, 14, 8);

@@ -1,5 +1,5 @@
-//! Stopping as soon as the interval is narrow, or when a time is over: what it does to false alarms and
-//! coverage.
+//! The effect on false alarms and coverage of stopping as soon as the interval is narrow, or when a time is
+//! over.
 
 use crate::noise::{Noise, deal, start};
 use opcost_stats::schedule::{blocks, next_look};
@@ -18,7 +18,7 @@ fn gaussian(runs: usize, random: &mut Random) -> Vec<f64> {
     (0..runs).map(|_| (0.01 * normal(random)).exp()).collect()
 }
 
-/// Skewed, and one run in twenty takes up to half as long again.
+/// Skewed noise; one run in twenty takes up to half as long again.
 fn spiked(runs: usize, random: &mut Random) -> Vec<f64> {
     let run = |_| {
         let spike = if random.below(20) == 0 { 0.5 * random.unit_f64() } else { 0.0 };
@@ -27,13 +27,13 @@ fn spiked(runs: usize, random: &mut Random) -> Vec<f64> {
     (0..runs).map(run).collect()
 }
 
-/// The level at which a primary metric is tested when runs stop on its interval's width.
+/// The level of a primary metric's test if runs stop at the width of its interval.
 fn alpha() -> f64 {
     Budget::default().for_stopping_on_width().level_of_smallest(Family::Primary, 1)
 }
 
-/// Records until the interval is narrower than `width`, or the runs are used up; p, and whether the
-/// interval has the true change in it.
+/// Records until the interval is narrower than `width`, or the runs are used up; returns p, and whether the
+/// interval holds the true change.
 fn stopped(figures: &[f64], width: f64, factor: f64, random: &mut Random) -> (f64, bool) {
     let alpha = alpha();
     let pairs = figures.len() / 2;
@@ -50,7 +50,7 @@ fn stopped(figures: &[f64], width: f64, factor: f64, random: &mut Random) -> (f6
     }
 }
 
-/// Shares of recordings with a false alarm, and with an interval that misses a true change of 1 %.
+/// Returns the shares of recordings with a false alarm and with an interval that misses a change of 1 %.
 fn shares(
     record: impl Fn(&mut Random) -> Vec<f64>,
     width: f64,
@@ -69,8 +69,7 @@ fn shares(
     (alarms as f64 / times as f64, misses as f64 / times as f64)
 }
 
-/// The primary metric's share of the error budget, and four standard deviations of a binomial
-/// share.
+/// The primary metric's share of the error budget, and four standard deviations of a binomial share.
 fn bound(times: u64) -> f64 {
     let level: f64 = Budget::default().primary;
     level + 4.0 * (level * (1.0 - level) / times as f64).sqrt()
@@ -110,20 +109,20 @@ fn narrow_intervals_cover_and_alarm_as_stated_on_recorded_noise() {
     }
 }
 
-/// When a simulated recording ends.
+/// The end of a simulated recording.
 #[derive(Clone, Copy)]
 enum End {
-    /// When its runs took so long, in all.
+    /// When the runs took this long in all.
     Time(f64),
-    /// When the change is significant, or after the last run: what opcost never does.
+    /// When the change is significant, or after the last run; opcost never stops so.
     Significant,
 }
 
-/// Pairs that are made whatever time they take: twice the fewest.
+/// The pairs that are made whatever time they take: twice the fewest.
 const USUAL: usize = 2 * FEWEST;
 
-/// Records until the end, but makes [`USUAL`] pairs; p, whether the interval has the true change in it, and
-/// how many blocks there are. The primary metric has its whole level.
+/// Records until the end, but at least [`USUAL`] pairs; returns p, whether the interval holds the true
+/// change, and the number of blocks. The primary metric has its whole level.
 fn ended(figures: &[f64], end: End, factor: f64, random: &mut Random) -> (f64, bool, usize) {
     let alpha = Budget::default().level_of_smallest(Family::Primary, 1);
     let pairs = figures.len() / 2;
@@ -147,8 +146,8 @@ fn ended(figures: &[f64], end: End, factor: f64, random: &mut Random) -> (f64, b
     (paired.p(), (low..=high).contains(&(factor - 1.0)), made)
 }
 
-/// Shares of recordings with a false alarm, and with an interval that misses a true change of a tenth; the
-/// numbers of blocks that were made.
+/// Returns the shares of recordings with a false alarm, and with an interval that misses a true change of a
+/// tenth; and the numbers of blocks made.
 fn shares_at_the_end(
     record: impl Fn(&mut Random) -> Vec<f64>,
     end: End,
@@ -169,7 +168,7 @@ fn shares_at_the_end(
     (alarms as f64 / times as f64, misses as f64 / times as f64, lengths)
 }
 
-/// One run in twenty takes up to eleven times as long: a few of them spend the time.
+/// One run in twenty takes up to eleven times as long: a few of these use up the time.
 fn stalling(runs: usize, random: &mut Random) -> Vec<f64> {
     let run = |_| {
         let stall = if random.below(20) == 0 { 10.0 * random.unit_f64() } else { 0.0 };
@@ -178,15 +177,15 @@ fn stalling(runs: usize, random: &mut Random) -> Vec<f64> {
     (0..runs).map(run).collect()
 }
 
-/// The clock sees the sum of a block's runs, which is the same whichever of them is called the variant's; so
-/// the exchange of labels within blocks stays exact, and nothing has to be set aside.
+/// The clock sees the sum of a block's runs, which does not depend on the labels. Exchanging labels within
+/// blocks therefore stays exact, and no part of the level has to be set aside.
 #[test]
 fn the_clock_ends_recordings_at_no_cost() {
     let times = 2_000;
     for (seed, record) in
         [(1, gaussian as fn(usize, &mut Random) -> Vec<f64>), (2, spiked), (3, stalling)]
     {
-        // As long as some 40 pairs take.
+        // As long as about 40 pairs take.
         let mean = record(10_000, &mut Random::new(seed)).iter().sum::<f64>() / 10_000.0;
         let end = End::Time(80.0 * mean);
         let (alarms, misses, lengths) =
@@ -210,7 +209,7 @@ fn the_clock_ends_recordings_at_no_cost() {
         assert!(alarms <= bound(times), "{name}: {alarms}");
         assert!(misses <= bound(times), "{name}: {misses}");
     }
-    // The same look at what is significant would cost a good deal.
+    // Looking as often at significance would cost a good part of the level.
     let (alarms, ..) = shares_at_the_end(|random| gaussian(300, random), End::Significant, 400, 1);
     assert!(alarms > bound(400), "{alarms}");
 }

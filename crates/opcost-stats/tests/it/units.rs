@@ -1,12 +1,12 @@
-//! Single pairs in drawn order against mirrored blocks of two pairs, as units of the test: error
-//! rates of the pairs in any noise, and from which number of pairs on the blocks find more.
+//! Single pairs in drawn order and mirrored blocks of two pairs as units of the test: error rates
+//! of pairs in any noise, and the number of pairs from which on blocks find more.
 
 use crate::noise::{Noise, deal, start};
 use crate::recorded::family;
 use opcost_stats::schedule::{MIRRORED_PAIRS_MIN, blocks};
 use opcost_stats::{Block, Budget, Family, Paired, Random, power, rank};
 
-/// One standard deviation of the made noise, as a logarithm.
+/// One standard deviation of the simulated noise, as a logarithm.
 const SD: f64 = 0.003;
 
 fn normal(random: &mut Random) -> f64 {
@@ -15,16 +15,16 @@ fn normal(random: &mut Random) -> f64 {
     radius * (std::f64::consts::TAU * random.unit_f64()).cos()
 }
 
-/// Noise of consecutive runs: how it is called, and how it is made.
+/// Simulated noise of consecutive runs, with its name.
 struct Made {
     name: &'static str,
-    /// From the first run to the last.
+    /// The drift from the first run to the last.
     drift: f64,
-    /// What every second run takes more, in standard deviations of the noise.
+    /// The extra time of every second run, in standard deviations of the noise.
     penalty: f64,
-    /// Correlation of neighbours.
+    /// The correlation of neighbours.
     likeness: f64,
-    /// One run in twenty takes up to half as long again.
+    /// Whether one run in twenty takes up to half as long again.
     spiked: bool,
 }
 
@@ -56,12 +56,12 @@ impl Made {
     }
 }
 
-/// A recording of equal variants, but for a `factor`, `singles` of its pairs in drawn order.
+/// Makes a recording of variants equal up to `factor`, with `singles` pairs in drawn order.
 fn record(runs: &[f64], singles: u32, factor: f64, random: &mut Random) -> Vec<Block<'static>> {
     deal(runs, &blocks(2, runs.len() as u32 / 2, singles, random), factor)
 }
 
-/// The probability of a p of at most `alpha` with `n` units, if nothing changed.
+/// Returns the probability of a p of at most `alpha` with `n` units, if nothing changed.
 fn level_of(n: usize, alpha: f64) -> f64 {
     let all = 1u32 << n;
     let refused = (0..all).filter(|signs| {
@@ -72,7 +72,7 @@ fn level_of(n: usize, alpha: f64) -> f64 {
     refused.count() as f64 / f64::from(all)
 }
 
-/// The share of recordings that raise a false alarm, and that miss a true change of 1 %.
+/// Returns the shares of recordings that raise a false alarm, and that miss a true change of 1 %.
 fn errors(made: &Made, pairs: u32, singles: u32, alpha: f64, times: u64) -> (f64, f64) {
     let random = Random::new(u64::from(pairs));
     let (mut alarms, mut misses) = (0, 0);
@@ -88,7 +88,7 @@ fn errors(made: &Made, pairs: u32, singles: u32, alpha: f64, times: u64) -> (f64
     (alarms as f64 / times as f64, misses as f64 / times as f64)
 }
 
-/// Whatever the noise: only the order of the two runs of a pair is random.
+/// In any noise, since only the order of a pair's two runs is random.
 #[test]
 fn single_pairs_alarm_and_miss_as_rarely_as_stated() {
     let times = 4_000;
@@ -119,7 +119,7 @@ fn single_pairs_and_blocks_may_be_tested_together() {
     }
 }
 
-/// Over all metrics together, on noise as machines made it.
+/// Over all metrics together, on noise recorded on machines.
 #[test]
 fn reports_on_few_pairs_raise_an_alarm_in_at_most_one_of_twenty() {
     let times = 2_000;
@@ -154,8 +154,8 @@ fn reports_on_few_pairs_raise_an_alarm_in_at_most_one_of_twenty() {
     }
 }
 
-/// A tenfold difference, in the noise of a busy machine: 8 pairs decide the primary metric, 12 each
-/// of the metrics of a usual plan.
+/// A tenfold difference in the noise of a busy machine: 8 pairs decide the primary metric, and 12
+/// pairs decide every metric of a usual plan.
 #[test]
 fn eight_pairs_decide_the_primary_metric_and_twelve_all() {
     let budget = Budget::default();
@@ -177,7 +177,7 @@ fn eight_pairs_decide_the_primary_metric_and_twelve_all() {
     }
 }
 
-/// What a recording of few pairs says that it would have found, another one finds as often as said.
+/// A change that one recording of few pairs calls detectable is found by others as often as stated.
 #[test]
 fn what_few_pairs_call_detectable_is_found_nine_times_in_ten() {
     let alpha = Budget::default().primary;
@@ -200,8 +200,8 @@ fn what_few_pairs_call_detectable_is_found_nine_times_in_ten() {
     }
 }
 
-/// The change found in nine recordings of ten: what lies between a recording's estimate of no
-/// change and the end of its interval, in nine of ten at most.
+/// Returns the change that nine of ten recordings find: the ninth decile of the distance from 0
+/// down to the lower end of a recording's interval.
 fn found(
     made: &dyn Fn(usize, &mut Random) -> Vec<f64>,
     pairs: u32,
@@ -221,8 +221,8 @@ fn found(
     needed[(power::POWER * times as f64) as usize]
 }
 
-/// What a report can find of each metric, by single pairs, as a share of what it can by blocks: at
-/// the primary metric's level and at that of one of nine of the rest.
+/// Returns the change that a report can find of each metric by single pairs, as a share of that by
+/// blocks: at the primary metric's level, and at the level of one of nine metrics of the rest.
 #[test]
 fn blocks_become_the_better_units_where_they_are_many() {
     let recorded = |name: &str, metric: &'static str| {
@@ -245,11 +245,11 @@ fn blocks_become_the_better_units_where_they_are_many() {
             ratios
         };
         let made = |at: usize| ratios(MADE[at].name, &|runs, random| MADE[at].runs(runs, random));
-        // With seven blocks one of many metrics cannot be decided at all.
+        // Seven blocks can never decide one of many metrics.
         let few = |ratios: [f64; 4]| {
             if metric == "primary" { ratios[0] < 0.85 } else { ratios[0] == 0.0 }
         };
-        // Without an effect of order blocks are hardly worse from 32 pairs on, and much before.
+        // Without an effect of order, blocks are hardly worse from 32 pairs on, but much before.
         for at in [0, 2, 3] {
             let ratios = made(at);
             assert!(few(ratios), "{ratios:?}");
@@ -259,10 +259,10 @@ fn blocks_become_the_better_units_where_they_are_many() {
                 "{ratios:?}"
             );
         }
-        // With a penalty as large as the noise they are better from there on.
+        // With a penalty as large as the noise, blocks are better from 32 pairs on.
         let penalty = made(5);
         assert!(penalty[2] > 1.05 && penalty[3] > 1.1, "{penalty:?}");
-        // Noise as machines make it: pairs find more as long as they are few.
+        // On recorded noise of machines, pairs find more as long as there are few.
         for (name, noise) in [
             ("gzip", &gzip as &dyn Fn(usize, &mut Random) -> Vec<f64>),
             ("gzip, busy", &busy),

@@ -1,4 +1,4 @@
-//! One record of the kernel as an event.
+//! Decodes a record of the kernel as an event.
 
 use super::layout::{
     Attributes, Fields, MISC_COMM_EXEC, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, MODE_GUEST,
@@ -6,20 +6,20 @@ use super::layout::{
 };
 use crate::event::{Event, Mapping, Sample, UserStack};
 
-/// Room for what is not borrowed from the record, where its numbers need not be aligned.
+/// Buffers for arrays that may be unaligned in the record, and so cannot be borrowed.
 #[derive(Default)]
 pub(super) struct Room {
     chain: Vec<u64>,
     registers: Vec<u64>,
 }
 
-/// Counts that a sample has beside its own, by the identifier of their event.
+/// Counts that a sample carries beside its own, by the identifier of their event.
 pub(super) type Counts = Vec<(u64, u64)>;
 
-/// The event of a record; `Some(None)` for one that says nothing here, `None` for a broken one.
+/// Decodes a record; `Some(None)` is a record without a use here, `None` a broken one.
 ///
-/// `record`: with its header; `event`: the index of the event it belongs to; `counts`: is given those
-/// that a sample was read with.
+/// `record`: with its header; `event`: the index of the record's event; `counts`: receives the counts
+/// that a sample carries.
 pub(super) fn decode<'r>(
     record: &'r [u8],
     attributes: &Attributes,
@@ -80,7 +80,7 @@ fn mapping<'r>(mut fields: Fields<'r>, misc: u16, second: bool) -> Option<Mappin
     Some(Mapping { pid, address, bytes, file_offset, path, build_id, executable })
 }
 
-/// A sample's fields in their order (`linux/perf_event.h`, PERF_RECORD_SAMPLE).
+/// Decodes a sample's fields in their order (`linux/perf_event.h`, PERF_RECORD_SAMPLE).
 fn decode_sample<'r>(
     mut fields: Fields<'r>,
     misc: u16,
@@ -146,7 +146,7 @@ fn decode_sample<'r>(
     })
 }
 
-/// Counts of the event, or of its group (`PERF_FORMAT_*`); without identifiers nobody knows whose.
+/// Reads the counts of the event or its group (`PERF_FORMAT_*`), except those without identifier.
 fn read_counts(fields: &mut Fields<'_>, format: u64, counts: &mut Counts) -> Option<()> {
     let has = |bit: u32| format & (1 << bit) != 0;
     let (times, id, group, lost) = (u64::from(has(0)) + u64::from(has(1)), has(2), has(3), has(4));
@@ -163,11 +163,11 @@ fn read_counts(fields: &mut Fields<'_>, format: u64, counts: &mut Counts) -> Opt
     }
     let counters = fields.u64()?;
     fields.skip_words(times)?;
-    // Each takes a word at least, so this ends with the record.
+    // Each counter takes a word at least, so a false number ends with the record.
     (0..counters).try_for_each(|_| count(fields, 0))
 }
 
-/// The registers and the bytes of the user's stack, from behind the chain on.
+/// Reads the registers and the bytes of the user's stack; both are behind the chain.
 fn decode_stack<'r>(
     mut fields: Fields<'r>,
     attributes: &Attributes,

@@ -1,14 +1,14 @@
-//! What stands before and behind the records: events, build ids, who recorded what where.
+//! Reads the parts before and behind the records: events, build ids, facts about the recording.
 
 use super::layout::{Attributes, Fields, MISC_BUILD_ID_SIZE, MODE_KERNEL, MODE_MASK, feature};
 use super::{MAGIC, MAGIC_BIG_ENDIAN, PerfDataError, fill};
 use std::io::{Read, Seek, SeekFrom};
 
-/// Bytes of `perf_file_header`, and of the one of pipes.
+/// Sizes of `perf_file_header` and of the header in pipes.
 const HEADER_BYTES: u64 = 104;
 const PIPE_HEADER_BYTES: u64 = 16;
 
-/// What is known of the recording.
+/// Facts about the recording.
 #[derive(Debug, Default)]
 pub(super) struct Header {
     pub(super) events: Vec<Attributes>,
@@ -19,16 +19,16 @@ pub(super) struct Header {
     pub(super) kernel_release: Option<String>,
     pub(super) architecture: Option<String>,
     pub(super) data_start: u64,
-    /// `None`: up to the end of the stream.
+    /// `None` is the end of the stream.
     pub(super) data_end: Option<u64>,
     pub(super) piped: bool,
-    /// perf did not live to write the end.
+    /// Whether perf stopped before it wrote the end of the file.
     pub(super) unfinished: bool,
     /// Times of the first and the last sample.
     pub(super) times_ns: Option<(u64, u64)>,
 }
 
-/// Where a part of the file is (`perf_file_section`).
+/// The place of a part of the file (`perf_file_section`).
 #[derive(Clone, Copy)]
 struct Section {
     start: u64,
@@ -40,7 +40,7 @@ impl Section {
         Some(Section { start: fields.u64()?, bytes: fields.u64()? })
     }
 
-    /// Its contents, if the file has them.
+    /// Returns the section's contents, if the file has all of them.
     fn contents(
         self,
         file: &mut (impl Read + Seek),
@@ -51,7 +51,7 @@ impl Section {
             return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
         }
         file.seek(SeekFrom::Start(self.start))?;
-        // Not more than the file has, as was just seen.
+        // The check above bounds the allocation by the file's size.
         let mut contents = vec![0; self.bytes as usize];
         let got = fill(file, &mut contents)? as u64;
         if got < self.bytes {
@@ -62,7 +62,7 @@ impl Section {
 }
 
 impl Header {
-    /// Reads it, and leaves the file at its first record.
+    /// Reads the header, and leaves the file at its first record.
     pub(super) fn read(
         file: &mut (impl Read + Seek),
         has_bytes: u64,
@@ -88,7 +88,7 @@ impl Header {
         let bits = fields.take(32).ok_or_else(short)?;
         let mut header = Header { data_start: data.start, ..Header::default() };
         header.attributes(file, attributes, attribute_bytes, has_bytes)?;
-        // perf sets the size when it ends.
+        // perf writes the size when it ends.
         header.unfinished = data.bytes == 0;
         let end = data.start.saturating_add(data.bytes);
         header.data_end = (!header.unfinished).then_some(end);
@@ -102,7 +102,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The events: each its attributes and the place of its identifiers.
+    /// Reads the events, each as its attributes and the place of its identifiers.
     fn attributes(
         &mut self,
         file: &mut (impl Read + Seek),
@@ -128,13 +128,13 @@ impl Header {
         Ok(())
     }
 
-    /// Whether it was made on the one architecture whose stacks can be unwound here; older versions of
-    /// perf do not say.
+    /// Whether the recording is from x86-64, the only architecture whose stacks are unwound here;
+    /// older versions of perf do not name theirs.
     pub(super) fn is_x86_64(&self) -> bool {
         self.architecture.as_deref().is_none_or(|name| name == "x86_64")
     }
 
-    /// The sections behind the data, whose places stand there, too: one for each bit.
+    /// Reads the sections behind the data, one for each set bit; a table there has their places.
     fn features(
         &mut self,
         file: &mut (impl Read + Seek),
@@ -163,7 +163,7 @@ impl Header {
         Ok(())
     }
 
-    /// Takes what a section says; one that contradicts itself says nothing.
+    /// Takes over the contents of a section; contradictory ones are ignored.
     pub(super) fn feature(&mut self, bit: u32, contents: &[u8]) {
         let mut fields = Fields::new(contents);
         match bit {
@@ -191,7 +191,7 @@ impl Header {
         }
     }
 
-    /// The events' names, in their order; of a pipe by identifier.
+    /// Takes over the events' names: in the events' order, in a pipe by identifier.
     fn descriptions(&mut self, mut fields: Fields<'_>) -> Option<()> {
         let (events, each_bytes) = (fields.u32()?, fields.u32()? as usize);
         for index in 0..events as usize {
@@ -212,7 +212,7 @@ impl Header {
         Some(())
     }
 
-    /// A record that says which event there is, in a pipe.
+    /// Reads a record that describes an event, in a pipe.
     pub(super) fn attribute_record(&mut self, body: &[u8], at: u64) -> Result<(), PerfDataError> {
         let size = body
             .get(4..8)
@@ -226,7 +226,7 @@ impl Header {
         Ok(())
     }
 
-    /// A record that says more of an event: here its name (`PERF_EVENT_UPDATE__NAME`).
+    /// Reads a record that adds to an event's description: its name (`PERF_EVENT_UPDATE__NAME`).
     pub(super) fn event_update(&mut self, mut body: Fields<'_>) {
         let (Some(2), Some(id)) = (body.u64(), body.u64()) else { return };
         if let Some(event) = self.events.iter_mut().find(|event| event.ids.contains(&id)) {
@@ -234,7 +234,7 @@ impl Header {
         }
     }
 
-    /// A record of a file's build id, header included (`perf_record_header_build_id`).
+    /// Reads a record of a file's build id, header included (`perf_record_header_build_id`).
     pub(super) fn build_id(&mut self, record: &[u8]) {
         let mut fields = Fields::new(record);
         let mut read = || {
@@ -258,7 +258,7 @@ impl Header {
         }
     }
 
-    /// A sample was taken at this time.
+    /// Adds the time of a sample to `times_ns`.
     pub(super) fn sampled(&mut self, time_ns: Option<u64>) {
         let Some(time) = time_ns else { return };
         self.times_ns = match self.times_ns {

@@ -1,10 +1,10 @@
-//! Compressed records: one stream through all of them, flushed at the end of each
+//! Inflates compressed records: one stream goes through all of them, flushed at the end of each
 //! (`tools/perf/util/zstd.c`).
 
 use super::PerfDataError;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-/// Most that one record may inflate to, bytes: perf compresses its buffers of at most some MB.
+/// The most bytes that a record may inflate to: perf compresses buffers of at most some MB.
 const INFLATED_BYTES_MAX: usize = 256 << 20;
 
 pub(super) struct Inflate(Decoder<'static>);
@@ -14,7 +14,7 @@ impl Inflate {
         Decoder::new().map(Inflate).map_err(failed)
     }
 
-    /// Appends what `data` inflates to.
+    /// Appends the inflated `data`.
     pub(super) fn append(&mut self, data: &[u8], to: &mut Vec<u8>) -> Result<(), PerfDataError> {
         let mut from = InBuffer::around(data);
         let mut chunk = vec![0; 128 << 10];

@@ -1,9 +1,9 @@
-//! Words of perf.data files and where they are (`tools/perf/Documentation/perf.data-file-format.txt`,
+//! Constants and structures of perf.data files (`tools/perf/Documentation/perf.data-file-format.txt`,
 //! `linux/perf_event.h`).
 
 use super::PerfDataError;
 
-/// Records of the kernel.
+/// Kinds of the kernel's records.
 pub(super) mod record {
     pub(in super::super) const MMAP: u32 = 1;
     pub(in super::super) const LOST: u32 = 2;
@@ -14,7 +14,7 @@ pub(super) mod record {
     pub(in super::super) const SAMPLE: u32 = 9;
     pub(in super::super) const MMAP2: u32 = 10;
     pub(in super::super) const LOST_SAMPLES: u32 = 13;
-    /// From here on they are perf's own.
+    /// The first kind of perf's own records.
     pub(in super::super) const USER: u32 = 64;
     pub(in super::super) const HEADER_ATTR: u32 = 64;
     pub(in super::super) const TRACING_DATA: u32 = 66;
@@ -37,7 +37,7 @@ pub(super) mod feature {
     pub(in super::super) const EVENT_DESC: u32 = 12;
 }
 
-/// What a sample has (`PERF_SAMPLE_*`).
+/// Fields of a sample (`PERF_SAMPLE_*`).
 pub(super) mod sample {
     pub(in super::super) const IP: u64 = 1;
     pub(in super::super) const TID: u64 = 1 << 1;
@@ -56,7 +56,7 @@ pub(super) mod sample {
     pub(in super::super) const IDENTIFIER: u64 = 1 << 16;
 }
 
-/// Who was running (`PERF_RECORD_MISC_CPUMODE_MASK`).
+/// The mode of the CPU at a record (`PERF_RECORD_MISC_CPUMODE_MASK`).
 pub(super) const MODE_MASK: u16 = 7;
 pub(super) const MODE_KERNEL: u16 = 1;
 pub(super) const MODE_GUEST: [u16; 2] = [4, 5];
@@ -66,7 +66,7 @@ pub(super) const MISC_COMM_EXEC: u16 = 1 << 13;
 pub(super) const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 pub(super) const MISC_BUILD_ID_SIZE: u16 = 1 << 15;
 
-/// Who counts an event (`PERF_TYPE_*`).
+/// The types of events (`PERF_TYPE_*`).
 const PERF_TYPE_HARDWARE: u32 = 0;
 const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_TYPE_TRACEPOINT: u32 = 2;
@@ -74,7 +74,7 @@ const PERF_TYPE_HW_CACHE: u32 = 3;
 const PERF_TYPE_RAW: u32 = 4;
 const PERF_TYPE_BREAKPOINT: u32 = 5;
 
-/// Reads numbers one behind the other.
+/// Reads numbers one after the other.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'d> {
     bytes: &'d [u8],
@@ -107,18 +107,18 @@ impl<'d> Fields<'d> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// Skips so many words of eight bytes.
+    /// Skips `words` words of eight bytes.
     pub(super) fn skip_words(&mut self, words: u64) -> Option<()> {
         self.take(usize::try_from(words.checked_mul(8)?).ok()?).map(drop)
     }
 
-    /// The bytes up to a zero, or all that are left.
+    /// Returns the bytes up to a zero, or all that are left.
     pub(super) fn text(self) -> &'d [u8] {
         let end = self.bytes.iter().position(|byte| *byte == 0).unwrap_or(self.bytes.len());
         &self.bytes[..end]
     }
 
-    /// A string that has its length before it (`perf_header_string`).
+    /// Reads a string with its length before it (`perf_header_string`).
     pub(super) fn string(&mut self) -> Option<String> {
         let bytes = self.u32()? as usize;
         let text = Fields { bytes: self.take(bytes)? }.text();
@@ -130,12 +130,12 @@ impl<'d> Fields<'d> {
     }
 }
 
-/// A sampled event as it was opened (`perf_event_attr`), as far as it matters here.
+/// The attributes with which an event was opened (`perf_event_attr`), as far as they are used here.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Attributes {
     pub(super) kind: u32,
     pub(super) config: u64,
-    /// A period, or where `frequency` says so a frequency in hertz.
+    /// A period, or a frequency in hertz if [`Self::is_frequency`].
     pub(super) period: u64,
     pub(super) sample_type: u64,
     pub(super) read_format: u64,
@@ -143,24 +143,24 @@ pub(super) struct Attributes {
     pub(super) registers_user: u64,
     pub(super) branch_sample_type: u64,
     pub(super) stack_frames_max: u16,
-    /// Identifiers that its records carry.
+    /// Identifiers that the event's records carry.
     pub(super) ids: Vec<u64>,
     pub(super) name: String,
 }
 
 impl Attributes {
-    /// Reads the structure, whose own size field is believed as far as there are bytes.
+    /// Parses the structure; its size field must fit the bytes.
     pub(super) fn parse(bytes: &[u8]) -> Result<Attributes, PerfDataError> {
         let broken = || PerfDataError::broken("a sampled event's attributes", 0);
         let mut fields = Fields::new(bytes);
         let kind = fields.u32().ok_or_else(broken)?;
         let size = fields.u32().ok_or_else(broken)? as usize;
-        // The first published structure had 64 bytes (PERF_ATTR_SIZE_VER0); 0 means that one.
+        // Size 0 means the first published structure of 64 bytes (PERF_ATTR_SIZE_VER0).
         let size = if size == 0 { 64 } else { size };
         if size < 64 || size > bytes.len() {
             return Err(broken());
         }
-        // What an older perf did not write is 0.
+        // Fields that an older perf did not write are 0.
         let mut whole = bytes[..size].to_vec();
         whole.resize(128, 0);
         let word =
@@ -191,7 +191,7 @@ impl Attributes {
     }
 
     /// `precise_ip`: how near the sampled instruction is to the one that caused the event, 0 to 3.
-    /// `None` of events that no counter of the CPU counts, and of those of which nothing is known.
+    /// `None` for events that the CPU does not count, and for 0 of unknown types.
     pub(super) fn precise(&self) -> Option<u8> {
         let asked = ((self.flags >> 15) & 3) as u8;
         match self.kind {
@@ -201,35 +201,35 @@ impl Attributes {
         }
     }
 
-    /// Whether a sample is taken by the instruction itself that caused the event.
+    /// Whether the instruction that caused the event takes the sample.
     pub(super) fn is_exact(&self) -> bool {
         [PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT, PERF_TYPE_BREAKPOINT].contains(&self.kind)
             && !self.is_clock()
     }
 
-    /// Whether it was opened for a command that the profiler executed (`enable_on_exec`).
+    /// Whether the event was opened for a command that the profiler executed (`enable_on_exec`).
     pub(super) fn begins_with_exec(&self) -> bool {
         self.flags & (1 << 12) != 0
     }
 
-    /// Whether records beside samples end with time and identifier.
+    /// Whether records other than samples end with time and identifier.
     pub(super) fn has_trailer(&self) -> bool {
         self.flags & (1 << 18) != 0
     }
 
-    /// Whether it is `cpu-clock` or `task-clock`, which a timer samples.
+    /// Whether the event is `cpu-clock` or `task-clock`, which a timer samples.
     pub(super) fn is_clock(&self) -> bool {
         self.kind == PERF_TYPE_SOFTWARE && self.config <= 1
     }
 
-    /// Where the time is in a sample, bytes.
+    /// The offset of the time in a sample, bytes.
     pub(super) fn sample_time_at(&self) -> Option<usize> {
         let before = [sample::IDENTIFIER, sample::IP, sample::TID];
         let words = before.iter().filter(|what| self.has(**what)).count();
         self.has(sample::TIME).then_some(words * 8)
     }
 
-    /// Where the time is in another record, bytes from its end.
+    /// The offset of the time in another record, bytes from the record's end.
     pub(super) fn trailer_time_before_end(&self) -> Option<usize> {
         let from = [sample::TIME, sample::ID, sample::STREAM_ID, sample::CPU, sample::IDENTIFIER];
         let words = from.iter().filter(|what| self.has(**what)).count();
@@ -237,7 +237,7 @@ impl Attributes {
     }
 }
 
-/// What perf calls an event that has no other name.
+/// Returns perf's name for an event without one of its own.
 fn event_name(kind: u32, config: u64) -> String {
     const HARDWARE: [&str; 10] = [
         "cycles",

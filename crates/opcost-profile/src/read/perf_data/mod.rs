@@ -1,7 +1,7 @@
-//! Files that `perf record` wrote: on disk, piped, compressed, never finished, or a folder of them.
+//! Reads files that `perf record` wrote: on disk, piped, compressed, unfinished, or in a folder.
 //!
-//! The layout is read here and not by a crate: the best kept one trusts the file's sizes, so that a
-//! damaged file ends the program, and reads one optional field wrongly (`PERF_SAMPLE_READ`).
+//! No crate reads the layout here: the best kept one trusts the file's sizes, so a damaged file ends
+//! the program, and it misreads one optional field (`PERF_SAMPLE_READ`).
 
 mod decode;
 mod header;
@@ -30,51 +30,51 @@ use std::collections::BinaryHeap;
 use std::io::{self, Read, Seek};
 use stream::Stream;
 
-/// What a file that perf wrote begins with.
+/// The first bytes of a file that perf wrote.
 pub const MAGIC: &[u8; 8] = b"PERFILE2";
-/// The same on a computer with the other order of bytes.
+/// The first bytes of a file from a big-endian computer.
 pub const MAGIC_BIG_ENDIAN: &[u8; 8] = b"2ELIFREP";
 
 /// Why a perf.data file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum PerfDataError {
-    /// The system does not give the bytes.
+    /// The system cannot read the file.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is none.
+    /// The file is not a perf.data file.
     #[error("it does not begin like a perf.data file")]
     Foreign,
-    /// It was made on a big-endian computer.
+    /// The file is from a big-endian computer.
     #[error("it is from a big-endian computer; only little-endian recordings are read")]
     BigEndian,
-    /// It ends too early.
+    /// The file ends too early.
     #[error(
         "it was cut short: {needs_bytes} bytes are announced, {has_bytes} are there; copy it again"
     )]
     CutShort {
-        /// Bytes that its header speaks of.
+        /// The size that the file's header announces.
         needs_bytes: u64,
-        /// Bytes that it has.
+        /// The file's size.
         has_bytes: u64,
     },
-    /// Something in it contradicts itself.
+    /// A part of the file contradicts itself.
     #[error("it is damaged: {what} at byte {at}; copy or record it again")]
     Broken {
         what: &'static str,
-        /// Where, bytes from the start of the file or stream.
+        /// The place of the fault, bytes from the start of the file or stream.
         at: u64,
     },
-    /// It was recorded without addresses.
+    /// The event was recorded without addresses.
     #[error(
         "its event {event} was recorded without instruction addresses; choose another event with \
          --event, or record it again"
     )]
     NoAddress { event: String },
-    /// It has no such event.
+    /// The file has no such event.
     #[error("it has no event {wanted}; it has {known}")]
     NoEvent { wanted: String, known: String },
-    /// Its compressed data cannot be read.
+    /// The file's compressed data cannot be read.
     #[error("its compressed records cannot be read ({what}); copy or record it again")]
     Compressed { what: String },
 }
@@ -84,22 +84,22 @@ impl PerfDataError {
         PerfDataError::Broken { what, at }
     }
 
-    /// Whether a record's contents are the matter, and not how the file was made.
+    /// Whether the fault is in a record's contents, not in how the file was made.
     fn is_of_a_record(&self) -> bool {
         matches!(self, PerfDataError::Broken { .. } | PerfDataError::Compressed { .. })
     }
 }
 
-/// What a record begins with.
+/// The head of a record.
 #[derive(Clone, Copy)]
 struct Head {
     kind: u32,
-    /// Bytes of the record, its head included.
+    /// The record's size in bytes, head included.
     size: u16,
 }
 
 impl Head {
-    /// `None` where there are too few bytes.
+    /// Parses the head; `None` if there are too few bytes.
     fn of(bytes: &[u8]) -> Option<Head> {
         let mut fields = Fields::new(bytes);
         let kind = fields.u32()?;
@@ -107,8 +107,8 @@ impl Head {
         Some(Head { kind, size: fields.u16()? })
     }
 
-    /// Whether a record may begin so. Kinds are small numbers, and the kernel's records
-    /// are multiples of 8 bytes.
+    /// Whether this may be the head of a record: kinds are small numbers, and the size of a kernel's
+    /// record is a multiple of 8 bytes.
     fn is_plausible(self) -> bool {
         let of_kernel = (1..KERNEL_KINDS_END).contains(&self.kind);
         let of_perf = (record::USER..USER_KINDS_END).contains(&self.kind);
@@ -116,14 +116,14 @@ impl Head {
     }
 }
 
-/// Above every kind of record that a kernel or perf writes, with room for new ones.
+/// Above every kind of record that a kernel or perf writes, with room for new kinds.
 const KERNEL_KINDS_END: u32 = 40;
 const USER_KINDS_END: u32 = 128;
 
-/// So many records in a row are no accident.
+/// The number of plausible records in a row that cannot be chance.
 const ROW_OF_RECORDS: usize = 4;
 
-/// Whether records begin here; `is_all`: whether nothing follows these bytes.
+/// Whether records begin here; `is_all`: whether these bytes are the last of the file.
 fn records_begin(bytes: &[u8], is_all: bool) -> bool {
     let mut rest = bytes;
     for seen in 0..ROW_OF_RECORDS {
@@ -139,17 +139,17 @@ fn records_begin(bytes: &[u8], is_all: bool) -> bool {
     true
 }
 
-/// Passes over a record whose head is broken, so that nobody knows where it ends, to the next one.
+/// Finds the next record after one whose head, and so whose end, is broken.
 ///
-/// `at`: where the broken record is, and the stream; `end`: where the records end, if that is known.
+/// `stream`: at `at`, the place of the broken record; `end`: the end of the records, if known.
 ///
-/// Result: where the next record is; `None` where none follows.
+/// Returns the place of the next record; `None` if none follows.
 fn next_record(
     stream: &mut Stream<impl Read>,
     at: u64,
     end: Option<u64>,
 ) -> Result<Option<u64>, PerfDataError> {
-    /// No row of records is longer.
+    /// The most bytes of a row of records.
     const WINDOW: usize = ROW_OF_RECORDS << 16;
     let mut from = at;
     loop {
@@ -176,8 +176,8 @@ fn next_record(
 
 /// Reads a file.
 ///
-/// `file`: from its start; `bytes`: its length, or `None` of a pipe, which must be in perf's format
-/// for pipes; `wanted`: what of it; `sources`: where the files are that copied stacks are unwound by.
+/// `file`: at its start; `bytes`: its length; `wanted`: the event and samples to read; `sources`: the
+/// places of the files by which copied stacks are unwound.
 ///
 /// # Errors
 /// [`PerfDataError`].
@@ -195,17 +195,17 @@ pub fn read(
     reading.finish()
 }
 
-/// Bytes of each file of a folder that are read at a time.
+/// The bytes read at a time of each file of a folder.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Reads a folder that perf wrote with several threads (`perf record --threads`).
 ///
-/// The records of each file are nearly in the order of time, so the files are merged while they are
-/// read, and a few pieces of each are held at a time. `parts`: files of records alone, with their
-/// numbers and lengths; the others as of [`read`].
+/// The records of each file are nearly in the order of time, so the reader merges the files and holds
+/// only a few pieces of each. `parts`: the files that hold records only, with their numbers and
+/// lengths; the other arguments are as in [`read`].
 ///
 /// # Errors
-/// [`PerfDataError`], and the number of the file where it happened; none of the first one.
+/// [`PerfDataError`] with the number of the faulty file; `None` is the file `data`.
 pub fn read_parts<'f>(
     mut file: impl Read + Seek + 'f,
     bytes: u64,
@@ -217,7 +217,7 @@ pub fn read_parts<'f>(
     let header = Header::read(&mut file, bytes).map_err(of_first)?;
     let (at, end) = (header.data_start, header.data_end);
     let mut reading = Reading::new(header, wanted, sources).map_err(of_first)?;
-    // The ends of rounds say nothing of other files.
+    // The end of a round in one file does not order the other files.
     reading.in_rounds = false;
     let mut all = vec![Part::new(None, Box::new(file), at, end)];
     for (number, part, bytes) in parts {
@@ -227,7 +227,7 @@ pub fn read_parts<'f>(
     reading.finish().map_err(of_first)
 }
 
-/// One file of a folder, read as far as its records were needed.
+/// A file of a folder, read as far as its records were needed.
 struct Part<'f> {
     number: Option<u32>,
     stream: Stream<Box<dyn Read + 'f>>,
@@ -235,7 +235,7 @@ struct Part<'f> {
     end: Option<u64>,
     ended: bool,
     rounds: Rounds,
-    /// Each thread of perf compresses by itself.
+    /// Each thread of perf has a stream of its own for compression.
     inflate: Option<Inflate>,
     inflated: Vec<u8>,
 }
@@ -255,37 +255,37 @@ impl<'f> Part<'f> {
     }
 }
 
-/// What was read so far.
+/// The state of reading a recording.
 struct Reading<'w> {
     header: Header,
     wanted: &'w Wanted,
-    /// The names of threads, where they are asked for.
+    /// The threads' names, if the filter needs them.
     commands: FxHashMap<i32, Vec<u8>>,
     first_ns: Option<u64>,
     left_out: u64,
     sources: &'w Sources,
     unwinder: Unwinder,
-    /// Room for the chain of a copied stack.
+    /// A buffer for the chain of an unwound stack.
     chain: Vec<u64>,
     rounds: Rounds,
-    /// The number of the file that is being read, of a folder of them.
+    /// The number of the file that is being read, in a folder.
     part: Option<u32>,
     room: Room,
-    /// What a sample was read with, and the counts of each identifier so far.
+    /// The counts that a sample carries, and the last count of each identifier.
     counts: Counts,
     counted: FxHashMap<u64, u64>,
-    /// The event at whose samples the chosen one is counted, where that is another.
+    /// The event whose samples carry the chosen event's counts, if it is another event.
     leader: Option<usize>,
-    /// From the first record of the kernel on, when all events are known.
+    /// The session, from the kernel's first record on, when all events are known.
     session: Option<Session>,
-    /// Whether the ends of rounds mean anything.
+    /// Whether the ends of rounds order the records.
     in_rounds: bool,
     by_id: FxHashMap<u64, usize>,
     chosen: usize,
     inflate: Option<Inflate>,
-    /// The beginning of a record whose end is in the next compressed one.
+    /// The beginning of a record whose end is in the next compressed record.
     inflated: Vec<u8>,
-    /// The samples' cost so far.
+    /// The sum of the samples' costs so far.
     cost: u64,
     /// Whether any sample was read.
     has_samples: bool,
@@ -329,14 +329,14 @@ impl<'w> Reading<'w> {
         Ok(reading)
     }
 
-    /// Every event is known: choose one.
+    /// Chooses the event, when all events are known.
     fn begin(&mut self) -> Result<(), PerfDataError> {
         let events = &self.header.events;
         if events.is_empty() {
             return Err(PerfDataError::broken("no sampled event", 0));
         }
         let chosen = match self.wanted.event.as_deref() {
-            // What has another use than its samples comes first now and then (`dummy:HG`).
+            // perf may put an event first that serves another purpose than samples (`dummy:HG`).
             None => events.iter().position(|event| !event.name.starts_with("dummy")),
             Some(wanted) => {
                 let named = events.iter().position(|event| event.name == wanted);
@@ -367,8 +367,8 @@ impl<'w> Reading<'w> {
         Ok(())
     }
 
-    /// Gives the records of several files in the order of time, and those of one time in the order of
-    /// the files.
+    /// Gives the records of several files in the order of time; records of the same time come in the
+    /// order of the files.
     fn merge(
         &mut self,
         mut parts: Vec<Part<'_>>,
@@ -387,7 +387,7 @@ impl<'w> Reading<'w> {
         Ok(())
     }
 
-    /// The time of the next record of a file, of which more is read where that is needed.
+    /// Returns the time of the next record of a file, after reading as much as needed.
     fn first_of(
         &mut self,
         part: &mut Part<'_>,
@@ -411,8 +411,8 @@ impl<'w> Reading<'w> {
         RecordPlace { file: self.part, at }
     }
 
-    /// Reads records up to `end`, or where that is not known, the end of the stream; no more than so
-    /// many bytes and the record there. Whether that was all.
+    /// Reads records up to `end`, or to the end of the stream if `end` is `None`, but stops after the
+    /// record that reaches `bytes_max`. Returns whether all records were read.
     fn records(
         &mut self,
         stream: &mut Stream<impl Read>,
@@ -428,7 +428,7 @@ impl<'w> Reading<'w> {
             }
             let head = stream.look(8)?;
             let Some(Head { kind, size }) = Head::of(head) else {
-                // What was being written when perf was killed.
+                // perf was killed while it wrote this record.
                 if self.header.unfinished || head.is_empty() && end.is_none() {
                     break;
                 }
@@ -448,7 +448,7 @@ impl<'w> Reading<'w> {
                         at = next;
                         continue;
                     }
-                    // Its own length says how much is missing.
+                    // The record's length tells how much is missing.
                     None if is_plausible => {
                         let has_bytes = end.unwrap_or(at);
                         let needs_bytes = at.saturating_add(size.into());
@@ -469,7 +469,7 @@ impl<'w> Reading<'w> {
                 let has_bytes = at + record.len() as u64;
                 return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
             }
-            // Some are followed by data that are no records.
+            // Some records are followed by data that are not records.
             let behind = match self.take(kind, record, at) {
                 Ok(behind) => behind,
                 Err(error) if error.is_of_a_record() => return self.lose_rest(error, at),
@@ -486,7 +486,7 @@ impl<'w> Reading<'w> {
         Ok(true)
     }
 
-    /// The rest cannot be told apart any more; the records before it are kept, if there are any.
+    /// Gives up on the rest of the file: keeps the samples before it, or fails if there are none.
     fn lose_rest(&mut self, error: PerfDataError, at: u64) -> Result<bool, PerfDataError> {
         if !self.has_samples {
             return Err(error);
@@ -495,7 +495,7 @@ impl<'w> Reading<'w> {
         Ok(true)
     }
 
-    /// Takes a record, and says how many bytes of other data follow.
+    /// Reads a record, and returns the number of bytes of other data that follow the record.
     fn take(&mut self, kind: u32, bytes: &[u8], at: u64) -> Result<u64, PerfDataError> {
         if kind < record::USER {
             self.take_kernels(kind, bytes, at)?;
@@ -535,7 +535,7 @@ impl<'w> Reading<'w> {
                 other => other,
             })?;
         }
-        // Records without samples have their time where the first event has it.
+        // Records other than samples have their time at the place that the first event sets.
         let event = self.event_of(kind, bytes);
         let time_ns = time_ns(&self.header.events[event], kind, bytes);
         self.rounds.add(bytes, time_ns, event as u32, at);
@@ -543,7 +543,7 @@ impl<'w> Reading<'w> {
         Ok(())
     }
 
-    /// The index of the event that a record belongs to.
+    /// Returns the index of the event that a record belongs to.
     fn event_of(&self, kind: u32, bytes: &[u8]) -> usize {
         let events = &self.header.events;
         let id = if events.len() > 1 { event_id(&events[0], kind, bytes) } else { None };
@@ -556,7 +556,7 @@ impl<'w> Reading<'w> {
         self.rounds = rounds;
     }
 
-    /// Gives a record to the session; a broken one is counted.
+    /// Gives a record to the session; broken records are counted.
     fn give(&mut self, due: &Due<'_>) {
         let attributes = &self.header.events[due.event as usize];
         let (room, counts) = (&mut self.room, &mut self.counts);
@@ -567,7 +567,7 @@ impl<'w> Reading<'w> {
         if let Event::Sample(sample) = &mut event
             && !self.counts.is_empty()
         {
-            // Counts go on from sample to sample, and each sample stands for what came since the last
+            // Counts grow from sample to sample; a sample stands for the growth since the last one
             // (`perf record -e '{a,b}:S'`).
             let is_chosen = |id: &u64| self.by_id.get(id) == Some(&self.chosen);
             if let Some((id, count)) = self.counts.iter().find(|(id, _)| is_chosen(id)) {
@@ -606,7 +606,7 @@ impl<'w> Reading<'w> {
                 Event::Name { tid, name, .. } => {
                     self.commands.insert(*tid, name.to_vec());
                 }
-                // A thread begins with the name of the one that made it; perf says which process.
+                // A thread begins with its creator's name; perf records the creating process.
                 Event::Fork { parent_pid, tid, .. } => {
                     if let Some(name) = self.commands.get(parent_pid).cloned() {
                         self.commands.insert(*tid, name);
@@ -618,7 +618,7 @@ impl<'w> Reading<'w> {
         if let Event::Sample(sample) = &event
             && sample.event == self.chosen as u32
         {
-            // All costs together are counted in 64 bits.
+            // The sum of all costs must fit in 64 bits.
             let Some(cost) = self.cost.checked_add(sample.period) else {
                 return self.damage.add(RecordPlace { file: self.part, at: due.at });
             };
@@ -681,7 +681,7 @@ impl<'w> Reading<'w> {
         recorded.losses.damage = self.damage;
         recorded.losses.left_out = self.left_out;
         recorded.learn(&self.header.build_ids);
-        // A recording that begins otherwise may have met any program first.
+        // A recording without `enable_on_exec` may have met another program first.
         if !self.header.events.iter().any(Attributes::begins_with_exec) {
             recorded.program = None;
         }
@@ -710,8 +710,8 @@ impl<'w> Reading<'w> {
     }
 }
 
-/// The file that was mapped, if it is there and the same build; what the end of the file says of build
-/// ids is known from its beginning.
+/// Returns the mapped file's contents, if the file is there and is the same build. The build ids at
+/// the recording's end have been read before.
 fn unwind_contents(file: &CodeFile, header: &Header, sources: &Sources) -> Option<Vec<u8>> {
     if file.build_id.is_some() {
         return contents(file, sources);
@@ -720,7 +720,7 @@ fn unwind_contents(file: &CodeFile, header: &Header, sources: &Sources) -> Optio
     contents(&CodeFile { build_id: found.map(|(_, id)| id.clone()), ..file.clone() }, sources)
 }
 
-/// Reads as much as there is.
+/// Reads as many bytes as there are.
 fn fill(file: &mut (impl Read + ?Sized), bytes: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < bytes.len() {

@@ -1,49 +1,49 @@
-//! Records in the order of time: perf writes the buffers of all CPUs one behind the other, in rounds.
+//! Sorts records by time: perf writes the buffers of all CPUs one after the other, in rounds.
 
 use super::layout::{Attributes, Fields, record, sample};
 
-/// Where a record is among the bytes that wait.
+/// A waiting record.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     time_ns: u64,
     start: usize,
-    /// A record says its length in 16 bits.
+    /// Records hold their length in 16 bits.
     bytes: u16,
     event: u32,
-    /// Where it is in the file.
+    /// The record's place in the file.
     at: u64,
 }
 
-/// A record whose turn it is.
+/// A record that no earlier one can precede.
 pub(super) struct Due<'r> {
     /// The record, header included.
     pub(super) bytes: &'r [u8],
-    /// The event that it belongs to.
+    /// The index of the record's event.
     pub(super) event: u32,
-    /// Where it is in the file; of a compressed one, where that is.
+    /// The record's place in the file; the compressed record's place if it was compressed.
     pub(super) at: u64,
 }
 
-/// Records that wait until nothing earlier can come.
+/// Records that wait until no earlier one can come.
 ///
-/// Nothing in a round is earlier than what the round before the last had seen
+/// No record of a round is earlier than the latest record of the round before the last
 /// (`tools/perf/util/ordered-events.h`, "FINISHED_ROUND").
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     bytes: Vec<u8>,
-    /// Where what goes on waiting is moved to, so that its memory is used again.
+    /// A buffer for the records that go on waiting; the two buffers swap so that memory is reused.
     kept: Vec<u8>,
     waiting: Vec<Waiting>,
-    /// The latest time of the round before, and of this one.
+    /// The latest time of the round before, and of this round.
     latest_before_ns: u64,
     latest_ns: u64,
-    /// How many of those that wait are settled, and how many of these were given.
+    /// The number of settled records at the front of `waiting`, and how many of these were given.
     settled: usize,
     given: usize,
 }
 
 impl Rounds {
-    /// Adds a record of an event, header included; `at`: its place in the file.
+    /// Adds a record of an event, header included; `at`: the record's place in the file.
     pub(super) fn add(&mut self, record: &[u8], time_ns: u64, event: u32, at: u64) {
         let (start, bytes) = (self.bytes.len(), record.len() as u16);
         self.bytes.extend_from_slice(record);
@@ -51,21 +51,21 @@ impl Rounds {
         self.latest_ns = self.latest_ns.max(time_ns);
     }
 
-    /// A round ends: gives what nothing can come before any more.
+    /// Ends a round: gives the records that no later one can precede.
     pub(super) fn finish_round(&mut self, give: &mut impl FnMut(Due<'_>)) {
         let until = self.latest_before_ns;
         self.latest_before_ns = self.latest_ns;
         self.flush(until, give);
     }
 
-    /// Nothing comes any more: gives all.
+    /// Gives all records, after the last round.
     pub(super) fn finish(&mut self, give: &mut impl FnMut(Due<'_>)) {
         self.flush(u64::MAX, give);
     }
 
     fn flush(&mut self, until_ns: u64, give: &mut impl FnMut(Due<'_>)) {
-        // Stable: what has no time, or the same, keeps the order of the file. Each CPU's records
-        // ascend already, which the sort makes use of.
+        // The sort is stable: records without a time, or with equal times, keep the file's order. It is
+        // fast, because each CPU's records ascend already.
         self.waiting.sort_by_key(|waiting| waiting.time_ns);
         let ready = self.waiting.partition_point(|waiting| waiting.time_ns <= until_ns);
         for Waiting { start, bytes, event, at, .. } in &self.waiting[..ready] {
@@ -75,21 +75,21 @@ impl Rounds {
         self.forget(ready);
     }
 
-    /// Settles what nothing comes before any more in a file that is read piece by piece, when all that
-    /// was settled has been given: each piece begins where the one before the last has ended, or later.
+    /// Settles the records that no later one can precede, in a file that is read piece by piece, after
+    /// all settled records were given: no record is earlier than the end of the piece before the last.
     ///
-    /// `all`: nothing comes any more.
+    /// `all`: whether this was the last piece.
     pub(super) fn settle(&mut self, all: bool) {
         self.forget(self.given);
         self.given = 0;
-        // Stable, as above.
+        // The sort is stable here too.
         self.waiting.sort_by_key(|waiting| waiting.time_ns);
         let until_ns = if all { u64::MAX } else { self.latest_before_ns };
         self.latest_before_ns = self.latest_ns;
         self.settled = self.waiting.partition_point(|waiting| waiting.time_ns <= until_ns);
     }
 
-    /// The time of the first settled record that was not given yet.
+    /// Returns the time of the first settled record that was not given yet.
     pub(super) fn first_ns(&self) -> Option<u64> {
         (self.given < self.settled).then(|| self.waiting[self.given].time_ns)
     }
@@ -107,7 +107,7 @@ impl Rounds {
         self.given += 1;
     }
 
-    /// Forgets the first of those that wait.
+    /// Drops the first `ready` waiting records.
     fn forget(&mut self, ready: usize) {
         self.waiting.drain(..ready);
         self.kept.clear();
@@ -121,7 +121,7 @@ impl Rounds {
     }
 }
 
-/// The time of a record, header included; 0 where it has none.
+/// Returns the time of a record, header included; 0 if it has none.
 pub(super) fn time_ns(attributes: &Attributes, kind: u32, record: &[u8]) -> u64 {
     let body = &record[8..];
     let at = if kind == record::SAMPLE {
@@ -132,8 +132,8 @@ pub(super) fn time_ns(attributes: &Attributes, kind: u32, record: &[u8]) -> u64 
     at.and_then(|at| Fields::new(body.get(at..)?).u64()).unwrap_or(0)
 }
 
-/// The identifier of a record's event, header included, where all events of the file have theirs at
-/// the same place.
+/// Returns the identifier of a record's event, header included; all events of the file must have theirs
+/// at the same place.
 pub(super) fn event_id(attributes: &Attributes, kind: u32, record: &[u8]) -> Option<u64> {
     let body = &record[8..];
     if attributes.has(sample::IDENTIFIER) {
@@ -154,7 +154,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Rounds that overlap their neighbours only come out in the order of time.
+        /// Rounds that overlap only their neighbours come out in the order of time.
         #[test]
         fn what_waits_comes_out_in_order(
             rounds in prop::collection::vec(prop::collection::vec(0u64..20, 0..12), 0..8)

@@ -1,15 +1,15 @@
-//! The records' bytes as they come, a large piece at a time.
+//! Reads the records' bytes, a large piece at a time.
 
 use std::io::{self, ErrorKind, Read};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// A file or pipe that is looked at before it is passed over.
+/// A file or pipe whose bytes can be looked at before they are passed over.
 pub(super) struct Stream<R> {
     from: R,
     buffer: Vec<u8>,
-    /// What of the buffer has been read, and not been passed over yet.
+    /// The bytes of the buffer that were read and not passed over yet: `start` to `end`.
     start: usize,
     end: usize,
 }
@@ -19,12 +19,12 @@ impl<R: Read> Stream<R> {
         Stream::in_pieces(from, READ_BYTES)
     }
 
-    /// A stream that reads so many bytes at once.
+    /// Makes a stream that reads `bytes` bytes at once.
     pub(super) fn in_pieces(from: R, bytes: usize) -> Self {
         Stream { from, buffer: vec![0; bytes], start: 0, end: 0 }
     }
 
-    /// The next `bytes` bytes, or as many as there are.
+    /// Returns the next `bytes` bytes, or fewer at the end of the stream.
     pub(super) fn look(&mut self, bytes: usize) -> io::Result<&[u8]> {
         if self.end - self.start < bytes {
             self.fill(bytes)?;
@@ -48,10 +48,10 @@ impl<R: Read> Stream<R> {
         Ok(())
     }
 
-    /// Passes over bytes, and says how many there were.
+    /// Passes over bytes, and returns their number: less at the end of the stream.
     pub(super) fn pass(&mut self, bytes: u64) -> io::Result<u64> {
         let here = bytes.min((self.end - self.start) as u64);
-        // No more than the buffer has.
+        // `here` is no more than the buffer has.
         self.start += here as usize;
         let left = bytes - here;
         if left == 0 {
@@ -65,7 +65,7 @@ impl<R: Read> Stream<R> {
 mod tests {
     use super::*;
 
-    /// Gives one byte at a time.
+    /// Reads one byte at a time.
     struct Slow<'b>(&'b [u8]);
 
     impl Read for Slow<'_> {
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(stream.look(30).unwrap(), &bytes[..30]);
         assert_eq!(stream.pass(20).unwrap(), 20);
         assert_eq!(stream.look(15).unwrap(), &bytes[20..35]);
-        // More than is in the buffer.
+        // This passes over more bytes than the buffer holds.
         assert_eq!(stream.pass(60).unwrap(), 60);
         assert_eq!(stream.look(50).unwrap(), &bytes[80..]);
         assert_eq!(stream.pass(50).unwrap(), 20);

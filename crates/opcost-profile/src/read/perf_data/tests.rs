@@ -1,4 +1,4 @@
-//! Tests of perf.data files; `tests/data/record` makes those that are read here.
+//! Tests of perf.data files; `tests/data/record` makes the files that are read here.
 
 use super::super::ReadError;
 use super::*;
@@ -20,7 +20,7 @@ fn read_bytes(bytes: &[u8], event: Option<&str>) -> Result<(About, Recorded), Pe
     read(Cursor::new(bytes), bytes.len() as u64, &wanted, &nothing())
 }
 
-/// No names from anywhere.
+/// Sources without any names.
 fn nothing() -> Sources {
     Sources {
         kernel: KernelSource::Nothing,
@@ -30,7 +30,7 @@ fn nothing() -> Sources {
     }
 }
 
-/// A program beside the recordings where perf keeps files, with the folder.
+/// Puts a program beside the recordings into a cache like perf's; returns its folder and sources.
 fn kept(program: &str) -> (tempfile::TempDir, Sources) {
     let folder = tempfile::tempdir().unwrap();
     let program = data(program);
@@ -46,13 +46,13 @@ fn kept(program: &str) -> (tempfile::TempDir, Sources) {
     (folder, sources)
 }
 
-/// Names from the program beside the recordings alone.
+/// Names a recording by the program beside the recordings alone.
 fn named(recorded: &Recorded) -> Sampled {
     let (_folder, sources) = kept("busy");
     symbolise(recorded, &sources)
 }
 
-/// Stacks, innermost first, with their samples.
+/// Counts samples by stack, innermost first.
 fn stacks(sampled: &Sampled) -> BTreeMap<Vec<String>, u64> {
     let Sampled { profile, samples, .. } = sampled;
     let mut stacks = BTreeMap::new();
@@ -82,7 +82,7 @@ fn copied_stacks_are_unwound_through_signal_frames() {
     for sample in text.split("\n\n") {
         let frame = |line: &str| line.split_whitespace().nth(1).map(str::to_string);
         let mut stack: Vec<String> = sample.lines().filter_map(frame).collect();
-        // perf goes astray in the signal frame, and shows a word behind the end of the copy.
+        // perf goes astray in the signal frame, and shows a word from behind the end of the copy.
         if stack.get(1).is_some_and(|caller| caller == "handler") {
             stack.truncate(2);
             stack.extend(["signal_return", "faulting", "interrupted", "_start"].map(String::from));
@@ -99,12 +99,12 @@ fn copied_stacks_are_unwound_through_signal_frames() {
     let losses = &recorded.losses;
     assert_eq!((losses.stacks_beyond_copy, losses.stacks_astray), (cut, 0));
     assert_eq!((losses.stacks_not_unwound, losses.unmapped_callers), (0, 0));
-    // Without the program its callers are not known, which is counted.
+    // Without the program, unwinding finds no callers; the losses count this.
     let (_, recorded) = read_bytes(&bytes, None).unwrap();
     assert!(recorded.losses.stacks_astray + recorded.losses.stacks_beyond_copy > 0);
 }
 
-/// Samples of the program's functions as `perf report` counted them.
+/// Returns the samples of the program's functions as `perf report` counted them.
 fn reported(report: &str) -> Vec<(String, u64)> {
     let text = String::from_utf8(data(report)).unwrap();
     let row = |line: &str| {
@@ -144,7 +144,7 @@ fn functions_have_the_samples_that_perf_reports() {
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
-    // Who called is who calls.
+    // Each caller must be a function that calls this one.
     let table = FunctionTable::of(&sampled);
     let is_leaf = |cost: &FunctionCost| cost.function.symbol == "leaf";
     let leaf = table.functions.iter().position(is_leaf).unwrap();
@@ -152,7 +152,7 @@ fn functions_have_the_samples_that_perf_reports() {
         .callers(leaf)
         .filter_map(|edge| Some(table.functions[edge.caller?].function.symbol.as_str()))
         .collect();
-    // The compiler calls the other one, which has no effect, once and for all.
+    // `middle` has no side effects, so the compiler calls it once, before the loop.
     assert!(callers.contains(&"recursive"), "{callers:?}");
     assert!(callers.iter().all(|caller| ["middle", "recursive", "main"].contains(caller)));
 }
@@ -199,11 +199,11 @@ fn a_folder_that_several_threads_wrote_is_one_recording() {
     assert_eq!(found, expected);
     let text = String::from_utf8(data("threads.report")).unwrap();
     assert!(text.contains(&format!("# Samples: {} ", sampled.samples_total())), "{text}");
-    // Compressed, each file by itself.
+    // Here each file is compressed by itself.
     let sampled = read("threads-z.data").sampled.unwrap();
     assert!(sampled.samples_total() > 0);
     assert_eq!((sampled.losses.unmapped_samples, sampled.losses.damage.records), (0, 0));
-    // Nothing is guessed of other folders.
+    // A folder without a file `data` is refused.
     let error =
         super::super::read(&recording(""), &Wanted::default(), &sources).unwrap_err().to_string();
     assert!(error.contains("is a folder without a file 'data'"), "{error}");
@@ -218,13 +218,13 @@ fn a_folder_that_several_threads_wrote_is_one_recording() {
     assert!(error.to_string().contains(&lengths), "{error}");
 }
 
-/// The files of a folder are merged piece by piece; what is given is what a sort of all would give.
+/// Merging a folder's files piece by piece gives the same order as a sort of all records.
 #[test]
 fn the_records_of_a_folder_come_in_the_order_of_time() {
     let first = data("threads.data/data");
     let sample = |time_ns: u64, pid: u32| -> Vec<u8> {
-        // Address, thread, time, CPU's number and period, as the recording's samples have them; what
-        // comes behind is looked at by nobody here.
+        // Address, thread, time, CPU's number and period, as the recording's samples have them;
+        // nothing reads what is behind.
         let mut bytes = vec![0; 8];
         bytes[..4].copy_from_slice(&record::SAMPLE.to_le_bytes());
         bytes.extend(0xffff_ffff_8100_0000u64.to_le_bytes());
@@ -240,7 +240,7 @@ fn the_records_of_a_folder_come_in_the_order_of_time() {
     let mut parts: Vec<Vec<(u64, u32)>> = vec![Vec::new(); 3];
     for number in 0..6000u64 {
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        // One file has most of the records; neighbours in a file may have changed places.
+        // One file has most of the records; neighbours in a file may be swapped.
         let part = [0, 0, 0, 0, 1, 2][(random >> 40) as usize % 6];
         parts[part].push((1_000_000 + number * 10 + (random >> 50) % 40, number as u32 + 1));
     }
@@ -272,7 +272,7 @@ fn the_records_of_a_folder_come_in_the_order_of_time() {
     assert!(total > 2 * held_bytes_max, "{held_bytes_max} of {total}");
 }
 
-/// A file that says how much of it was read.
+/// A file that counts the bytes read of it.
 struct Counted<'b> {
     file: Cursor<Vec<u8>>,
     bytes: &'b Cell<usize>,
@@ -301,7 +301,7 @@ fn a_broken_record_of_a_folder_is_in_one_of_its_files() {
         };
         if name == "data.1" {
             let at = samples(&bytes)[0];
-            // A sample that ends before its fields do.
+            // This sample ends before its fields do.
             bytes[at + 6..at + 8].copy_from_slice(&16u16.to_le_bytes());
             bytes.drain(at + 16..);
             broken = Some(at as u64);
@@ -410,7 +410,7 @@ fn code_that_cannot_be_named_says_why() {
     };
     let sampled = symbolise(&recorded, &sources);
     let own = sampled.unnamed.iter().find(|unnamed| unnamed.module == "/opt/work/busy");
-    // The program is there only where the recordings were just made.
+    // The program exists only where the recordings were just made.
     if let Some(own) = own {
         assert!(matches!(own.why, Why::Gone | Why::OtherBuild), "{own:?}");
     }
@@ -422,7 +422,7 @@ fn code_that_cannot_be_named_says_why() {
     let modules: Vec<&str> =
         sampled.unnamed.iter().map(|unnamed| unnamed.module.as_str()).collect();
     assert!(modules.contains(&"/opt/work/busy"), "{modules:?}");
-    // No function is named, whatever files are there.
+    // No function gets a name, whatever files exist.
     let named = sampled.profile.functions.iter().find(|one| !one.symbol.starts_with('['));
     let kernel_has_id = crate::symbolise::running_build_id().is_some();
     if kernel_has_id {
@@ -471,7 +471,7 @@ fn damage_is_named() {
     assert!(matches!(fault(&wrong), PerfDataError::Compressed { .. }));
 }
 
-/// Where the records of a file are, with their kinds.
+/// Returns the places and kinds of a file's records.
 fn records(bytes: &[u8]) -> Vec<(usize, u32)> {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
     records_from(bytes, word(40), word(40) + word(48))
@@ -495,7 +495,7 @@ fn a_broken_record_costs_itself() {
         records(&whole).into_iter().filter(|(_, kind)| *kind == 9).map(|(at, _)| at).collect();
     let mut bytes = whole.clone();
     for at in [samples[7], samples[3]] {
-        // Behind address, thread, time and period is the number of callers.
+        // The number of callers is behind address, thread, time and period.
         bytes[at + 40..at + 48].fill(0xff);
     }
     let (_, recorded) = read_bytes(&bytes, None).unwrap();
@@ -503,7 +503,7 @@ fn a_broken_record_costs_itself() {
     let damage = &recorded.losses.damage;
     assert_eq!((damage.records, damage.first_at), (2, at(samples[3])));
     assert_eq!(damage.rest_from, None);
-    // Where nothing is a record any more, what came before is there.
+    // If no records follow any more, the records before are kept.
     let mut bytes = whole.clone();
     let (cut, (last, _)) = (samples[samples.len() / 2], *records(&whole).last().unwrap());
     bytes[cut..=last + 8].fill(0);
@@ -521,7 +521,7 @@ fn a_record_whose_length_is_broken_costs_itself() {
     let cut = samples[samples.len() / 2];
     let length = u16::from_le_bytes([whole[cut + 6], whole[cut + 7]]);
     let last = *samples.last().unwrap();
-    // None, less than it was, and more than the file has.
+    // Length zero, less than before, and more than the file has.
     for (cut, wrong) in [(cut, 0), (cut, 8), (cut, length - 16), (last, 0xfff8), (samples[0], 3)] {
         let mut bytes = whole.clone();
         bytes[cut + 6..cut + 8].copy_from_slice(&u16::to_le_bytes(wrong));
@@ -531,7 +531,7 @@ fn a_record_whose_length_is_broken_costs_itself() {
         assert!((1..=2).contains(&damage.records), "{wrong}: {damage:?}");
         assert_eq!(named(&recorded).samples_total(), all - 1, "{wrong}");
     }
-    // The kind.
+    // A broken kind.
     let mut bytes = whole.clone();
     bytes[cut..cut + 4].fill(0xff);
     let (_, recorded) = read_bytes(&bytes, None).unwrap();
@@ -540,7 +540,7 @@ fn a_record_whose_length_is_broken_costs_itself() {
 }
 
 proptest::proptest! {
-    /// Nothing in a file makes the reader fail otherwise than by saying what is wrong.
+    /// Whatever is in a file, the reader never fails without an error that names the fault.
     #[test]
     fn any_byte_may_be_any_other(
         which in 0usize..5,

@@ -1,4 +1,4 @@
-//! An ELF file without what names need not: code and data stay on the disk.
+//! Reads only the parts of an ELF file that names need; code and data stay on disk.
 
 use super::image::{ElfError, Header, Image, LE, Section};
 use super::{go_table, linkage};
@@ -14,10 +14,10 @@ use std::ops::{Deref, Range};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A file of which what is not asked for is zeros.
+/// A file that is zeros wherever it was not read.
 ///
-/// It is as long as the file, but only what was read of it takes memory. What only code without a symbol
-/// needs is read when it is asked for.
+/// An excerpt is as long as the file, but only its read parts take memory. The parts that only code
+/// without a symbol needs are read on first use.
 pub struct Excerpt {
     file: File,
     symbols: Vec<u8>,
@@ -34,7 +34,7 @@ impl Deref for Excerpt {
 }
 
 impl Excerpt {
-    /// The linkage tables and Go's table, with all that they refer to.
+    /// The linkage tables and Go's table, with everything that they refer to.
     fn linkage(&self) -> Result<&[u8], ElfError> {
         self.later(&self.linkage, |image, section| {
             let name = image.sections.section_name(LE, section).unwrap_or_default();
@@ -70,7 +70,7 @@ impl Excerpt {
         }
         let read = || {
             let mut data = headers(&self.file)?;
-            // With these names the others are found.
+            // The sections' names lead to the wanted sections.
             let names = ranges(&data, |image, section| {
                 image.section_names().is_some_and(|names| std::ptr::eq(names, section))
             });
@@ -85,17 +85,17 @@ impl Excerpt {
     }
 }
 
-/// A file, or as much of it as is asked for.
+/// A file as a whole or in excerpts.
 #[derive(Clone, Copy)]
 pub enum Readable<'d> {
-    /// All of it.
+    /// The whole file.
     Whole(&'d [u8]),
-    /// What is asked for.
+    /// The parts that were asked for.
     Excerpt(&'d Excerpt),
 }
 
 impl<'d> Readable<'d> {
-    /// With its symbol tables.
+    /// Returns the file with its symbol tables.
     pub fn symbols(self) -> &'d [u8] {
         match self {
             Readable::Whole(file) => file,
@@ -103,7 +103,7 @@ impl<'d> Readable<'d> {
         }
     }
 
-    /// With its linkage tables and Go's table.
+    /// Returns the file with its linkage tables and Go's table.
     pub(super) fn linkage(self) -> Result<&'d [u8], ElfError> {
         match self {
             Readable::Whole(file) => Ok(file),
@@ -111,7 +111,7 @@ impl<'d> Readable<'d> {
         }
     }
 
-    /// With its unwind information.
+    /// Returns the file with its unwind information.
     pub(super) fn unwind(self) -> Result<&'d [u8], ElfError> {
         match self {
             Readable::Whole(file) => Ok(file),
@@ -138,17 +138,17 @@ impl<'d> From<&'d Excerpt> for Readable<'d> {
     }
 }
 
-/// Reads of a file what [`names`](super::names), [`build_id`](super::build_id),
+/// Reads the parts of a file that [`names`](super::names), [`build_id`](super::build_id),
 /// [`soname`](super::soname) and [`debug_link`](super::debug_link) look at.
 ///
-/// `path`: the file, of any kind; `sections`: debug information that is wanted too.
+/// `path`: a file of any kind; `sections`: debug information that is wanted as well.
 ///
 /// # Errors
-/// What the system says of the file.
+/// The system's error for the file.
 pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Excerpt> {
     let file = File::open(path)?;
     let mut data = headers(&file)?;
-    // What has a type of its own, among it the names of the others.
+    // Sections with a type of their own; the names of the other sections are among them.
     let typed = ranges(&data, |_, section| {
         [
             elf::SHT_SYMTAB,
@@ -169,10 +169,10 @@ pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Excerpt> {
     Ok(Excerpt { file, symbols: data, linkage: OnceCell::new(), unwind: OnceCell::new() })
 }
 
-/// A file's headers, and zeros for the rest.
+/// Reads a file's headers, and makes zeros of the rest.
 fn headers(file: &File) -> io::Result<Vec<u8>> {
     let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::FileTooLarge)?;
-    // Zeros that are asked for and not there end the program; room that is not is an error.
+    // Allocating zeros without memory ends the program; failing to reserve memory is an error.
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
     let mut data = vec![0; bytes];
     read(file, &mut data, iter::once(0..size_of::<Header>() as u64).collect())?;
@@ -182,16 +182,16 @@ fn headers(file: &File) -> io::Result<Vec<u8>> {
     Ok(data)
 }
 
-/// Whether a section is this one, perhaps compressed as it was before there was a flag for it.
+/// Whether a section is `id`, possibly in the older compressed form with a name in `.z`.
 fn is_debug(name: &[u8], id: SectionId) -> bool {
     let plain = id.name().as_bytes();
     name == plain || name.strip_prefix(b".z").is_some_and(|rest| rest == &plain[1..])
 }
 
-/// Where the headers of segments and sections are; everything where their number is not in the
-/// file's header; `None` of a file that is not read any further.
+/// Returns the places of the segments' and sections' headers; the whole file if the file's header does
+/// not tell their number, and `None` for a file that is not to be read any further.
 fn tables(data: &[u8]) -> Option<Vec<Range<u64>>> {
-    // Reports what is wrong with the header itself, before it looks behind it.
+    // This checks the header itself before the header leads anywhere.
     let header = Image::header(data).ok()?;
     let (segments, sections) = (header.e_phnum(LE), header.e_shnum(LE));
     if segments == elf::PN_XNUM || sections == 0 {
@@ -206,7 +206,7 @@ fn tables(data: &[u8]) -> Option<Vec<Range<u64>>> {
     ])
 }
 
-/// Where the wanted sections are; none of a file whose headers are broken.
+/// Returns the places of the wanted sections; empty for a file whose headers are broken.
 fn ranges(data: &[u8], wanted: impl Fn(&Image<'_>, &Section) -> bool) -> Vec<Range<u64>> {
     let Ok(image) = Image::parse(data) else { return Vec::new() };
     let wanted = image.sections.iter().filter(|section| wanted(&image, section));
@@ -214,7 +214,7 @@ fn ranges(data: &[u8], wanted: impl Fn(&Image<'_>, &Section) -> bool) -> Vec<Ran
     range.map(|(start, bytes)| start..start.saturating_add(bytes)).collect()
 }
 
-/// Reads ranges, as far as the file reaches, each byte once however they overlap.
+/// Reads ranges up to the file's end, each byte once however the ranges overlap.
 fn read(file: &File, data: &mut [u8], mut ranges: Vec<Range<u64>>) -> io::Result<()> {
     ranges.sort_by_key(|range| range.start);
     let mut done = 0;
@@ -222,7 +222,7 @@ fn read(file: &File, data: &mut [u8], mut ranges: Vec<Range<u64>>) -> io::Result
         let start = range.start.max(done);
         let end = range.end.min(data.len() as u64);
         if start < end {
-            // Within the data, whose length is a usize.
+            // The end is within the data, whose length is a usize.
             file.read_exact_at(&mut data[start as usize..end as usize], start)?;
             done = end;
         }
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Everything that is asked of an excerpt.
+    /// Asserts that an excerpt gives every answer that the whole file gives.
     fn assert_says_the_same(path: &Path) {
         let whole = fs::read(path).unwrap();
         let part = excerpt(path, &[]).unwrap();
@@ -324,7 +324,7 @@ mod tests {
             assert!(part[section.clone()].iter().all(|byte| *byte == 0));
             assert_eq!(later.unwrap()[section.clone()], whole[section]);
         }
-        // Symbols are not read twice.
+        // The unwind information comes without the symbols, which were read before.
         assert!(part.unwind().unwrap()[range(b".symtab")].iter().all(|byte| *byte == 0));
     }
 }

@@ -1,27 +1,27 @@
-//! Functions of a Go program whose symbols were stripped: the table that its runtime keeps for stack
-//! traces (`debug/gosym/pclntab.go` of the Go distribution).
+//! Reads the functions of a Go program whose symbols were stripped, from the table that Go's runtime
+//! keeps for stack traces (`debug/gosym/pclntab.go` of the Go distribution).
 
 use super::image::{Code, Image, LE, offsets};
 use super::{Name, Symbol};
 use crate::symbols::span::{Span, unnest};
 use object::read::elf::SectionHeader;
 
-/// The section's name, also where it is moved when the program starts.
+/// The section's name, also if the section is moved at the program's start.
 const SECTIONS: [&[u8]; 2] = [b".gopclntab", b".data.rel.ro.gopclntab"];
-/// What the table begins with, since Go 1.2, 1.16, 1.18 and 1.20; the last two are alike here.
+/// The table's first word since Go 1.2, 1.16, 1.18 and 1.20; the last two have one format here.
 const MAGIC_1_2: u32 = 0xffff_fffb;
 const MAGIC_1_16: u32 = 0xffff_fffa;
 const MAGIC_1_18: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
-/// Bytes of an address, and of the header before the numbers.
+/// The size of an address, and of the header before the numbers.
 const WORD: usize = 8;
 
-/// Whether this is the section with the table.
+/// Whether the section holds the table.
 pub(super) fn is_table(name: &[u8]) -> bool {
     SECTIONS.contains(&name)
 }
 
-/// Functions by file offset, ascending, disjoint; none of a table of another version, or one that
-/// contradicts itself.
+/// Returns the functions by file offset, ascending, disjoint; empty if the table has another version
+/// or contradicts itself.
 pub(super) fn functions<'d>(image: &Image<'d>, code: &[Code]) -> Vec<Span<Name<'d>>> {
     let found = SECTIONS.iter().find_map(|name| image.sections.section_by_name(LE, name));
     let data = found.and_then(|(_, section)| section.data(LE, image.data).ok());
@@ -39,13 +39,13 @@ pub(super) fn functions<'d>(image: &Image<'d>, code: &[Code]) -> Vec<Span<Name<'
     unnest(&spans)
 }
 
-/// A table and where its parts are.
+/// A table and the places of its parts.
 struct Table<'d> {
     data: &'d [u8],
     functions: usize,
-    /// Added to each address; `None`: they are whole addresses already.
+    /// Added to each address; `None` if the table holds whole addresses.
     text_start: Option<u64>,
-    /// Names, and the list of functions, from which their descriptions are counted.
+    /// The functions' names, and the list of functions; descriptions count from the list's start.
     names: &'d [u8],
     list: &'d [u8],
 }
@@ -53,7 +53,7 @@ struct Table<'d> {
 impl<'d> Table<'d> {
     fn read(data: &'d [u8]) -> Option<Table<'d>> {
         let magic = u32_at(data, 0)?;
-        // Two zeros, the least size of an instruction, the size of an address.
+        // Two zeros, then the least size of an instruction and the size of an address.
         if data.get(4..6)? != [0, 0] || usize::from(*data.get(7)?) != WORD {
             return None;
         }
@@ -69,7 +69,7 @@ impl<'d> Table<'d> {
         Some(Table { data, functions, text_start, names, list })
     }
 
-    /// Address, end and name of each function. `text`: the address of the program's code.
+    /// Returns address, end and name of each function. `text`: the address of the program's code.
     fn functions(&self, text: Option<u64>, image: &Image) -> Option<Vec<(u64, u64, &'d [u8])>> {
         let start = match self.text_start {
             Some(0) => text?,
@@ -82,9 +82,9 @@ impl<'d> Table<'d> {
             false => u64_at(self.list, at),
         };
         let address = |index: usize| number(index.checked_mul(2 * field)?)?.checked_add(start);
-        // Descriptions are counted from here.
+        // Offsets of descriptions count from here.
         let base = if self.names.len() == self.data.len() { self.data } else { self.list };
-        // The list is as long as the file at most; behind its last function stands where that ends.
+        // The file's length bounds the list. Behind the list's last function is that function's end.
         let mut found = Vec::new();
         for index in 0..self.functions.min(self.list.len() / (2 * field)) {
             let (address, end) = (address(index)?, address(index + 1)?);
@@ -97,8 +97,8 @@ impl<'d> Table<'d> {
                 found.push((address, end, name));
             }
         }
-        // Newer tables do not say where code begins. Behind code of another language it is not the
-        // beginning of the section, and the program does not begin with Go's own first function.
+        // Newer tables do not tell where Go's code begins. If code of another language is in front
+        // of it, the offsets are wrong, and the program's entry is not at Go's `_rt0_`.
         if self.text_start == Some(0) {
             let entry = image.entry();
             let first = found.iter().find(|(address, end, _)| (*address..*end).contains(&entry))?;
@@ -124,7 +124,7 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
-    /// A Go program, linked with these flags; `None` where Go is not installed.
+    /// Builds a Go program, linked with these flags; `None` if Go is not installed.
     fn built(flags: &[&str]) -> Option<Vec<u8>> {
         let folder = tempfile::tempdir().unwrap();
         let source = "package main\nfunc main() { println(len(\"hello\")) }\n";
@@ -140,7 +140,7 @@ mod tests {
         Some(fs::read(folder.path().join("prog")).unwrap())
     }
 
-    /// The functions at some places of the file.
+    /// Names the functions at some places of the file.
     fn at(file: &[u8]) -> Vec<Option<Named>> {
         let offsets: Vec<u64> = (0x1000..0x6_0000).step_by(97).collect();
         let found = names(file, None, &offsets, &Default::default()).unwrap();
@@ -153,14 +153,14 @@ mod tests {
         let Some(whole) = built(&[]) else { return };
         let stripped = built(&["-ldflags=-s -w"]).unwrap();
         let (whole, found) = (at(&whole), at(&stripped));
-        // The linker's symbols tell assembler functions from Go's wrappers of them.
+        // The linker's symbols tell assembler functions from Go's wrappers around them.
         let plain = |named: &Named| named.symbol.trim_end_matches(".abi0").to_string();
         let symbol = |named: &Option<Named>| named.as_ref().map(plain);
         let differ = whole.iter().zip(&found).filter(|(one, two)| symbol(one) != symbol(two));
         assert_eq!(differ.collect::<Vec<_>>(), []);
         let runtime = found.iter().flatten().filter(|named| named.symbol.starts_with("runtime."));
         assert!(runtime.count() > 100);
-        // Without symbols or a table nothing is guessed.
+        // Without symbols and table, nothing gets a name.
         let mut other = stripped;
         let magics = super::MAGIC_1_18.map(u32::to_le_bytes);
         let table = other.chunks_exact(8).position(|word| {
@@ -170,7 +170,7 @@ mod tests {
         for byte in table..table + 72 {
             let kept = other[byte];
             other[byte] = kept ^ 0x55;
-            // Whatever it says then, it is no name of another place: mostly nothing.
+            // Whatever the broken table says, the reader must not fail; mostly it finds nothing.
             let _ = at(&other);
             other[byte] = kept;
         }

@@ -1,4 +1,4 @@
-//! An ELF file's headers, checked before anything relies on them.
+//! Reads the headers of an ELF file, and checks them before anything relies on them.
 
 use super::is_elf;
 use object::elf::{self, FileHeader64};
@@ -9,44 +9,44 @@ pub(super) type Header = FileHeader64<LittleEndian>;
 pub(super) type Section = elf::SectionHeader64<LittleEndian>;
 pub(super) const LE: LittleEndian = LittleEndian;
 
-/// Why a file has no functions to read.
+/// Why the functions of a file cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ElfError {
-    /// It does not start like one.
+    /// The file does not start like an ELF file.
     #[error("it is not an ELF file; name the program itself rather than a script that starts it")]
     NotElf,
-    /// It is for another machine.
+    /// The file is for another machine.
     #[error("it is for another machine ({found}); it must be for 64-bit x86")]
     Machine {
-        /// Class, byte order and number of its machine.
+        /// The file's class, byte order and machine number.
         found: String,
     },
-    /// It is an object file or a core dump.
+    /// The file is an object file or a core dump.
     #[error("it is no program and no shared library (ELF type {kind}); link it first")]
     Kind {
-        /// Its `e_type`.
+        /// The file's `e_type`.
         kind: u16,
     },
-    /// It ends before what its headers name.
+    /// The file ends before the parts that its headers name.
     #[error(
         "it was cut short: its headers need {needs_bytes} bytes, it has {has_bytes}; copy it again"
     )]
     Truncated {
-        /// Bytes that its headers name.
+        /// The size that the headers need.
         needs_bytes: u64,
-        /// Its size.
+        /// The file's size.
         has_bytes: u64,
     },
-    /// What was to be read of it later is not there.
+    /// A part of the file that was to be read later is not there.
     #[error("the rest of it cannot be read ({what}); it may have changed meanwhile")]
     Unread {
-        /// What the system says.
+        /// The system's error.
         what: String,
     },
-    /// Its headers contradict themselves.
+    /// The headers contradict themselves.
     #[error("its ELF headers are broken ({what}); build or copy it again")]
     Malformed {
-        /// What is wrong, as the reader says.
+        /// The reader's error.
         what: String,
     },
 }
@@ -55,19 +55,19 @@ pub(super) fn malformed(what: object::read::Error) -> ElfError {
     ElfError::Malformed { what: what.to_string() }
 }
 
-/// Code as it lies in the file and in memory.
+/// A piece of code, in the file and in memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Code {
-    /// First file offset, bytes.
+    /// The first file offset, bytes.
     pub(super) start: u64,
-    /// The one behind the last.
+    /// The file offset behind the last byte.
     pub(super) end: u64,
-    /// Virtual address of the first.
+    /// The virtual address of the first byte.
     pub(super) address: u64,
 }
 
 impl Code {
-    /// Limits addresses to this piece, as file offsets; `None` where it has none of them.
+    /// Clips a range of addresses to this piece, as file offsets; `None` if they do not meet.
     pub(super) fn offsets(&self, address: u64, bytes: u64) -> Option<(u64, u64)> {
         let behind = self.address.checked_add(self.end - self.start)?;
         let from = address.max(self.address);
@@ -77,12 +77,12 @@ impl Code {
     }
 }
 
-/// The file offsets of `bytes` bytes of code from a virtual address on, as far as they are code.
+/// Returns the range of `bytes` bytes of code from a virtual address on, as file offsets.
 pub(super) fn offsets(code: &[Code], address: u64, bytes: u64) -> Option<(u64, u64)> {
     code.iter().find_map(|piece| piece.offsets(address, bytes))
 }
 
-/// Whether a file is as long as its headers need it to be.
+/// Checks that a file is as long as its headers need.
 fn within(data: &[u8], needs_bytes: u64) -> Result<(), ElfError> {
     let has_bytes = data.len() as u64;
     if needs_bytes > has_bytes {
@@ -91,7 +91,7 @@ fn within(data: &[u8], needs_bytes: u64) -> Result<(), ElfError> {
     Ok(())
 }
 
-/// A file whose headers are there.
+/// A file whose headers were read.
 pub(super) struct Image<'d> {
     pub(super) data: &'d [u8],
     header: &'d Header,
@@ -99,12 +99,12 @@ pub(super) struct Image<'d> {
 }
 
 impl<'d> Image<'d> {
-    /// Where the program begins.
+    /// The address at which the program begins.
     pub(super) fn entry(&self) -> u64 {
         self.header.e_entry(LE)
     }
 
-    /// Reads the header of a file for this machine; what it leads to is not looked at.
+    /// Reads the header of a file for this machine, without the parts that the header leads to.
     pub(super) fn header(data: &'d [u8]) -> Result<&'d Header, ElfError> {
         if !is_elf(data) {
             return Err(ElfError::NotElf);
@@ -116,7 +116,7 @@ impl<'d> Image<'d> {
         {
             let bits = if header.is_class_64() { 64 } else { 32 };
             let order = if header.is_big_endian() { "big-endian" } else { "little-endian" };
-            // The field is where it is in both classes, but in the file's own byte order.
+            // Both classes have the field at this place, but in the file's own byte order.
             let machine = [data[18], data[19]];
             let number = if header.is_big_endian() {
                 u16::from_be_bytes(machine)
@@ -129,7 +129,7 @@ impl<'d> Image<'d> {
         Ok(header)
     }
 
-    /// Reads the headers of a program, a shared library, or the debug file of one.
+    /// Reads the headers of a program, a shared library, or a debug file of either.
     pub(super) fn parse(data: &'d [u8]) -> Result<Self, ElfError> {
         let header = Image::header(data)?;
         let kind = header.e_type(LE);
@@ -146,7 +146,7 @@ impl<'d> Image<'d> {
         Ok(Image { data, header, sections })
     }
 
-    /// The lowest virtual address that is loaded.
+    /// The lowest virtual address of a loaded segment.
     pub(super) fn base(&self) -> Result<u64, ElfError> {
         let segments = self.header.program_headers(LE, self.data).map_err(malformed)?;
         let loaded = segments.iter().filter(|segment| segment.p_type(LE) == elf::PT_LOAD);
@@ -169,7 +169,7 @@ impl<'d> Image<'d> {
             }
         }
         code.sort_by_key(|piece| piece.start);
-        // Two mappings of the same bytes: the first names them.
+        // If two segments map the same bytes, the first one names them.
         let mut done = 0;
         code.retain_mut(|piece| {
             let skip = done.max(piece.start) - piece.start;
@@ -181,13 +181,13 @@ impl<'d> Image<'d> {
         Ok(code)
     }
 
-    /// The section that has the names of the others.
+    /// The section with the names of the sections.
     pub(super) fn section_names(&self) -> Option<&'d Section> {
         let index = self.header.shstrndx(LE, self.data).ok()?;
         self.sections.section(SectionIndex(index as usize)).ok()
     }
 
-    /// Sections that hold code, with their names.
+    /// The sections with code, and their names.
     pub(super) fn code_sections(&self) -> impl Iterator<Item = (&'d Section, &'d [u8])> + '_ {
         self.sections
             .iter()

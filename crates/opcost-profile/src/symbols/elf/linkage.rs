@@ -1,5 +1,5 @@
-//! Procedure linkage tables: which of their entries leads to which function
-//! (System V ABI, AMD64 supplement, 5.2; Intel's CET supplement for `.plt.sec`).
+//! Reads procedure linkage tables: finds the function that each entry leads to (System V ABI, AMD64
+//! supplement, 5.2; Intel's CET supplement for `.plt.sec`).
 
 use super::super::span::Span;
 use super::Name;
@@ -8,19 +8,19 @@ use object::elf;
 use object::read::elf::{Rela, SectionHeader, SymbolTable};
 use std::collections::HashMap;
 
-/// Size of an entry unless the section says 8, as `.plt.got` may, bytes.
+/// The size of an entry in bytes, unless the section says 8, as `.plt.got` may.
 const ENTRY_BYTES: u64 = 16;
 
-/// Functions that the dynamic linker puts into slots of the global offset table.
+/// The functions that the dynamic linker puts into slots of the global offset table.
 #[derive(Default)]
 struct Slots<'d> {
-    /// By the slot's virtual address.
+    /// Functions by the slot's virtual address.
     by_address: HashMap<u64, &'d [u8]>,
-    /// In the order of the relocations that are resolved at the first call.
+    /// Functions in the order of the relocations that are resolved at the first call.
     by_number: Vec<Option<&'d [u8]>>,
 }
 
-/// The entries of all linkage tables by file offset, ascending, disjoint.
+/// Returns the entries of all linkage tables by file offset, ascending, disjoint.
 pub(super) fn entries<'d>(
     image: &Image<'d>,
     code: &[Code],
@@ -45,7 +45,7 @@ pub(super) fn entries<'d>(
         }
     }
     spans.sort_by_key(|span| span.start);
-    // Sections that overlap are a broken file's; the first keeps its bytes.
+    // Only a broken file has sections that overlap; the first section keeps its bytes.
     let mut done = 0;
     spans.retain(|span| {
         let keep = span.start >= done;
@@ -66,7 +66,7 @@ fn slots_of<'d>(image: &Image<'d>) -> Result<Slots<'d>, ElfError> {
         let Some((relocations, link)) = section.rela(LE, image.data).map_err(malformed)? else {
             continue;
         };
-        // A static program's table has no symbols: its slots are filled by resolvers.
+        // A static program's table has no symbols; resolvers fill its slots.
         let table = image.sections.symbol_table_by_index(LE, image.data, link).ok();
         for relocation in relocations {
             let kind = relocation.r_type(LE, false);
@@ -90,8 +90,8 @@ fn symbol<'d>(
     table.symbol_name(LE, symbol).ok().filter(|name| !name.is_empty())
 }
 
-/// The function that an entry jumps to: `jmp *slot(%rip)`, or `push $number` where the first call
-/// is resolved, either perhaps behind `endbr64` or a `bnd` prefix.
+/// Returns the function that an entry jumps to: `jmp *slot(%rip)`, or `push $number` if the first
+/// call resolves it; `endbr64` or a `bnd` prefix may come first.
 fn leads_to<'d>(entry: &[u8], address: u64, slots: &Slots<'d>) -> Option<&'d [u8]> {
     let skipped = if entry.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
     let bnd = usize::from(entry.get(skipped) == Some(&0xf2));

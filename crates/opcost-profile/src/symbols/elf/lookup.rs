@@ -1,4 +1,4 @@
-//! Names of single places in a file: of millions of symbols only those that are asked for are shown.
+//! Names single places of a file; of millions of symbols, only those at the places are shown.
 
 use super::excerpt::Readable;
 use super::image::{Code, ElfError, Image, LE, offsets};
@@ -11,38 +11,37 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// A function that a byte of code belongs to.
+/// A function at a byte of code.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Named {
-    /// Its symbol, or a name in brackets where it has none.
+    /// The function's symbol, or a name in brackets if it has none.
     pub symbol: String,
-    /// What tells it from others of its name, as [`Function`](opcost_record::Function) has it.
+    /// Tells functions of the same name apart, as in [`Function`](opcost_record::Function).
     pub source: Option<String>,
-    /// Its mangled name, as [`Function`](opcost_record::Function) has it.
+    /// The function's mangled name, as in [`Function`](opcost_record::Function).
     pub mangled: Option<Box<str>>,
-    /// Its length, bytes; `None` where that is not known.
+    /// The function's length in bytes, if known.
     pub bytes: Option<u64>,
-    /// Where it begins in the file; `None` where that is not known.
+    /// The offset in the file where the function begins, if known.
     pub start: Option<u64>,
 }
 
-/// Functions, and which of them places belong to.
+/// The functions at places of a file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Lookup<'n> {
-    /// The functions; neighbouring places share theirs.
+    /// The functions; neighbouring places may have the same.
     pub functions: Vec<Named>,
-    /// Of each place the index of its function. Of what is in no executable segment nothing is known
-    /// (`None`).
+    /// The index of each place's function; `None` for a place outside the executable segments.
     pub places: Vec<Option<u32>>,
-    /// Of symbols that were asked for what tells each function that bears them from the others.
+    /// For each symbol asked for, the sources that tell its functions apart.
     pub sources: FxHashMap<&'n [u8], Vec<Option<String>>>,
 }
 
-/// The functions that `offsets` of a file belong to, the same as [`read`](super::read) finds.
+/// Finds the functions at `offsets` of a file, the same functions as [`read`](super::read).
 ///
-/// `file`: its contents, or as much of them as is needed; `debug`: those of the debug file that was
-/// split off it; `offsets`: ascending, so that a name is shown once; `symbols`: those of which the
-/// sources are wanted.
+/// `file`: the file's contents, or as much of them as is needed; `debug`: the contents of the debug
+/// file split off from it; `offsets`: ascending, so that each name is shown once; `symbols`: symbols
+/// whose sources are wanted.
 ///
 /// # Errors
 /// [`ElfError`], as [`read`](super::read).
@@ -58,7 +57,7 @@ pub fn names<'n, 'd>(
     let debug = debug.map(Image::parse).transpose()?;
     let table = table::Functions::read(&image, debug.as_ref(), &code)?;
     let mut found = table.at(offsets);
-    // What is under it is read only where symbols leave gaps.
+    // These parts of the file are read only if symbols leave gaps.
     if found.contains(&None) {
         let image = Image::parse(file.linkage()?)?;
         fill(&mut found, offsets, &go_table::functions(&image, &code));
@@ -86,7 +85,7 @@ pub fn names<'n, 'd>(
             names.push(found.map_or(Name::Text, |span| span.name));
             last = Some(found);
         }
-        // There are no more than places, which are counted in 32 bits.
+        // Functions number no more than places, which are counted in 32 bits.
         lookup.places.push(known.then(|| lookup.functions.len() as u32 - 1));
     }
     let shown = sources.shown(&names);
@@ -97,7 +96,7 @@ pub fn names<'n, 'd>(
     Ok(lookup)
 }
 
-/// Gives the places without a name those of `spans`.
+/// Gives places without a name the names of `spans`.
 fn fill<'d>(found: &mut [Option<Span<Name<'d>>>], offsets: &[u64], spans: &[Span<Name<'d>>]) {
     for (found, offset) in found.iter_mut().zip(offsets).filter(|(found, _)| found.is_none()) {
         let at = spans.partition_point(|span| span.end <= *offset);
@@ -105,12 +104,12 @@ fn fill<'d>(found: &mut [Option<Span<Name<'d>>>], offsets: &[u64], spans: &[Span
     }
 }
 
-/// Where the code of a file lies in memory before it is moved, as debug information has it.
+/// The addresses of a file's code before it is moved, as in debug information.
 #[derive(Clone, Debug)]
 pub struct CodeAt(Vec<Code>);
 
 impl CodeAt {
-    /// Reads where.
+    /// Reads the addresses of the file's code.
     ///
     /// # Errors
     /// [`ElfError`], as [`read`](super::read).
@@ -118,15 +117,15 @@ impl CodeAt {
         Ok(CodeAt(Image::parse(file)?.code()?))
     }
 
-    /// The virtual address of a file offset, if there is code.
+    /// Returns the virtual address of a file offset, if code is there.
     pub fn address(&self, offset: u64) -> Option<u64> {
         let piece = self.0.iter().find(|piece| (piece.start..piece.end).contains(&offset))?;
         piece.address.checked_add(offset - piece.start)
     }
 }
 
-/// The file offsets of addresses that count from where the file begins in memory; `None` where there is
-/// no code.
+/// Returns the file offsets of addresses that count from the file's start in memory; `None` where no
+/// code is.
 ///
 /// # Errors
 /// [`ElfError`], as [`read`](super::read).
@@ -140,7 +139,7 @@ pub fn offsets_of(file: &[u8], addresses: &[u64]) -> Result<Vec<Option<u64>>, El
     Ok(addresses.iter().map(offset).collect())
 }
 
-/// The debug file that a file says was split off it, and that file's checksum (`.gnu_debuglink`).
+/// Returns the name and the checksum of the debug file that a file refers to (`.gnu_debuglink`).
 ///
 /// # Errors
 /// [`ElfError`], as [`read`](super::read).
@@ -150,7 +149,7 @@ pub fn debug_link(file: &[u8]) -> Result<Option<(OsString, u32)>, ElfError> {
         return Ok(None);
     };
     let Ok(data) = section.data(LE, image.data) else { return Ok(None) };
-    // A name with its zero, filled up to four bytes, and the checksum of the debug file.
+    // The name with its zero is filled up to four bytes; the debug file's checksum follows.
     let Some(bytes) = data.iter().position(|byte| *byte == 0) else { return Ok(None) };
     let name = PathBuf::from(OsString::from_vec(data[..bytes].to_vec()));
     let at = bytes / 4 * 4 + 4;

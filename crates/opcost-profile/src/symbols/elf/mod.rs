@@ -1,8 +1,8 @@
-//! Functions and pages of code of an ELF file, by file offset.
+//! Functions and pages of code in an ELF file, by file offset.
 //!
-//! Functions are those of the symbol tables; where they leave gaps, the table of Go's runtime and
-//! linkage tables come next, then unwind information, which a stripped file keeps, and what is left
-//! is `[text]`. So each byte of the executable segments has exactly one owner.
+//! The symbol tables name functions. In their gaps come the table of Go's runtime and linkage tables,
+//! then unwind information, which a stripped file keeps; the rest is `[text]`. Each byte of the
+//! executable segments has exactly one owner.
 
 mod build_id;
 mod excerpt;
@@ -34,42 +34,42 @@ pub use soname::soname;
 pub use source_file::source_files;
 pub use unwind::without_frame;
 
-/// Code of one program or library.
+/// The code of a program or library.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ProgramSymbols {
     /// Functions by file offset, ascending, disjoint.
     pub parts: Vec<Part>,
-    /// Pages of code: their file offset and the hash that
-    /// [`FileSymbols`](opcost_record::symbols::FileSymbols) has of them.
+    /// Pages of code: their file offset and their hash in
+    /// [`FileSymbols`](opcost_record::symbols::FileSymbols).
     pub pages: Vec<(u64, u64)>,
-    /// Instructions that the program changes while it runs, as there.
+    /// Instructions that the program changes while it runs, as in `FileSymbols`.
     pub sites: Vec<(u64, u64)>,
 }
 
-/// A function's symbol, as in the file.
+/// A function's symbol in the file.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Symbol<'d> {
     name: &'d [u8],
-    /// Where it is in the file.
+    /// The symbol's offset in the file.
     start: u64,
-    /// Which of the table's source files is named before it, if it is local; there can be millions of
-    /// symbols.
+    /// The number of the source file that the table names before a local symbol; small, because there
+    /// can be millions of symbols.
     file: Option<NonZeroU32>,
     local: bool,
 }
 
-/// What is known of the name of some code.
+/// The name of some code, as far as it is known.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Name<'d> {
     /// A symbol.
     Symbol(Symbol<'d>),
-    /// The entry of a linkage table that leads to a symbol.
+    /// An entry of a linkage table that leads to this symbol.
     Linkage(&'d [u8]),
     /// Another part of a linkage table.
     LinkageOther,
     /// A function without a name at this virtual address.
     At(u64),
-    /// Nothing at all.
+    /// Code of which nothing more is known.
     Text,
 }
 
@@ -84,7 +84,7 @@ impl Name<'_> {
         }
     }
 
-    /// The mangled name behind what is shown.
+    /// Returns the mangled name of what is shown.
     fn mangled(self, shown: &str) -> Option<Box<str>> {
         match self {
             Name::Symbol(symbol) => mangled(&String::from_utf8_lossy(symbol.name), shown),
@@ -98,12 +98,12 @@ impl Name<'_> {
     }
 }
 
-/// Whether a file that starts with `bytes` is an ELF file; others have no symbols to read.
+/// Whether a file that starts with `bytes` is an ELF file; other files have no symbols to read.
 pub fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(&object::elf::ELFMAG)
 }
 
-/// The build id of an ELF file, if it has one.
+/// Returns the build id of an ELF file, if it has one.
 ///
 /// # Errors
 /// [`ElfError`], as [`read`].
@@ -111,7 +111,7 @@ pub fn build_id(file: &[u8]) -> Result<Option<&[u8]>, ElfError> {
     Ok(build_id::find(&Image::parse(file)?))
 }
 
-/// Whether an ELF file has a full symbol table, so that a debug file would tell no more.
+/// Whether an ELF file has a full symbol table; a debug file then adds no names.
 ///
 /// # Errors
 /// [`ElfError`], as [`read`].
@@ -121,12 +121,12 @@ pub fn has_symbol_table(file: &[u8]) -> Result<bool, ElfError> {
 
 /// Reads the functions and pages of a program or library for x86-64.
 ///
-/// `file`: its contents; `debug`: those of the debug file that was split off it, if there is one,
-/// which gives names only; `module`: the name that the functions' module gets.
+/// `file`: the file's contents; `debug`: the contents of the debug file split off from it, if there
+/// is one, used for names only; `module`: the name of the functions' module.
 ///
 /// # Errors
-/// [`ElfError`]: not an ELF file, not for x86-64, not a program or library, cut short, or
-/// contradicting itself.
+/// [`ElfError`]: the file is not an ELF file, not for x86-64, not a program or library, cut short, or
+/// contradicts itself.
 pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSymbols, ElfError> {
     let image = Image::parse(file)?;
     let code = image.code()?;

@@ -1,12 +1,12 @@
-//! Pages of code, recognised by their contents.
+//! Recognises pages of code by their contents.
 
 use super::image::Code;
 use opcost_record::symbols::{PAGE_BYTES, blanked, page_hash, sites_in_page};
 
-/// File offset and hash of each page that has code in it.
+/// Returns file offset and hash of each page with code.
 ///
-/// A mapped page shows the whole page of the file: also what is beside the segment, and zeros behind
-/// the end of the file. So that is what is hashed, without the `sites` that the program changes.
+/// A mapped page shows the file's whole page: also bytes beside the segment, and zeros behind the
+/// end of the file. The hash covers all of it, except the `sites` that the program changes.
 pub(super) fn hashes(file: &[u8], code: &[Code], sites: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let page_bytes = PAGE_BYTES as u64;
     let mut pages: Vec<(u64, u64)> = Vec::new();

@@ -1,17 +1,17 @@
-//! Instructions that a program changes while it runs: its sites of patchpoint.
+//! Finds the instructions that a program changes while it runs: its sites of patchpoint.
 
 use super::image::{Code, Image, LE, offsets};
 use object::read::elf::SectionHeader;
 
-/// The section of the sites, and the size of a record there (patchpoint.h, `struct patchpoint_site`).
+/// The section of the sites, and the size of its records (patchpoint.h, `struct patchpoint_site`).
 const SECTION: &[u8] = b"patchpoint_sites";
 const RECORD_BYTES: usize = 16;
-/// Where a record has the length of its instruction.
+/// The offset in a record of the instruction's length.
 const LENGTH_AT: usize = 13;
 
-/// The file offsets of every site: first byte and the one behind the last, ascending, disjoint.
+/// Returns the range of file offsets of every site, ascending, disjoint; the end is exclusive.
 ///
-/// A record that leads out of the code is left out, and so are all of an object file's, which are
+/// Records that lead out of the code are left out, and so are all records of an object file, which is
 /// not linked yet.
 pub(super) fn ranges(image: &Image<'_>, code: &[Code]) -> Vec<(u64, u64)> {
     let mut ranges = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn ranges(image: &Image<'_>, code: &[Code]) -> Vec<(u64, u64)> {
         let records = bytes.chunks_exact(RECORD_BYTES);
         let addresses = (section.sh_addr(LE)..).step_by(RECORD_BYTES);
         ranges.extend(records.zip(addresses).filter_map(|(record, address)| {
-            // Relative to itself.
+            // The field counts from its own address.
             let code_at = i32::from_le_bytes(record[..4].try_into().ok()?);
             let start = address.wrapping_add_signed(code_at.into());
             offsets(code, start, record[LENGTH_AT].into())

@@ -1,11 +1,11 @@
-//! The name that other files link a library by (System V ABI, chapter 5, `DT_SONAME`).
+//! Reads the name by which other files link a library (System V ABI, chapter 5, `DT_SONAME`).
 
 use super::image::{ElfError, Image, LE, malformed};
 use crate::symbols::demangle::printable;
 use object::elf::DT_SONAME;
 use object::read::elf::Dyn;
 
-/// The soname of a library; `None` where it has none.
+/// Returns the soname of a library; `None` if it has none.
 ///
 /// # Errors
 /// [`ElfError`], as [`read`](super::read).

@@ -1,5 +1,5 @@
-//! What tells functions of one name apart: the source file of a local symbol, the hash in a symbol
-//! of Rust, else the address.
+//! Tells functions of one name apart: by the source file of a local symbol, the hash in a symbol of
+//! Rust, or else the address.
 
 use super::image::Code;
 use super::{Name, Symbol};
@@ -8,15 +8,15 @@ use crate::symbols::span::Span;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-/// Whether a file that a symbol table names is one that somebody wrote: compilers name the parts
-/// into which they cut a program for themselves, anew in each build.
+/// Whether a file that a symbol table names is a source file: compilers give the parts into which they
+/// cut a program names of their own, which change with each build.
 fn is_source(file: &[u8]) -> bool {
     let has = |part: &[u8]| file.windows(part.len()).any(|window| window == part);
-    // Of GCC's link-time optimisation, of Rust's codegen units.
+    // `.ltrans` is of GCC's link-time optimisation, `-cgu.` of Rust's codegen units.
     !(file.is_empty() || file[0] == b'<' || has(b".ltrans") || has(b"-cgu."))
 }
 
-/// The hash at the end of a symbol of Rust's older mangling.
+/// Returns the hash at the end of a symbol of Rust's older mangling.
 fn rust_hash(name: &[u8]) -> Option<&[u8]> {
     let end = name.iter().position(|byte| *byte == b'.').unwrap_or(name.len());
     let stem = name[..end].strip_suffix(b"E")?;
@@ -30,34 +30,34 @@ fn rust_hash(name: &[u8]) -> Option<&[u8]> {
 /// Finds the functions of a file whose name is wanted.
 pub(super) type Bearers<'s, 'd> = dyn Fn(&dyn Fn(&[u8]) -> bool) -> Vec<Symbol<'d>> + 's;
 
-/// What a file's functions are told apart by.
+/// The facts about a file that tell its functions apart.
 pub(super) struct Sources<'s, 'd> {
     /// Finds the functions of the file that have a wanted name.
     pub(super) bearers: &'s Bearers<'s, 'd>,
-    /// The source files that symbols count.
+    /// The source files, by the number that symbols have.
     pub(super) files: &'s [&'d [u8]],
-    /// Where its code is.
+    /// The file's pieces of code.
     pub(super) code: &'s [Code],
 }
 
 impl<'d> Sources<'_, 'd> {
-    /// What of a symbol tells it from others of its name, as far as the symbol itself says.
+    /// Returns the hash or source file of a symbol, as far as the symbol itself tells.
     fn candidate(&self, symbol: &Symbol<'d>) -> Option<&'d [u8]> {
         let file = symbol.file.and_then(|file| self.files.get(file.get() as usize - 1)).copied();
         rust_hash(symbol.name).or(file.filter(|file| is_source(file)))
     }
 
-    /// Where a symbol is, as it tells it from others.
+    /// Returns the address that tells a symbol from others of its name.
     fn address(&self, symbol: &Symbol<'d>) -> Option<String> {
         let holds = |piece: &&Code| (piece.start..piece.end).contains(&symbol.start);
         let piece = self.code.iter().find(holds)?;
         Some(format!("{:#x}", piece.address.saturating_add(symbol.start - piece.start)))
     }
 
-    /// What tells each of `asked` from the other functions of its name in the file; the same whichever
-    /// of them are asked for.
+    /// Tells each of `asked` from the other functions of its name in the file; the result for a
+    /// function does not depend on the others asked for.
     fn of(&self, asked: &[Symbol<'d>]) -> Vec<Option<String>> {
-        // A hash tells as much as there is to tell.
+        // A symbol with a hash needs no look at others.
         let asks = |symbol: &&Symbol<'d>| symbol.local && rust_hash(symbol.name).is_none();
         let names: FxHashSet<&[u8]> = asked.iter().filter(asks).map(|one| one.name).collect();
         let mut bearers: FxHashMap<(&[u8], Option<&[u8]>), u64> = FxHashMap::default();
@@ -78,22 +78,22 @@ impl<'d> Sources<'_, 'd> {
         asked.iter().map(source).collect()
     }
 
-    /// The symbols of the file that have one of these names.
+    /// Returns the symbols of the file that have one of these names.
     fn symbols<'n>(&self, names: &FxHashSet<&'n [u8]>) -> Vec<Symbol<'d>> {
         if names.is_empty() {
             return Vec::new();
         }
-        // Of a million names nearly all differ in length from the few that are asked for.
+        // Nearly all of a million names differ in length from the few names asked for.
         let lengths = names.iter().fold(0u128, |lengths, name| lengths | 1 << (name.len() % 128));
         (self.bearers)(&|name| lengths >> (name.len() % 128) & 1 != 0 && names.contains(name))
     }
 
-    /// What tells each function with one of these symbols from the others, by symbol.
+    /// Tells the functions of the file apart that have one of these symbols; by symbol.
     pub(super) fn of_symbols<'n>(
         &self,
         symbols: &FxHashSet<&'n [u8]>,
     ) -> FxHashMap<&'n [u8], Vec<Option<String>>> {
-        // A function that others are nested in comes in several pieces.
+        // A function with others nested in it comes in several pieces.
         let found: BTreeMap<u64, Symbol<'d>> =
             self.symbols(symbols).into_iter().map(|symbol| (symbol.start, symbol)).collect();
         let found: Vec<Symbol<'d>> = found.into_values().collect();
@@ -106,9 +106,9 @@ impl<'d> Sources<'_, 'd> {
         by_symbol
     }
 
-    /// Names as they are shown, each with what tells it from others of the file that are shown so.
+    /// Returns the names as shown, each with the source that tells it from others shown alike.
     ///
-    /// `names`: those that are asked for, none twice.
+    /// `names`: the names asked for, none twice.
     pub(super) fn shown(&self, names: &[Name<'d>]) -> Vec<(String, Option<String>)> {
         let asked: Vec<Symbol<'_>> = names.iter().filter_map(symbol).collect();
         let mut sources = self.of(&asked).into_iter();
@@ -116,7 +116,7 @@ impl<'d> Sources<'_, 'd> {
             .iter()
             .map(|name| (name.show(), symbol(name).and_then(|_| sources.next().flatten())))
             .collect();
-        // Different symbols of Rust can be one name for people.
+        // Different symbols of Rust can have the same readable name.
         let mut first: FxHashMap<&(String, Option<String>), u64> = FxHashMap::default();
         let mut alike: FxHashSet<(String, Option<String>)> = FxHashSet::default();
         let local = |name: &Name<'d>| symbol(name).filter(|symbol| symbol.local);
@@ -137,7 +137,7 @@ impl<'d> Sources<'_, 'd> {
     }
 }
 
-/// The functions among these spans whose name is wanted.
+/// Returns the functions among these spans whose name is wanted.
 pub(super) fn bearers_among<'d>(
     spans: &[Span<Name<'d>>],
     is_wanted: &dyn Fn(&[u8]) -> bool,

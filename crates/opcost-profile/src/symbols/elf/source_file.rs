@@ -1,10 +1,10 @@
-//! Which source file a function is from, as far as a symbol table says.
+//! Finds the source file of functions, as far as a symbol table tells.
 //!
-//! A linker writes the local symbols of an object behind the name of the file it was made from
-//! (System V ABI, chapter 4, `STT_FILE`), and lays an object's code of one section together. So a
-//! local function is from the file named before it, and a global one is from the file of its
-//! neighbours if the local symbols before and behind it are of one object. Of others the table
-//! does not tell, and nothing is said.
+//! A linker writes the local symbols of an object behind the name of the object's source file
+//! (System V ABI, chapter 4, `STT_FILE`), and lays an object's code of one section together. A
+//! local function is therefore from the file named before it. A global function is from the file of
+//! its neighbours, if the local symbols before and behind it are of one object. The table does not
+//! tell the file of other functions, and they are left out.
 
 use super::image::{ElfError, Image, LE, malformed};
 use object::elf;
@@ -15,13 +15,13 @@ use std::collections::HashMap;
 struct Local<'d> {
     section: usize,
     address: u64,
-    /// Which object it is from, by its place in the table.
+    /// The object of the symbol, by its place in the table.
     object: usize,
     file: &'d str,
 }
 
-/// The source file of each function of which the symbol table tells it; of several local functions
-/// of one name all their files, sorted.
+/// Returns the source file of each function for which the symbol table tells it; for several local
+/// functions of one name all their files, sorted.
 ///
 /// `file`: a program, a shared library or a kernel's vmlinux.
 ///
@@ -37,7 +37,7 @@ pub fn source_files(file: &[u8]) -> Result<HashMap<String, Vec<String>>, ElfErro
     let code: Vec<bool> = (0..image.sections.len()).map(is_code).collect();
     let (mut locals, mut globals) = (Vec::new(), Vec::new());
     let mut files: HashMap<String, Vec<String>> = HashMap::new();
-    // Names of which one bearer has no known file.
+    // Names that some function of unknown file has.
     let mut unsure = Vec::new();
     let (mut object, mut source) = (0, "");
     for symbol in table.iter() {
@@ -58,7 +58,7 @@ pub fn source_files(file: &[u8]) -> Result<HashMap<String, Vec<String>>, ElfErro
         } else if source.is_empty() {
             unsure.push(name);
         } else {
-            // Cold parts lie apart from their object's other code.
+            // Cold parts are apart from their object's other code.
             if !name.contains(".cold") {
                 locals.push(Local { section, address, object, file: source });
             }

@@ -1,4 +1,4 @@
-//! Functions of the symbol tables.
+//! Reads functions from the symbol tables.
 
 use super::super::alias;
 use super::super::span::{Nest, Span};
@@ -10,21 +10,21 @@ use object::read::SymbolIndex;
 use object::read::elf::{SectionHeader, Sym, SymbolTable};
 use std::num::NonZeroU32;
 
-/// Whether the file has a symbol table beside that for dynamic linking.
+/// Whether the file has a symbol table beside the table for dynamic linking.
 pub(super) fn is_present(image: &Image) -> bool {
     image.sections.iter().any(|section| section.sh_type(LE) == elf::SHT_SYMTAB)
 }
 
-/// A symbol of code; there can be millions, so that all else about it is left in its table.
+/// A symbol of code; small, because there can be millions. Everything else stays in the table.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
 struct Entry {
-    /// Where it is in the file.
+    /// The symbol's offset in the file.
     start: u64,
-    /// Its number among the symbols of all tables, and [`LABEL`].
+    /// The symbol's number among the symbols of all tables, and [`LABEL`].
     number: u32,
 }
 
-/// Marks an assembler's global label without type: a function if it is in no other.
+/// Marks an assembler's global label without type; it is a function if no function contains it.
 const LABEL: u32 = 1 << 31;
 
 impl Entry {
@@ -33,24 +33,24 @@ impl Entry {
     }
 }
 
-/// One symbol table of several.
+/// A symbol table.
 struct Table<'d> {
     symbols: SymbolTable<'d, Header>,
-    /// The number of its first symbol.
+    /// The number of the table's first symbol.
     first: u32,
-    /// Each source file that it names: the place of the name, and the file's number.
+    /// The source files named in the table: the place of the name, and the file's number.
     sources: Vec<(u32, NonZeroU32)>,
 }
 
 /// The functions of the symbol tables.
 pub(super) struct Functions<'d> {
     tables: Vec<Table<'d>>,
-    /// By address, functions before labels.
+    /// The symbols by address, functions before labels.
     entries: Vec<Entry>,
-    /// The source files that the tables name, as symbols count them, from 1.
+    /// The source files named in the tables; symbols number them from 1.
     pub(super) files: Vec<&'d [u8]>,
     code: Vec<Code>,
-    /// The parts of the file that hold code.
+    /// The ranges of the file that hold code.
     sections: Vec<(u64, u64)>,
 }
 
@@ -58,7 +58,7 @@ impl<'d> Functions<'d> {
     /// Reads the symbols.
     ///
     /// `debug`: a file with the symbols that were stripped from `image`. A symbol without a size ends
-    /// where the next one begins, or its section does.
+    /// where the next symbol or the end of its section is.
     pub(super) fn read(
         image: &Image<'d>,
         debug: Option<&Image<'d>>,
@@ -83,19 +83,19 @@ impl<'d> Functions<'d> {
         Ok(functions)
     }
 
-    /// Takes the symbols of a table that are code.
+    /// Collects the symbols of a table that are code.
     fn collect(&mut self, image: &Image<'d>, kind: elf::SectionType) -> Result<(), ElfError> {
         let symbols = image.sections.symbols(LE, image.data, kind).map_err(malformed)?;
         let strings = image.sections.section(symbols.string_section());
         let strings = strings.ok().and_then(|section| section.data(LE, image.data).ok());
         let strings = strings.unwrap_or_default();
-        // A name that nothing ends is none.
+        // A name without a terminating zero does not count.
         let names_end = strings.iter().rposition(|byte| *byte == 0).unwrap_or(0);
         let names = &strings[..names_end];
         let first = self.tables.last().map_or(0, |last| last.first + last.symbols.len() as u32);
         let mut sources = Vec::new();
         for (at, symbol) in symbols.iter().enumerate() {
-            // Memory ends before the numbers do: a symbol has 24 bytes.
+            // Memory ends before the numbers do, because a symbol has 24 bytes.
             let Some(number) = u32::try_from(at).ok().and_then(|at| first.checked_add(at)) else {
                 break;
             };
@@ -103,7 +103,7 @@ impl<'d> Functions<'d> {
                 break;
             }
             let kind = symbol.st_type();
-            // What is behind it and local is from this file (System V ABI, chapter 4).
+            // Local symbols behind this one are from this file (System V ABI, chapter 4).
             if kind == elf::STT_FILE {
                 self.files.push(symbols.symbol_name(LE, symbol).unwrap_or_default());
                 let file = u32::try_from(self.files.len()).ok().and_then(NonZeroU32::new);
@@ -115,7 +115,7 @@ impl<'d> Functions<'d> {
             if !function && !label || symbol.is_undefined(LE) || symbol.is_absolute(LE) {
                 continue;
             }
-            // A symbol that begins before the code would name the code's first bytes at a wrong address.
+            // A symbol that begins before the code would put its name on the wrong bytes.
             let Some((start, _)) = offsets(&self.code, symbol.st_value(LE), 1) else { continue };
             let first_byte = names.get(symbol.st_name(LE) as usize);
             if first_byte.is_some_and(|byte| *byte != 0) {
@@ -127,7 +127,7 @@ impl<'d> Functions<'d> {
         Ok(())
     }
 
-    /// The table of a symbol, and the symbol's place in it.
+    /// Returns the table of a symbol, and the symbol's place in it.
     fn table(&self, entry: Entry) -> (&Table<'d>, u32) {
         let number = entry.number & !LABEL;
         let after = self.tables.partition_point(|table| table.first <= number);
@@ -135,7 +135,7 @@ impl<'d> Functions<'d> {
         (table, number - table.first)
     }
 
-    /// Where a symbol's size says that it ends, or its start if it has none.
+    /// Returns the end of a symbol by its size, or its start if it has none.
     fn end(&self, entry: Entry) -> u64 {
         let (table, at) = self.table(entry);
         let symbol = &table.symbols.symbols()[at as usize];
@@ -156,14 +156,14 @@ impl<'d> Functions<'d> {
         Symbol { name, start: entry.start, file: file.filter(|_| local), local }
     }
 
-    /// The symbol to show of those that are where this entry is, the first of them.
+    /// Returns the symbol to show among those at the place of this entry, the first of them.
     fn best(&self, at: usize) -> Symbol<'d> {
         let first = self.entries[at];
         let alike =
             |entry: &&Entry| entry.start == first.start && entry.is_label() == first.is_label();
         let mut here = self.entries[at..].iter().take_while(alike).map(|entry| self.symbol(*entry));
         let symbol = self.symbol(first);
-        // Most places have one name, which needs no rank.
+        // Most places have one name, which needs no ranking.
         match here.nth(1) {
             None => symbol,
             Some(second) => std::iter::once(symbol)
@@ -174,14 +174,14 @@ impl<'d> Functions<'d> {
         }
     }
 
-    /// Calls `take` with each function by file offset, ascending, as its symbols say: they may nest. Its
-    /// name is the number of its first entry.
+    /// Calls `take` with each function by file offset, ascending, as its symbols tell: functions may
+    /// nest. A function's name is the number of its first entry.
     fn each(&self, mut take: impl FnMut(Span<usize>)) {
         let section_end = |offset: u64| {
             let within = |(start, end): &&(u64, u64)| *start <= offset && offset < *end;
             self.sections.iter().find(within).map(|(_, end)| *end)
         };
-        // The end of the furthest function so far.
+        // The end of the furthest function so far, and the current entry.
         let (mut reach, mut at) = (0, 0);
         while let Some(&first) = self.entries.get(at) {
             let (start, name) = (first.start, at);
@@ -205,7 +205,7 @@ impl<'d> Functions<'d> {
         }
     }
 
-    /// All functions by file offset, ascending, disjoint.
+    /// Returns all functions by file offset, ascending, disjoint.
     pub(super) fn spans(&self) -> Vec<Span<Name<'d>>> {
         let (mut spans, mut nest) = (Vec::new(), Nest::default());
         let mut give = |piece: Span<usize>| {
@@ -217,7 +217,7 @@ impl<'d> Functions<'d> {
         spans
     }
 
-    /// The pieces of functions, as [`spans`](Self::spans) has them, that hold each of these places.
+    /// Returns the pieces of functions, as in [`spans`](Self::spans), that hold each of these places.
     ///
     /// `places`: ascending.
     pub(super) fn at(&self, places: &[u64]) -> Vec<Option<Span<Name<'d>>>> {
@@ -239,7 +239,7 @@ impl<'d> Functions<'d> {
         found
     }
 
-    /// The functions with one of these names.
+    /// Returns the functions that have one of the wanted names.
     pub(super) fn bearers(&self, is_wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Symbol<'d>> {
         let mut found = Vec::new();
         self.each(|span| {

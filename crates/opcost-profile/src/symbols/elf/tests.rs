@@ -17,7 +17,7 @@ __asm__(".globl label\nlabel: nop\nnop\nret\n");
 int main(int argc, char **argv) { printf("%d\n", triple(argc) + twice(argc)); return 0; }
 "#;
 
-/// A program with two sites of patchpoint, of five and two bytes, and what their records look like.
+/// A program with records for two sites of patchpoint, of five and two bytes.
 const PATCHED: &str = r#"
 __asm__(".globl here, there, here_end, there_end\n"
 "here: .byte 0xe8,1,2,3,4\nhere_end: nop\nthere: .byte 0x66,0x90\nthere_end: ret\n"
@@ -27,7 +27,7 @@ __asm__(".globl here, there, here_end, there_end\n"
 int main(void) { return 0; }
 "#;
 
-/// Runs a tool, or says why not.
+/// Runs a tool; says why if it cannot.
 fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(name).args(arguments).output() {
         Ok(output) if output.status.success() => {
@@ -45,7 +45,7 @@ fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// Compiles `source`; the folder goes when it is dropped.
+/// Compiles `source`; dropping the result deletes the folder.
 fn compile(compiler: &str, source: &str, options: &[&str]) -> Option<(TempDir, String)> {
     let folder = TempDir::new().unwrap();
     let ending = if compiler == "g++" { "cc" } else { "c" };
@@ -90,21 +90,21 @@ fn code_without_a_frame_is_known_by_its_unwind_information() {
     let Some(listed) = listed_labels(&program) else { return };
     let Some(slide) = slide(&program) else { return };
     let at = |name: &str| listed.iter().find(|(_, known)| known == name).unwrap().0 - slide;
-    // Behind `endbr64`, `push` and `mov`, a frame is there.
+    // Behind `endbr64`, `push` and `mov` the function has a frame.
     let mut places = vec![(at("leaf"), true), (at("leaf") + 2, true), (at("framed") + 9, false)];
     places.push((at("framed"), true));
     places.sort_unstable();
     let (offsets, expected): (Vec<u64>, Vec<bool>) = places.into_iter().unzip();
     let mut file = fs::read(&program).unwrap();
     assert_eq!(without_frame(&file, &offsets).unwrap(), expected);
-    // Nothing is said of what has no unwind information, or one that cannot be read.
+    // Code without readable unwind information counts as having a frame.
     assert_eq!(without_frame(&file, &[0, u64::MAX]).unwrap(), [false, false]);
     let name = file.windows(10).position(|name| name == b".eh_frame\0").unwrap();
     file[name + 1] = b'x';
     assert_eq!(without_frame(&file, &offsets).unwrap(), [false; 4]);
 }
 
-/// Labels with their address, as `nm` lists them.
+/// Returns labels with their address, as `nm` lists them.
 fn listed_labels(program: &str) -> Option<Vec<(u64, String)>> {
     let listing = tool("nm", &[program])?;
     let label = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
@@ -114,13 +114,13 @@ fn listed_labels(program: &str) -> Option<Vec<(u64, String)>> {
     Some(listing.lines().filter_map(label).collect())
 }
 
-/// The name of the function at a file offset.
+/// Returns the name of the function at a file offset.
 fn at(symbols: &ProgramSymbols, offset: u64) -> &str {
     let found = symbols.parts.iter().find(|part| part.start <= offset && offset < part.end);
     found.map_or("", |part| &part.function.symbol)
 }
 
-/// Symbols with their address and size, as `nm` lists them.
+/// Returns symbols with their address and size, as `nm` lists them.
 fn listed(program: &str, options: &[&str]) -> Option<Vec<(u64, u64, String)>> {
     let listing = tool("nm", &[&["-S", program], options].concat())?;
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
@@ -133,7 +133,7 @@ fn listed(program: &str, options: &[&str]) -> Option<Vec<(u64, u64, String)>> {
     Some(listing.lines().filter_map(symbol).collect())
 }
 
-/// Address less file offset of the executable segment, as `readelf` lists it.
+/// Returns the address minus the file offset of the executable segment, as `readelf` lists it.
 fn slide(program: &str) -> Option<u64> {
     let listing = tool("readelf", &["-lW", program])?;
     let line = listing.lines().find(|line| line.contains("LOAD") && line.contains("R E"))?;
@@ -142,7 +142,7 @@ fn slide(program: &str) -> Option<u64> {
     Some(hex(fields[2]) - hex(fields[1]))
 }
 
-/// Executable bytes that are of no part or of several, as a sentence.
+/// Describes executable bytes that are of no part or of several.
 fn uncovered(file: &[u8], symbols: &ProgramSymbols) -> Option<String> {
     let mut parts = symbols.parts.iter().peekable();
     for code in Image::parse(file).unwrap().code().unwrap() {
@@ -160,7 +160,7 @@ fn uncovered(file: &[u8], symbols: &ProgramSymbols) -> Option<String> {
     parts.next().map(|part| format!("{part:x?} is outside of the code"))
 }
 
-/// This test's program and the C library that it uses.
+/// Returns this test's program and the C library that it uses.
 fn real_programs() -> Vec<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let libc = maps
@@ -223,11 +223,11 @@ fn local_functions_of_one_name_are_told_apart_by_their_files() {
     let locals: Vec<&Part> = parts.iter().filter(|part| part.function.symbol == "local").collect();
     let sources: Vec<&str> =
         locals.iter().map(|part| part.function.source.as_deref().unwrap()).collect();
-    // Two files may have one name; then it is the address that tells.
+    // Two source files may have one name; then the address tells the functions apart.
     assert_eq!(sources[0], "one.c");
     assert!(sources[1].starts_with("0x") && sources[2].starts_with("0x"), "{sources:?}");
     assert_ne!(sources[1], sources[2]);
-    // The same for each, whichever of them is asked for.
+    // The source of a function does not depend on which functions are asked for.
     let wanted = [b"local".as_slice()].into_iter().collect();
     for part in &locals {
         let lookup = names(&file, None, &[part.start], &wanted).unwrap();
@@ -359,7 +359,7 @@ fn every_executable_byte_is_of_one_function_and_every_page_is_hashed() {
         let symbols = read(&file, None, "real").unwrap();
         assert_eq!(uncovered(&file, &symbols), None, "{}", path.display());
         for (offset, hash) in &symbols.pages {
-            // As mapped: up to the end of the file, then zeros.
+            // The page as mapped: up to the end of the file, then zeros.
             let mut page = [0; PAGE_BYTES];
             let bytes = file[*offset as usize..].iter().take(PAGE_BYTES);
             page.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
@@ -401,7 +401,7 @@ fn what_is_wrong_with_a_file_is_named() {
     let found = "32-bit, little-endian, ELF machine 62".to_owned();
     assert_eq!(changed(4, &[1]), ElfError::Machine { found });
     assert_eq!(changed(16, &[1, 0]), ElfError::Kind { kind: 1 });
-    // A size of section headers that there is not.
+    // A wrong size of section headers.
     let mut broken = file.clone();
     broken[58] = 63;
     assert!(matches!(fault(&broken), ElfError::Malformed { .. }));
@@ -409,7 +409,7 @@ fn what_is_wrong_with_a_file_is_named() {
     assert!(error.to_string().contains("/nonexistent"));
 }
 
-/// A small program to break.
+/// Returns a small program to break.
 fn small_program() -> Option<&'static [u8]> {
     static FILE: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let make = || compile("gcc", PROGRAM, &[]).map(|(_folder, program)| fs::read(program).unwrap());
@@ -437,7 +437,7 @@ proptest! {
     #[test]
     fn a_file_cut_short_is_an_error(length in any::<prop::sample::Index>()) {
         let Some(file) = small_program() else { return Ok(()) };
-        // The section headers are last.
+        // The section headers are at the end of the file.
         let length = length.index(file.len() - 1);
         prop_assert!(read(&file[..length], None, "cut").is_err());
     }

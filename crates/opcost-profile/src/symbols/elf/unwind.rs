@@ -1,5 +1,5 @@
-//! Functions that unwind information tells of, in files whose symbols were stripped
-//! (Linux Standard Base 5.0, Core, 10.6: `.eh_frame`).
+//! Finds functions by unwind information in files whose symbols were stripped (Linux Standard Base 5.0,
+//! Core, 10.6: `.eh_frame`).
 
 use super::super::span::{Span, unnest};
 use super::Name;
@@ -9,14 +9,13 @@ use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, LittleEndian, Unwin
 use object::read::elf::SectionHeader;
 use std::collections::HashMap;
 
-/// Functions by file offset, ascending, disjoint.
+/// Returns functions by file offset, ascending, disjoint.
 ///
-/// Where the section cannot be read further, its functions end: their code has no name then, which
-/// is what it shows.
+/// If the section cannot be read further, its functions end there; later code stays without a name.
 pub(super) fn functions<'d>(image: &Image<'d>, code: &[Code]) -> Vec<Span<Name<'d>>> {
     let mut spans = Vec::new();
     if let Some((frames, bases)) = eh_frame(image) {
-        // An error ends the walk, as said above.
+        // An error ends the walk, as described above.
         let _ = walk(&frames, &bases, |function| {
             let address = function.initial_address();
             if let Some((start, end)) = offsets(code, address, function.len()) {
@@ -24,19 +23,20 @@ pub(super) fn functions<'d>(image: &Image<'d>, code: &[Code]) -> Vec<Span<Name<'
             }
         });
     }
-    // Of two that start alike the longer one, so that no byte is lost.
+    // The longer one of two functions with the same start is kept, so that no byte is lost.
     spans.sort_by_key(|span| (span.start, u64::MAX - span.end));
     spans.dedup_by_key(|span| span.start);
     unnest(&spans)
 }
 
-/// Number of the stack pointer (System V ABI, AMD64 supplement, figure 3.36).
+/// The number of the stack pointer (System V ABI, AMD64 supplement, figure 3.36).
 const STACK_POINTER: gimli::Register = gimli::Register(7);
 
-/// Whether code keeps no frame pointer of its own, of each of these file offsets: its return address is
-/// found by the stack pointer, so that a chain of frame pointers begins with its caller's caller.
+/// Tells for each of these file offsets whether its code keeps no frame pointer of its own: its return
+/// address is found by the stack pointer, and a chain of frame pointers begins with its caller's
+/// caller.
 ///
-/// `places`: ascending. Where unwind information says nothing it is taken to keep one.
+/// `places`: ascending. Code without unwind information counts as keeping a frame pointer.
 ///
 /// # Errors
 /// [`ElfError`], as [`read`](super::read).
@@ -49,7 +49,7 @@ pub fn without_frame<'d>(
     let mut without = vec![false; places.len()];
     if let Some((frames, bases)) = eh_frame(&image) {
         let mut context = gimli::UnwindContext::new();
-        // What cannot be read says nothing.
+        // Unreadable unwind information counts as missing.
         let _ = walk(&frames, &bases, |function| {
             let range = offsets(&code, function.initial_address(), function.len());
             let Some((start, end)) = range else { return };
@@ -75,7 +75,7 @@ pub fn without_frame<'d>(
     Ok(without)
 }
 
-/// The unwind information of a file, and where it is in memory; `None` where there is none.
+/// Returns the unwind information of a file and its address in memory; `None` if it has none.
 fn eh_frame<'d>(image: &Image<'d>) -> Option<(Frames<'d>, BaseAddresses)> {
     let (_, section) = image.sections.section_by_name(LE, b".eh_frame")?;
     let data = section.data(LE, image.data).ok()?;
@@ -93,7 +93,7 @@ fn walk<'d>(
     mut take: impl FnMut(&Function<'d>),
 ) -> gimli::Result<()> {
     let mut entries = frames.entries(bases);
-    // Thousands of functions share a few common parts.
+    // Thousands of functions share a few common entries.
     let mut commons = HashMap::new();
     while let Some(entry) = entries.next()? {
         let CieOrFde::Fde(partial) = entry else { continue };

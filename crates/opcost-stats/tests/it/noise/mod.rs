@@ -1,4 +1,4 @@
-//! Noise as a machine made it: runs of equal work in the order of running, to be dealt out anew.
+//! Noise recorded on a machine: runs of equal work in the order of running, to be dealt out anew.
 
 use opcost_stats::schedule::{MIRRORED_PAIRS_MIN, blocks};
 use opcost_stats::{Block, Random};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// A recording of equal runs.
 pub(crate) struct Noise {
-    /// Headings of the metrics.
+    /// The names of the metrics.
     pub(crate) metrics: Vec<String>,
     /// By metric: a figure for each run, in the order of running.
     pub(crate) figures: Vec<Vec<f64>>,
@@ -31,26 +31,26 @@ impl Noise {
         Noise { metrics, figures }
     }
 
-    /// The figures of a metric.
+    /// Returns the figures of a metric.
     pub(crate) fn column(&self, metric: &str) -> &[f64] {
         let at = self.metrics.iter().position(|known| known == metric);
         &self.figures[at.unwrap_or_else(|| panic!("{metric} was not recorded"))]
     }
 }
 
-/// Where a stretch of so many of the figures begins, at random.
+/// Draws the start of a stretch of `runs` figures.
 pub(crate) fn start(figures: &[f64], runs: usize, random: &mut Random) -> usize {
     assert!(runs <= figures.len(), "only {} runs were recorded", figures.len());
     random.index(figures.len() - runs + 1)
 }
 
-/// The order of `pairs` runs of two variants: single pairs where they are few, else mirrored blocks.
+/// Draws the order of `pairs` runs of two variants: single pairs if few, else mirrored blocks.
 pub(crate) fn interleaved(pairs: u32, random: &mut Random) -> Vec<Vec<usize>> {
     let singles = if pairs < MIRRORED_PAIRS_MIN { pairs } else { 0 };
     blocks(2, pairs, singles, random)
 }
 
-/// Deals consecutive figures out to two variants; the second's are `factor` times as large.
+/// Deals consecutive figures out to two variants; the second variant's are `factor` times as large.
 pub(crate) fn deal(figures: &[f64], order: &[Vec<usize>], factor: f64) -> Vec<Block<'static>> {
     let mut figures = figures.iter();
     let deal_one = |order: &Vec<usize>| {

@@ -1,14 +1,14 @@
-//! The rules by which other tools call two samples different, written from their documentation.
+//! The rules by which other tools call two samples different, after their documentation.
 
 use opcost_stats::Random;
 use opcost_stats::summary::{mean, sd};
 use statrs::function::beta::beta_reg;
 use statrs::function::erf::erfc;
 
-/// The level at which all of them call a difference significant.
+/// The level at which all these tools call a difference significant.
 const ALPHA: f64 = 0.05;
 
-/// Welch's t and its degrees of freedom; t is 0 where nothing varies and nothing differs.
+/// Returns Welch's t and its degrees of freedom; t is 0 if nothing varies and nothing differs.
 fn welch(a: &[f64], b: &[f64]) -> (f64, f64) {
     let part = |values: &[f64]| sd(values).unwrap_or(0.0).powi(2) / values.len() as f64;
     let (one, two) = (part(a), part(b));
@@ -21,21 +21,21 @@ fn welch(a: &[f64], b: &[f64]) -> (f64, f64) {
     (difference / (one + two).sqrt(), freedom)
 }
 
-/// Welch's t test, two-sided: what hyperfine's `scripts/welch_ttest.py` does with two results,
-/// there by SciPy's `ttest_ind(…, equal_var=False)` at 0.05. The p-value.
+/// The p-value of Welch's two-sided t test, as hyperfine's `scripts/welch_ttest.py` does it with
+/// two results, by SciPy's `ttest_ind(…, equal_var=False)` at 0.05.
 pub(crate) fn welch_p(a: &[f64], b: &[f64]) -> f64 {
     let (t, freedom) = welch(a, b);
     // Abramowitz & Stegun, Handbook of Mathematical Functions, 26.7.1 with 26.5.27.
     if t.is_finite() { beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t)) } else { 0.0 }
 }
 
-/// Whether hyperfine's script says that the results differ.
+/// Whether hyperfine's script reports a difference.
 pub(crate) fn hyperfine(a: &[f64], b: &[f64]) -> bool {
     welch_p(a, b) < ALPHA
 }
 
-/// The Mann-Whitney U test, two-sided, normal with ties and continuity correction: benchstat's
-/// default (golang.org/x/perf/cmd/benchstat, "Mann-Whitney U-test", alpha 0.05). The p-value.
+/// The p-value of the two-sided Mann-Whitney U test, normal with ties and continuity correction:
+/// benchstat's default (golang.org/x/perf/cmd/benchstat, "Mann-Whitney U-test", alpha 0.05).
 pub(crate) fn mann_whitney_p(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> =
         a.iter().map(|v| (*v, false)).chain(b.iter().map(|v| (*v, true))).collect();
@@ -63,7 +63,7 @@ pub(crate) fn benchstat(a: &[f64], b: &[f64]) -> bool {
     mann_whitney_p(a, b) < ALPHA
 }
 
-/// Whether criterion says that performance has regressed or improved: the bootstrapped t test at
+/// Whether criterion reports that performance has regressed or improved: the bootstrapped t test at
 /// 0.05, and the whole 95 % interval of the change of the mean beyond the noise threshold of 1 %
 /// (criterion.rs, book, "Analysis Process", and `Criterion::noise_threshold`).
 pub(crate) fn criterion(a: &[f64], b: &[f64], resamples: usize, random: &mut Random) -> bool {
