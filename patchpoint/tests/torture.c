@@ -82,7 +82,7 @@ static void *read_loop(void *argument)
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		observe((long)(i * 2654435761u), (long)i);
-		/* One writer raises this key: what a thread has seen once it never sees older again. */
+		/* One writer raises this key: a thread never sees a lower value than before. */
 		long now = patchpoint_value(version);
 
 		CHECK(now >= before);
