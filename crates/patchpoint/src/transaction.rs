@@ -39,7 +39,7 @@ impl Default for Transaction {
 }
 
 impl Transaction {
-    /// No change yet.
+    /// Makes a transaction without changes.
     pub fn new() -> Self {
         Transaction(RawTransaction::begun())
     }
@@ -83,8 +83,8 @@ impl Transaction {
 
     /// Makes all changes, or none.
     ///
-    /// When it has returned without an error, every thread executes the new code at every site. A
-    /// full memory barrier. Signals are blocked in this thread meanwhile.
+    /// After a return without an error, every thread executes the new code at every site. The commit
+    /// is a full memory barrier, and blocks signals in this thread meanwhile.
     ///
     /// # Errors
     /// [`Error`]; every site and key is as it was before.
