@@ -143,14 +143,14 @@ struct patchpoint_key {
 	uint64_t ops; /* executions of sites compiled with PATCHPOINT_OPS */
 	struct patchpoint_key *const *origin; /* import: the key it stands for */
 	struct patchpoint_key *imports;       /* the library's: keys that stand for this one */
-	struct patchpoint_object *object;     /* the library's: where its sites are, once they were looked up */
+	struct patchpoint_object *object;     /* the library's: the object that has its sites, once these were looked up */
 	uint32_t first;                       /* the library's: 1 + the number of its first record there; 0: none */
 	uint8_t kind;
 	uint8_t size; /* bytes of a value; ways of a switch */
 	uint8_t null; /* enum patchpoint_null */
 	uint8_t flags;
 	uint8_t form; /* call: enum patchpoint_form of the patched sites */
-	uint8_t body[PATCHPOINT_BODY_SIZE]; /* call: their bytes when the form is inline */
+	uint8_t body[PATCHPOINT_BODY_SIZE]; /* call: the sites' bytes when the form is inline */
 	uint8_t mark; /* the library's, in a transaction */
 	uint8_t reserved[7];
 };
@@ -424,7 +424,7 @@ void patchpoint_cold(void) __attribute__((__nothrow__, __cold__));
 /**
  * As patchpoint_call, but the caller keeps everything in general registers but %rax across the site. Needs
  * PATCHPOINT_DEFINE_SAVED(key) in one file of the object. Vector registers and flags are not preserved. A function that is
- * declared PATCHPOINT_PRESERVING is called directly; any other one through a thunk that saves eight registers.
+ * declared PATCHPOINT_PRESERVING is called directly; any other function through a thunk that saves eight registers.
  */
 #define patchpoint_call_saved(...) PATCHPOINT__CALL_WITH(patchpoint__saved_, __VA_ARGS__)
 

@@ -105,7 +105,7 @@ struct writer {
 	const char *name;
 	enum patchpoint_writer id;
 	bool alone; /* only while the process has one thread */
-	bool anywhere; /* writes all code, not only that of registered objects */
+	bool anywhere; /* writes all code, not only code of registered objects */
 	size_t gap_max; /* bytes between two sites up to which one longer write is cheaper than two; 0: never */
 	int (*ready)(void); /* tests whether the writer works, and keeps what the writer needs */
 	int (*write)(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length);

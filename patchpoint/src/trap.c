@@ -108,7 +108,7 @@ static void handle(int number, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
-	/* A breakpoint's code is SI_KERNEL (arch/x86/kernel/traps.c, do_int3_user); kill and single steps have others. */
+	/* A breakpoint's code is SI_KERNEL (arch/x86/kernel/traps.c, do_int3_user); kill and single steps have other codes. */
 	if (info->si_code == SI_KERNEL && resume(context))
 		__atomic_fetch_add(&registry.traps, 1, __ATOMIC_RELAXED);
 	else

@@ -65,10 +65,10 @@ static int site_write(const struct patch *patch, enum part part, bool old)
 /*
  * Sites near each other share one write, where a write of a kilobyte costs as much as a write of a byte. The bytes between the
  * sites are written with the values they have. This changes nothing for a thread that executes them: at every moment every byte
- * holds what single writes would leave there. (The first write to a page of a file replaces all of it by a copy, too.) If someone
- * removed a breakpoint between reading and writing, it would come back. The bytes between sites are therefore read anew for each
- * write, and a span ends before any gap with a trap byte in it. Gaps are far shorter than a page, so no page is touched that holds
- * no site.
+ * holds what single writes would leave there. (The first write to a page of a file replaces all of it by a copy, too.) If a
+ * breakpoint was removed between reading and writing, the write would bring it back. The bytes between are therefore read anew for
+ * each write, and a span ends before a gap with a trap byte of any meaning. Gaps are far shorter than a page, so each page touched
+ * holds a site.
  */
 enum { SPAN_MAX = 1024 };
 
@@ -130,7 +130,7 @@ static int write_part(const struct patch *patches, size_t count, enum part part,
 	return error;
 }
 
-/* Writes the old bytes site by site. A failed write is tried again, then in all other ways of writing. False if none is left. */
+/* Writes a part of each site's old form. A failed write is tried again, then in all other ways there are. False if none is left. */
 static bool insist(const struct patch *patches, size_t count, enum part part)
 {
 	int error = 0;

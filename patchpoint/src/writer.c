@@ -404,7 +404,7 @@ static bool climb_down(size_t step)
 	return false;
 }
 
-/* The lock is held. A writer that failed is tried again at the next change: its obstacle may be gone by then. */
+/* The lock is held. If no writer is in use, or the one in use fails its test, all are tried anew: obstacles may be gone. */
 bool writer_find(void)
 {
 	const char *reason = !arch_can_patch ? "portable build" : arch_under_valgrind() ? "running under Valgrind" : NULL;

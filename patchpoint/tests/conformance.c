@@ -44,7 +44,7 @@ PATCHPOINT_DECLARE_CALL(mixed_six, double, double, int, float, const char *, boo
 PATCHPOINT_DECLARE_CALL(reals_six, double, double, double, double, double, double, double);
 PATCHPOINT_DECLARE_CALL(real_missing, double, double);
 
-/* Types that are written around a name. */
+/* Types whose declarators surround the name. */
 PATCHPOINT_DECLARE_CALL(shapes, int, int (*)(int), int[4], const char *const);
 
 /* Keys that are parts of objects. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Keys of patchpoint.hpp that both files of the test use: inline ones, one that is only declared here, and one of C.
+// Keys of patchpoint.hpp that both files of the test use: inline keys, a key that is only declared here, and a key of C.
 #ifndef CXX_KEYS_HPP
 #define CXX_KEYS_HPP
 

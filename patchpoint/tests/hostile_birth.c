@@ -150,7 +150,7 @@ static int make_orphans(pid_t (*make)(void), int count)
 	return trapped;
 }
 
-/* A child that libc knows nothing of is born in the middle of a change, with breakpoints that nobody will remove. */
+/* A child that is made without libc is born in the middle of a change, with breakpoints that nobody will remove. */
 static void orphans(const struct writer *writer, int count)
 {
 	pthread_t sibling, changer;

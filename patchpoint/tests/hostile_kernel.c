@@ -224,7 +224,7 @@ static void *change(void *unused)
 	return unused;
 }
 
-/* fork at any moment of other threads' transactions: the child finds none open, and its code is its own. */
+/* fork at any moment of other threads' transactions: the child finds no transaction open, and its code is its own. */
 void case_fork(void)
 {
 	pthread_t runner, changer;
@@ -267,7 +267,7 @@ static void *fork_often(void *unused)
 	return unused;
 }
 
-/* Several threads fork at once: each gives back the lock that it took, and only that. */
+/* Several threads fork at once: each gives back only the lock that it took itself. */
 void case_forks(void)
 {
 	pthread_t threads[3];

@@ -80,8 +80,8 @@ impl RawKey {
 
     /// Changes this key alone.
     pub(crate) fn set(&'static self, value: u64) -> Result<(), Error> {
-        // SAFETY: a key that lives as long as the program; the value is of its kind, which the
-        // callers' types see to.
+        // SAFETY: a key that lives as long as the program; the callers' types ensure that the value
+        // is of the key's kind.
         Error::check(unsafe { abi::patchpoint_key_set(self, value) }).map(drop)
     }
 }
@@ -116,7 +116,7 @@ impl<F: Signature> Call<F> {
         Self::with(name, slot, missing)
     }
 
-    /// A key without an operation at first.
+    /// A key whose operation is missing at first.
     pub const fn missing(name: &'static CStr, missing: Missing) -> Self {
         Self::with(name, missing.slot(F::Result::REAL), missing)
     }
@@ -172,7 +172,7 @@ pub struct Value<T: Outcome> {
     content: PhantomData<T>,
 }
 
-// SAFETY: as RawKey; a pointer is handed out as the plain number it is.
+// SAFETY: as RawKey; a pointer is handed out as a plain number.
 unsafe impl<T: Outcome> Sync for Value<T> {}
 
 impl<T: Outcome> Value<T> {
@@ -203,7 +203,7 @@ union Content<T: Copy> {
 }
 
 impl<T: Word> Value<T> {
-    /// A key for a `static`: `name` is what tools show, `initial` the value at first.
+    /// A key for a `static`: `name` is what tools show, `initial` the first value.
     pub const fn new(name: &'static CStr, initial: T) -> Self {
         let () = T::IS_WORD;
         let mut content = Content { number: 0 };
@@ -237,7 +237,7 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// A key for a `static`: `name` is what tools show, `initial` the answer at first.
+    /// A key for a `static`: `name` is what tools show, `initial` the first answer.
     pub const fn new(name: &'static CStr, initial: bool) -> Self {
         let slot = std::ptr::without_provenance_mut(initial as usize);
         Branch { raw: RawKey::new(BRANCH, name.as_ptr(), slot, 1, 0) }
@@ -285,7 +285,7 @@ pub struct Switch<const WAYS: usize> {
 }
 
 impl<const WAYS: usize> Switch<WAYS> {
-    /// A key for a `static`: `name` is what tools show, `initial` the way at first.
+    /// A key for a `static`: `name` is what tools show, `initial` the first way.
     pub const fn new(name: &'static CStr, initial: usize) -> Self {
         assert!(WAYS >= 2 && WAYS <= 8, "patchpoint: a switch has 2 to 8 ways");
         assert!(initial < WAYS, "patchpoint: the ways of a switch are 0 to WAYS - 1");

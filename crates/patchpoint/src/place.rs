@@ -6,7 +6,7 @@
 use crate::abi::{self, BODY_SIZE, LENGTH_MAX, RawPlace, RawState, Reader};
 use std::ffi::{CStr, c_void};
 
-/// The bytes of a call's site whose function took the place of the call.
+/// The bytes of a call's site if the function's body takes the place of the call.
 pub type Body = [u8; BODY_SIZE];
 
 /// A site's record (`struct patchpoint_site`), its addresses resolved.
@@ -194,7 +194,7 @@ unsafe extern "C" fn byte_at<F: FnMut(u64) -> Option<u8>>(
     address: u64,
     byte: *mut u8,
 ) -> bool {
-    // SAFETY: `reader` made the context, of whose function the caller waits for the library to return.
+    // SAFETY: `reader` made the context of an `F`, which lives until the library returns to `reader`'s caller.
     let read = unsafe { &mut *context.cast::<F>() };
     let Some(found) = read(address) else { return false };
     // SAFETY: the library passes the address of a byte of its own.
@@ -224,7 +224,7 @@ mod tests {
         }
         // lea 1(%rdi),%rax; imul %rdi,%rax; ret.
         assert_eq!(of(&[0x48, 0x8d, 0x47, 1, 0x48, 0x0f, 0xaf, 0xc7, 0xc3]), None);
-        // A patched site of its own, which may hold something else tomorrow: mov $5,%eax; ret.
+        // A patched site of its own, which may hold another instruction later: mov $5,%eax; ret.
         assert_eq!(of(&[0x40, 0xc7, 0xc0, 5, 0, 0, 0, 0xc3]), None);
     }
 

@@ -434,8 +434,8 @@ macro_rules! switch {
     ($key:path $([ $index:expr ] $(. $field:ident)*)?) => {
         'site: {
             $key $([$index] $(.$field)*)? .count_op();
-            // SAFETY: compares the key's slot, or not even that, and goes on at one of its ways; there is
-            // no code that leads to a way that it has not.
+            // SAFETY: compares the key's slot, or not even that, and goes on at one of its ways;
+            // no code leads to a way that the switch does not have.
             unsafe {
                 ::core::arch::asm!(
                     $crate::site_begin!(),

@@ -69,7 +69,7 @@ pub struct Site {
 /// Turns every site into its patched form, and every site of objects loaded later.
 ///
 /// Optional: a key's sites read the key until this or the key's first change. Safe to call again.
-/// Where nothing can be patched it succeeds too, and [`status`] says why.
+/// If nothing can be patched it succeeds, too, and [`status`] says why.
 ///
 /// # Errors
 /// [`Error`] as [`Transaction::commit`](crate::Transaction::commit).

@@ -49,7 +49,7 @@ impl Transaction {
         self.add(&key.raw, function.to_slot() as u64)
     }
 
-    /// Adds the removal of a key's operation; its sites do what its
+    /// Adds the removal of a key's operation; the key's sites do what the key's
     /// [`Missing`](crate::Missing) says.
     pub fn remove_call<F: Signature>(&mut self, key: &'static Call<F>) -> &mut Self {
         self.add(&key.raw, 0)
@@ -76,7 +76,7 @@ impl Transaction {
 
     fn add(&mut self, key: &'static RawKey, value: u64) -> &mut Self {
         // SAFETY: a begun transaction, and a key that lives as long as the program; the callers'
-        // types see to the kind of the value. An error is kept, and the commit returns it.
+        // types ensure the kind of the value. The library keeps an error, and the commit returns it.
         unsafe { abi::patchpoint_txn_set(&mut self.0, key, value) };
         self
     }

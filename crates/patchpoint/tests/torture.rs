@@ -59,8 +59,8 @@ fn check_work(a: i64, b: i64, result: i64) {
     assert!([a, b, sum(a, b), 7, 0].contains(&result), "{result:#x} of {a:#x}, {b:#x}");
 }
 
-/// A leaf but for its sites, with locals that would lie in the red zone, and a value in a vector
-/// register.
+/// A function that would be a leaf without its sites, with locals in the place of the red zone and a value in a
+/// vector register.
 #[inline(never)]
 fn observe(a: i64, b: i64) {
     let (mut noise, mut told) = ([a, b, a ^ b, !a], 0i64);

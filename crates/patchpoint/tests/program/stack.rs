@@ -82,7 +82,7 @@ fn vectors(a: [i64; 2], b: f64, c: f32) -> i64 {
     result
 }
 
-/// Sixteen sums in vector registers, and their spills, are live across the site.
+/// Thirty-two sums, in vector registers and their spills, are live across the site.
 #[inline(never)]
 fn spills(numbers: &[f64; 64]) -> (f64, i64) {
     let mut sums = [0.0f64; 32];
