@@ -23,8 +23,8 @@ const SOURCES: [&str; 14] = [
 ];
 
 fn main() {
-    // In the repository links to the C library, in a package a copy. The folder is where it is now, which need not be where this
-    // program was compiled.
+    // The folder `c` has links to the C library in the repository, and a copy in a package. It is looked up now, since the package
+    // may have moved since this program was compiled.
     let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the package is");
     let library = Path::new(&here).join("c");
     println!("cargo::rerun-if-env-changed=PATCHPOINT_LINK");
@@ -38,10 +38,10 @@ fn main() {
     let compiler = |include: &Path| {
         let mut build = cc::Build::new();
         build.std("c11").warnings(true).extra_warnings(true).include(include);
-        // Changing code is as fast in a debug build.
+        // Optimised in debug builds, too, so that changing code is as fast there.
         build.opt_level(2).flag_if_supported("-ffunction-sections");
         if native {
-            // Missing operations are called indirectly: their functions begin with endbr64.
+            // Sites call missing operations indirectly: their functions begin with endbr64.
             build.flag_if_supported("-fcf-protection");
         }
         if !native {
@@ -55,7 +55,7 @@ fn main() {
         Ok("installed") => installed(),
         Ok(other) => panic!("PATCHPOINT_LINK is '{other}': use 'bundled' or 'installed'"),
     };
-    // What enters a program into the registry is the C header's, so that C and Rust agree.
+    // The C header makes the program's entry in the registry, so that C and Rust agree.
     println!("cargo::rerun-if-changed=src/object.c");
     compiler(&include).file("src/object.c").compile("patchpoint_object");
     // The C side of tests.

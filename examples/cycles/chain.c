@@ -32,7 +32,7 @@ int main(void)
 	for (int i = 0; i < COUNT; i++)
 		values[i] = i % 7;
 	for (int round = 0; round < ROUNDS; round++) {
-		/* Else the compiler sees that every round is the same. */
+		/* Without this the compiler sees that every round is the same. */
 		__asm__ volatile("" ::: "memory");
 		sum += hash(values);
 	}

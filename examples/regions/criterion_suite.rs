@@ -1,4 +1,4 @@
-//! A suite of criterion, each of whose routines is a region.
+//! A suite of criterion; each of its routines is a region.
 use criterion::{BenchmarkId, Criterion, black_box, criterion_group, criterion_main};
 use opcost_region::measured;
 

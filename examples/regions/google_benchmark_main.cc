@@ -1,10 +1,10 @@
-// Link this in place of benchmark_main: each case of a suite of google-benchmark is counted by itself.
+// Link this in place of benchmark_main: opcost then counts each case of a suite of google-benchmark by itself.
 //
 //     c++ -O2 -Icrates/opcost-region/include suite.cc google_benchmark_main.cc -lbenchmark -lpthread
 //     opcost measure --regions ./suite
 //
 // google-benchmark runs each case again for its memory manager, at most 16 iterations; a region is such a
-// run. Its name is the case's. Without opcost this is benchmark_main.
+// run, and has the case's name. Without opcost the program is the same as with benchmark_main.
 
 #include "opcost.h"
 #include <algorithm>
@@ -45,7 +45,7 @@ void initialize(std::vector<std::string> words)
     benchmark::Initialize(&count, arguments.data());
 }
 
-// A pattern that matches this text only.
+// Returns a pattern that matches this text only.
 std::string exactly(const std::string &text)
 {
     std::string pattern = "^";

@@ -1,4 +1,4 @@
-// A suite as google-benchmark's own documents have it; google_benchmark_main.cc counts each case.
+// A suite like those of google-benchmark's own documents; google_benchmark_main.cc counts each case.
 #include <benchmark/benchmark.h>
 #include <cstring>
 #include <string>

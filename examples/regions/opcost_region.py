@@ -17,7 +17,7 @@ import socket
 _WANTED = os.environ.get("OPCOST_REGIONS", "")
 
 if _WANTED == "mark" and platform.machine() == "x86_64":
-    # One function a mark: a seven-byte NOP, whose displacement says what it means, and a return.
+    # One function for each mark: a seven-byte NOP, whose displacement carries the mark's meaning, and a return.
     _BYTES = [*range(16), 0x10, 0x11, 0x20, 0x21, 0x22]
     _CODE = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     for _at, _byte in enumerate(_BYTES):

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Patched code against the best code written by hand, in one run: all forms in an order that is drawn anew for each repetition, so
- * that drift and neighbours meet all of them. A form is compared with its group's first within each repetition; shown are the
- * median of these ratios, their quartiles, and whether the median's 95 % interval lies within 2 % of 1. Nothing is asserted
- * about time.
+ * Compares patched code with the best code written by hand, in one run. All forms run in an order that is drawn anew for each
+ * repetition, so drift and neighbours affect all of them. A form is compared with its group's first within each repetition. The
+ * benchmark prints the median of these ratios, their quartiles, and whether the median's 95 % interval lies within 2 % of 1. It
+ * asserts nothing about time.
  * Usage: patchpoint_bench [--quick]                 times of forms, then of changes
  *        patchpoint_bench --instructions [--quick]  instructions of forms, counted one by one
  */
@@ -44,14 +44,14 @@ static double measure(const struct form *form, uint64_t ops)
 		sink = form->run(passes);
 		return (double)(now_ns() - start) / form->ops;
 	}
-	/* What ran before has left its own code and branches in the caches. */
+	/* A short run first: the forms before have left their own code and branches in the caches. */
 	sink = form->run(passes / 16 + 1);
 	start = thread_ns();
 	sink = form->run(passes);
 	return (double)(thread_ns() - start) / (double)(passes * form->ops);
 }
 
-/* Fisher and Yates; the numbers need not be good, only not always the same (Knuth's MMIX). */
+/* Fisher and Yates' shuffle. The numbers (Knuth's MMIX) need not be good, only different each time. */
 static void shuffle(size_t *order, size_t count)
 {
 	static uint64_t state = 1;

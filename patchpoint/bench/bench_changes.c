@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a change costs the thread that makes it: of one site, of ten, of 10,000 near each other; alone, and beside a thread that
- * sleeps, that runs on the same processor, or on another one. Beside each stands the floor: the same protocol by hand, nothing
- * but the writes and barriers, which take what the kernel takes.
+ * The cost of a change for the thread that makes it: of one site, of ten, of 10,000 near each other; alone, and beside a thread
+ * that sleeps, that runs on the same processor, or that runs on another one. Beside each stands the floor: the same protocol by
+ * hand, only the writes and barriers, which takes the kernel's time alone.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -31,7 +31,7 @@ PATCHPOINT_DEFINE_VALUE(ten_near, int, 0);
 PATCHPOINT_DECLARE_VALUE(ten_apart, int);
 PATCHPOINT_DEFINE_VALUE(ten_apart, int, 0);
 
-/* Each in a page of its own. */
+/* Functions in a page of their own each. */
 #define APART(n) \
 	NOINLINE static __attribute__((aligned(4096))) int apart_##n(void) { return patchpoint_value(ten_apart) + n; }
 TEN(APART, )
@@ -39,7 +39,7 @@ TEN(APART, )
 #define NEAR(n) +patchpoint_value(ten_near)
 
 static bool stop;
-static uint64_t rounds; /* that the sibling made */
+static uint64_t rounds; /* of the sibling */
 
 static void sites_execute(void)
 {
@@ -70,7 +70,7 @@ static void *sleep_on(void *unused)
 	return unused;
 }
 
-/* Runs, and executes no site. */
+/* Runs without executing a site. */
 static void *run_elsewhere(void *unused)
 {
 	while (!stopped())
@@ -91,7 +91,7 @@ static int set_single(int value) { return patchpoint_set_value(single, value); }
 static int set_ten_near(int value) { return patchpoint_set_value(ten_near, value); }
 static int set_ten_apart(int value) { return patchpoint_set_value(ten_apart, value); }
 
-/* By hand. What is written are the bytes that are there. */
+/* The protocol by hand. It writes the bytes that are already there. */
 static int memory_file;
 static unsigned char *code;
 
@@ -133,8 +133,8 @@ static int protocol(int unused)
 }
 
 /*
- * All system calls of the library's change of one site, in its order: is the key there; who is this; signals blocked; the lock's
- * owner; is the file still the one that was opened; is the site there; the handler; the writes; signals open again.
+ * All system calls of the library's change of one site, in its order: the key's page; the process's id; blocking signals; the
+ * lock's owner; whether the open file is still the same; the site's page; the handler; the writes; unblocking signals.
  */
 static int all_calls(int (*writes)(int))
 {
@@ -179,9 +179,9 @@ enum { BATCH = 20 };
 static const struct {
 	const char *name;
 	int (*act)(int value);
-	bool alone, beside;   /* with one thread, with more */
-	bool single;	      /* one at a time; others BATCH in a row, after one that is not counted */
-	bool pause;	      /* before each */
+	bool alone, beside;   /* whether measured with one thread, and with more */
+	bool single;	      /* one act a sample; other rows take BATCH acts, after one that is not counted */
+	bool pause;	      /* of 1 ms before each sample */
 } rows[ROWS] = {
 	[BYTE] = {"floor: write of 1 byte of code", write_byte, true, true, false, false},
 	[KILOBYTE] = {"floor: write of 1 kilobyte of code", write_kilobyte, true, true, false, false},
@@ -200,7 +200,7 @@ static const struct {
 enum { REPETITIONS_MAX = 201 };
 static double cpu_us[ROWS][REPETITIONS_MAX], wall_us[ROWS][REPETITIONS_MAX];
 
-/* Every byte of the immediate differs from the one before. */
+/* Returns a value that differs from the one before in every byte. */
 static int value_of(void)
 {
 	static unsigned step;
@@ -208,7 +208,7 @@ static int value_of(void)
 	return (int)(0x01010101 * (1 + step++ % 100));
 }
 
-/* Returns when the sibling is seen to run, or after a while. */
+/* Returns when the sibling is seen to run, or after 50 ms. */
 static void wait_for_sibling(void)
 {
 	uint64_t before = rounds_made(), start = now_ns();
@@ -220,21 +220,21 @@ static void wait_for_sibling(void)
 struct situation {
 	const char *name;
 	void *(*sibling)(void *);
-	int processor; /* the sibling's, by its place among those that the process may use */
+	int processor; /* the sibling's: an index into the processors that the process may use */
 	bool watched;  /* whether the sibling counts its rounds */
 };
 enum { ALONE, ASLEEP, SAME, OTHER, AT_SITES, SITUATIONS };
-/* libc counts the process as one with threads from the first thread on: "one thread" comes first. */
+/* "one thread" comes first: once there was a second thread, libc counts the process as one with threads. */
 static const struct situation situations[SITUATIONS] = {
 	[ALONE] = {"one thread", NULL, 0, false},
 	[ASLEEP] = {"beside a thread that sleeps", sleep_on, 0, false},
 	[SAME] = {"beside a thread that runs on the same processor", run_elsewhere, 0, false},
 	[OTHER] = {"beside a thread that runs on another processor", run_elsewhere, 1, true},
-	/* It sleeps in the trap handler now and then, and then barriers are cheap. */
+	/* The thread sleeps in the trap handler now and then; barriers are cheap meanwhile. */
 	[AT_SITES] = {"beside a thread that executes these sites on another processor", run_sites, 1, false},
 };
 
-/* A mean, and whether the sibling made progress in most of the acts. */
+/* The means of a sample, and whether the sibling made progress in most of its acts. */
 struct sample {
 	double cpu_us, wall_us;
 	bool beside_runner;
@@ -267,8 +267,8 @@ static int sample_take(enum row row, bool watched, struct sample *sample)
 }
 
 /*
- * The median of each row, in microseconds of processor time; 0 without samples. A busy machine takes the sibling off its
- * processor now and then, and then barriers are cheap: where it shall run, such samples do not count.
+ * Prints a situation and gives its rows' medians, in microseconds of processor time; 0 without samples. A busy machine takes the
+ * sibling off its processor now and then, which makes barriers cheap: a watched sibling's samples of this kind do not count.
  */
 static int situation_print(const struct situation *situation, size_t repetitions, double median[ROWS])
 {
@@ -312,7 +312,7 @@ static int situation_print(const struct situation *situation, size_t repetitions
 	return 0;
 }
 
-/* The n-th processor that this process may use, -1 when there is none. */
+/* Returns the n-th processor that this process may use, -1 if there is none. */
 static int processor(int n)
 {
 	cpu_set_t allowed;
@@ -359,7 +359,7 @@ static void target_print(const char *what, double target_us, const char *where, 
 	       us <= target_us ? "met" : "not met", floor_us);
 }
 
-/* From the first near site to the last. What lies between them is written along, so this many bytes are written. */
+/* Finds the first and the last near site. A change also writes the bytes between sites, so it writes this many bytes. */
 static int near_extent(const struct patchpoint_site_info *info, void *extent)
 {
 	uintptr_t *bounds = extent, at = (uintptr_t)info->address;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * User-mode instructions of each form per operation, the loop around it included. A child executes the form twice, with different
- * numbers of passes, and this process steps it; the difference of the counts is the passes' alone. A second child in which
- * nothing was patched gives the forms as compiled.
+ * User-mode instructions of each form per operation, including the loop around it. A child executes the form with two different
+ * numbers of passes while this process steps the child; the difference of the counts belongs to the passes alone. A second child in
+ * which nothing was patched gives the forms as compiled.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a child ends with when it cannot do what is counted. */
+/* The exit status of a child that cannot be counted. */
 enum { NOT_TRACEABLE = 3, NOT_PATCHED = 4 };
 
 static int is_data(const struct patchpoint_site_info *info, void *unused)
@@ -25,7 +25,7 @@ static int is_data(const struct patchpoint_site_info *info, void *unused)
 	return strcmp(info->state, "data") == 0;
 }
 
-/* Otherwise counts would not be what they are taken for. */
+/* If a site were not patched, the counts would be those of another form. */
 static bool all_patched(void)
 {
 	struct patchpoint_status status;
@@ -68,7 +68,7 @@ static pid_t child_start(const struct form *forms, size_t count, uint64_t ops, b
 	_exit(0);
 }
 
-/* Until the child's next mark, at full speed. */
+/* Runs the child at full speed to its next mark. */
 static bool run_on(pid_t child)
 {
 	int status;
@@ -76,12 +76,12 @@ static bool run_on(pid_t child)
 	return ptrace(PTRACE_CONT, child, NULL, NULL) == 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status);
 }
 
-/* One form's instructions per operation. */
+/* Counts one form's instructions per operation. */
 static bool count_form(pid_t child, const struct form *form, uint64_t ops, double *instructions)
 {
 	uint64_t once, twice;
 
-	/* The first execution at full speed binds what is bound late. */
+	/* The first execution runs at full speed, for the sake of lazy binding. */
 	if (!run_on(child) || !steps_count(child, &once) || !steps_count(child, &twice))
 		return false;
 	*instructions = (double)(twice - once) / (double)(passes_of(form, ops) * form->ops);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Many values: hot, and after the caches were emptied. And the sites that changes of many sites change. */
+/* Reads of many values, hot and after the caches were emptied. Also the sites for changes of many sites. */
 #include "bench.h"
 
 #include <patchpoint.h>
@@ -13,7 +13,7 @@ PATCHPOINT_DEFINE_VALUE(read_1, int, 1);
 PATCHPOINT_DEFINE_VALUE(read_2, int, 1);
 PATCHPOINT_DEFINE_VALUE(read_3, int, 1);
 
-/* Investigation "immediate values": N reads of integers in cache lines at random places, each with a branch. */
+/* From the investigation "immediate values": N reads of integers in cache lines at random places, each with a branch. */
 enum { LINES = 4096, INTS_A_LINE = 16 };
 static int table[LINES * INTS_A_LINE];
 NOINLINE static int get_entry(unsigned place) { return table[place]; }
@@ -55,9 +55,9 @@ static int (*volatile entry_pointer)(unsigned) = get_entry;
 		return sum; \
 	}
 /*
- * 4,096 reads are eight functions of 512, and one call in 512 reads costs next to nothing: compilers need minutes for a function of
- * 4,096 branches. None may stand in for another one that has the same code: each has its own sites.
- * Tests have functions of 32: compilers need ten seconds for these, too.
+ * 4,096 reads are eight functions of 512 reads: compilers need minutes for a function of 4,096 branches, and one call in 512 reads
+ * costs next to nothing. No function may be merged with another of the same code: each has its own sites. Tests have functions of
+ * 32 reads: compilers need ten seconds for the functions of 512.
  */
 #ifdef FEW_SITES
 #define READS_BLOCK READS_32
@@ -106,7 +106,7 @@ READERS(32, patched, PATCHED)
 READERS(128, patched, PATCHED)
 READERS_MANY(patched, PATCHED)
 
-/* What is missing from NEAR_SITES: eleven blocks, and 112 reads. */
+/* The rest of NEAR_SITES: eleven blocks, and 112 reads. */
 #define MORE(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18)
 #define MORE_BLOCK(n) BLOCK(patched, PATCHED, n)
 #define MORE_READ(n) sum = read_block_patched_##n(sum);
@@ -140,7 +140,7 @@ int near_sites_set(int value)
 	return patchpoint_txn_commit(&txn);
 }
 
-/* The program's first and last byte of code, from the linker. */
+/* The bounds of the program's code, from the linker. */
 extern const char __executable_start[], etext[];
 
 static void flush(const volatile void *start, size_t bytes)
@@ -154,8 +154,8 @@ static void flush(const volatile void *start, size_t bytes)
 }
 
 /*
- * 4 MiB at a stride of lines, in an order that prefetchers do not follow. The last level may be larger than that, and then
- * holds what the form before has read; so the table and all code are flushed to memory.
+ * Touches 4 MiB line by line, in an order that prefetchers do not follow. The last-level cache may be larger than that and still
+ * hold data of the form before, so the table and all code are flushed to memory.
  */
 void caches_thrash(void)
 {

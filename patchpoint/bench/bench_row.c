@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Sixteen operations in a row that wait for nothing: all that they need is to be fetched, decoded and retired. It is the most
- * that a patched site can cost; in most code the processor waits for something else meanwhile, as in bench_single.c.
+ * Sixteen operations in a row that wait for nothing: the processor only has to fetch, decode and retire them. This is the most that
+ * a patched site can cost; in most code the processor waits for something else meanwhile, as in bench_single.c.
  */
 #include "bench.h"
 
@@ -70,7 +70,7 @@ ROW(row_move, uint64_t y = x; OPAQUE(y))
 ROW(row_move_patched, (void)patchpoint_call_saved(row_same, (long)x))
 
 #ifdef __x86_64__
-/* Instructions of sites, given as bytes: without and with the byte that begins every form of a site. */
+/* Instructions of sites, given as bytes: without and with the byte at the start of every form of a site. */
 #define BYTES(bytes) __asm__ volatile(".byte " bytes ::: "eax")
 ROW(bare_nop, BYTES("0x0f, 0x1f, 0x44, 0, 0"))
 ROW(prefixed_nop, BYTES("0x40, 0x0f, 0x1f, 0x44, 0, 0"))

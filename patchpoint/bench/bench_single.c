@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * One operation a round. Every loop does the same arithmetic, of which each round waits for the one before; what differs is the
- * operation in it. So a form that costs nothing beside the program's own work has the time of the form by hand. What it takes
- * from the processor's front even then, bench_row.c shows.
+ * One operation a round. Every loop does the same arithmetic, in which each round waits for the round before; only the operation
+ * differs. A form that costs nothing beside the program's own work therefore has the time of the form by hand. bench_row.c shows
+ * what such a form still takes from the processor's front end.
  */
 #include "bench.h"
 
@@ -41,7 +41,7 @@ PATCHPOINT_DEFINE_CALL(mix, mixed);
 PATCHPOINT_DEFINE_SAVED(mix);
 PATCHPOINT_DEFINE_CALL(keep, kept);
 PATCHPOINT_DEFINE_SAVED(keep);
-PATCHPOINT_DEFINE_CALL(distance, labs); /* libc's, which is far from a position-independent program */
+PATCHPOINT_DEFINE_CALL(distance, labs); /* libc's function, which is far from a position-independent program */
 PATCHPOINT_DEFINE_CALL(real_same, same_real);
 PATCHPOINT_DEFINE_CALL(real_step, stepped);
 PATCHPOINT_DEFINE_BRANCH(off, false);
@@ -49,7 +49,7 @@ PATCHPOINT_DEFINE_BRANCH(on, true);
 PATCHPOINT_DEFINE_VALUE(limit_32, uint32_t, 5);
 PATCHPOINT_DEFINE_VALUE(limit_64, uint64_t, 0x500000005);
 
-/* What a program has without the library: pointers and variables that it reads each time. */
+/* The alternatives without the library: pointers and variables that the program reads each time. */
 static uint64_t (*volatile same_pointer)(uint64_t) = same;
 static uint64_t (*volatile five_pointer)(uint64_t) = always_five;
 static void (*volatile nothing_pointer)(uint64_t) = nothing;
@@ -99,7 +99,7 @@ LOOP(keep_saved, x = patchpoint_call_saved(keep, x))
 LOOP(distance_patched, x = (uint64_t)patchpoint_call(distance, (long)x))
 LOOP(distance_pointer_called, x = (uint64_t)distance_pointer((long)x))
 
-/* Of numbers in vector registers, of which a call keeps none. */
+/* Loops over numbers in vector registers, of which a call keeps none. */
 #define REAL_LOOP(name, body) \
 	NOINLINE static uint64_t name(uint64_t ops) \
 	{ \
@@ -143,7 +143,7 @@ LOOP(value_64_plain, x ^= plain_64)
 LOOP(value_64_atomic, x ^= __atomic_load_n(&atomic_64, __ATOMIC_ACQUIRE))
 LOOP(value_64_pointer, x ^= limit_pointer())
 
-/* Switches of 2 to 8 ways, the last of which is the one that is taken: a jump there, and one back. */
+/* Switches of 2 to 8 ways that take the last way: a jump there, and a jump back. */
 #define WAY_0 x ^= 5
 #define WAY_1 x -= 9
 #define WAY_2 x ^= x >> 3
@@ -177,7 +177,7 @@ SWITCH(5, 4)
 SWITCH(6, 5)
 SWITCH(7, 6)
 SWITCH(8, 7)
-/* The first way: the side that follows the site. */
+/* A switch that takes its first way, the code that follows the site. */
 PATCHPOINT_DECLARE_SWITCH(first_way, 8);
 PATCHPOINT_DEFINE_SWITCH(first_way, 8, 0);
 static volatile unsigned plain_first_way;

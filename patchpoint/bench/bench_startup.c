@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What sites cost a program that starts, and its first change: programs without sites and with 100,000, in turn. Processor time of
- * the process until main begins, exec and the dynamic linker included; instructions of the same in user mode, counted one by
- * one; and the first change of a key with fifty sites among 10,000.
+ * The cost of sites for a program's start and for its first change: programs without sites and with 100,000 run in turn. Measured
+ * are the processor time of the process until main begins, exec and the dynamic linker included; its instructions in user mode
+ * until then, counted one by one; and the first change of a key with fifty sites among 10,000.
  * Usage: patchpoint_bench_startup FOLDER [--quick]    FOLDER holds the programs startup_0, startup_10000, …
  */
 #define _GNU_SOURCE
@@ -33,7 +33,7 @@ enum { PROGRAMS = sizeof programs / sizeof programs[0] };
 
 static const char *folder;
 
-/* In the child. */
+/* Executes a program, in the child. */
 static void execute(const char *file, const char *const words[3])
 {
 	char path[PATH_MAX];
@@ -44,7 +44,7 @@ static void execute(const char *file, const char *const words[3])
 	_exit(127);
 }
 
-/* Runs a program and reads the numbers that it prints. Exits with a message when it fails. */
+/* Runs a program and reads the numbers that it prints. Exits with a message if the program fails. */
 static void run(const char *file, const char *const words[3], double *numbers, int count)
 {
 	int pipes[2], status;
@@ -95,7 +95,7 @@ static void startup_print(size_t repetitions)
 	}
 }
 
-/* Instructions until main; false where processes may not be traced. */
+/* Counts instructions until main; false if processes may not be traced. */
 static bool count_instructions(const char *file, uint64_t *instructions)
 {
 	pid_t child = fork();
@@ -105,13 +105,13 @@ static bool count_instructions(const char *file, uint64_t *instructions)
 	if (child < 0)
 		return false;
 	if (child == 0) {
-		/* The same addresses each time, and so the same instructions. */
+		/* The same addresses each time make the same instructions. */
 		personality(ADDR_NO_RANDOMIZE);
 		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
 			_exit(1);
 		execute(file, (const char *const[3]){"stop"});
 	}
-	/* It stops at exec. */
+	/* The child stops at exec. */
 	counted = waitpid(child, &status, 0) == child && WIFSTOPPED(status) && steps_count(child, instructions);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);

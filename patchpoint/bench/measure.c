@@ -37,7 +37,7 @@ struct spread spread_of(double *samples, size_t count)
 	return (struct spread){samples[count / 4], samples[count / 2], samples[count - 1 - count / 4]};
 }
 
-/* Ranks n/2 ± 1.96 √n/2: the normal approximation of the binomial distribution of samples below the median. */
+/* The ranks are n/2 ± 1.96 √n/2: the number of samples below the median is binomial, here in its normal approximation. */
 struct spread median_interval(const double *samples, size_t count)
 {
 	size_t half = (size_t)ceil(0.98 * sqrt((double)count)), middle = count / 2;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program with 200 keys and as many sites as it is linked with, for bench_startup. Its output is one line of numbers: nanoseconds of processor time that the process
- * had used when main began; then, with the argument "change", what the first and the second change of a key took, elapsed and of processor time; with "change beside" while another thread runs, and with
- * "change beside initialised" after patchpoint_init was called while there was one thread.
+ * A program with 200 keys and as many sites as it is linked with, for bench_startup. It prints the nanoseconds of processor time
+ * used when main began; with "change" also the elapsed and the processor time of a key's first two changes; with "change beside"
+ * beside a running thread; with "change beside initialised" patchpoint_init is called before.
  */
 #define _GNU_SOURCE
 #include <patchpoint.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Also the program without sites has the keys, and uses the library. */
+/* The program without sites also has the keys, and uses the library. */
 #define DEFINE(key) \
 	PATCHPOINT_DECLARE_VALUE(key, int); \
 	PATCHPOINT_DEFINE_VALUE(key, int, 1);
@@ -58,7 +58,7 @@ int main(int count, char **arguments)
 	pthread_t thread;
 	int error = 0;
 
-	/* Whoever counts instructions counts to here. */
+	/* A process that counts instructions counts to here. */
 	if (count > 1 && strcmp(arguments[1], "stop") == 0)
 		raise(SIGSTOP);
 	printf("%llu", (unsigned long long)used);

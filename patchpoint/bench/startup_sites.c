@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * 2,000 sites of 200 keys: ten functions, each with a site of every key, so that sites of one key lie some kilobytes apart and are
- * never written together. It defines no symbol that others see, so that a program can be linked with it any number of times
+ * never written together. The file defines no global symbol, so a program can be linked with it any number of times
  * (CMakeLists.txt), which is far faster than compiling as many sites.
  */
 #include <patchpoint.h>

@@ -8,7 +8,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-/* Both stay on one processor, where a step is a switch between them; from one processor to another it takes far longer. */
+/* Keeps both processes on one processor, where a step is a switch between them; across processors it takes far longer. */
 void steps_prepare(void)
 {
 	cpu_set_t set;
@@ -23,7 +23,7 @@ void steps_mark(void)
 	raise(SIGSTOP);
 }
 
-/* The signal that stops the child is taken away, so that one waits for the child and never for its continuation. */
+/* Counts steps. It drops the signal that stops the child, so each wait is for the child's stop and never for its continuation. */
 bool steps_count(pid_t child, uint64_t *steps)
 {
 	int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A spinlock whose unlock and slow path are chosen at run time. Alone on a machine, waiting means spinning and an unlock is
- * one store in the caller's own code; with waiters that sleep, an unlock is a call that wakes them.
+ * A spinlock whose unlock and slow path are chosen at run time. If the program is alone on a machine, waiting means spinning and an
+ * unlock is one store in the caller's own code; if waiters sleep, an unlock is a call that wakes them.
  */
 #define _GNU_SOURCE
 #include <patchpoint.h>
@@ -73,7 +73,7 @@ static void *add_many(void *unused)
 	return unused;
 }
 
-/* Nobody may sleep when a release no longer wakes: the operations change only while no thread uses the lock. */
+/* The operations change only while no thread uses the lock: no thread may sleep once a release no longer wakes. */
 static void count_with_two_threads(const char *name)
 {
 	pthread_t other;

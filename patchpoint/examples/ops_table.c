@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A table of operations with a native and a virtual implementation, as a paravirtualised kernel has it. The native ones are
- * identities or empty, and cost no call; the missing one does nothing. With any argument
- * the native operations stay.
+ * A table of operations with a native and a virtual implementation, as in a paravirtualised kernel. The native operations are
+ * identities and cost no call; the missing one does nothing. With any argument the native operations stay.
  */
 #include <patchpoint.h>
 
@@ -24,7 +23,7 @@ PATCHPOINT_DEFINE_CALL(make_entry, native_entry);
 PATCHPOINT_DEFINE_SAVED(make_entry);
 PATCHPOINT_DEFINE_CALL_NULL(flush, NOTHING);
 
-/* Copies a table entry by entry. The register-preserving form: the loop's variables stay in scratch registers. */
+/* Copies a table entry by entry. In the register-preserving form the loop's variables stay in scratch registers. */
 __attribute__((noinline)) void copy_table(uint64_t *to, const uint64_t *from, long count);
 void copy_table(uint64_t *to, const uint64_t *from, long count)
 {

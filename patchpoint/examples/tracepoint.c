@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A tracepoint that costs one nop while it is off. With any argument it is left on at the end. */
+/* A tracepoint that costs one nop while it is off. With any argument the tracepoint stays on at the end. */
 #include <patchpoint.h>
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 PATCHPOINT_DECLARE_BRANCH(trace_sum);
 PATCHPOINT_DEFINE_BRANCH(trace_sum, false);
 
-/* Returns what its caller returns: nothing is live across the call, so the caller saves no register for it. -1: no output. */
+/* Returns its caller's result: nothing is live across the call, so the caller saves no register for it. -1: no output. */
 __attribute__((noinline, cold)) static long traced(long n, long sum)
 {
 	return printf("trace: sum of %ld is %ld\n", n, sum) < 0 ? -1 : sum;

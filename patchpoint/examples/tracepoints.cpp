@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Tracepoints of a program with one thread for each shard of its data, as Seastar asks for (scylladb/seastar#3449): while one is off it
- * is a nop in the code of its statement, and all of them are switched in the running program. Records go to a ring of the
- * shard's own, so that tracing needs no lock.
+ * Tracepoints of a program with one thread for each shard of its data, as Seastar asks for (scylladb/seastar#3449). A tracepoint
+ * that is off is a nop in the code of its statement, and all of them are switched in the running program. Records go to a ring of
+ * the shard's own, so tracing needs no lock.
  */
 #include <patchpoint.hpp>
 
@@ -25,7 +25,7 @@ struct record {
 class ring {
 public:
 	void add(const record &last) noexcept { records_[count_++ % records_.size()] = last; }
-	// Of those that are still there.
+	// Counts the records of a name that are still in the ring.
 	long count(const char *name) const noexcept
 	{
 		const std::size_t kept = std::min(count_, records_.size());
@@ -42,7 +42,7 @@ private:
 
 thread_local ring *shard_ring;
 
-// Fields are numbers; an event that needs more takes a function that is called only while it is on.
+// Fields are numbers. An event that needs more gets a function, which is called only while the tracepoint is on.
 template <class... Field> class [[gnu::visibility("hidden")]] tracepoint {
 	static_assert(sizeof...(Field) <= 3, "a record has three fields");
 
@@ -78,8 +78,8 @@ tracepoint<unsigned long> queue_summed{"queue_summed"};
 
 } // namespace
 
-// A task of the reactor. While both tracepoints are off they are two nops; what is live across their rare sides costs what the
-// compiler makes of that: gcc aligns the stack, clang keeps two registers for it (docs/patchpoint.md).
+// A task of the reactor. While both tracepoints are off they are two nops. Values that are live across their rare sides cost what
+// the compiler makes of them: gcc aligns the stack, clang keeps two registers (docs/patchpoint.md).
 extern "C" [[gnu::noinline]] unsigned long run_task(unsigned long number)
 {
 	task_started(number);
@@ -112,7 +112,7 @@ struct shard {
 			rounds.fetch_add(1, std::memory_order_release);
 		}
 	}
-	// Waits until all of a round was executed after this call.
+	// Waits until a whole round was executed after this call.
 	void wait_for_round() const
 	{
 		const unsigned long now = rounds.load(std::memory_order_acquire);

@@ -66,7 +66,7 @@ def damage(chooser, image, ranges):
         elif how == 2:
             value = old ^ (1 << chooser.randrange(8 * size))
         elif how == 3:
-            # Something that another field says.
+            # A value that another field has.
             other, other_length = chooser.choice(ranges)
             other += chooser.randrange(max(1, other_length // 8)) * 8
             value = int.from_bytes(damaged[other:other + size], "little")

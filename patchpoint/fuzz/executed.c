@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Functions of random bytes, executed: whatever the recogniser takes for a single instruction must do what the function does.
+ * Executes functions of random bytes: a function that the recogniser takes for a single instruction must do what that instruction
+ * does.
  *
- * Bytes are drawn with a bias to those that trivial functions hold, or are a compiler's function with a byte changed. Where the
- * recogniser finds a body, function and body are executed in turn with the same random registers and memory, and everything
- * that a caller may look at is compared: %rax, the registers that belong to the caller, the stack above, and memory. A
- * fault of one must be a fault of the other.
- * Usage: executed [--seconds S] [--seed N]; prints what was tried, and exits with 1 at the first difference.
+ * Bytes are drawn with a bias to those of trivial functions, or are a compiler's function with a byte changed. If the recogniser
+ * finds a body, function and body are executed in turn with the same random registers and memory. Everything that a caller may look
+ * at is compared: %rax, the callee-saved registers, the stack above, and memory. A fault of one must be a fault of the other.
+ * Usage: executed [--seconds S] [--seed N]; prints counts of what was tried, and exits with 1 at the first difference.
  */
 #define _GNU_SOURCE
 #include "../src/arch/x86_64_recognise.h"
@@ -21,7 +21,7 @@
 
 enum { REGISTERS = 16, CODE_SIZE = 4096, FUNCTION_AT = 512, FUNCTION_MAX = 40, MEMORY_WORDS = 256, STACK_WORDS = 512, TOP = 64 };
 
-/* In the order of their numbers; %rsp is the stack's while code runs. */
+/* The registers in the order of their numbers; %rsp is a stack pointer while code runs. */
 struct registers {
 	uint64_t general[REGISTERS];
 };
@@ -32,13 +32,13 @@ struct state {
 	uint64_t stack[STACK_WORDS];
 };
 
-/* Where both run: addresses are the same, so that results that are addresses can be compared. */
+/* The memory of both runs. Its addresses are the same for both, so results that are addresses can be compared. */
 static uint64_t memory[MEMORY_WORDS], stack[STACK_WORDS] __attribute__((aligned(16)));
 static unsigned char *code;
 static uint64_t draws;
 static sigjmp_buf back;
 
-/* Loads all registers, calls, and stores all registers: no C function can do that. */
+/* Loads all registers, calls `function`, and stores all registers, which no C function can do. */
 void execute(struct registers *registers, const void *function);
 __asm__(".pushsection .text\n"
 	"execute:\n\t"
@@ -84,7 +84,7 @@ static void faulted(int signal)
 	siglongjmp(back, signal);
 }
 
-/* The number of the signal that ended it, or 0. */
+/* Runs a function; returns the number of the signal that ended it, or 0. */
 static int run(const unsigned char *function, const struct state *before, struct state *after)
 {
 	int signal;
@@ -100,7 +100,7 @@ static int run(const unsigned char *function, const struct state *before, struct
 	return signal;
 }
 
-/* Registers and memory: numbers, and addresses of the memory. */
+/* Draws a word for registers and memory: a number, or an address in `memory`. */
 static uint64_t word(void)
 {
 	uint64_t number = draw();
@@ -128,7 +128,7 @@ static void state_draw(struct state *state)
 	state->registers.general[RSP] = (uint64_t)(uintptr_t)&stack[STACK_WORDS - TOP];
 }
 
-/* What a caller may look at: %rax, %rbx, %rsp, %rbp, %r12 to %r15; memory; the stack from where it stood. */
+/* Compares what a caller may look at: %rax, %rbx, %rsp, %rbp, %r12 to %r15; memory; the stack from the stack pointer up. */
 static bool same(const struct state *a, const struct state *b)
 {
 	static const unsigned kept[] = {RAX, RBX, RSP, RBP, 12, 13, 14, 15};
@@ -148,7 +148,7 @@ static void print(const char *name, const unsigned char *bytes, size_t length)
 	fprintf(stderr, "\n");
 }
 
-/* Functions as compilers write them, to begin with: at all levels, with and without frames and traps. */
+/* Functions as compilers write them, as starting points: from all levels, with and without frames and landing pads. */
 static const struct {
 	unsigned char bytes[FUNCTION_MAX];
 	size_t length;
@@ -187,7 +187,7 @@ static unsigned char likely_byte(void)
 	return number & 0x700 ? likely[(number >> 16) % sizeof likely] : (unsigned char)(number >> 24);
 }
 
-/* Of any length up to the most, and int3 behind. */
+/* Draws a function of up to FUNCTION_MAX bytes, with int3 behind it. */
 static void function_draw(unsigned char *function)
 {
 	uint64_t number = draw();
@@ -277,7 +277,7 @@ int main(int count, char **arguments)
 		else if (strcmp(arguments[i], "--seed") == 0)
 			draws = strtoull(arguments[i + 1], NULL, 0) * 2 + 1;
 	}
-	/* Handlers run on a stack of their own: %rsp may be anything. */
+	/* Handlers run on a stack of their own, since %rsp may be anything. */
 	sigaltstack(&(stack_t){.ss_sp = own_stack, .ss_size = sizeof own_stack}, NULL);
 	for (size_t i = 0; i < 5; i++)
 		sigaction((int[]){SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE}[i],

@@ -66,7 +66,7 @@ class Functions:
     def number(self):
         return str(self.pick([0, 1, -1, 5, 127, 128, 255, 65535, 1 << 31, (1 << 32) - 1, 1 << 40, self.random.getrandbits(62)]))
 
-    # Unsigned, so that nothing overflows; shifts stay below the width.
+    # All words are unsigned, so nothing overflows; shifts stay below the width.
     def word(self, words, pointers, depth=0):
         choice = self.random.randint(0, 9)
         if pointers and choice < 2:

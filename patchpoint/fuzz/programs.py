@@ -49,7 +49,7 @@ class Program:
     def chance(self, share):
         return self.random.random() < share
 
-    # Everything is computed in unsigned arithmetic, which has no undefined results.
+    # All results are computed in unsigned arithmetic, which has no undefined results.
     def word(self, names, depth=0):
         choice = self.random.randint(0, 9)
         if depth > 2 or choice < 3:
@@ -207,7 +207,7 @@ def main():
     compilers, sources = fuzzer.compilers, fuzzer.given.sources
     tried = wrong = 0
     with tempfile.TemporaryDirectory() as place:
-        # The library is compiled once for each; it has tests of its own.
+        # The library is compiled once in each form; it has tests of its own.
         objects = {form: compile_library(sources, place, compilers[0], form) for form in ("portable", "native")}
         for seed in fuzzer.numbers():
             source, program = os.path.join(place, "program.c"), os.path.join(place, "program")

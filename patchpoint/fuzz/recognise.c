@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Fuzz target: any bytes as a function. With clang: -fsanitize=fuzzer,address,undefined. Without libFuzzer, -DFUZZ_ROUNDS=n
- * makes a program that tries n pseudo-random inputs from a fixed seed, biased to the bytes that trivial functions hold.
+ * Fuzz target: any bytes as a function. With clang: -fsanitize=fuzzer,address,undefined. Without libFuzzer, -DFUZZ_ROUNDS=n makes a
+ * program that tries n pseudo-random inputs from a fixed seed, with a bias to the bytes of trivial functions.
  */
 #include "../src/arch/x86_64_recognise.h"
 
@@ -26,7 +26,7 @@ static bool read_code(void *context, uint64_t address, uint8_t *byte)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
-/* Whatever the kind, behind the mark must be one instruction of exactly 6 bytes that reads no stack and no %rip. */
+/* For every kind of body, exactly one instruction of 6 bytes follows the mark, and it reads no stack and no %rip. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	struct code code = {bytes, length};
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	memset(body, 0xcc, sizeof body);
 	if (x86_64_recognise(&source, 0x400000, body) == BODY_UNKNOWN)
 		return 0;
-	/* As a whole it is a site, which no other function is recognised by. */
+	/* The whole body is a site, and the decoder knows no site. */
 	code = (struct code){body, sizeof body};
 	if (x86_64_decode(&source, 0x400000, &instruction))
 		abort();

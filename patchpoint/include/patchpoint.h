@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * patchpoint: code that is decided rarely and run often does not pay for the decision.
+ * patchpoint: code that depends on a setting does not test it each time: a change of the setting rewrites the code.
  *
  * Overview
  *   A *key* is a variable that changes rarely: the implementation of an operation (call), a number or pointer (value), or
@@ -13,7 +13,7 @@
  *     branch  jmp to code that tests the key  nop, or jmp to the other side
  *     switch  jmp to code that compares it    nop, or jmp to the side that the key names
  *
- *   On arm64 Linux (docs/patchpoint.md, "arm64") values are loads, as everywhere else, and not sites:
+ *   On arm64 Linux (docs/patchpoint.md, "arm64") values are loads and not sites, as on all other architectures:
  *
  *     call    bl to code that loads the key   bl target, or nop for a target that does nothing
  *     branch  b to code that tests the key    nop, or b to the other side; a switch alike
@@ -61,10 +61,10 @@
  *   of the call. A function that contains a site itself is always called. A NULL operation has a policy:
  *   PATCHPOINT_NULL_NOTHING (the result is undefined), PATCHPOINT_NULL_ZERO or PATCHPOINT_NULL_TRAP (the default).
  *
- *   Keys are hidden symbols of the program or shared object that defines them. To use a key of another object, that
- *   object says PATCHPOINT_EXPORT(key) and the user PATCHPOINT_IMPORT_CALL/VALUE/BRANCH/SWITCH(key). An object is
- *   registered by its constructors and forgotten by its destructors, so dlopen and dlclose need nothing; code of an object
- *   must not run any more when it is closed.
+ *   Keys are hidden symbols of the program or shared object that defines them. To share a key, the
+ *   object that defines it says PATCHPOINT_EXPORT(key), and an object that uses it PATCHPOINT_IMPORT_CALL/VALUE/BRANCH/SWITCH(key).
+ *   An object's constructors register it and its destructors unregister it, so dlopen and dlclose need nothing; no code of an
+ *   object may run any more when the object is closed.
  *
  * Duties of the program (all threads that execute sites while others change keys)
  *   - SIGTRAP stays unblocked. A change refuses with -EBUSY when it finds a thread that blocks it. A handler for SIGTRAP
@@ -73,9 +73,9 @@
  *   - Keys are not changed from a signal handler (a handler that interrupts a change gets -EDEADLK), nor in a child of vfork,
  *     of _Fork or of a raw clone (-EPERM). A child of fork may change keys; they are its own.
  *   - No thread is created by a raw clone(CLONE_VM) that bypasses libc.
- *   - Who patches code by other means leaves sites alone, functions whose body took the place of a call, and while a change
- *     is made what lies within 256 bytes of two of its sites: it is written again as it was read a microsecond before.
- *     Breakpoints are found there and left alone.
+ *   - A tool that patches code by other means leaves alone: sites; functions whose body took the place of a call; and during a
+ *     change all bytes within 256 bytes of two of its sites, because the library writes these bytes back as it read them a
+ *     microsecond before. The library finds breakpoints there and keeps them.
  *   - With gcc, a function with __attribute__((target("avx512f"))) has no call sites unless its file is compiled with
  *     -mavx512f: there gcc offers no way to say that the operation may change the upper vector registers. An operation
  *     must not change a global register variable; gcc does not look for that at a site.
@@ -98,7 +98,7 @@ extern "C" {
 #define PATCHPOINT_FORMAT 2
 
 enum patchpoint_kind {
-	PATCHPOINT_NONE = 0, /* the record that keeps the section there */
+	PATCHPOINT_NONE = 0, /* the record that keeps the section alive */
 	PATCHPOINT_CALL = 1,
 	PATCHPOINT_VALUE = 2,
 	PATCHPOINT_BRANCH = 3,
@@ -127,7 +127,7 @@ enum patchpoint_null {
 struct patchpoint_site {
 	int32_t code;
 	int32_t key;
-	int32_t aux; /* branch, switch: the code that tests the key; saved call: the thunk; call of arm64: what loads the key; else 0 */
+	int32_t aux; /* branch, switch: code that tests the key; saved call: thunk; arm64 call: code that loads the key; else 0 */
 	uint8_t kind;
 	uint8_t length;
 	uint8_t flags;
@@ -143,14 +143,14 @@ struct patchpoint_key {
 	uint64_t ops; /* executions of sites compiled with PATCHPOINT_OPS */
 	struct patchpoint_key *const *origin; /* import: the key it stands for */
 	struct patchpoint_key *imports;       /* the library's: keys that stand for this one */
-	struct patchpoint_object *object;     /* the library's: where its sites are, once they were looked up */
+	struct patchpoint_object *object;     /* the library's: the object that has its sites, once these were looked up */
 	uint32_t first;                       /* the library's: 1 + the number of its first record there; 0: none */
 	uint8_t kind;
 	uint8_t size; /* bytes of a value; ways of a switch */
 	uint8_t null; /* enum patchpoint_null */
 	uint8_t flags;
 	uint8_t form; /* call: enum patchpoint_form of the patched sites */
-	uint8_t body[PATCHPOINT_BODY_SIZE]; /* call: their bytes when the form is inline */
+	uint8_t body[PATCHPOINT_BODY_SIZE]; /* call: the sites' bytes when the form is inline */
 	uint8_t mark; /* the library's, in a transaction */
 	uint8_t reserved[7];
 };
@@ -187,8 +187,8 @@ struct patchpoint_object {
 };
 
 /*
- * A page of stubs near an object: each is `jmp *0(%rip)`, the target in 8 bytes, and two int3. A stub is never changed while
- * its object is registered. `object` is NULL when that was closed: the page waits for the next object in its reach.
+ * A page of stubs near an object: each is `jmp *0(%rip)`, the target in 8 bytes, and two int3. A stub is never changed while its
+ * object is registered. `object` is NULL after the object was closed: the page waits for the next object in reach.
  */
 struct patchpoint_stubs {
 	struct patchpoint_stubs *next;
@@ -199,9 +199,9 @@ struct patchpoint_stubs {
 };
 
 /*
- * The registry, exported as the symbol patchpoint_registry; another process finds it by the ELF note "patchpoint" of type 2, whose
- * contents are its distance from the note. A tool that changes sites from outside stops all threads and does so only when
- * `lock` is 0; it must change key slots together with sites. `generation` is odd while text is being written.
+ * The registry, exported as the symbol patchpoint_registry; another process finds it by the ELF note "patchpoint" of type 2, which
+ * contains the registry's distance from the note. A tool that changes sites from outside stops all threads and does so only when
+ * `lock` is 0; it must change key slots together with sites. `generation` is odd while the library writes code.
  */
 struct patchpoint_registry {
 	char magic[8]; /* "patchpt" */
@@ -214,17 +214,17 @@ struct patchpoint_registry {
 	uint64_t sites_written;
 	uint64_t traps;
 	struct patchpoint_stubs *stubs;
-	uint64_t ops; /* what the program counts: see patchpoint_ops_add */
+	uint64_t ops; /* the program's own count: see patchpoint_ops_add */
 };
 
-/** The registry of this process. Async-signal-safe; its fields change only while its lock is held. */
+/** Returns the registry of this process. Async-signal-safe; its fields change only while its lock is held. */
 struct patchpoint_registry *patchpoint_registry_get(void);
 
 /**
- * Adds to the program's own count of operations, whatever it calls one: requests, packets, rounds of its loop.
- * The library makes no use of it; a tool that watches the process (opcost attach) divides what it measures by it. One atomic
- * addition to a word that all threads share: where operations are short, a thread adds many at a time. Never changes a
- * site. Async-signal-safe. Threads: any. Order: none.
+ * Adds to the program's own count of operations, such as requests, packets or rounds of its loop. The library does not use the
+ * count; a tool that watches the process (opcost attach) divides its measurements by it. The call is one atomic addition to a word
+ * that all threads share: where operations are short, let a thread add many at a time. It never changes a site. Async-signal-safe.
+ * Threads: any. Order: none.
  */
 void patchpoint_ops_add(uint64_t count);
 
@@ -279,7 +279,7 @@ struct patchpoint_txn {
  */
 int patchpoint_init(void);
 
-/** Says which way of writing code is in use, and why not a better one. Threads: any. Result: 0 or -EINVAL. */
+/** Reports which way of writing code is in use, and why no better one is. Threads: any. Result: 0 or -EINVAL. */
 #ifdef __cplusplus
 /* In C++ the function would hide the type of the same name. */
 int patchpoint_status_read(struct patchpoint_status *status) __asm__("patchpoint_status");
@@ -311,29 +311,29 @@ int patchpoint_txn_commit(struct patchpoint_txn *txn);
 /** Ends a transaction without changing anything. Result: 0 or -EINVAL. */
 int patchpoint_txn_abort(struct patchpoint_txn *txn);
 
-/* For tools that look at or change the sites of another process. */
+/* Functions for tools that look at or change the sites of another process. */
 
-/* Gives the byte of code at an address; false where there is none. */
+/* Reads the byte of code at an address; returns false if there is none. */
 typedef bool (*patchpoint_reader)(void *context, uint64_t address, uint8_t *byte);
 
 /**
- * What a change to `function` puts in the place of its calls. The code is read through `read`, so it may be another
- * process's; nothing is called. PATCHPOINT_NULL_TRAP's function is known by its address only, and so to its own process only.
- * Result: 1, and `body` has the bytes of each site; 0, the sites call it; -EINVAL. Async-signal-safe if `read` is.
+ * Finds the bytes that a change to `function` puts in the place of its calls. The code is read through `read`, so it may be another
+ * process's; nothing is called. PATCHPOINT_NULL_TRAP's function is recognised by its address, so only in its own process. Result:
+ * 1, and `body` has the bytes of each site; 0 if sites call the function; -EINVAL. Async-signal-safe if `read` is.
  */
 int patchpoint_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[PATCHPOINT_BODY_SIZE]);
 
 /* A site of any process: its record, addresses resolved. */
 struct patchpoint_place {
 	uint64_t code;
-	uint64_t key; /* by the site's own object: what the form as compiled reads */
+	uint64_t key; /* in the site's own object: the key that the form as compiled reads */
 	uint64_t aux;
 	uint8_t kind;
 	uint8_t length;
 	uint8_t flags;
 };
 
-/* What a key makes of its sites: its slot, and of a call its form and body. */
+/* The part of a key that decides the bytes of its sites: its slot, and for a call its form and body. */
 struct patchpoint_state {
 	uint64_t value;
 	uint8_t form;
@@ -343,22 +343,22 @@ struct patchpoint_state {
 enum { PATCHPOINT_LENGTH_MAX = 16 }; /* no site is longer */
 
 /**
- * The bytes of a site as compiled. `now`: what it holds, `length` bytes, which tells the register of a value. `read` gives the
- * code at `aux`. Result: 0; -EILSEQ when the record is none of this architecture or `now` no form of the site; -EINVAL.
+ * Computes the bytes of a site as compiled. `now` is what the site holds, `length` bytes, and tells the register of a value. `read`
+ * gives the code at `aux`. Result: 0; -EILSEQ if the record is none of this architecture or `now` no form of the site; -EINVAL.
  */
 int patchpoint_place_compiled(patchpoint_reader read, void *context, const struct patchpoint_place *place,
 			      const uint8_t *now, uint8_t bytes[PATCHPOINT_LENGTH_MAX]);
 
 /**
- * The bytes of a site that is patched for a state. `stub`: the jump near the site's object that leads to the function, 0 if
- * there is none. Result: 0; -ERANGE when the function is out of reach without a stub, and the site stays as compiled; -EILSEQ,
- * -EINVAL as above.
+ * Computes the bytes of a site that is patched for a state. `stub` is the address of the jump near the site's object that leads to
+ * the function, 0 if there is none. Result: 0; -ERANGE if the function is out of reach without a stub, so that the site stays as
+ * compiled; -EILSEQ, -EINVAL as above.
  */
 int patchpoint_place_patched(patchpoint_reader read, void *context, const struct patchpoint_place *place,
 			     const uint8_t *now, const struct patchpoint_state *state, uint64_t stub,
 			     uint8_t bytes[PATCHPOINT_LENGTH_MAX]);
 
-/** A word for what a site holds (struct patchpoint_site_info, `state`); "foreign" also for a record that is not understood. */
+/** Returns the word for what a site holds (`state` of struct patchpoint_site_info); "foreign" also for an unknown record. */
 const char *patchpoint_place_word(patchpoint_reader read, void *context, const struct patchpoint_place *place,
 				  const uint8_t *now, const struct patchpoint_state *state, uint64_t stub);
 
@@ -380,24 +380,24 @@ struct patchpoint_alternative {
 	patchpoint_function function;
 };
 
-/** The PATCHPOINT_CPU_… this processor has and the kernel lets programs use. Async-signal-safe. */
+/** Returns the PATCHPOINT_CPU_… bits that this processor has and the kernel lets programs use. Async-signal-safe. */
 uint32_t patchpoint_cpu_features(void);
 
 /**
- * Sets a call key to the first of `count` alternatives whose needs are all in `permitted` and in this processor; may be
- * called again with another `permitted`. Result: the index chosen; -ENOENT when none fits; else as patchpoint_txn_commit.
+ * Sets a call key to the first of `count` alternatives whose needs are all in `permitted` and in this processor; may be called
+ * again with another `permitted`. Result: the index of the alternative; -ENOENT when none fits; else as patchpoint_txn_commit.
  */
 int patchpoint_choose(struct patchpoint_key *key, const struct patchpoint_alternative *alternatives, size_t count,
 		      uint32_t permitted);
 
 /**
- * Behind the macros, and for keys that are chosen at run time: `value` is a function's address, a value's bits, 0 or 1, or a
- * way's number. Result: as patchpoint_txn_commit, and -EINVAL for what is no key or no way of a switch.
+ * The functions behind the macros, also for keys that are chosen at run time. `value` is a function's address, a value's bits, 0 or
+ * 1, or a way's number. Result: as patchpoint_txn_commit, and -EINVAL if `key` is no key or `value` no way of the switch.
  */
 int patchpoint_key_set(struct patchpoint_key *key, uint64_t value);
 int patchpoint_txn_set(struct patchpoint_txn *txn, struct patchpoint_key *key, uint64_t value);
 
-/* Behind the macros only. */
+/* Functions for the macros only. */
 void patchpoint_object_register(struct patchpoint_object *object);
 void patchpoint_object_unregister(struct patchpoint_object *object);
 void patchpoint_import_register(struct patchpoint_key *key);
@@ -407,8 +407,8 @@ void patchpoint_null_zero(void);
 void patchpoint_null_zero_real(void);
 void patchpoint_null_trap(void);
 /*
- * Never called: it stands for the call that a patched site makes behind the compiler's back. Not declared noreturn: gcc takes
- * only a call that may return for one that may change variables of this file (-fipa-reference).
+ * Never called: it stands for the call that a patched site makes without the compiler's knowledge. It is not declared noreturn: gcc
+ * assumes only of a call that may return that it changes variables of this file (-fipa-reference).
  */
 void patchpoint_cold(void) __attribute__((__nothrow__, __cold__));
 
@@ -424,7 +424,7 @@ void patchpoint_cold(void) __attribute__((__nothrow__, __cold__));
 /**
  * As patchpoint_call, but the caller keeps everything in general registers but %rax across the site. Needs
  * PATCHPOINT_DEFINE_SAVED(key) in one file of the object. Vector registers and flags are not preserved. A function that is
- * declared PATCHPOINT_PRESERVING is called directly; any other one through a thunk that saves eight registers.
+ * declared PATCHPOINT_PRESERVING is called directly; any other function through a thunk that saves eight registers.
  */
 #define patchpoint_call_saved(...) PATCHPOINT__CALL_WITH(patchpoint__saved_, __VA_ARGS__)
 
@@ -432,7 +432,7 @@ void patchpoint_cold(void) __attribute__((__nothrow__, __cold__));
 #define patchpoint_value(key) patchpoint_value_##key()
 
 /**
- * Asks a branch key; the compiler lays out the code for the answer in the name. With the truth table of Linux's static keys:
+ * Asks a branch key. The compiler lays out the code for the answer in the name. The truth table is that of Linux's static keys:
  *
  *              key false    key true
  *   likely     jmp          nop
@@ -442,8 +442,8 @@ void patchpoint_cold(void) __attribute__((__nothrow__, __cold__));
 #define patchpoint_unlikely(key) patchpoint_unlikely_##key()
 
 /**
- * Asks a switch key: the number of its way, 0 to ways - 1, which the compiler follows to the case of a switch statement. The
- * site of a patched key is a jump to that case; for way 0 it is a nop.
+ * Returns the number of a switch key's way, 0 to ways - 1. In a switch statement the compiler connects the site with the case of
+ * the way: the site of a patched key is a jump to that case, or a nop for way 0.
  */
 #define patchpoint_switch(key) patchpoint_switch_##key()
 

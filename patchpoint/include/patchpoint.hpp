@@ -21,13 +21,13 @@
  *     if (std::error_code error = change.commit())
  *             ...
  *
- * What a site, a key and a change are, and the duties of the program, is in patchpoint.h; all of that holds here too.
+ * patchpoint.h explains sites, keys, changes and the duties of the program; all of it holds here too.
  *
- * Which key a site belongs to
+ * The key of a site
  *   A site is an instruction with the key's address in it, so the compiler must know the key: `tracing.unlikely()` on an object
  *   with static storage, an element of a static array and a member of a static struct included, also through functions that
  *   are inlined. Otherwise the compiler refuses the asm ("impossible constraint", "invalid operand"): use load() there, which
- *   reads any key. Without optimisation a compiler knows no such thing: members read the key then, and nothing is patched.
+ *   reads any key. Without optimisation a compiler does not know the key: members read it then, and nothing is patched.
  *   patchpoint::site<tracing>.unlikely() names the key by a template argument, and is a site at every level of optimisation.
  *
  * Where keys are
@@ -35,12 +35,12 @@
  *   program or shared object has its own. A struct that has keys as members should be hidden, too:
  *   struct [[gnu::visibility("hidden")]] category { patchpoint::branch enabled; }. In a shared object gcc must be told so where a key is
  *   only declared: [[gnu::visibility("hidden")]] extern patchpoint::branch tracing; inline variables need nothing.
- *   A key of C, PATCHPOINT_DEFINE_BRANCH(tracing, false), is extern patchpoint::branch tracing asm("patchpoint_key_tracing"); and a
- *   key that C uses is defined with that name; the same serves PATCHPOINT_EXPORT and PATCHPOINT_IMPORT.
+ *   To use a key of C, PATCHPOINT_DEFINE_BRANCH(tracing, false), declare extern patchpoint::branch tracing
+ *   asm("patchpoint_key_tracing"). Define a key that C uses, or that PATCHPOINT_EXPORT or PATCHPOINT_IMPORT names, with that name.
  *
  * Errors
- *   Nothing throws, and -fno-exceptions and -fno-rtti are fine. What can fail returns a std::error_code whose value is the errno
- *   that patchpoint.h gives. An operation must not throw: there is no call for an exception to pass through.
+ *   Nothing throws, and -fno-exceptions and -fno-rtti are fine. A function that can fail returns a std::error_code, whose
+ *   value is the errno that patchpoint.h gives. An operation must not throw: the compiler knows of no call there.
  */
 #ifndef PATCHPOINT_HPP
 #define PATCHPOINT_HPP
@@ -69,7 +69,7 @@
 
 namespace patchpoint {
 
-/// What a site does whose operation is missing.
+/// The action of a site whose operation is missing.
 enum class missing : unsigned char { trap, zero, nothing };
 
 namespace detail {
@@ -89,7 +89,7 @@ inline std::error_code error_of(int result) noexcept
 	return std::error_code(-result, std::generic_category());
 }
 
-// struct patchpoint_key, the slot with a type of its own: no constant expression makes a void * of a number or of a function.
+// struct patchpoint_key with a typed slot: a constant expression cannot make a void * of a number or of a function.
 template <class Slot> struct key {
 	mutable Slot slot;
 	const char *name_;
@@ -118,7 +118,7 @@ template <class Slot> struct key {
 	/// The key as the functions of patchpoint.h take it.
 	patchpoint_key *raw() noexcept { return reinterpret_cast<patchpoint_key *>(this); }
 	const patchpoint_key *raw() const noexcept { return reinterpret_cast<const patchpoint_key *>(this); }
-	/// What tools show.
+	/// The name that tools show.
 	const char *name() const noexcept { return name_; }
 	/// Executions of the key's sites in files compiled with PATCHPOINT_OPS.
 	std::uint64_t operations() const noexcept { return __atomic_load_n(&ops, __ATOMIC_RELAXED); }
@@ -133,7 +133,7 @@ protected:
 	[[nodiscard]] std::error_code change(std::uint64_t bits) noexcept { return error_of(patchpoint_key_set(raw(), bits)); }
 };
 
-// Declared only: a call remains where a switch is made with a way that it has not.
+// Declared only: a call of it remains where a switch is constructed with a way that the switch does not have.
 #if __has_attribute(__error__)
 __attribute__((__error__("patchpoint: the ways of a switch are 0 to ways - 1")))
 #endif
@@ -184,13 +184,13 @@ class [[gnu::visibility("hidden")]] branch : public detail::key<std::uint64_t> {
 public:
 	using state = bool;
 
-	/// `name`: what tools show, a string that stays; `initial`: the answer at first.
+	/// `name`: the name that tools show, a string that stays; `initial`: the first answer.
 	constexpr explicit branch(const char *name, bool initial = false) noexcept
 	    : key(initial ? 1 : 0, name, PATCHPOINT_BRANCH, 1)
 	{
 	}
 
-	/// A site. The answer; the compiler lays out the code for the one in the name, which a patched site reaches by a nop.
+	/// A site. Returns the answer. The compiler lays out the code for the answer in the name; patched sites reach it by a nop.
 #if PATCHPOINT__CXX_MEMBERS
 	PATCHPOINT__ALWAYS bool likely() const noexcept PATCHPOINT__LIKELY_SITE("%P[at]", this, *this)
 	PATCHPOINT__ALWAYS bool unlikely() const noexcept PATCHPOINT__UNLIKELY_SITE("%P[at]", this, *this)
@@ -206,9 +206,9 @@ public:
 		return __builtin_expect(load(), 0);
 	}
 #endif
-	/// The answer by a plain load.
+	/// Returns the answer by a plain load.
 	bool load() const noexcept { return now() != 0; }
-	/// Makes every site go the other way. After an error nothing has changed.
+	/// Sets the answer at every site. After an error nothing has changed.
 	[[nodiscard]] std::error_code set(bool truth) noexcept { return change(truth); }
 	static std::uint64_t bits(bool truth) noexcept { return truth; }
 };
@@ -227,7 +227,7 @@ public:
 	{
 	}
 
-	/// A site. What the key holds.
+	/// A site. Returns the key's value.
 #if PATCHPOINT__CXX_MEMBERS
 	PATCHPOINT__ALWAYS T get() const noexcept PATCHPOINT__VALUE_SITE(T, "%P[at]", this, *this)
 #else
@@ -238,14 +238,14 @@ public:
 	}
 #endif
 	PATCHPOINT__ALWAYS operator T() const noexcept { return get(); }
-	/// The value by a plain load.
+	/// Returns the value by a plain load.
 	T load() const noexcept { return static_cast<T>(this->now()); }
 	/// Puts another value into every site. After an error nothing has changed.
 	[[nodiscard]] std::error_code set(T next) noexcept { return this->change(bits(next)); }
 	static std::uint64_t bits(T next) noexcept { return patchpoint_types::bits(next); }
 };
 
-/// A key whose sites go one of `ways` ways, 2 to 8; T, an integer or an enumeration, names them from 0 on.
+/// A key whose sites go one of `ways` ways, 2 to 8; T, an integer or an enumeration, numbers them from 0.
 template <unsigned ways, class T = unsigned> class [[gnu::visibility("hidden")]] switch_ : public detail::key<std::uint64_t> {
 	static_assert(ways >= 2 && ways <= PATCHPOINT_WAYS_MAX, "patchpoint: a switch has 2 to 8 ways");
 	static_assert(std::is_integral_v<T> || std::is_enum_v<T>, "patchpoint: the ways of a switch are integers or enumerators");
@@ -260,7 +260,7 @@ public:
 			detail::no_such_way();
 	}
 
-	/// A site. The way, which the compiler follows to the case of a switch statement; way 0 is a nop.
+	/// A site. Returns the way, by which the compiler finds the case of a switch statement; way 0 is a nop.
 #if PATCHPOINT__CXX_MEMBERS
 	PATCHPOINT__ALWAYS T get() const noexcept { return static_cast<T>(number()); }
 #else
@@ -272,7 +272,7 @@ public:
 #endif
 	PATCHPOINT__ALWAYS operator T() const noexcept { return get(); }
 	T load() const noexcept { return static_cast<T>(now()); }
-	/// Makes every site go another way. A way that there is not is an error (EINVAL); after an error nothing has changed.
+	/// Makes every site go `way`. A way that the switch does not have is an error (EINVAL). After an error nothing has changed.
 	[[nodiscard]] std::error_code set(T way) noexcept { return change(bits(way)); }
 	static std::uint64_t bits(T way) noexcept { return static_cast<std::uint64_t>(way); }
 
@@ -308,7 +308,7 @@ template <class R> constexpr unsigned policy_number(missing policy) noexcept
 }
 
 #if PATCHPOINT__CXX_NATIVE
-// The lists of a number of arguments; what follows something else begins with a comma.
+// Lists for each number of arguments. A list that follows other parameters begins with a comma.
 #define PATCHPOINT__CXX_CLASSES_0
 #define PATCHPOINT__CXX_CLASSES_1 , class A1
 #define PATCHPOINT__CXX_CLASSES_2 PATCHPOINT__CXX_CLASSES_1, class A2
@@ -332,9 +332,9 @@ template <class R> constexpr unsigned policy_number(missing policy) noexcept
 #define PATCHPOINT__CXX_PARAMETERS_6 PATCHPOINT__CXX_PARAMETERS_5, A6 a6
 
 /*
- * Through this goes a call that preserves the general registers, unless the operation takes its place or preserves them itself
- * (PATCHPOINT_DEFINE_SAVED). Where a stack is unwound from inside the operation, gcc's assembly has what that needs; clang does
- * not say whether it began the description that these lines would be a part of.
+ * The thunk of a call that preserves the general registers (PATCHPOINT_DEFINE_SAVED). Sites bypass it if the operation's body takes
+ * the place of the call, or if the operation preserves the registers itself. With gcc it carries the frame information (CFI) for
+ * unwinding from inside the operation. clang does not say whether it began a frame description around these lines.
  */
 #if defined(__GCC_HAVE_DWARF2_CFI_ASM) && !defined(__clang__)
 #define PATCHPOINT__CXX_PUSH(bytes, number) PATCHPOINT__PUSH(bytes, number)
@@ -353,7 +353,7 @@ template <auto &Key> [[gnu::naked, gnu::noinline, gnu::visibility("hidden")]] vo
 		: [at] "i"(&Key));
 }
 
-// The key by a pointer, which is a constant once this is inlined; or by a template argument.
+// given_call gets the key by a pointer, which is a constant after inlining; named_call gets it by a template argument.
 template <class Key, class Function> struct given_call;
 template <auto &Key, class Function> struct named_call;
 
@@ -428,7 +428,7 @@ template <class Sites, class R, class... A> PATCHPOINT__ALWAYS R execute_saved(A
 
 } // namespace detail
 
-/// A key whose sites call a function. R(A...) is its type; with noexcept, only such functions are operations.
+/// A key whose sites call a function of the type R(A...). With noexcept, only noexcept functions are operations.
 template <class Function> class [[gnu::visibility("hidden")]] call {
 	static_assert(!sizeof(Function), "patchpoint: the type of a call is that of a function: patchpoint::call<long(long, int)>");
 };
@@ -444,16 +444,16 @@ class [[gnu::visibility("hidden")]] call<R(A...)> : public detail::key<detail::o
 public:
 	using state = R (*)(A...);
 
-	/// `function`: the operation at first; `policy`: what a later null stands for.
+	/// `function`: the first operation; `policy`: what a null stands for.
 	constexpr call(const char *name, state function, missing policy = missing::trap) noexcept
 	    : detail::key<operation>(function ? operation(function) : operation(policy), name, PATCHPOINT_CALL, 8,
 				     detail::policy_number<R>(policy))
 	{
 	}
-	/// An operation that is missing at first.
+	/// Makes a key whose operation is missing at first.
 	constexpr call(const char *name, missing policy) noexcept : call(name, nullptr, policy) {}
 
-	/// A site. The operation's result; with the policy `nothing`, that of a missing operation is undefined.
+	/// A site. Returns the operation's result, which is undefined if the operation is missing and the policy is `nothing`.
 	PATCHPOINT__ALWAYS R operator()(A... arguments) const noexcept
 	{
 #if PATCHPOINT__CXX_MEMBERS
@@ -463,9 +463,9 @@ public:
 		return load()(arguments...);
 #endif
 	}
-	/// The function that sites execute now, of a missing operation the one that stands in for it, by a plain load.
+	/// Returns the function that sites execute now (for a missing operation its stand-in), by a plain load.
 	state load() const noexcept { return this->now().function; }
-	/// Makes every site call another function, or do what its only instruction does. After an error nothing has changed.
+	/// Makes every site call `function`, or execute its only instruction instead. After an error nothing has changed.
 	[[nodiscard]] std::error_code set(state function) noexcept { return this->change(bits(function)); }
 	/// Removes the operation: sites do what the policy says.
 	[[nodiscard]] std::error_code remove() noexcept { return set(nullptr); }
@@ -546,15 +546,15 @@ template <class R, class... A> struct kind_of<call<R(A...) noexcept>> : kind_of<
 } // namespace detail
 
 /**
- * The sites of a key that is named by its object: site<tracing>.unlikely(), site<limit>.get(), site<area>(w, h), and
- * site<area>.saved(w, h), which only this has. `constexpr auto &area_site = patchpoint::site<area>;` gives it a name.
+ * The sites of a key that is a template argument: site<tracing>.unlikely(), site<limit>.get(), site<area>(w, h), and
+ * site<area>.saved(w, h), which only this form has. `constexpr auto &area_site = patchpoint::site<area>;` gives a site a name.
  */
 template <auto &Key>
 inline constexpr typename detail::kind_of<std::remove_cv_t<std::remove_reference_t<decltype(Key)>>>::template site<Key> site{};
 
 /**
- * Several changes, made all or none. Nothing happens and nothing is held until it is committed; one that is destroyed before that
- * changes nothing. For one thread; different transactions are for different threads.
+ * Several changes, made all or none. Nothing happens and nothing is held until commit(); a transaction that is destroyed before
+ * changes nothing. One thread uses a transaction; different threads use different transactions.
  */
 class transaction {
 public:
@@ -571,13 +571,13 @@ public:
 		return *this;
 	}
 
-	/// Adds a change. What fails here (no memory, no such way) the commit reports.
+	/// Adds a change. commit() reports an error that occurs here (no memory, no such way).
 	template <class Key> transaction &set(Key &key, typename Key::state next) noexcept
 	{
 		(void)patchpoint_txn_set(&transaction_, key.raw(), Key::bits(next));
 		return *this;
 	}
-	/// Makes all changes, or none if it returns an error. The transaction is empty then, and can be used again.
+	/// Makes all changes, or none if it returns an error. Afterwards the transaction is empty and can be used again.
 	[[nodiscard]] std::error_code commit() noexcept { return detail::error_of(patchpoint_txn_commit(&transaction_)); }
 	/// Forgets the changes.
 	void clear() noexcept { patchpoint_txn_abort(&transaction_); }
@@ -590,7 +590,7 @@ private:
 
 } // namespace patchpoint
 
-// Once in each program or shared object; more often is harmless.
+// Registers the program or shared object; doing it in several files is harmless.
 PATCHPOINT__OBJECT(of_this_file)
 
 #endif

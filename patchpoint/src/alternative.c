@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Implementations by processor feature. */
+/* The choice of implementations by processor features. */
 #include "internal.h"
 
 #include <errno.h>

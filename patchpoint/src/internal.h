@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the library's files share. Nothing here is exported. */
+/* Declarations that the library's files share. Nothing here is exported. */
 #ifndef PATCHPOINT_INTERNAL_H
 #define PATCHPOINT_INTERNAL_H
 
@@ -17,7 +17,7 @@
 
 #define LENGTH_MAX 11 /* bytes of the longest site */
 
-/* Where a field relative to itself points. */
+/* Returns the address that a field relative to itself points to. */
 static inline const void *field_target(const int32_t *field)
 {
 	return (const char *)field + *field;
@@ -28,13 +28,13 @@ static inline unsigned char *site_code(const struct patchpoint_site *site)
 	return (unsigned char *)field_target(&site->code);
 }
 
-/* The key that holds the value: an import stands for another one once its object is registered. */
+/* Returns the key that holds the value: an import stands for another key once that key's object is registered. */
 static inline struct patchpoint_key *key_resolve(struct patchpoint_key *key)
 {
 	return key->flags & PATCHPOINT_KEY_IMPORT && key->origin ? *key->origin : key;
 }
 
-/* The key that a site names, which may be an import. */
+/* Returns the key that a site names, which may be an import. */
 static inline struct patchpoint_key *site_key(const struct patchpoint_site *site)
 {
 	return (struct patchpoint_key *)field_target(&site->key);
@@ -56,7 +56,7 @@ static inline uint64_t key_value(const struct patchpoint_key *key)
 	return (uint64_t)(uintptr_t)__atomic_load_n(&key->slot, __ATOMIC_ACQUIRE);
 }
 
-/* One site to be written: the bytes it holds and those it shall hold. */
+/* One site to be written: its present and its new bytes. */
 struct patch {
 	unsigned char *at;
 	struct patchpoint_object *object;
@@ -67,63 +67,63 @@ struct patch {
 
 extern struct patchpoint_registry registry;
 
-/* lock.c: guards the registry, all keys and all sites. Taken with signals blocked, released before they are open again. */
+/* lock.c: guards the registry, all keys and all sites. Signals are blocked before the lock is taken until after its release. */
 struct guard {
 	uint64_t signals;
 	int cancel;
 };
 int guard_enter(struct guard *guard);
 void guard_leave(struct guard *guard);
-extern uint64_t guard_signals; /* what the holder's thread had blocked */
-/* Whether this memory is the copy that a fork made without libc's handlers (_Fork, the system call). Async-signal-safe. */
+extern uint64_t guard_signals; /* the signals that the holder's thread had blocked */
+/* Whether this process was forked without libc's handlers (by _Fork or the system call). Async-signal-safe. */
 bool process_is_orphan(void);
-void orphans_notice(void); /* prepares the answer */
+void orphans_notice(void); /* prepares process_is_orphan */
 
 /* registry.c */
-bool registry_look_up(void); /* the sites of all objects, by key. False where memory for an object's was missing */
+bool registry_look_up(void); /* finds the sites of all objects, by key; false if memory for an object's list was missing */
 const struct patchpoint_site *registry_first_site(const struct patchpoint_key *key);
 const struct patchpoint_site *registry_next_site(const struct patchpoint_key *key, const struct patchpoint_site *site);
 /* For orphans: whether a site of an object whose text is shared with the parent begins at an address. Async-signal-safe. */
 bool registry_shares_site(const unsigned char *address);
 bool registry_preserves(uint64_t function);
 extern bool patchpoint_eager;
-/* Where everything is to be patched: the sites of an object, or of a key, that came since. */
+/* Once everything is to be patched: patch the sites of a new object, or of a key that a new import stands for. */
 void transaction_patch_object(const struct patchpoint_object *object);
 void transaction_patch_key(struct patchpoint_key *key);
 
 /* write.c: the protocol. */
 int patches_write(struct patch *patches, size_t count);
-/* The handler's: whether a breakpoint at an address is, or was, the library's. Async-signal-safe. */
+/* For the handler: whether a breakpoint at an address is, or was, the library's. Async-signal-safe. */
 bool breakpoint_is_ours(const unsigned char *address);
-/* Whether nobody will remove it any more. */
+/* Whether nobody will remove the library's breakpoints any more. */
 bool breakpoint_is_stuck(void);
-/* In an orphan: puts the change that was open back. False where code cannot be written. Async-signal-safe. */
+/* In an orphan: undoes the open change. False if code cannot be written. Async-signal-safe. */
 bool change_abandon(void);
 
-/* writer.c: the ladder. */
+/* writer.c: the ways to write code, best first. */
 struct writer {
 	const char *name;
 	enum patchpoint_writer id;
 	bool alone; /* only while the process has one thread */
-	bool anywhere; /* writes all code, not only that of registered objects */
+	bool anywhere; /* writes all code, not only code of registered objects */
 	size_t gap_max; /* bytes between two sites up to which one longer write is cheaper than two; 0: never */
-	int (*ready)(void); /* finds out whether it works, and keeps what it needs */
+	int (*ready)(void); /* tests whether the writer works, and keeps what the writer needs */
 	int (*write)(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length);
 };
 extern const struct writer writer_proc_mem, writer_memfd, writer_mprotect;
 extern const struct writer *writer_used;
 extern char writer_reason[256];
 const char *error_text(int error);
-bool writer_find(void); /* the best one that works now is in use: false when there is none */
-bool writer_fall_back(int error); /* the one in use failed: the next one that works is */
+bool writer_find(void); /* chooses the best writer that works now; false if there is none */
+bool writer_fall_back(int error); /* the writer in use failed: chooses the next that works */
 int code_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length);
 void writer_after_fork(void); /* in the child */
-int writer_in_orphan(void); /* something that writes. 0 or -errno. Async-signal-safe */
+int writer_in_orphan(void); /* chooses a writer for an orphan: 0 or -errno. Async-signal-safe */
 void writer_memfd_before_fork(void);
 void writer_memfd_after_fork(bool child);
 void writer_memfd_forget(struct patchpoint_object *object);
 
-/* stub.c: for calls that do not reach their target. NULL when there is none, or none can be made. The lock is held. */
+/* stub.c: jumps for calls that do not reach their target. NULL if there is none, or none can be made. The lock is held. */
 extern char stub_refusal[128];
 const unsigned char *stub_find(const struct patchpoint_object *object, uint64_t target);
 const unsigned char *stub_make(const struct patchpoint_object *object, uint64_t target);
@@ -138,79 +138,77 @@ bool process_has_one_thread(void);
 int threads_accept_traps(bool first, bool *traced);
 bool process_is_traced(void);
 
-/* memory.c: what is mapped. */
+/* memory.c: questions about what is mapped. */
 bool page_is_readable(uintptr_t address);
 bool memory_is_constant(uint64_t address, size_t length);
 enum code { CODE_NONE, CODE_UNREADABLE, CODE_READABLE };
 enum code code_at(uint64_t address);
 
-/* sort.c: by ascending address. */
+/* sort.c: sorts by ascending address. */
 void patches_sort(struct patch *patches, size_t count);
 
 /* trap.c */
 int trap_install(void);
 extern uint32_t trap_waiters; /* threads in the handler that sleep on the generation */
 
-/* Memory without malloc: its locks may be held by a thread that waits at a site. NULL when there is none. */
+/* Memory without malloc, whose locks a thread that waits at a site may hold. NULL if there is none. */
 void *pages_get(size_t bytes);
 void pages_put(void *pages, size_t bytes);
 
-/*
- * arch/: what an architecture provides. Where `read` is NULL the code is the process's own.
- */
+/* arch/: the parts that an architecture provides. Where `read` is NULL the code is the process's own. */
 extern const bool arch_can_patch;
 /*
- * How sites change while they are executed. One store: all four bytes at once, and processors execute the old or the new
- * instruction (the architecture says so for these instructions). Else a breakpoint of one byte comes first, and all forms of a
- * site begin with a byte that means nothing.
+ * Whether one store changes a site while others execute it: all four bytes at once, and a processor executes the old or the new
+ * instruction (the architecture guarantees this for these instructions). Otherwise a breakpoint of one byte comes first, and all
+ * forms of a site begin with a byte without meaning.
  */
 extern const bool arch_one_store;
-/* Whether the kernel, too, writes four aligned bytes in one store. Asked only where sites change that way. */
+/* Whether the kernel, too, writes four aligned bytes in one store. Asked only if arch_one_store. */
 bool arch_kernel_stores_whole(void);
 extern const unsigned char arch_trap;
-/* What the record of a branch or switch leads to: bytes before the tests of its key, and of one test. */
+/* The code that the record of a branch or switch points to: bytes before the tests of its key, and bytes of one test. */
 extern const size_t arch_tests_offset, arch_test_size;
-/* A function that only writers call, to try themselves: the four bytes at arch_probe_number say which number it returns. */
+/* A function that only writers call, to test themselves. The four bytes at arch_probe_number encode the number it returns. */
 extern const unsigned char arch_probe_text[];
 extern const size_t arch_probe_number;
 enum { ARCH_PROBE_SIZE = 64 };
 uint32_t arch_probe_run(const unsigned char *text);
 void arch_probe_bytes(uint32_t number, unsigned char bytes[4]);
 bool arch_under_valgrind(void);
-/* PATCHPOINT_CPU_… */
+/* Returns PATCHPOINT_CPU_… bits. */
 uint32_t arch_cpu_features(void);
 void arch_pause(void);
-/* Makes this thread execute what was written, without the kernel's help. */
+/* Makes this thread execute newly written code, without the kernel's help. */
 void arch_serialise(void);
 /* Makes code that was stored through a second mapping visible to instruction fetch. */
 void arch_code_stored(const unsigned char *code, const unsigned char *alias, size_t length);
-/* The bytes of a site as compiled; `now` tells the register. 0, or -EILSEQ when `now` is no form of the site. */
+/* Computes a site's bytes as compiled; `now` tells the register. 0, or -EILSEQ if `now` is no form of the site. */
 int arch_compiled(patchpoint_reader read, void *context, const struct patchpoint_place *place, const unsigned char *now,
 		  unsigned char *bytes);
-/* The patched bytes for a state. 0; -ERANGE: the site does not reach the target; -EILSEQ. */
+/* Computes a site's patched bytes for a state. 0; -ERANGE if the site does not reach the target; -EILSEQ. */
 int arch_patched(patchpoint_reader read, void *context, const struct patchpoint_place *place, const unsigned char *now,
 		 const struct patchpoint_state *state, unsigned char *bytes);
-/* Whether a breakpoint of somebody else stands on a site. */
+/* Whether a site holds a breakpoint that is not the library's. */
 bool arch_is_breakpoint(const unsigned char *now);
-/* Code that jumps to `target` from anywhere; and where the code at `stub` jumps to. */
+/* arch_stub makes code that jumps to `target` from anywhere; arch_stub_target says where the code at `stub` jumps to. */
 enum { STUB_SIZE = 16 };
 void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target);
 uint64_t arch_stub_target(const unsigned char *stub);
-/* Where a call site leads that is patched to a direct call: its function or a stub. 0 for anything else. */
+/* Returns the target, a function or a stub, of a call site that is patched to a direct call; 0 for any other site. */
 uint64_t arch_call_target(const struct patchpoint_place *place, const unsigned char *now);
 /* Whether a call from any place in a text reaches a page. */
 bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page);
-/* Whether sites hold what a function does, instead of a call; then it is in `body`. `constant`: whether memory cannot change. */
+/* Whether sites hold the body of a function instead of a call; `body` then gets it. `constant`: whether memory cannot change. */
 bool arch_body(patchpoint_reader read, void *context, bool (*constant)(uint64_t address, size_t length), uint64_t function,
 	       uint8_t body[PATCHPOINT_BODY_SIZE]);
-/* A word for what a patched site holds. */
+/* Returns the word for what a patched site holds. */
 const char *arch_word(const struct patchpoint_place *place, const unsigned char *now, const struct patchpoint_state *state);
-/* Of a signal's context: the address of the trap instruction that raised it; going back there. */
+/* arch_trap_address returns the address of the trap instruction that raised a signal; arch_resume_at goes back there. */
 unsigned char *arch_trap_address(const void *context);
-/* Whether that instruction was removed since: then whoever wrote it, the thread can go on. Works for closed objects too. */
+/* Whether the trap instruction is gone: then the thread can go on, whoever wrote it. Works for closed objects too. */
 bool arch_trap_is_gone(const unsigned char *address);
 void arch_resume_at(void *context, const unsigned char *address);
-/* It also defines patchpoint_null_zero, patchpoint_null_zero_real and patchpoint_cold. */
+/* An architecture also defines patchpoint_null_zero, patchpoint_null_zero_real and patchpoint_cold. */
 
 #pragma GCC visibility pop
 

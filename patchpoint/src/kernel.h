@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Numbers of the kernel's interface (include/uapi/linux: futex.h, membarrier.h, magic.h, mman.h), so that nothing but libc's
- * headers is needed: musl's come without the kernel's.
+ * Numbers of the kernel's interface (include/uapi/linux: futex.h, membarrier.h, magic.h, mman.h), so that libc's headers are
+ * enough: musl's come without the kernel's.
  */
 #ifndef PATCHPOINT_KERNEL_H
 #define PATCHPOINT_KERNEL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The one lock. A futex of our own, since it lies in the registry, where other processes look at it, and must survive fork. */
+/* The library's one lock: a futex of its own, since it lies in the registry, which other processes read, and must survive fork. */
 #define _GNU_SOURCE
 #include "internal.h"
 #include "kernel.h"
@@ -13,7 +13,7 @@
 
 #define WAITED (1u << 31)
 
-/* Exported by a second name, which no header declares: a program's reference would make a copy of the data. */
+/* Exported by a second name, which no header declares: a reference from a program would make a copy of the data. */
 struct patchpoint_registry registry = {"patchpt", PATCHPOINT_FORMAT, sizeof registry, 0, 0, NULL, 0, 0, 0, NULL, 0};
 extern struct patchpoint_registry patchpoint_registry __attribute__((alias("patchpoint__registry"), visibility("default")));
 
@@ -27,7 +27,7 @@ void patchpoint_ops_add(uint64_t count)
 	(void)__atomic_fetch_add(&registry.ops, count, __ATOMIC_RELAXED);
 }
 
-/* The note by which another process finds the registry without symbols: its distance from this field. */
+/* The note by which another process finds the registry without symbols: it holds the registry's distance from this field. */
 __asm__(".pushsection .note.patchpoint,\"a\",@note\n\t"
 	".balign 4\n\t"
 	".long 11, 8, 2\n\t"
@@ -37,7 +37,7 @@ __asm__(".pushsection .note.patchpoint,\"a\",@note\n\t"
 	".long patchpoint__registry - .\n\t"
 	".popsection");
 
-/* The process whose memory this is: differs from getpid() in a child of vfork or of a raw clone, where no handler ran. */
+/* The process that owns this memory: differs from getpid() in a child of vfork or of a raw clone, where no handler ran. */
 static pid_t owner;
 
 uint64_t guard_signals;
@@ -49,10 +49,10 @@ static int lock_take(uint32_t self)
 
 	if (__atomic_compare_exchange_n(lock, &found, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return 0;
-	/* A signal handler that interrupted the holder would wait for itself. */
+	/* A signal handler that interrupted the holder would wait for its own thread. */
 	if ((found & ~WAITED) == self)
 		return -EDEADLK;
-	/* From here on the lock is taken as waited for: another thread may sleep on it. */
+	/* From here on the lock is taken with WAITED set: another thread may sleep on it. */
 	for (;;) {
 		found = 0;
 		if (__atomic_compare_exchange_n(lock, &found, self | WAITED, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
@@ -71,8 +71,8 @@ static void lock_give(void)
 }
 
 /*
- * A page that a fork empties in the child (MADV_WIPEONFORK, Linux 4.14), whoever forks and how. NULL where there is none: then no
- * process is known to be an orphan.
+ * A page that any kind of fork empties in the child (MADV_WIPEONFORK, Linux 4.14). NULL if there is none: then no process counts as
+ * an orphan.
  */
 static volatile int *not_forked;
 
@@ -95,9 +95,9 @@ bool process_is_orphan(void)
 	return not_forked && !*not_forked;
 }
 
-/* fork takes the lock, so the child never sees an open transaction; the thread that forks holds it by its id in both. */
+/* fork takes the lock, so the child never sees an open transaction; the forking thread holds it by its thread id in both. */
 static struct guard fork_guard;
-/* Whether this thread's fork has the lock. Of each thread, since libc lets several be in these handlers at once. */
+/* Whether this thread's fork has the lock. Each thread has its own flag: libc lets several be in these handlers at once. */
 static __thread bool fork_guarded __attribute__((tls_model("initial-exec")));
 
 static void fork_prepare(void)
@@ -125,7 +125,7 @@ static void fork_child(void)
 	if (!fork_guarded)
 		return;
 	owner = getpid();
-	/* The parent's waiters are not here. */
+	/* The parent's waiters do not exist in the child. */
 	__atomic_store_n(&registry.lock, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
 	trap_waiters = 0;
 	if (not_forked)
@@ -145,8 +145,8 @@ __attribute__((constructor(101))) static void lock_start(void)
 }
 
 /*
- * Blocks signals (a handler in this thread might execute a site that this thread is writing, and wait for ever) and
- * cancellation, then takes the lock. SIGTRAP stays as it is: the kernel kills on a blocked one.
+ * Blocks signals and cancellation, then takes the lock. A signal handler in this thread might execute a site that the thread is
+ * writing, and wait for ever. SIGTRAP stays as it is: the kernel kills a process that traps with SIGTRAP blocked.
  */
 int guard_enter(struct guard *guard)
 {
@@ -157,7 +157,7 @@ int guard_enter(struct guard *guard)
 	if (owner != getpid())
 		return -EPERM;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard->cancel);
-	/* The system call: libc keeps two signals of its own open, one of which runs set*id in every thread. */
+	/* The system call, since libc's function keeps two signals of its own open, one of which runs set*id in every thread. */
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &guard->signals, sizeof all);
 	error = lock_take((uint32_t)syscall(SYS_gettid));
 	if (error) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is mapped, and how: so that what a program passes by mistake is refused, not executed. */
+/* Questions about what is mapped, so that the library refuses a program's wrong addresses instead of executing them. */
 #define _GNU_SOURCE
 #include "internal.h"
 #include "kernel.h"
@@ -19,9 +19,9 @@ static uintptr_t page_of(uintptr_t address)
 }
 
 /*
- * Populating a page for reading fails where nothing is mapped, where the mapping forbids reading and where the file has become
- * too short. EINVAL is also what older kernels say of the whole request, then of this library's own code, too (madvise(2)): there
- * it is asked whether something is mapped (mincore(2)). Where a call is forbidden, nothing is known against the page.
+ * Populating a page for reading fails where nothing is mapped, where the mapping forbids reading and where the file has become too
+ * short. Older kernels return EINVAL for the request itself, so for this library's own code, too (madvise(2)): there mincore(2)
+ * says whether something is mapped. Where a call is forbidden, the page counts as readable.
  */
 bool page_is_readable(uintptr_t address)
 {
@@ -39,8 +39,7 @@ bool page_is_readable(uintptr_t address)
 
 /*
  * Whether memory can be read and not written: then what the loader left there stays (RELRO). Populating pages for writing fails
- * with EINVAL where a mapping forbids it, and with nothing of its kind where the kernel does not know the request, which then
- * refuses both (madvise(2)).
+ * with EINVAL where a mapping forbids writing. A kernel that does not know the requests refuses both (madvise(2)).
  */
 bool memory_is_constant(uint64_t address, size_t length)
 {
@@ -57,7 +56,7 @@ static enum code code_by_rights(bool readable, bool executable)
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-/* By the loader's own table, without a lock and without a system call (glibc 2.35). False when it has no code there. */
+/* Asks the loader's own table, without a lock and without a system call (glibc 2.35). False if it has no code there. */
 static bool code_of_object(uint64_t address, enum code *code)
 {
 	struct dl_find_object found;
@@ -87,7 +86,7 @@ static bool code_of_object(uint64_t address, enum code *code)
 }
 #endif
 
-/* The lines of /proc/self/maps: "start-end rwxp …". A state machine, since a line may be cut by the end of the buffer. */
+/* A parser of /proc/self/maps: "start-end rwxp …". It is a state machine, since the end of the buffer may cut a line. */
 struct maps {
 	enum { START, STOP, RIGHTS, REST } field;
 	uint64_t bounds[2];
@@ -100,7 +99,7 @@ static uint64_t hex_digit(char c)
 	return c <= '9' ? (uint64_t)(c - '0') : (uint64_t)(c - 'a' + 10);
 }
 
-/* True when `c` ends the rights of the mapping that holds `address`. */
+/* Takes one character. True if `c` ends the rights of the mapping that holds `address`. */
 static bool maps_take(struct maps *maps, char c, uint64_t address)
 {
 	if (c == '\n') {
@@ -123,7 +122,7 @@ static bool maps_take(struct maps *maps, char c, uint64_t address)
 	return false;
 }
 
-/* By the kernel's list of mappings. Where it cannot be had, whatever is mapped may be code. */
+/* Asks the kernel's list of mappings. If the list is unavailable, any mapped memory may be code. */
 static enum code code_by_maps(uint64_t address)
 {
 	int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What missing operations do, but for results of zero, which are the architecture's (arch/). Reached by indirect calls, hence
- * compiled with -fcf-protection or -mbranch-protection.
+ * The functions of missing operations; those that return zero belong to the architecture (arch/). Sites call them indirectly, so
+ * this file is compiled with -fcf-protection or -mbranch-protection.
  */
 #include "internal.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* For tools: what sites of any process hold and would hold, told by the same code that changes them. */
+/* For tools: what sites of any process hold and would hold, by the same code that changes sites. */
 #include "internal.h"
 
 #include <errno.h>

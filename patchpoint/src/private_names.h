@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Every name that the library's files share has a prefix to the linker: a program that links the archive may have a `registry` of
- * its own. A test (symbols.sh) looks for names that are missing here.
+ * Gives every name that the library's files share a prefix for the linker: a program that links the archive may have a `registry`
+ * of its own. A test (symbols.sh) looks for names that are missing here.
  */
 #ifndef PATCHPOINT_PRIVATE_NAMES_H
 #define PATCHPOINT_PRIVATE_NAMES_H

@@ -21,8 +21,8 @@ void pages_put(void *pages, size_t bytes)
 }
 
 /*
- * One pass, the last record first, so that a key's sites come in the order of the records, which linkers leave in that of the
- * code. A key belongs to one object; a record that says otherwise stays out, and its site as compiled.
+ * Lists the sites of each key, the last record first: a key's sites then come in the order of the records, which linkers keep in
+ * the order of the code. A key belongs to one object; a record that says otherwise is left out, and its site stays as compiled.
  */
 static bool object_look_up(struct patchpoint_object *object)
 {
@@ -108,7 +108,7 @@ void patchpoint_object_register(struct patchpoint_object *object)
 	transaction_patch_object(object);
 }
 
-/* A thread that trapped at a site of this object runs code that is being closed, which the program must not allow. */
+/* A thread that trapped at a site of this object is running code that is being closed; the program must not allow that. */
 void patchpoint_object_unregister(struct patchpoint_object *object)
 {
 	struct guard guard;
@@ -139,7 +139,7 @@ void patchpoint_import_register(struct patchpoint_key *key)
 	origin->imports = key;
 	__atomic_store_n(&key->slot, __atomic_load_n(&origin->slot, __ATOMIC_RELAXED), __ATOMIC_RELEASE);
 	guard_leave(&guard);
-	/* Its object may have been registered before it. */
+	/* The key's object may have been registered before the key. */
 	transaction_patch_key(origin);
 }
 

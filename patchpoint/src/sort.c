@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Heapsort: in place, no recursion, never quadratic; libc's qsort may call malloc. */
+/* Heapsort: in place, without recursion, never quadratic. libc's qsort may call malloc. */
 #include "internal.h"
 
-/* Puts `moved` where it belongs in the heap of `count` patches whose place `root` is free. */
+/* Puts `moved` into its place in a heap of `count` patches whose place `root` is free. */
 static void sift(struct patch *patches, size_t root, size_t count, struct patch moved)
 {
 	for (size_t child; (child = 2 * root + 1) < count; root = child) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Looking at sites and at the library itself. */
+/* Reports on sites and on the library itself. */
 #define _GNU_SOURCE
 #include "internal.h"
 
@@ -72,7 +72,7 @@ static void describe(const struct patchpoint_object *object, const struct patchp
 	info->object = path;
 	info->length = site->length;
 	memcpy(info->bytes_now, code, site->length);
-	/* Where the register of a value site cannot be told any more, the bytes as compiled stay zero. */
+	/* If the register of a value site is no longer known, the bytes as compiled stay zero. */
 	patchpoint_place_compiled(read_own, NULL, &place, code, info->bytes_original);
 	info->state = patchpoint_place_word(read_own, NULL, &place, code, &state,
 					    (uint64_t)(uintptr_t)stub_find(object, state.value));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Stubs: jumps in a page near an object, through which its sites call what is further away than a direct call reaches; a
- * program's functions are that far from its shared objects. A page is never writable and executable. A stub is never changed
- * while its object is registered, since a thread may be parked on it; the same target gets the same stub again.
+ * Stubs: jumps in a page near an object, through which the object's sites call functions out of a direct call's reach, such as a
+ * program's functions from its shared objects. A page is never writable and executable. A stub is never changed while its object is
+ * registered, since a thread may be parked on it; the same target gets the same stub again.
  */
 #define _GNU_SOURCE
 #include "internal.h"
@@ -45,8 +45,8 @@ static unsigned char *map_at(uintptr_t place, int protection)
 }
 
 /*
- * A free page in the object's reach. Below it, since above a program lies its heap and above shared objects the stack, which
- * grow; programs at low addresses have little below them, so from far above them downwards.
+ * Maps a free page in the object's reach. It looks below the object first: above a program lies its heap and above shared objects
+ * the stack, and both grow. Programs at low addresses have little below them: for these it then looks from far above downwards.
  */
 static unsigned char *map_near(const struct patchpoint_object *object, int protection)
 {
@@ -64,7 +64,7 @@ static unsigned char *map_near(const struct patchpoint_object *object, int prote
 	return found;
 }
 
-/* Replaces a page by one with other contents in one step; a thread that executes it meanwhile faults and waits. */
+/* Replaces a page's contents in one step; a thread that executes the page meanwhile faults and waits. */
 static int replace(unsigned char *page, const unsigned char *contents)
 {
 	unsigned char *copy = pages_get(PAGE);
@@ -73,7 +73,7 @@ static int replace(unsigned char *page, const unsigned char *contents)
 	if (!copy)
 		return ENOMEM;
 	memcpy(copy, contents, PAGE);
-	/* PR_SET_MDWE refuses. */
+	/* PR_SET_MDWE forbids this. */
 	if (mprotect(copy, PAGE, PROT_READ | PROT_EXEC) != 0 ||
 	    mremap(copy, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, page) == MAP_FAILED) {
 		error = errno;
@@ -84,7 +84,7 @@ static int replace(unsigned char *page, const unsigned char *contents)
 	return error;
 }
 
-/* A page without stubs for the object: a closed object's, or a new one, where `code` is NULL. */
+/* Returns a page for the object's first stub: a closed object's, or a new one, whose `code` is NULL. */
 static struct patchpoint_stubs *page_take(const struct patchpoint_object *object)
 {
 	struct patchpoint_stubs *page;
@@ -103,7 +103,7 @@ static struct patchpoint_stubs *page_take(const struct patchpoint_object *object
 	return page;
 }
 
-/* The error is positive; on failure the page is as it was. */
+/* Adds a stub to a page. Returns 0 or a positive error; on failure the page is as before. */
 static int page_add(const struct patchpoint_object *object, struct patchpoint_stubs *page, uint32_t index, uint64_t target)
 {
 	unsigned char contents[PAGE], *code = page->code;
@@ -163,7 +163,7 @@ const unsigned char *stub_make(const struct patchpoint_object *object, uint64_t 
 	return page->code + (size_t)index * STUB_SIZE;
 }
 
-/* Not unmapped: at the end of a program, other threads may still run. */
+/* Pages stay mapped: at the end of a program, other threads may still run. */
 void stubs_orphan(const struct patchpoint_object *object)
 {
 	for (struct patchpoint_stubs *page = registry.stubs; page; page = page->next)

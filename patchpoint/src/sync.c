@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Other threads: whether there are any, whether they take traps, and making them see new code. */
+/* Other threads: whether any exist, whether they take traps, and how they come to see new code. */
 #define _GNU_SOURCE
 #include "internal.h"
 #include "kernel.h"
@@ -20,7 +20,7 @@
 #endif
 #endif
 
-/* libc's own knowledge (glibc 2.32), else the kernel's: a thread more is a link more to their folder. */
+/* Asks libc (glibc 2.32), else the kernel: each thread adds a link to the folder of threads. */
 bool process_has_one_thread(void)
 {
 #ifdef HAVE_SINGLE_THREADED
@@ -32,7 +32,7 @@ bool process_has_one_thread(void)
 #endif
 }
 
-/* Registered once for a memory map; exec and fork begin another. A barrier that failed once is tried before it is relied on. */
+/* Registration holds for one memory map; exec and fork begin another. After a barrier failed, the next use tries one first. */
 static bool registered, doubtful;
 
 bool sync_possible(void)
@@ -58,21 +58,21 @@ int sync_threads(void)
 	return -errno;
 }
 
-/* The same for this thread alone, which needs nobody's permission. */
+/* The same for this thread alone, which needs no permission. */
 void sync_self(void)
 {
 	if (syscall(SYS_membarrier, KERNEL_MEMBARRIER_SYNC_CORE, 0, 0) != 0)
 		arch_serialise();
 }
 
-/* There in programs with the thread sanitizer, which has a thread of its own that blocks all signals and executes no sites. */
+/* Defined in programs with the thread sanitizer, which has a thread of its own that blocks all signals and executes no sites. */
 extern void __tsan_init(void) __attribute__((weak));
 
-/* What threads were found to be. */
+/* The counts of one look at all threads. */
 struct look {
-	unsigned blocked; /* with SIGTRAP blocked by the program */
-	unsigned busy;    /* the same by libc, for a moment: creating or ending a thread, or starting a process */
-	unsigned asleep;  /* suspended in the kernel with children: in vfork, maybe */
+	unsigned blocked; /* threads in which the program blocks SIGTRAP */
+	unsigned busy;    /* threads in which libc blocks it briefly: it creates or ends a thread, or starts a process */
+	unsigned asleep;  /* threads suspended in the kernel that have children: perhaps in vfork */
 	bool traced;
 };
 
@@ -83,7 +83,7 @@ static uint64_t status_number(const char *text, const char *name, int base)
 	return line ? strtoull(line + strlen(name), NULL, base) : 0;
 }
 
-/* What a file under an open folder begins with, as text; its length, 0 when it is gone. */
+/* Reads the start of a file under an open folder, as text; returns its length, or 0 if the file is gone. */
 static size_t read_start(int folder, const char *thread, const char *name, char *text, size_t size)
 {
 	size_t length = strlen(thread), more = strlen(name) + 1;
@@ -105,10 +105,10 @@ static size_t read_start(int folder, const char *thread, const char *name, char 
 }
 
 /*
- * Adds what /proc/…/status says of a thread; nothing when it is gone. A program cannot block the signals 32 and 33, which libc
- * keeps for itself: a thread that blocks one of them is in libc's hands and executes no site before it has its own mask again.
- * One that ends leaves 33 open (glibc's setuid waits for its answer); one that starts a process sleeps in the kernel until that
- * runs.
+ * Adds what /proc/…/status says of a thread, or nothing if the thread is gone. A program cannot block the signals 32 and 33, which
+ * libc keeps for itself: a thread that blocks one of them runs libc's code and executes no site before it has its own mask again. A
+ * thread that ends leaves 33 open (glibc's setuid waits for its answer); a thread that starts a process sleeps in the kernel until
+ * that process runs.
  */
 static void look_at(int tasks, const char *thread, struct look *look)
 {
@@ -138,7 +138,7 @@ struct entry {
 	char name[];
 };
 
-/* Directory entries are read without opendir, which calls malloc. */
+/* Reads directory entries without opendir, which calls malloc. */
 static struct look threads_look(int tasks)
 {
 	_Alignas(8) char entries[4096];
@@ -166,9 +166,9 @@ static uint64_t now_ns(void)
 }
 
 /*
- * A look costs some 10 µs a thread, more than a transaction, so transactions that follow one another share one, for 16 times as
- * long as it took: looking takes at most a sixteenth of the time. The first thread that comes along is looked at anew. NULL
- * without /proc. The lock is held.
+ * A look costs some 10 µs a thread, more than a transaction. Transactions that follow share a look for 16 times as long as it took,
+ * so looks take at most a sixteenth of the time. When a second thread appears, the library looks again. NULL without /proc. The
+ * lock is held.
  */
 static struct look *look_around(bool anew)
 {
@@ -191,7 +191,7 @@ static struct look *look_around(bool anew)
 	return &look;
 }
 
-/* Whether a debugger watches any thread; without /proc, one may. */
+/* Whether a debugger watches any thread; without /proc, true. */
 bool process_is_traced(void)
 {
 	const struct look *look = look_around(false);
@@ -200,10 +200,10 @@ bool process_is_traced(void)
 }
 
 /*
- * -EBUSY when a thread blocks SIGTRAP, in which the kernel would kill the process at its first breakpoint. A program's thread
- * that does so has 20 ms to change its mind. libc's own blocking is waited for, a second at most. Before the handler was there
- * `first` time, a child of vfork may have been born that has none, and executes the same code: then that is waited for, too.
- * Without /proc only the calling thread can be asked.
+ * Returns -EBUSY if a thread blocks SIGTRAP: the kernel would kill the process at that thread's first breakpoint. The program's
+ * thread gets 20 ms to unblock it; libc's own blocking gets a second. Before the handler was installed for the `first` time, a
+ * child of vfork may have begun that has no handler and executes the same code: the first change waits for such a child, too.
+ * Without /proc only the calling thread's mask is known.
  */
 int threads_accept_traps(bool first, bool *traced)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Transactions: collect changes, find their sites, verify, write, then change the keys. */
+/* Transactions: collect changes, find their sites, verify and write these, then change the keys. */
 #include "internal.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ struct patchpoint_change {
 
 enum { CHANGES_FIRST = 64 };
 
-/* A NULL operation becomes the function of its key's policy, so that sites as compiled can call it. */
+/* Returns the function that stands for a NULL operation by the key's policy, so that sites as compiled can call it. */
 static uint64_t missing(const struct patchpoint_key *key)
 {
 	switch (key->null) {
@@ -29,7 +29,7 @@ static uint64_t missing(const struct patchpoint_key *key)
 	}
 }
 
-/* What a key's slot holds for a value. 0 or -EINVAL. */
+/* Turns a value into what the key's slot holds. 0 or -EINVAL. */
 static int normalise(const struct patchpoint_key *key, uint64_t *value)
 {
 	switch (key->kind) {
@@ -51,7 +51,7 @@ static int normalise(const struct patchpoint_key *key, uint64_t *value)
 	}
 }
 
-/* The key that is changed, and what its slot will hold. 0; -EINVAL; -EFAULT when the object that the key is in was closed. */
+/* Finds the key that is changed and the slot's new value. 0; -EINVAL; -EFAULT if the object that held the key was closed. */
 static int change_prepare(struct patchpoint_change *change, struct patchpoint_key *key, uint64_t value)
 {
 	struct patchpoint_key *origin;
@@ -121,7 +121,7 @@ struct plan {
 	struct patch *patches;
 	size_t count;
 	bool possible;		     /* whether code can be written */
-	uintptr_t page, page_of_aux; /* the last ones that were found to be there */
+	uintptr_t page, page_of_aux; /* the last pages that were found readable */
 };
 
 static struct patchpoint_state key_state(const struct patchpoint_key *key)
@@ -140,7 +140,7 @@ static struct patchpoint_state change_state(const struct patchpoint_change *chan
 	return state;
 }
 
-/* Through a stub where the site does not reach its target. -ERANGE when there is none. */
+/* Computes a site's patched bytes, through a stub if the site does not reach its target. -ERANGE if there is no stub. */
 static int patched(const struct patchpoint_object *object, const struct patchpoint_place *place,
 		   struct patchpoint_state state, bool make, unsigned char *bytes)
 {
@@ -154,7 +154,7 @@ static int patched(const struct patchpoint_object *object, const struct patchpoi
 	return stub ? arch_patched(NULL, NULL, place, now, &state, bytes) : -ERANGE;
 }
 
-/* Whether memory is there, which may go over the end of a page; `known`: the page that was seen last. */
+/* Whether memory is there; it may cross one page boundary. `known` is the page that was last seen there. */
 static bool is_there(uint64_t address, size_t length, uintptr_t *known)
 {
 	const uintptr_t page = ~(uintptr_t)4095;
@@ -169,7 +169,7 @@ static bool is_there(uint64_t address, size_t length, uintptr_t *known)
 	return true;
 }
 
-/* Whether a site's code is there, and what its record leads to: some programs unmap their own code. */
+/* Whether a site's code and the code that its record points to are there: some programs unmap their own code. */
 static bool site_is_there(struct plan *plan, const struct patchpoint_place *place, const struct patchpoint_key *key)
 {
 	size_t tests = place->kind == PATCHPOINT_BRANCH ? 1 : place->kind == PATCHPOINT_SWITCH ? key->size - 1u : 0;
@@ -179,8 +179,8 @@ static bool site_is_there(struct plan *plan, const struct patchpoint_place *plac
 }
 
 /*
- * Adds one site. It must hold what it was compiled to, or what the key's present value makes of it; then nobody else has
- * changed it. A first byte that is a breakpoint belongs to a debugger or a uprobe.
+ * Adds one site. The site must hold what it was compiled to, or what the key's present value makes of it: then nobody else has
+ * changed it. A breakpoint as first byte belongs to a debugger or a uprobe.
  */
 static int plan_site(struct plan *plan, const struct patchpoint_site *site, const struct patchpoint_key *holder,
 		     const struct patchpoint_change *change)
@@ -226,7 +226,7 @@ static int plan_site(struct plan *plan, const struct patchpoint_site *site, cons
 	return error;
 }
 
-/* What a call's sites hold. 0, or -EFAULT when the function is no code. */
+/* Finds what a call's sites hold: a body or a call. 0, or -EFAULT if the function is no code. */
 static int form_find(struct patchpoint_change *change)
 {
 	enum code code = code_at(change->value);
@@ -240,7 +240,7 @@ static int form_find(struct patchpoint_change *change)
 	return 0;
 }
 
-/* The key itself, then the keys of other objects that stand for it: each has its sites in its own object. */
+/* Goes from a key to the imports that stand for it: each has its sites in its own object. */
 static struct patchpoint_key *next_holder(const struct patchpoint_key *key, const struct patchpoint_key *holder)
 {
 	return holder == key ? key->imports : holder->imports;
@@ -269,7 +269,7 @@ static size_t sites_max(const struct patchpoint_change *changes, size_t count)
 	return sites;
 }
 
-/* A call's slot holds the function, its form and body what its patched sites hold. */
+/* Changes the key's data: the slot, and for a call the form and body of its patched sites. */
 static void key_change(const struct patchpoint_change *change)
 {
 	struct patchpoint_key *key = change->key;
@@ -277,7 +277,7 @@ static void key_change(const struct patchpoint_change *change)
 
 	key->form = change->form;
 	memcpy(key->body, change->body, sizeof key->body);
-	/* Exchange, a full barrier: whoever reads the slot after the change returned reads the new value. */
+	/* An exchange is a full barrier: whoever reads the slot after the change returned reads the new value. */
 	(void)__atomic_exchange_n(&key->slot, slot, __ATOMIC_SEQ_CST);
 	for (key = key->imports; key; key = key->imports)
 		(void)__atomic_exchange_n(&key->slot, slot, __ATOMIC_SEQ_CST);
@@ -302,8 +302,8 @@ static size_t last_of_each(struct patchpoint_change *changes, size_t count)
 }
 
 /*
- * Plans and writes. Where code cannot be written though it seemed so, the next way of writing is tried. When none is left, sites
- * that still read their keys stay as they are; if there are others nothing is changed.
+ * Plans and writes. If writing fails though the writer seemed ready, the next way of writing is tried. If none is left, sites that
+ * still read their keys stay as they are; if a patched site would have to change, nothing is changed.
  */
 static int sites_change(struct plan *plan, struct patchpoint_change *changes, size_t count)
 {
@@ -326,7 +326,7 @@ static int sites_change(struct plan *plan, struct patchpoint_change *changes, si
 	}
 }
 
-/* The lock is held. One page of patches serves most transactions without a system call. */
+/* Commits changes with the lock held. `few` on the stack serves most transactions without a system call. */
 static int commit(struct patchpoint_change *changes, size_t count)
 {
 	struct patch few[32];
@@ -336,7 +336,7 @@ static int commit(struct patchpoint_change *changes, size_t count)
 
 	registry_look_up();
 	sites = sites_max(changes, count);
-	/* One more: the next patch is prepared in place before it is known to be needed. */
+	/* One more: a patch is prepared in place before it is known to be needed. */
 	if (sites >= sizeof few / sizeof few[0]) {
 		bytes = (sites + 1) * sizeof *plan.patches;
 		plan.patches = pages_get(bytes);
@@ -390,8 +390,7 @@ int patchpoint_key_set(struct patchpoint_key *key, uint64_t value)
 	return error;
 }
 
-/* Counts the keys that have sites in an object or, without one, in any; lists them, each to the value it has. The lock guards the
-   marks. */
+/* Counts the keys with sites in `only` (NULL: in any object), and lists each with its present value. The lock guards the marks. */
 static size_t keys_with_sites(const struct patchpoint_object *only, struct patchpoint_change *changes)
 {
 	size_t count = 0;

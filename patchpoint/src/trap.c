@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The handler of SIGTRAP. A thread that meets a site's breakpoint goes back and executes the site again. A trap may be delivered
- * at any later time (the thread was preempted or stopped in between, and no membarrier waits for that); then the site simply
- * holds its new instruction. Nothing is pushed on the stack of the interrupted code, so red zones and shadow stacks are left
- * alone.
+ * The handler of SIGTRAP. A thread that meets a site's breakpoint goes back and executes the site again. A trap may be delivered at
+ * any later time (the thread was preempted or stopped in between, and no membarrier waits for that); then the site already holds
+ * its new instruction. The handler pushes nothing on the stack of the interrupted code, so red zones and shadow stacks stay intact.
  */
 #define _GNU_SOURCE
 #include "internal.h"
@@ -16,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Handlers found in place: [0] before ours, [1] installed over ours later, which may call ours in turn. */
+/* Handlers found in place: [0] before the library's, [1] installed over it later, which may call the library's in turn. */
 static struct sigaction chained[2];
 static unsigned chained_count;
 static _Thread_local bool in_chain __attribute__((tls_model("initial-exec")));
@@ -36,7 +35,7 @@ static void chain(int number, siginfo_t *info, void *context)
 		action->sa_handler(number);
 		in_chain = outer;
 	} else if (action->sa_handler == SIG_DFL || info->si_code > 0) {
-		/* The kernel does not let a trap be ignored: both end the process as if no handler were there. */
+		/* The kernel lets no process ignore a trap: both ways end the process as if no handler were there. */
 		struct sigaction fallback;
 
 		memset(&fallback, 0, sizeof fallback);
@@ -50,7 +49,7 @@ uint32_t trap_waiters;
 
 static const struct timespec moment = {0, 1000000};
 
-/* Waits until the writer is done, or a moment: a thread of higher priority must let the writer run. */
+/* Waits until the writer is done, or 1 ms. It sleeps, since a thread of higher priority must let the writer run. */
 static void wait_for_writer(const unsigned char *address)
 {
 	uint32_t generation = __atomic_load_n(&registry.generation, __ATOMIC_SEQ_CST);
@@ -66,9 +65,9 @@ static void wait_for_writer(const unsigned char *address)
 }
 
 /*
- * In a process that was forked behind libc's back. Where it shares its text with its parent, the parent ends the change, soon;
- * else the change ends here. What cannot be written is stepped over: without its first byte an instruction is the same. False
- * for a breakpoint that is not the library's.
+ * Resumes in a process that was forked without libc's handlers. If the process shares its text with its parent, the parent ends the
+ * change soon; else the change ends here. If a breakpoint cannot be removed, the thread steps over it: without its first byte an
+ * instruction is the same. Returns false for a breakpoint that is not the library's.
  */
 static bool resume_orphan(void *context, const unsigned char *address)
 {
@@ -109,7 +108,7 @@ static void handle(int number, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
-	/* A breakpoint's code is SI_KERNEL (arch/x86/kernel/traps.c, do_int3_user); kill and single steps have others. */
+	/* A breakpoint's code is SI_KERNEL (arch/x86/kernel/traps.c, do_int3_user); kill and single steps have other codes. */
 	if (info->si_code == SI_KERNEL && resume(context))
 		__atomic_fetch_add(&registry.traps, 1, __ATOMIC_RELAXED);
 	else
@@ -117,7 +116,7 @@ static void handle(int number, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* Called with the lock held. 0, or -errno when the handler cannot be put in place. */
+/* Installs the handler, with the lock held. Returns 0, or -errno if that fails. */
 int trap_install(void)
 {
 	struct sigaction found, action;

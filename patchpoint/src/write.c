@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* How sites are written while other threads execute them. */
+/* The protocol that writes sites while other threads execute them. */
 #define _GNU_SOURCE
 #include "internal.h"
 #include "kernel.h"
@@ -12,25 +12,25 @@
 #include <unistd.h>
 
 /*
- * Sites that hold a breakpoint at the same time. Threads that meet one wait, so a large change goes in steps; each step
- * costs three barriers, and 256 sites make those small against the writes.
+ * The number of sites that hold a breakpoint at the same time. Threads that meet one wait, so a large change goes in steps. Each
+ * step costs three barriers, which are cheap against the writes of 256 sites.
  */
 enum { BATCH = 256 };
 
 /*
- * What the handler needs to know: which breakpoints are the library's while `generation` is odd. Numbers in memory that is
- * never freed, so that a handler that reads them late reads old numbers and finds by the generation that they are.
+ * The addresses of the library's breakpoints, for the handler, while `generation` is odd. They lie in memory that is never freed: a
+ * handler that reads late reads old addresses, and learns from the generation that they are old.
  */
 static uintptr_t batch[BATCH];
 static size_t batch_count;
 
-/* The change that is being made, for an orphan that was born in it. */
+/* The change in progress, for an orphan that is born during it. */
 static struct {
 	const struct patch *patches;
 	size_t count;
 } open_change;
 
-/* What is written of a site; WHOLE where one store does it, or while nobody else executes anything. */
+/* The part of a site to write. WHOLE is for sites that one store changes, and for a process with one thread. */
 enum part { TRAP, TAIL, HEAD, WHOLE };
 
 struct piece {
@@ -63,12 +63,12 @@ static int site_write(const struct patch *patch, enum part part, bool old)
 }
 
 /*
- * Sites that lie near each other go in one write, where a write costs as much for a kilobyte as for a byte. The bytes between
- * them are written with the values they have, which changes nothing for a thread that executes them: every byte holds at every
- * moment what single writes would leave there. (The first write to a page of a file replaces all of it by a copy, too.)
- * Somebody else's breakpoint could be removed between the reading and the writing, and would come back; so what lies between
- * is read anew for each write, and where a trap byte is found in it, of whatever meaning, the span ends before. Gaps are far
- * shorter than a page, so no page is touched that holds no site.
+ * Sites near each other share one write, where a write of a kilobyte costs as much as a write of a byte. The bytes between the
+ * sites are written with the values they have. This changes nothing for a thread that executes them: at every moment every byte
+ * holds what single writes would leave there. (The first write to a page of a file replaces all of it by a copy, too.) If a
+ * breakpoint was removed between reading and writing, the write would bring it back. The bytes between are therefore read anew for
+ * each write, and a span ends before a gap with a trap byte of any meaning. Gaps are far shorter than a page, so each page touched
+ * holds a site.
  */
 enum { SPAN_MAX = 1024 };
 
@@ -89,7 +89,7 @@ static void span_add(struct span *span, const struct patch *first, const struct 
 	span->sites++;
 }
 
-/* The first of `count` sites, sorted by address, and those that can be written along with it. */
+/* Fills a span with the first of `count` sorted sites and those that can be written along with it. */
 static void span_fill(struct span *span, const struct patch *patches, size_t count, size_t gap_max, enum part part, bool old)
 {
 	span->sites = 0;
@@ -109,7 +109,7 @@ static void span_fill(struct span *span, const struct patch *patches, size_t cou
 	}
 }
 
-/* Bytes between sites that may be written along in this transaction. */
+/* The longest gap between two sites that this transaction writes together. */
 static size_t gap_max;
 
 /* Writes one part of each site. `touched` counts the sites that may have been written, also on failure. */
@@ -130,7 +130,7 @@ static int write_part(const struct patch *patches, size_t count, enum part part,
 	return error;
 }
 
-/* Site by site; what fails is tried again, then in all other ways of writing there are. False when none is left. */
+/* Writes a part of each site's old form. A failed write is tried again, then in all other ways there are. False if none is left. */
 static bool insist(const struct patch *patches, size_t count, enum part part)
 {
 	int error = 0;
@@ -142,8 +142,7 @@ static bool insist(const struct patch *patches, size_t count, enum part part)
 	return writer_used;
 }
 
-/* Old bytes back into sites of which any part may be new: breakpoints first, since a thread must not execute a new head
- * while its tail goes back. */
+/* Restores sites of which any part may be new. Breakpoints first: no thread may meet a new head with an old tail. */
 static bool restore(const struct patch *patches, size_t count)
 {
 	insist(patches, count, TRAP);
@@ -155,7 +154,7 @@ static bool restore(const struct patch *patches, size_t count)
 	return writer_used;
 }
 
-/* Set when breakpoints could not be removed any more, though they could be written: threads step over them. */
+/* Set if breakpoints could be written but not removed: threads step over them. */
 static bool stuck;
 
 bool breakpoint_is_stuck(void)
@@ -172,7 +171,7 @@ static void generation_step(void)
 		syscall(SYS_futex, generation, KERNEL_FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The numbers are there before the generation is odd, and the generation is odd before there is a breakpoint. */
+/* The addresses are there before the generation is odd, and the generation is odd before there is a breakpoint. */
 static void batch_open(const struct patch *patches, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -181,7 +180,7 @@ static void batch_open(const struct patch *patches, size_t count)
 	generation_step();
 }
 
-/* Where breakpoints are left they stay known. */
+/* If breakpoints remain, their addresses stay known. */
 static void batch_close(bool removed)
 {
 	if (removed)
@@ -197,8 +196,8 @@ static void batch_close(bool removed)
  *      arrives traps, and its handler sends it back to the site until the breakpoint is gone (trap.c).
  *   2. Write the rest of every site; barrier.
  *   3. Write the first byte of every site; barrier. Now every thread executes the new instruction.
- * A site is one instruction of unchanged length, so no thread can be parked inside it; and its first byte means nothing, so that
- * one whose trap was lost to a debugger goes on behind it with the same instruction, the old or the new one.
+ * A site is one instruction of unchanged length, so no thread can be parked inside it. The first byte means nothing: if a debugger
+ * takes a thread's trap away, the thread goes on behind that byte with the same instruction, the old or the new one.
  */
 static int batch_write(const struct patch *patches, size_t count, bool old)
 {
@@ -210,7 +209,7 @@ static int batch_write(const struct patch *patches, size_t count, bool old)
 	if (!error)
 		error = sync_threads();
 	if (error) {
-		/* One byte of each site changed: putting it back needs no order. */
+		/* Only one byte of each site changed, so the bytes can go back in any order. */
 		batch_close(insist(patches, trapped, HEAD));
 		return error;
 	}
@@ -225,7 +224,7 @@ static int batch_write(const struct patch *patches, size_t count, bool old)
 	return error;
 }
 
-/* Nobody else is there, so nothing can fail once all is written: this thread can serialise itself. */
+/* Writes while there is one thread. After the writes nothing can fail: this thread can serialise itself. */
 static int alone_write(const struct patch *patches, size_t count)
 {
 	size_t touched;
@@ -239,9 +238,9 @@ static int alone_write(const struct patch *patches, size_t count)
 
 /*
  * Where one store exchanges a site:
- *   1. Barrier. What was written before, operations and stubs among it, is what every thread sees and executes from here on; so
- *      it is there for whoever meets a new instruction.
- *   2. Write every site, each by itself. A thread that executes it meanwhile executes the old or the new instruction.
+ *   1. Barrier. From here on every thread sees and executes what was written before, such as operations and stubs; so it is there
+ *      for a thread that meets a new instruction.
+ *   2. Write every site, each by itself. A thread that executes the site meanwhile executes the old or the new instruction.
  *   3. Barrier. Now every thread executes the new one.
  */
 static int stores_write(const struct patch *patches, size_t count)
@@ -278,14 +277,14 @@ static int batches_write(const struct patch *patches, size_t count)
 	return error;
 }
 
-/* All sites, or none: what was written before a failure is written back in the same way. The lock is held. */
+/* Writes all sites, or none: after a failure the sites written before are written back in the same way. The lock is held. */
 int patches_write(struct patch *patches, size_t count)
 {
 	static bool handled;
 	bool alone = process_has_one_thread(), traced = true;
 	int error = 0;
 
-	/* The handler is there before the first thread that could need it, and before the first child of vfork. */
+	/* The handler is installed before the first thread or child of vfork that could need it. */
 	if (!arch_one_store && !alone) {
 		error = threads_accept_traps(!handled, &traced);
 		if (!error)
@@ -301,8 +300,8 @@ int patches_write(struct patch *patches, size_t count)
 	if (alone && count > 1 && !arch_one_store)
 		traced = process_is_traced();
 	/*
-	 * A debugger may insert a breakpoint at any moment while this thread is stopped: then no byte is written but the sites'. Nor
-	 * where one store exchanges a site, since a longer write is several.
+	 * A debugger may insert a breakpoint at any moment while this thread is stopped: while traced, only the sites' own bytes
+	 * are written. The same holds where one store exchanges a site, since a longer write is several stores.
 	 */
 	gap_max = traced || arch_one_store ? 0 : writer_used->gap_max;
 	patches_sort(patches, count);
@@ -344,9 +343,9 @@ bool breakpoint_is_ours(const unsigned char *address)
 }
 
 /*
- * A child that was forked behind libc's back in the middle of a change has the sites as they were at that moment, its keys'
- * old values, and no thread that would go on. Its one thread writes the old bytes back. Sites whose text it shares with its
- * parent (the writer memfd) are left to the parent.
+ * A child that was forked without libc's handlers in the middle of a change has the sites as they were at that moment, its keys'
+ * old values, and no thread that would finish the change. Its one thread writes the old bytes back, but for sites whose text the
+ * child shares with its parent (the writer memfd).
  */
 bool change_abandon(void)
 {

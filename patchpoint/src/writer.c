@@ -3,7 +3,7 @@
  * Ways to write code, best first. None ever makes a mapping that is writable and executable.
  *   proc-mem  /proc/self/mem: no writable mapping at all; works under PR_SET_MDWE and on sealed mappings.
  *   memfd     the text is replaced by a memfd that is mapped twice, r-x and rw-; profilers no longer see the file's name.
- *   mprotect  rw- and back to r-x; only while there is one thread, others would fault meanwhile.
+ *   mprotect  rw- and back to r-x; only while there is one thread, since other threads would fault meanwhile.
  */
 #define _GNU_SOURCE
 #include "internal.h"
@@ -30,12 +30,12 @@ static uintptr_t page_size(void)
 	return (uintptr_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What instruction fetch does not see is an emulator's translation of the code as it was: then nothing is patched, for good. */
+/* Set if an emulator executes a translation of the old code after a write: then nothing is patched, for good. */
 static bool emulated;
 
 /*
- * Writes another number into the probe at `text`, and calls it. -ENOEXEC when the old one comes back though the new one was
- * written: an emulator executes a translation of the code and did not notice.
+ * Writes another number into the probe at `text`, and calls the probe. -ENOEXEC if the new number was written and the old one comes
+ * back: an emulator executes a translation of the code and did not notice the write.
  */
 static int probe_change(const unsigned char *text, unsigned char *alias,
 			int (*write)(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length))
@@ -60,8 +60,8 @@ static int probe_change(const unsigned char *text, unsigned char *alias,
 }
 
 /*
- * Kept open: a process that changed its user or its root cannot open it again, and one that uses up its descriptors neither. A
- * program may close it, and get the number for a file of its own; so before each change the file is looked at.
+ * /proc/self/mem, kept open: a process cannot open it again after it changed its user or its root, or used up its descriptors. A
+ * program may close the descriptor and get the number for a file of its own, so each change first verifies the file.
  */
 static struct {
 	int file;
@@ -131,7 +131,7 @@ static int proc_mem_ready(void)
 	return error;
 }
 
-/* The descriptor that the child inherited writes its parent. It gets its own while it still may. */
+/* The inherited descriptor writes the parent's memory. The child opens its own while it still may. */
 void writer_after_fork(void)
 {
 	if (memory_is_open()) {
@@ -158,7 +158,7 @@ static unsigned char *object_pages(const struct patchpoint_object *object, size_
 	return (unsigned char *)start;
 }
 
-/* A memfd with a copy of `bytes` bytes at `text` (NULL: zeros), mapped rw- as the result and r-x as *code. */
+/* Makes a memfd with a copy of `bytes` bytes at `text` (NULL: zeros). Returns it mapped rw-; *code is the same mapped r-x. */
 static unsigned char *copy_twice(const unsigned char *text, size_t bytes, unsigned char **code)
 {
 	int file = (int)syscall(SYS_memfd_create, "patchpoint", 1u /* MFD_CLOEXEC */);
@@ -184,7 +184,7 @@ static unsigned char *copy_twice(const unsigned char *text, size_t bytes, unsign
 	return *code == MAP_FAILED ? NULL : alias;
 }
 
-/* A site that one store exchanges is one; memcpy promises nothing of the kind. */
+/* Writes a site: where one store exchanges a site, in one store, which memcpy does not promise. */
 static void store_site(unsigned char *at, const unsigned char *bytes, size_t length)
 {
 	uint32_t word;
@@ -204,7 +204,7 @@ static int plain_write(struct patchpoint_object *object, unsigned char *at, cons
 	return 0;
 }
 
-/* A file that is made larger than RLIMIT_FSIZE is answered by a signal (setrlimit(2)). */
+/* Whether there is no RLIMIT_FSIZE: the kernel answers growth beyond that limit with a signal (setrlimit(2)). */
 static bool files_may_grow(void)
 {
 	struct rlimit limit;
@@ -235,14 +235,14 @@ static int memfd_ready(void)
 	return error;
 }
 
-/* Puts the copy in the text's place. That is one step for other threads: a fault meanwhile waits for it. */
+/* Puts the copy in the text's place. For other threads this is one step: a fault meanwhile waits for it. */
 static int map_over(struct patchpoint_object *object, unsigned char *text, size_t size)
 {
 	unsigned char *code, *alias = copy_twice(text, size, &code);
 
 	if (!alias)
 		return -errno;
-	/* Sealed mappings (mseal) refuse. */
+	/* Sealed mappings (mseal) forbid this. */
 	if (mremap(code, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, text) == MAP_FAILED) {
 		int error = -errno;
 
@@ -283,8 +283,8 @@ void writer_memfd_forget(struct patchpoint_object *object)
 }
 
 /*
- * A child of fork shares the parent's memfd, so it gets copies of its own. They are made before the fork, while the lock is
- * held: afterwards the parent may be in the middle of a transaction.
+ * A child of fork shares the parent's memfd, so it gets copies of its own. They are made before the fork, with the lock held:
+ * afterwards the parent may be in the middle of a transaction.
  */
 void writer_memfd_before_fork(void)
 {
@@ -327,7 +327,7 @@ static int mprotect_ready(void)
 
 	if (!pages)
 		return -ENOMEM;
-	/* PR_SET_MDWE refuses to make executable what was not. */
+	/* PR_SET_MDWE forbids this: the page was not executable. */
 	if (mprotect(pages, bytes, PROT_READ | PROT_EXEC) != 0)
 		error = -errno;
 	pages_put(pages, bytes);
@@ -337,8 +337,8 @@ static int mprotect_ready(void)
 }
 
 /*
- * In a page of its own start, without calls until the end: while it runs the page that it writes cannot be executed. Where pages
- * are larger than 4096 bytes it may share one with what it is to write, and refuses.
+ * The function starts on a page boundary and makes no calls until its end: while it runs, the page that it writes cannot be
+ * executed. Where pages are larger than 4096 bytes, the function may share a page with the target; then it refuses.
  */
 __attribute__((noinline, aligned(4096), no_sanitize("address", "undefined"))) static int
 mprotect_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
@@ -369,7 +369,7 @@ const struct writer writer_mprotect = {"mprotect", PATCHPOINT_WRITER_MPROTECT, t
 static const struct writer *const ladder[] = {&writer_proc_mem, &writer_memfd, &writer_mprotect};
 enum { WRITERS = sizeof ladder / sizeof ladder[0] };
 
-/* In English, without the locale's lock. */
+/* Returns the text of an error in English, without the locale's lock. */
 const char *error_text(int error)
 {
 #ifdef __GLIBC__
@@ -388,7 +388,7 @@ static void refuse(const char *name, int error)
 		 error == -ENOEXEC ? "changed code is not what is executed (an emulator)" : error_text(-error));
 }
 
-/* The first that works, from a step of the ladder on. */
+/* Chooses the first writer that works, from a step of the ladder on. */
 static bool climb_down(size_t step)
 {
 	writer_used = NULL;
@@ -404,7 +404,7 @@ static bool climb_down(size_t step)
 	return false;
 }
 
-/* The lock is held. What forbids one way today may allow it tomorrow, so what fails is tried again at the next change. */
+/* The lock is held. If no writer is in use, or the one in use fails its test, all are tried anew: obstacles may be gone. */
 bool writer_find(void)
 {
 	const char *reason = !arch_can_patch ? "portable build" : arch_under_valgrind() ? "running under Valgrind" : NULL;
@@ -437,7 +437,7 @@ bool writer_fall_back(int error)
 	return climb_down(step + 1);
 }
 
-/* Text that has a writable alias is written there, whatever way is in use now. */
+/* Writes code: through the object's writable alias if there is one, whatever writer is in use now. */
 int code_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
 	return (object->alias ? memfd_write : writer_used->write)(object, at, bytes, length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Small functions, compiled in many ways (compile_matrix.sh). bodies_main.c says what must be seen in them. */
+/* Small functions, compiled in many ways (compile_matrix.sh). bodies_main.c says how each must be recognised. */
 void body_nothing(void) {}
 void body_nothing_of(long *a, int b) { (void)a, (void)b; }
 long body_identity(long a) { return a; }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Recognises the functions of bodies.c. Argument: "optimised" when single instructions must be seen too. */
+/* Recognises the functions of bodies.c. Argument: "optimised" if single instructions must be recognised, too. */
 #include "../src/internal.h"
 
 #include "../src/arch/x86_64_recognise.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What -mfentry calls and -mfunction-return=thunk-extern returns through. */
+/* The entry hook of -mfentry and the return thunk of -mfunction-return=thunk-extern. */
 __asm__(".text\n\t"
 	".globl __fentry__\n"
 	"__fentry__:\n\t"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ways in which programs are built: with another libc, in another assembler syntax, with the library as a part of another CMake
-# project, and with linkers that drop what is not used.
+# Builds programs in many ways: with another libc, in another assembler syntax, with the library as a part of another CMake
+# project, and with linkers that drop unused code.
 # Arguments: the build folder, the C compiler, the C++ compiler.
 set -euo pipefail
 build=$1 cc=$2 cxx=$3
@@ -28,7 +28,7 @@ done
     fail '-masm=intel, the library'
 "$place/intel" || fail '-masm=intel, the library: the program'
 
-# musl, shared and static: sources that its headers refuse, or functions that it lacks. musl-gcc is gcc, whatever the compiler is here.
+# musl, shared and static: its headers may refuse sources, and it may lack functions. musl-gcc is gcc, whatever $cc is.
 if [[ $cc == *clang* ]]; then
     :
 elif command -v musl-gcc >/dev/null; then
@@ -47,7 +47,7 @@ else
     echo 'SKIPPED: no musl-gcc here' >&2
 fi
 
-# As a part of another project: the library is built, and neither its tests nor its warnings are the project's.
+# As a part of another project: the library is built, and the project gets neither its tests nor its warnings.
 mkdir "$place/project"
 cp "$here/consumer/consumer.c" "$here/consumer/consumer.cpp" "$place/project"
 cat >"$place/project/CMakeLists.txt" <<CMAKE
@@ -71,7 +71,7 @@ if(options)
 	message(FATAL_ERROR "options came along: \${options}")
 endif()
 CMAKE
-# What CMake makes of them is the same with each compiler.
+# FetchContent does the same with each compiler, so it is tested with one.
 ways=(OFF)
 if [[ $cc != *clang* ]]; then ways+=(ON); fi
 for fetch in "${ways[@]}"; do
@@ -84,7 +84,7 @@ for fetch in "${ways[@]}"; do
     [ "$tests" -eq 0 ] || fail "the other project has $tests tests of the library"
 done
 
-# What nobody calls is dropped with its sites by lld, and by GNU ld with -z start-stop-gc; other linkers keep it, and it works.
+# lld, and GNU ld with -z start-stop-gc, drop a function that nobody calls with its sites; other linkers keep it, and it works.
 cat >"$place/dead.c" <<'SOURCE'
 #include <patchpoint.h>
 PATCHPOINT_DECLARE_BRANCH(tracing);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Checks for the test programs: a failed one says where and what, and ends the program. */
+/* Checks for the test programs: a check that fails prints where and what, and ends the program. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -33,7 +33,7 @@
 		exit(0); \
 	} while (0)
 
-/* Whether this build has sites that are patched; and whether values are such sites, or loads. */
+/* NATIVE: whether this build patches sites. VALUE_SITES: whether values are sites, too, and not loads. */
 #if (defined(__x86_64__) || defined(__aarch64__)) && defined(__linux__) && !defined(PATCHPOINT_PORTABLE)
 #define NATIVE 1
 #else

@@ -8,7 +8,7 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 failed=0 bodies=0 sites=0 refused=()
 
-# Whether the compiler (and linker) take some flags at all.
+# Whether the compiler (and linker) accept some flags at all.
 takes() {
     echo 'int main(void) { return 0; }' | "$cc" -Werror "$@" -x c -o "$place/taken" - 2>/dev/null
 }
@@ -19,7 +19,7 @@ variants=('' '-fcf-protection' '-fno-omit-frame-pointer' '-fno-omit-frame-pointe
     '-fzero-call-used-regs=used-gpr' '-fPIC' '-mno-red-zone')
 for variant in "${variants[@]}"; do
     read -ra flags <<<"$variant"
-    # Judged as an object: the thunk and the entry hook are in bodies_main.c.
+    # Tested on an object file, since the thunk and the entry hook are in bodies_main.c.
     if ! echo 'int f(void) { return 0; }' | "$cc" -Werror "${flags[@]}" -x c -c -o "$place/taken.o" - 2>/dev/null; then
         refused+=("$variant")
         continue
@@ -36,7 +36,7 @@ for variant in "${variants[@]}"; do
     done
 done
 
-# build NAME FLAGS...: the program of sites, with what stands in `with`, the library as a rule; then runs it.
+# build NAME FLAGS...: builds the program of sites with the files in `with`, the library as a rule; then runs it.
 with=("$library")
 build() {
     local name=$1 run=0
@@ -55,7 +55,7 @@ variants=('' '-fPIC' '-fno-pic -no-pie' '-fno-omit-frame-pointer' '-ffunction-se
     '-fuse-ld=mold' '-fuse-ld=lld -Wl,--icf=all -ffunction-sections' '-march=x86-64-v3' '-fcf-protection=none' '-fcf-protection=full'
     '-fcf-protection=full -mshstk -Wl,-z,ibt,-z,shstk' '-fstack-protector-all' '-fuse-ld=lld -flto' '-static'
     '-fipa-pta -fno-inline' '-mllvm -enable-ipra')
-# What the processor has, too; elsewhere that is compiled only.
+# The program is run, so these need a processor with AVX-512.
 if grep -qw avx512f /proc/cpuinfo; then variants+=('-mavx512f' '-march=native'); fi
 for variant in "${variants[@]}"; do
     read -ra flags <<<"$variant"
@@ -70,7 +70,7 @@ for variant in "${variants[@]}"; do
     done
 done
 
-# The library's own code before the compiler's eyes: in the same link-time optimisation, and in the same file.
+# The compiler sees the library's own code: in the same link-time optimisation, and in the same file.
 mapfile -t with < <(printf '%s\n' ../src/*.c ../src/arch/x86_64*.c)
 for level in -O1 -O2 -O3; do
     if takes -flto; then build "$level -flto, the library too" "$level" -flto; fi

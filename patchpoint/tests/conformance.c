@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Every function and macro of the API, on every build: native, portable, static, shared. */
+/* Tests every function and macro of the API, on every build: native, portable, static, shared. */
 #define PATCHPOINT_OPS
 #include <patchpoint.h>
 
@@ -44,7 +44,7 @@ PATCHPOINT_DECLARE_CALL(mixed_six, double, double, int, float, const char *, boo
 PATCHPOINT_DECLARE_CALL(reals_six, double, double, double, double, double, double, double);
 PATCHPOINT_DECLARE_CALL(real_missing, double, double);
 
-/* Types that are written around a name. */
+/* Types whose declarators surround the name. */
 PATCHPOINT_DECLARE_CALL(shapes, int, int (*)(int), int[4], const char *const);
 
 /* Keys that are parts of objects. */
@@ -171,7 +171,7 @@ static double sum_of_reals(void)
 	       patchpoint_call_saved(reals_six, 1, 2, 3, 4, 5, 6);
 }
 
-/* The same numbers in all forms: what is passed in a wrong register is none of them. */
+/* The sums must be the same in all forms: an argument in a wrong register would change them. */
 static void check_reals(void)
 {
 	const double initial = 0.5 + 1.25 + 4 + 8 + 16 + 303 + 303 + 614321 + 654321 + 654321;
@@ -246,7 +246,7 @@ static void check_holders(void)
 	CHECK(patchpoint_unlikely(disk_enabled) && patchpoint_unlikely(cpu_enabled) && !patchpoint_likely(tracing));
 	CHECK_EQUAL(patchpoint_value(disk_level), INT64_MAX);
 	CHECK_EQUAL(patchpoint_switch(mode), 1);
-	/* Chosen at run time. */
+	/* Keys that are chosen at run time. */
 	for (int i = 0; i < 3; i++)
 		CHECK_EQUAL(patchpoint_key_set(&categories[i].enabled, i == CPU), 0);
 	CHECK(!patchpoint_unlikely(disk_enabled) && patchpoint_unlikely(cpu_enabled));
@@ -256,7 +256,7 @@ static void check_holders(void)
 	CHECK(settings.before == 42 && strcmp(categories[DISK].title, "disk") == 0);
 }
 
-/* Before main and before the objects' own constructors: sites as compiled. */
+/* Checks the initial values, also before main and before the object's own constructors, where sites are as compiled. */
 static void check_initial(void)
 {
 	ran = 0;
@@ -368,7 +368,7 @@ static void check_transactions(void)
 		CHECK_EQUAL(patchpoint_txn_set_value(&txn, value_32, i), 0);
 	CHECK_EQUAL(patchpoint_txn_abort(&txn), 0);
 	CHECK_EQUAL(patchpoint_value(value_32), -32);
-	/* An error of a set is the commit's, and nothing is changed. */
+	/* The commit returns the error of an earlier set, and changes nothing. */
 	CHECK_EQUAL(patchpoint_txn_begin(&txn), 0);
 	CHECK_EQUAL(patchpoint_txn_set_value(&txn, value_32, 1), 0);
 	CHECK_EQUAL(patchpoint_txn_set(&txn, NULL, 1), -EINVAL);
@@ -414,7 +414,7 @@ static void *add_some(void *unused)
 	return unused;
 }
 
-/* What the program counts itself, from several threads, is no key's. */
+/* The program's own count, from several threads, does not change any key's count. */
 static void check_ops_of_program(void)
 {
 	const struct patchpoint_registry *found = patchpoint_registry_get();
@@ -487,7 +487,7 @@ static bool read_own(void *reads, uint64_t address, uint8_t *byte)
 	return true;
 }
 
-/* What a tool is told of a function is what a change to it makes of the key. */
+/* patchpoint_body gives a tool the same body that a change to the function gives the key. */
 static void check_body(void)
 {
 	const transform functions[] = {identity, twice};

@@ -8,7 +8,7 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cmake --install "$build" --prefix "$place/prefix" >/dev/null
 
-# Installed elsewhere than configured for: the file finds its prefix by where it lies.
+# The prefix is not the configured one: the file finds its prefix from its own place.
 if command -v pkg-config >/dev/null; then
     export PKG_CONFIG_PATH=$place/prefix/lib/x86_64-linux-gnu/pkgconfig:$place/prefix/lib/pkgconfig:$place/prefix/lib64/pkgconfig
     flags=$(pkg-config --cflags --libs patchpoint)

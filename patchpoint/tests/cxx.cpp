@@ -17,7 +17,7 @@ PATCHPOINT_DEFINE_BRANCH(negate, false);
 
 long other_file(long a);
 
-// Types narrower than int, which a callee may take as extended: enumerations and characters, and a result of each.
+// Enumerations and characters narrower than int, which a callee may assume to be extended; and a result of each.
 enum class level : unsigned char { low = 1, high = 200 };
 enum class offset : short { back = -300 };
 PATCHPOINT_DECLARE_CALL(of_level, int, level);
@@ -61,7 +61,7 @@ PATCHPOINT_DEFINE_HOLDER(category, categories, [2]) = {
 	{"first", PATCHPOINT_BRANCH_INIT("first", false)}, {"second", PATCHPOINT_BRANCH_INIT("second", true)}};
 PATCHPOINT_DECLARE_BRANCH_IN(second_enabled, categories, [1].enabled);
 
-// What is in the upper part of the register is not the value's.
+// Makes a value from a register whose upper part holds other bits.
 static level from_register(unsigned long bits)
 {
 	level narrow;

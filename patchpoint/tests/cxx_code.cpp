@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The same functions with the macros of patchpoint.h (FORM 0), with members of patchpoint.hpp (1) and with sites that name
-// their keys (2). cxx_code.sh compares what compilers make of them.
+// The same functions with the macros of patchpoint.h (FORM 0), with members of patchpoint.hpp (1) and with sites that name their
+// keys (2). cxx_code.sh compares the compiled code.
 #include <patchpoint.hpp>
 
 enum class level : unsigned char { low, high };
@@ -42,7 +42,7 @@ KEY::call<double(int, double, short, float, void *, double)> mixed;
 #define SWITCH(key) SITE(key).get()
 #define CALL(key, ...) SITE(key)(__VA_ARGS__)
 #define CALL_NO(key) SITE(key)()
-// Only what names a key has register-preserving sites.
+// Only sites that name their keys have a register-preserving form.
 #define SAVED(key, ...) patchpoint::site<key>.saved(__VA_ARGS__)
 #endif
 
@@ -103,7 +103,7 @@ void nothing()
 }
 
 #if FORM != 0
-// The rest of the header, for its warnings.
+// Uses the rest of the header, so that its warnings show.
 patchpoint::branch tracing{"tracing"};
 patchpoint::value<int> limit{"limit", 1};
 patchpoint::value<unsigned long> wide{"wide", 1};

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # patchpoint.hpp costs what the macros cost: the same functions are the same bytes, with the same records, in all three forms of
-# cxx_code.cpp. It also compiles without a warning wherever strict projects ask for more of them.
+# cxx_code.cpp. It also compiles without a warning under the options of strict projects.
 # Arguments: C++ compilers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,17 +13,17 @@ functions=(leaf loop read real choose nothing)
 compared=0 compiled=0 failed=0
 
 
-# form COMPILER NUMBER FLAGS...: the bytes of each function, and offset, type and addend of what the linker fills in there.
+# form COMPILER NUMBER FLAGS...: writes the bytes of each function, and the offset and type of its relocations.
 form() {
     local compiler=$1 number=$2 object=$place/$2.o
     shift 2
     "$compiler" -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror -ffunction-sections -DFORM="$number" "$@" -I"$here/../include" \
         -c -o "$object" "$here/cxx_code.cpp"
-    # Its first lines name the file.
+    # The first lines name the file.
     objdump -s "${functions[@]/#/--section=.text.}" "$object" | tail -n +3 >"$place/$number"
     readelf -W -r "$object" | awk '/^Relocation section/ { section = $3 }
         section ~ /text\.(leaf|loop|read|real|choose|nothing)/ && /R_X86/ { print section, $1, $3 }' >>"$place/$number"
-    # Sections of records, less those of the thunks, which in C are in another file.
+    # Counts the sections of records, without those of the thunks, which in C are in another file.
     readelf -W -S "$object" | awk '$0 ~ / patchpoint_sites / { n++ } $0 ~ / [.]text[.]_ZN10patchpoint6detail5thunk/ { n-- }
         END { print n, "sites" }' >>"$place/$number"
 }
@@ -43,7 +43,7 @@ for compiler in "$@"; do
             fi
         done
     done
-    # All warnings that this compiler knows, at once: none needs the absence of another.
+    # All of these warnings that the compiler knows, at once: none needs the absence of another.
     warnings=()
     for warning in -Wshadow -Wsign-conversion -Wcast-qual -Wundef -Wold-style-cast -Wmissing-declarations -Wnon-virtual-dtor \
         -Wuseless-cast; do

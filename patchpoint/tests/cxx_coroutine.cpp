@@ -44,7 +44,7 @@ constinit patchpoint::value<char8_t> step{"step", u8'\1'};
 constinit patchpoint::call<double(double, char)> transform{"transform", half};
 constinit patchpoint::switch_<3> way{"way"};
 
-// Each round ends in a suspension inside of what a site chose, so locals live over it in the coroutine's frame.
+// Each round suspends in a path that a site chose, so locals stay in the coroutine's frame across the suspension.
 generator numbers(long number)
 {
 	for (;;) {

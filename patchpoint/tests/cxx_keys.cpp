@@ -16,7 +16,7 @@ using patchpoint::site;
 patchpoint::switch_<3, policy> chosen{"chosen", policy::fast};
 category categories[2] = {{"first", patchpoint::branch{"first"}, {"first", 1}}, {"second", patchpoint::branch{"second", true}, {"second", 7}}};
 
-// Whether this header makes sites here, and members are some: without optimisation they are none.
+// Whether the header makes sites here, and whether members are sites: without optimisation they are not.
 constexpr int names = PATCHPOINT__CXX_NATIVE;
 constexpr int members = PATCHPOINT__CXX_MEMBERS;
 
@@ -101,7 +101,7 @@ patchpoint::call<int(int)> zero{"zero", missing::zero};
 patchpoint::call<double(double)> zero_real{"zero_real", missing::zero};
 patchpoint::call<void()> nothing{"nothing", missing::nothing};
 
-// What is in the upper part of the register is not the argument's.
+// Makes an argument from a register whose upper part holds other bits.
 level from_register(unsigned long bits)
 {
 	level narrow;
@@ -199,7 +199,7 @@ void check_switches()
 	CHECK(!chosen.set(policy::fast));
 }
 
-// Branches, those in an array of structs as well; a lambda and a generic one.
+// Branches, also in an array of structs, in a lambda and in a generic lambda.
 void check_branches()
 {
 	counter one;
@@ -235,7 +235,7 @@ void check_transactions()
 	CHECK_EQUAL(other_file(7), -107 + 31);
 	CHECK_EQUAL(way_of(chosen), 10);
 
-	// All or none, and a transaction that moved.
+	// A transaction makes all changes or none; a moved transaction keeps its changes.
 	change.set(step, short(1)).set(way<2>, 2);
 	CHECK_EQUAL(change.commit().value(), EINVAL);
 	CHECK_EQUAL(step, 100);
@@ -254,7 +254,7 @@ void check_transactions()
 	CHECK(!of_c.set(31));
 }
 
-// One site a use, which only these functions have.
+// Keys whose only sites are in these two functions, one site a use.
 patchpoint::branch counted_branch{"counted_branch"};
 patchpoint::value<int> counted_value{"counted_value", 1};
 patchpoint::call<long(long)> counted_call{"counted_call", twice};
@@ -305,7 +305,7 @@ void check_all()
 	check_transactions();
 }
 
-// Before any constructor of this file, and before main: a key is ready.
+// Reads keys in a constructor, before main: keys are ready by then.
 struct early {
 	early() : read(shared_inline<int>(5)) {}
 	int read;

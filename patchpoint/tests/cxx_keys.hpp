@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Keys of patchpoint.hpp that both files of the test use: inline ones, one that is only declared here, and one of C.
+// Keys of patchpoint.hpp that both files of the test use: inline keys, a key that is only declared here, and a key of C.
 #ifndef CXX_KEYS_HPP
 #define CXX_KEYS_HPP
 
@@ -21,7 +21,7 @@ struct [[gnu::visibility("hidden")]] category {
 };
 extern category categories[2];
 
-// A site in an inline function and in a template: one copy in the program, whichever file it comes from.
+// Sites in a template and in inline functions: the program has one copy, from either file.
 template <class T> [[gnu::noinline]] T shared_inline(T a)
 {
 	T result = static_cast<T>(transform(a)) + step;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Real debuggers and probes at a program whose sites change all the time: no thread dies or sees a wrong value, whatever becomes
+# Runs debuggers and probes at a program whose sites change all the time: no thread dies or sees a wrong value, whatever becomes
 # of its traps. Each part runs for PATCHPOINT_DEBUGGER_SECONDS (3 unless set).
 # Argument: the build folder.
 set -euo pipefail
@@ -15,14 +15,14 @@ fail() {
     exit 1
 }
 
-# start [quiet]: the subject, in the background.
+# start [quiet]: starts the subject in the background.
 start() {
     "$subject" 1000 "$@" >"$place/said" 2>&1 &
     pid=$!
     sleep 0.2
 }
 
-# finish WHAT: the subject comes to its end, and changed keys meanwhile.
+# finish WHAT: ends the subject, which must have changed keys meanwhile.
 finish() {
     kill "$pid" || fail "the program died: $1"
     wait "$pid" || fail "the program died: $1"
@@ -51,7 +51,7 @@ PYTHON
     grep -qE '^exit code 0, [1-9][0-9]* stops$' "$place/log" || fail 'gdb, continue: the program died, or never stopped'
     echo "debuggers: gdb, continue: $(grep '^exit code' "$place/log")"
 
-    # Breakpoints on sites: a change is refused while they stand there, and stepping over them meets the same instruction.
+    # Breakpoints on sites: changes are refused while they stand there, and stepping over them meets the same instruction.
     cat >"$place/break.py" <<'PYTHON'
 import gdb
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the examples' functions, and loops of the benchmark, are in memory at the end of a run: whole functions, disassembled.
+# Disassembles whole functions of the examples and loops of the benchmark, as they are in memory at the end of a run.
 # Arguments: the build folder, the compiler's name.
 set -euo pipefail
 build=$1 compiler=$2
@@ -10,12 +10,12 @@ if ! command -v objdump >/dev/null; then
     exit 0
 fi
 
-# Instructions begin with their own first byte: objdump writes an empty REX prefix before other prefixes as a line of its own.
+# Removes the mark: objdump writes an empty REX prefix before other prefixes as a line of its own.
 without_mark() {
     sed '/^rex$/d; s/^rex //; s/^data16 mova/mova/'
 }
 
-# code PROGRAM FUNCTION [ARGUMENT...]: the function's instructions, one a line, without the calls that are never made.
+# code PROGRAM FUNCTION [ARGUMENT...]: prints the function's instructions, one a line, without the calls that are never made.
 code() {
     local program=$build/$1 address size cold
     read -r address size < <(nm -S "$program" | sed -n "s/ [Tt] $2\$//p")
@@ -25,7 +25,7 @@ code() {
         sed -n 's/^ *[0-9a-f]*:\t//p' | grep -v "call *0x$cold\$" | sed 's/ *#.*//; s/ *$//' | without_mark
 }
 
-# expect NUMBER PATTERN TEXT WHAT: so many lines match.
+# expect NUMBER PATTERN TEXT WHAT: NUMBER lines must match.
 expect() {
     local found
     found=$(grep -cE "$2" <<<"$3" || true)
@@ -70,7 +70,7 @@ expect 1 '^addr32 call' "$text" 'lock, spinning'
 echo "lock, spinning, $compiler:"
 echo "$text"
 
-# loop FUNCTION: the instructions of the benchmark's loop, from where its last jump leads to that jump.
+# loop FUNCTION: prints the instructions of the benchmark's loop, from where its last jump leads to that jump.
 loop() {
     local address size program=$build/bench/patchpoint_bench head
     read -r address size < <(nm -S "$program" | sed -n "s/ [Tt] $1\$//p")
@@ -81,8 +81,8 @@ loop() {
     sed -n "/^$head /,/ jne /p" "$place/code" | sed 's/^[0-9a-f]* //; s/ *$//' | without_mark
 }
 
-# beside HAND PATCHED GCC CLANG SITE: the patched loop has at most so many instructions more than the one written by
-# hand, the site's among them, and nothing on the stack.
+# beside HAND PATCHED GCC CLANG SITE: the patched loop may have at most GCC or CLANG instructions more than the loop written by
+# hand, the site's among them, and none that uses the stack.
 beside() {
     local hand patched more=$3
     if [ "$compiler" = Clang ]; then more=$4; fi
@@ -99,5 +99,5 @@ beside identity_inlined identity_saved 1 2 '^cs cs cs mov %rdi,%rax$'
 beside empty_inlined empty_saved 1 1 '^nopw +0x0\(%rax,%rax,1\)$'
 beside mix_direct mix_patched 0 0 '^addr32 call'
 beside branch_none unlikely_off 1 1 '^nopl +0x0\(%rax,%rax,1\)$'
-# clang adds from memory, which an immediate in a register cannot be: one mov, and one to keep the sum.
+# clang adds from memory, but an immediate must be in a register: one mov, and one to keep the sum.
 beside value_64_plain value_64_patched 0 2 '^movabs .0x500000005,%r'

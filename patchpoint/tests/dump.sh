@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# patchpoint-dump on a file and on a running process, as text and as JSON, and its refusals.
+# Tests patchpoint-dump on a file and on a running process, as text and as JSON, and its refusals.
 # Arguments: the build folder, the architecture of its sites.
 set -euo pipefail
 build=$1 arch=$2
@@ -21,7 +21,7 @@ grep -qE "^ *0x[0-9a-f]+  $line" "$place/file" || fail "not in the file: $line"
 "$dump" "$build/tests/forms" --json >"$place/file.json"
 grep -q '"kind": "branch".*"state": "file".*"bytes_now": null' "$place/file.json" || fail 'no branch site in the JSON'
 
-# Waits, patched, until its input ends.
+# The program is patched and waits until its input ends.
 mkfifo "$place/input" "$place/output"
 "$build/tests/forms" wait <"$place/input" >"$place/output" &
 pid=$!
@@ -72,7 +72,7 @@ grep -q 'not an ELF file' "$place/error" || fail 'a text file: another message'
 head -c 4096 "$build/tests/forms" >"$place/cut"
 "$dump" "$place/cut" >/dev/null 2>&1 || true
 
-# Damaged files: an answer in time, and nothing that a terminal obeys.
+# Damaged files: the tool answers in time, and prints nothing that a terminal obeys.
 if command -v python3 >/dev/null; then
     python3 - "$build/tests/forms" "$place" <<'PYTHON'
 import struct, sys

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Under Valgrind and user-mode QEMU, which execute translations of the code, nothing is patched and everything works.
-# Under the thread sanitizer sites are patched, and it finds no race. Arguments: the build folder, the compiler.
+# Under the thread sanitizer sites are patched, and the sanitizer finds no race. Arguments: the build folder, the compiler.
 set -euo pipefail
 build=$1 cc=$2
 cd "$(dirname "$0")"
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 
-# refused WHY COMMAND...: conformance passes, and says why nothing was patched.
+# refused WHY COMMAND...: conformance must pass, and say why nothing was patched.
 refused() {
     local why=$1
     shift
@@ -18,7 +18,7 @@ refused() {
     PATCHPOINT_EMULATED=1 timeout 100 "$@" "$place/conformance" >"$place/log" 2>&1 || { cat "$place/log"; exit 1; }
     grep -q "$why" "$place/log" || { cat "$place/log"; exit 1; }
 }
-# Without debugging information, not all of which Valgrind can read.
+# Strips the debugging information, since Valgrind cannot read all of it.
 objcopy --strip-debug "$build/tests/conformance_static" "$place/conformance"
 refused 'running under Valgrind' valgrind -q --error-exitcode=9
 refused 'running under Valgrind' valgrind -q --smc-check=all

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Every form of every site, one site a key. Prints a line a site: key, bytes as compiled, bytes now, with ".." for what depends
- * on where things are. With the argument "wait" it prints a line and waits for the end of its input instead.
+ * Has every form of every site, one site a key. Prints a line a site: key, bytes as compiled, bytes now, with ".." for bytes that
+ * depend on addresses. With the argument "wait" it prints a line and waits for the end of its input instead.
  */
 #include <patchpoint.h>
 
@@ -49,7 +49,7 @@ PATCHPOINT_DEFINE_CALL(instruction, load);
 PATCHPOINT_DEFINE_CALL_NULL(null_nothing, NOTHING);
 PATCHPOINT_DEFINE_CALL_NULL(null_zero, ZERO);
 PATCHPOINT_DEFINE_CALL_NULL(null_trap, TRAP);
-PATCHPOINT_DEFINE_CALL(far, labs); /* libc's, which is far from a position-independent program */
+PATCHPOINT_DEFINE_CALL(far, labs); /* libc's function, which is far from a position-independent program */
 PATCHPOINT_DEFINE_CALL(direct_saved, work);
 PATCHPOINT_DEFINE_CALL(identity_saved, identity);
 PATCHPOINT_DEFINE_CALL(preserving_saved, preserving_work);
@@ -88,7 +88,7 @@ static void put(const unsigned char *bytes, size_t length, bool relative)
 		printf(relative && i >= length - 4 ? "%s.." : "%s%02x", i ? " " : "", bytes[i]);
 }
 
-/* A thunk's own site, which has its key's name too. */
+/* Whether a site is a thunk's own, which has its key's name too. */
 #ifdef __x86_64__
 static bool is_in_thunk(const struct patchpoint_site_info *info)
 {

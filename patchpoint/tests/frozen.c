@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Operations whose body may take the place of their calls today and not tomorrow: they hold sites of their own, or go where a
- * pointer leads. All of them must be called.
+ * Operations whose effect may change later: they hold sites of their own, or go where a pointer leads. Their bodies must not take
+ * the place of their calls: all of them must be called.
  */
 #define _GNU_SOURCE
 #include <patchpoint.h>
@@ -80,7 +80,7 @@ static long with_void(long a)
 
 NOINLINE static long call_outer(long a) { return patchpoint_call(outer, a); }
 
-/* A jump to a function with a site, where that is optimised. */
+/* When optimised, a jump to a function with a site. */
 NOINLINE static long behind(long a) { return with_branch(a); }
 static long through_another(long a) { return behind(a); }
 
@@ -98,7 +98,7 @@ static int set_inner(bool other)
 	return patchpoint_txn_commit(&txn);
 }
 
-/* The outer key is set while the inner ones have one value; then those change, and the outer key's site must show it. */
+/* Sets the outer key, then changes the inner keys: the outer key's site must show the change. */
 static void check_change(patchpoint_function_outer operation, bool to)
 {
 	long plain, counted_before = counted;
@@ -130,7 +130,7 @@ static void check_all(void)
 extern void (*frozen_pointer)(void);
 long through_pointer(long a);
 
-/* The function that is called through a variable is not taken for what the variable holds. */
+/* A function that calls through a variable is not replaced by what the variable's function does. */
 static void check_writable_pointer(void)
 {
 	frozen_pointer = nothing;
@@ -163,7 +163,7 @@ __asm__(".text\n\t"
 	"ret\n\t"
 	".size through_pointer, . - through_pointer\n");
 
-/* The same through a slot that nobody can write any more: what is there stays, and is looked through. */
+/* The same through a slot that nobody can write any more: its contents stay, so the recogniser looks through it. */
 long through_constant(long a);
 __asm__(".section .data.rel.ro,\"aw\"\n\t"
 	".balign 8\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The table of bytes in the guide is what this build makes: each row must stand in it word for word.
+# Compares the table of bytes in the guide with this build: the guide must have each row word for word.
 # Arguments: the build folder, the guide; or the build folder and --print, which writes the rows.
 set -euo pipefail
 build=$1 guide=$2
@@ -12,11 +12,11 @@ fi
 missing=0 rows=0
 while IFS=$'\t' read -r key before after bytes; do
     read -ra words <<<"$bytes"
-    # Without the first byte, which all forms of a site have and which means nothing.
+    # The first byte is left out: all forms of a site have it, and it means nothing.
     printf '%b' "$(printf '\\x%s' "${words[@]:1}")" >"$place/bytes"
     text=$(objdump -D -b binary -m i386:x86-64 --no-show-raw-insn "$place/bytes" | sed -n 's/^ *0:\t//p' |
         sed 's/ *$//; s/  */ /g')
-    # Where the bytes depend on places, so does the operand.
+    # If the bytes depend on addresses, so does the operand.
     case $after in *..*) text="${text%%0x*}TARGET" ;; esac
     row="| \`$key\` | \`$before\` | \`$after\` | \`$text\` |"
     rows=$((rows + 1))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the world does to a program with patched sites. One case a process: the first argument names it. */
+/* Hostile events around a program with patched sites. A process runs one case, which the first argument names. */
 #define _GNU_SOURCE
 #include "hostile.h"
 
@@ -94,7 +94,7 @@ struct patchpoint_site_info site_of(const struct patchpoint_key *key)
 	return search.found;
 }
 
-/* Bytes of all sites, to see that nothing was written. */
+/* Copies the bytes of all sites, to check that nothing was written. */
 static int copy_site(const struct patchpoint_site_info *info, void *argument)
 {
 	unsigned char **to = argument;

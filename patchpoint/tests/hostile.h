@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the files of the hostile tests share: four keys, one site each, and a thread that executes them. */
+/* Declarations that the hostile tests share: four keys, one site each, and a thread that executes them. */
 #ifndef HOSTILE_H
 #define HOSTILE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Cases of threads and processes that are born while keys change, by libc's way and behind its back. */
+/* Cases of threads and processes that are born while keys change, through libc and without it. */
 #define _GNU_SOURCE
 #include "hostile.h"
 
@@ -40,7 +40,7 @@ static void *create_threads(void *count)
 	return NULL;
 }
 
-/* As glibc's thread at its end, but longer: all signals blocked but the one that setuid waits for. */
+/* Ends as a glibc thread does, but longer: it blocks all signals but the one that setuid waits for. */
 static void *end_slowly(void *begun)
 {
 	const uint64_t all_but_33 = ~(UINT64_C(1) << 32);
@@ -65,7 +65,7 @@ static void change_beside_an_ending_thread(void)
 	pthread_join(ending, NULL);
 }
 
-/* A thread that libc is just creating or ending has all signals blocked, for a moment, and is no reason to refuse a change. */
+/* libc blocks all signals for a moment in a thread that it creates or ends: that is no reason to refuse a change. */
 void case_threads(void)
 {
 	pthread_t sibling, creator;
@@ -77,7 +77,7 @@ void case_threads(void)
 	change_beside_an_ending_thread();
 	CHECK_EQUAL(pthread_create(&creator, NULL, create_threads, &threads), 0);
 	for (until = now_s() + 2; now_s() < until; changes++) {
-		/* Longer than what one look at the threads is good for. */
+		/* Longer than one look at the threads is valid. */
 		usleep(100);
 		CHECK_EQUAL(set_all((int)changes), 0);
 	}
@@ -98,7 +98,7 @@ static pid_t raw_fork(void)
 	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
-/* Like _Fork of newer C libraries, which is asynchronous-signal-safe and calls no handlers. */
+/* _Fork of newer C libraries is asynchronous-signal-safe and calls no handlers. */
 extern pid_t _Fork(void) __attribute__((weak));
 
 static pid_t fork_quietly(void)
@@ -108,7 +108,7 @@ static pid_t fork_quietly(void)
 
 enum { QUIET, TRAPPED };
 
-/* In the child: every site, some times. Its keys cannot be changed, and what it sees is what was set. */
+/* Executes every site often, in the child. The child sees only values that were set, and cannot change keys. */
 static void live_as_orphan(void)
 {
 	uint64_t traps = patchpoint_registry_get()->traps;
@@ -150,7 +150,7 @@ static int make_orphans(pid_t (*make)(void), int count)
 	return trapped;
 }
 
-/* A child that libc knows nothing of is born in the middle of a change, with breakpoints that nobody will remove. */
+/* A child that is made without libc is born in the middle of a change, with breakpoints that nobody will remove. */
 static void orphans(const struct writer *writer, int count)
 {
 	pthread_t sibling, changer;
@@ -162,7 +162,7 @@ static void orphans(const struct writer *writer, int count)
 	CHECK_EQUAL(set_all(1), 0);
 	start_sibling(&sibling);
 	CHECK_EQUAL(pthread_create(&changer, NULL, change, NULL), 0);
-	/* Which child is born in the middle of a change, chance decides; without traps none meets one. */
+	/* Chance decides which child is born in the middle of a change. Where one store changes a site, no child meets a trap. */
 	do {
 		trapped = make_orphans(fork_quietly, count) + make_orphans(raw_fork, count);
 	} while (trapped == 0 && !arch_one_store && ++rounds < 20);
@@ -180,13 +180,13 @@ void case_orphans(void)
 	orphans(NULL, 300);
 }
 
-/* The text is shared with the parent, which goes on changing it. */
+/* The child shares its text with the parent, which goes on changing it. */
 void case_orphans_memfd(void)
 {
 	orphans(&writer_memfd, 100);
 }
 
-/* In one address space with the process that changes keys, but another process, whose signals have their default actions. */
+/* A child of vfork: it shares the address space with the process that changes keys, but has signal actions of its own. */
 struct vforked {
 	bool started, stop;
 	int status;
@@ -216,7 +216,7 @@ static void *stop_soon(void *argument)
 	return NULL;
 }
 
-/* Born before the library had a handler: the first change waits for it. */
+/* A child that is born before the library has a handler: the first change waits for it. */
 void case_vfork_first(void)
 {
 	struct vforked shared = {false, false, -1};
@@ -225,7 +225,7 @@ void case_vfork_first(void)
 	CHECK_EQUAL(pthread_create(&parent, NULL, vfork_and_run, &shared), 0);
 	while (!__atomic_load_n(&shared.started, __ATOMIC_SEQ_CST))
 		usleep(1000);
-	/* Not before the thread that waits for it sleeps. */
+	/* Gives the thread in vfork time to sleep in the kernel. */
 	usleep(10000);
 	CHECK_EQUAL(pthread_create(&stopper, NULL, stop_soon, &shared), 0);
 	CHECK_EQUAL(set_all(1), 0);
@@ -235,7 +235,7 @@ void case_vfork_first(void)
 	CHECK(WIFEXITED(shared.status) && WEXITSTATUS(shared.status) == 0);
 }
 
-/* Born later: it has the handler, and meets breakpoints like any thread. */
+/* A child that is born later has the handler, and meets breakpoints like any thread. */
 void case_vfork_later(void)
 {
 	struct vforked shared = {false, false, -1};

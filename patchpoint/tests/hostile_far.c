@@ -18,7 +18,7 @@
 
 enum { FAR_FUNCTIONS = 300, FUNCTION_SIZE = 16 };
 
-/* A page's address as a function of the kind of `job`. */
+/* Converts an address to a function of `job`'s type. */
 static patchpoint_function_job function_at(const unsigned char *code)
 {
 	patchpoint_function_job function;
@@ -91,7 +91,7 @@ static void check_stubs_registered(size_t wanted)
 	CHECK_EQUAL(status_now().stubs, wanted);
 }
 
-/* No mapping of this process is writable and executable. */
+/* Checks that no mapping of this process is writable and executable. */
 static void check_no_wx(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -113,7 +113,7 @@ static void *execute_job(void *unused)
 	return unused;
 }
 
-/* Every function gets one stub, more than a page of them; changes back and forth make no more. */
+/* Every function gets one stub, together more than a page; changes back and forth make no more stubs. */
 static void change_far(const unsigned char *functions)
 {
 	pthread_t thread;
@@ -176,7 +176,7 @@ void case_far_memfd(void)
 	change_far(functions);
 }
 
-/* Through /proc/self/mem a page need not become executable, it is so from the start; otherwise calls stay indirect. */
+/* Written through /proc/self/mem, a stub page is executable from the start. Without it calls stay indirect. */
 void case_far_mdwe(void)
 {
 	const unsigned char *functions = far_functions();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Each system call that a change makes fails in turn, once or from then on: the change succeeds or is as if it had not been, in
- * code and in keys, and what comes after it works. The calls are caught by the linker (--wrap).
+ * Makes each system call of a change fail in turn, once or from then on. The change must succeed, or leave code and keys as they
+ * were, and the next change must work. The linker redirects the calls (--wrap).
  */
 #define _GNU_SOURCE
 #include "hostile.h"
@@ -30,7 +30,7 @@ static struct {
 	pid_t thread;
 } injection;
 
-/* Only the thread that changes keys is disturbed. */
+/* Disturbs only the thread that changes keys. */
 static bool fails(const char *name)
 {
 	if (!__atomic_load_n(&injection.armed, __ATOMIC_RELAXED) || injection.thread != gettid())
@@ -121,7 +121,7 @@ static int set_disturbed(int value, long left, int error, bool for_good)
 	return result;
 }
 
-/* Nothing is undone of a change that failed, when it was made; what is not patched follows the keys. */
+/* A change that succeeded shows everywhere, and a change that failed nowhere; sites that are not patched follow the keys. */
 static void check_disturbed(int from, int to, int result)
 {
 	if (result == 0) {
@@ -134,7 +134,7 @@ static void check_disturbed(int from, int to, int result)
 
 enum { REFUSED = 10, CHANGED, NOT_REACHED };
 
-/* In a process of its own, since a way of writing that failed is not the way any more. */
+/* Runs in a process of its own, since the library abandons a writer that failed. */
 static void disturb(const struct writer *writer, bool alone, long call, int error, bool for_good)
 {
 	unsigned char before[256], after[256];
@@ -150,7 +150,7 @@ static void disturb(const struct writer *writer, bool alone, long call, int erro
 	check_disturbed(2, 3, result);
 	snapshot(after);
 	CHECK(result == 0 || memcmp(before, after, sizeof before) == 0);
-	/* Whatever failed, it works again afterwards. */
+	/* The next change works, whatever failed. */
 	CHECK_EQUAL(set_all(5), 0);
 	check_all(5);
 	if (!alone)

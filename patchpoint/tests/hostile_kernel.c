@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Cases in which the kernel refuses something, and cases of processes that are born. */
+/* Cases in which the kernel refuses something, and cases of fork and vfork. */
 #define _GNU_SOURCE
 #include "hostile.h"
 
@@ -25,7 +25,7 @@
 #define SYS_mseal 462 /* Linux 6.10 */
 #endif
 
-/* From now on `number` fails with EPERM in every thread. */
+/* Makes the system call `number` fail with EPERM in every thread. */
 static void forbid(int number)
 {
 	struct sock_filter filter[] = {
@@ -72,7 +72,7 @@ void case_no_membarrier(void)
 	CHECK(strcmp(site_of(&patchpoint_key_job).state, "data") == 0);
 }
 
-/* Sites that are patched cannot be changed any more; they stay as they are. */
+/* Patched sites cannot be changed any more; they stay as they are. */
 void case_membarrier_lost(void)
 {
 	pthread_t thread;
@@ -101,7 +101,7 @@ void case_mdwe(void)
 	CHECK_EQUAL(set_all(7), 0);
 	check_all(7);
 	CHECK_EQUAL(writer_mprotect.ready(), -EACCES);
-	/* The second mapping is never both: the kernel has nothing against it. */
+	/* The kernel allows memfd: none of its mappings is both writable and executable. */
 	writer_used = &writer_memfd;
 	CHECK_EQUAL(writer_memfd.ready(), 0);
 	CHECK_EQUAL(set_all(8), 0);
@@ -147,7 +147,7 @@ static void check_child(pid_t child)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* No mapping of the process is both writable and executable: from the memory map, kept open before /proc is hidden. */
+/* Checks that no mapping is both writable and executable, in the memory map that was opened before /proc was hidden. */
 static void check_no_wx(FILE *maps)
 {
 	char line[512], rights[8];
@@ -224,7 +224,7 @@ static void *change(void *unused)
 	return unused;
 }
 
-/* fork at any moment of other threads' transactions: the child finds none open, and its code is its own. */
+/* fork at any moment of other threads' transactions: the child finds no transaction open, and its code is its own. */
 void case_fork(void)
 {
 	pthread_t runner, changer;
@@ -267,7 +267,7 @@ static void *fork_often(void *unused)
 	return unused;
 }
 
-/* Several threads fork at once: each gives back the lock that it took, and only that. */
+/* Several threads fork at once: each gives back only the lock that it took itself. */
 void case_forks(void)
 {
 	pthread_t threads[3];
@@ -281,7 +281,7 @@ void case_forks(void)
 	check_all(1);
 }
 
-/* A child of vfork shares the memory but is another process: it is refused, and nothing changes. */
+/* A child of vfork shares the memory but is another process: its change is refused, and nothing changes. */
 void case_vfork(void)
 {
 	volatile int error = 0;

@@ -30,7 +30,7 @@ static int set_others(int i)
 	return patchpoint_txn_commit(&txn);
 }
 
-/* Transactions of other keys nearly all the time, so that the lock is often taken. */
+/* Changes other keys nearly all the time, so that the lock is often taken. */
 static void subject(struct shared *shared)
 {
 	pthread_t thread;
@@ -45,14 +45,14 @@ static void subject(struct shared *shared)
 		__atomic_store_n(&shared->seen, (uint64_t)read_number(), __ATOMIC_SEQ_CST);
 		usleep(20);
 	}
-	/* What was changed from outside is what the next transaction expects to find. */
+	/* The next transaction expects to find what was written from outside. */
 	CHECK_EQUAL(patchpoint_set_value(number, 5), 0);
 	CHECK_EQUAL(read_number(), 5);
 	stop_sibling(thread);
 	_exit(0);
 }
 
-/* False when a transaction was open; then nothing was done. The child's addresses are ours: it was forked. */
+/* Returns false, and does nothing, if a transaction is open. The child was forked, so its addresses are this process's. */
 static bool change_outside(pid_t child, int memory, const struct shared *shared, int value)
 {
 	struct patchpoint_registry registry;

@@ -78,7 +78,7 @@ static void early_handler(int number, siginfo_t *info, void *context)
 	early_calls++;
 }
 
-/* Installed over the library's, and calls it for what is not its own: a loop, were it called back for ever. */
+/* Installed over the library's handler, it passes traps on to that: a loop, if the library called it back for ever. */
 static void late_handler(int number, siginfo_t *info, void *context)
 {
 	late_calls++;
@@ -118,7 +118,7 @@ void case_chained(void)
 	expected += foreign_traps();
 	CHECK_EQUAL(early_calls, expected);
 	CHECK_EQUAL(late_calls, 3);
-	/* The next transaction puts its handler on top; theirs still gets what is not ours. */
+	/* The next transaction puts the library's handler on top; the other handlers still get traps that are not the library's. */
 	for (int i = 0; i < 100; i++)
 		CHECK_EQUAL(set_all(i), 0);
 	CHECK_EQUAL(late_calls, 3);
@@ -161,7 +161,7 @@ static void die_by_kill(void)
 	raise(SIGTRAP);
 }
 
-/* A breakpoint that is nobody's ends the process as it would without the library. */
+/* A breakpoint that belongs to nobody ends the process as it would without the library. */
 void case_default(void)
 {
 	int status = status_of_child(die_by_breakpoint);
@@ -207,8 +207,8 @@ static void tracee(struct shared *shared)
 }
 
 /*
- * A debugger holds a thread between its trap and the delivery of the signal while ten transactions pass. Membarrier does not
- * wait for such a thread; it must go on with whatever its site holds by then.
+ * A debugger holds a thread between its trap and the delivery of the signal while ten transactions pass. Membarrier does not wait
+ * for such a thread; the thread must go on with whatever its site holds by then.
  */
 void case_late_trap(void)
 {

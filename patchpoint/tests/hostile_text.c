@@ -19,7 +19,7 @@ static void poke(const void *address, const void *bytes, size_t length)
 	close(file);
 }
 
-/* Foreign bytes in one site refuse the whole transaction. */
+/* Foreign bytes in one site make the library refuse the whole transaction. */
 static void refuse(size_t at, const void *bytes, size_t length, int error)
 {
 	struct patchpoint_key *key = VALUE_SITES ? &patchpoint_key_large : &patchpoint_key_job;
@@ -34,7 +34,7 @@ static void refuse(size_t at, const void *bytes, size_t length, int error)
 	snapshot(after);
 	CHECK(memcmp(before, after, sizeof before) == 0);
 	CHECK(strcmp(site_of(key).state, "foreign") == 0);
-	/* Keys that have nothing to do with it can still be changed. */
+	/* Keys without a site there can still be changed. */
 	CHECK_EQUAL(patchpoint_set_branch(flag, true), 0);
 	CHECK_EQUAL(patchpoint_set_branch(flag, false), 0);
 	poke((const char *)site.address + at, site.bytes_now + at, length);
@@ -72,8 +72,8 @@ void case_breakpoint(void)
 	check_all(2);
 }
 
-/* A writer that fails once, at a given write, of which the first half gets through, or all where nobody may execute a half; and
-   there is no other one. */
+/* A writer that fails once, at a given write, after it wrote half of the bytes, or all where no thread may execute a half. There
+   is no other writer. */
 static const struct writer *real;
 static struct writer failing;
 static int writes_left;
@@ -92,7 +92,7 @@ static int failing_write(struct patchpoint_object *object, unsigned char *at, co
 	return real->write(object, at, bytes, length);
 }
 
-/* How many writes a transaction of all keys makes; each of them failed once, and all was as before. */
+/* Makes each write of a transaction fail once, after which all is as before. Returns the number of writes. */
 static int fail_each_write(void)
 {
 	unsigned char before[256], after[256];

@@ -56,7 +56,7 @@ static void poke_through(int memory, const unsigned char *at, unsigned char byte
 	CHECK_EQUAL(pwrite(memory, &byte, 1, (off_t)(uintptr_t)at), 1);
 }
 
-/* A breakpoint over a nop of one byte: the thread goes on behind it. */
+/* The handler of a breakpoint over a nop of one byte: when it returns, the thread goes on behind the breakpoint. */
 static void go_on(int number)
 {
 	(void)number;
@@ -73,7 +73,7 @@ static void *execute_pair(void *unused)
 	return unused;
 }
 
-/* Sets and removes the breakpoint; one that was removed must never come back, or it would kill the process later. */
+/* Sets and removes the breakpoint. A removed breakpoint must never come back: it would kill the process later. */
 static void toggle(pid_t parent)
 {
 	char name[64];
@@ -132,7 +132,7 @@ void case_between(void)
 	close(memory);
 }
 
-/* The place of an address in this program's file. */
+/* Returns an address's offset in this program's file. */
 static uint64_t file_offset(uintptr_t address)
 {
 	unsigned long start, stop, offset;
@@ -148,7 +148,7 @@ static uint64_t file_offset(uintptr_t address)
 	return found;
 }
 
-/* A uprobe of this process that counts; perf_event_open(2) and /sys/bus/event_source/devices/uprobe. */
+/* Opens a uprobe that counts in this process: perf_event_open(2) and /sys/bus/event_source/devices/uprobe. */
 static int uprobe(const void *address)
 {
 	FILE *type = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
@@ -170,7 +170,7 @@ static int uprobe(const void *address)
 	return event;
 }
 
-/* A probe on one site, as compiled and patched: the site does what its key says, and goes on when the probe is removed. */
+/* Probes one site, as compiled and patched: the site does what its key says, also after the probe is removed. */
 static void probe_site(const struct patchpoint_key *key, int i)
 {
 	uint64_t hits = 0;
@@ -203,7 +203,7 @@ void case_uprobe(void)
 	uint64_t hits = 0;
 	int event;
 
-	/* On a site as compiled: refused while it is there, and the site goes on reading its key. */
+	/* A probe on a site as compiled: changes are refused while it is there, and the site goes on reading its key. */
 	event = uprobe(site_of(&patchpoint_key_pair).address);
 	CHECK_EQUAL(set_pair(3), -EBUSY);
 	check_pair(0);
@@ -211,7 +211,7 @@ void case_uprobe(void)
 	CHECK_EQUAL(set_pair(3), 0);
 	check_pair(3);
 	probe_each_site();
-	/* Between sites that are written together: it stays, and counts. */
+	/* A probe between sites that are written together stays, and counts. */
 	start_sibling(&thread);
 	event = uprobe(hostile_between);
 	CHECK_EQUAL(between_now(), TRAP);
@@ -263,7 +263,7 @@ void case_traced(void)
 		together = writes;
 		CHECK_EQUAL(raise(SIGSTOP), 0);
 		CHECK_EQUAL(read(to_child[0], &go, 1), 1);
-		/* Longer than what one look at the threads is good for. */
+		/* Longer than one look at the threads is valid. */
 		usleep(200000);
 		writes = 0;
 		CHECK_EQUAL(set_pair(2), 0);

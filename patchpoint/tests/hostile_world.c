@@ -30,7 +30,7 @@ static struct patchpoint_status status_now(void)
 	return status;
 }
 
-/* Changes that reach the code, with a thread that executes it. */
+/* Makes changes that reach the code, beside a thread that executes it. */
 static void check_patching(int from)
 {
 	pthread_t thread;
@@ -76,7 +76,7 @@ static void change_then_become_nobody(void)
 	become_nobody();
 	check_patching(2);
 	CHECK_EQUAL(status_now().writer, PATCHPOINT_WRITER_PROC_MEM);
-	/* Its children are nobody's from the start. */
+	/* Children of this process are nobody's from the start. */
 	in_child(continue_as_nobody);
 }
 
@@ -115,7 +115,7 @@ void case_chroot(void)
 		SKIP("cannot change the root: %s (root is needed)", strerror(errno));
 	CHECK_EQUAL(chdir("/"), 0);
 	check_patching(2);
-	/* Without /proc from the start. */
+	/* The child has no /proc from the start. */
 	in_child(continue_as_nobody);
 	rmdir(folder);
 }
@@ -138,7 +138,7 @@ static void change_without_descriptors(void)
 	check_patching(2);
 }
 
-/* None are left: the one that is needed was kept, or a page is made writable while there is one thread. */
+/* No descriptors are left: the library kept the one that it needs, or makes a page writable while there is one thread. */
 void case_descriptors(void)
 {
 	struct rlimit before;
@@ -175,7 +175,7 @@ void case_descriptors_late(void)
 	stop_sibling(thread);
 }
 
-/* A daemon closes all descriptors, and the library's number becomes a file of its own: nothing may be written there. */
+/* A daemon closes all descriptors, and the library's descriptor becomes a file of the daemon: nothing may be written there. */
 void case_closed(void)
 {
 	char name[] = "/tmp/patchpoint-XXXXXX";
@@ -222,7 +222,7 @@ void case_sealed(void)
 	CHECK(strcmp(site_of(&patchpoint_key_flag).state, "data") == 0);
 }
 
-/* A file that grows beyond RLIMIT_FSIZE costs a signal. */
+/* A file that grows beyond RLIMIT_FSIZE raises a signal. */
 void case_file_size(void)
 {
 	pthread_t thread;
@@ -245,7 +245,7 @@ static patchpoint_function_job function_at(const void *place)
 	return function;
 }
 
-/* What is no code is refused before anything changes, and before it is read. */
+/* The library refuses a target that is no code before it reads the target and before anything changes. */
 void case_targets(void)
 {
 	static long data = 5;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a compiler might conclude of a function that holds a site, because it sees assembly where there is a call: which
- * variables it changes, which registers it uses, that it is a leaf. Compiled in many ways (compile_matrix.sh); each case says
- * what must hold.
+ * Conclusions that a compiler might draw about a function with a site, because it sees assembly in place of a call: which variables
+ * the function changes, which registers it uses, that it is a leaf. Compiled in many ways (compile_matrix.sh); each case says what
+ * must hold.
  */
 #define _GNU_SOURCE
 #include <patchpoint.h>
@@ -58,7 +58,7 @@ static jmp_buf place;
 static void jump_back(int number) { longjmp(place, number); }
 
 #if NATIVE && defined(__x86_64__)
-/* Overwrites all vector and mask registers that a callee may, as far as this file is compiled for them. */
+/* Overwrites vector and mask registers that a callee may overwrite, of those that this file is compiled for. */
 static void wipe(void)
 {
 #ifdef __AVX512F__
@@ -72,7 +72,7 @@ static void wipe(void)
 	__asm__ volatile("pcmpeqd %%xmm0, %%xmm0\n\tpcmpeqd %%xmm1, %%xmm1\n\tpcmpeqd %%xmm15, %%xmm15" : : : "xmm0", "xmm1", "xmm15");
 }
 #elif NATIVE
-/* The same; of %v8 to %v15 the compiler saves what a callee keeps. */
+/* The same for arm64; the compiler saves the halves of %v8 to %v15 that a callee keeps. */
 static void wipe(void)
 {
 #ifdef __ARM_FEATURE_SVE
@@ -121,7 +121,7 @@ static void check_statics(void)
 	CHECK_EQUAL(count - before, 1);
 }
 
-/* Two calls of a function with a site are two calls, though their result is not used, or is the same. */
+/* Two calls of a function with a site are two calls, even if their result is not used, or is the same. */
 NOINLINE static int twice_in_a_loop(int n)
 {
 	int before = count;
@@ -154,7 +154,7 @@ NOINLINE static long with_alloca(size_t n)
 }
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wclobbered" /* of the register that says where the stack is */
+#pragma GCC diagnostic ignored "-Wclobbered" /* of the register variable for the stack pointer */
 #endif
 NOINLINE static int by_longjmp(int number)
 {
@@ -217,7 +217,7 @@ static long with_nested(long a)
 }
 #endif
 
-/* Computed by the compiler for both operations: what differs is only which one is called. */
+/* Computes what many_live returns with either operation, without sites. */
 static long expected_many(const long *a, bool first)
 {
 	long v[12], sum;
@@ -250,7 +250,7 @@ static void check_registers(bool first)
 	CHECK(by_longjmp(7));
 }
 
-/* A function that changes what another site of the same function reads. */
+/* A function whose operation changes a variable that the function reads before and after its sites. */
 NOINLINE static long run_chain(void)
 {
 	int before = count;

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Where the program's file begins in memory. */
+/* Returns the address at which the program's file begins in memory. */
 static unsigned long long load_address(pid_t child, const char *program)
 {
 	char name[64], line[4500], path[4096];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program that has functions and variables of its own by every name that the library's files ever used among themselves. None
- * may take the library's place, nor the other way round.
+ * A program that has functions and variables of its own by every name that the library's files ever used among themselves. No such
+ * name may take the place of the library's, nor the other way round.
  */
 #include <patchpoint.h>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A patched site executes as one instruction: exact counts of the benchmark's rows of sixteen. The switch is left out: around it
-# the compiler may need a jump of its own. Argument: patchpoint_bench.
+# A patched site executes as one instruction, by exact counts of the benchmark's rows of sixteen. The switch is left out, since the
+# compiler may need a jump of its own around it. Argument: patchpoint_bench.
 set -euo pipefail
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A shared object that uses another one's keys, and has one of its own with the same name as the program's. */
+/* A shared object that uses another object's keys, and has a key of its own with the same name as the program's. */
 #include "shared_keys.h"
 
 PATCHPOINT_IMPORT_CALL(shared_job);
@@ -16,7 +16,7 @@ long plugin_second(long a)
 	return shared_sites(a);
 }
 
-/* Sets the plugin's own key unless `set` is 0; its value then. */
+/* Sets the plugin's own key unless `set` is 0. Returns the key's value. */
 int plugin_second_own(int set)
 {
 	if (set && patchpoint_set_value(own, set) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The recogniser on machine code by the byte: what it must see, and what it must not take for something simpler. */
+/* Tests the recogniser on machine code, byte by byte: what it must recognise, and what it must not take for simpler code. */
 #include "../src/arch/x86_64_recognise.h"
 #include "check.h"
 
@@ -47,7 +47,7 @@ static void check(const char *name, const char *hex, enum body_kind kind, const 
 		fprintf(stderr, ", wanted %s\n", body_hex);
 		exit(1);
 	}
-	/* Cut anywhere, it is never taken for something else. */
+	/* Code that is cut off anywhere is never taken for something else. */
 	for (size_t length = 0; length < code.length; length++) {
 		struct code cut = {bytes, length};
 
@@ -57,7 +57,7 @@ static void check(const char *name, const char *hex, enum body_kind kind, const 
 	}
 }
 
-/* Behind the mark. */
+/* The bytes behind the mark. */
 #define NOP "66 0f 1f 44 00 00"
 #define MOVE_64 "2e 2e 2e 48 89 f8"
 #define MOVE_32 "2e 2e 2e 2e 89 f8"
@@ -151,9 +151,9 @@ int main(void)
 	check("value", "40 c7 c0 2a 00 00 00 c3", BODY_UNKNOWN, "");
 	check("value of 8 bytes", "66 48 b8 01 00 00 00 00 00 00 00 c3", BODY_UNKNOWN, "");
 	check("value of 8 bytes as compiled", "66 66 66 66 48 8b 05 00 00 00 00 c3", BODY_UNKNOWN, "");
-	/* A slot in memory that is not known to stay as it is. */
+	/* A slot in memory that may change. */
 	check("call through a slot", "ff 15 02 00 00 00 c3 c3 07 10 00 00 00 00 00 00", BODY_UNKNOWN, "");
-	/* Right behind the mark another REX prefix, or a store of a byte that it would be part of. */
+	/* Directly behind the mark: another REX prefix, or a store of a byte, whose register the mark would change. */
 	check("6 bytes with REX", "48 0f b6 44 37 08 c3", BODY_UNKNOWN, "");
 	check("6 bytes without REX", "8b 87 00 01 00 00 c3", BODY_INSTRUCTION, "8b 87 00 01 00 00");
 	check("store of a byte in 6", "88 8f 00 01 00 00 c3", BODY_UNKNOWN, "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The recogniser of aarch64 code by the instruction: what it must see, and what it must not take for nothing. Runs anywhere. */
+/* Tests the recogniser of aarch64 code by the instruction: what it must recognise, and what it must not. Runs anywhere. */
 #include "../src/arch/aarch64_recognise.h"
 #include "check.h"
 
@@ -32,7 +32,7 @@ static void check(const char *name, const char *hex, bool wanted)
 		fprintf(stderr, "%s: %s\n", name, wanted ? "not recognised" : "taken for nothing");
 		exit(1);
 	}
-	/* Cut anywhere, it is never taken for nothing: the return is what is missing. */
+	/* Code that is cut off anywhere is never taken for nothing: its return is missing. */
 	for (size_t length = code.length; wanted && length-- > 0;) {
 		code.length = length;
 		CHECK(!aarch64_does_nothing(read_code, &code, 0x1000));
@@ -93,7 +93,7 @@ int main(void)
 	check("base that moves behind a store", "d10083ff f80107e0 910043ff d65f03c0", false);
 	check("exclusive", "c8017c40 d65f03c0", false);
 
-	/* What a site may hold, whatever it does today. */
+	/* Instructions that a site may hold, whatever they do now. */
 	check("site: nop", "d503201f d65f03c0", false);
 	check("site: call of nothing", "a9bf7bfd 94000003 a8c17bfd d65f03c0 d65f03c0", false);
 	check("site: branch to the next instruction", "14000001 d65f03c0", false);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a call or a value cannot carry does not compile, and the message says so. What it can carry compiles without a warning.
+# A type that a call or a value cannot carry does not compile, and the message says so. Other types compile without a warning.
 # Arguments: the C compiler, the C++ compiler; then flags, such as -DPATCHPOINT_PORTABLE.
 set -euo pipefail
 cc=$1 cxx=$2
@@ -9,8 +9,8 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 failed=0 refused=0 taken=0
 
-# compile LANGUAGE SOURCE: 0 when it compiles without a warning; what was said is in $place/log. LANGUAGE: c, c++ or typed, which
-# is C++ with patchpoint.hpp. It is compiled once, since the standard's headers take longer than a source.
+# compile LANGUAGE SOURCE: returns 0 if SOURCE compiles without a warning; messages are in $place/log. LANGUAGE: c, c++ or typed,
+# which is C++ with patchpoint.hpp. The header is compiled once, since the standard's headers take longer than a source.
 compile() {
     local compiler=("$cc" -std=c11 -x c -include "$place/plain.h")
     case $1 in
@@ -74,7 +74,7 @@ for language in c c++; do
     refuse $language 'patchpoint: a switch has 2 to 8 ways' 'PATCHPOINT_DECLARE_SWITCH(k, 1);'
     refuse $language 'patchpoint: a switch has 2 to 8 ways' 'PATCHPOINT_DECLARE_SWITCH(k, 9);'
     refuse $language 'patchpoint: the ways of a switch' 'PATCHPOINT_DECLARE_SWITCH(k, 3); PATCHPOINT_DEFINE_SWITCH(k, 3, 3);'
-    # As for any function: too few, too many, of another kind.
+    # Arguments are checked as for any function: too few, too many, of another kind.
     refuse $language 'few arguments\|no matching' 'PATCHPOINT_DECLARE_CALL(k, int, int, int); int f(void); int f(void) { return patchpoint_call(k, 1); }'
     refuse $language 'many arguments\|no matching' 'PATCHPOINT_DECLARE_CALL(k, int, int); int f(void); int f(void) { return patchpoint_call(k, 1, 2); }'
     refuse $language '' 'PATCHPOINT_DECLARE_CALL(k, int, int); long g(long); int f(void); int f(void) { return patchpoint_set_call(k, g); }'
@@ -109,7 +109,7 @@ refuse typed 'deleted' 'patchpoint::branch a{"a"}; patchpoint::branch b = a;'
 refuse typed 'nodiscard\|warn_unused' 'extern patchpoint::branch k; void f(); void f() { k.set(true); }'
 take typed 'extern patchpoint::call<int(int)> k; std::error_code f(); std::error_code f() { return k.set([](int a) { return -a; }); }'
 take typed 'template <class T> patchpoint::value<T> k{"k", T()}; int f(); int f() { return patchpoint::site<k<int>> + static_cast<int>(k<short>.load()); }'
-# Elsewhere a member is a load, which needs no key at compile time.
+# In all other builds a member is a load, which needs no key at compile time.
 if [[ " $* " != *PORTABLE* && $("$cxx" -dumpmachine) == x86_64* ]]; then
     refuse typed 'impossible constraint\|invalid operand' 'bool f(patchpoint::branch &k); bool f(patchpoint::branch &k) { return k.unlikely(); }'
 fi

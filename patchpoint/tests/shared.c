@@ -92,7 +92,7 @@ static void *change(void *unused)
 	return unused;
 }
 
-/* The program's two functions are far from the plugins: a stub each in the first, none left of those of the second. */
+/* The program's two functions are far from the plugins: the first plugin has a stub for each; the second's are gone. */
 static void check_stubs(void)
 {
 	struct patchpoint_status status;
@@ -103,11 +103,11 @@ static void check_stubs(void)
 	CHECK(status.stubs <= 2);
 	for (page = patchpoint_registry_get()->stubs; page; page = page->next)
 		orphans += !page->object;
-	/* Closed and loaded again 200 times, wherever there was room: its pages were used again. */
+	/* The second plugin was loaded 200 times, wherever there was room, and reused its pages. */
 	CHECK(orphans <= 4);
 }
 
-/* Of the second plugin: sites that were not patched when it was loaded, and a key and a site's address of its own. */
+/* Facts about the second plugin: the number of sites that are not patched, its own key, and the address of a site. */
 struct found {
 	size_t data;
 	struct patchpoint_key *own;
@@ -135,7 +135,7 @@ static struct found look_at_second(void)
 	return found;
 }
 
-/* The code of an object is away, and nobody told: changes of keys with sites there are refused, all others work. */
+/* An object's code is gone without the library's knowledge: changes of keys with sites there are refused, others work. */
 static void check_without_text(const struct plugin *second)
 {
 	struct found found = look_at_second();
@@ -153,7 +153,7 @@ static void check_without_text(const struct plugin *second)
 	memcpy(&text, &start, sizeof text);
 	away = mmap(NULL, end - start, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(mremap(text, end - start, end - start, MREMAP_MAYMOVE | MREMAP_FIXED, away) == away);
-	/* Nothing of the library's own comes there meanwhile. */
+	/* Keeps the address range, so that no mapping of the library's goes there. */
 	CHECK(mmap(text, end - start, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == text);
 	CHECK_EQUAL(set_all(twice, 2, true), -EFAULT);
 	CHECK_EQUAL(patchpoint_init(), -EFAULT);
@@ -175,7 +175,7 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(count, 2);
 	check(NULL, 40120);
 	CHECK_EQUAL(objects(), NATIVE ? 2 : 0);
-	/* Loaded before anything is patched, changed in all three, closed. */
+	/* The second plugin is loaded before anything is patched, changed with the other two objects, and closed. */
 	second = load(arguments[1]);
 	CHECK_EQUAL(objects(), NATIVE ? 3 : 0);
 	check(&second, 40120);
@@ -189,7 +189,7 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(objects(), NATIVE ? 2 : 0);
 	CHECK_EQUAL(set_all(twice, 9, false), 0);
 	check(NULL, 80090);
-	/* Loaded after patchpoint_init: patched by its constructor, to the values of now. */
+	/* Loaded after patchpoint_init, the plugin is patched by its constructor, to the present values. */
 	CHECK_EQUAL(patchpoint_init(), 0);
 	second = load(arguments[1]);
 	check(&second, 80090);

@@ -9,7 +9,7 @@ PATCHPOINT_DECLARE_CALL(shared_job, long, long);
 PATCHPOINT_DECLARE_VALUE(shared_number, int);
 PATCHPOINT_DECLARE_BRANCH(shared_flag);
 
-/* What a plugin's sites say, in one number. */
+/* Combines the results of an object's sites in one number. */
 static inline long shared_sites(long a)
 {
 	return patchpoint_call(shared_job, a) * 10000 + patchpoint_value(shared_number) * 10 + patchpoint_unlikely(shared_flag);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The instructions of aarch64 sites, word for word: as compiled, patched, out of reach, and on code that is no site's. */
+/* Tests the instructions of aarch64 sites, word for word: as compiled, patched, out of reach, and with code of no site. */
 #include "../src/internal.h"
 #include "check.h"
 
@@ -10,7 +10,7 @@ enum { WORDS = 64 };
 static const uint64_t CODE = 0x40000000;
 static const uint32_t NOP = 0xd503201f;
 
-/* What a record leads to, at `aux`; nothing else is there. */
+/* The code that a record points to, at `aux`; no other code exists. */
 struct behind {
 	uint64_t aux;
 	uint32_t words[WORDS];
@@ -61,7 +61,7 @@ static void check_bytes(int line, int error, int wanted_error, const unsigned ch
 		check_bytes(__LINE__, error_, wanted_error, bytes_, wanted); \
 	} while (0)
 
-/* BL reaches 128 MiB backwards and one instruction less forwards; beyond, or between instructions, it does not. */
+/* BL reaches 128 MiB backwards and one instruction less forwards, and no address between instructions. */
 static void check_calls(void)
 {
 	const int64_t reach = INT64_C(1) << 27;
@@ -81,7 +81,7 @@ static void check_calls(void)
 	PATCHED(call, &none, CODE + (UINT64_C(1) << 40), PATCHPOINT_FORM_DIRECT, -ERANGE, 0);
 	PATCHED(call, &none, CODE + 2, PATCHPOINT_FORM_DIRECT, -ERANGE, 0);
 	PATCHED(call, &none, CODE + 4, PATCHPOINT_FORM_INLINE, 0, NOP);
-	/* The thunk stays between, wherever the target is. */
+	/* A preserving call goes through its thunk, wherever the target is. */
 	PATCHED(saved, &none, CODE + (UINT64_C(1) << 40), PATCHPOINT_FORM_DIRECT, 0, 0x97ffffc0);
 	PATCHED(saved, &none, CODE, PATCHPOINT_FORM_INLINE, 0, NOP);
 }
@@ -106,7 +106,7 @@ static void check_branches(void)
 	COMPILED(likely, &back_likely, 0, 0x14000400);
 	PATCHED(likely, &back_likely, 1, 0, 0, NOP);
 	PATCHED(likely, &back_likely, 0, 0, 0, 0x14000008);
-	/* Out of the site's reach: by way of the branch that reaches it. */
+	/* A target out of the site's reach: the site leads to the branch that reaches the target. */
 	PATCHED(unlikely, &far, 1, 0, 0, 0x14000404);
 	/* Other code than the compiler left there. */
 	COMPILED(likely, &back, -EILSEQ, 0);
@@ -137,7 +137,7 @@ static void check_switches(void)
 	PATCHED(way, &tests, 2, 0, -EILSEQ, 0);
 }
 
-/* Records that no compiler made: of another length, between instructions, where one store is none; of values. */
+/* Records that no compiler makes: of another length, between instructions, where one store is not enough; of values. */
 static void check_records(void)
 {
 	struct behind back = branch_behind(0x34000050, 0x17fffc04);
@@ -165,7 +165,7 @@ static bool is_breakpoint(uint32_t instruction)
 	return arch_is_breakpoint(bytes);
 }
 
-/* Debuggers' and uprobes' instruction is theirs; that of __builtin_trap is a form of a site. */
+/* The BRK of debuggers and uprobes is a breakpoint; the BRK of __builtin_trap is a form of a site. */
 static void check_breakpoints(void)
 {
 	CHECK(is_breakpoint(0xd4200000));
@@ -195,7 +195,7 @@ static void check_stubs(void)
 static void empty(void) {}
 static long one_more(long a) { return a + 1; }
 
-/* In this process's own code: what takes a call's place. */
+/* Bodies that take a call's place, in this process's own code. */
 static void check_bodies(void)
 {
 	uint8_t body[PATCHPOINT_BODY_SIZE];

@@ -15,7 +15,7 @@ PATCHPOINT_DECLARE_VALUE(factor, int);
 PATCHPOINT_DECLARE_BRANCH(extra);
 
 #if NATIVE && defined(__x86_64__)
-/* Returns its stack's misalignment (0 by the ABI) after overwriting 512 bytes below it and all registers that it may. */
+/* Returns its stack's misalignment (0 by the ABI) after overwriting 512 bytes below it and registers that a callee may. */
 long scribble(long argument);
 __asm__(".text\n\t"
 	".globl scribble\n\t"
@@ -43,7 +43,7 @@ __asm__(".text\n\t"
 	"ret\n\t"
 	".size scribble, . - scribble\n");
 #elif NATIVE
-/* The same; of %v8 to %v15 the upper halves. */
+/* The same for arm64, with the upper halves of %v8 to %v15. */
 long scribble(long argument);
 __asm__(".text\n\t"
 	".globl scribble\n\t"

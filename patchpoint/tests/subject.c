@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program for debuggers and probes: threads execute sites of every form while another one changes the keys, and each thing that
- * a thread sees must be one of the values that were set. The functions begin with their sites.
- * Usage: subject SECONDS          changes for so long, then ends with "N changes"
+ * A program for debuggers and probes: threads execute sites of every form while another thread changes the keys, and each value
+ * that a thread sees must be one that was set. The functions begin with their sites.
+ * Usage: subject SECONDS          changes keys for this long, then ends with "N changes"
  *        subject SECONDS quiet    the same with a change each millisecond only
- * SIGTERM ends it before.
+ * SIGTERM ends it earlier.
  */
 #define _GNU_SOURCE
 #include <patchpoint.h>

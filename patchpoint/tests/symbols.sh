@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The shared library exports what its version map names, and nothing else. The archive, which a program links as it is, has no
-# name that could be the program's: all begin with patchpoint_, and those that are not the API's are hidden.
+# name that could be the program's: all begin with patchpoint_, and names outside the API are hidden.
 # Arguments: the shared library, its map, the archive.
 set -euo pipefail
 wanted=$(sed -n '/global:/,/local:/s/^\t\t\([a-z_0-9]*\);$/\1/p' "$2" | sort)

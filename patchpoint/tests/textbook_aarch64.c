@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Nothing of the library: one thread exchanges NOP and B in the way that the architecture prescribes, while another one executes
- * them, and looks whether it executes what it wrote itself. No processor may fail this. An emulator that does has kept a
- * translation of the old instruction; then no program that changes code can be tested there by exact results.
+ * A test without the library: one thread exchanges NOP and B as the architecture prescribes, while another thread executes them.
+ * The first thread checks that it executes what it wrote itself. No processor may fail this. An emulator that fails has kept a
+ * translation of the old instruction; programs that change code cannot be tested by exact results there.
  * Usage: textbook_aarch64 SECONDS. Prints the counts; its status is 0 whatever they are, since they judge the machine.
  */
 #define _GNU_SOURCE
@@ -31,7 +31,7 @@ static void *execute(void *unused)
 	return unused;
 }
 
-/* All maintenance that there is: both caches by their own addresses, and every thread's context. */
+/* Does all possible maintenance: of both caches by their own addresses, and of every thread's context. */
 static void maintain(const void *code, const void *alias)
 {
 	__asm__ volatile("dc\tcvau, %0\n\tdsb\tish\n\tic\tivau, %1\n\tdsb\tish\n\tisb" : : "r"(alias), "r"(code) : "memory");

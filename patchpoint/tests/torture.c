@@ -50,7 +50,7 @@ static void legal_work(long a, long b, long result)
 	CHECK(result == a || result == b || result == a * 3 + b || result == 7 || result == 0);
 }
 
-/* A leaf but for its sites, with locals that would lie in the red zone, and values in vector registers. */
+/* A function that would be a leaf without its sites, with locals in the place of the red zone and values in vector registers. */
 __attribute__((noinline)) static void observe(long a, long b)
 {
 	long noise[6] = {a, b, a ^ b, a + b, a - b, ~a}, result, told = 0;
@@ -82,7 +82,7 @@ static void *read_loop(void *argument)
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		observe((long)(i * 2654435761u), (long)i);
-		/* One writer raises this key: what a thread has seen once it never sees older again. */
+		/* One writer raises this key: a thread never sees a lower value than before. */
 		long now = patchpoint_value(version);
 
 		CHECK(now >= before);

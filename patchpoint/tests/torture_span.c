@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Many sites in one transaction, written together where they lie near each other, while threads execute them and what lies
- * between: close, far apart, with trap bytes between, and in this program and a shared object. Every value seen was set; when
- * a change returned all sites have it; no byte between sites ever changes. PATCHPOINT_TORTURE_SECONDS bounds it (5 unless set).
+ * Changes many sites in one transaction, which writes near sites together, while threads execute the sites and the code between:
+ * close, far apart, with trap bytes between, and in this program and a shared object. Every value seen was set; when a change
+ * returned, all sites show it; no byte between sites ever changes. PATCHPOINT_TORTURE_SECONDS bounds the time (5 unless set).
  */
 #define _GNU_SOURCE
 #include "shared_keys.h"
@@ -64,7 +64,7 @@ static uint64_t pattern64(unsigned i) { return (i & 0xff) * UINT64_C(0x010101010
 #define FOUR(gap) SITES(gap); SITES(gap); SITES(gap); SITES(gap)
 #define SIXTEEN(gap) FOUR(gap); FOUR(gap); FOUR(gap); FOUR(gap)
 
-/* Bits in which values differ from the expected one. */
+/* Executes all sites; returns the bits in which values differ from the expected one. */
 __attribute__((noinline)) static uint32_t run_sites(uint64_t expected)
 {
 	uint32_t seen = 0;
@@ -184,7 +184,7 @@ int main(void)
 		pause.tv_sec = 1;
 	text_copy(&before);
 	CHECK((int64_t)before.sites >= 2 * (NATIVE + VALUE_SITES) * (5 * 16 + 4));
-	/* Alone: whole sites at once. */
+	/* With one thread, whole sites are written at once. */
 	for (unsigned i = 0; i < 100; i++) {
 		CHECK_EQUAL(set_all(i), 0);
 		CHECK_EQUAL(run_sites((uint32_t)pattern64(i)), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the files of patchpoint-dump share. */
+/* Declarations that the files of patchpoint-dump share. */
 #ifndef DUMP_H
 #define DUMP_H
 
@@ -17,16 +17,16 @@ struct relocation {
 	uint64_t pointer;
 };
 
-/* A program or shared object: as a file, or as it lies in the memory of a process, whose file may be gone. */
+/* A program or shared object: a file, or an image in the memory of a process, whose file may be gone. */
 struct image {
-	const char *path;          /* for people */
-	const unsigned char *file; /* NULL: in memory */
+	const char *path;          /* for messages */
+	const unsigned char *file; /* NULL if the image is in memory */
 	size_t size;
 	int memory;     /* /proc/PID/mem, or -1 */
-	uint64_t start; /* where the ELF header lies in memory */
+	uint64_t start; /* the address of the ELF header in memory */
 	uint64_t bias;  /* address in memory minus address in the file */
 	Elf64_Ehdr header;
-	struct relocation *relocations; /* of a file, by address */
+	struct relocation *relocations; /* of a file, sorted by address */
 	size_t relocation_count;
 };
 
@@ -42,19 +42,19 @@ struct dumped_site {
 	bool loaded; /* whether `now` is what a process executes */
 };
 
-/* Opens a file. 0, -errno, or -ENOEXEC when it is no 64-bit ELF file of this byte order. */
+/* Opens a file. 0, -errno, or -ENOEXEC if it is no 64-bit ELF file of this byte order. */
 int image_open_file(struct image *image, const char *path);
-/* The image whose ELF header lies at `start` in a process. False when there is none. */
+/* Opens the image whose ELF header is at `start` in a process. False if there is none. */
 bool image_open_memory(struct image *image, int memory, uint64_t start);
 void image_close(struct image *image);
-/* Bytes by the file's addresses. */
+/* Reads bytes at an address of the file. */
 bool image_read(const struct image *image, uint64_t address, void *bytes, size_t length);
-/* The address of the contents of the ELF note "patchpoint" of this type, at least `length` bytes, or 0. */
+/* Returns the address of the contents of the ELF note "patchpoint" of this type, at least `length` bytes, or 0. */
 uint64_t image_note(const struct image *image, uint32_t type, size_t length);
-/* A pointer in data, as an address of the file: as loaded, or as its relocation will make it. */
+/* Returns a pointer in data as an address of the file: as loaded, or as its relocation will make it. */
 uint64_t image_pointer(const struct image *image, uint64_t address);
 
-/* The sites' format, where it is not this tool's. */
+/* Whether an image's sites could be visited. */
 enum visited { VISITED, VISITED_OTHER_FORMAT, VISITED_DAMAGED };
 /* Calls `put` for each site of an image. */
 enum visited sites_visit(const struct image *image, void (*put)(const struct dumped_site *site, void *argument),

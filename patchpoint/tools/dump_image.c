@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * ELF images in files and in the memory of processes, read only. Formats: elf(5), System V gABI. Nothing that an image says is
- * believed: each place is looked up in a segment before it is read, each count is bounded, and no structure is taken to be
+ * ELF images in files and in the memory of processes, read only. Formats: elf(5), System V gABI. The code trusts nothing in an
+ * image: each address is looked up in a segment before it is read, each count is bounded, and no structure is assumed to be
  * aligned.
  */
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@ static bool header_is_ours(const Elf64_Ehdr *header)
 	       header->e_ident[EI_DATA] == order && header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= SEGMENTS_MAX;
 }
 
-/* Bytes by their place in the file. */
+/* Reads bytes at an offset of the file. */
 static bool read_raw(const struct image *image, uint64_t offset, void *bytes, size_t length)
 {
 	if (!image->file)
@@ -36,7 +36,7 @@ static bool read_raw(const struct image *image, uint64_t offset, void *bytes, si
 	return true;
 }
 
-/* The segment of a number; false after the last. In memory the table lies behind the header, where the loader reads it too. */
+/* Reads the segment with a number; false after the last. In memory the table follows the header, where the loader reads it too. */
 static bool segment_at(const struct image *image, unsigned number, Elf64_Phdr *segment)
 {
 	return number < image->header.e_phnum &&
@@ -50,7 +50,7 @@ static int by_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Where the dynamic section says that the relocations with addends are. */
+/* Finds the relocations with addends by the dynamic section. */
 static void find_relocations(const struct image *image, uint64_t *table, uint64_t *bytes)
 {
 	Elf64_Phdr segment;
@@ -71,7 +71,7 @@ static void find_relocations(const struct image *image, uint64_t *table, uint64_
 	}
 }
 
-/* Pointers that are relative to where the file is loaded; others lead to other files. A file holds no more than fit into it. */
+/* Reads the relocations relative to the load address; others lead to other files. The file's size bounds their number. */
 static bool read_relocations(struct image *image)
 {
 	const uint32_t relative = image->header.e_machine == EM_AARCH64 ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE;
@@ -130,7 +130,7 @@ bool image_open_memory(struct image *image, int memory, uint64_t start)
 	image->start = start;
 	if (!read_raw(image, 0, &image->header, sizeof image->header) || !header_is_ours(&image->header))
 		return false;
-	/* The first page tells where the file's addresses are. */
+	/* The lowest segment connects the file's addresses with those in memory. */
 	for (unsigned i = 0; segment_at(image, i, &segment); i++)
 		if (segment.p_type == PT_LOAD && segment.p_vaddr < lowest)
 			lowest = segment.p_vaddr & ~UINT64_C(4095);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The sites of an image, from its records; what their bytes are says the library's own code. */
+/* The sites of an image, from its records; the library's own code interprets their bytes. */
 #include "dump.h"
 
 #include "../src/internal.h"
@@ -12,7 +12,7 @@ static const char *const kinds[] = {[PATCHPOINT_CALL] = "call", [PATCHPOINT_VALU
 				    [PATCHPOINT_SWITCH] = "switch"};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* Code by the addresses that it is executed at. */
+/* Reads code at the address at which it is executed. */
 static bool read_byte(void *context, uint64_t address, uint8_t *byte)
 {
 	const struct image *image = context;
@@ -29,7 +29,7 @@ static void read_name(const struct image *image, uint64_t text, char *name)
 	name[length] = 0;
 }
 
-/* What a key makes of its sites; an import stands for a key of another image, which lies in the same memory. */
+/* Reads a key's state; an import stands for a key of another image in the same memory. */
 static bool read_state(const struct image *image, const struct patchpoint_key *of_site, struct patchpoint_state *state)
 {
 	struct patchpoint_key key = *of_site;
@@ -45,7 +45,7 @@ static bool read_state(const struct image *image, const struct patchpoint_key *o
 	return true;
 }
 
-/* The stub through which a direct call leads to its target, 0 if it does not. */
+/* Returns the stub through which a direct call leads to its target, 0 if it leads there without one. */
 static uint64_t stub_at(const struct image *image, const struct patchpoint_place *place, const unsigned char *now,
 			uint64_t target)
 {

@@ -23,7 +23,7 @@ static void put_bytes(const unsigned char *bytes, size_t length)
 		printf("%s%02x", i ? " " : "", bytes[i]);
 }
 
-/* A JSON string (RFC 8259, section 7). Paths may hold any byte: what is not printable ASCII goes as \u00XX. */
+/* Writes a JSON string (RFC 8259, section 7). Paths may hold any byte: bytes that are not printable ASCII go as \u00XX. */
 static void put_string(const char *text)
 {
 	putchar('"');
@@ -38,7 +38,7 @@ static void put_string(const char *text)
 	putchar('"');
 }
 
-/* For a terminal: names come from files and processes, and must not move its cursor. */
+/* Writes text for a terminal: names come from files and processes, and must not move its cursor. */
 static void put_text(const char *text)
 {
 	for (; *text; text++) {
@@ -90,7 +90,7 @@ static void put_site(const struct dumped_site *site, void *argument)
 	output->sites++;
 }
 
-/* What the registries of a process say, taken together. */
+/* The sums over the registries of a process. */
 struct registries {
 	bool open_transaction; /* the bytes may change while they are read */
 	uint64_t ops;
@@ -111,7 +111,7 @@ static void read_registry(const struct image *image, struct registries *all)
 	all->ops += found.ops;
 }
 
-/* 0, or an exit status with a message on stderr. */
+/* Prints an image's sites. Returns 0, or an exit status after a message on stderr. */
 static int dump_image(const struct image *image, struct output *output)
 {
 	enum visited visited = sites_visit(image, put_site, output);
@@ -139,7 +139,7 @@ static int dump_file(const char *path, struct output *output)
 	return status;
 }
 
-/* What is mapped as an ELF image is read in memory: its file may be gone, replaced or in another container. */
+/* Prints the sites of an ELF image that is mapped, read from memory: its file may be gone, replaced or in another container. */
 static int dump_mapping(int memory, uint64_t start, const char *path, struct output *output, struct registries *registries)
 {
 	struct image image = {.path = path};

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What disabled log statements cost html5ever, whose tokeniser traces every character: with the macros of `log`, with
-# those of patchpoint-log, and with the statements removed at compile time. Fetches html5ever from the registry.
+# Measures the cost of disabled log statements for html5ever, whose tokeniser traces every character: with the macros of `log`,
+# with those of patchpoint-log, and with the statements removed at compile time. Fetches html5ever from the registry.
 # Usage: measure.sh --check | --count OPCOST KERNEL | --time OPCOST PAIRS
 #   --count: instructions of user space on opcost's emulated machine, the same in every run; KERNEL as opcost takes it (debian:cloud)
 #   --time: ratio of processor times on this host, interleaved by opcost
@@ -24,7 +24,7 @@ fi
 mkdir -p "$place"
 cd "$place"
 
-# project NAME HTML5EVER LOG: one program, with its own dependencies.
+# project NAME HTML5EVER LOG: makes one program, with its own dependencies.
 project() {
     mkdir -p "$1/src"
     cp "$here/main.rs" "$1/src/main.rs"
@@ -52,7 +52,7 @@ if ! cargo vendor --quiet --manifest-path plain/Cargo.toml vendor >fetch.log 2>&
 fi
 rm -rf html5ever
 cp -r vendor/html5ever html5ever
-# The whole change of the library: where its macros come from.
+# This is the whole change of the library: its macros come from patchpoint-log.
 grep -rlE 'use log::' html5ever/src | xargs sed -i 's/use log::/use patchpoint_log::/'
 printf '\n[dependencies.patchpoint-log]\npath = "%s"\n' "$here/.." >>html5ever/Cargo.toml
 project sites '{ path = "../html5ever" }' "patchpoint-log = { path = \"$here/..\" }"
@@ -71,7 +71,7 @@ echo "html5ever: three builds find the same $(($(cat plain.tokens) / 3)) tokens 
 [ "$mode" = --check ] && exit 0
 
 if [ "$mode" = --count ]; then
-    # The difference of two numbers of passes carries neither starting nor patching.
+    # The difference between two numbers of passes excludes starting and patching.
     variants=()
     for name in "${programs[@]}"; do
         for passes in 10 20; do variants+=(--variant "$name.$passes=$place/parse_$name $page $passes"); done

@@ -13,12 +13,12 @@
 //! # Ok::<(), patchpoint_log::Error>(())
 //! ```
 //!
-//! To change a program over, replace `use log::` by `use patchpoint_log::` in the files whose statements are hot, and call
-//! [`refresh`] after whatever sets the maximum level of `log` itself, such as `env_logger::init`. Before that no statement
-//! of this crate's macros is executed. Files with `log`'s own macros are unaffected.
+//! To convert a program, replace `use log::` by `use patchpoint_log::` in the files whose statements are hot, and call
+//! [`refresh`] after any code that sets the maximum level of `log` itself, such as `env_logger::init`. Before that call no
+//! statement of this crate's macros is executed. Files with `log`'s own macros are unaffected.
 //!
 //! Statements that are removed at compile time (`log`'s features `max_level_…` and `release_max_level_…`) leave no site.
-//! What a program with sites must see to is in the documentation of [`patchpoint`].
+//! The documentation of [`patchpoint`] lists the duties of a program with sites.
 
 #![forbid(unsafe_code)]
 
@@ -68,7 +68,7 @@ pub fn set_max_level(filter: LevelFilter) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets the keys to the maximum level that `log` has, for who set that by `log` itself; gives the level.
+/// Sets the keys to `log`'s maximum level, for programs that set the level by `log` itself. Returns the level.
 ///
 /// # Errors
 /// [`Error`] as [`set_max_level`].
@@ -78,7 +78,7 @@ pub fn refresh() -> Result<LevelFilter, Error> {
     Ok(filter)
 }
 
-/// Whether statements of a level are executed: a site. What is not in the program at all asks for no site.
+/// Whether statements of a level are executed. This is a site, unless the level is removed at compile time.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __executed {
@@ -86,7 +86,7 @@ macro_rules! __executed {
         $crate::Level::$level <= $crate::STATIC_MAX_LEVEL
             && $crate::__patchpoint::unlikely!($crate::level::$key)
     };
-    // Of a level that is constant here, as it is nearly everywhere, one of these is left.
+    // If the level is a constant, as it is nearly everywhere, one of these arms is left.
     ($level:expr) => {
         match $level {
             $crate::Level::Error => $crate::__executed!(Error, ERROR),

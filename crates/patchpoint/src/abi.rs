@@ -1,4 +1,4 @@
-//! What `patchpoint.h` declares, as Rust sees it; a test compares the sizes.
+//! The declarations of `patchpoint.h` in Rust; a test compares the sizes.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
@@ -11,10 +11,10 @@ pub(crate) const SWITCH: u8 = 4;
 
 /// `PATCHPOINT_BODY_SIZE`.
 pub(crate) const BODY_SIZE: usize = 7;
-/// No site has more bytes (`PATCHPOINT_LENGTH_MAX`).
+/// The length of the longest possible site, in bytes (`PATCHPOINT_LENGTH_MAX`).
 pub const LENGTH_MAX: usize = 16;
 
-/// `struct patchpoint_key`: what sites read as compiled, and what the library keeps of a key.
+/// `struct patchpoint_key`: the slot that sites as compiled read, and the library's data of a key.
 #[repr(C)]
 #[derive(Debug)]
 pub struct RawKey {
@@ -79,7 +79,7 @@ pub(crate) struct RawTransaction {
 }
 
 impl RawTransaction {
-    /// What `patchpoint_txn_begin` makes: all zero.
+    /// A transaction as `patchpoint_txn_begin` makes it: all zero.
     pub(crate) const fn begun() -> RawTransaction {
         RawTransaction { changes: std::ptr::null_mut(), count: 0, capacity: 0, error: 0 }
     }
@@ -201,7 +201,7 @@ unsafe extern "C" {
     fn patchpoint_object_of_rust();
 }
 
-/// Keeps the object's entry in the registry, which nothing calls.
+/// Makes the linker keep the object's entry in the registry, which nothing calls.
 #[used]
 static OBJECT: unsafe extern "C" fn() = patchpoint_object_of_rust;
 

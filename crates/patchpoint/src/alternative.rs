@@ -1,4 +1,4 @@
-//! Functions chosen by what the processor can do.
+//! Functions chosen by the processor's features.
 
 use crate::abi::{self, RawAlternative};
 use crate::error::Error;
@@ -11,7 +11,7 @@ use std::ops::BitOr;
 pub struct Cpu(u32);
 
 impl Cpu {
-    /// No feature, which every processor has.
+    /// No feature: every processor fits.
     pub const NONE: Cpu = Cpu(0);
     /// SSE 4.2.
     pub const SSE4_2: Cpu = Cpu(1);
@@ -32,7 +32,7 @@ impl Cpu {
     /// All features, for permitting them.
     pub const ALL: Cpu = Cpu(u32::MAX);
 
-    /// What this processor has and the kernel lets programs use.
+    /// Returns the features that this processor has and the kernel lets programs use.
     pub fn here() -> Cpu {
         // SAFETY: asks the processor; no conditions.
         Cpu(unsafe { abi::patchpoint_cpu_features() })
@@ -55,7 +55,7 @@ impl BitOr for Cpu {
 impl<F: Signature> Call<F> {
     /// Sets the first of some functions whose needs are in `permitted` and in this processor.
     ///
-    /// `alternatives`: what each needs, best first. Result: the index of the one chosen.
+    /// `alternatives`: the functions and their needs, best first. Returns the index of the one set.
     ///
     /// # Errors
     /// [`Error::NoAlternative`]; else as [`set`](Call::set).

@@ -12,7 +12,7 @@ macro_rules! registers {
             /// Checks and converts the arguments of one site.
             ///
             /// # Safety
-            /// Of an unsafe operation: whatever every operation that the key may hold asks for.
+            /// For an unsafe operation: the conditions of every operation that the key may hold.
             #[doc(hidden)]
             #[inline(always)]
             #[allow(non_snake_case, clippy::too_many_arguments)]

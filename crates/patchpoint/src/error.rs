@@ -1,10 +1,10 @@
-//! Why keys or sites could not be changed.
+//! Errors of changes of keys and sites.
 
 use std::ffi::c_int;
 use std::fmt;
 use std::io;
 
-/// Why a change was refused; every site and key is as it was before.
+/// The reason why a change was refused; every site and key is as it was before.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
@@ -24,14 +24,14 @@ pub enum Error {
     NoWriter,
     /// `ENOENT`: no alternative fits the processor.
     NoAlternative,
-    /// `EINVAL`: the key is none, or was made by another version of the library; or a switch has no such way.
+    /// `EINVAL`: no key, or a key of another version of the library; or a switch has no such way.
     NotAKey,
-    /// Another number from the library.
+    /// Another error number of the library.
     Other(i32),
 }
 
 impl Error {
-    /// The C library's result as a result: 0 or more is a success.
+    /// Converts the C library's result: 0 or more is a success.
     pub(crate) fn check(result: c_int) -> Result<c_int, Error> {
         // Linux's numbers (include/uapi/asm-generic/errno.h), which x86-64 and arm64 share.
         Err(match -result {

@@ -1,4 +1,4 @@
-//! Keys: what sites depend on.
+//! Keys, on which sites depend.
 
 use crate::abi::{self, BRANCH, CALL, RawKey, SWITCH, VALUE};
 use crate::error::Error;
@@ -8,14 +8,14 @@ use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// What a site does whose operation is missing.
+/// The action of a site whose operation is missing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Missing {
     /// It stops the program: `ud2`.
     Trap = 0,
     /// Its result is 0, false or null.
     Zero = 1,
-    /// Nothing; a result is an arbitrary number.
+    /// It does nothing; its result is an arbitrary number.
     Nothing = 2,
 }
 
@@ -46,8 +46,8 @@ macro_rules! raw_key {
                 &self.raw
             }
 
-            /// Executions of the key's sites, as far as these were compiled to count them: in Rust
-            /// with the feature `ops`, in C with `PATCHPOINT_OPS`.
+            /// Returns the executions of those sites of the key that were compiled to count them:
+            /// in Rust with the feature `ops`, in C with `PATCHPOINT_OPS`.
             pub fn ops(&self) -> u64 {
                 self.raw.ops_counter().load(Ordering::Relaxed)
             }
@@ -70,8 +70,8 @@ impl RawKey {
         unsafe { AtomicU64::from_ptr(self.ops.get()) }
     }
 
-    /// What the key holds now: acquire, so that what was written before a change is seen by who
-    /// sees the change.
+    /// Loads the slot with acquire semantics: a thread that sees a change also sees what was
+    /// written before the change.
     #[inline(always)]
     fn load(&self) -> *mut c_void {
         // SAFETY: the slot is aligned, lives as long as `self` and is only accessed atomically.
@@ -80,8 +80,8 @@ impl RawKey {
 
     /// Changes this key alone.
     pub(crate) fn set(&'static self, value: u64) -> Result<(), Error> {
-        // SAFETY: a key that lives as long as the program; the value is of its kind, which the
-        // callers' types see to.
+        // SAFETY: a key that lives as long as the program; the callers' types ensure that the value
+        // is of the key's kind.
         Error::check(unsafe { abi::patchpoint_key_set(self, value) }).map(drop)
     }
 }
@@ -103,20 +103,20 @@ union Pointer<F: Copy> {
 impl<F: Signature> Call<F> {
     /// A key for a `static`.
     ///
-    /// `name`: what tools show; `function`: the operation at first. An operation that is removed
-    /// later traps.
+    /// `name` is what tools show, `function` the first operation. If the operation is removed
+    /// later, sites trap.
     pub const fn new(name: &'static CStr, function: F) -> Self {
         Self::or(name, function, Missing::Trap)
     }
 
-    /// As [`new`](Self::new), and what the sites do when the operation is removed.
+    /// As [`new`](Self::new); `missing` is what sites do if the operation is removed.
     pub const fn or(name: &'static CStr, function: F, missing: Missing) -> Self {
         // SAFETY: a Signature is a function pointer, of the size of any other pointer.
         let slot = unsafe { Pointer { function }.slot };
         Self::with(name, slot, missing)
     }
 
-    /// A key without an operation at first.
+    /// A key whose operation is missing at first.
     pub const fn missing(name: &'static CStr, missing: Missing) -> Self {
         Self::with(name, missing.slot(F::Result::REAL), missing)
     }
@@ -126,7 +126,7 @@ impl<F: Signature> Call<F> {
         Call { raw, operation: PhantomData }
     }
 
-    /// Makes every site call another function, or do what that function does in one instruction.
+    /// Makes every site call `function`, or execute its body if that is one instruction.
     ///
     /// # Errors
     /// [`Error`] as [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
@@ -142,7 +142,7 @@ impl<F: Signature> Call<F> {
         self.raw.set(0)
     }
 
-    /// The function that sites execute now; of a missing operation, the one that stands in for it.
+    /// Returns the function that sites execute now, or the stand-in for a missing operation.
     #[inline(always)]
     pub fn function(&self) -> F {
         // SAFETY: a slot holds a function of the key's type, or one of the library's that can be
@@ -156,7 +156,7 @@ impl<F: Signature> Call<F> {
         F::HAS_REALS
     }
 
-    /// The result, from the two registers that may hold it.
+    /// Picks the result from the two registers that may hold it.
     #[doc(hidden)]
     #[inline(always)]
     pub fn outcome(&self, word: u64, real: f64) -> F::Result {
@@ -172,11 +172,11 @@ pub struct Value<T: Outcome> {
     content: PhantomData<T>,
 }
 
-// SAFETY: as RawKey; a pointer is handed out as the plain number it is.
+// SAFETY: as RawKey; a pointer is handed out as a plain number.
 unsafe impl<T: Outcome> Sync for Value<T> {}
 
 impl<T: Outcome> Value<T> {
-    /// The value by a plain load, wherever code cannot be patched or need not be fast.
+    /// Reads the value by a plain load, where code cannot be patched or need not be fast.
     #[inline(always)]
     pub fn load(&self) -> T {
         T::from_word(self.raw.load() as u64)
@@ -203,7 +203,7 @@ union Content<T: Copy> {
 }
 
 impl<T: Word> Value<T> {
-    /// A key for a `static`: `name` is what tools show, `initial` the value at first.
+    /// A key for a `static`: `name` is what tools show, `initial` the first value.
     pub const fn new(name: &'static CStr, initial: T) -> Self {
         let () = T::IS_WORD;
         let mut content = Content { number: 0 };
@@ -237,13 +237,13 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// A key for a `static`: `name` is what tools show, `initial` the answer at first.
+    /// A key for a `static`: `name` is what tools show, `initial` the first answer.
     pub const fn new(name: &'static CStr, initial: bool) -> Self {
         let slot = std::ptr::without_provenance_mut(initial as usize);
         Branch { raw: RawKey::new(BRANCH, name.as_ptr(), slot, 1, 0) }
     }
 
-    /// Makes every site go the other way.
+    /// Sets the answer of every site.
     ///
     /// # Errors
     /// [`Error`] as [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
@@ -251,7 +251,7 @@ impl Branch {
         self.raw.set(truth.into())
     }
 
-    /// The answer by a plain load.
+    /// Reads the answer by a plain load.
     #[inline(always)]
     pub fn load(&self) -> bool {
         !self.raw.load().is_null()
@@ -285,7 +285,7 @@ pub struct Switch<const WAYS: usize> {
 }
 
 impl<const WAYS: usize> Switch<WAYS> {
-    /// A key for a `static`: `name` is what tools show, `initial` the way at first.
+    /// A key for a `static`: `name` is what tools show, `initial` the first way.
     pub const fn new(name: &'static CStr, initial: usize) -> Self {
         assert!(WAYS >= 2 && WAYS <= 8, "patchpoint: a switch has 2 to 8 ways");
         assert!(initial < WAYS, "patchpoint: the ways of a switch are 0 to WAYS - 1");
@@ -293,16 +293,16 @@ impl<const WAYS: usize> Switch<WAYS> {
         Switch { raw: RawKey::new(SWITCH, name.as_ptr(), slot, WAYS, 0) }
     }
 
-    /// Makes every site go another way.
+    /// Makes every site go `way`.
     ///
     /// # Errors
-    /// [`Error::NotAKey`] for a way that there is not; else as
+    /// [`Error::NotAKey`] if the switch has no such way; else as
     /// [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
     pub fn set(&'static self, way: usize) -> Result<(), Error> {
         self.raw.set(way as u64)
     }
 
-    /// The way by a plain load.
+    /// Reads the way by a plain load.
     #[inline(always)]
     pub fn load(&self) -> usize {
         self.raw.load().addr()

@@ -1,8 +1,8 @@
-//! Code that is decided rarely and run often does not pay for the decision.
+//! Code that depends on a setting does not test it each time: a change of the setting rewrites the code.
 //!
 //! A *key* is a static that changes rarely: the implementation of an operation ([`Call`]), a
-//! number or pointer ([`Value`]), a yes/no question ([`Branch`]) or one with more answers ([`Switch`]). A *site* is a place in code
-//! that depends on a key. On x86-64 Linux a site is exactly one instruction, and changing the key
+//! number or pointer ([`Value`]), a yes/no question ([`Branch`]) or a question with more answers ([`Switch`]). A *site* is
+//! a place in code that depends on a key. On x86-64 Linux a site is exactly one instruction, and changing the key
 //! rewrites that instruction in the running program, safely with threads:
 //!
 //! | site | as compiled | patched |
@@ -46,7 +46,7 @@
 //!
 //! The crate holds the C library `patchpoint` (or links an installed one, see below), and sites
 //! have its format, so a program's C and Rust files share one registry and one transaction. C sees
-//! a key of Rust by its symbol's name, Rust one of C by a declaration:
+//! a Rust key by the name of its symbol, and Rust sees a C key by a declaration:
 //!
 //! ```
 //! use patchpoint::{Branch, Value};
@@ -68,20 +68,20 @@
 //!   gets the traps that are not patchpoint's.
 //! * Keys are not changed from a signal handler, nor in a child of `vfork`.
 //! * Operations are `extern "C"` functions of up to six integers, truth values, thin pointers, `f32` and `f64`;
-//!   one that panics ends the program, as in any such function. They must not rely on being called
-//!   at their own address: where the body is one instruction, that takes the place of the call.
+//!   an operation that panics ends the program, as any such function does. Operations must not rely on being called
+//!   at their own address: where the body is one instruction, that instruction takes the place of the call.
 //! * A site names its key by the path of a static, in a program or `cdylib`; keys are not shared
 //!   with a Rust `dylib`.
 //!
-//! A site is no barrier, a change is a full one. What happens during a change, ways to write code,
-//! costs and limits: the C library's guide, `docs/patchpoint.md` of the project.
+//! A site is no barrier, a change is a full barrier. The C library's guide, `docs/patchpoint.md` of the project,
+//! describes what happens during a change, ways to write code, costs and limits.
 //!
 //! # Building
 //!
 //! A C compiler is needed. The environment variable `PATCHPOINT_LINK=installed` links a library
 //! found by pkg-config instead of the one in the crate: the way for several shared objects of one
-//! process to share transactions. Features: `portable` as said above; `ops` counts executions of
-//! sites ([`Call::ops`]), atomically, so that it is for counting and not for timing.
+//! process to share transactions. Features: `portable` as described above; `ops` counts executions of
+//! sites ([`Call::ops`]), atomically: use it for counting, not for timing.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("patchpoint's values have 8 bytes and need a 64-bit target");

@@ -4,7 +4,7 @@
 
 PATCHPOINT__OBJECT(of_rust)
 
-/* Rust refers to it, so that the linker takes this file out of its archive. */
+/* Rust refers to this function, so that the linker takes this file out of its archive. */
 void patchpoint_object_of_rust(void);
 void patchpoint_object_of_rust(void)
 {

@@ -1,39 +1,39 @@
-//! Sites of any process: what they hold and would hold, told by the library's own code.
+//! Sites of any process: what they hold and would hold, by the library's own code.
 //!
-//! For tools that look at or change sites from outside. Code is read through a function, which gives
-//! the byte at an address, of this process or of another, and `None` where there is none.
+//! For tools that look at or change sites from outside. Code is read through a function, which returns
+//! the byte at an address, of this process or of another, and `None` if there is none.
 
 use crate::abi::{self, BODY_SIZE, LENGTH_MAX, RawPlace, RawState, Reader};
 use std::ffi::{CStr, c_void};
 
-/// The bytes of a call's site whose function took the place of the call.
+/// The bytes of a call's site if the function's body takes the place of the call.
 pub type Body = [u8; BODY_SIZE];
 
 /// A site's record (`struct patchpoint_site`), its addresses resolved.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Place {
-    /// Where its instruction is.
+    /// The address of its instruction.
     pub code: u64,
-    /// The key by its symbol in the site's own object: what the form as compiled reads.
+    /// The key in the site's own object, which the form as compiled reads.
     pub key: u64,
     /// Branch and switch: the code that tests the key; preserving call: the thunk; else 0.
     pub aux: u64,
-    /// What it asks of its key: 1 call, 2 value, 3 branch, 4 switch.
+    /// The kind of its key: 1 call, 2 value, 3 branch, 4 switch.
     pub kind: u8,
-    /// Bytes of its instruction.
+    /// The length of its instruction, in bytes.
     pub length: u8,
     /// 1: a branch that falls through when true; 2: a call that preserves the general registers.
     pub flags: u8,
 }
 
-/// What a key makes of its sites (`struct patchpoint_key`).
+/// The part of a key that decides the bytes of its sites (`struct patchpoint_key`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct State {
     /// The slot: a function's address, a value's bits, 0 or 1, a way's number.
     pub value: u64,
-    /// Call: which form its patched sites have.
+    /// Call: the form of its patched sites.
     pub form: Form,
-    /// Call: their bytes where the form is [`Form::INLINE`].
+    /// Call: the bytes of its patched sites if the form is [`Form::INLINE`].
     pub body: Body,
 }
 
@@ -44,27 +44,27 @@ pub struct Form(pub u8);
 impl Form {
     /// No site was patched yet.
     pub const AS_COMPILED: Form = Form(0);
-    /// They call the function, preserving ones through a thunk.
+    /// Sites call the function, register-preserving sites through a thunk.
     pub const DIRECT: Form = Form(1);
-    /// They hold what the function's body does.
+    /// Sites hold the function's body.
     pub const INLINE: Form = Form(2);
-    /// All call the function, which keeps the registers itself.
+    /// All sites call the function, which keeps the registers itself.
     pub const PRESERVING: Form = Form(3);
 }
 
-/// Why there are no bytes for a site.
+/// The reason why there are no bytes for a site.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unfit {
     /// The function is more than 2 GiB away, and no jump near the site leads to it.
     Far,
-    /// The site is none that the library knows, or holds what no site holds.
+    /// The library does not know such a site, or the site holds bytes of no form.
     Unknown,
 }
 
-/// What a change to `function` puts in the place of its calls; `None` where sites call it.
+/// Returns the bytes that a change to `function` puts in the place of its calls; `None` if sites call it.
 ///
-/// Nothing is called. The function of a [`Missing::Trap`](crate::Missing::Trap) is known by its
-/// address only, and so to its own process only.
+/// Nothing is called. The function of a [`Missing::Trap`](crate::Missing::Trap) is recognised by its address, so only in its own
+/// process.
 pub fn body(function: u64, mut read: impl FnMut(u64) -> Option<u8>) -> Option<Body> {
     let mut body = [0; BODY_SIZE];
     let (reader, context) = reader(&mut read);
@@ -75,7 +75,7 @@ pub fn body(function: u64, mut read: impl FnMut(u64) -> Option<u8>) -> Option<Bo
 }
 
 impl Place {
-    /// What the site holds as compiled; `now`, what it holds, tells the register of a value.
+    /// Returns the site's bytes as compiled; `now`, its present bytes, tells the register of a value.
     ///
     /// # Errors
     /// [`Unfit::Unknown`].
@@ -99,9 +99,9 @@ impl Place {
         self.outcome(error, &bytes)
     }
 
-    /// What the site holds when it is patched for a key's state.
+    /// Returns the site's bytes when it is patched for a key's state.
     ///
-    /// `stub`: the jump near the site's object that leads to the function, for one out of reach.
+    /// `stub`: the jump near the site's object to the function, if the function is out of reach.
     ///
     /// # Errors
     /// [`Unfit`]; without a stub, a site whose function is far stays as compiled.
@@ -129,8 +129,7 @@ impl Place {
         self.outcome(error, &bytes)
     }
 
-    /// A word for what the site holds, as [`Site::state`](crate::Site::state); `foreign` also for a
-    /// record that is not understood.
+    /// Returns the word for what the site holds, as [`Site::state`](crate::Site::state); `foreign` also for an unknown record.
     pub fn word(
         &self,
         now: &[u8],
@@ -154,7 +153,7 @@ impl Place {
         word.to_str().unwrap_or("foreign")
     }
 
-    /// What it holds, with room for the longest site.
+    /// Copies the bytes that the site holds, with room for the longest site.
     fn held(&self, now: &[u8]) -> Result<[u8; LENGTH_MAX], Unfit> {
         let mut held = [0; LENGTH_MAX];
         let fits = now.len() == usize::from(self.length) && now.len() <= LENGTH_MAX;
@@ -183,7 +182,7 @@ impl State {
     }
 }
 
-/// A function of Rust as the library's reader, and its context.
+/// Makes a Rust closure the library's reader, and returns the reader with its context.
 fn reader<F: FnMut(u64) -> Option<u8>>(read: &mut F) -> (Reader, *mut c_void) {
     (byte_at::<F>, (&raw mut *read).cast())
 }
@@ -195,7 +194,7 @@ unsafe extern "C" fn byte_at<F: FnMut(u64) -> Option<u8>>(
     address: u64,
     byte: *mut u8,
 ) -> bool {
-    // SAFETY: `reader` made the context, of whose function the caller waits for the library to return.
+    // SAFETY: `reader` made the context of an `F`, which lives until the library returns to `reader`'s caller.
     let read = unsafe { &mut *context.cast::<F>() };
     let Some(found) = read(address) else { return false };
     // SAFETY: the library passes the address of a byte of its own.
@@ -225,7 +224,7 @@ mod tests {
         }
         // lea 1(%rdi),%rax; imul %rdi,%rax; ret.
         assert_eq!(of(&[0x48, 0x8d, 0x47, 1, 0x48, 0x0f, 0xaf, 0xc7, 0xc3]), None);
-        // A patched site of its own, which may hold something else tomorrow: mov $5,%eax; ret.
+        // A patched site of its own, which may hold another instruction later: mov $5,%eax; ret.
         assert_eq!(of(&[0x40, 0xc7, 0xc0, 5, 0, 0, 0, 0xc3]), None);
     }
 

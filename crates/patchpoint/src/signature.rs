@@ -58,7 +58,7 @@ macro_rules! signature {
     };
 }
 
-/// Calls a macro for each type: whether it is unsafe, how many arguments it has, their names.
+/// Calls a macro for each type: its safety, the number of its arguments, and their names.
 macro_rules! each_signature {
     ($macro:ident) => {
         $macro!([] 0);

@@ -12,7 +12,7 @@ macro_rules! call {
     }};
 }
 
-/// As [`call!`], which it is where sites are not patched.
+/// The same as [`call!`]: without patched sites the compiler keeps the registers anyway.
 #[macro_export]
 macro_rules! call_saved {
     ($key:path $(, $argument:expr)* $(,)?) => {
@@ -22,7 +22,7 @@ macro_rules! call_saved {
 
 /// Reads a [`Value`](crate::Value): `value!(KEY)`, `value!(KEYS[2])`, `value!(TABLE[2].limit)`.
 ///
-/// `KEY`: the path of a static, or of one that is an array of keys, or of structs with keys. Result: the
+/// `KEY`: the path of a static that is a key, an array of keys, or an array of structs with keys. Result: the
 /// value.
 #[macro_export]
 macro_rules! value {

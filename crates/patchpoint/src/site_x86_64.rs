@@ -1,21 +1,21 @@
 //! Sites of x86-64 Linux: one instruction each, and its record, as in `site_x86_64.h`.
 //!
-//! Arguments of the assembly: the key is `{key}` and, where it is part of another static, `{offset}`;
-//! the site ends at the numeric label 662, and what follows the instruction is the record. All forms of
+//! Operands of the assembly: `{key}` is the key's static, and `{offset}` the key's offset in that static.
+//! The site ends at the numeric label 662, and the record follows the instruction. All forms of
 //! a site begin with the same byte, which means nothing; `site_x86_64.h` says why.
 //!
-//! A record's section is tied to that of its code by a named label (the flag "o"), which has to be
-//! another one in each copy that the compiler makes of the assembly. Rust has no `%=`; a symbol
-//! counts the sites of a module, and an assembler macro makes its value part of a name. Such
-//! macros and symbols are the module's, the alternate mode is one assembly's.
+//! A named label (the flag "o") ties a record's section to the section of its code. Each copy of
+//! the assembly that the compiler makes needs another label. Rust has no `%=`: a symbol
+//! counts the sites of a module, and an assembler macro makes the symbol's value part of a name. The
+//! macros and the symbol belong to the module; each piece of assembly turns the alternate mode off again.
 //!
-//! A call needs no more: assembly without `nostack` finds the stack aligned and the red zone
+//! A call needs nothing more: assembly without `nostack` finds the stack aligned and the red zone
 //! unused (Rust reference, inline assembly, `nostack`).
 
 /// Text that begins a site in assembly of one's own, in AT&T syntax.
 ///
-/// There the key is the operand `{key}`, a `sym`, and `{offset}` its place in that static, a `const`; the
-/// label 662 ends the site, which is the one instruction as the C library's guide has it; and
+/// The assembly has the operands `{key}`, a `sym`, the static that holds the key, and `{offset}`, a `const`, the
+/// key's offset there. The site is one instruction, as in the C library's guide; the label 662 ends it, and
 /// [`site_record!`](crate::site_record) follows.
 #[macro_export]
 macro_rules! site_begin {
@@ -44,7 +44,7 @@ macro_rules! site_begin {
 /// Text of a site's record in assembly of one's own: `struct patchpoint_site`, 16 bytes.
 ///
 /// Literals: kind (1 call, 2 value, 3 branch, 4 switch), flags, and `aux` as an expression relative to `.`
-/// (of a branch or switch the code that tests the key; of a preserving call its thunk; else 0).
+/// (for a branch or switch the code that tests the key; for a preserving call its thunk; else 0).
 #[macro_export]
 macro_rules! site_record {
     ($kind:literal, $flags:literal, $aux:literal) => {
@@ -67,7 +67,7 @@ macro_rules! site_record {
     };
 }
 
-/// Where a key is: the static that holds it, and its place in there.
+/// Computes a key's offset in the static that holds it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __offset {
@@ -136,7 +136,7 @@ macro_rules! call {
     };
 }
 
-/// Real numbers are operands only where the key's type has some: a constant decides.
+/// Real numbers are operands only if the key's type has real numbers: a constant decides.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __call {
@@ -170,7 +170,7 @@ macro_rules! __call {
     }};
 }
 
-/// The first real argument is in the register of a real result.
+/// The first real argument and a real result share a register.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __call_with_reals {
@@ -202,7 +202,7 @@ macro_rules! __first {
     };
 }
 
-/// As [`call!`], but the caller keeps what it has in general registers, all but the result's.
+/// As [`call!`], but the caller keeps its general registers, all but the result's.
 ///
 /// For loops in which the usual operation is trivial. A function that needs a real call is called
 /// through a thunk that belongs to the site and saves these registers. Vector registers and flags
@@ -229,7 +229,7 @@ macro_rules! call_saved {
     };
 }
 
-/// The thunk's own call is a plain site. Vector registers need no saving: the site loses them.
+/// The thunk's own call is a plain site. It saves no vector registers: the site declares them as lost.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __call_saved {
@@ -333,7 +333,7 @@ macro_rules! __saved_site {
 
 /// Reads a [`Value`](crate::Value): `value!(KEY)`, `value!(KEYS[2])`, `value!(TABLE[2].limit)`.
 ///
-/// `KEY`: the path of a static, or of one that is an array of keys, or of structs with keys; the index is a constant.
+/// `KEY`: the path of a static that is a key, an array of keys, or an array of structs with keys; the index is a constant.
 /// Result: the value.
 #[macro_export]
 macro_rules! value {
@@ -427,15 +427,15 @@ macro_rules! __branch {
 
 /// Asks a [`Switch`](crate::Switch): `match switch!(KEY) { … }`.
 ///
-/// `KEY`: as in [`value!`](crate::value). Result: the number of the way, which the compiler follows to
+/// `KEY`: as in [`value!`](crate::value). Result: the number of the way, by which the compiler finds
 /// the arm of a `match`.
 #[macro_export]
 macro_rules! switch {
     ($key:path $([ $index:expr ] $(. $field:ident)*)?) => {
         'site: {
             $key $([$index] $(.$field)*)? .count_op();
-            // SAFETY: compares the key's slot, or not even that, and goes on at one of its ways; there is
-            // no code that leads to a way that it has not.
+            // SAFETY: compares the key's slot, or not even that, and goes on at one of its ways;
+            // no code leads to a way that the switch does not have.
             unsafe {
                 ::core::arch::asm!(
                     $crate::site_begin!(),
@@ -486,7 +486,7 @@ macro_rules! __way {
     };
 }
 
-/// What leads here seldom happens.
+/// Marks the path that calls this function as rare.
 #[doc(hidden)]
 #[cold]
 #[inline(always)]

@@ -1,10 +1,10 @@
-//! Looking at sites and at the library itself.
+//! Reports on sites and on the library itself.
 
 use crate::abi::{self, RawKey, RawSite, RawStatus};
 use crate::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// Which way of writing code is in use, and why not a better one.
+/// The way of writing code that is in use, why no better way is, and counts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Status {
     /// `proc-mem`, `memfd`, `mprotect` (only while the process has one thread) or `none`.
@@ -19,19 +19,19 @@ pub struct Status {
     pub stub_reason: String,
     /// Programs and shared objects with sites.
     pub objects: usize,
-    /// Their sites.
+    /// Sites of these programs and shared objects.
     pub sites: usize,
     /// Jumps to targets further than 2 GiB from their sites.
     pub stubs: usize,
-    /// Changes that were made.
+    /// Transactions that were made.
     pub transactions: u64,
-    /// Sites they wrote.
+    /// Sites that these transactions wrote.
     pub sites_written: u64,
-    /// Traps of threads that met a site while it was written.
+    /// Traps of threads that met a site during a change.
     pub traps: u64,
 }
 
-/// What a site depends on.
+/// The kind of key that a site depends on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// A [`Call`](crate::Call).
@@ -44,18 +44,18 @@ pub enum Kind {
     Switch,
 }
 
-/// One site, as it was when it was looked at.
+/// One site, as [`sites`] found it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Site {
     /// The key's name.
     pub name: String,
     /// The key itself, to be compared with [`Call::raw`](crate::Call::raw).
     pub key: *const RawKey,
-    /// What the site depends on.
+    /// The kind of the key.
     pub kind: Kind,
-    /// Where the instruction is.
+    /// The address of the instruction.
     pub address: usize,
-    /// The file that the site is in; empty where it is not known.
+    /// The file that the site is in; empty if it is not known.
     pub object: String,
     /// `data`, `call`, `stub`, `thunk`, `nop`, `move`, `constant`, `inline`, `trap`, `immediate`,
     /// `jump` or `foreign`.
@@ -69,7 +69,7 @@ pub struct Site {
 /// Turns every site into its patched form, and every site of objects loaded later.
 ///
 /// Optional: a key's sites read the key until this or the key's first change. Safe to call again.
-/// Where nothing can be patched it succeeds too, and [`status`] says why.
+/// If nothing can be patched it succeeds, too, and [`status`] says why.
 ///
 /// # Errors
 /// [`Error`] as [`Transaction::commit`](crate::Transaction::commit).
@@ -78,7 +78,7 @@ pub fn init() -> Result<(), Error> {
     Error::check(unsafe { abi::patchpoint_init() }).map(drop)
 }
 
-/// Says which way of writing code is in use, and why not a better one.
+/// Reports which way of writing code is in use, and why no better way is.
 ///
 /// # Errors
 /// [`Error::Nested`], [`Error::BorrowedMemory`].
@@ -105,7 +105,7 @@ pub fn status() -> Result<Status, Error> {
     })
 }
 
-/// Every site of every registered program and shared object, of Rust and of C.
+/// Returns every site of every registered program and shared object, of Rust and of C.
 ///
 /// # Errors
 /// [`Error::Nested`], [`Error::BorrowedMemory`].
@@ -119,8 +119,8 @@ pub fn sites() -> Result<Vec<Site>, Error> {
 
 /// Adds to the program's own count of operations: requests, packets, rounds of its loop.
 ///
-/// A tool that watches the process (`opcost attach`) divides by it what it measures. It is one atomic
-/// addition to a word that all threads share: add many at a time where operations are short.
+/// A tool that watches the process (`opcost attach`) divides its measurements by the count. A call is
+/// one atomic addition to a word that all threads share: add many at a time where operations are short.
 pub fn ops_add(count: u64) {
     abi::patchpoint_ops_add(count);
 }

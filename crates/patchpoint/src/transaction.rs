@@ -39,7 +39,7 @@ impl Default for Transaction {
 }
 
 impl Transaction {
-    /// No change yet.
+    /// Makes a transaction without changes.
     pub fn new() -> Self {
         Transaction(RawTransaction::begun())
     }
@@ -49,7 +49,7 @@ impl Transaction {
         self.add(&key.raw, function.to_slot() as u64)
     }
 
-    /// Adds the removal of a key's operation; its sites do what its
+    /// Adds the removal of a key's operation; the key's sites do what the key's
     /// [`Missing`](crate::Missing) says.
     pub fn remove_call<F: Signature>(&mut self, key: &'static Call<F>) -> &mut Self {
         self.add(&key.raw, 0)
@@ -76,15 +76,15 @@ impl Transaction {
 
     fn add(&mut self, key: &'static RawKey, value: u64) -> &mut Self {
         // SAFETY: a begun transaction, and a key that lives as long as the program; the callers'
-        // types see to the kind of the value. An error is kept, and the commit returns it.
+        // types ensure the kind of the value. The library keeps an error, and the commit returns it.
         unsafe { abi::patchpoint_txn_set(&mut self.0, key, value) };
         self
     }
 
     /// Makes all changes, or none.
     ///
-    /// When it has returned without an error, every thread executes the new code at every site. A
-    /// full memory barrier. Signals are blocked in this thread meanwhile.
+    /// After a return without an error, every thread executes the new code at every site. The commit
+    /// is a full memory barrier, and blocks signals in this thread meanwhile.
     ///
     /// # Errors
     /// [`Error`]; every site and key is as it was before.

@@ -1,4 +1,4 @@
-//! What fits into a register: arguments and results of operations, and values.
+//! Types that fit into a register: arguments and results of operations, and values.
 
 /// A type that an operation may take: an integer, truth value, thin pointer, function, or a real number.
 ///
@@ -28,7 +28,7 @@ pub unsafe trait Outcome {
     fn from_word(word: u64) -> Self;
 }
 
-/// A type that a [`Value`](crate::Value) may have: all but real numbers, which no instruction holds.
+/// A type that a [`Value`](crate::Value) may have: any but real numbers, which no instruction holds.
 pub trait Word: Argument + Outcome {
     #[doc(hidden)]
     const IS_WORD: () = assert!(
@@ -39,7 +39,7 @@ pub trait Word: Argument + Outcome {
 
 impl<T: Argument + Outcome> Word for T {}
 
-/// The arguments of one call, as they are in registers: at most `N` of each kind.
+/// The arguments of one call in their registers: at most `N` of each kind.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Registers<const N: usize> {

@@ -1,6 +1,6 @@
-//! Every function and macro of the API, on every build; the list of the C library's conformance.c.
+//! Tests every function and macro of the API, on every build, as the C library's conformance.c does.
 //!
-//! Its own program: sites act as their keys say also before the first `init`, which patches a whole process.
+//! A program of its own: it also tests sites before the first `init`, which patches a whole process.
 
 use patchpoint::{
     Branch, Call, Cpu, Error, Kind, Missing, Transaction, Value, call, call_saved, init, likely,
@@ -208,7 +208,7 @@ fn a_transaction_that_is_dropped_or_empty_changes_nothing() {
     assert!(!unlikely!(OFF));
     assert_eq!(value!(VALUE_32), -32);
     assert_eq!(call!(ONE, 4), 8);
-    // Built in one thread and made in another.
+    // Built in one thread and committed in another.
     let mut change = Transaction::new();
     change.remove_call(&ONE).set_value(&VALUE_32, 4);
     std::thread::spawn(move || change.commit()).join().unwrap().unwrap();

@@ -1,7 +1,7 @@
-//! Real numbers, switches, keys in arrays and structs, and operations that hold sites themselves: the
-//! list of the C library's conformance.c and frozen.c.
+//! Tests real numbers, switches, keys in arrays and structs, and operations that hold sites themselves, as
+//! the C library's conformance.c and frozen.c do.
 //!
-//! Its own program, as conformance.rs: what sites do before the first `init` is a part of it.
+//! A program of its own, as conformance.rs: it also tests sites before the first `init`.
 
 use patchpoint::{
     Branch, Call, Error, Missing, Switch, Transaction, Value, call, call_saved, init, likely,
@@ -15,7 +15,7 @@ fn alone() -> MutexGuard<'static, ()> {
     KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Before sites are patched, and after.
+/// Runs a check before sites are patched, and after.
 fn both(check: fn()) {
     let _alone = alone();
     check();
@@ -222,8 +222,8 @@ fn set_inner(other: bool) {
     change.commit().unwrap();
 }
 
-/// An operation's own site is patched, or as compiled: either way what it holds today does not take the
-/// place of a call.
+/// An operation's own site may be patched or as compiled: in neither case may its present instruction take
+/// the place of a call.
 fn check_operations() {
     for operation in [with_branch, with_value, with_wide, with_switch, with_call, with_saved] {
         for other in [true, false] {

@@ -18,7 +18,7 @@ PATCHPOINT_DEFINE_CALL(c_job, same);
 PATCHPOINT_DEFINE_VALUE(c_number, int, 2);
 PATCHPOINT_DEFINE_BRANCH(c_flag, false);
 
-/* What the sites of C say, in one number. */
+/* Combines the results of C's sites in one number. */
 long peer_c_keys(long a);
 long peer_c_keys(long a)
 {

@@ -1,7 +1,7 @@
 //! Threads execute sites of every kind while others change the keys, for two seconds. Each
 //! observation must be one of the values that were ever set: old or new, never a mixture.
 //!
-//! Its own program: a transaction of another test would make these ones wait until they give up as busy.
+//! A program of its own: a transaction of another test would make these wait until they give up as busy.
 
 use patchpoint::{
     Branch, Call, Missing, Transaction, Value, call, call_saved, likely, unlikely, value,
@@ -59,8 +59,8 @@ fn check_work(a: i64, b: i64, result: i64) {
     assert!([a, b, sum(a, b), 7, 0].contains(&result), "{result:#x} of {a:#x}, {b:#x}");
 }
 
-/// A leaf but for its sites, with locals that would lie in the red zone, and a value in a vector
-/// register.
+/// A function that would be a leaf without its sites, with locals in the place of the red zone and a value in a
+/// vector register.
 #[inline(never)]
 fn observe(a: i64, b: i64) {
     let (mut noise, mut told) = ([a, b, a ^ b, !a], 0i64);
@@ -89,7 +89,7 @@ fn read() -> u64 {
     let (mut rounds, mut before) = (0u64, 0);
     while !STOP.load(Ordering::Relaxed) {
         observe(rounds.wrapping_mul(2_654_435_761) as i64, rounds as i64);
-        // One writer raises this key: what a thread has seen once it never sees older again.
+        // One writer raises this key: a thread never sees a lower value than before.
         let now = value!(VERSION);
         assert!(now >= before, "{now} after {before}");
         before = now;

@@ -25,7 +25,7 @@ fi
 mkdir -p "$place"
 cd "$place"
 
-# The machine's own Debian mirror, asked for sources; nothing of the machine's configuration changes.
+# Asks the machine's own Debian mirror for sources; nothing of the machine's configuration changes.
 fetch() {
     mkdir -p lists/partial
     sed -n 's/^Types: deb$/Types: deb-src/; /./p; /^$/q' /etc/apt/sources.list.d/debian.sources >source.sources
@@ -46,7 +46,7 @@ rm -rf sites
 cp -r plain sites
 patch -s -d sites -p1 <"$here/lua5.4.patch"
 
-# As Debian builds them but for the shared library: the compiler's settings are the same for both. What is not measured need not be fast.
+# Built as Debian does, but without the shared library, and with the same settings for both. A build for --check need not be fast.
 optimised=(-O2 -g)
 if [ "$mode" = --check ]; then optimised=(-O1); fi
 echo '#define DEB_HOST_MULTIARCH "x86_64-linux-gnu"' >lua5.4-deb-multiarch.h
@@ -59,7 +59,7 @@ compile() {
 compile plain
 compile sites "$build/libpatchpoint.a"
 
-# Both do the same: hooks of every kind, stacks that move, an endless loop that SIGINT ends with a traceback.
+# Checks that both do the same: hooks of every kind, stacks that move, an endless loop that SIGINT ends with a traceback.
 for script in hooks stack; do
     for name in plain sites; do "./lua_$name" "$here/$script.lua" 2>&1 | sed 's/0x[0-9a-f]*/ADDRESS/' >"$name.$script"; done
     cmp "plain.$script" "sites.$script"
@@ -80,7 +80,7 @@ echo "lua5.4: both builds do the same; $sites sites of the key lua_hooks"
 
 programs=(loop fib sieve bodies calls strings)
 if [ "$mode" = --count ]; then
-    # A size of 1 carries what is not the program: starting, patching, compiling the script.
+    # A run of size 1 measures the rest: starting, patching, compiling the script.
     sizes=(20000 100 200 300 20000 1000)
     variants=()
     for i in "${!programs[@]}"; do

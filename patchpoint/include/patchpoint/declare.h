@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What declares and defines keys. Each declaration makes typed inline functions named after the key, so that arguments and
- * results are checked and converted as for any function, in C and in C++. No prefix of such a name begins another one, so that
- * a key may have any name. Include patchpoint.h, not this file.
+ * Macros that declare and define keys. Each declaration makes typed inline functions named after the key, so the compiler checks
+ * and converts arguments and results as for any function, in C and in C++. No prefix of these names begins with another one, so a
+ * key may have any name. Include patchpoint.h, not this file.
  */
 #ifndef PATCHPOINT_DECLARE_H
 #define PATCHPOINT_DECLARE_H
@@ -32,15 +32,15 @@
 #define PATCHPOINT__CALL_WITH_10 PATCHPOINT__CALL_WITH_2
 
 /*
- * void or value: whether a result is exactly `void`. Only then is the macro below followed by its parenthesis ("void *()"
- * leaves it alone) and adds an argument.
+ * Expands to `void` if a result's type is exactly `void`, else to `value`. PATCHPOINT__RESULT_void expands only if its parenthesis
+ * follows directly ("void *()" does not expand it), and then adds an argument.
  */
 #define PATCHPOINT__RESULT_void() 0, void
 #define PATCHPOINT__RESULT(result) PATCHPOINT__SECOND(PATCHPOINT__RESULT_##result(), value, value)
 #define PATCHPOINT__SECOND(...) PATCHPOINT__SECOND_(__VA_ARGS__)
 #define PATCHPOINT__SECOND_(a, b, ...) b
 
-/* Parameters, and the same as arguments, by number. typeof: for types of functions and arrays. */
+/* Parameter lists, and their names as arguments, by number. typeof allows types of functions and arrays. */
 #define PATCHPOINT__PARAMETERS_0() void
 #define PATCHPOINT__PARAMETERS_1(a) __typeof__(a) a1
 #define PATCHPOINT__PARAMETERS_2(a, b) __typeof__(a) a1, __typeof__(b) a2
@@ -56,7 +56,7 @@
 #define PATCHPOINT__NAMES_5 (a1, a2, a3, a4, a5)
 #define PATCHPOINT__NAMES_6 (a1, a2, a3, a4, a5, a6)
 
-/* Structs travel in pieces or in memory, larger numbers in two registers: refused here rather than passed wrong. */
+/* Refuses structs, which travel in pieces or in memory, and larger numbers, which travel in two registers. */
 #define PATCHPOINT__CARRIED(type) \
 	PATCHPOINT__ASSERT(PATCHPOINT__IS_WORD(PATCHPOINT__PASSED(type)) || PATCHPOINT__IS_REAL(PATCHPOINT__PASSED(type)), \
 			   "patchpoint: arguments and results are integers, enumerations, pointers, float or double, of at " \
@@ -85,8 +85,8 @@
 #define PATCHPOINT__ANY_REAL_6(a, ...) PATCHPOINT__ANY_REAL_1(a) || PATCHPOINT__ANY_REAL_5(__VA_ARGS__)
 
 /*
- * Where a key is: the object that holds it and the place in there. Sites name the object in assembly, by its symbol, since a
- * compiler does not accept the address as an operand everywhere (gcc, -O0 -fPIC).
+ * Declares a key. Sites name the object that holds the key in assembly, by its symbol and the key's offset there, since a compiler
+ * does not accept the key's address as an operand everywhere (gcc, -O0 -fPIC).
  */
 #define PATCHPOINT__KEY(key) PATCHPOINT__C struct patchpoint_key patchpoint_key_##key PATCHPOINT__HIDDEN
 
@@ -96,7 +96,7 @@
 #define PATCHPOINT__OP(lvalue) (void)0
 #endif
 
-/* gcc before 11 has no results of asm goto. */
+/* gcc before version 11 has no asm goto with outputs. */
 #if !defined(__linux__) || !defined(__LP64__) || defined(PATCHPOINT_PORTABLE) || (!defined(__clang__) && __GNUC__ < 11)
 #include "site_portable.h"
 #elif defined(__x86_64__)
@@ -154,8 +154,8 @@
 	PATCHPOINT__KEY(key)
 
 /*
- * PATCHPOINT_DECLARE_VALUE(key, type), PATCHPOINT_DECLARE_BRANCH(key), PATCHPOINT_DECLARE_SWITCH(key, ways). With _IN the key
- * is a struct patchpoint_key in an object of the program's: (key, …, object, member), where `object member` names it, such as
+ * PATCHPOINT_DECLARE_VALUE(key, type), PATCHPOINT_DECLARE_BRANCH(key), PATCHPOINT_DECLARE_SWITCH(key, ways). With _IN the key is a
+ * struct patchpoint_key inside an object of the program: (key, …, object, member), where `object member` names the key, such as
  * (io_enabled, categories, [IO].enabled) or (tracing, settings, .tracing). The object is declared and defined by
  * PATCHPOINT_DECLARE_HOLDER(struct category, categories, [3]); and PATCHPOINT_DEFINE_HOLDER(struct category, categories, [3]) =
  * {…}; with PATCHPOINT_BRANCH_INIT and so on for its keys.
@@ -216,7 +216,7 @@
 		slot, name, 0, origin, NULL, NULL, 0, kind, size, null, flags, 0, {0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0} \
 	}
 #define PATCHPOINT__SLOT_OF(value) PATCHPOINT__CAST(void *, PATCHPOINT__CAST(uintptr_t, value))
-/* A key that is part of an object: its initial contents. */
+/* The initial contents of a key that is a member of an object. */
 #define PATCHPOINT_VALUE_INIT(name, type, initial) \
 	PATCHPOINT__INIT(PATCHPOINT__SLOT_OF(PATCHPOINT__CAST(type, initial)), name, NULL, PATCHPOINT_VALUE, sizeof(type), 0, 0)
 #define PATCHPOINT_BRANCH_INIT(name, initial) \
@@ -230,10 +230,10 @@
 	PATCHPOINT__KEY(key); \
 	PATCHPOINT__HIDDEN __attribute__((__used__)) struct patchpoint_key patchpoint_key_##key = __VA_ARGS__
 
-/* An operation; `null` is NOTHING, ZERO or TRAP, what a later NULL stands for. */
+/* Defines a call key. `null` says what a later NULL operation stands for: NOTHING, ZERO or TRAP. */
 #define PATCHPOINT_DEFINE_CALL_OR(key, function, null) PATCHPOINT__DEFINE_CALL(key, PATCHPOINT__FUNCTION(function), null)
 #define PATCHPOINT_DEFINE_CALL(key, function) PATCHPOINT_DEFINE_CALL_OR(key, function, TRAP)
-/* An operation that is NULL at first. */
+/* Defines a call key whose operation is NULL at first. */
 #define PATCHPOINT_DEFINE_CALL_NULL(key, null) PATCHPOINT__DEFINE_CALL(key, PATCHPOINT__NULL_##null(key), null)
 #define PATCHPOINT__DEFINE_CALL(key, slot, null) \
 	PATCHPOINT__DEFINE(key, PATCHPOINT__INIT(slot, #key, NULL, PATCHPOINT_CALL, 8, PATCHPOINT__POLICY_##null(key), 0))
@@ -254,8 +254,8 @@
 	PATCHPOINT__DEFINE(key, PATCHPOINT_SWITCH_INIT(#key, ways, initial))
 
 /*
- * In one file of a program: its sites are patched when it is loaded, before main and constructors without priority, and those of
- * objects loaded later with them. What cannot be patched stays as compiled; patchpoint_status says so.
+ * Written in one file of a program: patches the program's sites when it is loaded, before main and constructors without priority,
+ * and the sites of objects that are loaded later. Sites that cannot be patched stay as compiled; patchpoint_status says why.
  */
 #define PATCHPOINT_PATCH_AT_LOAD \
 	static __attribute__((__constructor__(102), __used__)) void patchpoint_patch_at_load(void) \
@@ -270,7 +270,7 @@
 		__attribute__((__visibility__("default"))); \
 	__attribute__((__used__)) struct patchpoint_key *const patchpoint_export_##key = &patchpoint_key_##key
 
-/* Stands for a key that another object exports. Valid from this object's first constructor (priority 101) on. */
+/* Defines a key that stands for another object's exported key. Valid from this object's first constructor (priority 101) on. */
 #define PATCHPOINT__IMPORT(key, kind, size) \
 	PATCHPOINT__C struct patchpoint_key *const patchpoint_export_##key __attribute__((__visibility__("default"))); \
 	static __attribute__((__constructor__(101), __used__)) void patchpoint_import_##key(void) \

@@ -4,17 +4,17 @@
 #define PATCHPOINT_SITE_AARCH64_H
 
 #include "site_native.h"
-/* The instructions that may be exchanged while others execute them hold no value. */
+/* Values are loads: no instruction that may be exchanged while others execute it holds a value. */
 #include "value_load.h"
 
 /*
- * A site is B, BL, NOP or BRK in all its forms. One aligned store exchanges these while other processors execute them (Arm ARM,
- * DDI 0487K.a, section B2.2.5, "Concurrent modification and execution of instructions").
+ * A site is B, BL, NOP or BRK in all its forms. One aligned store exchanges these while other processors execute them (Arm ARM, DDI
+ * 0487K.a, section B2.2.5, "Concurrent modification and execution of instructions").
  *
- * As compiled a site leads to code behind the other code of its section, which reads the key; the record's aux is where. Each site
- * has such code of its own, so that it reaches it in an object of any size, and no linker puts a veneer between that the record
- * knows nothing of. That code changes only %x16, which any call may change (AAPCS64, IP0), and acquires what was written before a
- * change of the key.
+ * As compiled a site branches to code behind the other code of its section, which reads the key; the record's aux is the address of
+ * that code. Each site has its own copy of the code: the site reaches it in an object of any size, and no linker inserts a veneer
+ * that the record does not know. The code changes only %x16, which any call may change (AAPCS64, IP0), and reads the key with
+ * acquire semantics.
  */
 #define PATCHPOINT__LEAD(instruction) \
 	".Lpatchpoint%=:\n\t" \
@@ -30,7 +30,7 @@
 	"add\tx16, x16, :lo12:" key "\n\t" \
 	load ", [x16]\n\t"
 
-/* Arguments in the registers of AAPCS64, the first of which is the result's, too. */
+/* Arguments in the registers of AAPCS64; the first register also holds the result. */
 #define PATCHPOINT__REGISTER(i, name) register PATCHPOINT__AUTO_REGISTER(w##i) r##i __asm__(name) = w##i;
 #define PATCHPOINT__REGISTERS_0
 #define PATCHPOINT__REGISTERS_1 PATCHPOINT__REGISTER(1, "x0")
@@ -41,8 +41,8 @@
 #define PATCHPOINT__REGISTERS_6 PATCHPOINT__REGISTERS_5 PATCHPOINT__REGISTER(6, "x5")
 
 /*
- * A plain call destroys its arguments and all other registers that belong to the callee; a preserving one only reads. The first
- * argument is an operand that is only read, beside the result, which is only written. The lists of inputs begin with a comma.
+ * A plain call destroys its arguments and all other caller-saved registers; a preserving call only reads its arguments. The first
+ * argument, which is only read, shares a register with the result, which is only written. Lists of inputs begin with a comma.
  */
 #define PATCHPOINT__BOTH_0
 #define PATCHPOINT__BOTH_1
@@ -75,9 +75,9 @@
 #define PATCHPOINT__LOST_0 PATCHPOINT__LOST_1
 
 /*
- * What any call may change: %x16 and %x17 belong to who stands between, the linker's veneers and the library's stubs; %x18 unless
- * the platform keeps it (clang warns of such a register: define PATCHPOINT_X18_IS_KEPT for -ffixed-x18); the link register, so
- * that it is saved before; SVE's predicates, whose names both compilers take in every function.
+ * Registers that any call may change: %x16 and %x17, which the linker's veneers and the library's stubs use; %x18 unless the
+ * platform keeps it (clang warns of a kept register: define PATCHPOINT_X18_IS_KEPT for -ffixed-x18); the link register, so that the
+ * compiler saves it first; SVE's predicates, whose names both compilers accept in every function.
  */
 #if defined(__has_feature)
 #if __has_feature(shadow_call_stack)
@@ -99,10 +99,10 @@
 		"p13", "p14", "p15", PATCHPOINT__LOST_FFR "cc", "memory"
 
 /*
- * Of %v8 to %v15 a callee keeps the low halves, which no list of lost registers can say. Lost as a whole, they cost a function
- * with a site four pairs of stores and loads. gcc takes them as operands that are read: then nothing else is in them, so what is
- * live across a site is in memory, and they are not saved, since nobody writes them. clang does not keep registers for operands
- * without a value, so there they are lost.
+ * A callee keeps the low halves of %v8 to %v15, which no list of lost registers can express. Listed as lost, they cost a function
+ * with a site four pairs of stores and loads. With gcc a site takes them as operands that it reads: nothing else is in them then,
+ * so values that are live across a site are in memory, and gcc does not save the registers, since nothing writes them. clang does
+ * not reserve registers for operands without a value, so with clang they are listed as lost.
  */
 #ifndef __ARM_FP
 #define PATCHPOINT__KEEP
@@ -134,7 +134,7 @@
 #define PATCHPOINT__LOST_VECTORS_6 \
 	"v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31",
 #endif
-/* A thunk keeps 16 bytes of each vector register but the first. Where registers are longer, all are lost. */
+/* A thunk keeps 16 bytes of each vector register but the first. Where registers are longer (SVE), all are lost. */
 #ifdef __ARM_FEATURE_SVE
 #define PATCHPOINT__SAVED_KEEP PATCHPOINT__KEEP
 #define PATCHPOINT__SAVED_KEPT PATCHPOINT__KEPT
@@ -190,7 +190,7 @@
 	}
 
 #ifdef __ARM_FP
-/* clang (14) takes no float in a register named %v0: there one travels as the first of two, the other of which is anything. */
+/* clang (14) accepts no float in a register named %v0. With clang a float is the first of a pair whose second is undefined. */
 #ifdef __clang__
 #ifdef __cplusplus
 #define PATCHPOINT__OVERLOADED PATCHPOINT__INLINE
@@ -215,7 +215,7 @@ PATCHPOINT__OVERLOADED patchpoint_pair patchpoint_carry(float value)
 #define PATCHPOINT__CARRIED_REAL(value) value
 #endif
 
-/* Real arguments are in %v0 and so on, the first of which is the result's, too. */
+/* Real arguments are in %v0 and the registers after it; %v0 also holds the result. */
 #define PATCHPOINT__REAL_IN(k, name) \
 	register PATCHPOINT__AUTO_REGISTER(PATCHPOINT__CARRY(f##k)) x##k __asm__(name) = PATCHPOINT__CARRY(f##k);
 #define PATCHPOINT__REALS_IN_1 PATCHPOINT__REAL_IN(1, "v0")
@@ -252,7 +252,7 @@ PATCHPOINT__OVERLOADED patchpoint_pair patchpoint_carry(float value)
 #define PATCHPOINT__REALS_READ_4 PATCHPOINT__REALS_READ_3, "w"(x4)
 #define PATCHPOINT__REALS_READ_5 PATCHPOINT__REALS_READ_4, "w"(x5)
 #define PATCHPOINT__REALS_READ_6 PATCHPOINT__REALS_READ_5, "w"(x6)
-/* gcc has 30 operands at most: six arguments of each kind leave none to keep registers by. */
+/* gcc allows 30 operands: six arguments of each kind leave no operands for %v8 to %v15. */
 #define PATCHPOINT__KEEP_0 PATCHPOINT__KEEP
 #define PATCHPOINT__KEEP_1 PATCHPOINT__KEEP
 #define PATCHPOINT__KEEP_2 PATCHPOINT__KEEP
@@ -327,8 +327,8 @@ PATCHPOINT__OVERLOADED patchpoint_pair patchpoint_carry(float value)
 
 /*
  * The thunk of a key's register-preserving sites; its own call is a plain site. It keeps %x1 to %x15 and 16 bytes each of %v1 to
- * %v31; what else a call may change the sites say that they lose. Its return address is signed where the file's are (hints, which
- * older processors take for nothing). The numbers are DWARF's.
+ * %v31; the sites declare as lost whatever else a call may change. The thunk signs its return address where the file's functions do
+ * (by hints, which older processors ignore). The register numbers are DWARF's.
  */
 #ifdef __ARM_FEATURE_PAC_DEFAULT
 #define PATCHPOINT__SIGN "hint\t#25\n\t.cfi_negate_ra_state\n\t"
@@ -393,12 +393,12 @@ PATCHPOINT__OVERLOADED patchpoint_pair patchpoint_carry(float value)
 	PATCHPOINT__MOVE_PAIR(direction, "q29", "q30", "592") direction "r\tq31, [sp, #624]"
 #define PATCHPOINT__MOVE_PAIR(direction, one, other, place) direction "p\t" one ", " other ", [sp, #" place "]\n\t"
 
-/* No attribute of compilers makes a function keep all registers that a thunk keeps: it is called through the thunk. */
+/* No compiler attribute makes a function keep all registers that a thunk keeps, so sites call it through the thunk. */
 #define PATCHPOINT_PRESERVING
 
 /*
- * As compiled a branch leads to ldarb of the key; cbz or cbnz over the next instruction; b to the other side; b back. The other
- * side's address is in an unconditional branch, which reaches 128 MiB, and for which linkers know veneers.
+ * As compiled a branch leads to: ldarb of the key; cbz or cbnz over the next instruction; b to the other side; b back. The branch
+ * to the other side is unconditional: it reaches 128 MiB, and linkers can give it a veneer.
  */
 #define PATCHPOINT__BRANCH(symbol, offset, skip, flags, other) \
 	__asm__ __inline__ goto(PATCHPOINT__LEAD("b") \
@@ -429,7 +429,7 @@ PATCHPOINT__OVERLOADED patchpoint_pair patchpoint_carry(float value)
 		return true; \
 	}
 
-/* The same with a comparison for each way but 0: cmp; b.ne over the next instruction; b to the way. */
+/* A switch has a comparison for each way but 0: cmp; b.ne over the next instruction; b to the way. */
 #define PATCHPOINT__WAY(way) \
 	".if %c[count] > " #way "\n\t" \
 	"cmp\tw16, #" #way "\n\t" \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What patched sites of all architectures have in common. Include patchpoint.h, not this file. */
+/* The parts of patched sites that all architectures share. Include patchpoint.h, not this file. */
 #ifndef PATCHPOINT_SITE_NATIVE_H
 #define PATCHPOINT_SITE_NATIVE_H
 
 /*
- * "o" ties a record to the section of its code, so that --gc-sections drops or keeps both (a record in a plain section is
- * dropped alone by lld); "?" puts it into the code's COMDAT group. Both want a named label: %= numbers each copy of the asm.
+ * "o" ties a record to the section of its code, so that --gc-sections drops or keeps both (lld drops a record in a plain section
+ * alone); "?" puts the record into the code's COMDAT group. Both need a label with a name: %= numbers each copy of the asm.
  */
 #define PATCHPOINT__RECORD(key, kind, flags, aux) \
 	".pushsection patchpoint_sites,\"ao?\",@progbits,.Lpatchpoint%=\n\t" \
@@ -17,9 +17,9 @@
 	".popsection"
 
 /*
- * A call from assembly is invisible to the compiler. The label leads to a real call, so the function is no leaf: its stack is
- * aligned and it has no red zone. Nothing may be live after that call, so it is not returned from and costs no register; only
- * the compiler must not know that before it has concluded what the function may change.
+ * The compiler does not see a call from assembly. The label leads to a real call, so the function is no leaf: the compiler aligns
+ * its stack and uses no red zone. Nothing is live after the real call, which ends in unreachable code and thus costs no register.
+ * patchpoint_cold is not noreturn: the compiler must first conclude that the call may change memory.
  */
 #define PATCHPOINT__COLD \
 	cold: \
@@ -31,7 +31,7 @@
 #define PATCHPOINT__COLD_LABEL
 #endif
 
-/* Arguments that are integers and pointers. First all of them, since computing one may use another's register. */
+/* Integer and pointer arguments. All are computed before registers are bound: computing one may use another's register. */
 #define PATCHPOINT__WORD(i, value) PATCHPOINT__AUTO(value) w##i = value;
 #define PATCHPOINT__WORDS_0
 #define PATCHPOINT__WORDS_1 PATCHPOINT__WORD(1, PATCHPOINT__WORD_ARGUMENT(a1))
@@ -44,8 +44,8 @@
 #define PATCHPOINT__GIVE_void(type) return
 
 /*
- * Real arguments travel in registers of their own, the others in theirs without gaps. Which is which depends on types that the
- * preprocessor does not see: as many registers of each kind as there are arguments are operands, some of them for nothing.
+ * Real arguments travel in vector registers and all others in general registers, each kind without gaps. The preprocessor does not
+ * see the types: a site has as many operands of each kind as there are arguments, and some operands carry nothing.
  */
 #define PATCHPOINT__PICK_0
 #define PATCHPOINT__PICK_1(n) PATCHPOINT__WORD(1, PATCHPOINT__PICK_WORD(1, n)) PATCHPOINT__REAL_ARGUMENT(1, n)
@@ -75,7 +75,7 @@
 					arguments); \
 	}
 
-/* Behind a switch's site, once for each way but 0. */
+/* The code behind a switch's site, once for each way but 0. */
 #define PATCHPOINT__RETURN_WAY(ways, way) \
 	way_##way: \
 	if ((ways) > way) \
@@ -83,10 +83,10 @@
 	__builtin_unreachable()
 
 /*
- * Once in each program or shared object: the note by which other processes find the sites, a record of no kind and a byte among
- * the preserving functions, kept by "R" (binutils 2.36; older linkers keep them anyway), so that the linker defines both
- * sections' bounds also when all that is in them is gone; and the object that is registered, which starts with the note's
- * address. The note has 11 bytes of name and 24 of contents.
+ * Once in each program or shared object: the note by which other processes find the sites, of 11 bytes of name and 24 of contents;
+ * a record of no kind and a byte among the preserving functions; and the registered object, which starts with the note's address.
+ * "R" keeps the record and the byte (binutils 2.36; older linkers keep them anyway), so that the linker defines the bounds of both
+ * sections even if nothing else is left in them.
  */
 #define PATCHPOINT__OBJECT_NOTE \
 	__asm__(".ifndef patchpoint_object_note\n\t" \
@@ -143,7 +143,7 @@ PATCHPOINT__C struct patchpoint_object patchpoint_object PATCHPOINT__HIDDEN;
 PATCHPOINT__ASSERT(sizeof(struct patchpoint_object) == 72 && sizeof(struct patchpoint_note) == 24 && PATCHPOINT_FORMAT == 2,
 		   "patchpoint: the object above has another size");
 
-/* Registering again is a no-op. 101 is the first priority open to programs; destructors of that priority run last. */
+/* Registering again is a no-op. 101 is the first priority open to programs; destructors of priority 101 run last. */
 #define PATCHPOINT__OBJECT(key) \
 	PATCHPOINT__OBJECT_NOTE; \
 	static __attribute__((__constructor__(101), __used__)) void patchpoint_enter_##key(void) \

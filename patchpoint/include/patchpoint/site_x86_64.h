@@ -7,11 +7,11 @@
 
 /*
  * All forms of a site begin with the same byte, a prefix without effect: an empty REX (0x40), or for values of 8 bytes an operand
- * size (0x66) that REX.W overrides. A change writes its breakpoint there. So a thread that goes on one byte after it, because a
- * debugger took the signal away, executes the same instruction, and a uprobe that is removed puts back the byte that is there
- * anyway. Both prefixes are ones before which the kernel accepts a uprobe (arch/x86/kernel/uprobes.c, is_prefix_bad).
+ * size (0x66) that REX.W overrides. A change writes its breakpoint there. If a debugger takes the signal away, the thread goes on
+ * one byte after the breakpoint and executes the same instruction. If a uprobe is removed, the kernel puts back the byte that is
+ * there anyway. The kernel accepts uprobes on instructions with these prefixes (arch/x86/kernel/uprobes.c, is_prefix_bad).
  *
- * Instructions are given as bytes, which are the same for -masm=intel, and which no assembler pads.
+ * Instructions are given as bytes: bytes are the same for -masm=intel, and no assembler pads them.
  */
 
 /*
@@ -27,7 +27,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__STACK register unsigned long patchpoint_stack __asm__("rsp")
 #endif
 
-/* Arguments in the registers of the System V ABI. First all of them, since computing one may use another's register. */
+/* Arguments in the registers of the System V ABI. All are computed first: computing one may use another's register. */
 #define PATCHPOINT__IN_R8 register PATCHPOINT__AUTO_REGISTER(w5) r5 __asm__("r8") = w5;
 #define PATCHPOINT__IN_R9 register PATCHPOINT__AUTO_REGISTER(w6) r6 __asm__("r9") = w6;
 #define PATCHPOINT__REGISTERS_0
@@ -38,7 +38,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__REGISTERS_5 PATCHPOINT__IN_R8
 #define PATCHPOINT__REGISTERS_6 PATCHPOINT__IN_R8 PATCHPOINT__IN_R9
 
-/* A plain call destroys its arguments and all other registers that belong to the callee; a preserving one only reads. */
+/* A plain call destroys its arguments and all other caller-saved registers; a preserving call only reads its arguments. */
 #define PATCHPOINT__BOTH_0
 #define PATCHPOINT__BOTH_1 , "+D"(w1)
 #define PATCHPOINT__BOTH_2 PATCHPOINT__BOTH_1, "+S"(w2)
@@ -81,7 +81,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__LOST_X87
 #define PATCHPOINT__LOST_SSE
 #endif
-/* clang takes these names in every function, gcc only where the registers are there: see patchpoint.h, duties. */
+/* clang accepts these names in every function, gcc only with AVX-512 enabled: see the duties in patchpoint.h. */
 #if defined(__AVX512F__) || defined(__clang__)
 #define PATCHPOINT__LOST_AVX512 \
 	"xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", \
@@ -97,9 +97,9 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__RESULT_IN_void(type)
 
 /*
- * A site is the body of a function. Its `place` is how its assembly names the key, which may need the constant `operand`, %[at]
- * there; `lvalue` is the key for the compiler. C knows the key's symbol, or that of the object that holds it, as text, and the
- * operand is the distance in there. C++ (patchpoint.hpp) knows the key's address as a constant.
+ * A site is the body of a function. `place` names the key in assembly and may use the constant `operand` as %[at]; `lvalue` is the
+ * key for the compiler. In C, `place` is the symbol of the key or of the object that holds it, and `operand` the key's offset
+ * there. In C++ (patchpoint.hpp) `operand` is the key's address.
  */
 #define PATCHPOINT__SITE_BODIES 1
 #define PATCHPOINT__HELD(symbol) symbol " + %c[at]"
@@ -152,7 +152,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 					     patchpoint_key_##key)
 
 #ifdef __SSE__
-/* Real arguments are in %xmm0 and so on. */
+/* Real arguments are in %xmm0 and the registers after it. */
 #define PATCHPOINT__PICKED_0
 #define PATCHPOINT__PICKED_1 PATCHPOINT__PICK_1(1) PATCHPOINT__XMM(1, "xmm0")
 #define PATCHPOINT__PICKED_2 PATCHPOINT__PICK_2(2) PATCHPOINT__XMM(1, "xmm0") PATCHPOINT__XMM(2, "xmm1")
@@ -164,7 +164,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 	PATCHPOINT__XMM_3 PATCHPOINT__XMM(4, "xmm3") PATCHPOINT__XMM(5, "xmm4") PATCHPOINT__XMM(6, "xmm5")
 #define PATCHPOINT__XMM_3 PATCHPOINT__XMM(1, "xmm0") PATCHPOINT__XMM(2, "xmm1") PATCHPOINT__XMM(3, "xmm2")
 #define PATCHPOINT__XMM(k, name) register PATCHPOINT__AUTO_REGISTER(f##k) x##k __asm__(name) = f##k;
-/* The first is %xmm0, where the result is: an operand that is only read, beside one that is only written. */
+/* The first real argument, which is only read, shares %xmm0 with the result, which is only written. */
 #define PATCHPOINT__REALS_BOTH_0
 #define PATCHPOINT__REALS_BOTH_1
 #define PATCHPOINT__REALS_BOTH_2 , "+x"(x2)
@@ -232,9 +232,9 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #endif
 
 /*
- * The thunk of a key's register-preserving sites; its own call is a plain site. Vector registers need no saving here: the
- * sites say that they lose them. As bytes: push %rcx, %rdx, %rsi, %rdi, %r8 … %r11; sub $8,%rsp; the site; and back. The
- * numbers are DWARF's, for unwinding.
+ * The thunk of a key's register-preserving sites; its own call is a plain site. It saves no vector registers: the sites declare
+ * them as lost. The bytes are: push %rcx, %rdx, %rsi, %rdi, %r8 … %r11; sub $8,%rsp; the site; and the reverse. The numbers are
+ * DWARF's, for unwinding.
  */
 #define PATCHPOINT__THUNK(place, begin, end, PUSH, POP, MOVED) \
 	PUSH("0x51", "2") PUSH("0x52", "1") PUSH("0x56", "4") PUSH("0x57", "5") \
@@ -275,16 +275,16 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__MOVED(bytes) ".cfi_adjust_cfa_offset " bytes "\n\t"
 
 /*
- * Before the definition of a function: it keeps the general registers that it uses, all but %rax, and register-preserving
- * sites call it directly. Its section is how the library knows. It may use no vector registers.
+ * Written before the definition of a function: the function keeps all general registers but %rax, and register-preserving sites
+ * call it directly. The library knows such a function by its section. The function may use no vector registers.
  */
 #define PATCHPOINT_PRESERVING \
 	__attribute__((__section__("patchpoint_preserving"), __no_caller_saved_registers__, __target__("general-regs-only"), \
 		       __noinline__))
 
 /*
- * A load of the length of the immediate form: 7 bytes, and 11 for 8 bytes. "R": the eight old registers, whose numbers need no
- * REX of their own.
+ * A load as long as the immediate form: 7 bytes, or 11 for values of 8 bytes. "R" means the eight old registers, whose numbers need
+ * no bit of REX.
  */
 #define PATCHPOINT__VALUE_SITE(type, place, operand, lvalue) \
 	{ \
@@ -311,8 +311,8 @@ register unsigned long patchpoint_stack __asm__("rsp");
 		PATCHPOINT__VALUE_SITE(type, PATCHPOINT__HELD(symbol), offset, lvalue)
 
 /*
- * As compiled a branch jumps to a stub in the same section, which tests the key (testb $1, key(%rip)); the record points to the
- * stub, which holds the other side's address. So the site never needs to be found out at run time.
+ * As compiled a branch jumps to a stub in the same section, which tests the key (testb $1, key(%rip)). The record points to the
+ * stub, and the stub holds the other side's address, so nothing has to be found out at run time.
  */
 #define PATCHPOINT__JUMP_SITE \
 	".Lpatchpoint%=:\n\t" \
@@ -360,7 +360,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 	PATCHPOINT__INLINE bool patchpoint_unlikely_##key(void) \
 		PATCHPOINT__UNLIKELY_SITE(PATCHPOINT__HELD(symbol), offset, lvalue)
 
-/* The same with a comparison for each way but 0: cmpb $way, key(%rip); je. */
+/* A switch's stub has a comparison for each way but 0: cmpb $way, key(%rip); je. */
 #define PATCHPOINT__WAY(place, way) \
 	".if %c[count] > " #way "\n\t" \
 	".byte 0x80, 0x3d\n\t" \

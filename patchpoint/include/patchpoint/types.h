@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What C and C++ say differently about types: which ones a call carries, how narrow ones are widened, and which arguments
+ * The parts about types that differ between C and C++: which types a call carries, how narrow ones are widened, and which arguments
  * travel in which registers. Include patchpoint.h, not this file.
  */
 #ifndef PATCHPOINT_TYPES_H
@@ -21,7 +21,7 @@
 
 #define PATCHPOINT__C extern "C"
 #define PATCHPOINT__ASSERT static_assert
-/* What a cast of C does, also in constants, in a notation that -Wold-style-cast leaves alone. */
+/* A cast of C, also in constant expressions, in a notation that -Wold-style-cast accepts. */
 #define PATCHPOINT__CAST(type, value) patchpoint_types::same<type>(value)
 
 namespace patchpoint_types {
@@ -34,7 +34,7 @@ template <class T>
 constexpr bool word = (std::is_integral_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> || std::is_null_pointer_v<T>)
 	&& sizeof(T) <= 8;
 
-/* Integers narrower than int are passed as int: callees may rely on the extension (clang does). */
+/* Callers pass integers narrower than int as int: callees may rely on the extension (clang does). */
 template <class T> PATCHPOINT__INLINE constexpr auto widen(T argument)
 {
 	if constexpr ((std::is_integral_v<T> || std::is_enum_v<T>) && sizeof(T) < sizeof(int))
@@ -43,7 +43,7 @@ template <class T> PATCHPOINT__INLINE constexpr auto widen(T argument)
 		return argument;
 }
 
-/* The argument that is number `k` (from 1) among those that are real, or among those that are not; else anything. */
+/* Returns the k-th argument (from 1) of those that are real, or of those that are not; an undefined value if there is none. */
 template <bool reals, int k> PATCHPOINT__INLINE auto pick()
 {
 	std::conditional_t<reals, double, long> none;
@@ -66,7 +66,7 @@ template <bool reals, int k, class First, class... Rest> PATCHPOINT__INLINE auto
 		return widen(first);
 }
 
-/* Without a comma, for macros. */
+/* Forms without a comma in the template arguments, for macros. */
 template <int k, class... T> PATCHPOINT__INLINE auto pick_word(T... arguments)
 {
 	return pick<false, k>(arguments...);
@@ -77,7 +77,7 @@ template <int k, class... T> PATCHPOINT__INLINE auto pick_real(T... arguments)
 	return pick<true, k>(arguments...);
 }
 
-/* Of a site's two results the one that the operation has. */
+/* Returns the one of a site's two results that the operation has. */
 template <class T, class Word, class Real> PATCHPOINT__INLINE T one_of(Word word, Real real_result)
 {
 	if constexpr (real<T>)
@@ -86,7 +86,7 @@ template <class T, class Word, class Real> PATCHPOINT__INLINE T one_of(Word word
 		return word;
 }
 
-/* What a site for words gives as a T; where T is none the site is never executed. */
+/* Returns the result of a site for words as a T. If T is no word, the site is never executed. */
 template <class T, class Word> PATCHPOINT__INLINE T word_as(Word result)
 {
 	if constexpr (std::is_same_v<T, Word>)
@@ -95,7 +95,7 @@ template <class T, class Word> PATCHPOINT__INLINE T word_as(Word result)
 		return T();
 }
 
-/* A value's bits as a key's slot has them. */
+/* Returns a value's bits as a key's slot holds them. */
 template <class T> PATCHPOINT__INLINE uint64_t bits(T value)
 {
 	if constexpr (std::is_pointer_v<T>)
@@ -120,18 +120,18 @@ template <class T> struct whole {
 
 #define PATCHPOINT__IS_REAL(type) patchpoint_types::real<std::remove_cv_t<type>>
 #define PATCHPOINT__IS_WORD(type) patchpoint_types::word<std::remove_cv_t<type>>
-/* As a parameter it is passed; a reference stays one, and is refused. */
+/* The type as a parameter has it. A reference stays a reference, and is refused. */
 #define PATCHPOINT__PASSED(type) std::conditional_t<std::is_reference_v<type>, type, std::decay_t<type>>
 #define PATCHPOINT__BITS(value) patchpoint_types::bits(value)
 #define PATCHPOINT__FROM_SLOT(type, slot) patchpoint_types::from_slot<type>(slot)
 #define PATCHPOINT__OFFSET(holder, member) \
 	static_cast<long>(__builtin_offsetof(patchpoint_types::whole<decltype(holder)>, object member))
-/* Of a site with real arguments or a real result: what is in %rax, in %xmm0, and which of them is the result. */
+/* For a site with real arguments or a real result: the types of %rax and %xmm0 after it, and the choice of the result. */
 #define PATCHPOINT__WORD_OF(type) std::conditional_t<patchpoint_types::word<type>, type, long>
 #define PATCHPOINT__REAL_OF(type) std::conditional_t<patchpoint_types::real<type>, type, double>
 #define PATCHPOINT__WORD_AS(type, result) patchpoint_types::word_as<type>(result)
 #define PATCHPOINT__ONE_OF(type, word, real) return patchpoint_types::one_of<type>(word, real)
-/* Which of two functions is called; the other one is not even compiled. */
+/* Calls one of two functions by a constant; the other call is discarded. */
 #define PATCHPOINT__CALL_ONE_OF(give, which, one, other, arguments) \
 	if constexpr (which) \
 		give one arguments; \
@@ -168,7 +168,7 @@ template <class T> struct whole {
 #define PATCHPOINT__ONE_OF(type, word, real) return __builtin_choose_expr(PATCHPOINT__IS_REAL(type), real, word)
 #define PATCHPOINT__CALL_ONE_OF(give, which, one, other, arguments) give __builtin_choose_expr(which, one, other) arguments
 #define PATCHPOINT__WORD_ARGUMENT(a) __builtin_choose_expr(PATCHPOINT__REAL(a), 0L, a)
-/* As in C++ above. Anything: a register as it is, for which no instruction is needed. */
+/* As in C++ above. PATCHPOINT__ANY is whatever a register holds, which takes no instruction. */
 #define PATCHPOINT__ANY(type, constraint) __extension__({ type any; __asm__("" : "=" constraint(any)); any; })
 #define PATCHPOINT__PICK_WORD(k, n) PATCHPOINT__PICK_WORD_##n(k)
 #define PATCHPOINT__PICK_WORD_1(k) \
@@ -198,7 +198,7 @@ template <class T> struct whole {
 	__builtin_choose_expr(PATCHPOINT__REAL(a6) && 6 - patchpoint_words_6 == k, a6, PATCHPOINT__PICK_REAL_5(k))
 #define PATCHPOINT__AUTO(expression) __typeof__(1 ? (expression) : (expression))
 #define PATCHPOINT__AUTO_REGISTER(expression) __typeof__(expression)
-/* How many of the first arguments are not real. */
+/* The numbers of arguments that are not real, among the first, the first two and so on. */
 #define PATCHPOINT__COUNT_WORDS(n) PATCHPOINT__COUNT_WORDS_##n
 #define PATCHPOINT__COUNT_WORDS_0
 #define PATCHPOINT__COUNT_WORDS_1 enum { patchpoint_words_1 = !PATCHPOINT__REAL(a1) };

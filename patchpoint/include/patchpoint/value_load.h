@@ -3,7 +3,7 @@
 #ifndef PATCHPOINT_VALUE_LOAD_H
 #define PATCHPOINT_VALUE_LOAD_H
 
-/* Acquire: what was written before a change of the key is visible to who sees the change (free on x86 and cheap elsewhere). */
+/* Acquire: a thread that sees a change of the key sees what was written before it (free on x86, cheap elsewhere). */
 #define PATCHPOINT__SLOT(lvalue) __atomic_load_n(&(lvalue).slot, __ATOMIC_ACQUIRE)
 
 #define PATCHPOINT__SITES_VALUE(key, type, symbol, offset, lvalue) \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The instructions of aarch64 sites: B, BL, NOP and BRK, each of which one store exchanges for another one. */
+/* The instructions of aarch64 sites: B, BL, NOP and BRK, which one store exchanges for each other. */
 #define _GNU_SOURCE
 #include "../internal.h"
 #include "aarch64_recognise.h"
@@ -10,9 +10,9 @@
 
 const bool arch_can_patch = true;
 const bool arch_one_store = true;
-/* No breakpoint is ever written; this fills what is no code: udf #0. */
+/* No breakpoint is ever written; this byte fills memory that is no code: udf #0. */
 const unsigned char arch_trap = 0;
-/* adrp, add, ldarb; cmp, b.ne, b for each way of a switch but 0, and less for a branch. */
+/* adrp, add, ldarb come first; then cmp, b.ne, b for each way of a switch but 0, and less for a branch. */
 enum { TESTS_OFFSET = 12, TEST_SIZE = 12 };
 const size_t arch_tests_offset = TESTS_OFFSET, arch_test_size = TEST_SIZE;
 
@@ -45,8 +45,8 @@ void arch_probe_bytes(uint32_t number, unsigned char bytes[4])
 }
 
 /*
- * The client request RUNNING_ON_VALGRIND (valgrind.h): rotations that add up to nothing, a no-op elsewhere. The arguments are at
- * %x4, the result in %x3.
+ * The client request RUNNING_ON_VALGRIND (valgrind.h): rotations that add up to nothing, a no-op without Valgrind. %x4 has the
+ * arguments' address, %x3 the result.
  */
 bool arch_under_valgrind(void)
 {
@@ -70,7 +70,7 @@ void arch_pause(void)
 	__asm__ volatile("yield" : : : "memory");
 }
 
-/* None of the names is of a feature of this architecture. */
+/* No PATCHPOINT_CPU_… names a feature of this architecture. */
 uint32_t arch_cpu_features(void)
 {
 	return 0;
@@ -82,9 +82,10 @@ void arch_serialise(void)
 }
 
 /*
- * Data cache to the point of unification by the address that was stored to, instruction cache by the one that is executed (Arm
- * ARM, DDI 0487K.a, section B2.2.5; CTR_EL0 has the lengths of their lines). The kernel lets programs
- * do so (arch/arm64/include/asm/sysreg.h, SCTLR_ELx_UCI). What CTR_EL0 says can be left out is not: some processors err there.
+ * Cleans the data cache to the point of unification by the stored address and invalidates the instruction cache by the executed one
+ * (Arm ARM, DDI 0487K.a, section B2.2.5; CTR_EL0 has the lengths of the lines). The kernel lets programs do so
+ * (arch/arm64/include/asm/sysreg.h, SCTLR_ELx_UCI). It leaves out no step that CTR_EL0 calls unnecessary: some processors err
+ * there.
  */
 void arch_code_stored(const unsigned char *code, const unsigned char *alias, size_t length)
 {
@@ -108,8 +109,8 @@ void arch_code_stored(const unsigned char *code, const unsigned char *alias, siz
 #endif
 
 /*
- * The kernel copies four aligned bytes by one store of a register (arch/arm64/lib/memcpy.S), unless it copies by the processor's
- * own instructions for that (FEAT_MOPS, Linux 6.13), of which nobody says that four bytes are one store.
+ * The kernel copies four aligned bytes by one store of a register (arch/arm64/lib/memcpy.S), unless it uses the processor's copy
+ * instructions (FEAT_MOPS, Linux 6.13), which do not promise one store for four bytes.
  */
 bool arch_kernel_stores_whole(void)
 {
@@ -118,7 +119,7 @@ bool arch_kernel_stores_whole(void)
 
 enum { LENGTH = 4 };
 static const uint32_t B = 0x14000000, BL = 0x94000000, BRANCH_MASK = 0xfc000000, NOP = 0xd503201f;
-/* brk #1000, as gcc's __builtin_trap: debuggers and uprobes have other numbers. */
+/* brk #1000 is gcc's __builtin_trap; debuggers and uprobes use other numbers. */
 static const uint32_t BRK = 0xd4200000, BRK_MASK = 0xffe0001f, BRK_TRAP = 0xd4207d00;
 
 static uint32_t instruction_of(const unsigned char *bytes)
@@ -135,7 +136,7 @@ static int put(uint32_t instruction, unsigned char *bytes)
 	return 0;
 }
 
-/* A branch to `target`, which B and BL reach within 128 MiB. 0 or -ERANGE. */
+/* Encodes a branch to `target`, which B and BL reach within 128 MiB. 0 or -ERANGE. */
 static int put_branch(uint32_t kind, uint64_t code, uint64_t target, unsigned char *bytes)
 {
 	int64_t distance = (int64_t)(target - code);
@@ -153,9 +154,9 @@ static uint64_t branch_target(uint64_t code, uint32_t instruction)
 }
 
 /*
- * Where a site leads that does not fall through, from the code that tests its key: adrp, add, ldarb; of a branch, cbz or cbnz over
- * a b; of a switch, for each way but 0, cmp, b.ne over a b. A site that does not reach it leads to that b. 0 where the code is
- * something else.
+ * Finds where a site leads that does not fall through, in the code that tests its key: adrp, add, ldarb; then for a branch cbz or
+ * cbnz over a b; for a switch, for each way but 0, cmp and b.ne over a b. A site that does not reach the target of that b leads to
+ * the b itself. Returns 0 if the code is something else.
  */
 static uint64_t other_side(patchpoint_reader read, void *context, const struct patchpoint_place *place, uint64_t way)
 {
@@ -184,7 +185,7 @@ static uint64_t other_side(patchpoint_reader read, void *context, const struct p
 	return put_branch(B, place->code, target, bytes) == 0 ? target : test;
 }
 
-/* One store exchanges what is aligned. */
+/* Whether a site has the length and alignment of a store that exchanges instructions. */
 static bool is_site(const struct patchpoint_place *place)
 {
 	return place->length == LENGTH && place->code % LENGTH == 0;
@@ -220,7 +221,7 @@ static int call_patched(const struct patchpoint_place *place, const struct patch
 		memcpy(bytes, state->body, LENGTH);
 		return 0;
 	case PATCHPOINT_FORM_DIRECT:
-		/* The thunk is as near as it was, and its own call is patched. */
+		/* The thunk is in reach as before, and its own call is patched. */
 		if (place->flags & PATCHPOINT_SITE_SAVED)
 			return put_branch(BL, place->code, place->aux, bytes) == 0 ? 0 : -EILSEQ;
 		return put_branch(BL, place->code, state->value, bytes);
@@ -266,15 +267,15 @@ bool arch_body(patchpoint_reader read, void *context, bool (*constant)(uint64_t 
 {
 	(void)constant;
 	memset(body, 0, PATCHPOINT_BODY_SIZE);
-	/* An address of this process. */
+	/* patchpoint_null_trap is an address of this process. */
 	if (!read && function == (uint64_t)(uintptr_t)patchpoint_null_trap)
 		return put(BRK_TRAP, body) == 0;
 	return aarch64_does_nothing(read, context, function) && put(NOP, body) == 0;
 }
 
 /*
- * ldr %x16 from behind it; br %x16; the target. Reached by BL only, so it needs no landing pad; its target has one where branches
- * are checked, for sites as compiled go there by the same instruction.
+ * ldr %x16 from behind the br; br %x16; the target. Only BL reaches a stub, so it needs no landing pad. Where branches are checked
+ * its target has one, since sites as compiled go to the target by the same br.
  */
 void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target)
 {
@@ -319,7 +320,7 @@ const char *arch_word(const struct patchpoint_place *place, const unsigned char 
 	return place->kind == PATCHPOINT_CALL ? "call" : "jump";
 }
 
-/* No handler is installed where no breakpoint is written. */
+/* No breakpoint is written, so no handler is installed. */
 unsigned char *arch_trap_address(const void *context)
 {
 	(void)context;
@@ -337,8 +338,7 @@ void arch_resume_at(void *context, const unsigned char *address)
 	(void)context, (void)address;
 }
 
-/* What missing operations do. The first clears the result register, which a void function cannot name in C; the second one that
- * of real results, too. */
+/* In assembly, since C cannot name a void function's result register: the first clears it, the second that of reals, too. */
 #define FUNCTION(name, code) \
 	__asm__(".pushsection .text." #name ",\"ax\",@progbits\n\t" \
 		".globl " #name "\n\t" \
@@ -354,7 +354,7 @@ void arch_resume_at(void *context, const unsigned char *address)
 FUNCTION(patchpoint_null_zero, "mov\tx0, #0\n\tret");
 FUNCTION(patchpoint_null_zero_real, "mov\tx0, #0\n\tmovi\tv0.2d, #0\n\tret");
 /*
- * In assembly, so that no compiler that sees all files at once learns that it does not return, calls nothing and changes nothing:
- * the sites' functions are compiled as if it did.
+ * In assembly, so that no compiler with whole-program view learns that the function does not return, calls nothing and changes
+ * nothing: the sites' functions are compiled as if it returned, called and changed anything.
  */
 FUNCTION(patchpoint_cold, "brk\t#1000");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The function is executed on symbols: each register and each word of its own frame holds a value whose origin is known, or
- * something unknown. Whatever is not understood ends the attempt. Encoding: Arm ARM, section C4.1.
+ * Symbolic execution of a function: each register and each word of its own frame holds a value of known origin, or an unknown one.
+ * Anything that is not understood ends the attempt. Encoding: Arm ARM, section C4.1.
  */
 #include "aarch64_recognise.h"
 
@@ -59,7 +59,7 @@ static bool same(struct value a, enum origin origin, int64_t number)
 	return a.origin == origin && a.number == number;
 }
 
-/* `bits` bits of a number, from bit `low` on, with its sign. */
+/* Extracts `bits` bits from bit `low` on, sign-extended. */
 static int64_t signed_field(uint32_t instruction, unsigned low, unsigned bits)
 {
 	int64_t field = instruction >> low & ((1u << bits) - 1);
@@ -67,7 +67,7 @@ static int64_t signed_field(uint32_t instruction, unsigned low, unsigned bits)
 	return field >> (bits - 1) ? field - (INT64_C(1) << bits) : field;
 }
 
-/* Register number 31 is the zero register here: what is written is lost, what is read is no argument. */
+/* Register number 31 is the zero register here: a write to it is lost, and it reads as unknown. */
 static void set(struct machine *machine, unsigned number, struct value value)
 {
 	if (number != SP)
@@ -79,7 +79,7 @@ static struct value get(const struct machine *machine, unsigned number)
 	return number == SP ? unknown() : machine->registers[number];
 }
 
-/* Only the own frame may be written: between the stack pointer and where that was at entry. */
+/* Writes the function's own frame, between the stack pointer and its value at entry; any other store ends the attempt. */
 static bool store(struct machine *machine, int64_t offset, int64_t size, struct value value)
 {
 	struct value stack = machine->registers[SP];
@@ -98,7 +98,7 @@ static bool store(struct machine *machine, int64_t offset, int64_t size, struct 
 	return true;
 }
 
-/* What is read outside the own frame may be anything, or not be there at all. */
+/* Reads the function's own frame. Other memory may hold anything, or not be there at all. */
 static bool load(const struct machine *machine, int64_t offset, int64_t size, struct value *value)
 {
 	struct value stack = machine->registers[SP];
@@ -116,7 +116,7 @@ static bool transfer(struct machine *machine, bool loads, unsigned number, int64
 {
 	struct value value;
 
-	/* Of less than 8 bytes nothing is known. */
+	/* Values of less than 8 bytes are unknown. */
 	if (!loads)
 		return store(machine, offset, size, size == 8 ? get(machine, number) : unknown());
 	if (!load(machine, offset, size, &value))
@@ -125,7 +125,7 @@ static bool transfer(struct machine *machine, bool loads, unsigned number, int64
 	return true;
 }
 
-/* The address of a load or store, whose base moves before or after it, or stays. False when it is not on the stack. */
+/* Finds the address of a load or store, whose base moves before or after it, or stays. False if it is not on the stack. */
 enum indexing { BASE_MOVES_AFTER = 1, BASE_STAYS = 2, BASE_MOVES_BEFORE = 3 };
 
 static bool address(struct machine *machine, unsigned base, enum indexing indexing, int64_t distance, int64_t *offset)
@@ -151,11 +151,11 @@ static bool step_pair(struct machine *machine, uint32_t instruction)
 	/* A store may not go below the stack pointer that it leaves: a signal would overwrite it. */
 	if (indexing == BASE_MOVES_AFTER && !loads)
 		return false;
-	/* A base that is loaded and moved at once is unpredictable; one that is stored, too. */
+	/* A pair that loads or stores its own base register and moves it is unpredictable. */
 	if (indexing != BASE_STAYS && base != SP)
 		return false;
 	if (indexing == BASE_MOVES_AFTER && base == SP) {
-		/* Read while it is still the frame. */
+		/* Reads the words while they are still in the frame. */
 		int64_t before = machine->registers[SP].number;
 
 		return machine->registers[SP].origin == FRAME && transfer(machine, true, first, before, size) &&
@@ -165,7 +165,7 @@ static bool step_pair(struct machine *machine, uint32_t instruction)
 	       transfer(machine, loads, second, offset + size, size);
 }
 
-/* str and ldr of a general register, strb and strh, with a distance in units of the size, or one that moves the base. */
+/* str and ldr of a general register, strb and strh, with a distance scaled by the size, or a distance that moves the base. */
 static bool step_single(struct machine *machine, uint32_t instruction)
 {
 	bool loads = instruction & 1u << 22, scaled = instruction & 1u << 24;
@@ -173,7 +173,7 @@ static bool step_single(struct machine *machine, uint32_t instruction)
 	int64_t size = INT64_C(1) << (instruction >> 30), distance, offset;
 	enum indexing indexing = BASE_STAYS;
 
-	/* Bit 23: a load with its sign, or a prefetch. */
+	/* Bit 23: a sign-extending load, or a prefetch. */
 	if (instruction & 1u << 23 || (loads && size < 4))
 		return false;
 	if (scaled) {
@@ -200,7 +200,7 @@ static bool step_single(struct machine *machine, uint32_t instruction)
 	return address(machine, base, indexing, distance, &offset) && transfer(machine, loads, number, offset, size);
 }
 
-/* add and sub of a number, 64 bits, on an address of the stack: the frame's making and end, and mov between %sp and others. */
+/* add and sub of a 64-bit number on a stack address: making and removing the frame, and mov between %sp and other registers. */
 static bool step_add(struct machine *machine, uint32_t instruction)
 {
 	struct value from = machine->registers[instruction >> 5 & 31];
@@ -217,7 +217,7 @@ static bool step_add(struct machine *machine, uint32_t instruction)
 	return true;
 }
 
-/* Hints: landing pads, and the signing of the return address. All other ones, NOP above all, may not be looked through. */
+/* Hints: landing pads, and the signing of the return address. Any other hint ends the attempt, NOP above all. */
 static bool step_hint(struct machine *machine, unsigned number)
 {
 	struct value *link = &machine->registers[LR], stack = machine->registers[SP];
@@ -263,11 +263,11 @@ static enum outcome step(struct machine *machine, uint32_t instruction)
 	else if ((instruction & 0xbf800000) == 0x91000000)
 		done = step_add(machine, instruction);
 	else if ((instruction & 0x7fe0ffe0) == 0x2a0003e0) {
-		/* mov of a register, whole or the low half. */
+		/* mov of a register, or of its low half. */
 		set(machine, instruction & 31, instruction >> 31 ? get(machine, instruction >> 16 & 31) : unknown());
 		done = true;
 	} else if ((instruction & 0x7f800000) == 0x52800000 || (instruction & 0x7f800000) == 0x12800000) {
-		/* movz and movn. Where 32 bits are moved, a half above them is undefined. */
+		/* movz and movn. With 32 bits, a shift of 32 or more is undefined. */
 		if (instruction >> 31 || !(instruction & 1u << 22)) {
 			set(machine, instruction & 31, unknown());
 			done = true;
@@ -276,7 +276,7 @@ static enum outcome step(struct machine *machine, uint32_t instruction)
 	return done ? GO_ON : STUCK;
 }
 
-/* %x19 to %x29, the link register and the stack are the caller's; so is what it may take for the result. */
+/* Whether %x19 to %x29, the link register and the stack are as at entry, and so %x0, which the caller may take for the result. */
 static bool is_as_before(const struct machine *machine)
 {
 	for (unsigned i = 19; i <= LR; i++)

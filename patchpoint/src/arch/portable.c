@@ -125,7 +125,7 @@ void arch_resume_at(void *context, const unsigned char *address)
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* Declared without a result, called as if they had one. */
+/* The header declares both without a result; sites call them as functions with one. */
 uintptr_t patchpoint_zero(void) __asm__("patchpoint_null_zero");
 EXPORTED uintptr_t patchpoint_zero(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* One system call without a call: for code that must not leave its page. */
+/* A system call without a function call, for code that must not leave its page. */
 #ifndef PATCHPOINT_SYSTEM_CALL_H
 #define PATCHPOINT_SYSTEM_CALL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The instructions of x86-64 sites. Each form has the length of the one that was compiled, and its first byte, which means
- * nothing (include/patchpoint/site_x86_64.h says why).
+ * The instructions of x86-64 sites. Each form has the length of the compiled one and begins with the same byte, which means nothing
+ * (include/patchpoint/site_x86_64.h says why).
  */
 #define _GNU_SOURCE
 #include "../internal.h"
@@ -30,7 +30,7 @@ __asm__(".pushsection .text.patchpoint_probe,\"ax\",@progbits\n\t"
 	".popsection");
 const size_t arch_probe_number = 5;
 
-/* clang's check of function pointers reads in front of the function. */
+/* clang's check of function pointers reads the bytes in front of the function. */
 __attribute__((no_sanitize("undefined"))) uint32_t arch_probe_run(const unsigned char *text)
 {
 	uint32_t (*function)(void);
@@ -50,9 +50,9 @@ bool arch_kernel_stores_whole(void)
 }
 
 /*
- * The client request RUNNING_ON_VALGRIND (valgrind.h): rotations that add up to nothing, a no-op elsewhere. Valgrind may be told
- * to notice changed code, but gives breakpoints another signal code than the kernel, and other bytes to other threads. As bytes:
- * rol $3,%rdi; rol $13,%rdi; rol $61,%rdi; rol $51,%rdi; xchg %rbx,%rbx.
+ * The client request RUNNING_ON_VALGRIND (valgrind.h): rotations that add up to nothing, a no-op without Valgrind. Valgrind can be
+ * told to notice changed code, but gives breakpoints another signal code than the kernel, and shows other bytes to other threads.
+ * The bytes are: rol $3,%rdi; rol $13,%rdi; rol $61,%rdi; rol $51,%rdi; xchg %rbx,%rbx.
  */
 bool arch_under_valgrind(void)
 {
@@ -86,7 +86,7 @@ static struct cpuid cpuid(uint32_t leaf)
 	return found;
 }
 
-/* ERMS and FSRM are not among the names that compilers know (Intel SDM vol. 2, CPUID leaf 7). */
+/* Compilers have no names for ERMS and FSRM (Intel SDM vol. 2, CPUID leaf 7). */
 static uint32_t string_features(void)
 {
 	struct cpuid found;
@@ -97,7 +97,7 @@ static uint32_t string_features(void)
 	return (found.ebx & 1u << 9 ? PATCHPOINT_CPU_ERMS : 0) | (found.edx & 1u << 4 ? PATCHPOINT_CPU_FSRM : 0);
 }
 
-/* The compiler's run time asks whether the kernel saves the vector state too. */
+/* The compiler's run-time library also asks whether the kernel saves the vector state. */
 uint32_t arch_cpu_features(void)
 {
 	__builtin_cpu_init();
@@ -115,7 +115,7 @@ void arch_serialise(void)
 	cpuid(0);
 }
 
-/* Instruction fetch sees stores of any mapping (Intel SDM vol. 3, 11.6); the barrier that follows is enough. */
+/* Instruction fetch sees stores through any mapping (Intel SDM vol. 3, 11.6); the barrier that follows is enough. */
 void arch_code_stored(const unsigned char *code, const unsigned char *alias, size_t length)
 {
 	(void)code, (void)alias, (void)length;
@@ -128,7 +128,7 @@ static const unsigned char nop_6[JUMP_LENGTH] = {MARK, 0x0f, 0x1f, 0x44, 0x00, 0
 static const unsigned char nop_7[CALL_LENGTH] = {MARK, 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
 static const unsigned char trap_7[CALL_LENGTH] = {MARK, 0x67, 0x67, 0x67, 0x67, 0x0f, 0x0b}; /* ud2 */
 
-/* Puts `target` into the last 4 bytes of an instruction, relative to its end. False when it is further than 2 GiB. */
+/* Puts `target` into the last 4 bytes of an instruction, relative to its end. False if it is further than 2 GiB. */
 static bool put_relative(const struct patchpoint_place *place, unsigned char *bytes, uint64_t target)
 {
 	int64_t distance = (int64_t)(target - (place->code + place->length));
@@ -138,7 +138,7 @@ static bool put_relative(const struct patchpoint_place *place, unsigned char *by
 	return near == distance;
 }
 
-/* The register of a value site, in its form as compiled or its immediate form; -1 when it is neither. */
+/* Returns the register of a value site, from its form as compiled or its immediate form; -1 if `now` is neither. */
 static int value_register(const struct patchpoint_place *place, const unsigned char *now)
 {
 	static const unsigned char prefixes[4] = {MARK_64, MARK_64, MARK_64, MARK_64};
@@ -171,8 +171,8 @@ static bool read_code(patchpoint_reader read, void *context, uint64_t address, u
 }
 
 /*
- * Where a site leads that does not fall through, from the code that tests its key. Of a branch: testb $1,key(%rip) (f6 05), je or
- * jne; of a switch, for each way but 0: cmpb $way,key(%rip) (80 3d), je. 0 where the code is something else.
+ * Finds where a site leads that does not fall through, in the code that tests its key. A branch has testb $1,key(%rip) (f6 05) and
+ * je or jne; a switch has, for each way but 0, cmpb $way,key(%rip) (80 3d) and je. Returns 0 if the code is something else.
  */
 static uint64_t other_side(patchpoint_reader read, void *context, const struct patchpoint_place *place, uint64_t way)
 {
@@ -253,7 +253,7 @@ static int call_patched(const struct patchpoint_place *place, const struct patch
 	}
 	if (state->form != PATCHPOINT_FORM_DIRECT && state->form != PATCHPOINT_FORM_PRESERVING)
 		return -EILSEQ;
-	/* The thunk is as near as it was, and its own call is patched. */
+	/* The thunk is in reach as before, and its own call is patched. */
 	if (place->flags & PATCHPOINT_SITE_SAVED && state->form == PATCHPOINT_FORM_DIRECT)
 		return call_compiled(place, bytes);
 	bytes[0] = MARK;
@@ -317,7 +317,7 @@ bool arch_is_breakpoint(const unsigned char *now)
 bool arch_body(patchpoint_reader read, void *context, bool (*constant)(uint64_t address, size_t length), uint64_t function,
 	       uint8_t body[PATCHPOINT_BODY_SIZE])
 {
-	/* An address of this process. */
+	/* patchpoint_null_trap is an address of this process. */
 	if (!read && function == (uint64_t)(uintptr_t)patchpoint_null_trap) {
 		memcpy(body, trap_7, CALL_LENGTH);
 		return true;
@@ -326,8 +326,8 @@ bool arch_body(patchpoint_reader read, void *context, bool (*constant)(uint64_t 
 }
 
 /*
- * ff 25 00000000 (jmp *0(%rip)), the target, int3, int3. No register is used, nothing is pushed; reached by direct calls only,
- * so it needs no endbr64, and its target has one where indirect branches are tracked, for sites as compiled call it indirectly.
+ * ff 25 00000000 (jmp *0(%rip)), the target, int3, int3. It uses no register and pushes nothing. Only direct calls reach a stub, so
+ * it needs no endbr64; where indirect branches are tracked its target has one, since sites as compiled call the target indirectly.
  */
 void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target)
 {
@@ -371,7 +371,7 @@ static const char *body_word(const unsigned char *body)
 		return "trap";
 	if (body[1] == 0xc7 && body[2] == 0xc0)
 		return "constant";
-	/* mov between registers, whole or low half, behind prefixes: the last two bytes tell. */
+	/* mov between registers, of the whole register or its low half, behind prefixes: the last two bytes are decisive. */
 	if (body[1] == 0x2e && body[2] == 0x2e && body[3] == 0x2e && body[5] == 0x89 && body[6] >= 0xc0)
 		return "move";
 	return "inline";
@@ -399,7 +399,7 @@ bool arch_trap_is_gone(const unsigned char *address)
 {
 	unsigned char now = __atomic_load_n(address, __ATOMIC_SEQ_CST);
 
-	/* cd 03 is the long form of the same trap: there the byte is its operand. */
+	/* cd 03 is the long form of the same trap, whose operand is at `address`. */
 	return now != arch_trap && !(now == 0x03 && address[-1] == 0xcd);
 }
 
@@ -409,8 +409,8 @@ void arch_resume_at(void *context, const unsigned char *address)
 }
 
 /*
- * The result register, which a void function cannot name in C: recognised as the constant 0. The second one also clears the
- * register of real results. endbr64; xor %eax,%eax; (xorps %xmm0,%xmm0;) ret
+ * In assembly, since C cannot name the result register in a void function: the first clears it and is recognised as the constant 0;
+ * the second also clears the register of real results. endbr64; xor %eax,%eax; (xorps %xmm0,%xmm0;) ret
  */
 #define FUNCTION(name, bytes) \
 	__asm__(".pushsection .text." #name ",\"ax\",@progbits\n\t" \
@@ -426,7 +426,7 @@ void arch_resume_at(void *context, const unsigned char *address)
 FUNCTION(patchpoint_null_zero, "0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0, 0xc3");
 FUNCTION(patchpoint_null_zero_real, "0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0, 0x0f, 0x57, 0xc0, 0xc3");
 /*
- * In assembly, so that no compiler that sees all files at once learns that it does not return, calls nothing and changes nothing:
- * the sites' functions are compiled as if it did. endbr64; ud2
+ * In assembly, so that no compiler with whole-program view learns that the function does not return, calls nothing and changes
+ * nothing: the sites' functions are compiled as if it returned, called and changed anything. endbr64; ud2
  */
 FUNCTION(patchpoint_cold, "0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x0b");

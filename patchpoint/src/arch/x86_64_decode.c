@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Encoding: Intel SDM vol. 2, chapter 2 and appendix A. */
+/* The encoding of instructions is in Intel SDM vol. 2, chapter 2 and appendix A. */
 #include "x86_64_decode.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static bool read_byte(const struct code_source *source, uint64_t address, uint8_
 {
 	if (source->read)
 		return source->read(source->context, address, byte);
-	/* Code that a process executes is there: a byte is read only when the instruction before it leads to it. */
+	/* Code that a process executes exists: this reads a byte only if the instruction before leads to it. */
 	*byte = *(const volatile uint8_t *)(uintptr_t)address;
 	return true;
 }
@@ -34,7 +34,7 @@ static uint8_t next(struct cursor *cursor)
 	return byte;
 }
 
-/* A little-endian integer of 1, 4 or 8 bytes, sign-extended. */
+/* Reads a little-endian integer of 1, 4 or 8 bytes, sign-extended; 0 bytes give 0. */
 static uint64_t next_integer(struct cursor *cursor, unsigned bytes)
 {
 	uint64_t value = 0;
@@ -65,7 +65,7 @@ static uint8_t next_prefixes(struct cursor *cursor)
 			break;
 		case 0x2e:
 		case 0x3e:
-			/* Segments without meaning in 64-bit mode, hints elsewhere. */
+			/* Segments without meaning in 64-bit mode, where they are hints. */
 			break;
 		case 0x67:
 			instruction->prefixes |= PREFIX_ADDRESS;
@@ -122,7 +122,7 @@ static void next_modrm(struct cursor *cursor)
 		instruction->displacement = (int32_t)next_integer(cursor, mod == 1 ? 1 : 4);
 }
 
-/* What follows the opcode: bytes of immediate, and whether a ModRM byte comes first. -1: not one of ours. */
+/* Returns how many bytes of immediate an opcode has, and in *modrm whether a ModRM byte precedes them. -1: not decoded here. */
 static int shape(const struct instruction *instruction, bool *modrm)
 {
 	uint16_t opcode = instruction->opcode;
@@ -157,7 +157,7 @@ static int shape(const struct instruction *instruction, bool *modrm)
 	}
 }
 
-/* Instructions on bytes, in which an empty REX tells %sil from %dh, and which no site begins with. */
+/* Whether an instruction works on bytes. An empty REX then tells %sil from %dh; no site begins with such an instruction. */
 static bool is_of_bytes(uint16_t opcode)
 {
 	return opcode == 0x88 || opcode == 0x8a || opcode == 0x0fb6 || opcode == 0x0fbe;

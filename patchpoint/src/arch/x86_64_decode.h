@@ -11,14 +11,14 @@
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R15 = 15, NO_REGISTER = 255 };
 
-/* Where code is read. */
+/* The source of the code to decode. */
 struct code_source {
-	bool (*read)(void *context, uint64_t address, uint8_t *byte); /* false where there is none; NULL: the process's own */
+	bool (*read)(void *context, uint64_t address, uint8_t *byte); /* false if there is none; NULL: the process's own code */
 	void *context;
-	bool (*constant)(uint64_t address, size_t length); /* whether memory never changes; NULL: nothing is known to be so */
+	bool (*constant)(uint64_t address, size_t length); /* whether memory never changes; NULL: unknown */
 };
 
-/* The first byte of most sites: a REX prefix that says nothing. */
+/* The first byte of most sites: a REX prefix without effect. */
 enum { X86_64_MARK = 0x40 };
 
 struct instruction {
@@ -40,8 +40,8 @@ struct instruction {
 enum { PREFIX_16 = 1, PREFIX_REP = 2, PREFIX_REPNE = 4, PREFIX_OTHER = 8, PREFIX_ADDRESS = 16 };
 
 /*
- * Whether the bytes at `address` are an instruction this decoder knows; then it is in *instruction. It knows no site, in
- * whatever form, of whatever copy of the library: what a site does changes.
+ * Decodes the instruction at `address` into *instruction. Returns false for an instruction it does not know. It knows no site in
+ * any form, of any copy of the library, because what a site does changes.
  */
 __attribute__((visibility("hidden"))) bool x86_64_decode(const struct code_source *source, uint64_t address, struct instruction *instruction);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The function is executed on symbols: each register and each word of its own frame holds a value whose origin is known, or
- * something unknown. At the return only the result matters, if the stack and the callee's registers are as they were and
- * memory outside the frame was not touched. Whatever is not understood ends the attempt.
+ * Symbolic execution of a function: each register and each word of its own frame holds a value of known origin, or an unknown one.
+ * At the return only the result matters, if the stack and the callee-saved registers are as at entry and memory outside the frame
+ * was not touched. Anything that is not understood ends the attempt.
  */
 #include "x86_64_recognise.h"
 
@@ -32,7 +32,7 @@ struct word {
 
 enum { WORDS = 16, STEPS = 64, REGISTERS = 16 };
 
-enum { EFFECT_MAX = X86_64_BODY_SIZE - 1 }; /* behind the mark */
+enum { EFFECT_MAX = X86_64_BODY_SIZE - 1 }; /* the bytes after the mark */
 
 struct machine {
 	const struct code_source *source;
@@ -55,7 +55,7 @@ static bool same(struct value a, enum origin origin, uint64_t number)
 	return a.origin == origin && a.number == number;
 }
 
-/* What remains of a value in a 32-bit register. */
+/* Returns what a 32-bit register keeps of a value. */
 static struct value low_half(struct value value)
 {
 	switch (value.origin) {
@@ -69,10 +69,10 @@ static struct value low_half(struct value value)
 	}
 }
 
-/* How far down a frame reaches that is understood. */
+/* The lowest offset of a frame that is understood. */
 enum { FRAME_START = -512 };
 
-/* Only the own frame, below the return address, may be written. */
+/* Writes the function's own frame, below the return address; any other store ends the attempt. */
 static bool store(struct machine *machine, int64_t offset, unsigned size, struct value value)
 {
 	if (offset < FRAME_START || offset + (int64_t)size > 0)
@@ -89,7 +89,7 @@ static bool store(struct machine *machine, int64_t offset, unsigned size, struct
 	return true;
 }
 
-/* Of the own frame or the return address; what lies elsewhere may not be there at all, and the function would fault. */
+/* Reads the function's own frame or the return address. Other memory may not be there at all, and the function would fault. */
 static bool load(const struct machine *machine, int64_t offset, unsigned size, struct value *value)
 {
 	*value = unknown();
@@ -116,7 +116,7 @@ static bool push(struct machine *machine, struct value value)
 	return store(machine, (int64_t)stack->number, 8, value);
 }
 
-/* The word at offset 0 is the return address; everything above is the caller's. */
+/* The word at offset 0 is the return address; everything above belongs to the caller. */
 static bool pop(struct machine *machine, struct value *value)
 {
 	struct value *stack = &machine->registers[RSP];
@@ -140,15 +140,15 @@ static bool is_saved(unsigned number)
 	return number == RBX || number == RBP || (number >= 12 && number <= R15);
 }
 
-/* An operand of the kept instruction must be in the caller's hands as it is in the function's. */
+/* Whether a register operand of the kept instruction is an argument that still holds what the caller passed. */
 static bool untouched(const struct machine *machine, uint8_t number)
 {
 	return number == NO_REGISTER || (is_argument(number) && same(machine->registers[number], ENTRY, number));
 }
 
 /*
- * Keeps an instruction as it stands: the first and only one with an effect, short, and right at any address. Right behind the
- * mark there is no other REX prefix, and no store of a byte, which the mark would be part of.
+ * Keeps an instruction unchanged, if it is the only one with an effect, short, and right at any address. Directly behind the mark
+ * there can be no other REX prefix, and no store of a byte, whose register the mark would change.
  */
 static bool keep(struct machine *machine, const struct instruction *instruction)
 {
@@ -182,7 +182,7 @@ static bool keep_store(struct machine *machine, const struct instruction *instru
 	return true;
 }
 
-/* Whether the memory operand is in the frame; then where. */
+/* Whether the memory operand is in the frame; then *offset says where. */
 static bool in_frame(const struct machine *machine, const struct instruction *instruction, int64_t *offset)
 {
 	if (instruction->base == NO_REGISTER || instruction->index != NO_REGISTER ||
@@ -250,7 +250,7 @@ static bool step_mov_immediate(struct machine *machine, const struct instruction
 	return store(machine, offset, wide ? 8 : 4, wide ? value : low_half(value));
 }
 
-/* Byte moves: traffic with the frame is forgotten, a store through an argument can be kept. */
+/* Byte moves: a byte stored in the frame becomes unknown; a store through an argument can be kept. */
 static bool step_byte(struct machine *machine, const struct instruction *instruction)
 {
 	int64_t offset;
@@ -288,7 +288,7 @@ static bool step_lea(struct machine *machine, const struct instruction *instruct
 	return true;
 }
 
-/* add and sub on the stack pointer; or $-1 on a register; arithmetic on memory that can be kept, as "and $0" is at -Os. */
+/* add and sub on the stack pointer; or $-1 on a register; arithmetic on memory that can be kept, such as "and $0" at -Os. */
 static bool step_immediate(struct machine *machine, const struct instruction *instruction)
 {
 	struct value *stack = &machine->registers[RSP];
@@ -299,7 +299,7 @@ static bool step_immediate(struct machine *machine, const struct instruction *in
 		set(machine, instruction->rm, (struct value){CONSTANT, ~UINT64_C(0)}, instruction->rex & 8);
 		return true;
 	}
-	/* Not 2 and 3, which read the carry flag, nor 7, which only compares. */
+	/* 2 and 3 (adc, sbb) read the carry flag, and 7 (cmp) only compares. */
 	if (instruction->rm == NO_REGISTER && (extension <= 1 || (extension >= 4 && extension <= 6)))
 		return !based_on_frame(machine, instruction) && keep_store(machine, instruction, false);
 	if (instruction->rm != RSP || stack->origin != FRAME || !(instruction->rex & 8) ||
@@ -318,8 +318,8 @@ static bool call(struct machine *machine, uint64_t target)
 }
 
 /*
- * call *address(%rip), as -mfentry makes under -fPIC: through a slot that the loader filled and nobody can change any more. Any
- * other pointer may lead elsewhere tomorrow.
+ * call *address(%rip), as -mfentry makes under -fPIC: it goes through a slot that the loader filled and nobody can change any more.
+ * Any other pointer may change later.
  */
 static bool step_indirect(struct machine *machine, const struct instruction *instruction)
 {
@@ -400,7 +400,7 @@ static enum outcome step(struct machine *machine)
 	if (!x86_64_decode(machine->source, machine->next, &instruction))
 		return STUCK;
 	machine->next += instruction.length;
-	/* Linkers put an address prefix before a call that was an indirect one. */
+	/* Linkers put an address prefix before a call that they converted from an indirect one. */
 	if (instruction.prefixes & PREFIX_OTHER || (instruction.prefixes & PREFIX_ADDRESS && instruction.opcode != 0xe8))
 		return STUCK;
 	/* endbr64; other uses of the opcode touch the shadow stack. */
@@ -408,7 +408,7 @@ static enum outcome step(struct machine *machine)
 		return instruction.prefixes == PREFIX_REP && instruction.rm == 2 && instruction.reg == 7 ? GO_ON : STUCK;
 	if (instruction.opcode == 0x0f1f)
 		return GO_ON;
-	/* 66 90 is a nop; 66 c3 is a return on some processors, and on others one to an address of 16 bits. */
+	/* 66 90 is a nop; 66 c3 returns as usual on some processors, and to an address of 16 bits on others. */
 	if ((instruction.prefixes & PREFIX_16) && instruction.opcode != 0x90)
 		return STUCK;
 	/* rep and bnd before ret mean nothing here; f3 90 is pause. */
@@ -425,7 +425,7 @@ static enum outcome step(struct machine *machine)
 	return step_plain(machine, &instruction) ? GO_ON : STUCK;
 }
 
-/* The mark, prefixes without meaning, the instruction. */
+/* Puts together the mark, prefixes without meaning, and the instruction. */
 static void pad(uint8_t body[X86_64_BODY_SIZE], const uint8_t *bytes, unsigned length)
 {
 	body[0] = X86_64_MARK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program outside the tree: everything it needs comes from the installed header and library. */
+/* A program outside the tree: it needs only the installed header and library. */
 #include <patchpoint.h>
 
 PATCHPOINT_DECLARE_CALL(job, long, long);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The same in C++17.
+// The program of consumer.c in C++17.
 #include <patchpoint.h>
 
 PATCHPOINT_DECLARE_CALL(job, long, long);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The same with the header for C++.
+// The program of consumer.c with patchpoint.hpp.
 #include <patchpoint.hpp>
 
 namespace {

@@ -1,4 +1,4 @@
-//! Every macro at every level: what reaches the logger, what is evaluated, and what the sites are.
+//! Tests every macro at every level: what reaches the logger, what is evaluated, and what the sites hold.
 
 use patchpoint_log::{Level, LevelFilter, Log, Metadata, Record};
 use patchpoint_log::{debug, error, info, log, log_enabled, trace, warn};
@@ -23,7 +23,7 @@ static LINES: Lines = Lines(Mutex::new(Vec::new()));
 /// The levels belong to one test at a time.
 static LEVELS: Mutex<()> = Mutex::new(());
 
-/// Executes every kind of statement; gives how many arguments were evaluated and what was logged.
+/// Executes every kind of statement; returns the number of evaluated arguments, and the logged lines.
 #[inline(never)]
 fn all(level: Level) -> (usize, Vec<String>) {
     let mut evaluated = 0;

@@ -8,7 +8,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Runs a command; its output. Panics with what it said on errors.
+/// Runs a command and returns its output. Panics with the command's errors if it fails.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(
@@ -46,7 +46,7 @@ fn build(name: &str, source: &str, options: &[&str]) -> PathBuf {
     folder
 }
 
-/// Builds the program and runs it; it says how many sites it has.
+/// Builds and runs the program, which prints how many sites it has.
 fn check(name: &str, options: &[&str]) {
     let said = run(&mut Command::new(build(name, "stack", options).join("stack")));
     let sites: u32 = said.split(' ').next().unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! What sites are in memory: the one instruction that each should be, as compiled and patched.
+//! Sites in memory: each is the one instruction that it should be, as compiled and patched.
 #![cfg(patchpoint_native)]
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
@@ -34,7 +34,7 @@ static WAY: Switch<3> = Switch::new(c"way", 0);
 /// The keys belong to one test at a time.
 static KEYS: Mutex<()> = Mutex::new(());
 
-/// Executes one site of each key but `TRAP`, whose site it does not reach when `never`.
+/// Executes one site of each key but `TRAP`, whose site is skipped if `never` is set.
 #[inline(never)]
 fn all(a: u64, never: bool) -> u64 {
     if !never {
@@ -47,7 +47,7 @@ fn all(a: u64, never: bool) -> u64 {
     call!(PLAIN, a) + call_saved!(SAVED, a) + low + values + branches
 }
 
-/// The bytes as one instruction, in words.
+/// Decodes the bytes as one instruction, in words.
 fn decoded(bytes: &[u8], address: usize) -> String {
     let mut decoder = Decoder::with_ip(64, bytes, address as u64, DecoderOptions::NONE);
     let instruction = decoder.decode();
@@ -57,13 +57,13 @@ fn decoded(bytes: &[u8], address: usize) -> String {
     text
 }
 
-/// The key's site in `all`, which comes before that of a thunk.
+/// Finds the key's site in `all`, which comes before a thunk's.
 fn site(key: *const RawKey) -> Site {
     let sites = sites().unwrap().into_iter().filter(|site| site.key == key);
     sites.min_by_key(|site| site.address.wrapping_sub(all as *const () as usize)).unwrap()
 }
 
-/// The site's bytes and its instruction, without operands that are addresses.
+/// Checks the site's bytes and its instruction, without operands that are addresses.
 fn check(key: *const RawKey, state: &str, bytes: &str, instruction: &str) {
     let site = site(key);
     assert_eq!(site.state, state, "{site:?}");
@@ -120,7 +120,7 @@ fn a_patched_site_is_the_instruction_it_should_be() {
     WAY.set(0).unwrap();
 }
 
-/// What the optimiser makes of a site. `script/test` builds these tests with it, too.
+/// The optimiser's code around a site. `script/test` builds these tests with the optimiser, too.
 #[cfg(not(debug_assertions))]
 mod optimised {
     use super::{KEYS, SELDOM};
@@ -132,7 +132,7 @@ mod optimised {
         std::hint::black_box(1)
     }
 
-    /// The same with a tracepoint at its end and without.
+    /// The same function with a tracepoint at its end and without.
     #[inline(never)]
     extern "C" fn mix_traced(n: u64) -> u64 {
         let sum = n.wrapping_mul(3) ^ n.rotate_left(7);

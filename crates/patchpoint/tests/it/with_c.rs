@@ -34,7 +34,7 @@ extern "C" fn negate(a: c_long) -> c_long {
     a.wrapping_neg()
 }
 
-/// What the sites of Rust say, in the same number as those of C.
+/// Combines the results of Rust's sites in the same number as those of C's.
 #[inline(never)]
 fn own_c_keys(a: c_long) -> c_long {
     let flag = c_long::from(unlikely!(C_FLAG));
@@ -92,7 +92,7 @@ fn one_registry_has_the_sites_of_both() {
     assert_eq!(patchpoint::status().unwrap().objects, 1);
 }
 
-/// A breakpoint of somebody else in the one site of a key, for as long as this lives.
+/// A foreign breakpoint in the one site of a key, for as long as this value lives.
 #[cfg(patchpoint_native)]
 struct Breakpoint {
     site: usize,
@@ -130,7 +130,7 @@ fn one_foreign_byte_in_c_refuses_the_changes_of_both() {
     set(same, 5, false).unwrap();
     let (own, peer) = (peer_c_keys as *const () as usize, own_c_keys as *const () as usize);
     let sites = sites().unwrap();
-    // The one in C: not near the function in Rust.
+    // The site in C is the one nearest to the C function.
     let site = sites
         .iter()
         .filter(|site| site.key == C_NUMBER.raw())

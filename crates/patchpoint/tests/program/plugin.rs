@@ -5,13 +5,13 @@ use patchpoint::{Branch, Transaction, Value, unlikely, value};
 static NUMBER: Value<i32> = Value::new(c"plugin_number", 4);
 static FLAG: Branch = Branch::new(c"plugin_flag", false);
 
-/// What the sites say, in one number.
+/// Combines the results of the sites in one number.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_reads() -> i32 {
     value!(NUMBER) + if unlikely!(FLAG) { 100 } else { 0 }
 }
 
-/// Changes both keys; the number of sites that were patched, or -1.
+/// Changes both keys; returns the number of patched sites, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_changes() -> i32 {
     let mut change = Transaction::new();

@@ -5,8 +5,8 @@
 use patchpoint::{Branch, Call, Value, call, call_saved, unlikely, value};
 use std::hint::black_box;
 
-/// Returns its stack's misalignment (0 by the ABI) after overwriting 512 bytes below it and all
-/// registers that it may.
+/// Returns its stack's misalignment (0 by the ABI) after overwriting 512 bytes below it and
+/// registers that a callee may overwrite.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[unsafe(naked)]
 extern "C" fn scribble(_: i64) -> i64 {
@@ -82,7 +82,7 @@ fn vectors(a: [i64; 2], b: f64, c: f32) -> i64 {
     result
 }
 
-/// Sixteen sums in vector registers, and their spills, are live across the site.
+/// Thirty-two sums, in vector registers and their spills, are live across the site.
 #[inline(never)]
 fn spills(numbers: &[f64; 64]) -> (f64, i64) {
     let mut sums = [0.0f64; 32];
@@ -123,7 +123,7 @@ fn copies(numbers: [i64; 4]) -> i64 {
     sum
 }
 
-/// One site in the source, as many as there are types.
+/// One site in the source, and one in the program for each type.
 #[inline(always)]
 fn generic<T: Into<i64>>(number: T) -> i64 {
     call!(OPERATION, number.into())
