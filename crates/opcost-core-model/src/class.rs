@@ -17,7 +17,7 @@ pub(crate) enum Queue {
 
 macro_rules! classes {
     ($($name:ident, $key:literal, $queue:ident, $what:literal;)*) => {
-        /// Instructions that cost the same on any one core: a row of each core's file.
+        /// A class of instructions that cost the same on a core; each class is a row of each core's file.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub enum Class {
             $(#[doc = $what] $name,)*

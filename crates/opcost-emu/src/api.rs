@@ -216,7 +216,7 @@ pub(crate) struct Api {
     codes: Codes,
     /// Whether callbacks get data instead of an id.
     pub(crate) data: bool,
-    /// The number of the vCPU that translates. QEMU uses this number as that of the vCPU that runs.
+    /// The number of the vCPU that translates. QEMU takes this vCPU for the running one.
     translating: AtomicUsize,
 }
 

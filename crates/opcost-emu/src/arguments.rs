@@ -87,7 +87,7 @@ pub(crate) struct Arguments {
     pub(crate) model: bool,
     /// The file of the core whose cycles are modelled.
     pub(crate) cycles: Option<PathBuf>,
-    /// Models the cycles of one in so many instructions; 1 models all.
+    /// The number of instructions that each modelled instruction stands for; 1 models all.
     pub(crate) one_in: u64,
     /// Whether cost is attributed to calling contexts.
     pub(crate) profile: bool,

@@ -31,8 +31,8 @@ pub(crate) fn tag(function: u32, special: bool) -> u64 {
     ((u64::from(function) + 1) * 2 + u64::from(special)) * TAG_UNIT
 }
 
-/// Returns the value of [`Cells::expected`] that holds a block, for blocks that [`Block::placed`] chooses. The value is negative,
-/// which no other value is, and QEMU's code stores it in 4 bytes if the block's address is low. QEMU then stores one number instead
+/// Returns the value of [`Cells::expected`] that holds a block, for blocks that [`Block::placed`] chooses. Only such
+/// values are negative. QEMU's code stores the value in 4 bytes if the block's address is low. QEMU then stores one number instead
 /// of the tag and the block.
 fn behind(block: *const Block, returns: bool) -> u64 {
     let address = block.addr() as u64;

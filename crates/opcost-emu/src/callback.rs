@@ -99,7 +99,7 @@ fn owned_elsewhere() -> bool {
 }
 
 /// # Safety
-/// `data` was registered with a callback on a block: it is the block, which lives for ever.
+/// `data` is the block that a callback was registered with; blocks live for ever.
 #[inline(always)]
 unsafe fn block_of(data: *mut c_void) -> &'static Block {
     // SAFETY: as the caller promises; only a block's cells ever change.

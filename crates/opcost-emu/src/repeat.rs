@@ -1,7 +1,7 @@
 //! Repeated string instructions: hardware counts each once, the emulator begins each once per iteration.
 //!
-//! QEMU begins `rep movs` of N iterations N + 1 times, the last time with a count of 0. It begins a `scas` or `cmps` that its flag
-//! ends N times. Nothing in a plugin tells which start is the last. The instruction is finished exactly when the block behind it
+//! QEMU begins `rep movs` of N iterations N + 1 times, the last time with a count of 0. A `scas` or `cmps` that ends by
+//! its flag begins N times. Nothing in a plugin tells which start is the last. The instruction is finished exactly when the block behind it
 //! begins and the instruction began since that block's previous beginning. This rule holds across faults and interrupts between the
 //! iterations.
 

@@ -56,7 +56,7 @@ pub(crate) unsafe fn on_translation(handle: *mut c_void) {
     });
 }
 
-/// One instruction in QEMU's hands.
+/// One instruction with QEMU's handle.
 struct Source {
     handle: *mut c_void,
     code: Code,
@@ -291,7 +291,7 @@ impl Request<'_> {
         unsafe {
             let expected = &raw mut (*cells).expected;
             let last = ((&raw mut (*cells).last).cast(), data.addr() as u64);
-            // A value that the block does not change need not be stored, nor a second value that says the same.
+            // No store for an unchanged `expected`, and none for `last` if `expected` holds the block.
             let stores: &[(*mut u64, u64)] = match block.begun_tag {
                 tag if tag == block.tag => &[last],
                 tag if block.is_held() => &[(expected, tag)],
@@ -360,8 +360,8 @@ impl Request<'_> {
 
 /// Whether control may come from the end of a block to a storing instruction within the block that does not end it.
 ///
-/// A store into its own block cuts the block short, and QEMU executes the store again as a block of its own. It looks the same when
-/// control comes to the store and the budget of instructions ends behind the store.
+/// A store into its own block cuts the block short, and QEMU executes the store again as a block of its own. The same
+/// sequence of blocks results when control comes to the store and the budget of instructions ends behind the store.
 fn may_reach_own_store(start: u64, codes: &[&[u8]], facts: &[Facts]) -> bool {
     let mut at = start;
     let mut stores = Vec::new();

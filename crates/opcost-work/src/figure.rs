@@ -28,8 +28,8 @@ pub(crate) fn task_time(ns: u64) -> Reading {
     figure(TASK_TIME, ns)
 }
 
-/// Merges the figures of one or more tasks into those of the run: the sum, but the maximum of a figure named `-max`, and of task
-/// times the shortest, the longest and their ratio.
+/// Merges the figures of one or more tasks. Figures are summed, but those with names that end with `-max` keep the largest value.
+/// Task times become the shortest time, the longest time and their ratio.
 pub(crate) fn merge_figures(reports: &[Report]) -> Vec<Reading> {
     let Some(first) = reports.first() else { return Vec::new() };
     let mut merged = Vec::new();

@@ -1,5 +1,5 @@
-//! Makes the memory resident that a counted region uses besides its own data, so that the page faults of the region are the
-//! workload's.
+//! Makes memory resident that a counted region uses besides its own data. The page faults of the region are then the
+//! workload's own.
 //!
 //! Without this, page faults would also depend on the place where the stack begins, and on the program's pages that share a page
 //! cache window with code that ran before.

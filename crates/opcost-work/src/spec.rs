@@ -109,7 +109,7 @@ impl WorkloadSpec {
         self.figures.iter().chain(TASK_FIGURES.iter().filter(|_| timed)).copied().collect()
     }
 
-    /// Checks for a plain common parameter: shared by all workloads, at its default.
+    /// Whether a parameter is common to all workloads and has its default value.
     pub fn is_common_default(&self, name: &str, value: &str) -> bool {
         let common = &self.all_params()[..COMMON.len()];
         common.iter().any(|param| param.name == name && param.default == value)

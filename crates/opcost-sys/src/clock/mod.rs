@@ -56,8 +56,8 @@ fn get(clock: libc::clockid_t) -> u64 {
 /// Returns the ticks of the CPU's time stamp counter, read after all earlier and before all later instructions; `None` on an
 /// architecture without a counter that programs may read.
 ///
-/// The rate is constant on x86-64 if [`tsc_is_constant`] says so, and always on aarch64. The rate differs from that of the core's
-/// cycles.
+/// The rate is constant on x86-64 if [`tsc_is_constant`] says so, and always on aarch64. It is not the
+/// rate of the core's cycles.
 #[inline(always)]
 pub fn tsc() -> Option<u64> {
     counter::ticks()

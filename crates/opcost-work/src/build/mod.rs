@@ -1,8 +1,8 @@
 //! The `build` workload: the system's compiler compiles a small C source tree over and over, as in a kernel build.
 //!
 //! The sources are drawn from the seed and need no header but their own. The invariant is that every build makes the same objects,
-//! byte by byte. The time is spent by the compilers, which are separate processes; the workload itself only starts them, `jobs` at
-//! the same time, and waits. A guest of the emulated machine gets the host's compiler.
+//! byte by byte. The compilers, which are separate processes, spend the time. The workload only starts `jobs` of them at the
+//! same time, and waits. A guest of the emulated machine gets the host's compiler.
 
 mod compiler;
 mod driver;

@@ -5,8 +5,8 @@ use super::x86_64;
 use crate::error::WorkError;
 use std::ffi::c_void;
 
-/// Copies `bytes` bytes from `from` to `to` and returns `to`; the two ranges must not overlap. The type is that of memcpy, so that
-/// the C library's memcpy can be one of the routines.
+/// Copies `bytes` bytes from `from` to `to` and returns `to`; the two ranges must not overlap. The type equals memcpy's, so the C
+/// library's memcpy can be one of the routines.
 pub(super) type Copy =
     unsafe extern "C" fn(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void;
 

@@ -1,5 +1,5 @@
-//! The code of the operations: 4096 reads in a row, each with its branch, in three forms of the same length. Each operation enters
-//! the code as far before its end as the operation has reads. The loop over the operations, three instructions, is at the end.
+//! The code of the operations: 4096 reads in a row, each with its branch, in three forms of the same length. An operation
+//! with n reads enters the code n reads before its end. The loop over the operations, three instructions, is at the end.
 
 use patchpoint::{Branch, Value};
 

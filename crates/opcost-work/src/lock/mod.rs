@@ -5,8 +5,8 @@
 //! instruction and two returns.
 //!
 //! With `threads` above 1 the threads contend for one lock. Afterwards the protected counter must be exact. With more than one
-//! thread, the previous owner is recorded beside the counter, which shows how the lock goes round: a fair lock changes hands often,
-//! and nobody gets it many times in a row. Waiters spin. With `oversubscribe=on` they yield their CPU now and then, since a queue
+//! thread, the loop also records the previous owner. The record shows how the lock goes round: a fair lock changes hands often, and
+//! nobody gets it many times in a row. Waiters spin. With `oversubscribe=on` they yield their CPU now and then, since a queue
 //! stands still while its next waiter has no CPU.
 
 mod pass;
