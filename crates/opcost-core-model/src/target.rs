@@ -137,8 +137,7 @@ impl Targets {
         }
     }
 
-    /// Returns the place of a jump in its set of the table without history, or the place for it. Ways are in the order of their
-    /// last use.
+    /// Returns a jump's present or future place in the table without history; ways are in the order of their last use.
     #[inline(always)]
     fn place_alone(&mut self, (place, tag): (usize, u32)) -> usize {
         let first = place / WAYS * WAYS;

@@ -721,7 +721,7 @@ impl Core {
         self.choose_column();
     }
 
-    /// Handles a program's message about its own region; marks outside a run do not count.
+    /// Handles a program's message about its own region; the message counts only while a region of the run is open.
     fn mark_region(&mut self, block: &Block, index: usize, mark: RegionMark) -> Result<(), String> {
         if self.regions.open().is_none() {
             self.messages.forget();

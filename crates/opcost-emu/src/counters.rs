@@ -134,8 +134,7 @@ impl Counters {
         self.add(Figure::SliceSquares, false, cycles.saturating_mul(cycles));
     }
 
-    /// Returns the standard error of modelled cycles that were measured in slices, each of which stands for `one_in` times its
-    /// cycles.
+    /// Returns the standard error of modelled cycles from slices, each of which stands for `one_in` times its cycles.
     ///
     /// It is the error of a total from a random sample without replacement (W. G. Cochran, *Sampling Techniques*, 3rd edition,
     /// section 2.5). One slice alone does not show how slices differ, so its whole total is the error.

@@ -4,7 +4,7 @@
 //! statistical sampling", ISCA 2003: caches and predictors learn from all instructions. Slices of a few thousand instructions are
 //! timed; each slice stands for a stretch that is a given number of times as long.
 
-/// The number of first instructions that are all timed: shorter executions are not sampled.
+/// The number of initial instructions that are all timed: shorter executions are not sampled.
 const WHOLE: u64 = 10_000_000;
 /// The charged instructions of a slice.
 const MEASURED: u64 = 3_000;
@@ -120,8 +120,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the instructions, the charged instructions, and the slices of blocks with the given lengths at one cycle an
-    /// instruction.
+    /// Returns all instructions, the charged ones, and the slices of blocks of these lengths at one cycle an instruction.
     fn charged(one_in: u64, blocks: impl Iterator<Item = u64>) -> (u64, u64, Vec<u64>) {
         let mut slices = Slices::new(one_in);
         let (mut all, mut charged, mut ended) = (0, 0, Vec::new());

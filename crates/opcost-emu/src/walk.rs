@@ -367,7 +367,7 @@ impl Walk {
             return;
         }
         let found = at.task.entries.iter().rposition(|entry| fits(&self.tree, entry));
-        // A handler may return elsewhere (exception tables); it then returns for the context that it interrupted last.
+        // A handler may return elsewhere (exception tables); control then resumes from the context interrupted last.
         match found.or(at.task.entries.len().checked_sub(1)) {
             Some(place) => {
                 let entry = at.task.entries[place];
