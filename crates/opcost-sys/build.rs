@@ -1,9 +1,9 @@
-//! Compiles the spawner, a program of its own that `src/spawn/spawner.rs` carries along.
+//! Compiles the spawner, a program of its own that `src/spawn/spawner.rs` embeds.
 
 use std::env;
 use std::path::Path;
 
-/// Without a C library; its few pages are all the memory it has.
+/// Compiler flags for a static program without a C library; it needs only a few pages of memory.
 const FLAGS: [&str; 12] = [
     "-std=c11",
     "-Wall",
@@ -13,7 +13,7 @@ const FLAGS: [&str; 12] = [
     "-ffreestanding",
     "-fno-pie",
     "-fno-stack-protector",
-    // Sanitizers of the crate (fuzz targets, CFLAGS) need a library, which the spawner has none of.
+    // Sanitizers of the crate (fuzz targets, CFLAGS) need a library, and the spawner has none.
     "-fno-sanitize=all",
     "-fno-asynchronous-unwind-tables",
     // Clang has no use for -no-pie beside -static, and gcc needs it where it makes PIEs by default.

@@ -1,12 +1,12 @@
-//! What the model costs: nanoseconds an instruction.
+//! The cost of the model, in nanoseconds per instruction.
 //!
-//! `cargo bench -p opcost-core-model --bench speed` measures; run by `cargo test`, or with `--tiny`,
-//! the same code goes through sizes that take a moment. Nothing is asserted about times.
+//! `cargo bench -p opcost-core-model --bench speed` measures. `cargo test` and `--tiny` run the same code with sizes that take a
+//! moment. No time is asserted.
 
 use opcost_core_model::{Access, Code, Core, Machine};
 use std::time::Instant;
 
-/// Instructions of a compiled program's kinds; each begins a block's body at another place.
+/// The kinds of instructions in a compiled program; each block's body begins at another place of this list.
 const BODY: &[(&[u8], usize, usize)] = &[
     (&[0x48, 0x8b, 0x07], 1, 0),             // mov rax, [rdi]
     (&[0x48, 0x01, 0xc3], 0, 0),             // add rbx, rax
@@ -23,13 +23,13 @@ const BODY: &[(&[u8], usize, usize)] = &[
     (&[0x48, 0x83, 0xc7, 0x08], 0, 0),       // add rdi, 8
     (&[0x44, 0x89, 0x44, 0x24, 0x18], 0, 1), // mov [rsp+24], r8d
 ];
-/// The end of each block: `cmp rdi, rcx; jne` to somewhere.
+/// The end of each block: `cmp rdi, rcx; jne`.
 const END: [&[u8]; 2] = [&[0x48, 0x39, 0xcf], &[0x0f, 0x85, 0, 1, 0, 0]];
 
 struct Block {
     code: Code,
     instructions: usize,
-    /// Instructions that read and write.
+    /// Numbers of the instructions that access memory, and whether each stores.
     transfers: Vec<(u16, bool)>,
 }
 
@@ -51,7 +51,7 @@ fn blocks(core: &Core) -> Vec<Block> {
         .collect()
 }
 
-/// Executes about `instructions`; accesses fall into `bytes`, of which one in four is far from the last.
+/// Executes about `instructions`; accesses stay within `bytes`, and one in four is far from the last.
 fn measure(name: &str, core: &Core, instructions: usize, bytes: u64, surprise: u64) {
     let blocks = blocks(core);
     let mut machine = Machine::new(core);

@@ -1,10 +1,10 @@
-//! Tables with sets of least recently used entries: caches by line, TLBs by page, targets by jump.
+//! Tables with sets of least recently used entries: caches by line, TLBs by page, target tables by jump.
 
 use crate::figures::Table;
 
 /// A table of numbers: lines, pages, addresses of jumps.
 pub(crate) struct Sets {
-    /// What is left of a number beside its set, sets one after the other, the most recently used first; 0: empty.
+    /// Tags, set after set, the most recently used first; 0: empty.
     tags: Vec<u32>,
     ways: usize,
     set_mask: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Sets {
 }
 
 impl Sets {
-    /// An empty table; the number of sets is a power of two.
+    /// Makes an empty table; the number of sets is a power of two.
     pub(crate) fn new(size: Table) -> Sets {
         let sets = size.entries / size.ways;
         Sets {
@@ -23,8 +23,8 @@ impl Sets {
         }
     }
 
-    /// Where a number's set is, and its tag: the other bits folded to 32. Addresses of one program
-    /// that fold to the same tag lie 2^38 bytes and more apart.
+    /// Returns the place of a number's set, and the number's tag: its other bits folded to 32. Addresses of one program that fold
+    /// to the same tag lie at least 2^38 bytes apart.
     #[inline(always)]
     fn place(&self, number: u64) -> (usize, u32) {
         let rest = number >> self.set_bits;
@@ -32,7 +32,7 @@ impl Sets {
         ((number & self.set_mask) as usize * self.ways, tag.wrapping_add(1).max(1))
     }
 
-    /// Touches a number; whether it was there. If not, it takes the place of the set's oldest.
+    /// Touches a number and returns whether the table held it. A missing number replaces the oldest of its set.
     #[inline(always)]
     pub(crate) fn touch(&mut self, number: u64) -> bool {
         let (first, tag) = self.place(number);
@@ -55,7 +55,7 @@ impl Sets {
         }
     }
 
-    /// Whether a number is there; changes nothing.
+    /// Whether the table holds a number; changes nothing.
     #[inline(always)]
     pub(crate) fn holds(&self, number: u64) -> bool {
         let (first, tag) = self.place(number);

@@ -1,11 +1,11 @@
-//! Classes of instructions: the rows of a core's file, and which instruction is in which.
+//! Classes of instructions: the rows of a core's file, and the class of each instruction.
 
 use iced_x86::Mnemonic;
 
 /// The queue in which an operation waits until it executes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Queue {
-    /// None: it does not execute.
+    /// No queue: the operation does not execute.
     None,
     /// The queue of the integer units.
     Integer,
@@ -17,7 +17,7 @@ pub(crate) enum Queue {
 
 macro_rules! classes {
     ($($name:ident, $key:literal, $queue:ident, $what:literal;)*) => {
-        /// Instructions that cost the same on every core: a row of each core's file.
+        /// A class of instructions that cost the same on a core; each class is a row of each core's file.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub enum Class {
             $(#[doc = $what] $name,)*
@@ -27,12 +27,12 @@ macro_rules! classes {
             /// Every class.
             pub const ALL: &[Class] = &[$(Class::$name),*];
 
-            /// Its key in a core's file.
+            /// Returns the class's key in a core's file.
             pub fn key(self) -> &'static str {
                 match self { $(Class::$name => $key),* }
             }
 
-            /// What is in it.
+            /// Describes the instructions of the class.
             pub fn what(self) -> &'static str {
                 match self { $(Class::$name => $what),* }
             }
@@ -140,10 +140,9 @@ classes! {
     Unknown, "unknown", Integer, "What no other class fits.";
 }
 
-/// The class of an instruction by its name alone.
+/// Returns the class of an instruction by its name alone.
 ///
-/// Result: none for a name whose operands decide (moves, multiplications, jumps: `crate::code`) and
-/// for names that no class fits.
+/// Returns `None` for names whose operands decide (moves, multiplications, jumps: `crate::code`) and for names that no class fits.
 pub(crate) fn by_name(mnemonic: Mnemonic) -> Option<Class> {
     use Mnemonic::*;
     Some(match mnemonic {

@@ -1,4 +1,4 @@
-//! From the bytes of a block to what the model needs of each instruction.
+//! Decodes the bytes of a block into the properties that the model needs of each instruction.
 
 use crate::class::{Class, Queue, by_name};
 use crate::figures::Core;
@@ -7,11 +7,11 @@ use iced_x86::{
     Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };
 
-/// Places of registers; a power of two, so that every place is within.
+/// Places of registers; a power of two, so that a mask keeps every place in range.
 pub(crate) const REGISTERS: usize = 128;
-/// Nothing writes this one: it is always ready.
+/// The register that nothing writes: it is always ready.
 pub(crate) const READY: u8 = 0;
-/// Nothing reads this one.
+/// The register that nothing reads.
 pub(crate) const SINK: u8 = 127;
 const GENERAL: u8 = 1;
 const VECTOR: u8 = GENERAL + 16;
@@ -40,67 +40,67 @@ pub(crate) enum Flow {
 /// How an instruction goes through the core.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
-    /// It takes a unit for its operation.
+    /// The instruction occupies a unit for its operation.
     Plain,
-    /// It is a load or a store and no more.
+    /// The instruction is a load or a store without an operation.
     Transfer,
-    /// Nothing executes; results are ready at once.
+    /// The instruction does not execute; results are ready at once.
     Free,
     /// Renaming moves the register.
     Moved,
     /// A locked instruction.
     Locked,
-    /// A string instruction that is moved by lines.
+    /// A string instruction that hardware moves line by line.
     Lines,
-    /// A string instruction by elements.
+    /// A string instruction that hardware executes element by element.
     Elements,
     /// `mfence`.
     Fence,
-    /// `lfence`: what is behind it waits for all before it.
+    /// `lfence`: later instructions wait for all earlier ones.
     FenceLoad,
-    /// Nothing enters the window for a while.
+    /// Nothing enters the window for some cycles.
     Stall,
-    /// Waits for all before it, and what is behind it waits for it.
+    /// The instruction waits for all before it, and all behind it wait for it.
     Serialising,
-    /// The same, into the kernel.
+    /// A serialising instruction that enters the kernel.
     Entering,
 }
 
-/// It reads memory.
+/// The instruction reads memory.
 pub(crate) const LOADS: u16 = 1;
-/// It writes memory.
+/// The instruction writes memory.
 pub(crate) const STORES: u16 = 2;
-/// Its loads and stores are of vector registers.
+/// Loads and stores are of vector registers.
 pub(crate) const IN_VECTOR: u16 = 4;
-/// Its memory operand is on the stack, by a stack register and a constant.
+/// The memory operand is on the stack, addressed by a stack register and a constant.
 pub(crate) const ON_STACK: u16 = 8;
-/// It and the branch behind it are one, or it is a branch that may be one with what is before it.
+/// The instruction can fuse with the branch behind it, or is a branch that can fuse with the instruction before it.
 pub(crate) const FUSES: u16 = 16;
-/// Each of its accesses is one of its own, none a part of another.
+/// Each access stands alone; none is a part of another.
 pub(crate) const SCATTERED: u16 = 32;
-/// Its stores go past the caches.
+/// Stores bypass the caches.
 pub(crate) const PAST_CACHES: u16 = 64;
-/// No class fits it.
+/// No class fits the instruction.
 pub(crate) const UNKNOWN: u16 = 128;
-/// It and the branch behind it are one, which takes the branch's unit.
+/// The instruction and the branch behind it are fused and take the branch's unit.
 pub(crate) const PAIRED: u16 = 512;
-/// Its address has a scaled index.
+/// The address has a scaled index.
 pub(crate) const SCALED: u16 = 256;
 
 /// An instruction as one core executes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
-    /// From the block's start.
+    /// Offset from the block's start.
     pub(crate) offset: u32,
     pub(crate) latency: u16,
     pub(crate) occupancy: u16,
     pub(crate) length: u8,
     pub(crate) slots: u8,
     pub(crate) group: u8,
-    /// Cycles less where the operand comes from its own class.
+    /// Cycles saved if the operand comes from the same class.
     pub(crate) chained: u8,
     pub(crate) flags: u16,
-    /// Cycles that the second result is later than the first.
+    /// Cycles by which the second result is later than the first.
     pub(crate) second_later: u8,
     pub(crate) queue: Queue,
     pub(crate) kind: Kind,
@@ -118,17 +118,17 @@ pub struct Code {
 }
 
 impl Code {
-    /// Instructions in it.
+    /// The number of instructions in the block.
     pub fn instructions(&self) -> usize {
         self.ops.len()
     }
 
-    /// Its first address.
+    /// The block's first address.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The address behind its last instruction.
+    /// The address behind the block's last instruction.
     pub fn end(&self) -> u64 {
         let behind = |op: &Op| self.start.wrapping_add(u64::from(op.offset) + u64::from(op.length));
         self.ops.last().map_or(self.start, behind)
@@ -138,9 +138,8 @@ impl Code {
 impl Core {
     /// Decodes a block.
     ///
-    /// `start`: address of the first instruction; `codes`: the bytes of each. The mode of the processor
-    /// is the first of 64, 32 and 16 bits in which the lengths of all instructions agree; what no mode
-    /// decodes is of the class `unknown`.
+    /// `start`: address of the first instruction; `codes`: the bytes of each. The mode of the processor is the first of 64, 32 and
+    /// 16 bits in which the lengths of all instructions agree. Instructions that no mode decodes are of the class `unknown`.
     pub fn decode(&self, start: u64, codes: &[&[u8]]) -> Code {
         let mut factory = InstructionInfoFactory::new();
         let all = [64, 32, 16].into_iter().find_map(|bits| decoded(bits, start, codes, true));
@@ -166,7 +165,7 @@ impl Core {
     }
 }
 
-/// The instructions of a block in one mode. `strict`: none if one of them but the last does not fit.
+/// Decodes the instructions of a block in one mode. `strict`: returns `None` if one of them but the last does not fit.
 fn decoded(bits: u32, start: u64, codes: &[&[u8]], strict: bool) -> Option<Vec<Instruction>> {
     let mut all = Vec::with_capacity(codes.len());
     let mut at = start;
@@ -182,7 +181,7 @@ fn decoded(bits: u32, start: u64, codes: &[&[u8]], strict: bool) -> Option<Vec<I
     Some(all)
 }
 
-/// A register's place.
+/// Returns a register's place.
 fn place(register: Register) -> Option<u8> {
     let full = register.full_register();
     let number = full.number() as u8;
@@ -201,7 +200,7 @@ fn place(register: Register) -> Option<u8> {
     }
 }
 
-/// Some places of registers, each once, as many as fit.
+/// A set of register places, limited to `COUNT`.
 struct Places<const COUNT: usize> {
     places: [u8; COUNT],
     count: usize,
@@ -220,7 +219,7 @@ impl<const COUNT: usize> Places<COUNT> {
     }
 }
 
-/// What is known of an instruction by its form.
+/// Properties of an instruction that follow from its form.
 struct Shape {
     class: Class,
     kind: Kind,
@@ -277,7 +276,7 @@ impl Reading<'_> {
                 explicit.push((register, info.op_access(operand)));
             }
         }
-        // An address is no operand, but `lea` makes one of it.
+        // An address is no operand, except for `lea`.
         let is_lea = instruction.mnemonic() == Mnemonic::Lea;
         let by_address = |place| !is_lea && address.places[..address.count].contains(&place);
         let reads = |access| {
@@ -290,8 +289,8 @@ impl Reading<'_> {
         };
         let moves_itself =
             |register: Register| stack_engine && register.full_register() == Register::RSP;
-        // Cores know of vector registers whose upper part is 0, as compilers leave it, and need no
-        // operand for it (AMD, Software Optimization Guide 19h, section 2.11.4).
+        // Cores know vector registers whose upper part is 0, as compilers leave it, and need no operand for such a part (AMD,
+        // Software Optimization Guide 19h, section 2.11.4).
         let keeps_zeros = keeps_upper_part(instruction);
         for (number, (register, access)) in explicit.iter().enumerate() {
             if let Some(place) = place(*register)
@@ -315,7 +314,7 @@ impl Reading<'_> {
             }
             if writes(access) {
                 results.add(place);
-                // A part of a general register is merged with the rest.
+                // A write to a part of a general register is merged with the rest of the register.
                 if register.is_gpr8() || register.is_gpr16() {
                     sources.add(place);
                 }
@@ -335,7 +334,7 @@ impl Reading<'_> {
         }
         let Shape { class, kind, mut flags } = self.form(loads > 0, stores > 0);
         if is_dependency_breaking(instruction) {
-            // What it reads does not matter, but for the carry flag of `sbb`.
+            // The operands do not matter, except the carry flag of `sbb`.
             let carry = sources.places.contains(&CARRY) && class == Class::AluCarry;
             sources = Places::new(READY);
             if carry {
@@ -375,7 +374,7 @@ impl Reading<'_> {
             _ => 0,
         };
         match instruction.mnemonic() {
-            // The lower half is named second and ready first.
+            // The lower half is the second operand and is ready first.
             Mnemonic::Mulx => results.places.swap(0, 1),
             // rax has the lower half, rdx the upper one.
             _ if class == Class::MultiplyHigh => results.places.sort_unstable(),
@@ -400,7 +399,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether memory is read into or written from a vector register.
+    /// Whether the instruction loads into or stores from a vector register.
     fn in_vector(&self, explicit: &[(Register, OpAccess)]) -> bool {
         let vector = |register: Register| {
             register.is_vector_register() || register.is_mm() || register.is_st()
@@ -453,7 +452,7 @@ impl Reading<'_> {
         Shape { class, kind, flags: if fuses { FUSES } else { 0 } }
     }
 
-    /// Whether a branch behind it would be one with it.
+    /// Whether the instruction fuses with a branch behind it.
     fn fuses(&self, instruction: &Instruction) -> bool {
         let rename = &self.core.rename;
         let kind = match instruction.mnemonic() {
@@ -471,8 +470,8 @@ impl Reading<'_> {
             .any(|operand| instruction.op_kind(operand) == OpKind::Memory);
         let last = instruction.op_count().saturating_sub(1);
         let constant = !matches!(instruction.op_kind(last), OpKind::Register | OpKind::Memory);
-        // AMD, Software Optimization Guide 19h, section 2.9: none with a constant and an address
-        // relative to the instruction pointer.
+        // AMD, Software Optimization Guide 19h, section 2.9: no fusion with a constant and an address relative to the instruction
+        // pointer.
         kind && !(memory && constant && instruction.is_ip_rel_memory_operand())
     }
 
@@ -498,7 +497,7 @@ impl Reading<'_> {
                 }
                 let partial = first.is_gpr8() || first.is_gpr16();
                 match transfer {
-                    // The load is merged with the register.
+                    // The loaded part is merged with the register.
                     Some(Class::Load) if partial => of(Class::Alu, Kind::Plain, 0),
                     Some(class) => of(class, Kind::Transfer, 0),
                     None if partial || second == Register::None || !rename.moves => {
@@ -600,7 +599,7 @@ impl Reading<'_> {
     }
 }
 
-/// Classes that depend on operands.
+/// Returns the class of an instruction whose operands decide.
 fn by_operands(instruction: &Instruction, loads: bool) -> Option<Class> {
     let bits = || match instruction.op_kind(0) {
         OpKind::Memory => instruction.memory_size().size() * 8,
@@ -740,7 +739,7 @@ fn flow(instruction: &Instruction) -> Flow {
     }
 }
 
-/// Instructions by which the stack pointer moves a fixed way, which the front end does by itself.
+/// Whether the instruction moves the stack pointer by a fixed amount, which the front end tracks by itself.
 fn moves_stack_pointer_only(instruction: &Instruction) -> bool {
     matches!(
         instruction.mnemonic(),
@@ -753,7 +752,7 @@ fn moves_stack_pointer_only(instruction: &Instruction) -> bool {
     )
 }
 
-/// Whether both operands are one register.
+/// Whether both operands are the same register.
 fn same_operands(instruction: &Instruction) -> bool {
     let count = instruction.op_count();
     let register = |operand| {
@@ -767,7 +766,7 @@ fn same_operands(instruction: &Instruction) -> bool {
     }
 }
 
-/// Instructions whose result is 0 whatever they read, and that renaming knows.
+/// Whether renaming recognises the instruction as one whose result is always 0.
 fn is_zero_idiom(instruction: &Instruction) -> bool {
     let full = !instruction.op0_register().is_gpr8() && !instruction.op0_register().is_gpr16();
     full && same_operands(instruction)
@@ -800,7 +799,7 @@ fn is_zero_idiom(instruction: &Instruction) -> bool {
         )
 }
 
-/// Instructions whose result does not depend on the registers that they read.
+/// Whether the instruction's result does not depend on the registers that it reads.
 fn is_dependency_breaking(instruction: &Instruction) -> bool {
     is_zero_idiom(instruction)
         || same_operands(instruction)
@@ -818,7 +817,7 @@ fn is_dependency_breaking(instruction: &Instruction) -> bool {
             )
 }
 
-/// Whether the first operand is a vector register of which the instruction only keeps the upper part.
+/// Whether the instruction's first operand is a vector register of which it only keeps the upper part.
 fn keeps_upper_part(instruction: &Instruction) -> bool {
     matches!(
         instruction.mnemonic(),

@@ -1,16 +1,16 @@
-//! Cycles by cause, what happened beside them, and how far to believe them.
+//! Cycles by cause, events of the core, and the confidence in an estimate.
 
 use std::ops::{Add, AddAssign, Mul, Sub};
 
 /// The causes that cycles are charged to, in the order of [`Cycles::by_cause`].
 pub const CAUSES: [&str; 5] = ["issue", "dependencies", "branches", "frontend", "memory"];
 
-/// Why something was as late as it was; the order is that of [`CAUSES`].
+/// The cause of lateness; the order is that of [`CAUSES`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Cause {
-    /// A port, a queue or a width was taken.
+    /// A port, a queue or a width was fully used.
     Issue,
-    /// A result that it needs was not there.
+    /// An operand was not ready.
     Dependencies,
     /// A branch was mispredicted.
     Branches,
@@ -18,7 +18,7 @@ pub(crate) enum Cause {
     Frontend,
     /// Memory: a miss of L1 or a TLB, a store that stalls.
     Memory,
-    /// The same, from L3 or beyond.
+    /// Memory, from L3 or beyond.
     Far,
 }
 
@@ -32,7 +32,7 @@ pub struct Cycles {
 }
 
 impl Cycles {
-    /// Cycles that were charged between two sums by cause, of which the last two places are 0.
+    /// Returns the cycles charged between two sums by cause; the last two places of the sums are 0.
     #[inline]
     pub(crate) fn between(before: &[u64; 8], after: &[u64; 8]) -> Cycles {
         let charged: [u64; 8] = std::array::from_fn(|place| after[place] - before[place]);
@@ -40,7 +40,7 @@ impl Cycles {
         Cycles { by_cause: [issue, dependencies, branches, frontend, near + far], far }
     }
 
-    /// All causes together.
+    /// The sum over all causes.
     #[inline]
     pub fn total(&self) -> u64 {
         self.by_cause.iter().sum()
@@ -79,7 +79,7 @@ impl Mul<u64> for Cycles {
 impl Sub for Cycles {
     type Output = Cycles;
 
-    /// The cycles since an earlier sum.
+    /// Returns the cycles since an earlier sum.
     #[inline]
     fn sub(mut self, other: Cycles) -> Cycles {
         for (own, other) in self.by_cause.iter_mut().zip(other.by_cause) {
@@ -90,7 +90,7 @@ impl Sub for Cycles {
     }
 }
 
-/// What happened in a modelled core, counted since its creation.
+/// Events of a modelled core, counted since its creation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Events {
     /// Instructions executed.
@@ -101,9 +101,9 @@ pub struct Events {
     pub l2_misses: u64,
     /// Lines that no cache held: accesses to memory.
     pub l3_misses: u64,
-    /// Loads and stores that waited for a line on its way, which a prefetch or another access asked for.
+    /// Loads and stores that waited for a line on its way, requested by a prefetch or another access.
     pub late_lines: u64,
-    /// Lines that prefetchers asked for.
+    /// Lines that prefetchers requested.
     pub prefetches: u64,
     /// Accesses to pages that the second TLB did not hold.
     pub tlb_misses: u64,
@@ -113,11 +113,11 @@ pub struct Events {
     pub branches: u64,
     /// Branches, indirect jumps and returns that were mispredicted.
     pub branch_misses: u64,
-    /// Taken jumps whose target the front end did not know before it decoded them.
+    /// Taken jumps whose target the front end knew only after decoding them.
     pub target_misses: u64,
     /// Loads whose value came from a store in flight.
     pub forwarded: u64,
-    /// Loads that a store in flight held up because it had a part of the value only.
+    /// Loads that waited for a store in flight that had only a part of the value.
     pub forward_failures: u64,
     /// Interrupts and other entries.
     pub interrupts: u64,
@@ -126,7 +126,7 @@ pub struct Events {
 impl Sub for Events {
     type Output = Events;
 
-    /// The events since an earlier count.
+    /// Returns the events since an earlier count.
     fn sub(self, other: Events) -> Events {
         Events {
             instructions: self.instructions - other.instructions,
@@ -147,19 +147,19 @@ impl Sub for Events {
     }
 }
 
-/// How far an estimate can be believed, by what bound it.
+/// How far an estimate can be believed, by the cause that dominates its cycles.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Confidence {
-    /// L3 and memory bound it: neighbours of the core move the truth.
+    /// L3 and memory dominate: neighbours of the core can change the true time.
     Low,
-    /// Memory has a share, mostly from L2, or the front end a large one.
+    /// Memory, mostly L2, has a notable share, or the front end has.
     Medium,
-    /// Issue, dependencies or mispredictions bound it.
+    /// Issue, dependencies or mispredictions dominate.
     High,
 }
 
 impl Confidence {
-    /// The word for it.
+    /// Returns the level's name.
     pub fn name(self) -> &'static str {
         match self {
             Confidence::Low => "low",
@@ -169,10 +169,9 @@ impl Confidence {
     }
 }
 
-/// The confidence in some cycles.
+/// Returns the confidence in some cycles.
 ///
-/// Low if waits for L3 or memory have more than a fifth, medium if memory or the front end has more
-/// than a fifth, else high.
+/// Low if waits for L3 or memory exceed a fifth of the cycles; medium if memory or the front end does; else high.
 pub fn confidence(cycles: &Cycles) -> Confidence {
     let total = cycles.total();
     let memory = cycles.by_cause[Cause::Memory as usize];

@@ -1,31 +1,30 @@
-//! Whether a conditional branch is taken: TAGE.
+//! Prediction of conditional branches: TAGE.
 //!
-//! A. Seznec and P. Michaud, "A case for (partially) TAgged GEometric history length branch
-//! prediction", Journal of Instruction-Level Parallelism 8, 2006: ten tables, each indexed by the
-//! branch and a longer part of the history of outcomes, over one table of the branch alone. The table
-//! of the longest history that knows the branch predicts. A branch that never went another way is
-//! predicted to go this way again, without a look at the tables.
+//! A. Seznec and P. Michaud, "A case for (partially) TAgged GEometric history length branch prediction", Journal of
+//! Instruction-Level Parallelism 8, 2006: one table indexed by the branch alone, and ten tables indexed by the branch and ever
+//! longer parts of the history of outcomes. The matching table with the longest history predicts. A branch that always went the
+//! same way is predicted to do so again, without the other tables.
 
 /// Tables with histories.
 const TABLES: usize = 10;
-/// Lanes of the folded histories: the tables, filled up to whole vectors.
+/// Lanes of the folded histories: the tables, rounded up to whole vectors.
 const LANES: usize = 16;
 /// Bits of an index into a table.
 const INDEX_BITS: u32 = 11;
 const ENTRIES: usize = 1 << INDEX_BITS;
 /// Bits of a tag.
 const TAG_BITS: u32 = 12;
-/// Bits of an index into the table of branches alone.
+/// Bits of an index into the table indexed by the branch alone.
 const BASE_BITS: u32 = 14;
-/// Outcomes that each table sees: a geometric series.
+/// The number of outcomes that each table uses: a geometric series.
 const LENGTHS: [usize; TABLES] = [4, 7, 12, 20, 34, 57, 97, 164, 279, 476];
-/// Outcomes that are kept, a power of two above the longest.
+/// The number of kept outcomes, a power of two above the longest history.
 const HISTORY: usize = 512;
-/// States that only the table of branches has: never seen, always taken, never taken. Other states are counters.
+/// States of the table indexed by the branch alone: never seen, always taken, never taken. All other states are counters.
 const UNSEEN: i8 = 4;
 const ALWAYS: i8 = 5;
 const NEVER: i8 = 6;
-/// Mispredictions that found no place after which entries are no longer useful.
+/// The number of mispredictions without a free entry after which entries lose their usefulness.
 const TICKS_MAX: u16 = 256;
 
 #[derive(Clone, Copy, Default)]
@@ -33,15 +32,15 @@ struct Entry {
     tag: u16,
     /// Taken if not negative; from -4 to 3.
     counter: i8,
-    /// How often it was right where the next table was wrong.
+    /// How often the entry was right where the next table was wrong, up to 3.
     useful: u8,
 }
 
-/// A history folded to some bits, one in each lane.
+/// One history per lane, each folded to `BITS` bits.
 #[derive(Clone, Copy)]
 struct Folded<const BITS: u32> {
     lanes: [u16; LANES],
-    /// By lane: where the outcome that leaves the history has come to.
+    /// By lane: the bit to which the leaving outcome has moved.
     leaving: [u16; LANES],
 }
 
@@ -54,7 +53,7 @@ impl<const BITS: u32> Folded<BITS> {
         Folded { lanes: [0; LANES], leaving }
     }
 
-    /// One outcome enters, and one leaves each lane. A multiplication shifts by lane.
+    /// Pushes one outcome into each lane and removes the oldest one. A multiplication shifts by lane.
     #[inline(always)]
     fn push(&mut self, outcome: u16, old: &[u16; LANES]) {
         for ((lane, leaving), old) in self.lanes.iter_mut().zip(self.leaving).zip(old) {
@@ -64,16 +63,16 @@ impl<const BITS: u32> Folded<BITS> {
     }
 }
 
-/// The predictor and what it learnt.
+/// The predictor with its learnt state.
 pub(crate) struct Direction {
     base: Box<[i8; 1 << BASE_BITS]>,
     tables: Box<[[Entry; ENTRIES]; TABLES]>,
-    /// The last outcomes, as a ring, the latest at `latest`.
+    /// The last outcomes, as a ring; `latest` is the newest.
     outcomes: Box<[u8; HISTORY]>,
     latest: usize,
     indices: Folded<INDEX_BITS>,
     tags: Folded<TAG_BITS>,
-    /// Whether new entries are to be believed less than the next table; from -8 to 7.
+    /// Whether new entries are less reliable than the next table; from -8 to 7.
     prefer_next: i8,
     ticks: u16,
     draw: u32,
@@ -85,7 +84,7 @@ fn moved(counter: i8, up: bool, least: i8, most: i8) -> i8 {
 }
 
 impl Direction {
-    /// A predictor that learnt nothing.
+    /// Makes a predictor that has learnt nothing.
     pub(crate) fn new() -> Direction {
         let tables = vec![[Entry::default(); ENTRIES]; TABLES].into_boxed_slice();
         let Ok(tables) = tables.try_into() else { unreachable!("as many tables as said") };
@@ -102,7 +101,7 @@ impl Direction {
         }
     }
 
-    /// An outcome enters the history.
+    /// Pushes an outcome into the history.
     #[inline(always)]
     pub(crate) fn push(&mut self, outcome: bool) {
         let mut old = [0; LANES];
@@ -116,7 +115,7 @@ impl Direction {
         self.outcomes[self.latest] = outcome as u8;
     }
 
-    /// Learns from a branch; whether it was mispredicted.
+    /// Learns from a branch and returns whether it was mispredicted.
     #[inline(always)]
     pub(crate) fn misses(&mut self, branch: u64, taken: bool) -> bool {
         let base = &mut self.base[branch as usize % (1 << BASE_BITS)];
@@ -138,14 +137,14 @@ impl Direction {
         true
     }
 
-    /// The same for a branch that went both ways.
+    /// Learns from a branch that went both ways, and returns whether it was mispredicted.
     fn misses_by_history(&mut self, branch: u64, taken: bool) -> bool {
         let key = (branch ^ (branch >> INDEX_BITS)) as u16;
         let (mut indices, mut tags) = ([0u16; LANES], [0u16; LANES]);
         for lane in 0..LANES {
             indices[lane] = key ^ (key >> 3).wrapping_mul(lane as u16) ^ self.indices.lanes[lane];
             let folded = self.tags.lanes[lane] ^ (self.indices.lanes[lane] << 1);
-            // Entries without a tag have 0, which no branch has.
+            // Entries without a tag have tag 0, which no branch has.
             tags[lane] = ((branch as u16 ^ folded) & ((1 << TAG_BITS) - 1)) | 1 << TAG_BITS;
         }
         let mut hits = 0u32;
@@ -197,7 +196,7 @@ impl Direction {
         missed
     }
 
-    /// Gives a branch that was mispredicted an entry in a table of a longer history.
+    /// Gives a mispredicted branch an entry in a table with a longer history.
     fn allocate(
         &mut self,
         longer: usize,
@@ -208,7 +207,7 @@ impl Direction {
         if longer >= TABLES {
             return;
         }
-        // The table behind gets it half as often (Marsaglia's xorshift draws).
+        // Each longer table is chosen half as often (drawn by Marsaglia's xorshift).
         self.draw ^= self.draw << 13;
         self.draw ^= self.draw >> 17;
         self.draw ^= self.draw << 5;
@@ -242,7 +241,7 @@ impl Direction {
 mod tests {
     use super::*;
 
-    /// Mispredictions of the second half of some outcomes.
+    /// Returns the mispredictions in the second half of some outcomes.
     fn missed(outcomes: &[bool]) -> usize {
         let mut direction = Direction::new();
         let (first, second) = outcomes.split_at(outcomes.len() / 2);
@@ -308,7 +307,7 @@ mod tests {
         for outcome in random(700).iter().rev().take(HISTORY).rev() {
             again.push(*outcome);
         }
-        // The shortest history sees the last four outcomes only, whatever was before them.
+        // The shortest history has the last four outcomes only, whatever came before them.
         let (a, b) = (&once.indices.lanes, &again.indices.lanes);
         assert_eq!(a[..TABLES], b[..TABLES]);
         assert_eq!(once.tags.lanes[..TABLES], again.tags.lanes[..TABLES]);

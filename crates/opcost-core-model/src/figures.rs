@@ -1,4 +1,4 @@
-//! A core as its file describes it, read, checked and written back.
+//! A core file: reading, checking and writing it back.
 
 use crate::class::{Class, Queue};
 use serde::{Deserialize, Serialize};
@@ -8,26 +8,26 @@ use std::fmt::Write as _;
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: u64 = 64;
 
-/// Most execution units that a file may name: one bit each.
+/// Largest number of execution units in a file: one bit each.
 const UNITS_MAX: usize = 32;
 
-/// Most groups of units that a file may name.
+/// Largest number of groups of units in a file.
 pub(crate) const GROUPS_MAX: usize = 64;
 
-/// Raised whenever equal figures would give other cycles.
+/// Version of the model: raised whenever equal figures would give other cycles.
 const MODEL_VERSION: u64 = 4;
 
-/// Why a text describes no core.
+/// The reason why a text describes no core.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CoreError {
-    /// The text is no TOML, lacks a key or has one that no core has.
+    /// The text is no TOML, lacks a key, or has an unknown key.
     #[error("the core file is wrong in line {line}, column {column}: {message}")]
     Syntax {
         /// Line, from 1.
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// What is wrong, in the parser's words.
+        /// The parser's message.
         message: String,
     },
     /// A class of instructions has no row.
@@ -36,7 +36,7 @@ pub enum CoreError {
          such as {0} = {{ latency = 1, ports = \"alu\" }}"
     )]
     MissingClass(&'static str),
-    /// A row is of no class.
+    /// A row's key is no class of instructions.
     #[error("the core file has a row '{class}'{at}, which is no class of instructions; remove it or correct its name", at = in_line(*.line))]
     UnknownClass {
         /// The row's key.
@@ -44,21 +44,21 @@ pub enum CoreError {
         /// Line, from 1.
         line: Option<usize>,
     },
-    /// A figure is 0 that cannot be, or larger than the model's tables.
+    /// A figure is outside its bounds: 0 where 0 is impossible, or larger than the model's tables.
     #[error("the core file has {key} = {value}{at}, which must be from {min} to {max}", at = in_line(*.line))]
     Range {
         /// The key with its sections.
         key: String,
         /// The figure.
         value: u64,
-        /// The least that it may be.
+        /// The smallest permitted value.
         min: u64,
-        /// The most that it may be.
+        /// The largest permitted value.
         max: u64,
         /// Line, from 1.
         line: Option<usize>,
     },
-    /// A row names ports that the file does not have, or none at all.
+    /// A row names no ports, or ports that the file does not have.
     #[error(
         "the class '{class}' of the core file needs 'ports' to name a group of units under [ports]{at}; it names {named}",
         at = in_line(*.line),
@@ -67,22 +67,22 @@ pub enum CoreError {
     Ports {
         /// The row's key.
         class: String,
-        /// What it names.
+        /// The name of the ports, if any.
         ports: Option<String>,
         /// Line, from 1.
         line: Option<usize>,
     },
-    /// A group has no unit, or there are too many.
+    /// A group has no unit, or the file has too many groups or units.
     #[error("the group '{group}' of ports makes the core file unusable{at}: {why}", at = in_line(*.line))]
     Group {
         /// The group.
         group: String,
-        /// What is wrong with it.
+        /// The fault of the group.
         why: &'static str,
         /// Line, from 1.
         line: Option<usize>,
     },
-    /// A cache or TLB whose sets cannot be counted.
+    /// A cache or TLB whose number of sets is no power of two.
     #[error(
         "{key} of the core file has {entries} entries in {ways} ways{at}; the number of sets must be a power of two",
         at = in_line(*.line)
@@ -112,13 +112,13 @@ fn in_line(line: Option<usize>) -> String {
 pub struct Width {
     /// Operations that the front end delivers.
     pub fetch: u64,
-    /// Places of operations that the decoders fill in a cycle: of code that the instruction cache did not hold.
+    /// Places of operations that the decoders fill in a cycle, for code that the instruction cache did not hold.
     pub decode: u64,
     /// Operations that enter the window.
     pub dispatch: u64,
     /// Operations that leave the window.
     pub retire: u64,
-    /// Bytes that a vector unit works on; an operation on larger registers takes its unit twice.
+    /// Width of a vector unit in bytes; an operation on larger registers takes its unit twice.
     pub vector_bytes: u64,
 }
 
@@ -134,19 +134,19 @@ pub struct Window {
     pub queue_address: u64,
     /// Operations that wait for vector units.
     pub queue_vector: u64,
-    /// Operations in front of that queue, which enter it in order.
+    /// Operations in front of the vector queue, which they enter in order.
     pub queue_vector_front: u64,
     /// Loads in flight.
     pub load_queue: u64,
     /// Stores that are not in L1 yet.
     pub store_queue: u64,
-    /// Cycles that fetch runs ahead of dispatch at most.
+    /// The largest number of cycles by which fetch runs ahead of dispatch.
     pub fetch_ahead: u64,
-    /// Lines of code that prediction runs ahead of fetch at most, and asks the caches for.
+    /// The largest number of lines of code by which prediction runs ahead of fetch and requests lines.
     pub lines_ahead: u64,
 }
 
-/// What register renaming does without an execution unit.
+/// The operations that register renaming does without an execution unit.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rename {
@@ -154,15 +154,15 @@ pub struct Rename {
     pub moves: bool,
     /// Moves between vector registers.
     pub vector_moves: bool,
-    /// `xor` of a register with itself and its like.
+    /// `xor` of a register with itself, and similar idioms.
     pub zero_idioms: bool,
-    /// Comparisons with the branch behind them.
+    /// Fusion of comparisons with the branch behind them.
     pub fuses_comparisons: bool,
-    /// Additions, subtractions and logic with the branch behind them.
+    /// Fusion of additions, subtractions and logic with the branch behind them.
     pub fuses_arithmetic: bool,
     /// Loads of stack slots that were just stored.
     pub stack_slots: bool,
-    /// Loads that find their value as many stores back as the last times.
+    /// Loads whose value comes from the same number of stores back as before.
     pub stored_values: bool,
 }
 
@@ -176,7 +176,7 @@ pub struct FirstLevel {
     pub ways: u64,
 }
 
-/// A cache behind the first.
+/// A cache behind the first level.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Level {
@@ -200,7 +200,7 @@ pub struct Dram {
     pub line_cycles: u64,
 }
 
-/// Caches and what is beside them.
+/// The caches, and properties of accesses to them.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caches {
@@ -214,31 +214,31 @@ pub struct Caches {
     pub memory: Dram,
     /// The instruction cache; a miss costs the second level's latency.
     pub code: FirstLevel,
-    /// Cycles between two lines that come into one set of L1.
+    /// Cycles between two lines that enter one set of L1.
     pub same_set: u64,
-    /// Lines that L1 waits for at one time.
+    /// The number of lines that L1 can wait for at one time.
     pub misses: u64,
-    /// More cycles of a load that reaches into another line.
+    /// Extra cycles of a load that crosses into another line.
     pub split: u64,
-    /// More cycles of a load whose address has a scaled index.
+    /// Extra cycles of a load whose address has a scaled index.
     pub scaled: u64,
-    /// Stores to one line that enter L1 in a cycle.
+    /// Stores to one line that enter L1 in one cycle.
     pub commits: u64,
 }
 
-/// Loads from stores in flight.
+/// Forwarding from stores in flight to loads.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forward {
     /// Cycles from a store's data to the load's value.
     pub latency: u64,
-    /// The same where the load is of a vector register.
+    /// Cycles from a store's data to the value of a vector load.
     pub latency_vector: u64,
-    /// Cycles from a store's data to the value of a load that the store covers in part only.
+    /// Cycles from a store's data to the value of a load that the store covers only in part.
     pub failure: u64,
-    /// Cycles from a store's data to the value of a load that renaming gives the value to.
+    /// Cycles from a store's data to the value of a load that renaming serves.
     pub renamed: u64,
-    /// More cycles of such a load if its instruction has an operation as well.
+    /// Extra cycles of a load that renaming serves, if its instruction has an operation as well.
     pub renamed_operand: u64,
 }
 
@@ -252,7 +252,7 @@ pub struct Table {
     pub ways: u64,
 }
 
-/// A TLB behind the first.
+/// A TLB behind the first level.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecondTlb {
@@ -260,7 +260,7 @@ pub struct SecondTlb {
     pub entries: u64,
     /// Ways.
     pub ways: u64,
-    /// More cycles of an access that only this one holds the page of.
+    /// Extra cycles of an access to a page that only this TLB holds.
     pub latency: u64,
 }
 
@@ -274,7 +274,7 @@ pub struct Translation {
     pub first: Table,
     /// The second TLB of data.
     pub second: SecondTlb,
-    /// More cycles of an access that no TLB holds the page of.
+    /// Extra cycles of an access to a page that no TLB holds.
     pub walk: u64,
     /// Cycles between the starts of two walks.
     pub walk_cycles: u64,
@@ -284,37 +284,37 @@ pub struct Translation {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetch {
-    /// Loads whose strides are known.
+    /// The number of loads whose strides are remembered.
     pub strides: u64,
-    /// Strides ahead that are asked for.
+    /// The number of strides that the prefetcher runs ahead.
     pub stride_distance: u64,
-    /// Streams of lines that are known.
+    /// The number of streams of lines that are remembered.
     pub streams: u64,
-    /// Lines ahead that a stream asks for.
+    /// The number of lines that a stream runs ahead.
     pub stream_distance: u64,
 }
 
-/// Prediction of control flow and the way of code into the window.
+/// Prediction of control flow, and delivery of code into the window.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prediction {
-    /// Cycles from a mispredicted branch's result to the entry of the right instructions.
+    /// Cycles from the result of a mispredicted branch to the entry of the right instructions.
     pub restart: u64,
-    /// Cycles in which nothing is fetched behind a taken jump, beyond the end of its own cycle.
+    /// Cycles without fetch behind a taken jump, beyond the end of its own cycle.
     pub taken: u64,
-    /// More cycles of a return.
+    /// Extra cycles of a return.
     pub returned: u64,
-    /// More cycles of an indirect jump that goes to more than one place.
+    /// Extra cycles of an indirect jump that goes to more than one place.
     pub indirect: u64,
-    /// Cycles of a taken jump that only the second table of targets knows.
+    /// Cycles of a taken jump whose target only the second table knows.
     pub target_second: u64,
     /// Cycles of a taken jump that no table knows and that names its target.
     pub target_unknown: u64,
-    /// Jumps whose targets the first table knows.
+    /// The first table of jump targets.
     pub targets_first: Table,
-    /// Jumps whose targets the second table knows.
+    /// The second table of jump targets.
     pub targets_second: Table,
-    /// Return addresses.
+    /// The number of remembered return addresses.
     pub returns: u64,
 }
 
@@ -324,16 +324,16 @@ pub struct Prediction {
 pub struct Row {
     /// Cycles from operands to result.
     pub latency: u64,
-    /// The group of units of which it takes one; `nop` has none.
+    /// The group of units; the class takes one of them. `nop` has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<String>,
-    /// Cycles that it takes the unit for.
+    /// Cycles for which the unit is occupied.
     #[serde(default = "one")]
     pub occupancy: u64,
-    /// Places that it takes in the window.
+    /// Places in the window.
     #[serde(default = "one")]
     pub slots: u64,
-    /// The latency towards an instruction of its own class, if that is less.
+    /// The latency towards an instruction of the same class, if shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chained: Option<u64>,
 }
@@ -351,7 +351,7 @@ pub struct Core {
     pub width: Width,
     /// Entries of queues.
     pub window: Window,
-    /// What needs no execution.
+    /// The operations that need no execution.
     pub rename: Rename,
     /// Caches.
     pub cache: Caches,
@@ -369,19 +369,19 @@ pub struct Core {
     class: BTreeMap<String, Row>,
 }
 
-/// A row as the model uses it.
+/// A row, in the form that the model uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) latency: u16,
     pub(crate) occupancy: u16,
     pub(crate) slots: u8,
     pub(crate) group: u8,
-    /// Cycles less towards its own class.
+    /// Cycles saved towards the same class.
     pub(crate) chained: u8,
 }
 
 impl Core {
-    /// The cores that ship: name and text of each.
+    /// The shipped cores: name and text of each.
     pub const SHIPPED: &[(&str, &str)] = &[
         ("zen4", include_str!("../cores/zen4.toml")),
         ("zen5", include_str!("../cores/zen5.toml")),
@@ -390,7 +390,7 @@ impl Core {
     /// Reads a core's file.
     ///
     /// # Errors
-    /// The first fault of the text, with its place where there is one.
+    /// The first fault of the text, with its place if there is one.
     pub fn parse(text: &str) -> Result<Core, CoreError> {
         let core: Core = toml::from_str(text).map_err(|error| {
             let before = &text[..error.span().map_or(0, |span| span.start.min(text.len()))];
@@ -402,27 +402,27 @@ impl Core {
         Ok(core)
     }
 
-    /// The text of a core that ships, by name.
+    /// Returns the text of a shipped core, by name.
     pub fn shipped_text(name: &str) -> Option<&'static str> {
         Core::SHIPPED.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text)
     }
 
-    /// A core that ships, by name.
+    /// Returns a shipped core, by name.
     pub fn shipped(name: &str) -> Option<Core> {
         Core::parse(Core::shipped_text(name)?).ok()
     }
 
-    /// Its name.
+    /// Returns the core's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Gives it another name.
+    /// Sets the core's name.
     pub fn set_name(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
 
-    /// A hash of everything that cycles depend on: all figures and the model, not the name.
+    /// Returns a hash of everything that determines cycles: all figures and the model's version, not the name.
     pub fn fingerprint(&self) -> String {
         let mut unnamed = self.clone();
         unnamed.name.clear();
@@ -434,15 +434,15 @@ impl Core {
         format!("{hash:016x}")
     }
 
-    /// The row of a class.
+    /// Returns the row of a class.
     pub fn row(&self, class: Class) -> &Row {
         &self.class[class.key()]
     }
 
-    /// Replaces latency and occupancy of a class, as a calibration measured them.
+    /// Replaces latency and occupancy of a class by measured values.
     ///
     /// # Errors
-    /// The core as changed is none: it is left as it was.
+    /// The changed core is invalid; the core keeps its old values.
     pub fn set_row(&mut self, class: Class, latency: u64, occupancy: u64) -> Result<(), CoreError> {
         let mut changed = self.clone();
         if let Some(row) = changed.class.get_mut(class.key()) {
@@ -453,9 +453,9 @@ impl Core {
         Ok(())
     }
 
-    /// The text of a file that reads as this core.
+    /// Returns the text of a file that reads as this core.
     pub fn to_text(&self) -> String {
-        // Strings, integers, booleans and tables of them: nothing that TOML does not have.
+        // Serialising cannot fail: TOML has strings, integers, booleans and tables of them.
         let mut text = toml::to_string(self).unwrap_or_default();
         text.push_str("\n[class]\n");
         for class in Class::ALL {
@@ -477,7 +477,7 @@ impl Core {
         text
     }
 
-    /// `text`: where the lines of faults are looked for.
+    /// Checks all figures; `text`: the file in which the lines of faults are looked up.
     fn check(&self, text: &str) -> Result<(), CoreError> {
         for (key, value, min, max) in self.ranges() {
             if value < min || value > max {
@@ -544,7 +544,7 @@ impl Core {
                 let (class, ports) = (key.to_string(), row.ports.clone());
                 return Err(CoreError::Ports { class, ports, line: line() });
             }
-            // Short enough that every result is in the rings of units and queues.
+            // The limits keep every result within the rings of units and queues.
             let least = u64::from(class.queue() != Queue::None);
             for (figure, value, min, max) in [
                 ("latency", row.latency, least, 1000),
@@ -571,7 +571,7 @@ impl Core {
         Ok(())
     }
 
-    /// Keys whose figures have bounds.
+    /// Returns keys with their figures and bounds.
     fn ranges(&self) -> Vec<(&'static str, u64, u64, u64)> {
         let Core { width, window, cache, forward, translation, prefetch, prediction, .. } = self;
         let latency_max = 5000;
@@ -640,7 +640,7 @@ impl Core {
         ]
     }
 
-    /// Names of all units, those of the fewest groups first: they are the ones to take first.
+    /// Returns the names of all units, in the order in which they are taken: units of the fewest groups first.
     fn units(&self) -> Vec<&str> {
         let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
         for unit in self.ports.values().flatten() {
@@ -652,7 +652,7 @@ impl Core {
         units.into_iter().map(|(_, unit)| unit).collect()
     }
 
-    /// The units of each group, a bit each.
+    /// Returns the units of each group, one bit each.
     pub(crate) fn groups(&self) -> [u32; GROUPS_MAX] {
         let units = self.units();
         let mut groups = [0; GROUPS_MAX];
@@ -664,7 +664,7 @@ impl Core {
         groups
     }
 
-    /// The row of a class as the model uses it.
+    /// Returns the row of a class in the form that the model uses.
     pub(crate) fn cost(&self, class: Class) -> Cost {
         let row = self.row(class);
         let group = self.ports.keys().position(|group| Some(group) == row.ports.as_ref());
@@ -678,7 +678,7 @@ impl Core {
     }
 }
 
-/// The line that has a key, from 1; sections are lines in brackets, or tables within a line.
+/// Returns the line of a key, from 1; sections are lines in brackets, or tables within a line.
 fn line_of(text: &str, key: &str) -> Option<usize> {
     let mut section = String::new();
     let mut best = None;
@@ -694,7 +694,7 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
                 format!("{section}{name}")
             }
         };
-        // The key itself, or the table of a line that it is in.
+        // The key itself, or the inline table that holds the key.
         let within = key.strip_prefix(full.as_str()).is_some_and(|rest| rest.starts_with('.'));
         if !full.is_empty() && (full == key || within) {
             best = Some(place + 1);

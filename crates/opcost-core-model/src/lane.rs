@@ -1,24 +1,24 @@
-//! Bandwidth: a way on which one line moves at a time.
+//! Bandwidth: a lane between two levels of memory moves one line at a time.
 
-/// Lines that are remembered.
+/// The number of remembered periods.
 const PLACES: usize = 512;
 
-/// A way between two levels of memory.
+/// A lane between two levels of memory.
 pub(crate) struct Lane {
-    /// The periods that are taken: each place holds the number of its period plus one.
+    /// The taken periods: each place holds the number of its period plus one.
     taken: Box<[u64; PLACES]>,
-    /// Periods, from and up to, that are taken without a gap.
+    /// A range of periods, end excluded, that are all taken.
     full: (u64, u64),
     line_cycles: u64,
 }
 
 impl Lane {
-    /// `line_cycles`: cycles that a line takes.
+    /// Makes a lane; `line_cycles`: the cycles that a line takes.
     pub(crate) fn new(line_cycles: u64) -> Lane {
         Lane { taken: Box::new([0; PLACES]), full: (0, 0), line_cycles }
     }
 
-    /// Takes the first free period from a cycle on; the cycle in which the line moves.
+    /// Takes the first free period from `cycle` on, and returns the cycle in which the line moves.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, cycle: u64) -> u64 {
         let earliest = cycle / self.line_cycles;

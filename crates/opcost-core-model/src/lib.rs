@@ -1,13 +1,13 @@
 //! A dataflow model of an out-of-order core: instructions in, cycles and their causes out.
 //!
-//! A [`Core`] is a file of figures: widths, sizes, latencies and units by [`Class`] of instruction.
-//! [`Core::decode`] turns a block of instructions into [`Code`], once; a [`Machine`] executes blocks in
-//! program order, with the addresses that they accessed, and returns the [`Cycles`] that each took, by
-//! cause. It is one pass of integer arithmetic: equal streams give equal cycles on every computer.
+//! A [`Core`] is a file of figures: widths, sizes, latencies and units by [`Class`] of instruction. [`Core::decode`] turns a block
+//! of instructions into [`Code`], once. A [`Machine`] executes blocks in program order, with the addresses that they accessed, and
+//! returns the [`Cycles`] of each block by cause. The model is one pass of integer arithmetic: equal streams give equal cycles on
+//! every computer.
 //!
-//! | module | what it models |
+//! | module | content |
 //! |---|---|
-//! | `class`, `code` | which class an instruction is in, and what it reads and writes |
+//! | `class`, `code` | the class of each instruction, and the registers and memory that it reads and writes |
 //! | `figures` | a core's file |
 //! | `ports`, `queue` | execution units by cycle; queues that instructions leave out of order |
 //! | `cache`, `lane`, `prefetch`, `memory` | caches, TLBs, bandwidth, prefetchers, lines on their way |
@@ -15,8 +15,8 @@
 //! | `direction`, `target` | prediction of branches, of jumps and of returns |
 //! | `machine` | the window, from fetch to retirement |
 //!
-//! The caller's duty: blocks come in the order of execution, and each block's accesses in program
-//! order. Not modelled: wrong paths, alignment of code, write-backs, other cores, software prefetches.
+//! The caller must pass blocks in the order of execution, and each block's accesses in program order. The model does not cover
+//! wrong paths, alignment of code, write-backs, other cores and software prefetches.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! The core at work: one pass over the instructions in program order.
+//! Execution on a modelled core: one pass over the instructions in program order.
 //!
-//! Each instruction enters the window in some cycle, executes once its operands and a unit are there,
-//! and leaves the window in order. Only times are computed; nothing is simulated cycle by cycle.
+//! Each instruction enters the window in some cycle, executes once its operands and a unit are ready, and leaves the window in
+//! order. The model only computes times; it does not simulate cycle by cycle.
 
 use crate::class::{Class, Queue};
 use crate::code::{
@@ -20,40 +20,38 @@ use crate::stores::{Found, Pairs, Store, Stores};
 use crate::target::{Guess, Targets};
 use std::ops::Range;
 
-/// One access to memory that an instruction of a block made.
+/// One access to memory by an instruction of a block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Access {
     /// The instruction's number within its block.
     pub instruction: u16,
-    /// Whether it wrote.
+    /// Whether the access is a store.
     pub store: bool,
-    /// Bytes that it read or wrote.
+    /// The number of bytes.
     pub bytes: u16,
-    /// Where, virtual.
+    /// The virtual address.
     pub address: u64,
 }
 
-/// A modelled core in one state: what it holds, what it learnt, and what is in flight.
+/// A modelled core with its state: cache contents, learnt predictions, and operations in flight.
 pub struct Machine {
     state: Box<State>,
 }
 
 impl Machine {
-    /// A core that holds nothing and has learnt nothing.
+    /// Makes a core with empty caches that has learnt nothing.
     pub fn new(core: &Core) -> Machine {
         Machine { state: Box::new(State::new(core)) }
     }
 
     /// Executes a range of a block's instructions.
     ///
-    /// `accesses`: those of these instructions, in program order; `next`: the address to which control
-    /// went behind the last of them. A repeated string instruction goes on if it is the first of the
-    /// range and at the address of the last instruction executed before; its accesses may be runs of
-    /// elements within one line.
+    /// `accesses`: the accesses of these instructions, in program order; `next`: the address of the next instruction after the
+    /// range. A repeated string instruction continues if it comes first in the range and was the last instruction executed before.
+    /// Its accesses may be runs of elements within one line.
     ///
-    /// Result: the cycles by which the last instruction left the window later than the one before the
-    /// block. An instruction without the accesses that it must have made is taken to have found its
-    /// memory in L1.
+    /// Returns the cycles by which the last instruction left the window later than the last instruction before the range. If an
+    /// instruction lacks accesses that it must have made, the model assumes that it hit L1.
     pub fn execute(
         &mut self,
         code: &Code,
@@ -96,10 +94,10 @@ impl Machine {
         Cycles::between(&before, &state.charged)
     }
 
-    /// Learns from a range of a block's instructions without timing them: afterwards caches, translations and
-    /// predictors hold what they would hold had they been executed, and no cycle has passed.
+    /// Learns from a range of a block's instructions without timing them. Caches, TLBs and predictors then hold the same state as
+    /// if the instructions had been executed, and no cycle has passed.
     ///
-    /// Arguments are those of [`Machine::execute`].
+    /// The arguments are those of [`Machine::execute`].
     pub fn learn(&mut self, code: &Code, range: Range<usize>, accesses: &[Access], next: u64) {
         let state = &mut *self.state;
         let range = range.start..range.end.min(code.ops.len());
@@ -144,8 +142,8 @@ impl Machine {
         (state.entered, state.before) = (last.kind == Kind::Entering, 0);
     }
 
-    /// An interrupt, a fault or another entry into the kernel between two blocks; costs the class
-    /// `enter`, once if the last instruction was of that class itself.
+    /// Handles an interrupt, a fault or another entry into the kernel between two blocks. The entry costs the class `enter`, but
+    /// nothing if the last instruction was of this class itself.
     pub fn interrupted(&mut self) -> Cycles {
         let state = &mut *self.state;
         let before = state.charged;
@@ -159,17 +157,17 @@ impl Machine {
         Cycles::between(&before, &state.charged)
     }
 
-    /// Executed instructions that no class fits.
+    /// Returns the number of executed instructions that no class fits.
     pub fn unknown(&self) -> u64 {
         self.state.unknown
     }
 
-    /// What happened since the core was made.
+    /// Returns the events since the core was made.
     pub fn events(&self) -> Events {
         self.state.memory.events
     }
 
-    /// The cycle in which the last instruction left the window: all cycles returned so far.
+    /// Returns the cycle in which the last instruction left the window: the sum of all cycles returned so far.
     pub fn cycle(&self) -> u64 {
         self.state.retired.cycle()
     }
@@ -179,7 +177,7 @@ fn is_string(kind: Kind) -> bool {
     matches!(kind, Kind::Lines | Kind::Elements)
 }
 
-/// Takes an instruction's accesses off the front; those of instructions before it are dropped.
+/// Takes an instruction's accesses off the front; drops the accesses of earlier instructions.
 #[inline(always)]
 fn own_accesses<'a>(rest: &mut &'a [Access], place: usize) -> &'a [Access] {
     let mut first = 0;
@@ -196,39 +194,39 @@ fn own_accesses<'a>(rest: &mut &'a [Access], place: usize) -> &'a [Access] {
 }
 
 struct State {
-    /// When each register is there.
+    /// The time at which each register is ready.
     registers: [Stamp; REGISTERS],
     /// All cycles, by cause.
     charged: [u64; 8],
 
-    /// The front end: the cycle that it is in, the places taken in it, why it is not earlier.
+    /// The front end: its present cycle, the places used in this cycle, and the cause that the cycle is not earlier.
     fetch_cycle: u64,
     fetch_used: u64,
     fetch_cause: Cause,
     /// The line of code that was fetched last.
     fetch_line: u64,
-    /// The cycle in which prediction comes to the next line at the earliest, and those in which the last lines were
-    /// fetched: prediction is no more lines ahead.
+    /// The earliest cycle in which prediction reaches the next line, and the cycles in which the last lines were fetched:
+    /// prediction runs at most that many lines ahead.
     predicted: u64,
     fetched: Ring<u64>,
-    /// Places of operations a cycle in that line, and the last instruction.
+    /// Places of operations per cycle in the fetched line, and the address of the last instruction.
     width: u64,
     last_at: u64,
-    /// The flags of the instruction before, 0 if it was a jump.
+    /// The flags of the previous instruction, 0 after a jump.
     before: u16,
 
-    /// Entry into the window, likewise.
+    /// Entry into the window: its present cycle, the places used, and the cause.
     dispatch: u64,
     dispatch_used: u64,
     dispatch_cause: Cause,
-    /// When the last instructions leave the window.
+    /// The times at which the last instructions leave the window.
     window: Ring<Stamp>,
-    /// The same for loads.
+    /// The times at which the last loads leave the window.
     loads: Ring<Stamp>,
     integer: Waiting,
     address: Waiting,
     vector: Waiting,
-    /// When the last vector operations entered their queue, and the last of these times.
+    /// The times at which the last vector operations entered their queue, and the latest of these times.
     vector_entries: Ring<Stamp>,
     vector_entered: Stamp,
 
@@ -236,12 +234,12 @@ struct State {
     memory: Memory,
     stores: Stores,
     pairs: Pairs,
-    /// Loads do not execute before this cycle: a fence.
+    /// No load executes before this cycle, because of a fence.
     loads_from: u64,
-    /// Nor from one of these cycles up to the other: a locked instruction.
+    /// No load executes from one of these cycles up to the other, because of a locked instruction.
     locked_from: u64,
     locked_until: u64,
-    /// The line that the last store past the caches went to.
+    /// The line of the last store that bypassed the caches.
     past_line: u64,
 
     retired: Stamp,
@@ -250,7 +248,7 @@ struct State {
     direction: Direction,
     targets: Targets,
 
-    /// The repeated string instruction that was executed last, and the lines that it is in.
+    /// The address of the last repeated string instruction if it may continue, and its present lines.
     string_at: Option<u64>,
     string_lines: [u64; 2],
     string_from: u64,
@@ -358,7 +356,7 @@ impl State {
         self.registers[place as usize % REGISTERS]
     }
 
-    /// When all of an instruction's operands in registers are there.
+    /// Returns the time at which all of an instruction's register operands are ready.
     #[inline(always)]
     fn sources(&self, op: &Op) -> Stamp {
         let [a, b, c, d] = op.sources.map(|place| self.register(place));
@@ -424,14 +422,14 @@ impl State {
             }
             _ => self.special(op, at, own, goes_on),
         }
-        // A branch is no instruction that another branch would be one with.
+        // No branch fuses with a branch in front of it.
         if op.flow != Flow::Next {
             self.before = 0;
         }
     }
 
-    /// A branch that is one with the instruction before it; when it is resolved. It has no place of its
-    /// own in the window, and its unit where the two are known as a pair.
+    /// Executes a branch that is fused with the instruction before it, and returns the cycle in which the branch is resolved. The
+    /// branch takes no place in the window, and takes a unit only if the two were not known as a pair.
     #[inline(always)]
     fn fused(&mut self, op: &Op, before: u16) -> u64 {
         let resolved = self.sources(op).cycle().max(self.dispatch + 1);
@@ -443,14 +441,15 @@ impl State {
         resolved
     }
 
-    /// An instruction with an operation, and loads or stores if `MEMORY`; when its result is there.
+    /// Executes an instruction with an operation, and with loads or stores if `MEMORY`; returns the cycle in which the result is
+    /// ready.
     #[inline(always)]
     fn ordinary<const MEMORY: bool>(&mut self, op: &Op, at: u64, own: &[Access]) -> u64 {
         self.enter_window::<MEMORY>(op);
         let mut data = self.sources(op);
         let mut cause = self.dispatch_cause;
         let mut done = self.dispatch;
-        // What the next instruction is told of the result's lateness.
+        // The cause with which later instructions wait for the result.
         let mut result_cause = Cause::Dependencies;
         if MEMORY && op.flags & LOADS != 0 {
             let loaded = self.loaded(op, at, own);
@@ -500,7 +499,7 @@ impl State {
             self.fetch_code(line);
         }
         if last != line {
-            // It takes the cycles of both lines.
+            // The instruction takes the cycles of both lines.
             self.fetch_used += 1;
             self.fetch_code(last);
         }
@@ -518,12 +517,12 @@ impl State {
 
     fn fetch_code(&mut self, line: u64) {
         self.fetch_line = line;
-        // One line a cycle.
+        // The front end fetches one line a cycle.
         if self.fetch_used > 0 {
             (self.fetch_cycle, self.fetch_used) = (self.fetch_cycle + 1, 0);
             self.fetch_cause = Cause::Frontend;
         }
-        // Prediction goes through a line a cycle, and asks for it.
+        // Prediction passes one line a cycle, and requests the line.
         let predicted = self.predicted.max(self.fetched.oldest());
         self.predicted = predicted + 1;
         let missed = self.memory.code(line, predicted);
@@ -536,7 +535,7 @@ impl State {
         self.fetched.push(self.fetch_cycle);
     }
 
-    /// The lines of code of some instructions, from the first byte to the last.
+    /// Learns the lines of code of some instructions; `first` and `last`: addresses of the first and last byte.
     fn pass_code(&mut self, first: u64, last: u64) {
         for line in first / LINE_BYTES..=last / LINE_BYTES {
             if line != self.fetch_line {
@@ -546,7 +545,7 @@ impl State {
         }
     }
 
-    /// Prediction and fetch begin again in a cycle.
+    /// Restarts prediction and fetch in a cycle.
     #[inline(always)]
     fn restart_fetch(&mut self, cycle: u64, cause: Cause) {
         (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (cycle, 0, cause);
@@ -578,7 +577,7 @@ impl State {
         }
     }
 
-    /// Vector operations wait in order until their queue has a place for them.
+    /// Enters a vector operation; vector operations wait in order until their queue has a place.
     #[inline(always)]
     fn enter_vector(&mut self, slots: u8) {
         self.stall(self.vector_entries.oldest(), slots);
@@ -617,7 +616,7 @@ impl State {
         }
     }
 
-    /// Makes an instruction's loads.
+    /// Executes an instruction's loads.
     #[inline(always)]
     fn loaded(&mut self, op: &Op, at: u64, own: &[Access]) -> Loaded {
         let from = self.addresses(op);
@@ -627,7 +626,7 @@ impl State {
         self.loaded_apart(op, at, own, from)
     }
 
-    /// The same for an instruction with several accesses, or none.
+    /// Executes the loads of an instruction with several accesses or none.
     #[inline(never)]
     fn loaded_apart(&mut self, op: &Op, at: u64, own: &[Access], from: Stamp) -> Loaded {
         let mut loads = own.iter().filter(|access| !access.store);
@@ -649,7 +648,7 @@ impl State {
         all.map_or(one, |all| all.later(one))
     }
 
-    /// One load; without an address it hits L1.
+    /// Executes one load; without an address it hits L1.
     #[inline(always)]
     fn load(&mut self, op: &Op, at: u64, place: Option<(u64, u64)>, from: Stamp) -> Loaded {
         let in_vector = op.flags & IN_VECTOR != 0;
@@ -705,15 +704,15 @@ impl State {
         Loaded { done, cause, far }
     }
 
-    /// Cycles until renaming has a load's value.
+    /// Returns the cycles until renaming has a load's value.
     #[inline(always)]
     fn forward_renamed(&self, op: &Op) -> u64 {
         self.renamed + if op.kind == Kind::Plain { self.renamed_operand } else { 0 }
     }
 
-    /// Makes an instruction's stores and lets the instruction leave the window.
+    /// Executes an instruction's stores and retires the instruction.
     ///
-    /// `data`: when what it stores is there; `rest`: when the rest of it is done.
+    /// `data`: the time at which the stored value is ready; `rest`: the time at which the other parts of the instruction are done.
     #[inline(always)]
     fn stored(&mut self, op: &Op, own: &[Access], data: Stamp, rest: Stamp) {
         let cost = if op.flags & IN_VECTOR != 0 { self.store_vector } else { self.store };
@@ -749,7 +748,7 @@ impl State {
         if translated > issued {
             done = Stamp::new(done.cycle(), Cause::Memory);
         }
-        // What is stored may be later than where.
+        // The stored value may be ready later than its address.
         let by_data = Stamp::new(data, if data > self.dispatch { rest.cause() } else { cause });
         let of_data = if op.kind == Kind::Plain { rest } else { self.of_operands(op, by_data) };
         self.retire(done.max(of_data).max(rest), op.slots);
@@ -768,7 +767,7 @@ impl State {
         }
     }
 
-    /// When a plain store's operand is there, with the operand's own cause.
+    /// Returns the time at which a plain store's operand is ready, with the operand's own cause.
     #[inline(always)]
     fn of_operands(&self, op: &Op, by_data: Stamp) -> Stamp {
         let operands = self.sources(op);
@@ -779,7 +778,7 @@ impl State {
         }
     }
 
-    /// The stores of an instruction that do not continue its first one.
+    /// Executes the stores of an instruction that do not continue the first one.
     fn more_stores(&mut self, own: &[Access], first: u64, bytes: u64, data: u64) {
         for access in own.iter().filter(|access| access.store) {
             if access.address.wrapping_sub(first) < bytes {
@@ -798,12 +797,12 @@ impl State {
         }
     }
 
-    /// An instruction leaves the window, behind all before it; charges what it is later than they.
+    /// Retires an instruction behind all earlier ones, and charges the cycles by which it is later than they.
     #[inline(always)]
     fn retire(&mut self, done: Stamp, slots: u8) {
         let slots = u64::from(slots);
         let late = done.cycle().saturating_sub(self.retired.cycle());
-        // Causes are fewer than eight, and the rest of the places stays 0.
+        // There are fewer than eight causes; the remaining places stay 0.
         self.charged[done.cause_place()] += late;
         let used = if late > 0 { slots } else { self.retired_used + slots };
         let retired = if late > 0 { done } else { self.retired };
@@ -821,7 +820,7 @@ impl State {
         }
     }
 
-    /// The places of an instruction that has none, or more than one.
+    /// Counts the places of an instruction that has none, or more than one.
     #[inline(never)]
     fn retire_many(&mut self, slots: u64) {
         while self.retired_used > self.retire_width {
@@ -834,7 +833,7 @@ impl State {
         }
     }
 
-    /// Where control goes behind a jump that is resolved in some cycle.
+    /// Moves fetch behind a jump that is resolved in some cycle.
     #[inline(always)]
     fn branch(&mut self, op: &Op, at: u64, after: u64, resolved: u64) {
         let Passed { missed, taken, decoded, cycles } = self.learn_flow(op, at, after);
@@ -849,7 +848,7 @@ impl State {
         }
     }
 
-    /// What the front end made of a jump, which it learns from.
+    /// Teaches the predictors a jump, and returns how the front end handled it.
     #[inline(always)]
     fn learn_flow(&mut self, op: &Op, at: u64, after: u64) -> Passed {
         let behind = at.wrapping_add(u64::from(op.length));
@@ -869,7 +868,7 @@ impl State {
                 if op.flow == Flow::CallIndirect {
                     self.targets.call(behind);
                 }
-                // A bit that tells jumps apart.
+                // A bit that distinguishes jumps.
                 self.direction.push((at >> 2 ^ at >> 5) & 1 != 0);
                 match self.targets.guess(at, after) {
                     Guess::Missed => (true, true, 0),
@@ -894,7 +893,8 @@ impl State {
         passed
     }
 
-    /// When something is done that waits for all before it; the front end starts again behind it.
+    /// Returns the cycle in which an instruction is done that waits for all before it; the front end restarts behind the
+    /// instruction.
     fn serialised(&mut self, cycles: u64) -> u64 {
         let start = self.retired.cycle().max(self.dispatch).max(self.stores.last_commit);
         let done = start + cycles;
@@ -902,7 +902,7 @@ impl State {
         done
     }
 
-    /// Instructions that are no dataflow.
+    /// Executes an instruction that is no plain dataflow.
     #[cold]
     fn special(&mut self, op: &Op, at: u64, own: &[Access], goes_on: bool) {
         let latency = u64::from(op.latency);
@@ -944,11 +944,11 @@ impl State {
         self.retire(Stamp::new(done, cause), op.slots);
     }
 
-    /// A locked instruction: behind all instructions before it; when its result is there, and when it leaves the window
-    /// and is in L1.
+    /// Executes a locked instruction, behind all instructions before it. Returns when its result is ready, and when it leaves the
+    /// window and is in L1.
     ///
-    /// That stores before it are in L1 by then, that it leaves a cycle before its result, and that loads execute early unless
-    /// their addresses come while it executes, is what loops with locked instructions show on Zen 4.
+    /// Loops with locked instructions on Zen 4 show three rules: earlier stores are in L1 by then, the instruction leaves one cycle
+    /// before its result, and loads execute early unless their addresses become ready while the instruction executes.
     fn locked(&mut self, op: &Op, own: &[Access]) -> (u64, Stamp) {
         let data = self.sources(op).max(self.addresses(op));
         let start = data.cycle().max(self.dispatch).max(self.retired.cycle()).max(self.loads_from);
@@ -975,7 +975,7 @@ impl State {
         (done, Stamp::new(left, cause))
     }
 
-    /// A repeated string instruction, or a part of one: by lines where hardware moves lines.
+    /// Executes a repeated string instruction or a part of one: line by line where hardware moves lines.
     fn string(&mut self, op: &Op, at: u64, own: &[Access], goes_on: bool) {
         if !goes_on {
             self.enter_window::<true>(op);
@@ -984,7 +984,7 @@ impl State {
             let issued = self.ports.reserve(op.group, start, op.occupancy);
             self.string_from = issued + u64::from(op.latency);
             self.string_lines = [u64::MAX; 2];
-            // Lines move without a look at the count, elements do not.
+            // Lines move before the count is known, elements do not.
             let from = if op.kind == Kind::Lines { self.dispatch } else { issued };
             self.restart_fetch(from + u64::from(op.latency), Cause::Issue);
             self.retire(Stamp::new(self.string_from, Cause::Issue), op.slots);
@@ -1034,13 +1034,13 @@ impl State {
     }
 }
 
-/// What the front end made of a jump.
+/// The handling of a jump by the front end.
 #[derive(Clone, Copy, Default)]
 struct Passed {
-    /// Whether it went elsewhere than predicted.
+    /// Whether the jump went elsewhere than predicted.
     missed: bool,
     taken: bool,
-    /// Whether its target was known once it was decoded only.
+    /// Whether the target was known only after decoding the jump.
     decoded: bool,
     /// Cycles until the target was known.
     cycles: u64,
@@ -1051,7 +1051,7 @@ struct Passed {
 struct Loaded {
     done: u64,
     cause: Cause,
-    /// Whether L1 or the store queue kept it waiting.
+    /// Whether L1 or the store queue delayed the load.
     far: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Caches, TLBs and the ways between them, with the time at which each line arrives.
+//! Caches, TLBs and the lanes between them, with the time at which each line arrives.
 
 use crate::cache::Sets;
 use crate::cycles::{Cause, Events};
@@ -6,14 +6,14 @@ use crate::figures::{Core, FirstLevel, LINE_BYTES, Level, Table};
 use crate::lane::Lane;
 use crate::prefetch::{Streams, Strides};
 
-/// Lines on their way that are remembered, by their number's lower bits.
+/// The number of remembered lines on their way, by their number's lower bits.
 const ON_THE_WAY: usize = 1024;
 
-/// When lines arrive that are on their way.
+/// Arrival times of lines on their way.
 struct Arrivals {
-    /// A line's number plus one, and its cycle.
+    /// A line's number plus one, and its cycle of arrival.
     lines: Box<[(u64, u64); ON_THE_WAY]>,
-    /// No line arrives after this one.
+    /// The latest arrival.
     latest: u64,
 }
 
@@ -28,7 +28,7 @@ impl Arrivals {
         self.latest = self.latest.max(cycle);
     }
 
-    /// When a line arrives, if that is after some cycle.
+    /// Returns the cycle in which a line arrives, if the line arrives after `cycle`.
     #[inline(always)]
     fn after(&self, line: u64, cycle: u64) -> Option<u64> {
         if cycle >= self.latest {
@@ -45,7 +45,7 @@ pub(crate) struct Memory {
     l2: Sets,
     l3: Sets,
     code: Sets,
-    /// Lines on their way to L1, and to L2 where a prefetcher asked for them.
+    /// Lines on their way to L1, and to L2 if a prefetcher requested them.
     to_l1: Arrivals,
     to_l2: Arrivals,
     from_l2: Lane,
@@ -59,15 +59,15 @@ pub(crate) struct Memory {
     l2_latency: u64,
     l3_latency: u64,
     code_from_l2: Lane,
-    /// When each place for a miss is free again, in order of use.
+    /// The cycle in which each slot for a miss is free again, in order of use.
     misses: Vec<u64>,
     next_miss: usize,
-    /// By set of L1: when it may ask for another line.
+    /// By set of L1: the cycle from which the set may request another line.
     sets: Vec<u64>,
     same_set: u64,
     first_tlb: Sets,
     second_tlb: Sets,
-    /// The page that was used last, which the first TLB holds.
+    /// The most recently used page, which the first TLB holds.
     last_page: u64,
     page_shift: u32,
     second_tlb_cycles: u64,
@@ -88,7 +88,7 @@ fn level(size: Level) -> Sets {
 }
 
 impl Memory {
-    /// `hit`: cycles of a load that L1 answers.
+    /// Makes a cold memory; `hit`: the cycles of a load that hits L1.
     pub(crate) fn new(core: &Core, hit: u64) -> Memory {
         let (cache, translation) = (&core.cache, &core.translation);
         let second = translation.second;
@@ -126,7 +126,7 @@ impl Memory {
         }
     }
 
-    /// A load; the cycle from which L1 would answer it as a hit, which is `cycle` for a hit.
+    /// Executes a load. Returns the cycle from which L1 would answer the load as a hit; this is `cycle` for a hit.
     ///
     /// `code`: the load's own address.
     #[inline(always)]
@@ -140,13 +140,13 @@ impl Memory {
         ready
     }
 
-    /// The cause that L1 has something later by some cycles: far if that is longer than L2 takes.
+    /// Returns the cause of a delay of L1: far if the delay is longer than L2 takes.
     #[inline(always)]
     pub(crate) fn cause(&self, cycles: u64) -> Cause {
         if cycles > self.l2_cycles + self.walk_cycles { Cause::Far } else { Cause::Memory }
     }
 
-    /// An access; the cycle from which L1 has all of it.
+    /// Executes an access and returns the cycle from which L1 has all of it.
     #[inline(always)]
     pub(crate) fn access(&mut self, address: u64, bytes: u64, cycle: u64) -> u64 {
         let start = self.translated(address, cycle);
@@ -155,12 +155,12 @@ impl Memory {
         if line == last { ready } else { self.split(last, start, ready) }
     }
 
-    /// The second line of an access.
+    /// Executes the part of an access in a second line.
     fn split(&mut self, last: u64, start: u64, first_ready: u64) -> u64 {
         self.line(last, start).max(first_ready) + self.split
     }
 
-    /// The cycle from which an address is translated.
+    /// Returns the cycle from which an address is translated.
     #[inline(always)]
     pub(crate) fn translated(&mut self, address: u64, cycle: u64) -> u64 {
         let page = address >> self.page_shift;
@@ -179,7 +179,7 @@ impl Memory {
         }
     }
 
-    /// Touches a line; the cycle from which L1 has it.
+    /// Touches a line and returns the cycle from which L1 has it.
     #[inline(always)]
     fn line(&mut self, line: u64, cycle: u64) -> u64 {
         if !self.l1.touch(line) {
@@ -211,7 +211,7 @@ impl Memory {
         arrival
     }
 
-    /// Asks for a line in L1; when it is there, and the level that had it.
+    /// Requests a line for L1; returns its arrival and the level that had it.
     fn fetch(&mut self, line: u64, cycle: u64) -> (u64, u8) {
         let moved = self.from_l2.reserve(cycle);
         if !self.l2.touch(line) {
@@ -221,7 +221,7 @@ impl Memory {
         (there + self.l2_cycles, 2)
     }
 
-    /// Asks for a line that L2 does not have; when it is in L1, and the level that had it.
+    /// Requests a line that L2 does not have; returns its arrival in L1 and the level that had it.
     fn beyond_l2(&mut self, line: u64, cycle: u64) -> (u64, u8) {
         match self.l3.touch(line) {
             true => (self.from_l3.reserve(cycle) + self.l3_cycles, 3),
@@ -229,7 +229,7 @@ impl Memory {
         }
     }
 
-    /// A line for L1 that nobody waits for.
+    /// Prefetches a line into L1.
     fn prefetch(&mut self, line: u64, cycle: u64) {
         if self.l1.holds(line) {
             return;
@@ -241,7 +241,7 @@ impl Memory {
         self.stream(line, cycle);
     }
 
-    /// Lines for L2 that nobody waits for.
+    /// Prefetches the lines of a stream into L2.
     fn stream(&mut self, line: u64, cycle: u64) {
         let lines = self.streams.train(line);
         for line in lines.as_slice() {
@@ -254,7 +254,7 @@ impl Memory {
         }
     }
 
-    /// Learns from an access that is not timed.
+    /// Learns from an access without timing it.
     #[inline(always)]
     pub(crate) fn learn(&mut self, address: u64, bytes: u64) {
         let page = address >> self.page_shift;
@@ -270,7 +270,7 @@ impl Memory {
         }
     }
 
-    /// Learns from a load that is not timed; `code`: its own address.
+    /// Learns from a load without timing it; `code`: the load's own address.
     #[inline(always)]
     pub(crate) fn learn_stride(&mut self, code: u64, address: u64) {
         let Some(lines) = self.strides.train(code, address) else { return };
@@ -298,7 +298,7 @@ impl Memory {
         self.events.l3_misses += u64::from(level > 3);
     }
 
-    /// A line that L1 did not hold; the level that had it.
+    /// Learns from a line that L1 did not hold, and returns the level that had it.
     fn learn_beyond_l1(&mut self, line: u64) -> u8 {
         let level = match self.l2.touch(line) {
             true => 2,
@@ -315,7 +315,7 @@ impl Memory {
         level
     }
 
-    /// Learns from a line of code; whether L2 held it, if the instruction cache did not.
+    /// Learns from a line of code; returns whether L2 held it, or `None` if the instruction cache did.
     #[inline(always)]
     pub(crate) fn learn_code(&mut self, line: u64) -> Option<bool> {
         if self.code.touch(line) {
@@ -329,7 +329,7 @@ impl Memory {
         Some(near)
     }
 
-    /// A store that goes past the caches; when it has left.
+    /// Executes a store that bypasses the caches, and returns the cycle in which it has left.
     pub(crate) fn past_caches(&mut self, address: u64, last_line: &mut u64, cycle: u64) -> u64 {
         let line = address / LINE_BYTES;
         // Stores to one line leave together.
@@ -340,12 +340,12 @@ impl Memory {
         self.from_memory.reserve(cycle)
     }
 
-    /// A line of code that prediction asks for in some cycle; when the front end has it, if the instruction cache
-    /// did not hold it.
+    /// Requests a line of code for prediction. Returns the cycle in which the front end has the line, or `None` if the instruction
+    /// cache holds it.
     pub(crate) fn code(&mut self, line: u64, cycle: u64) -> Option<u64> {
         let near = self.learn_code(line)?;
         let moved = self.code_from_l2.reserve(cycle);
-        // A program that runs again and again finds its code in L3.
+        // A program that runs repeatedly finds its code in L3.
         Some(moved + if near { self.l2_latency } else { self.l3_latency })
     }
 }

@@ -1,11 +1,11 @@
-//! Execution units: which are taken in each cycle.
+//! Execution units, and the units taken in each cycle.
 //!
-//! Instructions come in program order and execute in another, so an earlier cycle may still be free
-//! when a later one is taken: a count of "next free" cycles would lose it.
+//! Instructions come in program order and execute in another order. An earlier cycle may thus be free when a later one is already
+//! taken; "next free" cycles per unit would lose the earlier cycle.
 
 use crate::figures::GROUPS_MAX;
 
-/// Cycles that are remembered; a cycle farther ahead takes the place of one this much older.
+/// The number of remembered cycles; a cycle farther ahead replaces one that is this much older.
 const CYCLES: usize = 1024;
 
 /// The units of a core.
@@ -14,24 +14,24 @@ pub(crate) struct Ports {
     taken: Box<[Taken; CYCLES]>,
     /// By group: its units.
     groups: [u32; GROUPS_MAX],
-    /// By group: cycles, from and up to, in which no unit is free.
+    /// By group: a range of cycles, end excluded, in which no unit is free.
     full: [(u64, u64); GROUPS_MAX],
-    /// By group: cycles, from and up to, in which no operation that takes a unit for long was able to begin.
+    /// By group: a range of cycles, end excluded, in which no operation with a long occupancy could begin.
     closed: [(u64, u64); GROUPS_MAX],
-    /// Units behind the one that was taken last.
+    /// The units behind the unit that was taken last.
     turn: u32,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Taken {
-    /// The cycle's lower half: an entry of another cycle is empty.
+    /// The lower half of the cycle's number: an entry of another cycle counts as empty.
     cycle: u32,
     units: u32,
 }
 
 impl Ports {
     pub(crate) fn new(groups: [u32; GROUPS_MAX]) -> Ports {
-        // No entry is of the cycle that it is for.
+        // The initial entries belong to no cycle.
         let never = Taken { cycle: u32::MAX, units: 0 };
         Ports {
             taken: Box::new([never; CYCLES]),
@@ -55,7 +55,7 @@ impl Ports {
         *entry = Taken { cycle: cycle as u32, units: before | unit };
     }
 
-    /// Takes a unit of a group for some cycles; the first of them, which is not before `earliest`.
+    /// Takes a unit of a group for some cycles; returns the first cycle, which is not before `earliest`.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, group: u8, earliest: u64, occupancy: u16) -> u64 {
         let place = group as usize % GROUPS_MAX;
@@ -72,14 +72,14 @@ impl Ports {
             cycle += 1;
             free = units & !self.taken(cycle);
         }
-        // The unit that was taken the longest ago, so that units of several groups are not always the first.
+        // Takes the next unit in turn, so that units of several groups are not always the first.
         let behind = free & self.turn;
         let behind = if behind == 0 { free } else { behind };
         let unit = behind & behind.wrapping_neg();
         self.turn = !(unit | unit.wrapping_sub(1));
         self.take(cycle, unit);
         if cycle > earliest {
-            // All of the cycles between are full, and stay so.
+            // All cycles between are full and stay full.
             let joined = earliest <= to && cycle >= from;
             self.full[place] = if joined { (from.min(earliest), cycle) } else { (earliest, cycle) };
         }

@@ -1,11 +1,11 @@
-//! The lines that prefetchers ask for.
+//! Prefetchers, and the lines that they request.
 
 use crate::figures::{LINE_BYTES, Prefetch};
 
-/// Bytes of a physical page, which no prefetcher leaves.
+/// Bytes of a physical page; no prefetcher leaves its page.
 const PAGE_BYTES: u64 = 4096;
 
-/// Loads that each move by a constant stride.
+/// The stride prefetcher: loads that each move by a constant stride.
 pub(crate) struct Strides {
     loads: Vec<Stride>,
     mask: usize,
@@ -16,21 +16,21 @@ pub(crate) struct Strides {
 struct Stride {
     /// The load's own address.
     code: u64,
-    /// Where it last read.
+    /// The last address that the load read.
     address: u64,
     stride: i64,
-    /// How often the stride was the same in a row, up to a few.
+    /// How often the stride repeated in a row, up to a limit.
     seen: u8,
-    /// Steps in front of the last address that were asked for.
+    /// Requested steps ahead of the last address.
     ahead: i64,
 }
 
-/// Times that a stride is seen before it is believed.
+/// The number of repetitions after which a stride counts as confirmed.
 const SEEN: u8 = 2;
-/// Most lines that one load asks for.
+/// The largest number of lines that one load requests.
 const STEPS_AT_ONCE: usize = 2;
 
-/// Lines to ask for, as many as there are.
+/// Lines to request.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Lines {
     lines: [u64; LINES_AT_ONCE],
@@ -55,7 +55,7 @@ impl Strides {
         Strides { loads: vec![Stride::default(); count], mask: count - 1, distance }
     }
 
-    /// Learns from a load; the lines to ask for.
+    /// Learns from a load and returns the lines to request.
     #[inline(always)]
     pub(crate) fn train(&mut self, code: u64, address: u64) -> Option<Lines> {
         let place = (code ^ (code >> 7)) as usize & self.mask;
@@ -84,10 +84,10 @@ impl Strides {
 }
 
 impl Stride {
-    /// The next lines in front of those that were asked for, within the page.
+    /// Returns the next lines ahead of the requested ones, within the page.
     fn ask(&mut self, distance: i64) -> Lines {
         let mut lines = Lines::default();
-        // Strides within a line are steps from line to line.
+        // Strides shorter than a line advance line by line.
         let line = LINE_BYTES as i64;
         let step = if self.stride.abs() < line { self.stride.signum() * line } else { self.stride };
         while self.ahead < distance && lines.count < STEPS_AT_ONCE {
@@ -102,7 +102,7 @@ impl Stride {
     }
 }
 
-/// Streams of lines that L1 misses, one a page; a stream that leaves its page goes on in the next.
+/// The stream prefetcher: streams of L1 misses, one a page. A stream that leaves its page continues in the next.
 pub(crate) struct Streams {
     streams: Vec<Stream>,
     distance: i64,
@@ -114,18 +114,18 @@ struct Stream {
     page: u64,
     /// The last line.
     last: u64,
-    /// Up, down, or none yet.
+    /// The direction: up, down, or none yet.
     step: i64,
-    /// Steps in that direction in a row, up to a few.
+    /// Steps in this direction in a row, up to a limit.
     seen: u8,
-    /// The farthest line asked for.
+    /// The farthest requested line.
     asked: u64,
 }
 
-/// Most lines that one miss asks for.
+/// The largest number of lines that one miss requests.
 const LINES_AT_ONCE: usize = 4;
 const LINES_A_PAGE: u64 = PAGE_BYTES / LINE_BYTES;
-/// Lines that a stream may skip at the border of two pages.
+/// The number of lines that a stream may skip at the border of two pages.
 const SKIPPED_MAX: u64 = 4;
 
 impl Streams {
@@ -138,7 +138,7 @@ impl Streams {
         (page % self.streams.len() as u64) as usize
     }
 
-    /// The stream that a line of another page continues.
+    /// Returns the stream that a line of another page continues.
     fn continued(&self, page: u64, line: u64) -> Option<Stream> {
         [(page.wrapping_sub(1), 1), (page.wrapping_add(1), -1)].into_iter().find_map(
             |(from, step)| {
@@ -150,7 +150,7 @@ impl Streams {
         )
     }
 
-    /// Learns from a line that L1 missed; the lines to ask for.
+    /// Learns from a line that L1 missed, and returns the lines to request.
     #[inline]
     pub(crate) fn train(&mut self, line: u64) -> Lines {
         let page = line / LINES_A_PAGE;
@@ -180,7 +180,7 @@ impl Streams {
             stream.seen = 1;
             stream.asked = line;
         }
-        // How far ahead of this line was asked.
+        // The distance of the farthest requested line from this line.
         let mut ahead = (stream.asked.wrapping_sub(line) as i64).wrapping_mul(step).max(0);
         while lines.count < LINES_AT_ONCE && ahead < self.distance {
             ahead += 1;

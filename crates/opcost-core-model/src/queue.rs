@@ -1,16 +1,16 @@
-//! Queues in which operations wait until they execute, out of order.
+//! Queues in which operations wait for execution; operations leave out of order.
 
 use crate::cycles::Cause;
 use crate::stamp::Stamp;
 
-/// Cycles that are remembered; an operation farther ahead leaves the queue at the last of them.
+/// The number of remembered cycles; an operation farther ahead leaves the queue at the last of them.
 const CYCLES: usize = 1024;
 
-/// A queue: how many of its entries leave in each cycle to come.
+/// A queue: the number of entries that leave in each cycle to come.
 pub(crate) struct Waiting {
-    /// By cycle: entries that leave, and the cause that the last of them was late.
+    /// By cycle: the number of leaving entries, and the cause of lateness of the last of them.
     leaving: Box<[(u16, u8); CYCLES]>,
-    /// Everything up to this cycle has left.
+    /// The cycle up to which all due entries have left.
     left: u64,
     waiting: u64,
     entries: u64,
@@ -21,7 +21,7 @@ impl Waiting {
         Waiting { leaving: Box::new([(0, 0); CYCLES]), left: 0, waiting: 0, entries }
     }
 
-    /// The first cycle, not before `cycle`, in which an entry is free; nothing where that is `cycle`.
+    /// Returns the first cycle after `cycle` in which an entry is free, or `None` if one is free in `cycle`.
     #[inline(always)]
     pub(crate) fn full_until(&mut self, cycle: u64) -> Option<Stamp> {
         if self.waiting < self.entries {
@@ -31,7 +31,7 @@ impl Waiting {
         if self.waiting < self.entries { None } else { Some(self.wait()) }
     }
 
-    /// Lets one more cycle pass after the other until an entry is free.
+    /// Advances cycle by cycle until an entry is free.
     #[cold]
     fn wait(&mut self) -> Stamp {
         let mut cause = Cause::Dependencies;
@@ -48,7 +48,7 @@ impl Waiting {
         Stamp::new(self.left, cause)
     }
 
-    /// Lets everything leave that leaves up to a cycle.
+    /// Removes all entries that leave up to a cycle.
     fn drain(&mut self, cycle: u64) {
         if cycle.saturating_sub(self.left) >= CYCLES as u64 {
             self.leaving.fill((0, 0));
@@ -63,14 +63,14 @@ impl Waiting {
         self.left = self.left.max(cycle);
     }
 
-    /// An operation enters in one cycle and leaves in another.
+    /// Enters an operation in one cycle that leaves in another.
     #[inline(always)]
     pub(crate) fn enter(&mut self, now: u64, leaves: u64, cause: Cause) {
         if leaves.wrapping_sub(self.left) as i64 >= CYCLES as i64 {
             self.drain(now);
         }
         let leaves_within = leaves.min(self.left + CYCLES as u64 - 1);
-        // Without a branch: whether it waits is what the host cannot predict.
+        // This code has no branch: the host cannot predict whether the operation waits.
         let waits = u16::from(leaves > now);
         let entry = &mut self.leaving[leaves_within as usize % CYCLES];
         *entry = (entry.0 + waits, if waits == 0 { entry.1 } else { cause as u8 });

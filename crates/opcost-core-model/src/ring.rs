@@ -1,18 +1,18 @@
-//! The last values of something, as many as a core remembers.
+//! Rings that keep a fixed number of last values.
 
-/// A ring of values, the oldest of which the next one replaces.
+/// A ring of values; a new value replaces the oldest.
 pub(crate) struct Ring<T> {
     values: Box<[T]>,
     next: usize,
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// A ring of default values; it has one at least.
+    /// Makes a ring of default values with at least one entry.
     pub(crate) fn new(entries: u64) -> Ring<T> {
         Ring { values: vec![T::default(); entries.max(1) as usize].into_boxed_slice(), next: 0 }
     }
 
-    /// The value that was pushed as many pushes ago as the ring has entries.
+    /// Returns the oldest value: the one pushed as many pushes ago as the ring has entries.
     #[inline(always)]
     pub(crate) fn oldest(&self) -> T {
         self.values[self.next]

@@ -1,9 +1,8 @@
-//! A time with the cause of its lateness, in one word, so that the later of two is one comparison.
+//! A time with the cause of its lateness, in one word: one comparison finds the later of two.
 
 use crate::cycles::Cause;
 
-/// A cycle (upper bits), whether a chained result became ready then (one bit), and the cause that it
-/// was not earlier (three bits).
+/// A cycle (upper bits), whether a chained result became ready in it (one bit), and the cause that it was not earlier (three bits).
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Stamp(u64);
 
@@ -30,19 +29,19 @@ impl Stamp {
         }
     }
 
-    /// Later by some cycles.
+    /// Returns the stamp, later by some cycles.
     #[inline(always)]
     pub(crate) fn plus(self, cycles: u64) -> Stamp {
         Stamp(self.0 + (cycles << 4))
     }
 
-    /// The place of its cause among all.
+    /// Returns the place of the stamp's cause among all causes.
     #[inline(always)]
     pub(crate) fn cause_place(self) -> usize {
         (self.0 & 7) as usize
     }
 
-    /// As it is, marked as the result of the class that is chained.
+    /// Returns the stamp marked as the result of the chained class.
     #[inline(always)]
     pub(crate) fn chained(self) -> Stamp {
         Stamp(self.0 | 8)
@@ -53,7 +52,7 @@ impl Stamp {
         self.0 & 8 != 0
     }
 
-    /// Earlier by some cycles.
+    /// Returns the stamp, earlier by some cycles.
     #[inline(always)]
     pub(crate) fn minus(self, cycles: u64) -> Stamp {
         Stamp(self.0.saturating_sub(cycles << 4))

@@ -1,6 +1,6 @@
-//! Stores in flight: the queue that they leave in order, and loads that find their values there.
+//! Stores in flight: the queue that stores leave in order, and loads that find their values in it.
 
-/// Granules of four bytes by which a load finds a store, by their number's lower bits.
+/// The number of remembered granules, by their number's lower bits. A load finds a store by granules of four bytes.
 const GRANULES: usize = 1024;
 const GRANULE_BYTES: u64 = 4;
 
@@ -9,38 +9,37 @@ const GRANULE_BYTES: u64 = 4;
 pub(crate) struct Store {
     pub(crate) address: u64,
     pub(crate) bytes: u64,
-    /// When its data are there.
+    /// The cycle in which the store's data are ready.
     pub(crate) data: u64,
-    /// When L1 has it.
+    /// The cycle in which L1 has the store.
     pub(crate) commit: u64,
-    /// Whether its address is a stack register and a constant.
+    /// Whether the address consists of a stack register and a constant.
     pub(crate) on_stack: bool,
 }
 
-/// What a load finds in the queue.
+/// The result of a load's search in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found {
-    /// Nothing.
     Nothing,
-    /// A store that has all of its bytes, and how many stores ago that was.
+    /// A store that has all of the load's bytes, and the number of stores since then, including itself.
     Whole(Store, u64),
-    /// Stores that have some of its bytes: when the data of the last of them is there.
+    /// Stores that have some of the load's bytes, and the cycle in which the data of the last of them is ready.
     Part(u64),
 }
 
-/// The stores of a core that are not in L1.
+/// The stores of a core that are not yet in L1.
 pub(crate) struct Stores {
-    /// By number, as many as the queue has entries and more.
+    /// Stores by number, at least as many as the queue has entries.
     stores: Vec<Store>,
     mask: usize,
-    /// By granule: its number plus one, and the number of the last store to it.
+    /// By granule: the granule's number plus one, and the number of the last store to it.
     granules: Box<[(u64, u64); GRANULES]>,
     /// Number of the next store.
     next: u64,
     entries: u64,
-    /// When the last store is in L1.
+    /// The cycle in which the last store is in L1.
     pub(crate) last_commit: u64,
-    /// The line of that store, and the stores to it that entered L1 in that cycle.
+    /// The line of the last store, and the number of stores to this line that entered L1 in the same cycle.
     last_line: u64,
     committed: u64,
     commits: u64,
@@ -62,14 +61,14 @@ impl Stores {
         }
     }
 
-    /// The cycle from which the queue has a place.
+    /// Returns the cycle from which the queue has a free place.
     #[inline(always)]
     pub(crate) fn free_from(&self) -> u64 {
         self.stores[(self.next - self.entries) as usize & self.mask].commit
     }
 
-    /// The cycle in which a store to a line enters L1 that is ready to in some cycle, behind all
-    /// before it: one line a cycle.
+    /// Returns the cycle in which a store enters L1; `ready`: the earliest cycle. The store stays behind all before it, and one
+    /// line enters in a cycle.
     #[inline(always)]
     pub(crate) fn commit(&mut self, ready: u64, line: u64) -> u64 {
         if ready > self.last_commit {
@@ -83,7 +82,7 @@ impl Stores {
         self.last_commit
     }
 
-    /// A store enters the queue.
+    /// Enters a store into the queue.
     #[inline(always)]
     pub(crate) fn push(&mut self, store: Store) {
         self.stores[self.next as usize & self.mask] = store;
@@ -97,7 +96,7 @@ impl Stores {
         self.next += 1;
     }
 
-    /// The last store in flight to a load's bytes.
+    /// Finds the last store in flight to a load's bytes.
     #[inline(always)]
     pub(crate) fn find(&self, address: u64, bytes: u64, cycle: u64) -> Found {
         if cycle >= self.last_commit {
@@ -130,12 +129,12 @@ impl Stores {
     }
 }
 
-/// Loads that are known, by their own addresses.
+/// The number of remembered loads, by their own addresses.
 const PAIRS: usize = 512;
 
-/// Loads whose store cores know beforehand: the one as many stores back as the last time.
+/// Loads whose store the core predicts: as many stores back as the last time.
 pub(crate) struct Pairs {
-    /// The load's own address, and how many stores back its value was stored.
+    /// The load's own address, and the number of stores since its value was stored.
     loads: Box<[(u64, u64); PAIRS]>,
 }
 
@@ -144,7 +143,7 @@ impl Pairs {
         Pairs { loads: Box::new([(0, 0); PAIRS]) }
     }
 
-    /// Learns how many stores ago a load's value was stored; whether that was known.
+    /// Learns the distance in stores between a load and the store of its value; returns whether the distance was known.
     #[inline(always)]
     pub(crate) fn knows(&mut self, code: u64, ago: u64) -> bool {
         let pair = &mut self.loads[(code ^ (code >> 9)) as usize % PAIRS];

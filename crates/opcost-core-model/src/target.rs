@@ -1,31 +1,31 @@
-//! Where jumps go: targets that jumps name, those that they read, and returns.
+//! Prediction of jump targets: named targets, targets that are read, and returns.
 
 use crate::cache::Sets;
 use crate::figures::Prediction;
 
 /// Entries of each table of indirect jumps.
 const ENTRIES: usize = 2048;
-/// Jumps by themselves that may share a set of the first table before they displace each other.
+/// Ways of a set of the first table: jumps that may share the set without displacing each other.
 const WAYS: usize = 4;
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
     tag: u32,
-    /// Whether the target was right the last time; if not, it is replaced.
+    /// Whether the target was right the last time; a target that was not is replaced.
     sure: bool,
-    /// Whether it ever was another: of a jump by itself. Only such jumps have a history (AMD, publication 57647,
+    /// Whether the jump, in the table without history, ever went elsewhere. Only such jumps have a history (AMD, publication 57647,
     /// "Indirect Target Predictor").
     changed: bool,
     target: u64,
 }
 
-/// The predictor of targets and what it learnt.
+/// The predictor of targets with its learnt state.
 pub(crate) struct Targets {
     first: Sets,
     second: Sets,
-    /// Indirect jumps by themselves, with a short and with a long history.
+    /// Indirect jumps: without history, with a short history, and with a long history.
     indirect: Box<[[Entry; ENTRIES]; 3]>,
-    /// The last outcomes of branches and bits of targets, the latest lowest.
+    /// The last outcomes of branches and bits of targets; the latest are the lowest bits.
     path: u64,
     returns: Vec<u64>,
     /// Calls that have not returned.
@@ -34,18 +34,18 @@ pub(crate) struct Targets {
     unknown_cycles: u64,
 }
 
-/// What the front end made of an indirect jump.
+/// The prediction of an indirect jump.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Guess {
-    /// It went where it always goes.
+    /// The jump went where it always goes.
     Same,
-    /// Its history told where it goes.
+    /// The jump's history predicted the target.
     ByHistory,
-    /// It went elsewhere.
+    /// The jump went elsewhere.
     Missed,
 }
 
-/// Bits of the path that each table sees.
+/// The number of path bits that each table uses.
 const PATHS: [u32; 3] = [0, 16, 64];
 
 impl Targets {
@@ -62,8 +62,8 @@ impl Targets {
         }
     }
 
-    /// A jump is taken; the cycles until the front end knows its target, and whether it has to decode
-    /// the jump for that.
+    /// Learns from a taken jump. Returns the cycles until the front end knows its target, and whether the front end must decode the
+    /// jump for that.
     #[inline(always)]
     pub(crate) fn taken(&mut self, jump: u64) -> (u64, bool) {
         if self.first.touch(jump) {
@@ -75,21 +75,21 @@ impl Targets {
         }
     }
 
-    /// A jump was taken: the way that control came by is a part of the history.
+    /// Adds a taken jump to the path.
     ///
-    /// `target`: where an indirect jump went to. Where a call went is not a part, as kernels with calls
-    /// by turns show on Zen 4: the jumps that the callee takes tell.
+    /// `target`: the target of an indirect jump. Targets of calls are not part of the path, as kernels with calls by turns show on
+    /// Zen 4: the jumps within the callee identify it.
     #[inline(always)]
     pub(crate) fn passed(&mut self, jump: u64, target: u64) {
         self.path = self.path << 3 ^ jump ^ jump >> 5 ^ target >> 2;
     }
 
-    /// Learns from an indirect jump or call.
+    /// Learns from an indirect jump or call, and returns how it was predicted.
     pub(crate) fn guess(&mut self, jump: u64, target: u64) -> Guess {
         let mut places = [(0, 0); 3];
         for (place, bits) in places.iter_mut().zip(PATHS) {
             let seen = if bits == 0 { 0 } else { self.path << (64 - bits) >> (64 - bits) };
-            // Fibonacci hashing; the upper bits are the good ones.
+            // Fibonacci hashing; the upper bits are well mixed.
             let hash = (jump ^ seen.wrapping_mul(0xff51_afd7_ed55_8ccd) ^ seen >> 29)
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15);
             *place = ((hash >> 53) as usize % ENTRIES, (hash >> 21) as u32 | 1);
@@ -117,7 +117,7 @@ impl Targets {
                 (false, false) => entry.target = target,
             }
         }
-        // A longer history may tell apart what this one did not.
+        // A longer history may distinguish what this history did not.
         let longer = hit.map_or(0, |table| table + 1);
         if missed && longer < 3 {
             for (entries, (place, tag)) in self.indirect.iter_mut().zip(places).skip(longer) {
@@ -137,7 +137,7 @@ impl Targets {
         }
     }
 
-    /// Where in its set of the first table a jump by itself is, or would be: ways are in the order of their last use.
+    /// Returns a jump's present or future place in the table without history; ways are in the order of their last use.
     #[inline(always)]
     fn place_alone(&mut self, (place, tag): (usize, u32)) -> usize {
         let first = place / WAYS * WAYS;
@@ -154,7 +154,7 @@ impl Targets {
         }
     }
 
-    /// A call; it returns to the address behind it.
+    /// Remembers a call; it returns to the address behind it.
     #[inline(always)]
     pub(crate) fn call(&mut self, behind: u64) {
         let place = self.depth % self.returns.len();
@@ -162,8 +162,8 @@ impl Targets {
         self.depth = self.depth.wrapping_add(1);
     }
 
-    /// Learns from a return; whether its target was mispredicted. If the stack has forgotten the call,
-    /// the return is predicted as an indirect jump is.
+    /// Learns from a return and returns whether its target was mispredicted. If the stack has forgotten the call, the return is
+    /// predicted as an indirect jump.
     #[inline(always)]
     pub(crate) fn misses_return(&mut self, jump: u64, target: u64) -> bool {
         let known = self.depth.checked_sub(1).map(|depth| {
@@ -221,14 +221,14 @@ mod tests {
         let mut targets = targets();
         let mut go = |target| {
             let guess = targets.guess(0x1000, target);
-            // Each way by which control comes is another.
+            // Control comes by another way each time.
             targets.passed(0x3000 + target * 8, target);
             guess
         };
         assert_eq!(go(0x2000), Guess::Missed);
         assert!((0..50).all(|_| go(0x2000) == Guess::Same));
         assert_eq!(go(0x2100), Guess::Missed);
-        // From now on its history decides where it goes elsewhere than it mostly does.
+        // From now on history predicts the jumps to the rarer target.
         let later: Vec<Guess> = (0..200).map(|turn| go([0x2000, 0x2100][turn % 2])).collect();
         assert!(!later[150..].contains(&Guess::Missed));
         assert!(later[150..].contains(&Guess::ByHistory));
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn jumps_of_one_set_do_not_displace_each_other() {
         let mut targets = targets();
-        // As many jumps as half of the table has entries: in a table without ways, a fifth of them would share a place.
+        // As many jumps as half the table's entries: in a table without ways, a fifth of them would share a place.
         let turn = |targets: &mut Targets| {
             let jumps = (0..ENTRIES as u64 / 2).map(|jump| 0x1000 + jump * 24);
             jumps.filter(|jump| targets.guess(*jump, jump ^ 0xff) != Guess::Same).count()
@@ -248,7 +248,7 @@ mod tests {
         assert!(missed < 80, "{missed}");
     }
 
-    /// Misses of a jump to a cycle of targets, each of which has a jump of its own back, or not.
+    /// Returns the misses of a jump to a cycle of targets; `own`: whether each target has a jump of its own back.
     fn missed(own: bool) -> Vec<usize> {
         let mut targets = targets();
         let turns = [0x2000, 0x2100, 0x2340, 0x2100, 0x2560];

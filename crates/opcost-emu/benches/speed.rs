@@ -1,10 +1,9 @@
-//! What counting costs: beside QEMU without plugin, and beside callgrind.
+//! The cost of counting, compared with QEMU without a plugin and with callgrind.
 //!
-//! `cargo bench --bench speed` measures; run by `cargo test`, or with `--tiny`, the same code goes
-//! through sizes that take a moment. Every figure is a ratio of CPU times (user and system) of
-//! runs that were taken in turn; nothing is asserted about times. The machine boots the kernel that
-//! OPCOST_TEST_KERNEL names, by `cargo bench` only, without an initramfs, until it panics for the lack of one, with the
-//! symbols that OPCOST_TEST_SYMBOLS names, if it does.
+//! `cargo bench --bench speed` measures. `cargo test` and `--tiny` run the same code with sizes that take a moment. Every figure is
+//! a ratio of CPU times (user and system) of runs that were taken in turn; no time is asserted. Only `cargo bench` boots a machine:
+//! with the kernel that OPCOST_TEST_KERNEL names and, if set, the symbols that OPCOST_TEST_SYMBOLS names. The kernel has no
+//! initramfs and runs until it panics for the lack of one.
 
 use opcost_core_model::Core;
 use opcost_record::Domain;
@@ -18,7 +17,7 @@ use std::time::Duration;
 /// The longest that one run may take.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A way to do the work, and its command line.
+/// One way to do the work, with its command line.
 struct Way {
     name: &'static str,
     argv: Vec<String>,
@@ -37,7 +36,7 @@ fn main() {
     }
 }
 
-/// `gzip -9` of one file.
+/// Measures `gzip -9` of one file.
 fn program(rounds: usize, bytes: usize, folder: &Path) {
     let input = folder.join("input");
     std::fs::write(&input, text(bytes)).expect("an input");
@@ -67,7 +66,7 @@ fn program(rounds: usize, bytes: usize, folder: &Path) {
     );
 }
 
-/// `gzip -6` of one file on a modelled core: nanoseconds of CPU time for each instruction of gzip.
+/// Measures `gzip -6` of one file on a modelled core: nanoseconds of CPU time for each instruction of gzip.
 fn core(rounds: usize, bytes: usize, folder: &Path) {
     let input = folder.join("input");
     let input = input.to_str().expect("a temporary path is text");
@@ -104,7 +103,7 @@ fn core(rounds: usize, bytes: usize, folder: &Path) {
     );
 }
 
-/// What a report says that was executed.
+/// Returns the number of executed instructions in a report.
 fn instructions(report: &Path) -> f64 {
     let text = std::fs::read_to_string(report).expect("the plugin writes a report");
     let report = opcost_record::emulation::parse(&text).expect("the report is whole");
@@ -112,7 +111,7 @@ fn instructions(report: &Path) -> f64 {
     counted.expect("instructions are counted") as f64
 }
 
-/// The boot of a kernel.
+/// Measures the boot of a kernel.
 fn machine(rounds: usize, folder: &Path) {
     let Some(kernel) = std::env::var("OPCOST_TEST_KERNEL").ok().filter(|path| !path.is_empty())
     else {
@@ -149,16 +148,16 @@ fn way(name: &'static str, tool: &[&str], work: &[&str]) -> Way {
     Way { name, argv: [tool, work].concat().into_iter().map(str::to_owned).collect() }
 }
 
-/// The plugin that cargo built beside this program, with its arguments.
+/// Returns the `-plugin` argument: the plugin that cargo built beside this program, with its own arguments.
 fn plugin(folder: &Path, more: &str) -> String {
     let own = std::env::current_exe().expect("a path of this program");
     let plugin = own.with_file_name("libopcost_emu.so");
     format!("{},out={}{more}", plugin.display(), folder.join("report").display())
 }
 
-/// Does the work in every way, in turn, and prints the median of each ratio wanted.
+/// Does the work in every way, in turn, and prints the median of each ratio in `ratios`.
 ///
-/// `ratios`: places in `ways` of what is divided by what.
+/// A pair in `ratios` holds the places in `ways` of the numerator and the denominator.
 fn compare(rounds: usize, ways: &[Way], ratios: &[(usize, usize)]) {
     let mut costs: Vec<Vec<f64>> = Vec::new();
     for _ in 0..rounds {
@@ -182,7 +181,7 @@ fn path_of(program: &str) -> Option<String> {
     found.to_str().map(str::to_owned)
 }
 
-/// CPU time of one run; nothing where the program is not installed.
+/// Returns the CPU time of one run, or `None` if the program is not installed.
 fn cpu_ns(argv: &[String]) -> Option<f64> {
     let spawn = Spawn::new(path_of(&argv[0])?, argv.iter().map(OsString::from));
     let mut run = spawn.hold().ok()?.release().ok()?;
@@ -191,7 +190,7 @@ fn cpu_ns(argv: &[String]) -> Option<f64> {
     Some((exit.rusage.user_ns + exit.rusage.system_ns) as f64)
 }
 
-/// Words in an order that repeats as a text's do, the same in every run.
+/// Returns words in an order that repeats as a text's words do, the same in every run.
 fn text(bytes: usize) -> String {
     let words = "the of count and block to cost is that it when as kernel where stack with page";
     let words: Vec<&str> = words.split(' ').collect();

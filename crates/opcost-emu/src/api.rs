@@ -1,21 +1,20 @@
 //! The part of QEMU's plugin API that counting needs, looked up by name when the plugin is loaded.
 //!
-//! QEMU exports these functions from its own executable (`include/qemu/qemu-plugin.h` of QEMU).
-//! They are looked up with `dlsym`, not linked, so that a QEMU without one of them gets an error that
-//! names it, and so that the unit tests link without QEMU.
+//! QEMU exports these functions from its own executable (`include/qemu/qemu-plugin.h` of QEMU). The plugin looks them up with
+//! `dlsym` instead of linking them. A QEMU without one of the functions then gets an error that names the function, and the unit
+//! tests link without QEMU.
 //!
-//! The versions of the API differ in five places, all of them in this file and in [`crate::events`]:
+//! The versions of the API differ in five places. This file and [`crate::events`] handle all of them:
 //!
-//! | version | QEMU | differs |
+//! | version | QEMU | difference |
 //! |---|---|---|
 //! | 1 | 6.0 to 8.2 | QEMU adds to a plain address |
 //! | 2 | 9.0 | QEMU adds to an entry of a scoreboard, one for each vCPU |
-//! | 3 | 9.1 | `qemu_plugin_insn_data` copies; QEMU stores to an entry, and compares one before it calls |
-//! | 7 | 11.1 | callbacks get the plugin's data instead of its id |
+//! | 3 | 9.1 | `qemu_plugin_insn_data` copies; QEMU stores to an entry, and compares an entry before it calls |
+//! | 7 | 11.1 | callbacks get the plugin's data instead of the plugin's id |
 //!
-//! QEMU compares the version that a plugin declares with the oldest and the newest that it offers,
-//! and calls all plugins in the same way. So one declared version serves as long as QEMU accepts
-//! it: [`declared`] says which.
+//! QEMU compares the version that a plugin declares with the oldest and the newest version that QEMU offers, and calls all plugins
+//! in the same way. One declared version therefore serves as long as QEMU accepts it. [`declared`] chooses the version.
 
 use opcost_record::emulation::{API_NEWEST, API_VARIABLE};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -33,13 +32,13 @@ const DATA: c_int = 7;
 /// The longest instruction (Intel SDM volume 2, section 2.3.11: 15 bytes), and one byte more.
 const INSTRUCTION_BYTES_MAX: usize = 16;
 
-/// Identifies the plugin in calls.
+/// The identifier of the plugin in calls to QEMU.
 pub(crate) type Id = u64;
-/// A callback that gets a vCPU's number and the data it was registered with.
+/// A callback that gets a vCPU's number and the data that it was registered with.
 pub(crate) type ExecCallback = unsafe extern "C" fn(c_uint, *mut c_void);
-/// A callback on a memory access: vCPU, what it is, guest address, data.
+/// A callback on a memory access, with the vCPU, QEMU's description of the access, the guest address and the data.
 pub(crate) type MemoryCallback = unsafe extern "C" fn(c_uint, u32, u64, *mut c_void);
-/// A callback whose type depends on the version; see [`crate::events`].
+/// A callback whose type depends on the version of the API; see [`crate::events`].
 pub(crate) type EventCallback = *const c_void;
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback reads and writes no registers.
@@ -57,14 +56,14 @@ pub(crate) const WRITE: c_int = 2;
 /// See [`READ`].
 pub(crate) const READ_WRITE: c_int = 3;
 
-/// `qemu_info_t`: what QEMU says of itself.
+/// `qemu_info_t`: QEMU's description of itself.
 #[repr(C)]
 pub struct Info {
     /// Name of the emulated architecture.
     pub(crate) target_name: *const c_char,
     /// Oldest version of the API that QEMU offers.
     pub(crate) version_min: c_int,
-    /// Newest version.
+    /// Newest version of the API that QEMU offers.
     pub(crate) version_now: c_int,
     /// Whether a whole machine is emulated.
     pub(crate) system_emulation: bool,
@@ -83,7 +82,7 @@ pub(crate) struct Entry {
 }
 
 unsafe extern "C" {
-    // POSIX; the C library that std links has it.
+    // POSIX; std links the C library, which has this function.
     fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
 }
 
@@ -151,9 +150,9 @@ functions! {
 }
 
 functions! {
-    /// What version 3 and later do by themselves when a block begins. The first: block, callback, flags,
-    /// condition, entry, number that it is compared with, data. The second: block, operation, entry,
-    /// number.
+    /// The conditional callbacks and inline operations of version 3 and later; QEMU runs them when a block begins. The first takes
+    /// block, callback, flags, condition, entry, the number that the entry is compared with, data. The second takes block,
+    /// operation, entry, number.
     Conditions;
     call_if: c"qemu_plugin_register_vcpu_tb_exec_cond_cb",
         fn(*mut c_void, ExecCallback, c_int, c_int, Entry, u64, *mut c_void);
@@ -161,38 +160,38 @@ functions! {
 }
 
 functions! {
-    /// The bytes of an instruction up to version 2, lent until the callback returns.
+    /// The bytes of an instruction up to version 2: QEMU lends them until the callback returns.
     LentCode;
     bytes: c"qemu_plugin_insn_data", fn(*const c_void) -> *const u8;
 }
 
 functions! {
-    /// The bytes of an instruction from version 3 on: instruction, where to, how many at most.
+    /// The bytes of an instruction from version 3 on: instruction, destination, maximum number of bytes.
     CopiedCode;
     bytes: c"qemu_plugin_insn_data", fn(*const c_void, *mut c_void, usize) -> usize;
 }
 
-/// How QEMU tells an instruction's bytes.
+/// The way in which QEMU hands over an instruction's bytes.
 enum Codes {
     Lent(LentCode),
     Copied(CopiedCode),
 }
 
-/// How QEMU adds to a cell of the plugin.
+/// The way in which QEMU adds to a cell of the plugin.
 enum Adds {
     Plain(PlainAdds),
-    /// To an entry of this scoreboard.
+    /// QEMU adds to an entry of this scoreboard.
     Entry(EntryAdds, *mut c_void, Option<Conditions>),
 }
 
-/// What QEMU does by itself when a block begins, in this order.
+/// The things that QEMU does by itself when a block begins, in this order.
 pub(crate) struct Beginning<'a> {
-    /// A cell, what it should hold, and what is called with which data if it holds anything else.
+    /// A cell and its expected number. If the cell holds another number, QEMU calls `call` with its data.
     pub(crate) unless: (*mut u64, u64),
     pub(crate) call: (ExecCallback, *mut c_void),
-    /// Cells and what is added to them.
+    /// Cells and the numbers added to them.
     pub(crate) adds: &'a [(*mut u64, u64)],
-    /// Cells and what they hold then.
+    /// Cells and the numbers stored to them.
     pub(crate) stores: &'a [(*mut u64, u64)],
 }
 
@@ -204,24 +203,24 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// As many bytes as the instruction has.
+    /// Returns as many bytes as the instruction has.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
 
-/// QEMU's functions.
+/// QEMU's functions, as this version of the API offers them.
 pub(crate) struct Api {
     pub(crate) functions: Functions,
     adds: Adds,
     codes: Codes,
     /// Whether callbacks get data instead of an id.
     pub(crate) data: bool,
-    /// The number of the vCPU that translates, which QEMU takes for that of the one that runs.
+    /// The number of the vCPU that translates. QEMU takes this vCPU for the running one.
     translating: AtomicUsize,
 }
 
-// SAFETY: the scoreboard is QEMU's for as long as it runs, and QEMU locks what it changes in it.
+// SAFETY: QEMU keeps the scoreboard for as long as QEMU runs, and locks it to change it.
 unsafe impl Sync for Api {}
 // SAFETY: as above.
 unsafe impl Send for Api {}
@@ -237,8 +236,7 @@ impl Api {
             Adds::Plain(PlainAdds::find()?)
         } else {
             let adds = EntryAdds::find()?;
-            // SAFETY: the plugin is being installed, as QEMU asks of who calls this. Elements of one
-            // byte: see `entry`.
+            // SAFETY: the plugin is being installed, which QEMU requires of the caller. For elements of one byte see `entry`.
             let scoreboard = unsafe { (adds.new_scoreboard)(1) };
             let conditions = (version >= CONDITIONS).then(Conditions::find).transpose()?;
             Adds::Entry(adds, scoreboard, conditions)
@@ -247,20 +245,19 @@ impl Api {
         Ok(Api { functions, adds, codes, data: version >= DATA, translating })
     }
 
-    /// A vCPU translates; what is asked for until the next does is baked into its code.
+    /// Notes that a vCPU translates. QEMU puts the vCPU's number into all code that it translates until the next call.
     pub(crate) fn set_translating(&self, vcpu: u32) {
         self.translating.store(vcpu as usize, Ordering::Relaxed);
     }
 
-    /// The entry of a scoreboard that is a cell of the plugin.
+    /// Returns the entry of a scoreboard whose address is a cell of the plugin.
     ///
-    /// QEMU adds at the scoreboard's base + vCPU × element size + offset, and takes the number of the
-    /// vCPU that *translates* where guest code runs on one thread. With elements of one byte an
-    /// offset reaches every address whoever that is.
+    /// QEMU adds at the scoreboard's base + vCPU × element size + offset. Where guest code runs on one thread, QEMU takes the
+    /// number of the vCPU that *translates*. With elements of one byte an offset reaches every address, whichever vCPU translates.
     ///
     /// # Safety
-    /// A callback of QEMU is running: the first vCPU is there, and what was translated before the
-    /// scoreboard moved is translated again.
+    /// A callback of QEMU is running: the first vCPU exists, and QEMU has discarded code that it translated before the scoreboard
+    /// moved.
     unsafe fn entry(&self, adds: &EntryAdds, scoreboard: *mut c_void, cell: *mut u64) -> Entry {
         // SAFETY: as the caller promises.
         let base = unsafe { (adds.find)(scoreboard, 0) } as usize;
@@ -268,7 +265,7 @@ impl Api {
         Entry { scoreboard, offset: (cell as usize).wrapping_sub(base).wrapping_sub(translating) }
     }
 
-    /// Adds one to a cell each time an instruction begins.
+    /// Adds 1 to a cell each time an instruction begins.
     ///
     /// # Safety
     /// `instruction` is QEMU's of the running callback, and `cell` lives for ever.
@@ -284,11 +281,11 @@ impl Api {
         }
     }
 
-    /// Brings a cell from a number to the next each time an instruction begins, by a store where QEMU
-    /// has one, which takes fewer instructions than an addition.
+    /// Raises a cell to `next` each time an instruction begins. Uses a store if QEMU has inline stores, because a store takes fewer
+    /// instructions than an addition.
     ///
     /// # Safety
-    /// As for [`add_at_instruction`](Self::add_at_instruction); the cell holds `next` less one then.
+    /// As for [`add_at_instruction`](Self::add_at_instruction); when the instruction begins, the cell holds `next` less one.
     pub(crate) unsafe fn step_at_instruction(
         &self,
         instruction: *mut c_void,
@@ -307,14 +304,14 @@ impl Api {
         }
     }
 
-    /// Has QEMU begin a block without calling the plugin; `false`: this QEMU cannot.
+    /// Has QEMU begin a block without calling the plugin; returns `false` if this QEMU cannot do so.
     ///
     /// # Safety
     /// `block` is QEMU's of the running callback; cells and data live for ever.
     pub(crate) unsafe fn begin_alone(&self, block: *mut c_void, beginning: &Beginning) -> bool {
         let Adds::Entry(adds, scoreboard, Some(conditions)) = &self.adds else { return false };
         let Beginning { unless: (cell, expected), call: (callback, data), .. } = *beginning;
-        // SAFETY: as the caller promises. QEMU keeps the order of what it is asked for.
+        // SAFETY: as the caller promises. QEMU keeps the order of the registrations.
         unsafe {
             let entry = |cell| self.entry(adds, *scoreboard, cell);
             let entry_of = entry(cell);
@@ -328,7 +325,7 @@ impl Api {
         true
     }
 
-    /// Adds one to a cell at each access to memory that passes a filter.
+    /// Adds 1 to a cell at each access to memory that passes a filter.
     ///
     /// # Safety
     /// As for [`add_at_instruction`](Self::add_at_instruction).
@@ -350,13 +347,13 @@ impl Api {
         }
     }
 
-    /// The bytes of an instruction.
+    /// Returns the bytes of an instruction.
     ///
     /// # Safety
     /// `instruction` is QEMU's of the running callback.
     pub(crate) unsafe fn code(&self, instruction: *const c_void) -> Code {
         let mut bytes = [0; INSTRUCTION_BYTES_MAX];
-        // SAFETY: as the caller promises; lent bytes are as many as QEMU says.
+        // SAFETY: as the caller promises; QEMU lends as many bytes as it reports.
         let length = unsafe {
             let length = (self.functions.instruction_size)(instruction).min(bytes.len());
             match &self.codes {
@@ -384,22 +381,22 @@ pub(crate) fn look_up(name: &CStr) -> Result<*mut c_void, String> {
     })
 }
 
-/// A function or variable of QEMU, if it exports it.
+/// Returns the address of a function or variable that QEMU exports.
 pub(crate) fn find(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a null handle is RTLD_DEFAULT, and the name ends with a zero byte.
     let found = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
 
-/// QEMU's variable that says which vCPU runs, as the calling thread has it.
+/// Returns QEMU's thread-local variable that names the running vCPU, as the calling thread sees the variable.
 pub(crate) fn current_cpu() -> Option<*const *const c_void> {
     find(c"current_cpu").map(|found| found.cast_const().cast())
 }
 
-/// The version to declare to the QEMU that loads the plugin.
+/// Returns the version to declare to the QEMU that loads the plugin.
 ///
-/// QEMU does not say which versions it offers before it compares. opcost reads QEMU's refusal and says
-/// the version by [`API_VARIABLE`]. Without that the functions tell 1 from 2.
+/// QEMU does not name the versions that it offers before it compares. opcost therefore reads QEMU's refusal and passes the version
+/// in [`API_VARIABLE`]. Without this variable, the exported functions distinguish version 1 from version 2.
 pub(crate) fn declared() -> c_int {
     let said = std::env::var(API_VARIABLE).ok().and_then(|text| text.parse().ok());
     said.filter(|version| (1..=API_NEWEST).contains(version)).unwrap_or_else(|| {
@@ -409,16 +406,16 @@ pub(crate) fn declared() -> c_int {
 
 static API: OnceLock<Api> = OnceLock::new();
 
-/// Looks up QEMU's functions; `version`: the newest that it offers.
+/// Looks up QEMU's functions; `version`: the newest version of the API that QEMU offers.
 ///
 /// # Errors
-/// QEMU lacks one; the message names it.
+/// QEMU lacks a function; the message names it.
 pub(crate) fn load(version: c_int) -> Result<&'static Api, String> {
     let api = Api::find(version)?;
     Ok(API.get_or_init(|| api))
 }
 
-/// The functions, after [`load`] succeeded: no callback runs before.
+/// Returns the functions. [`load`] has succeeded before any callback runs.
 pub(crate) fn api() -> &'static Api {
     API.get().expect("callbacks are registered after the functions were found")
 }

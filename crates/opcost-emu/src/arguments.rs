@@ -7,27 +7,27 @@ use opcost_record::metric::ONE_IN_MAX;
 use std::ffi::c_int;
 use std::path::PathBuf;
 
-/// When to count.
+/// When the plugin counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Window {
     /// Between markers.
     Markers,
     /// From the first instruction to the end, as one region.
     Whole,
-    /// Never: only the guest's clock is kept as where something is counted.
+    /// Never: the plugin only keeps the guest's clock, as in runs that count.
     Never,
 }
 
-/// Which accesses count the iterations of each repeated string instruction.
+/// The kind of memory accesses that count the iterations of each repeated string instruction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Filters {
     by_kind: [(c_int, u64); 7],
 }
 
 impl Default for Filters {
-    /// What QEMU 7.2 needs, whose inline filter R means stores and W all accesses.
+    /// Returns the filters that QEMU 7.2 needs: its inline filter R means stores and W means all accesses.
     fn default() -> Self {
-        // An input writes twice: QEMU first sees whether it may.
+        // An input writes twice: QEMU first checks whether it may write.
         let divisor = |kind: Repeat| if kind == Repeat::Ins { 2 } else { 1 };
         Filters {
             by_kind: Repeat::TABLE.map(|(kind, _, _, stores)| {
@@ -38,17 +38,17 @@ impl Default for Filters {
 }
 
 impl Filters {
-    /// The filter of a kind, as QEMU takes it.
+    /// Returns the filter of a kind, as QEMU takes it.
     pub(crate) fn filter(&self, kind: Repeat) -> c_int {
         self.by_kind[kind as usize].0
     }
 
-    /// Accesses that pass the filter for each iteration.
+    /// Returns the number of accesses per iteration that pass the filter.
     pub(crate) fn divisor(&self, kind: Repeat) -> u64 {
         self.by_kind[kind as usize].1
     }
 
-    /// Takes one argument such as `filter-movs=R/1`.
+    /// Reads one argument such as `filter-movs=R/1`.
     pub(crate) fn parse_one(mut self, key: &str, value: &str) -> Result<Filters, String> {
         let fail = || {
             format!(
@@ -73,14 +73,13 @@ impl Filters {
     }
 }
 
-/// Everything the plugin is told.
+/// All arguments of the plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Arguments {
     /// Where the report goes.
     pub(crate) out: PathBuf,
-    /// The symbols, if there are any.
+    /// The file of symbols, if given.
     pub(crate) symbols: Option<PathBuf>,
-    /// When to count.
     pub(crate) window: Window,
     /// Whether a whole machine is emulated.
     pub(crate) system: bool,
@@ -88,7 +87,7 @@ pub(crate) struct Arguments {
     pub(crate) model: bool,
     /// The file of the core whose cycles are modelled.
     pub(crate) cycles: Option<PathBuf>,
-    /// The instructions that each one whose cycles are modelled stands for: 1 models all.
+    /// The number of instructions that each modelled instruction stands for; 1 models all.
     pub(crate) one_in: u64,
     /// Whether cost is attributed to calling contexts.
     pub(crate) profile: bool,
@@ -100,17 +99,17 @@ pub(crate) struct Arguments {
     pub(crate) l1d: Geometry,
     /// The last-level cache.
     pub(crate) llc: Geometry,
-    /// Which accesses count iterations.
+    /// The accesses that count iterations.
     pub(crate) filters: Filters,
 }
 
 impl Arguments {
-    /// Reads the arguments.
+    /// Reads the arguments `texts`, each `key=value`.
     ///
-    /// `texts`: each `key=value`; `system`: whether QEMU emulates a whole machine.
+    /// `system`: whether QEMU emulates a whole machine.
     ///
     /// # Errors
-    /// The message names the argument and what it may be.
+    /// The message names the argument and its permitted values.
     pub(crate) fn parse(texts: &[String], system: bool) -> Result<Arguments, String> {
         let mut out = None;
         let mut arguments = Arguments {

@@ -1,4 +1,4 @@
-//! Which function code belongs to.
+//! Attribution of code addresses to functions.
 
 use opcost_record::symbols::{
     Landmark, PAGE_BYTES, Range, Symbols, blanked, page_hash, sites_in_page,
@@ -7,37 +7,37 @@ use opcost_record::{Function, profile::KERNEL};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// Name of code that no symbol covers, and of a module that is not known.
+/// Name of code that no symbol covers, and name of an unknown module.
 pub(crate) const UNKNOWN: &str = "[unknown]";
-/// Name of the context that takes what the tree has no room for.
+/// Name of the context that takes the cost for which the tree has no room.
 pub(crate) const OTHER_CONTEXTS: &str = "[other contexts]";
 
 /// The module of frames that stand for vCPUs.
 const VCPU: &str = "[machine]";
 
-/// Pages remembered at most that are none which programs change themselves.
+/// Largest number of remembered searches for pages that are not in `pages`.
 const LOOKED_FOR_MAX: usize = 1 << 16;
 
 /// A function at an address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Owner {
-    /// Its number.
+    /// The function's number.
     pub(crate) function: u32,
-    /// Whether the address is its first.
+    /// Whether the address is the function's first.
     pub(crate) at_entry: bool,
 }
 
-/// A page that its program changes while it runs.
+/// A page that its program changes at runtime.
 struct Changing {
     file: usize,
     offset: u64,
-    /// Where in it.
+    /// The patched places in the page.
     sites: Vec<(usize, usize)>,
-    /// Of the rest.
+    /// The hash of the page without its sites.
     hash: u64,
 }
 
-/// The symbols, arranged for looking up.
+/// The symbols, arranged for lookups.
 pub(crate) struct Attribution {
     functions: Vec<Function>,
     kernel: Vec<Range>,
@@ -45,11 +45,11 @@ pub(crate) struct Attribution {
     /// Names of the landmarks' metrics, by the place of their counter.
     metrics: Vec<String>,
     files: Vec<Vec<Range>>,
-    /// By hash of a page: file and offset, several where pages are alike.
+    /// File and offset by the hash of a page; several where pages are alike.
     pages: HashMap<u64, Vec<(usize, u64)>>,
     /// Pages that programs change themselves.
     changing: Vec<Changing>,
-    /// What a search among them found, by the hash of the page that was searched for.
+    /// Results of searches in `changing`, by the hash of the page that was looked up.
     looked_for: RefCell<HashMap<u64, Option<(usize, u64)>>>,
     unknown_kernel: u32,
     unknown_user: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Attribution {
 }
 
 impl Attribution {
-    /// Arranges symbols; `vcpus`: how many the guest has.
+    /// Arranges symbols; `vcpus`: the number of vCPUs that the guest has.
     pub(crate) fn new(symbols: Symbols, vcpus: usize) -> Attribution {
         let mut functions = symbols.functions;
         let mut add = |symbol: &str, module: &str| {
@@ -112,7 +112,6 @@ impl Attribution {
         }
     }
 
-    /// The functions by number.
     pub(crate) fn functions(&self) -> &[Function] {
         &self.functions
     }
@@ -122,7 +121,7 @@ impl Attribution {
         &self.metrics
     }
 
-    /// The frames that stand for several vCPUs; none for one.
+    /// The frames that stand for the vCPUs; none if the guest has one vCPU.
     pub(crate) fn vcpu_frames(&self) -> &[u32] {
         &self.vcpu_frames
     }
@@ -137,7 +136,7 @@ impl Attribution {
         !self.pages.is_empty() || !self.changing.is_empty()
     }
 
-    /// What an address means, with the place of its counter.
+    /// Returns the landmark at an address, with the place of its counter.
     pub(crate) fn landmark(&self, address: u64) -> Option<(Landmark, Option<usize>)> {
         self.landmarks.get(&address).copied()
     }
@@ -153,9 +152,9 @@ impl Attribution {
         found.unwrap_or(Owner { function: self.unknown_kernel, at_entry: false })
     }
 
-    /// The function at a user address.
+    /// Returns the function at a user address.
     ///
-    /// `page`: contents of the page it is in, if they can be read.
+    /// `page`: contents of the page that holds the address, if they can be read.
     pub(crate) fn user_owner(&self, address: u64, page: Option<&[u8; PAGE_BYTES]>) -> Owner {
         let unknown = Owner { function: self.unknown_user, at_entry: false };
         let Some(page) = page else { return unknown };
@@ -169,7 +168,7 @@ impl Attribution {
         .unwrap_or(unknown)
     }
 
-    /// The page that programs change themselves which this one is, whose hash is no known page's.
+    /// Returns the known changing page that `page` is a version of; `hash` is the hash of `page` and not in `pages`.
     fn changing_page(&self, hash: u64, page: &[u8; PAGE_BYTES]) -> Option<(usize, u64)> {
         let mut looked_for = self.looked_for.borrow_mut();
         if looked_for.len() >= LOOKED_FOR_MAX {

@@ -1,14 +1,13 @@
-//! A block of guest code as QEMU translates it: static costs, and how its executions are counted.
+//! A block of guest code as QEMU translates it: its static costs, and the way its executions are counted.
 //!
-//! A block is split into *runs*. A run ends with an instruction that may be begun and not finished
-//! (it touches memory, divides, …). One cell, [`Cells::expected`], tells how far the block that began
-//! last has come: when the block begins, the cell is set to the block's exit tag less the number of
-//! its further runs, and each run that begins brings it one nearer. Thus the cell holds the exit tag
-//! if every run began, and no tag at all if the block was left in the middle.
+//! A block is split into *runs*. A run ends with an instruction that may begin without finishing (it touches memory, divides, …).
+//! The cell [`Cells::expected`] tells how far the last begun block has come. When the block begins, the cell is set to the block's
+//! exit tag less the number of its further runs. Each further run that begins raises the cell by 1. The cell thus holds the exit
+//! tag if every run began, and no tag at all if control left the block in the middle.
 //!
-//! A block whose tag is in the cell has nothing to be looked at: it follows a block of its function
-//! that was not left in the middle. It is only counted, by QEMU's own code where QEMU can compare
-//! before it calls (version 3 of the API), else by the callback.
+//! A block whose tag is in the cell needs no closer look: it follows a block of its function that control did not leave in the
+//! middle. The block is only counted: by QEMU's own code where QEMU can compare before it calls (version 3 of the API), else by the
+//! callback.
 
 use crate::cache::Fetch;
 use crate::counters::Cost;
@@ -17,35 +16,34 @@ use crate::repeat::Site;
 use opcost_core_model::Code;
 use opcost_record::symbols::Landmark;
 
-/// Runs of a block at most, two times: QEMU's blocks have at most 512 instructions (TCG_MAX_INSNS).
+/// Twice the largest number of runs in a block: QEMU's blocks have at most 512 instructions (TCG_MAX_INSNS).
 const TAG_UNIT: u64 = 1024;
-/// [`Block::exit_tag`] that no tag equals, nor does a number a little below: the next block is always
-/// looked at.
+/// A [`Block::exit_tag`] that neither equals a tag nor lies a little below one: the next block always gets a closer look.
 pub(crate) const NEVER: u64 = TAG_UNIT / 2 + TAG_UNIT / 4;
-/// What [`Cells::expected`] holds behind an access by itself, so that the next block is looked at.
+/// The value of [`Cells::expected`] behind an access that QEMU executed by itself; the next block gets a closer look.
 pub(crate) const CUT: u64 = NEVER + 1;
 
-/// What must be in [`Cells::expected`] for a block to go on without a closer look.
+/// Returns the value of [`Cells::expected`] with which a block goes on without a closer look.
 ///
-/// `special`: whether more than cost and function must be looked at when it begins.
+/// `special`: whether the beginning of the block needs more checks than cost and function.
 pub(crate) fn tag(function: u32, special: bool) -> u64 {
-    // No tag is 0: what is a little below one must not be less than 0.
+    // No tag is 0: the numbers a little below a tag must not be negative.
     ((u64::from(function) + 1) * 2 + u64::from(special)) * TAG_UNIT
 }
 
-/// What [`Cells::expected`] holds behind a block whose next block is always looked at, and whose cuts the
-/// kernel's entries tell: the block. Less than 0, as nothing else is, and 4 bytes where the block's address
-/// is low. So QEMU stores one number, where it otherwise stores the tag and the block.
+/// Returns the value of [`Cells::expected`] that holds a block, for blocks that [`Block::placed`] chooses. Only such
+/// values are negative. QEMU's code stores the value in 4 bytes if the block's address is low. QEMU then stores one number instead
+/// of the tag and the block.
 fn behind(block: *const Block, returns: bool) -> u64 {
     let address = block.addr() as u64;
     let sign = if address < LOW { !(LOW - 1) } else { 1 << 63 };
     sign | address | u64::from(returns)
 }
 
-/// Addresses below are low, those of 31 bits.
+/// Addresses below this limit are low: they have 31 bits.
 const LOW: u64 = 1 << 31;
 
-/// The block that [`Cells::expected`] holds, if it holds one.
+/// Returns the block that [`Cells::expected`] holds, if any.
 #[inline(always)]
 fn held(expected: u64) -> Option<*const Block> {
     if expected >> 63 == 0 {
@@ -56,120 +54,118 @@ fn held(expected: u64) -> Option<*const Block> {
     Some(std::ptr::with_exposed_provenance((address & !(align_of::<Block>() as u64 - 1)) as usize))
 }
 
-/// What changes with every block; QEMU's own code adds and stores here.
+/// The state that changes with every block; QEMU's own code adds and stores here.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Cells {
-    /// The tag of blocks that may follow without a closer look, or how far the last block came, or the
-    /// last block itself.
+    /// The tag of blocks that may follow without a closer look, or the progress of the last block, or the last block itself.
     pub(crate) expected: u64,
-    /// Instructions that the blocks retired which began.
+    /// Instructions that the begun blocks retire.
     pub(crate) retired: u64,
-    /// The block that began last, if `expected` does not hold it.
+    /// The last begun block, if `expected` does not hold it.
     pub(crate) last: &'static Block,
-    /// The block whose last instruction was finished last, of those that tell.
+    /// The block whose last instruction finished most recently, among blocks with [`Ending::Tells`].
     pub(crate) done: *const Block,
     /// Stack slot of the last call or return.
     pub(crate) slot: u64,
 }
 
 impl Cells {
-    /// Behind a block that nothing follows without a closer look.
+    /// Returns the cells behind a block that nothing follows without a closer look.
     pub(crate) fn behind(nowhere: &'static Block) -> Cells {
         Cells { expected: NEVER, retired: 0, last: nowhere, done: std::ptr::null(), slot: 0 }
     }
 
-    /// The block that began last.
+    /// Returns the last begun block.
     #[inline(always)]
     pub(crate) fn prev(&self) -> &'static Block {
-        // SAFETY: such a number was made of a block, which lives for ever.
+        // SAFETY: [`behind`] made the number from a block, which lives for ever.
         held(self.expected).map_or(self.last, |block| unsafe { &*block })
     }
 
-    /// Whether the block that began last went to its end, a return that pops its address only, and its
-    /// slot is known by the stack pointer.
+    /// Whether the last begun block reached its end, the end is a return that pops its address only, and the stack pointer tells
+    /// its slot.
     #[inline(always)]
     pub(crate) fn returned(&self) -> bool {
         self.expected & (1 << 63 | 1) == 1 << 63 | 1
     }
 
-    /// The block that began last was left for an access to a device: the next is looked at.
+    /// Notes that control left the last begun block for an access to a device: the next block gets a closer look.
     pub(crate) fn cut(&mut self) {
         self.last = self.prev();
         self.expected = CUT;
     }
 }
 
-/// How it is known that the last instruction of a block was finished.
+/// The way in which the plugin learns that the last instruction of a block finished.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub(crate) enum Ending {
-    /// It always is, once it began.
+    /// The instruction always finishes once it began.
     Sure,
-    /// A memory callback tells.
+    /// A memory callback reports the end.
     Tells,
-    /// The next block tells.
+    /// The next block shows whether the instruction finished.
     Doubtful,
-    /// The processor may refuse it; the next block tells.
+    /// The processor may refuse the instruction; the next block shows whether it did.
     Refusable,
 }
 
-/// A block; one cache line has all that is needed to count it and to follow its calls and returns.
+/// A block. One cache line has everything that counting the block and following its calls and returns needs.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Block {
-    /// What must be expected for it to go on without a closer look; see [`tag`].
+    /// The value of [`Cells::expected`] with which the block goes on without a closer look; see [`tag`].
     pub(crate) tag: u64,
-    /// What is expected when it has begun: its exit tag less its further runs.
+    /// The value of [`Cells::expected`] after the block began: the exit tag less the number of further runs.
     pub(crate) begun_tag: u64,
-    /// Times it began.
+    /// The number of times that the block began.
     pub(crate) count: *mut u64,
-    /// Guest address of its first instruction.
+    /// Guest address of the first instruction.
     pub(crate) start: u64,
     rest: Box<Rest>,
-    /// Number of its function.
+    /// Number of the block's function.
     pub(crate) function: u32,
-    /// Instructions it retires.
+    /// Instructions that the block retires.
     pub(crate) retired: u16,
-    /// Its bytes.
+    /// Length of the block's code in bytes.
     bytes: u16,
-    /// Distance of its last instruction from its start.
+    /// Distance of the last instruction from the start.
     last_offset: u16,
-    /// Its runs but the first, and a repeated string instruction behind one that may fault.
+    /// The number of runs but the first, plus one for a repeated string instruction behind an instruction that may fault.
     further_runs: u16,
-    /// How its last instruction hands over.
+    /// The way in which the last instruction hands over.
     pub(crate) exit: Exit,
-    /// Whether it stands at the beginning of its function.
+    /// Whether the block stands at the beginning of its function.
     pub(crate) at_entry: bool,
-    /// Whether it is the kernel's.
+    /// Whether the block is kernel code.
     pub(crate) kernel: bool,
-    /// How its end is known.
+    /// The way in which the plugin learns that the block reached its end.
     pub(crate) ending: Ending,
-    /// Whether the kernel's entries tell where it was cut, and the stack pointer its slot; else QEMU
-    /// steps through its runs, and a callback tells the slot.
+    /// Whether the kernel's entries tell where the block was cut, and the stack pointer tells its slot. Otherwise QEMU steps
+    /// through the runs, and a callback tells the slot.
     pub(crate) by_entry: bool,
-    /// Bytes that its last instruction, a return, took off the stack.
+    /// Bytes that the last instruction takes off the stack if it is a return.
     pub(crate) popped: u16,
 }
 
 const _: () = assert!(size_of::<Block>() == 64);
 
-/// What is seldom needed of a block.
+/// The parts of a block that are rarely needed.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    /// Where the model finds its code.
+    /// The cache lines of the code, as the model looks them up.
     pub(crate) fetch: Fetch,
-    /// What a modelled core executes; `None` without one.
+    /// The code that a modelled core executes; `None` without a modelled core.
     pub(crate) code: Option<Code>,
-    /// What its address means, with the place of its counter.
+    /// The landmark at the start, with the place of its counter.
     pub(crate) landmark: Option<(Landmark, Option<usize>)>,
-    /// The repeated string instruction that ends in front of it.
+    /// The place behind the repeated string instruction that ends just in front of this block.
     pub(crate) behind: Option<*mut Site>,
-    /// The place behind the repeated string instruction that ends it.
+    /// The place behind the repeated string instruction that ends this block.
     pub(crate) repeats: Option<*mut Site>,
-    /// Cost of the whole block.
     pub(crate) cost: Cost,
-    /// Each instruction, and its address's distance from the start.
+    /// Each instruction, with the distance of its address from the start.
     pub(crate) facts: Box<[(Facts, u16)]>,
     /// Index of the last instruction of each run, ascending.
     pub(crate) ends: Box<[u16]>,
@@ -189,10 +185,9 @@ impl std::ops::DerefMut for Block {
     }
 }
 
-/// Splits a block into runs.
+/// Splits a block into runs and returns the index of the last instruction of each run, ascending.
 ///
-/// Result: the index of the last instruction of each; the last run ends with the block. A
-/// repeated string instruction at the end is not part of a run: it is counted by itself.
+/// The last run ends with the block. A repeated string instruction at the end is not part of a run: it is counted by itself.
 pub(crate) fn run_ends(facts: &[Facts]) -> Vec<u16> {
     let counted = facts.len() - usize::from(facts.last().is_some_and(|last| last.repeat.is_some()));
     let mut ends = Vec::new();
@@ -204,7 +199,7 @@ pub(crate) fn run_ends(facts: &[Facts]) -> Vec<u16> {
     ends
 }
 
-/// The cost of some instructions, string iterations left out.
+/// Returns the cost of some instructions without their string iterations.
 pub(crate) fn cost<'a>(facts: impl IntoIterator<Item = &'a Facts>) -> Cost {
     let mut sum = Cost::default();
     for facts in facts {
@@ -227,8 +222,7 @@ pub(crate) fn cost<'a>(facts: impl IntoIterator<Item = &'a Facts>) -> Cost {
 }
 
 impl Block {
-    /// A block of some instructions, which belongs to no function and after which the next block is
-    /// always looked at.
+    /// Makes a block of some instructions. The block belongs to no function, and the next block always gets a closer look.
     pub(crate) fn new(start: u64, codes: &[&[u8]], facts: Vec<Facts>, count: *mut u64) -> Block {
         let mut bytes = 0u16;
         let mut offsets = Vec::with_capacity(facts.len());
@@ -240,7 +234,7 @@ impl Block {
         let last = facts.last().copied();
         let exit = last.map_or(Exit::Next, |last| last.exit);
         let facts_len = facts.len();
-        // A repeated string instruction is no run, but shows that the one in front of it was finished.
+        // A repeated string instruction is no run, but shows that the instruction in front of it finished.
         let in_doubt = ends.last().is_some_and(|end| {
             usize::from(*end) + 1 < facts.len() && facts[usize::from(*end)].may_fault
         });
@@ -287,29 +281,29 @@ impl Block {
         }
     }
 
-    /// Whether control goes somewhere else without a doubt once its last instruction is finished.
+    /// Whether control certainly goes elsewhere once the last instruction finished.
     #[inline(always)]
     pub(crate) fn calls_or_returns(&self) -> bool {
         self.ending == Ending::Tells
             && matches!(self.exit, Exit::Call | Exit::CallIndirect | Exit::Return)
     }
 
-    /// Whether it ends with a jump or branch, and no doubt is left when the next block begins.
+    /// Whether the block ends with a jump or branch, and the beginning of the next block leaves no doubt about the end.
     #[inline(always)]
     pub(crate) fn jumps(&self) -> bool {
         matches!(self.exit, Exit::Jump | Exit::Branch)
             && (self.by_entry || self.ending == Ending::Sure)
     }
 
-    /// Whether more than cost and function must be looked at when it begins.
+    /// Whether the beginning of the block needs more checks than cost and function.
     #[inline(always)]
     pub(crate) fn special(&self) -> bool {
         self.tag & TAG_UNIT != 0
     }
 
-    /// The same with the tags that follow from its function.
+    /// Sets the block's function and the tags that follow from the function.
     ///
-    /// `special`: see [`tag`]; `turns`: whether the next block is always looked at.
+    /// `special`: see [`tag`]; `turns`: whether the next block always gets a closer look.
     pub(crate) fn tagged(mut self, function: u32, special: bool, turns: bool) -> Block {
         self.function = function;
         self.tag = tag(function, special);
@@ -318,7 +312,7 @@ impl Block {
         self
     }
 
-    /// The same at its place: [`Cells::expected`] holds it where that tells all that is needed.
+    /// Has [`Cells::expected`] hold the block at `place`, if that value tells everything needed.
     pub(crate) fn placed(mut self, place: *const Block) -> Block {
         if self.by_entry && self.begun_tag == NEVER {
             let returns = self.exit == Exit::Return && self.popped == RETURN_BYTES;
@@ -327,40 +321,40 @@ impl Block {
         self
     }
 
-    /// Whether [`Cells::expected`] holds it when it has begun.
+    /// Whether [`Cells::expected`] holds the block after it began.
     pub(crate) fn is_held(&self) -> bool {
         held(self.begun_tag).is_some()
     }
 
-    /// The tag of blocks that may follow it without a closer look.
+    /// Returns the tag of blocks that may follow without a closer look.
     #[inline(always)]
     pub(crate) fn exit_tag(&self) -> u64 {
         self.begun_tag.wrapping_add(self.further_runs.into())
     }
 
-    /// Guest address behind its last instruction.
+    /// Returns the guest address behind the last instruction.
     #[inline(always)]
     pub(crate) fn end(&self) -> u64 {
         self.start.wrapping_add(self.bytes.into())
     }
 
-    /// Guest address of its last instruction.
+    /// Returns the guest address of the last instruction.
     #[inline(always)]
     pub(crate) fn last_at(&self) -> u64 {
         self.start.wrapping_add(self.last_offset.into())
     }
 
-    /// The same block, whose cuts the kernel's entries tell.
+    /// Marks the block as one whose cuts the kernel's entries tell.
     ///
-    /// `steps`: whether its last instruction has a step, which tells whether it went to its end.
+    /// `steps`: whether the last instruction has a step; the step tells whether control reached the end.
     pub(crate) fn told_by_entries(mut self, steps: bool) -> Block {
         self.by_entry = true;
         self.further_runs = steps.into();
         self
     }
 
-    /// Whether it is one instruction that accesses memory and hands over to the next: also what QEMU
-    /// executes by itself when an access cuts a block short.
+    /// Whether the block is one instruction that accesses memory and hands over to the next instruction. QEMU itself executes such
+    /// a block when an access cuts a block short.
     pub(crate) fn is_one_access(&self) -> bool {
         match &*self.facts {
             [(one, _)] => {
@@ -370,43 +364,43 @@ impl Block {
         }
     }
 
-    /// Whether it ends with the repeated string instruction at an address.
+    /// Whether the block ends with the repeated string instruction at an address.
     pub(crate) fn repeats_at(&self, address: u64) -> bool {
         self.repeats.is_some() && self.last_at() == address
     }
 
-    /// Index of the instruction at an address.
+    /// Returns the index of the instruction at an address.
     pub(crate) fn index_of(&self, address: u64) -> Option<usize> {
         let offset = u16::try_from(address.wrapping_sub(self.start)).ok()?;
         self.facts.iter().position(|(_, known)| *known == offset)
     }
 
-    /// The cost of the instructions from one index on.
+    /// Returns the cost of the instructions from index `from` on.
     pub(crate) fn tail(&self, from: usize) -> Cost {
         cost(self.facts[from..].iter().map(|(facts, _)| facts))
     }
 
-    /// The cost of one instruction, had it retired.
+    /// Returns the cost of one instruction as if it had retired.
     pub(crate) fn one(&self, index: usize) -> Cost {
         cost([&self.facts[index].0])
     }
 
-    /// Guest address of an instruction.
+    /// Returns the guest address of an instruction.
     pub(crate) fn address(&self, index: usize) -> u64 {
         self.start.wrapping_add(u64::from(self.facts[index].1))
     }
 
-    /// Guest address behind an instruction.
+    /// Returns the guest address behind an instruction.
     pub(crate) fn address_behind(&self, index: usize) -> u64 {
         if index + 1 < self.facts.len() { self.address(index + 1) } else { self.end() }
     }
 
-    /// Index of the first instruction of each further run.
+    /// Returns the index of the first instruction of each further run.
     pub(crate) fn later_starts(&self) -> impl Iterator<Item = usize> + '_ {
         self.ends[..self.further_runs.into()].iter().map(|end| usize::from(*end) + 1)
     }
 
-    /// Index of the instruction that it was left at, with `left` runs that did not begin.
+    /// Returns the index of the instruction at which control left the block; `left`: the number of runs that did not begin.
     pub(crate) fn cut(&self, left: u64) -> Option<usize> {
         let run = u64::from(self.further_runs).checked_sub(left)?;
         self.ends.get(run as usize).map(|end| usize::from(*end))

@@ -1,33 +1,32 @@
-//! All blocks that were made, and how often each began.
+//! All blocks, and the number of times that each block began.
 
 use crate::block::Block;
 use crate::low;
 
-/// Blocks and counts that get their memory at once.
+/// The number of blocks and counts that are allocated at once.
 const CHUNK: usize = 4096;
 
-/// The blocks. A block stays where it is for good, and so does its count.
+/// The blocks. A block and its count never move.
 pub(crate) struct Blocks {
     blocks: Vec<*mut Block>,
-    /// The counts, apart from the blocks, so that reading all of them is fast.
+    /// The counts, apart from the blocks so that reading all of them is fast.
     counts: Vec<*mut u64>,
-    /// Each count when it was last read.
+    /// Each count as [`Blocks::take`] read it last.
     read: Vec<u64>,
     low: bool,
 }
 
 impl Blocks {
-    /// None yet; `low`: see [`low::zeros`].
+    /// Makes an empty collection; `low`: see [`low::zeros`].
     pub(crate) fn new(low: bool) -> Blocks {
         Blocks { blocks: Vec::new(), counts: Vec::new(), read: Vec::new(), low }
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.read.len()
     }
 
-    /// Adds what is made with its own place and that of its count.
+    /// Adds the block that `make` returns; `make` gets the place of the block and the place of its count.
     pub(crate) fn add(
         &mut self,
         make: impl FnOnce(*const Block, *mut u64) -> Block,
@@ -37,7 +36,7 @@ impl Blocks {
             self.counts.push(low::zeros(CHUNK, self.low));
             self.blocks.push(low::room(CHUNK, self.low));
         }
-        // SAFETY: a chunk has room for that many, and no two have the same place.
+        // SAFETY: a chunk has room for `CHUNK` blocks, and each block has a place of its own.
         unsafe {
             let block = self.blocks[place / CHUNK].add(place % CHUNK);
             block.write(make(block, self.counts[place / CHUNK].add(place % CHUNK)));
@@ -46,14 +45,14 @@ impl Blocks {
         }
     }
 
-    /// Tells of each block that began since this was last called, and how often.
+    /// Calls `tell` with each block that began since the last call, and the number of times that it began.
     pub(crate) fn take(&mut self, mut tell: impl FnMut(&Block, u64)) {
         for (place, read) in self.read.iter_mut().enumerate() {
             let (chunk, place) = (place / CHUNK, place % CHUNK);
-            // SAFETY: a block has a count, and QEMU adds to it between callbacks only.
+            // SAFETY: each block has a count, and QEMU adds to the count between callbacks only.
             let now = unsafe { *self.counts[chunk].add(place) };
             if now != *read {
-                // SAFETY: it was written when it was added.
+                // SAFETY: `add` wrote the block.
                 tell(unsafe { &*self.blocks[chunk].add(place) }, now - *read);
                 *read = now;
             }

@@ -2,14 +2,14 @@
 //!
 //! Conditional branches: gshare with 2^14 two-bit counters and 14 bits of global history (S.
 //! McFarling, "Combining Branch Predictors", WRL Technical Note TN-36, 1993, section 7). Indirect
-//! jumps and calls: a direct-mapped table of 4096 last targets. Returns: a stack of 16 addresses.
-//! Direct jumps and calls are taken as always predicted.
+//! jumps and calls: a direct-mapped table of 4096 last targets. Returns: a stack of 16 addresses. Direct jumps and calls always
+//! count as predicted.
 
 const HISTORY_BITS: u32 = 14;
 const TARGETS: usize = 4096;
 const RETURNS: usize = 16;
 
-/// The predictor and what it learnt.
+/// The predictor with its learnt state.
 pub(crate) struct Predictor {
     counters: Box<[u8; 1 << HISTORY_BITS]>,
     history: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Predictor {
 }
 
 impl Predictor {
-    /// A predictor that learnt nothing: every counter is weakly not taken.
+    /// Makes a predictor that has learnt nothing: every counter is weakly not taken.
     pub(crate) fn new() -> Predictor {
         Predictor {
             counters: Box::new([1; 1 << HISTORY_BITS]),
@@ -30,18 +30,18 @@ impl Predictor {
         }
     }
 
-    /// Learns from a conditional branch at an address; whether its direction was mispredicted.
+    /// Learns from a conditional branch at an address and returns whether its direction was mispredicted.
     ///
-    /// `conditional`: if not, nothing is learnt, and nothing mispredicted.
+    /// Without `conditional`, it learns nothing and returns false.
     #[inline(always)]
     pub(crate) fn misses_branch(&mut self, address: u64, conditional: bool, taken: bool) -> bool {
         const MASK: usize = (1 << HISTORY_BITS) - 1;
-        // The first stands for all that is no conditional branch: it stays in the host's cache.
+        // The first counter stands for every other instruction: the counter stays in the host's cache.
         let mask = MASK & usize::from(conditional).wrapping_neg();
         let counter = &mut self.counters[(address as usize ^ self.history) & mask];
         let predicted = *counter >= 2;
-        // Without branches of its own: which instruction is a branch, and whether it is taken, is what
-        // the host's own predictor cannot guess.
+        // This code has no branches of its own: the host's own predictor cannot guess which instruction is a branch, nor whether
+        // the branch is taken.
         let goes = usize::from(taken);
         let moved = if taken {
             *counter + u8::from(*counter < 3)
@@ -54,7 +54,7 @@ impl Predictor {
         (predicted != taken) & conditional
     }
 
-    /// Learns from an indirect jump or call; whether its target was mispredicted.
+    /// Learns from an indirect jump or call and returns whether its target was mispredicted.
     pub(crate) fn misses_target(&mut self, address: u64, target: u64) -> bool {
         let entry = &mut self.targets[address as usize % TARGETS];
         let predicted = *entry == (address, target);
@@ -62,13 +62,13 @@ impl Predictor {
         !predicted
     }
 
-    /// Remembers where a call returns to; the oldest of more than 16 is forgotten.
+    /// Remembers the return address of a call and forgets the oldest of more than 16.
     pub(crate) fn call(&mut self, behind: u64) {
         self.returns[self.depth % RETURNS] = behind;
         self.depth += 1;
     }
 
-    /// Learns from a return; whether its target was mispredicted.
+    /// Learns from a return and returns whether its target was mispredicted.
     pub(crate) fn misses_return(&mut self, target: u64) -> bool {
         let Some(depth) = self.depth.checked_sub(1) else { return true };
         self.depth = depth;

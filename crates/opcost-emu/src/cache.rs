@@ -1,10 +1,9 @@
-//! A model of one cache: sets of lines, the least recently used replaced.
+//! A model of one cache: sets of lines with replacement of the least recently used line.
 //!
-//! Loads and stores alike bring their line in (write-allocate). Addresses are the guest's virtual
-//! ones, so pages that share a physical page are taken as different, and two processes' pages at
-//! one address as the same.
+//! Both loads and stores bring their line in (write-allocate). Addresses are the guest's virtual addresses. Virtual pages that
+//! share a physical page therefore count as different, and two processes' pages at one address count as the same.
 
-/// Size of a cache.
+/// The size of a cache.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Geometry {
     /// Size of all lines together, bytes.
@@ -22,7 +21,7 @@ impl Geometry {
     /// Reads `SIZE:WAYS:LINE`.
     ///
     /// # Errors
-    /// What it must be.
+    /// The message says what the text must be.
     pub(crate) fn parse(text: &str) -> Result<Geometry, String> {
         let fail = || {
             format!(
@@ -43,9 +42,9 @@ impl Geometry {
     }
 }
 
-/// A cache and what it holds.
+/// A cache with the lines that it holds.
 pub(crate) struct Cache {
-    /// Numbers of lines plus one, sets one after the other, most recently used first; 0: empty.
+    /// Line numbers plus one, set after set, the most recently used line first; 0: empty.
     lines: Vec<u64>,
     ways: usize,
     set_mask: u64,
@@ -53,7 +52,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// An empty cache.
+    /// Makes an empty cache.
     pub(crate) fn new(geometry: Geometry) -> Cache {
         let sets = geometry.bytes / (geometry.ways * geometry.line_bytes);
         Cache {
@@ -64,25 +63,25 @@ impl Cache {
         }
     }
 
-    /// The number of the line that an address is in.
+    /// Returns the number of the line that holds an address.
     #[inline]
     pub(crate) fn line(&self, address: u64) -> u64 {
         address >> self.line_shift
     }
 
-    /// The first address of a line.
+    /// Returns the first address of a line.
     #[inline]
     pub(crate) fn address(&self, line: u64) -> u64 {
         line << self.line_shift
     }
 
-    /// Where the front of a line's set is.
+    /// Returns the place of the front of a line's set.
     #[inline(always)]
     fn front(&self, line: u64) -> usize {
         (line & self.set_mask) as usize * self.ways
     }
 
-    /// Whether touching two lines, which may be one, finds both there and changes nothing.
+    /// Whether touching both lines, which may be the same, would hit and change nothing.
     #[inline(always)]
     pub(crate) fn rests_on(&self, first: u64, last: u64) -> bool {
         // SAFETY: the mask is the number of sets less one, and `new` made `ways` lines for each.
@@ -94,25 +93,25 @@ impl Cache {
     pub(crate) fn prepare(&self, start: u64, end: u64) -> Fetch {
         let (first, last) = (self.line(start), self.line(end.wrapping_sub(1)));
         let places = [self.front(first) as u32, self.front(last) as u32];
-        // Lines between two that are there may still be elsewhere.
+        // Lines between two lines at the front of their sets may still be elsewhere.
         let lines =
             if last.wrapping_sub(first) > 1 { [u64::MAX; 2] } else { [first + 1, last + 1] };
         Fetch { places, lines }
     }
 
-    /// Whether touching all lines of some code finds them there and changes nothing.
+    /// Whether touching all lines of some code would hit and change nothing.
     ///
     /// # Safety
-    /// `fetch` is what this cache prepared.
+    /// This cache prepared `fetch`.
     #[inline(always)]
     pub(crate) unsafe fn rests_on_code(&self, fetch: &Fetch) -> bool {
-        // SAFETY: `prepare` gives places of sets, and the number of lines never changes.
+        // SAFETY: `prepare` returns places of sets, and the number of lines never changes.
         let newest = |place: u32| unsafe { *self.lines.get_unchecked(place as usize) };
         let [first, last] = fetch.places.map(newest);
         (first ^ fetch.lines[0]) | (last ^ fetch.lines[1]) == 0
     }
 
-    /// Touches a line; whether it was not there.
+    /// Touches a line and returns whether it was missing.
     #[inline(always)]
     pub(crate) fn misses(&mut self, line: u64) -> bool {
         let first = self.front(line);
@@ -129,7 +128,7 @@ impl Cache {
             8 => touch::<8>(set, tag),
             16 => touch::<16>(set, tag),
             _ => {
-                // Every line moves one place back, down to the one that is wanted or the last.
+                // Every line moves one place back, down to the wanted line or the last one.
                 let mut moved = tag;
                 for way in set {
                     std::mem::swap(way, &mut moved);
@@ -143,18 +142,18 @@ impl Cache {
     }
 }
 
-/// The lines of some code as a cache finds them.
+/// The lines of some code, prepared for lookups in one cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fetch {
-    /// Places of the first and the last line if they were used last in their sets.
+    /// Places of the first and the last line if each is the most recently used of its set.
     places: [u32; 2],
-    /// What is there then; nothing is where there are more lines than two.
+    /// Contents of these places on a hit; values that never match if there are more than two lines.
     lines: [u64; 2],
 }
 
-/// Moves a line to the front of a set; whether it was not there.
+/// Moves a line to the front of a set and returns whether it was missing.
 ///
-/// Without branches: the way that a line is found in is what the host cannot predict.
+/// This code has no branches: the host cannot predict the way in which a line is found.
 #[inline(always)]
 fn touch<const WAYS: usize>(set: &mut [u64], tag: u64) -> bool {
     let Ok(set) = <&mut [u64; WAYS]>::try_from(set) else { return false };

@@ -1,8 +1,7 @@
-//! What QEMU calls, and the one state behind it.
+//! The functions that QEMU calls, and the plugin's one state.
 //!
-//! The state belongs to one thread, the first that translates: in user mode the program's only
-//! one, in system mode QEMU's one vCPU thread (`-accel tcg,thread=single`). Calls from any other
-//! thread touch nothing and make the report an error.
+//! The state belongs to one thread, the first that translates: in user mode the program's only thread, in system mode QEMU's one
+//! vCPU thread (`-accel tcg,thread=single`). Calls from any other thread touch nothing and make the report an error.
 
 use crate::api;
 use crate::block::{Block, MarkerSite};
@@ -20,8 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 struct State(UnsafeCell<MaybeUninit<Core>>);
 
-// SAFETY: the field is used by the owning thread only, as `owned` checks, and before any thread
-// runs guest code by `start`.
+// SAFETY: only the owning thread uses the field, as `owned` checks; before any thread runs guest code, only `start` uses it.
 unsafe impl Sync for State {}
 
 static STATE: State = State(UnsafeCell::new(MaybeUninit::uninit()));
@@ -49,18 +47,17 @@ pub(crate) unsafe fn start(core: Core) {
     unsafe { (*STATE.0.get()).write(core) };
 }
 
-/// The state.
+/// Returns the state.
 ///
 /// # Safety
-/// [`start`] was called; the caller is the owning thread, and drops the reference before it calls
-/// anything that takes another.
+/// [`start`] was called. The caller is the owning thread and drops the reference before it calls anything that takes another.
 #[inline(always)]
 pub(crate) unsafe fn core<'a>() -> &'a mut Core {
     // SAFETY: as the caller promises.
     unsafe { (*STATE.0.get()).assume_init_mut() }
 }
 
-/// Whether this thread owns the state; the first that asks does.
+/// Whether this thread owns the state; the first thread that asks becomes the owner.
 pub(crate) fn owned() -> bool {
     OWNER.get()
         || !CLAIMED.swap(true, Ordering::Relaxed) && {
@@ -69,11 +66,11 @@ pub(crate) fn owned() -> bool {
         }
 }
 
-/// The vCPU that runs; `told`: what QEMU says, which is right where there is one, and on threads.
+/// Returns the running vCPU; `told`: QEMU's number, which is right with one vCPU and with a thread per vCPU.
 #[inline(always)]
 fn running(told: c_uint) -> c_uint {
-    // SAFETY: `start` came before any callback. Where there are several vCPUs and one thread, that
-    // owns the state; where threads were seen, nothing is touched.
+    // SAFETY: `start` came before any callback. Several vCPUs on one thread: that thread owns the state. If the plugin saw more
+    // threads, the state is not touched.
     let core = unsafe { core() };
     if core.one_vcpu {
         told
@@ -84,11 +81,10 @@ fn running(told: c_uint) -> c_uint {
     }
 }
 
-/// Whether a callback may touch the state: on another vCPU it may only on the owning thread.
+/// Whether a callback may touch the state: for a vCPU other than the current one, only on the owning thread.
 #[inline(always)]
 fn allowed(vcpu: c_uint) -> bool {
-    // SAFETY: `start` came before any callback; the number is read only, and it changes on the
-    // owning thread alone.
+    // SAFETY: `start` came before any callback; the number is only read, and only the owning thread changes it.
     let now = unsafe { (*STATE.0.get()).assume_init_ref().vcpu };
     vcpu == now || owned_elsewhere()
 }
@@ -103,14 +99,14 @@ fn owned_elsewhere() -> bool {
 }
 
 /// # Safety
-/// `data` is that of a callback on a block: the block, which lives for ever.
+/// `data` is the block that a callback was registered with; blocks live for ever.
 #[inline(always)]
 unsafe fn block_of(data: *mut c_void) -> &'static Block {
-    // SAFETY: as the caller promises; nothing changes a block but its cells.
+    // SAFETY: as the caller promises; only a block's cells ever change.
     unsafe { &*data.cast::<Block>() }
 }
 
-/// A block begins that may go on; on a QEMU that cannot tell by itself.
+/// Called when a block begins that may go on, on a QEMU without conditional callbacks.
 pub(crate) unsafe extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
     // SAFETY: `start` came before any callback. `goes_on` is false on any vCPU but the current
     // one, which the owning thread alone changes.
@@ -136,7 +132,7 @@ unsafe extern "C" fn look_and_begin(vcpu: c_uint, block: &'static Block) {
     }
 }
 
-/// A block begins that does not go on; QEMU itself then begins it.
+/// Called when a block begins that does not go on; QEMU itself begins the block afterwards.
 pub(crate) unsafe extern "C" fn on_turn(vcpu: c_uint, data: *mut c_void) {
     let vcpu = running(vcpu);
     if allowed(vcpu) {
@@ -178,7 +174,7 @@ unsafe extern "C" fn look_modelled(vcpu: c_uint, block: &'static Block) {
     }
 }
 
-/// A block begins on a core that is modelled.
+/// Called when a block begins on a modelled core.
 pub(crate) unsafe extern "C" fn on_timed_block(vcpu: c_uint, data: *mut c_void) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state; the data are those of this callback.
@@ -194,7 +190,7 @@ pub(crate) unsafe extern "C" fn on_timed_block(vcpu: c_uint, data: *mut c_void) 
     }
 }
 
-/// A repeated string instruction that is a block by itself begins once more.
+/// Called when a repeated string instruction that is a block of its own begins once more.
 pub(crate) unsafe extern "C" fn on_timed_repeat(vcpu: c_uint, data: *mut c_void) {
     if allowed(vcpu) {
         // SAFETY: as above.
@@ -202,7 +198,7 @@ pub(crate) unsafe extern "C" fn on_timed_repeat(vcpu: c_uint, data: *mut c_void)
     }
 }
 
-/// Memory is accessed on a core that is modelled; the data tell the instruction.
+/// Called when memory is accessed on a modelled core; `data` identifies the instruction.
 pub(crate) unsafe extern "C" fn on_timed_access(
     vcpu: c_uint,
     access: u32,
@@ -219,7 +215,7 @@ pub(crate) unsafe extern "C" fn on_timed_access(
 }
 
 /// # Safety
-/// This thread owns the state. Apart, so that the callback itself saves no registers.
+/// This thread owns the state. A function of its own, so that the callback itself saves no registers.
 #[inline(never)]
 unsafe extern "C" fn fetch(block: &Block) {
     // SAFETY: as the caller promises.
@@ -228,7 +224,7 @@ unsafe extern "C" fn fetch(block: &Block) {
 
 pub(crate) unsafe extern "C" fn on_pass(vcpu: c_uint, site: *mut c_void) {
     if allowed(running(vcpu)) {
-        // SAFETY: as in `on_block`; sites live for ever, too.
+        // SAFETY: as in `on_block`; sites live for ever as well.
         unsafe { core().pass(&mut *site.cast::<Site>()) };
     }
 }
@@ -290,7 +286,7 @@ unsafe fn on_access(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
     }
 }
 
-/// Apart, so that the callback itself saves no registers.
+/// Passes an access on to the model. A function of its own, so that the callback itself saves no registers.
 #[inline(never)]
 unsafe extern "C" fn reach(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
     if allowed(vcpu) {
@@ -328,9 +324,9 @@ pub(crate) unsafe extern "C" fn on_marker(vcpu: c_uint, site: *mut c_void) {
     }
 }
 
-/// A vCPU is made, or a thread of a program.
+/// Called when QEMU makes a vCPU: a CPU of the machine, or a thread of a program.
 pub(crate) fn on_vcpu(vcpu: c_uint) {
-    // SAFETY: `start` came before any callback, and whether there is one does not change.
+    // SAFETY: `start` came before any callback, and `one_vcpu` does not change.
     if refusal::in_user_mode() || unsafe { core().one_vcpu } {
         if vcpu > 0 {
             refusal::refuse(Refusal::Thread);
@@ -338,7 +334,7 @@ pub(crate) fn on_vcpu(vcpu: c_uint) {
         return;
     }
     if !owned() {
-        // Each vCPU has a thread.
+        // Each vCPU has its own thread.
         refusal::refuse(Refusal::Thread);
         return;
     }
@@ -359,7 +355,7 @@ pub(crate) fn on_vcpu(vcpu: c_uint) {
     }
 }
 
-/// QEMU forgets all code that it translated, where there are several vCPUs.
+/// Called when QEMU discards all translated code; registered only with several vCPUs.
 pub(crate) fn on_flush() {
     if owned() && !refusal::threads() {
         // SAFETY: this thread owns the state.
@@ -373,8 +369,8 @@ fn refuse_system_call(number: i64, flags: u64, out: &Path) {
         CLONE if flags & CLONE_THREAD != 0 => refusal::refuse(Refusal::Thread),
         CLONE | FORK | VFORK => refusal::refuse(Refusal::Child),
         EXECVE | EXECVEAT if refusal::is_first_process() => {
-            // If the call succeeds, nothing of this process is left that could report; if it fails,
-            // the report at exit takes this one's place.
+            // If the call succeeds, nothing of this process is left to report. If the call fails, the report at exit replaces this
+            // one.
             write_error(
                 out,
                 "the program replaced itself by another (execve), which is not counted in user \
@@ -386,7 +382,7 @@ fn refuse_system_call(number: i64, flags: u64, out: &Path) {
     }
 }
 
-/// A system call begins; `arguments`: its first, third and fifth.
+/// Called when a system call begins; `arguments`: the first, third and fifth.
 pub(crate) fn on_system_call(vcpu: c_uint, number: i64, arguments: [u64; 3]) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state.
@@ -398,7 +394,7 @@ pub(crate) fn on_system_call(vcpu: c_uint, number: i64, arguments: [u64; 3]) {
     }
 }
 
-/// The guest has ended.
+/// Writes the report when the guest has ended.
 ///
 /// # Safety
 /// QEMU calls it once, when nothing else of the plugin runs any more.

@@ -1,4 +1,4 @@
-//! The state of the plugin, and what happens when a block begins.
+//! The plugin's state, and the work at the beginning of a block.
 
 use crate::api;
 use crate::arguments::{Arguments, Window};
@@ -27,22 +27,22 @@ use opcost_record::program_region::ProgramRegions;
 use opcost_record::symbols::Landmark;
 use std::ptr;
 
-/// The column of the tree for what lies outside of regions.
+/// The tree's column for everything outside of regions.
 const OUTSIDE: usize = 0;
 
-/// Where one vCPU is.
+/// The saved state of one vCPU.
 pub(crate) struct Vcpu {
     cells: Cells,
     position: Position,
-    /// An instruction of the last block that may not have been finished.
+    /// An instruction of the last block that may not have finished.
     suspect: Option<Suspect>,
 }
 
-/// An instruction that was begun; the next block tells whether it was finished.
+/// An instruction that began; the next block tells whether it finished.
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     index: usize,
-    /// Whether it is known that the block was left there.
+    /// Whether control is known to have left the block at the instruction.
     cut: bool,
 }
 
@@ -50,15 +50,15 @@ struct Suspect {
 pub(crate) struct Core {
     /// The cells of the current vCPU.
     pub(crate) cells: *mut Cells,
-    /// The current vCPU.
+    /// The number of the current vCPU.
     pub(crate) vcpu: u32,
-    /// Whether there is no other.
+    /// Whether the guest has one vCPU only.
     pub(crate) one_vcpu: bool,
-    /// Finds the vCPU that runs, where there are several.
+    /// Finds the running vCPU where there are several.
     pub(crate) vcpus: Vcpus,
-    /// Where the cost of the block goes that began last.
+    /// The tree's cell for the cost of the last begun block.
     cost: *mut u64,
-    /// [`Cells::retired`] that went to contexts so far.
+    /// The part of [`Cells::retired`] that contexts were already charged with.
     attributed: u64,
     pub(crate) arguments: Arguments,
     pub(crate) attribution: Attribution,
@@ -66,12 +66,12 @@ pub(crate) struct Core {
     position: Position,
     suspect: Option<Suspect>,
     others: Vec<Option<Vcpu>>,
-    /// Times that another vCPU had its turn.
+    /// The number of times that another vCPU got its turn.
     turns: u64,
     pub(crate) blocks: Blocks,
     /// A block that nothing follows without a closer look.
     nowhere: &'static Block,
-    /// Places behind repeated string instructions that were translated.
+    /// Places behind translated repeated string instructions.
     pub(crate) sites: Vec<*mut Site>,
     sums: Counters,
     landmarks: Vec<u64>,
@@ -79,33 +79,32 @@ pub(crate) struct Core {
     /// The regions that the program itself marks.
     program_regions: ProgramRegions<Reading>,
     messages: Messages,
-    /// The runs that ended.
+    /// The finished runs.
     pub(crate) reports: Reports,
     pub(crate) model: Option<Model>,
     /// The core whose cycles are modelled.
     pub(crate) timing: Option<Timing>,
-    /// How many instructions the last block finished that was looked at closely.
+    /// The number of instructions that the last block finished, as the closer look found.
     executed: usize,
-    /// Sizes in bytes of the accesses seen last, by a hash of QEMU's description.
+    /// Access sizes in bytes, cached by a hash of QEMU's description of the access.
     sizes: [(u32, u32); 256],
     pub(crate) system_calls: u64,
-    /// Files of which the program mapped code.
+    /// Files from which the program mapped code.
     pub(crate) mapped: Mapped,
     /// Raw counts of every filter, by kind; for the self-test.
     pub(crate) probes: Box<[[u64; 3]; 7]>,
     /// The guest's stack.
     stack: Stack,
-    /// Whether the kernel's entries tell where the blocks are cut that are translated from now on, and the
-    /// stack pointer tells slots.
+    /// Whether blocks translated from now on rely on the kernel's entries for cuts and on the stack pointer for slots.
     pub(crate) by_entry: bool,
-    /// The first thing that makes the counts useless.
+    /// The first problem that makes the counts useless.
     pub(crate) failure: Option<String>,
 }
 
 impl Core {
-    /// State before the first block.
+    /// Makes the state before the first block.
     ///
-    /// `timing`: the core to be modelled; `vcpus`: how many the guest has.
+    /// `timing`: the core to be modelled; `vcpus`: the number of the guest's vCPUs.
     pub(crate) fn new(
         arguments: Arguments,
         attribution: Attribution,
@@ -147,7 +146,7 @@ impl Core {
             model,
             timing,
             executed: usize::MAX,
-            // A description that QEMU never gives: its highest bits are not used.
+            // A description that QEMU never gives: it does not use the highest bits.
             sizes: [(u32::MAX, 0); 256],
             system_calls: 0,
             mapped: Mapped::default(),
@@ -165,7 +164,7 @@ impl Core {
         core
     }
 
-    /// Whether a block follows the last one with nothing else to be done than to count it.
+    /// Whether a block follows the last block and only needs to be counted.
     #[inline(always)]
     pub(crate) fn goes_on(&self, vcpu: u32, block: &Block) -> bool {
         // SAFETY: the cells are the plugin's for good, and QEMU writes to them between callbacks only.
@@ -173,7 +172,7 @@ impl Core {
         (expected ^ block.tag) | u64::from(vcpu ^ self.vcpu) == 0
     }
 
-    /// A block begins, and is counted, as QEMU does by itself where it can.
+    /// Counts a block that begins, as QEMU does by itself where it can.
     #[inline(always)]
     pub(crate) fn begin(&mut self, block: &'static Block) {
         // SAFETY: as above, and the count of a block stays at its place.
@@ -186,7 +185,7 @@ impl Core {
         }
     }
 
-    /// A block was looked at that QEMU begins: it goes on.
+    /// Has QEMU go on with a block that got a closer look.
     #[inline(always)]
     pub(crate) fn expect(&mut self, block: &Block) {
         // SAFETY: as above.
@@ -200,7 +199,7 @@ impl Core {
         unsafe { (*self.cells).prev() }
     }
 
-    /// Gives what the blocks retired that began since the last time to the context they began in.
+    /// Charges the context in which the recent blocks began with the instructions that these blocks retire.
     #[inline(always)]
     fn attribute(&mut self) {
         // SAFETY: as above; `cost` points into the tree, whose columns never move.
@@ -211,7 +210,7 @@ impl Core {
         }
     }
 
-    /// The model learns how control came to a block that goes on.
+    /// Teaches the model how control came to a block that goes on.
     ///
     /// # Safety
     /// There is a model.
@@ -225,13 +224,13 @@ impl Core {
         model.branch(&mut self.sums, prev.kernel, prev.last_at(), conditional, taken);
     }
 
-    /// Whether the model has nothing to do to fetch a block's code.
+    /// Whether fetching a block's code changes nothing in the model.
     ///
     /// # Safety
     /// There is a model.
     #[inline(always)]
     pub(crate) unsafe fn fetched(&self, block: &Block) -> bool {
-        // SAFETY: as the caller promises; a block is prepared by the model when it is made.
+        // SAFETY: as the caller promises; the model prepared the block when the block was made.
         unsafe { self.model.as_ref().unwrap_unchecked().rests_on_code(&block.fetch) }
     }
 
@@ -242,15 +241,15 @@ impl Core {
         }
     }
 
-    /// The modelled core executes what came before a block that goes on.
+    /// Has the modelled core execute everything before a block that goes on.
     #[inline(always)]
     pub(crate) fn time(&mut self, begun: &'static Block) {
         self.spend(self.position.node, |timing| timing.follow(usize::MAX, begun, false));
     }
 
-    /// Looks closer at how control came to a block; the modelled core executes what came before it.
+    /// Looks closer at how control came to a block, and has the modelled core execute everything before the block.
     pub(crate) fn look_timed(&mut self, vcpu: u32, begun: &'static Block) {
-        // What was executed belongs to the context that it was executed in.
+        // The executed instructions belong to the context in which they were executed.
         let node = self.position.node;
         let prev: *const Block = self.prev();
         self.executed = usize::MAX;
@@ -261,23 +260,23 @@ impl Core {
             Some((Landmark::Fault | Landmark::Trap | Landmark::Interrupt, _))
         );
         self.spend(node, |timing| {
-            // A repeated string instruction by itself is no block that is looked at.
+            // A repeated string instruction in a block of its own gets no closer look.
             let executed = if timing.is_at(prev) { executed } else { usize::MAX };
             timing.follow(executed, begun, interrupted)
         });
     }
 
-    /// The same where a repeated string instruction that is a block by itself begins once more.
+    /// Has the modelled core execute a repeated string instruction that is a block of its own and begins once more.
     pub(crate) fn time_repeat(&mut self, alone: &'static Block) {
         self.spend(self.position.node, |timing| timing.repeat(alone));
     }
 
-    /// The modelled core executes the block that began last up to an instruction.
+    /// Has the modelled core execute the last begun block up to an instruction.
     fn time_to(&mut self, index: usize) {
         self.spend(self.position.node, |timing| timing.reach(index));
     }
 
-    /// Has the modelled core, if there is one, go on, and charges a context with what that cost.
+    /// Runs `go_on` on the modelled core, if there is one, and charges a context with the cycles.
     #[inline(always)]
     fn spend(&mut self, node: u32, go_on: impl FnOnce(&mut Timing) -> Cycles) {
         let Some(timing) = &mut self.timing else { return };
@@ -303,7 +302,7 @@ impl Core {
         // SAFETY: QEMU writes to the cells between callbacks only.
         let cells = unsafe { &mut *self.cells };
         if cells.returned() && !begun.special() && self.model.is_none() {
-            // Half of all looks: the block that returned need not be read. There is one vCPU.
+            // Half of all closer looks end here: the block that returned need not be read. There is one vCPU.
             // SAFETY: the stack pointer's place was known when the block was translated.
             let slot = unsafe { self.stack.slot(RETURN_BYTES) };
             self.walk.returned(&mut self.position, slot, begun);
@@ -339,7 +338,7 @@ impl Core {
         }
     }
 
-    /// Follows a jump or branch, not cut short, to a block of another function that is not special.
+    /// Follows a jump or branch to a block of another function; the jump was not cut short and the block is not special.
     #[inline(always)]
     fn jump(&mut self, prev: &Block, begun: &Block) {
         let left = Left::whole(prev);
@@ -350,7 +349,7 @@ impl Core {
         }
     }
 
-    /// Learns where the stack pointer is, from a call in the kernel.
+    /// Learns the stack pointer's place from a call in the kernel.
     #[inline(always)]
     fn learn_stack(&mut self, call: &Block, begun: &Block, slot: u64) {
         if self.stack.is_open() && call.exit == Exit::Call && call.kernel && begun.kernel {
@@ -360,8 +359,7 @@ impl Core {
 
     #[cold]
     fn learn_stack_slot(&mut self, slot: u64) {
-        // Where a whole life counts, so do faults before the kernel has its entries. Several vCPUs have a
-        // stack each.
+        // With `window=whole`, faults count before the kernel has its entries. Several vCPUs each have a stack of their own.
         let wanted = self.arguments.window == Window::Markers
             && self.arguments.system
             && self.one_vcpu
@@ -372,7 +370,7 @@ impl Core {
         }
     }
 
-    /// The same for a block to which control may have come in any way.
+    /// Looks closer at a block to which control may have come in any way.
     #[inline(never)]
     fn look_closely(&mut self, vcpu: u32, begun: &Block) {
         if vcpu != self.vcpu {
@@ -426,7 +424,7 @@ impl Core {
         }
     }
 
-    /// The place behind a repeated string instruction is passed.
+    /// Notes that control passed the place behind a repeated string instruction.
     pub(crate) fn pass(&mut self, site: &mut Site) {
         if site.finished() {
             self.sums.add(Figure::Instructions, site.kernel, 1);
@@ -434,14 +432,14 @@ impl Core {
         }
     }
 
-    /// Gives instructions to the context that the last block began in.
+    /// Charges the context in which the last block began with some instructions.
     fn give(&mut self, instructions: u64) {
         // SAFETY: `cost` points into the tree, whose columns never move.
         unsafe { *self.cost = (*self.cost).wrapping_add(instructions) };
     }
 
-    /// What the processor pushed, if a block is a handler's first and the last block's end or slot follows
-    /// from that.
+    /// Returns the values that the processor pushed, if `next` is the first block of a handler and the end or slot of `prev`
+    /// follows from them.
     fn pushed(&mut self, prev: &Block, next: &Block) -> Option<Pushed> {
         let needed = match next.landmark?.0 {
             Landmark::Fault => true,
@@ -462,13 +460,13 @@ impl Core {
         pushed
     }
 
-    /// Puts right what the last block did not finish, if the kernel's entries tell that; whether an
-    /// instruction of it will be begun again, or never finished.
+    /// Takes back the part of the last block that did not finish, if the kernel's entries tell it. Returns whether an instruction
+    /// of the block will begin again or never finish.
     ///
-    /// Three things cut a block short. A fault enters the kernel, and the processor pushes the address of
-    /// the instruction that will be begun again. QEMU leaves a block for an access to a device, executes the
-    /// instruction by itself with its memory callback only, and goes on behind it. And a store into the
-    /// block's own code leaves it, too: QEMU then executes the store again, as a block of one instruction.
+    /// Three things cut a block short. A fault enters the kernel, and the processor pushes the address of the instruction that will
+    /// begin again. An access to a device makes QEMU leave the block, execute the instruction by itself with its memory callback
+    /// only, and go on behind the instruction. A store into the block's own code makes QEMU leave the block and execute the store
+    /// again, as a block of one instruction.
     fn settle_by_entry(&mut self, prev: &Block, next: &Block, pushed: Option<Pushed>) -> bool {
         // SAFETY: QEMU writes to the cells between callbacks only.
         let cells = unsafe { &*self.cells };
@@ -495,17 +493,17 @@ impl Core {
         let Some(index) = again else { return self.settle_refused(prev, next) };
         self.executed = index;
         self.take_back(&prev.tail(index + 1), prev.kernel);
-        // Hardware does not count an instruction that faulted; the emulator did begin it.
+        // Hardware does not count a faulted instruction; the emulator did begin it.
         self.take_back(&Cost { starts: 0, ..prev.one(index) }, prev.kernel);
         true
     }
 
-    /// Whether a block in front of a store of its own, which begins now, was left there.
+    /// Whether control left `prev` early at the store at `index`, which now begins as a block of its own.
     fn left_early(&self, prev: &Block, index: usize) -> bool {
         // SAFETY: QEMU writes to the cells between callbacks only.
         let expected = unsafe { (*self.cells).expected };
         match prev.begun_tag == prev.exit_tag() {
-            // The kernel does not write to the block that it executes: it went to the end and came back.
+            // The kernel does not write to the block that it executes: control reached the end and came back.
             true if prev.kernel => false,
             // Control cannot come back to the store.
             true => index < prev.facts.len(),
@@ -513,32 +511,32 @@ impl Core {
         }
     }
 
-    /// Puts right what the last block did not finish; whether an instruction of it will be begun
-    /// again, or never finished.
+    /// Takes back the part of the last block that did not finish. Returns whether an instruction of the block will begin again or
+    /// never finish.
     #[inline]
     fn settle(&mut self, prev: &Block, next: &Block) -> bool {
         let Some(suspect) = self.suspect.take().or_else(|| self.inspect(prev)) else {
             return self.settle_refused(prev, next);
         };
         let interrupted = matches!(next.landmark, Some((Landmark::Interrupt, _)));
-        // An access to a device in the middle of a block (cpu_io_recompile in QEMU) leaves it, too,
-        // and is then finished without callbacks; the block behind the instruction is next.
+        // QEMU also leaves a block at an access to a device in the middle (cpu_io_recompile in QEMU). It then finishes the
+        // instruction without callbacks, and the block behind the instruction is next.
         if next.start == prev.address_behind(suspect.index) || interrupted {
             self.executed = suspect.index + 1;
             return suspect.cut && suspect.index + 1 < prev.facts.len();
         }
-        // Hardware does not count an instruction that faulted; the emulator did begin it.
+        // Hardware does not count a faulted instruction; the emulator did begin it.
         self.executed = suspect.index;
         let cost = Cost { starts: 0, ..prev.one(suspect.index) };
         self.take_back(&cost, prev.kernel);
         true
     }
 
-    /// Whether a block is where control comes when an instruction of the last one faulted.
+    /// Whether control comes to `next` after a fault of the last block's instruction.
     fn is_after_fault(&self, prev: &Block, next: &Block) -> bool {
         match next.landmark {
             Some((landmark, _)) => landmark == Landmark::Fault,
-            // Without a kernel a signal handler begins.
+            // In user mode, a signal handler begins.
             None => {
                 !self.arguments.system
                     && ![prev.start, prev.last_at(), prev.end()].contains(&next.start)
@@ -546,7 +544,7 @@ impl Core {
         }
     }
 
-    /// Takes back the last instruction of the last block, if the processor refused it; whether it did.
+    /// Takes back the last instruction of the last block if the processor refused it; returns whether it did.
     #[inline]
     fn settle_refused(&mut self, prev: &Block, next: &Block) -> bool {
         if prev.ending != Ending::Refusable || !self.is_after_fault(prev, next) {
@@ -558,8 +556,8 @@ impl Core {
         true
     }
 
-    /// A repeated string instruction that faulted is not finished by what passes the place behind it,
-    /// unless it was begun again: the handler may go on there.
+    /// Cancels a repeated string instruction that faulted: passing the place behind it does not finish the instruction unless it
+    /// began again, because the handler may go on there.
     #[inline]
     fn settle_repeat(&mut self, prev: &Block, next: &Block) {
         if let Some(site) = prev.repeats
@@ -570,7 +568,7 @@ impl Core {
         }
     }
 
-    /// Finds where the last block was left, and takes back the instructions that never began.
+    /// Finds where control left the last block, and takes back the instructions that never began.
     #[inline]
     fn inspect(&mut self, prev: &Block) -> Option<Suspect> {
         // SAFETY: QEMU writes to the cells between callbacks only.
@@ -584,7 +582,7 @@ impl Core {
             let doubtful = prev.ending == Ending::Doubtful;
             return doubtful.then(|| Suspect { index: prev.facts.len() - 1, cut: false });
         }
-        // Known once is known: this is not looked for again.
+        // The result is kept: the next call does not search again.
         cells.expected = prev.exit_tag();
         cells.done = prev;
         let index = prev.cut(missing)?;
@@ -598,7 +596,7 @@ impl Core {
         self.give(cost.instructions.wrapping_neg());
     }
 
-    /// Another vCPU has its turn.
+    /// Switches to another vCPU, which now has its turn.
     #[cold]
     fn turn_to(&mut self, vcpu: u32) {
         if self.suspect.is_none() {
@@ -627,7 +625,7 @@ impl Core {
         self.cost = self.walk.tree.cost(self.position.node);
     }
 
-    /// QEMU translates everything anew, which ends a turn before its time.
+    /// Called when QEMU discards all translated code, which ends a turn early.
     pub(crate) fn flushed(&mut self) {
         if let Some(open) = self.regions.open().filter(|_| self.arguments.window == Window::Markers)
         {
@@ -642,20 +640,20 @@ impl Core {
         }
     }
 
-    /// The last instruction of a block is finished; `slot`: the address it accessed.
+    /// Notes that the last instruction of a block finished; `slot`: the address that it accessed.
     #[inline(always)]
     pub(crate) fn finish(&mut self, block: *const Block, slot: u64) {
         // SAFETY: QEMU writes to the cells between callbacks only.
         let cells = unsafe { &mut *self.cells };
         cells.done = block;
         cells.slot = slot;
-        // The block was left for a device, if this is another that did not begin.
+        // If `block` is another block that did not begin, control left the last block for a device.
         if cells.prev().by_entry {
             cells.cut();
         }
     }
 
-    /// Whether an access to memory changes nothing in the model; `access`: QEMU's description of it.
+    /// Whether an access to memory changes nothing in the model; `access`: QEMU's description of the access.
     ///
     /// # Safety
     /// There is a model.
@@ -667,7 +665,7 @@ impl Core {
         (known ^ access) | (vcpu ^ self.vcpu) == 0 && model.rests_on(address, bytes.into())
     }
 
-    /// Memory is accessed; `access`: QEMU's description of it.
+    /// Passes an access to memory on to the model; `access`: QEMU's description of the access.
     pub(crate) fn access(&mut self, kernel: bool, access: u32, address: u64) {
         let known = &mut self.sizes[size_place(access)];
         if known.0 != access {
@@ -678,7 +676,7 @@ impl Core {
         }
     }
 
-    /// A marker is reached at an instruction of a block that has begun.
+    /// Handles a marker at an instruction of a begun block.
     pub(crate) fn mark(&mut self, block: &Block, index: usize, marker: MarkerAt) {
         if let MarkerAt::Region(mark) = marker {
             if let Err(message) = self.mark_region(block, index, mark) {
@@ -723,7 +721,7 @@ impl Core {
         self.choose_column();
     }
 
-    /// The program says something about a region of its own; only what lies in the run counts.
+    /// Handles a program's message about its own region; the message counts only while a region of the run is open.
     fn mark_region(&mut self, block: &Block, index: usize, mark: RegionMark) -> Result<(), String> {
         if self.regions.open().is_none() {
             self.messages.forget();
@@ -749,7 +747,7 @@ impl Core {
         Ok(())
     }
 
-    /// Writes down what the regions cost since the last run's end.
+    /// Writes down the cost of the regions since the last run's end.
     fn end_run(&mut self) -> Result<(), String> {
         self.regions.check_run_end()?;
         self.program_regions.check_end().map_err(|error| error.to_string())?;
@@ -760,7 +758,7 @@ impl Core {
         Ok(())
     }
 
-    /// Adds what was counted since the last run's end to the report.
+    /// Adds the counts since the last run's end to the report.
     fn add_run(&mut self) -> Result<(), String> {
         let costs = costs(
             &self.arguments,
@@ -777,7 +775,7 @@ impl Core {
         self.cost = self.walk.tree.cost(self.position.node);
     }
 
-    /// Everything summed so far, without the `tail` of the block that has begun.
+    /// Returns all sums so far, without the `tail` of the block that has begun.
     fn reading(&mut self, tail: &Cost, kernel: bool) -> Reading {
         let sums = &mut self.sums;
         self.blocks.take(|block, times| sums.add_cost(&block.cost, block.kernel, times));
@@ -801,7 +799,7 @@ impl Core {
         Reading { counters, landmarks }
     }
 
-    /// Writes the report, or why there is none, when the guest has ended.
+    /// Writes the report when the guest has ended: the costs, or the reason why there are none.
     pub(crate) fn write_report(&mut self) {
         if !refusal::is_first_process() || self.arguments.window == Window::Never {
             return;
@@ -817,8 +815,7 @@ impl Core {
         }
     }
 
-    /// The end of everything: the last block is put right, and an open region that has no markers
-    /// is stopped.
+    /// Settles the last block, and stops an open region that has no markers.
     ///
     /// # Errors
     /// A region has a start and no stop, or nothing was counted.
@@ -865,13 +862,13 @@ impl Core {
     }
 }
 
-/// Where the size of an access is remembered, by QEMU's description of it.
+/// Returns the place in the cache of access sizes for QEMU's description of an access.
 fn size_place(access: u32) -> usize {
-    // The bits that tell CPU mode, size, and load from store stand far apart.
+    // The bits for CPU mode, size, and load or store stand far apart.
     (access.wrapping_mul(0x9e37_79b1) >> 24) as usize
 }
 
-/// Bytes of an access, by QEMU's description of it.
+/// Returns the bytes of an access from QEMU's description of it.
 #[cold]
 #[inline(never)]
 fn size_bytes(access: u32) -> u32 {
@@ -879,7 +876,7 @@ fn size_bytes(access: u32) -> u32 {
     1 << unsafe { (api::api().functions.memory_size_shift)(access) }
 }
 
-/// A pointer that callbacks can be given: it is theirs for good.
+/// Leaks a value and returns the pointer to it, which callbacks may keep for ever.
 pub(crate) fn leak<T>(value: T) -> *mut T {
     ptr::from_mut(Box::leak(Box::new(value)))
 }

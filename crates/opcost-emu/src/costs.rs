@@ -1,4 +1,4 @@
-//! What the regions of a run cost, as the report has it.
+//! The costs of a run's regions, as the report has them.
 
 use crate::arguments::Arguments;
 use crate::attribution::Attribution;
@@ -15,7 +15,7 @@ use opcost_record::profile::ContextCycles;
 use opcost_record::program_region::ProgramRegions;
 use opcost_record::{Domain, Profile};
 
-/// What was counted since the last run's end.
+/// Returns the costs since the last run's end.
 ///
 /// # Errors
 /// The parts of a region do not add up to its total.
@@ -101,7 +101,7 @@ fn counts(arguments: &Arguments, several: bool, sums: &Counters) -> Counts {
         }
     }
     if arguments.one_in > 1 {
-        // A slice may hold the program's and the kernel's instructions. Without a kernel all are the program's.
+        // A slice may hold instructions of both the program and the kernel. Without a kernel all instructions are the program's.
         for domain in domains.iter().filter(|domain| !arguments.system || **domain == Domain::All) {
             let slices = sums.get(Figure::Slices, Domain::All);
             counts.push((CYCLES_SLICES.into(), *domain, slices));
@@ -111,7 +111,7 @@ fn counts(arguments: &Arguments, several: bool, sums: &Counters) -> Counts {
     counts
 }
 
-/// What each of several vCPUs executed, and how often another had its turn.
+/// Adds the instructions of each of several vCPUs and the number of turn switches.
 fn vcpu_counts(
     attribution: &Attribution,
     tree: &Tree,

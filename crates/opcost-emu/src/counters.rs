@@ -1,10 +1,10 @@
-//! The running sums that regions are cut out of.
+//! The running sums; a region is the difference of two readings.
 
 use opcost_record::Domain;
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, CYCLES_SLICES, CYCLES_UNKNOWN};
 use opcost_record::profile::ContextCycles;
 
-/// A figure that is summed up for user and kernel apart.
+/// A figure with separate sums for user and kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Figure {
     Instructions,
@@ -14,16 +14,16 @@ pub(crate) enum Figure {
     ConditionalBranches,
     Loads,
     Stores,
-    // These only with several vCPUs.
+    // Only with several vCPUs.
     Pauses,
     Halts,
-    // The rest only with a model.
+    // From here on only with a model.
     Taken,
     BranchMisses,
     InstructionMisses,
     DataMisses,
     LastMisses,
-    // The rest only with a modelled core, in the order of its causes.
+    // From here on only with a modelled core, in the order of its causes.
     CyclesIssue,
     CyclesDependencies,
     CyclesBranches,
@@ -31,14 +31,14 @@ pub(crate) enum Figure {
     CyclesMemory,
     CyclesFar,
     CyclesUnknown,
-    // The rest only where slices are modelled: how many, their cycles, and the squares of these.
+    // From here on only with modelled slices: their number, their cycles, and the squares of the cycles.
     Slices,
     SliceCycles,
     SliceSquares,
 }
 
 impl Figure {
-    /// Every figure with the name of its metric and when it is reported.
+    /// Every figure with the name of its metric and the condition of its report.
     pub(crate) const TABLE: [(Figure, &'static str, When); FIGURES] = [
         (Figure::Instructions, "instructions", When::Always),
         (Figure::Starts, "instruction-starts", When::Always),
@@ -79,7 +79,7 @@ impl Figure {
 
 const FIGURES: usize = 24;
 
-/// When a figure is reported.
+/// The condition under which a figure is reported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum When {
     Always,
@@ -89,11 +89,11 @@ pub(crate) enum When {
     Modelled,
     /// With a modelled core.
     Timed,
-    /// Not by itself.
+    /// Never by itself.
     Never,
 }
 
-/// What some instructions cost: of one instruction, of a block, of the tail of a block.
+/// The cost of one instruction, of a block, or of the tail of a block.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) instructions: u64,
@@ -106,14 +106,14 @@ pub(crate) struct Cost {
     pub(crate) halts: u64,
 }
 
-/// All running sums; they wrap, since only differences are meant.
+/// All running sums. They wrap, since only their differences have a meaning.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Counters {
     figures: [[u64; 2]; FIGURES],
 }
 
 impl Counters {
-    /// Adds to one figure; `kernel`: whose instructions.
+    /// Adds to one figure; `kernel`: whether the instructions are the kernel's.
     pub(crate) fn add(&mut self, figure: Figure, kernel: bool, amount: u64) {
         let sum = &mut self.figures[figure as usize][usize::from(kernel)];
         *sum = sum.wrapping_add(amount);
@@ -127,17 +127,17 @@ impl Counters {
         }
     }
 
-    /// Adds a slice of some modelled cycles, which may be the program's and the kernel's.
+    /// Adds the cycles of one modelled slice, which may hold both the program's and the kernel's.
     pub(crate) fn add_slice(&mut self, cycles: u64) {
         self.add(Figure::Slices, false, 1);
         self.add(Figure::SliceCycles, false, cycles);
         self.add(Figure::SliceSquares, false, cycles.saturating_mul(cycles));
     }
 
-    /// The standard error of modelled cycles of which slices were measured, for `one_in` cycles each.
+    /// Returns the standard error of modelled cycles from slices, each of which stands for `one_in` times its cycles.
     ///
-    /// It is the error of a total from a random sample without replacement (W. G. Cochran, *Sampling Techniques*, 3rd
-    /// edition, section 2.5). A single slice does not tell how far slices differ, so its whole total is the error.
+    /// It is the error of a total from a random sample without replacement (W. G. Cochran, *Sampling Techniques*, 3rd edition,
+    /// section 2.5). One slice alone does not show how slices differ, so its whole total is the error.
     pub(crate) fn slice_error(&self, one_in: u64) -> u64 {
         let [slices, cycles, squares] = [Figure::Slices, Figure::SliceCycles, Figure::SliceSquares]
             .map(|figure| self.get(figure, Domain::All) as f64);
@@ -149,7 +149,7 @@ impl Counters {
         (one_in * (one_in - 1.0) * spread).sqrt().round() as u64
     }
 
-    /// The modelled cycles of both domains.
+    /// Returns the modelled cycles of both domains.
     pub(crate) fn cycles(&self) -> ContextCycles {
         Figure::CYCLES.map(|figure| self.get(figure, Domain::All))
     }
@@ -170,12 +170,12 @@ impl Counters {
         }
     }
 
-    /// Takes a cost back.
+    /// Subtracts a cost.
     pub(crate) fn take_back(&mut self, cost: &Cost, kernel: bool) {
         self.add_cost(cost, kernel, u64::MAX);
     }
 
-    /// Adds what came between two readings of the sums.
+    /// Adds the difference of two readings of the sums.
     pub(crate) fn add_difference(&mut self, from: &Counters, to: &Counters) {
         for (sum, (from, to)) in self.figures.iter_mut().flatten().zip(
             from.figures
@@ -187,7 +187,7 @@ impl Counters {
         }
     }
 
-    /// One figure of one domain.
+    /// Returns one figure of one domain.
     pub(crate) fn get(&self, figure: Figure, domain: Domain) -> u64 {
         let [user, kernel] = self.figures[figure as usize];
         match domain {
@@ -229,7 +229,7 @@ mod tests {
         for cycles in [90, 110, 120, 80] {
             sums.add_slice(cycles);
         }
-        // Their variance is 1000 / 5, so that of their sum is 6 times as much.
+        // The slices' variance is 1000 / 5; the variance of their sum is 6 times as much.
         let expected = (16.0_f64 * 15.0 * 6.0 * 200.0).sqrt();
         assert_eq!(sums.slice_error(16), expected.round() as u64);
     }

@@ -1,4 +1,4 @@
-//! What the plugin needs to know of one instruction.
+//! Facts about one instruction.
 
 use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction,
@@ -14,10 +14,10 @@ pub(crate) const RETURN_BYTES: u16 = 8;
 /// The longest instruction, bytes (Intel SDM volume 2, section 2.3.11).
 const LENGTH_MAX: u64 = 15;
 
-/// How an instruction hands over to the next.
+/// The way in which an instruction hands over to the next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Exit {
-    /// To the one behind it.
+    /// To the instruction behind it.
     Next,
     /// A jump to a fixed place.
     Jump,
@@ -62,40 +62,40 @@ impl Repeat {
     ];
 }
 
-/// An instruction by which a CPU waits.
+/// An instruction with which a CPU waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Wait {
-    /// `pause`: in a loop that waits for another CPU.
+    /// `pause` in a loop that waits for another CPU.
     Pause,
-    /// `hlt`: until an interrupt.
+    /// `hlt`: waits for an interrupt.
     Halt,
 }
 
-/// What one instruction costs and does.
+/// The costs and effects of one instruction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Facts {
     /// Memory operands read; none for a repeated string instruction, whose iterations are counted.
     pub(crate) loads: u8,
     /// Memory operands written.
     pub(crate) stores: u8,
-    /// Whether it may be begun and not finished.
+    /// Whether the instruction may begin without finishing.
     pub(crate) may_fault: bool,
-    /// Whether it can never be finished (`ud2`).
+    /// Whether the instruction can never finish (`ud2`).
     pub(crate) never_retires: bool,
-    /// Whether the processor may refuse it where it stands, which shows by what comes next only: `hlt`,
-    /// `int` and `vmcall` of a program without the rights.
+    /// Whether the processor may refuse the instruction: `hlt`, `int` and `vmcall` of a program without the rights. Only the next
+    /// block shows a refusal.
     pub(crate) may_be_refused: bool,
-    /// How it hands over.
+    /// The way in which the instruction hands over.
     pub(crate) exit: Exit,
-    /// Which repeated string instruction it is.
+    /// The kind of repeated string instruction.
     pub(crate) repeat: Option<Repeat>,
-    /// Which marker it is.
+    /// The marker that the instruction is.
     pub(crate) marker: Option<MarkerAt>,
-    /// How the CPU waits by it.
+    /// The way in which the CPU waits at the instruction.
     pub(crate) wait: Option<Wait>,
 }
 
-/// A marker by number of its region.
+/// A marker, with the number of its region.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MarkerAt {
     /// Starts the region.
@@ -104,7 +104,7 @@ pub(crate) enum MarkerAt {
     Stop(u8),
     /// Ends a run.
     RunEnd,
-    /// Part of a message about a region of the program's own.
+    /// Part of a message about one of the program's own regions.
     Region(RegionMark),
 }
 
@@ -119,8 +119,7 @@ fn marker(code: &[u8]) -> Option<MarkerAt> {
 }
 
 impl Facts {
-    /// Whether hardware counts it among the branches (Intel SDM volume 3, BR_INST_RETIRED: far
-    /// transfers included).
+    /// Whether hardware counts the instruction as a branch (Intel SDM volume 3, BR_INST_RETIRED: far transfers included).
     pub(crate) fn is_branch(&self) -> bool {
         self.exit != Exit::Next
     }
@@ -128,14 +127,13 @@ impl Facts {
 
 /// Decodes the instructions of one block.
 ///
-/// `address`: of the first one; `codes`: the bytes of each, cut as QEMU cut them. The mode of the
-/// processor is not known to plugins: it is the first of 64, 32 and 16 bits in which all lengths
-/// agree with QEMU's.
+/// `address`: the address of the first; `codes`: the bytes of each, cut as QEMU cut them. Plugins do not know the mode of the
+/// processor. The decoder takes the first of 64, 32 and 16 bits in which all lengths agree with QEMU's lengths.
 ///
-/// Result: one entry for each. What no mode decodes (QEMU makes an exception of it) never retires.
-/// Where an instruction but the first reaches into another page, QEMU 7.2 ends the block in front of
-/// it (advance_pc in target/i386/tcg/translate.c) when it has told its first bytes here: the last
-/// code, cut before the page's end, then has no entry.
+/// Returns one entry for each instruction. An instruction that no mode decodes (QEMU raises an exception for it) never retires.
+/// Where an instruction other than the first reaches into another page, QEMU 7.2 ends the block in front of the instruction
+/// (advance_pc in target/i386/tcg/translate.c), but has already passed its first bytes. This last code, cut at the page's end, then
+/// has no entry.
 pub(crate) fn decode(address: u64, codes: &[&[u8]]) -> Vec<Facts> {
     for bits in [64, 32, 16] {
         if let Some(facts) = decode_in_mode(bits, address, codes, true) {
@@ -150,7 +148,7 @@ fn decode_in_mode(bits: u32, address: u64, codes: &[&[u8]], strict: bool) -> Opt
 }
 
 thread_local! {
-    /// Made once: it holds memory of its own.
+    /// Kept, because the factory allocates memory.
     static FACTORY: RefCell<InstructionInfoFactory> = RefCell::new(InstructionInfoFactory::new());
 }
 
@@ -167,7 +165,7 @@ fn decode_by(
         let mut decoder = Decoder::with_ip(bits, code, at, DecoderOptions::NONE);
         let instruction = decoder.decode();
         let agrees = !instruction.is_invalid() && instruction.len() == code.len();
-        // The last instruction of a block may be one that the processor refuses.
+        // The last instruction of a block may be refused by the processor.
         let last = index + 1 == codes.len() && index > 0;
         if strict && !agrees && !last {
             return None;
@@ -214,7 +212,7 @@ fn facts(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Fac
         }
     }
     let may_fault = match exit {
-        // These end a block and hand over by themselves; that an iret faults is not looked for.
+        // These instructions end a block and hand over by themselves. A fault of `iret` is not looked for.
         Exit::Enter | Exit::Leave => false,
         _ => loads + stores > 0 || faults_without_memory(instruction),
     };
@@ -253,7 +251,7 @@ fn exit(instruction: &Instruction) -> Exit {
     }
 }
 
-/// Instructions without a memory operand that QEMU may leave through an exception.
+/// Whether QEMU may leave an instruction without a memory operand through an exception.
 fn faults_without_memory(instruction: &Instruction) -> bool {
     let divides = matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
     let ports = matches!(
@@ -268,7 +266,7 @@ fn faults_without_memory(instruction: &Instruction) -> bool {
         || instruction.cpuid_features().contains(&CpuidFeature::FPU)
 }
 
-/// Where a jump, branch or call in 64-bit mode leads that names its target.
+/// Returns the target that a jump, branch or call in 64-bit mode names.
 pub(crate) fn target(address: u64, code: &[u8]) -> Option<u64> {
     let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
     let near = [instruction.is_jmp_short_or_near(), instruction.is_jcc_short_or_near()];
@@ -277,10 +275,10 @@ pub(crate) fn target(address: u64, code: &[u8]) -> Option<u64> {
     names.then(|| instruction.near_branch_target())
 }
 
-/// Bytes that the last instruction of a block took off the stack, by its code.
+/// Returns the number of bytes that the last instruction of a block takes off the stack; `code`: the instruction's bytes.
 pub(crate) fn popped(exit: Exit, code: &[u8]) -> u16 {
     match (exit, code) {
-        // Intel SDM volume 2, RET: a near return with a number of bytes more.
+        // Intel SDM volume 2, RET: a near return may take further bytes off the stack.
         (Exit::Return, [.., 0xc2, low, high]) => RETURN_BYTES + u16::from_le_bytes([*low, *high]),
         (Exit::Return, _) => RETURN_BYTES,
         _ => 0,
@@ -291,7 +289,7 @@ fn repeat(instruction: &Instruction) -> Option<Repeat> {
     if !instruction.has_rep_prefix() && !instruction.has_repne_prefix() {
         return None;
     }
-    // By code: SSE2's movsd and cmpsd share their mnemonics with the string instructions.
+    // By code, because SSE2's movsd and cmpsd share their mnemonics with the string instructions.
     match instruction.code() {
         Code::Movsb_m8_m8 | Code::Movsw_m16_m16 | Code::Movsd_m32_m32 | Code::Movsq_m64_m64 => {
             Some(Repeat::Movs)
@@ -314,13 +312,13 @@ fn repeat(instruction: &Instruction) -> Option<Repeat> {
     }
 }
 
-/// Whether the code that ends at some place may end with a repeated string instruction.
+/// Whether code that ends at some place may end with a repeated string instruction.
 ///
-/// `before`: the up to five bytes in front of the place that are known, fewer at a page's start.
+/// `before`: the known bytes in front of the place: up to five, fewer at a page's start.
 pub(crate) fn may_end_with_repeat(before: &[u8]) -> bool {
     let Some((last, prefixes)) = before.split_last() else { return true };
     let string = matches!(last, 0xa4..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f);
-    // A prefix may stand on the page before, which is not looked at.
+    // A prefix may stand on the page before, which is not read.
     string && (before.len() < 5 || prefixes.iter().any(|byte| matches!(byte, 0xf2 | 0xf3)))
 }
 
@@ -334,7 +332,7 @@ mod tests {
         all[0]
     }
 
-    /// Loads, stores, whether it may fault, exit.
+    /// Checks loads, stores, whether the instruction may fault, and its exit.
     fn check(code: &[u8], expect: (u8, u8, bool, Exit)) {
         let facts = one(code);
         assert_eq!((facts.loads, facts.stores, facts.may_fault, facts.exit), expect, "{code:x?}");

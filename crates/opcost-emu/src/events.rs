@@ -1,17 +1,16 @@
-//! QEMU's events, in both forms that its versions call them in.
+//! QEMU's events, in both calling conventions of its versions.
 //!
-//! Up to version 6 of the API a callback gets the plugin's id first; from version 7 on it gets the
-//! data that it was registered with last. Callbacks of code that runs are the same in all versions.
+//! Up to version 6 of the API a callback gets the plugin's id as its first argument. From version 7 on a callback gets the data
+//! that it was registered with as its last argument. Callbacks of running code are the same in all versions.
 
 use crate::api::{Api, EventCallback, Id};
 use crate::{callback, translate};
 use std::ffi::{c_uint, c_void};
 use std::ptr::null_mut;
 
-/// Has QEMU tell the plugin of its events.
+/// Registers the plugin for QEMU's events.
 ///
-/// `user`: whether system calls are among them, which a machine does not report; `several`: whether
-/// there are several vCPUs.
+/// `user`: whether to register for system calls, which a machine does not report; `several`: whether there are several vCPUs.
 ///
 /// # Safety
 /// The plugin is being installed, and its state is set up.
@@ -22,8 +21,8 @@ pub(crate) unsafe fn register(id: Id, api: &Api, user: bool, several: bool) {
     } else {
         [id::on_vcpu as _, id::on_translation as _, id::on_exit as _, id::on_flush as _]
     };
-    // SAFETY: the callbacks are of the types that this version calls; versions that take no data
-    // ignore the argument more (System V ABI: it is in a register); no data could die.
+    // SAFETY: the callbacks have the types that this version calls. Versions that take no data ignore the extra argument (System V
+    // ABI: it is in a register). No callback uses its data.
     unsafe {
         (functions.on_vcpu)(id, vcpu, null_mut());
         (functions.on_translation)(id, translation, null_mut());
@@ -37,7 +36,7 @@ pub(crate) unsafe fn register(id: Id, api: &Api, user: bool, several: bool) {
     }
 }
 
-/// Up to version 6.
+/// The callbacks up to version 6.
 mod id {
     use super::*;
 
@@ -76,7 +75,7 @@ mod id {
     }
 }
 
-/// From version 7 on.
+/// The callbacks from version 7 on.
 mod data {
     use super::*;
 

@@ -1,11 +1,10 @@
-//! Where calls return to, by the stack slot that holds the return address.
+//! The return addresses of open calls, by the stack slot that holds the address.
 //!
-//! A slot names a frame better than a depth does: it is right across stack switches, and frames
-//! that a longjmp skips do no harm, since a return counts only if it goes where the frame says.
+//! A slot identifies a frame better than a depth does: the slot is right across stack switches. Frames that a longjmp skips do no
+//! harm, since a return counts only if it goes where the frame says.
 
-/// Frames at most. Then those further down than the newest are forgotten, which a jump out of them
-/// left behind; if there are none, newer calls are not remembered, and their returns, if to another
-/// function, are taken for jumps.
+/// Largest number of frames. A full table forgets the frames below the newest one; a jump out of them left them behind. If there
+/// are none, newer calls are not remembered, and a return from such a call to another function counts as a jump.
 const FRAMES_MAX: usize = 1 << 18;
 
 /// One call.
@@ -13,7 +12,7 @@ const FRAMES_MAX: usize = 1 << 18;
 pub(crate) struct Frame {
     /// Node of the caller.
     pub(crate) node: u32,
-    /// Where the call returns to.
+    /// The return address.
     pub(crate) behind: u64,
 }
 
@@ -23,14 +22,13 @@ pub(crate) struct Frames {
     /// Open addressing with linear probing; slot 0 is none. The length is a power of two.
     table: Vec<(u64, Frame)>,
     used: usize,
-    /// Calls that were not remembered since a full table was last swept.
+    /// The number of calls that were not remembered since a full table was last swept.
     refused: usize,
 }
 
 const NONE: (u64, Frame) = (0, Frame { node: 0, behind: 0 });
 
 impl Frames {
-    /// No frames.
     pub(crate) fn new() -> Frames {
         Frames { table: vec![NONE; 64], used: 0, refused: 0 }
     }
@@ -40,7 +38,7 @@ impl Frames {
         (hash >> 40) as usize & (self.table.len() - 1)
     }
 
-    /// The place of a slot, or the free one where it belongs.
+    /// Returns the place of a slot, or the free place where the slot belongs.
     fn place(&self, slot: u64) -> usize {
         let mask = self.table.len() - 1;
         let mut place = self.home(slot);
@@ -50,7 +48,7 @@ impl Frames {
         place
     }
 
-    /// Remembers a call; an older one in the same slot is forgotten.
+    /// Remembers a call and forgets an older call in the same slot.
     pub(crate) fn push(&mut self, slot: u64, frame: Frame) {
         if slot == 0 {
             return;
@@ -60,7 +58,7 @@ impl Frames {
         if new && self.used >= FRAMES_MAX && !self.make_room(slot) {
             return;
         }
-        // Sweeping moves the others.
+        // The sweep moved the other frames.
         let place = self.place(slot);
         self.used += usize::from(new);
         self.table[place] = (slot, frame);
@@ -74,9 +72,10 @@ impl Frames {
         }
     }
 
-    /// Forgets what is below a slot of a full table; whether there is room now.
+    /// Makes room in a full table by forgetting the frames below a slot; returns whether there is room now.
     fn make_room(&mut self, newest: u64) -> bool {
-        // A sweep costs as much as this many calls, so its share of each is bounded.
+        // A sweep costs as much as `FRAMES_MAX` calls; with one sweep per `FRAMES_MAX` refused calls, the share of each call is
+        // bounded.
         self.refused = (self.refused + 1) % FRAMES_MAX;
         if self.refused != 1 {
             return false;
@@ -94,7 +93,7 @@ impl Frames {
         room
     }
 
-    /// Takes the call in a slot, if it is remembered and `fits`.
+    /// Removes and returns the call in a slot, if the table has it and it `fits`.
     pub(crate) fn pop(&mut self, slot: u64, fits: impl FnOnce(&Frame) -> bool) -> Option<Frame> {
         if slot == 0 {
             return None;

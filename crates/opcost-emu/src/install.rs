@@ -1,4 +1,4 @@
-//! What QEMU finds when it loads the plugin.
+//! The symbols that QEMU looks for when it loads the plugin.
 
 use crate::api::{self, Id, Info};
 use crate::arguments::{Arguments, Window};
@@ -12,14 +12,14 @@ use opcost_record::symbols::Symbols;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The version of the API that the plugin declares; QEMU reads it after it has loaded the library and
-/// before it calls anything.
+/// The version of the API that the plugin declares. QEMU reads the version after it loaded the library and before it calls
+/// anything.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "QEMU's name")]
 pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(1);
 
-/// Runs while the library is loaded (System V ABI, chapter 5, "Initialization and Termination
-/// Functions"), so that one library serves every QEMU.
+/// Runs while the library is loaded (System V ABI, chapter 5, "Initialization and Termination Functions"), before QEMU reads the
+/// version; one library thus serves every QEMU.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static DECLARE: extern "C" fn() = declare;
@@ -30,12 +30,12 @@ extern "C" fn declare() {
 
 /// Sets the plugin up.
 ///
-/// `id`: what QEMU calls it; `info`: what QEMU is; `count` and `values`: its arguments.
+/// `id`: the plugin's identifier in calls to QEMU; `info`: QEMU's description of itself; `count` and `values`: the arguments.
 ///
-/// Result: 0, or -1 after a message on standard error, upon which QEMU ends.
+/// Returns 0, or -1 after a message on standard error; QEMU then exits.
 ///
 /// # Safety
-/// QEMU calls it, once, with pointers as its header says.
+/// QEMU calls this function once, with pointers as its header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: Id,
@@ -90,7 +90,7 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     }
     refusal::start(!arguments.system);
     let user = !arguments.system;
-    // A second thread of a program is refused.
+    // A second thread of a program is refused, so one vCPU is enough.
     let vcpus = if user { 1 } else { usize::try_from(info.vcpus_max).unwrap_or(1).max(1) };
     if vcpus > VCPUS_MAX {
         return Err(format!("the machine has {vcpus} CPUs; give it {VCPUS_MAX} at most"));
@@ -113,7 +113,7 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     if let (Err(why), 2..) = (held, vcpus) {
         return Err(format!("{why}; or give the machine one CPU"));
     }
-    // SAFETY: this comes once and before any callback.
+    // SAFETY: this code runs once and before any callback.
     unsafe {
         callback::start(Core::new(arguments, Attribution::new(symbols, vcpus), timing, vcpus));
         events::register(id, api, user, vcpus > 1);

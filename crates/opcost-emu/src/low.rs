@@ -1,4 +1,4 @@
-//! Memory in the lowest 2 GiB, whose addresses take five bytes of the host's code instead of ten.
+//! Memory in the lowest 2 GiB: its addresses take five bytes of the host's code instead of ten.
 
 use opcost_record::symbols::PAGE_BYTES;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 unsafe extern "C" {
-    // POSIX; the C library that std links has it.
+    // POSIX; std links the C library, which has this function.
     fn mmap(
         address: *mut c_void,
         length: usize,
@@ -21,9 +21,9 @@ unsafe extern "C" {
 const READ_WRITE: c_int = 1 | 2;
 const PRIVATE_LOW: c_int = 0x02 | 0x20 | 0x40;
 
-/// Room for some values, for good; elsewhere if there is none.
+/// Allocates zeroed room for some values and never frees it.
 ///
-/// `low`: whether it may be low at all.
+/// `low`: whether the room may be low; without low memory it is allocated elsewhere.
 pub(crate) fn room<T>(count: usize, low: bool) -> *mut T {
     let layout = Layout::array::<T>(count).expect("as much as any program has");
     let found = if low {
@@ -36,20 +36,20 @@ pub(crate) fn room<T>(count: usize, low: bool) -> *mut T {
     if !found.is_null() && found.addr() != usize::MAX && layout.align() <= PAGE_BYTES {
         return found.cast();
     }
-    // SAFETY: callers ask for some bytes.
+    // SAFETY: callers ask for at least one byte.
     let found = unsafe { alloc_zeroed(layout) };
     if found.is_null() { handle_alloc_error(layout) } else { found.cast() }
 }
 
-/// Some numbers, all 0, for good.
+/// Allocates some numbers, all 0, and never frees them.
 pub(crate) fn zeros(count: usize, low: bool) -> *mut u64 {
     room(count, low)
 }
 
-/// One value, for good.
+/// Allocates one value and never frees it.
 pub(crate) fn one<T>(value: T, low: bool) -> *mut T {
     let place: *mut T = room(1, low);
-    // SAFETY: it has room for one.
+    // SAFETY: the room is for one value.
     unsafe { place.write(value) };
     place
 }
@@ -62,7 +62,7 @@ mod tests {
     fn memory_is_zero_and_writable_wherever_it_is() {
         for low in [false, true] {
             let values = zeros(4096, low);
-            // SAFETY: that many were asked for, and nothing else uses them.
+            // SAFETY: `zeros` returned room for 4096 values, and nothing else uses them.
             let values = unsafe { std::slice::from_raw_parts_mut(values, 4096) };
             assert!(values.iter().all(|value| *value == 0));
             values.fill(7);

@@ -1,23 +1,22 @@
-//! A main loop of QEMU that cannot put off the guest's clock, nor the turns of its CPUs.
+//! Keeps QEMU's main loop from moving the guest's clock and the turns of the guest's CPUs.
 //!
-//! With `-icount sleep=off` the guest's clock skips the time in which all CPUs are halted: QEMU's main
-//! loop adds what is left until the next timer (`icount_start_warp_timer` in accel/tcg/icount-common.c)
-//! and runs the timers that are due. It looks whenever the host has something for QEMU. Two runs of one
-//! guest then differ:
-//! - A CPU counts as halted from within `hlt` on, and what it executed is added to the clock a moment
-//!   later. A look in between adds too much.
-//! - The main loop interrupts all CPUs when it moves the clock or runs a timer. The thread of the CPUs
-//!   then goes on with another CPU than if it had come to rest first, or had run the timer itself.
-//! - The timer that ends the turns of several CPUs (`rr_start_kick_timer` in
-//!   accel/tcg/tcg-accel-ops-rr.c) begins anew only where that thread comes to rest.
-//! - A turn lasts no longer than until a timer is due, and timers of the host's clock count
-//!   (`icount_get_limit` in accel/tcg/tcg-accel-ops-icount.c). QEMU 10.0 has one that is due each half second.
+//! With `-icount sleep=off` the guest's clock skips the time in which all CPUs are halted: QEMU's main loop adds the time until the
+//! next timer (`icount_start_warp_timer` in accel/tcg/icount-common.c) and runs the timers that are due. The main loop checks
+//! whenever the host has something for QEMU. Two runs of one guest then differ:
+//! - A CPU counts as halted from within `hlt` on, but its executed instructions are added to the clock a moment later. A
+//!   check in between adds too much.
+//! - The main loop interrupts all CPUs when it moves the clock or runs a timer. The thread of the CPUs then continues with
+//!   another CPU than if the thread had come to rest first, or had run the timer itself.
+//! - The timer that ends the turns of several CPUs (`rr_start_kick_timer` in accel/tcg/tcg-accel-ops-rr.c) restarts only
+//!   where the thread of the CPUs comes to rest.
+//! - A turn ends no later than the next timer, and timers of the host's clock count as well (`icount_get_limit` in
+//!   accel/tcg/tcg-accel-ops-icount.c). QEMU 10.0 has a timer that is due every half second.
 //!
-//! The plugin stops the host's clock within QEMU; its timers serve screens and monitors. QEMU takes its one
-//! big lock by a function whose address is in a variable, so that a profiler can take its place
-//! (util/qsp.c), and waits likewise. The plugin takes these places. Other threads then get the lock only
-//! while the thread of the CPUs rests: the guest alone decides where its clock stands at that time. If that
-//! thread does not rest for [`BUSY`], they get the lock between two halts.
+//! The plugin stops QEMU's clock of the host; the timers of this clock serve screens and monitors. QEMU takes its one big lock
+//! through a function pointer in a variable, so that a profiler can replace the function (util/qsp.c), and waits likewise. The
+//! plugin replaces both functions. Other threads then get the lock only while the thread of the CPUs rests: the guest alone decides
+//! where its clock stands at that time. If the thread of the CPUs does not rest for [`BUSY`], other threads get the lock between
+//! two halts.
 
 use crate::api::{self, Api};
 use std::cell::Cell;
@@ -28,13 +27,13 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long other threads wait at most while the CPUs execute.
+/// The longest time that other threads wait while the CPUs execute.
 const BUSY: Duration = Duration::from_millis(100);
 
-/// How long they wait at most while CPUs halt or a timer is due, which some instructions of the host end.
+/// The longest time that other threads wait while CPUs halt or a timer is due; some instructions of the host end such a wait.
 const HALTING: Duration = Duration::from_secs(10);
 
-/// How often they look after [`BUSY`].
+/// The interval at which other threads check again after [`BUSY`].
 const LOOK_EVERY: Duration = Duration::from_micros(100);
 
 /// QEMU's clock of the host (`QEMU_CLOCK_REALTIME` in include/qemu/timer.h).
@@ -46,7 +45,7 @@ const VIRTUAL: c_int = 1;
 type Lock = unsafe extern "C" fn(*mut c_void, *const c_char, c_int);
 type Wait = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char, c_int);
 
-/// What QEMU exports (include/qemu/thread.h, include/hw/core/cpu.h, include/qemu/timer.h).
+/// The functions that QEMU exports (include/qemu/thread.h, include/hw/core/cpu.h, include/qemu/timer.h).
 struct Qemu {
     lock: Lock,
     unlock: Lock,
@@ -57,16 +56,16 @@ struct Qemu {
 
 static QEMU: OnceLock<Qemu> = OnceLock::new();
 
-/// The big lock, once it was taken.
+/// The big lock, known once it was taken.
 static BIG_LOCK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Whether the thread of the CPUs is known.
 static KNOWN: AtomicBool = AtomicBool::new(false);
 
-/// Whether the thread of the CPUs waits, so that whoever has the lock may do anything.
+/// Whether the thread of the CPUs waits, so that the thread with the lock may do anything.
 static RESTS: AtomicBool = AtomicBool::new(false);
 
-/// Whether a CPU is within `hlt`, and what it executed is not yet added to the clock.
+/// Whether a CPU is within `hlt` and its executed instructions are not yet added to the clock.
 static HALTS: AtomicBool = AtomicBool::new(false);
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -82,15 +81,15 @@ pub(crate) fn halts(code: &[u8]) -> bool {
     matches!(code, [0xf4] | [0x0f, 0x01, 0xc9])
 }
 
-/// Stops QEMU's clock of the host, and takes the place of its functions that take the big lock and wait.
+/// Stops QEMU's clock of the host, and replaces QEMU's functions that take the big lock and that wait.
 ///
 /// # Errors
-/// This QEMU does not export what that takes.
+/// This QEMU does not export the needed functions and variables.
 ///
 /// # Safety
-/// QEMU loads the plugin: there is one thread.
+/// QEMU is loading the plugin: there is one thread.
 pub(crate) unsafe fn hold() -> Result<(), String> {
-    // From 9.0 on it has the second name.
+    // QEMU 9.0 and later use the first name, earlier versions the second.
     let lock_variable = api::find(c"bql_mutex_lock_func")
         .map_or_else(|| api::look_up(c"qemu_bql_mutex_lock_func"), Ok)?;
     let lock_variable = lock_variable.cast::<Lock>();
@@ -119,7 +118,7 @@ pub(crate) unsafe fn hold() -> Result<(), String> {
     Ok(())
 }
 
-/// The calling thread runs the CPUs.
+/// Notes that the calling thread runs the CPUs.
 pub(crate) fn know_thread() {
     if !RUNS_CPUS.get() {
         RUNS_CPUS.set(true);
@@ -127,7 +126,7 @@ pub(crate) fn know_thread() {
     }
 }
 
-/// Has other threads leave the clock alone from an instruction that halts on, until what was executed is added to it.
+/// Keeps other threads from the clock from a halting instruction on, until the executed instructions are added to the clock.
 ///
 /// # Safety
 /// `instruction` is QEMU's of the running callback on a translation.
@@ -141,12 +140,12 @@ pub(crate) unsafe fn keep_clock(api: &Api, instruction: *mut c_void) {
     }
 }
 
-/// A CPU is about to halt.
+/// Called when a CPU is about to halt.
 unsafe extern "C" fn on_halt(_: c_uint, _: *mut c_void) {
     let big_lock = BIG_LOCK.load(Ordering::Relaxed);
     let Some(qemu) = QEMU.get().filter(|_| !big_lock.is_null()) else { return };
-    // Whoever has the lock came before `hlt`: what it does to the clock is done when this thread has it.
-    // SAFETY: QEMU's own functions on its own lock, which a thread that executes a guest does not have.
+    // The thread with the lock came before `hlt`: its changes to the clock are done when this thread gets the lock.
+    // SAFETY: QEMU's own functions on its own lock; a thread that executes a guest does not have the lock.
     unsafe {
         (qemu.lock)(big_lock, c"opcost".as_ptr(), 0);
         HALTS.store(true, Ordering::Relaxed);
@@ -154,16 +153,16 @@ unsafe extern "C" fn on_halt(_: c_uint, _: *mut c_void) {
     }
 }
 
-/// Takes the big lock, where that moves neither clock nor turns.
+/// Takes the big lock at a time when its holder moves neither clock nor turns.
 unsafe extern "C" fn lock(mutex: *mut c_void, file: *const c_char, line: c_int) {
     let Some(qemu) = QEMU.get() else { return };
-    // SAFETY: QEMU asks for its lock, by its own functions. What is asked of QEMU takes the lock, which
-    // this thread has.
+    // SAFETY: QEMU asks for its lock, and these are QEMU's own functions. QEMU's functions called here need the lock, which this
+    // thread has.
     unsafe {
         (qemu.lock)(mutex, file, line);
         BIG_LOCK.store(mutex, Ordering::Relaxed);
         if RUNS_CPUS.get() {
-            // What a CPU executed is added before its thread asks for the lock.
+            // A CPU's executed instructions are added to the clock before its thread asks for the lock.
             HALTS.store(false, Ordering::Relaxed);
             return;
         }
@@ -182,7 +181,7 @@ unsafe extern "C" fn lock(mutex: *mut c_void, file: *const c_char, line: c_int) 
             if may {
                 return;
             }
-            // The thread of the CPUs says that it rests while it has the lock, so it cannot be missed.
+            // The thread of the CPUs announces its rest while it has the lock, so this thread cannot miss the announcement.
             let turn = turn();
             (qemu.unlock)(mutex, file, line);
             let limit = BUSY.saturating_sub(waited).max(LOOK_EVERY);
@@ -192,7 +191,7 @@ unsafe extern "C" fn lock(mutex: *mut c_void, file: *const c_char, line: c_int) 
     }
 }
 
-/// Waits, and says so to those who want the big lock.
+/// Waits, and announces the wait to threads that want the big lock.
 unsafe extern "C" fn wait(
     condition: *mut c_void,
     mutex: *mut c_void,
@@ -206,7 +205,7 @@ unsafe extern "C" fn wait(
         RESTS.store(true, Ordering::Relaxed);
         RESTED.notify_all();
     }
-    // SAFETY: QEMU waits, by its own function.
+    // SAFETY: QEMU asks to wait, and this is QEMU's own function.
     unsafe { (qemu.wait)(condition, mutex, file, line) };
     if rests {
         RESTS.store(false, Ordering::Relaxed);

@@ -1,10 +1,10 @@
-//! The files that a running program maps code of: its libraries, and what it opens by name (`dlopen`).
+//! The files from which a running program maps code: its libraries, and files that it opens by name (`dlopen`).
 //!
-//! In user mode the program's file descriptors are QEMU's own, so the kernel says what file one is.
+//! In user mode the program's file descriptors are QEMU's own, so the kernel can name the file behind a descriptor.
 
 use std::fs;
 
-/// `mmap`, and the bit of its third argument that asks for code (`asm/unistd_64.h`, `bits/mman.h`).
+/// The number of `mmap`, and the bit of its third argument that asks for code (`asm/unistd_64.h`, `bits/mman.h`).
 const MMAP: i64 = 9;
 const PROT_EXEC: u64 = 4;
 /// More files than any program opens.
@@ -15,15 +15,15 @@ const FILES_MAX: usize = 4096;
 pub(crate) struct Mapped(Vec<String>);
 
 impl Mapped {
-    /// The program makes a system call with these third and fifth arguments.
+    /// Notes a file if a system call with these third and fifth arguments maps its code.
     pub(crate) fn system_call(&mut self, number: i64, protection: u64, descriptor: u64) {
         if number != MMAP || protection & PROT_EXEC == 0 || self.0.len() >= FILES_MAX {
             return;
         }
-        // Without a file it is -1, as 32 bits.
+        // Without a file the descriptor is -1, as 32 bits.
         let Ok(descriptor) = u32::try_from(descriptor & u64::from(u32::MAX)) else { return };
         let found = fs::read_link(format!("/proc/self/fd/{descriptor}"));
-        // A path that is no text has a name in no profile.
+        // A path that is no text is named in no profile.
         let path = found.ok().and_then(|path| path.into_os_string().into_string().ok());
         if let Some(path) = path.filter(|path| path.starts_with('/'))
             && !self.0.contains(&path)
@@ -32,7 +32,6 @@ impl Mapped {
         }
     }
 
-    /// Their paths.
     pub(crate) fn paths(&self) -> &[String] {
         &self.0
     }

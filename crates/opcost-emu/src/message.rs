@@ -1,9 +1,9 @@
-//! What a program says of its own regions, put together from marks.
+//! Messages of a program about its own regions, assembled from marks.
 
 use opcost_record::marker::RegionMark;
 use opcost_record::program_region::NAME_BYTES_MAX;
 
-/// Digits of a number of operations at most.
+/// The largest number of digits in a number of operations.
 const NUMBER_DIGITS_MAX: u32 = 16;
 
 /// A complete message.
@@ -11,7 +11,7 @@ const NUMBER_DIGITS_MAX: u32 = 16;
 pub(crate) enum Message {
     /// A region begins.
     Begin(Vec<u8>),
-    /// A region ends, after so many operations.
+    /// A region ends after the given number of operations.
     End(Vec<u8>, u64),
 }
 
@@ -27,12 +27,12 @@ struct Partial {
     name: Vec<u8>,
     /// The lower half of the name's next byte.
     half: Option<u8>,
-    /// The number as far as it came, and its digits.
+    /// The value of the digits so far, and their count.
     operations: Option<(u64, u32)>,
 }
 
 impl Messages {
-    /// Takes the next mark; the message that it completes.
+    /// Takes the next mark and returns the message that it completes, if any.
     ///
     /// # Errors
     /// The mark does not continue the message.
@@ -65,7 +65,7 @@ impl Messages {
         Ok(None)
     }
 
-    /// Forgets a message that is not complete.
+    /// Forgets an incomplete message.
     pub(crate) fn forget(&mut self) {
         self.current = None;
     }
@@ -86,7 +86,7 @@ impl Partial {
                 );
             }
             (None, None) => self.half = Some(digit),
-            // A name that is too long is refused when it is complete; its end is not kept.
+            // A name that is too long is refused when the message is complete; its end is not kept.
             (None, Some(_)) if self.name.len() > NAME_BYTES_MAX => {}
             (None, Some(half)) => self.name.push(half | digit << 4),
         }

@@ -1,7 +1,7 @@
-//! Caches and branch predictor together, fed with what the guest does.
+//! The models of caches and branch predictor together, fed with the guest's execution.
 //!
-//! Level 1 caches for instructions and data, a last-level cache for both behind them. The figures
-//! are a model's: no prefetching, no timing, virtual addresses.
+//! Level 1 caches for instructions and data are backed by one last-level cache. The figures are a model's: no prefetching, no
+//! timing, virtual addresses.
 
 use crate::arguments::Arguments;
 use crate::branch::Predictor;
@@ -19,7 +19,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Cold models of the sizes wanted.
+    /// Makes cold models of the given sizes.
     pub(crate) fn new(arguments: &Arguments) -> Model {
         Model {
             instructions: Cache::new(arguments.l1i),
@@ -29,22 +29,22 @@ impl Model {
         }
     }
 
-    /// Prepares the fetching of code from `start` up to `end`.
+    /// Prepares lookups of the code from `start` up to `end`.
     pub(crate) fn prepare(&self, start: u64, end: u64) -> Fetch {
         self.instructions.prepare(start, end)
     }
 
-    /// Whether fetching code changes nothing.
+    /// Whether fetching code would change nothing.
     ///
     /// # Safety
-    /// `fetch` is what this model prepared for the code.
+    /// This model prepared `fetch` for the code.
     #[inline(always)]
     pub(crate) unsafe fn rests_on_code(&self, fetch: &Fetch) -> bool {
         // SAFETY: the cache prepared it, as the caller promises.
         unsafe { self.instructions.rests_on_code(fetch) }
     }
 
-    /// Code from `start` up to `end` is fetched.
+    /// Fetches the code from `start` up to `end`.
     pub(crate) fn fetch(&mut self, sums: &mut Counters, kernel: bool, start: u64, end: u64) {
         let mut line = self.instructions.line(start);
         let last = self.instructions.line(end.wrapping_sub(1));
@@ -60,16 +60,16 @@ impl Model {
         }
     }
 
-    /// Whether an access to data changes nothing.
+    /// Whether an access to data would change nothing.
     #[inline(always)]
     pub(crate) fn rests_on(&self, address: u64, bytes: u64) -> bool {
         let first = self.data.line(address);
         let last = self.data.line(address.wrapping_add(bytes - 1));
-        // Lines between two that are there may still be elsewhere.
+        // Lines between two lines at the front of their sets may still be elsewhere.
         last.wrapping_sub(first) <= 1 && self.data.rests_on(first, last)
     }
 
-    /// `bytes` of data are read or written; an access across lines touches each.
+    /// Reads or writes `bytes` of data; an access across lines touches each line.
     pub(crate) fn access(&mut self, sums: &mut Counters, kernel: bool, address: u64, bytes: u64) {
         let mut line = self.data.line(address);
         let last = self.data.line(address.wrapping_add(bytes - 1));
@@ -92,8 +92,8 @@ impl Model {
         }
     }
 
-    /// An instruction at an address was executed; `conditional`: whether it is a branch that may
-    /// not be taken, else nothing is learnt.
+    /// Learns from an executed instruction; `conditional`: whether it is a branch that may not be taken, otherwise the model learns
+    /// nothing.
     #[inline(always)]
     pub(crate) fn branch(
         &mut self,
@@ -108,7 +108,7 @@ impl Model {
         sums.add(Figure::BranchMisses, kernel, u64::from(missed));
     }
 
-    /// A block was left for `target`.
+    /// Learns that control left a block for `target`.
     pub(crate) fn transfer(&mut self, sums: &mut Counters, left: &Left, target: u64) {
         let missed = match left.exit {
             Exit::Branch => {
@@ -155,7 +155,7 @@ mod tests {
         let get = |figure, domain| sums.get(figure, domain);
         assert_eq!(get(Figure::InstructionMisses, Domain::Kernel), 2);
         assert_eq!(get(Figure::DataMisses, Domain::User), 3);
-        // The first data line came with the code.
+        // The code had brought in the first data line.
         assert_eq!(get(Figure::LastMisses, Domain::All), 4);
         assert_eq!(get(Figure::LastMisses, Domain::Kernel), 2);
     }

@@ -1,25 +1,24 @@
-//! Turns of several vCPUs that end by the guest's clock alone.
+//! Keeps QEMU's RCU thread from ending the turns of several vCPUs.
 //!
-//! From 10.2 on QEMU's thread that frees memory (RCU) interrupts the thread of the vCPUs where that has
-//! run for 50 ms ("rcu: Unify force quiescent state"): the turn ends wherever it is then, and two runs
-//! differ. It does so through a notifier that the vCPUs' thread put into its own list
-//! (`rr_cpu_thread_fn` in accel/tcg/tcg-accel-ops-rr.c). Without the notifier, memory is freed when a turn
-//! ends by itself, as in QEMU 10.1.
+//! From 10.2 on, QEMU's thread that frees memory (RCU) interrupts the thread of the vCPUs when the latter has run for 50 ms ("rcu:
+//! Unify force quiescent state"). The turn then ends wherever the thread happens to be, and two runs differ. The interrupt goes
+//! through a notifier that the vCPUs' thread put into its own list (`rr_cpu_thread_fn` in accel/tcg/tcg-accel-ops-rr.c). Without
+//! the notifier, memory is freed when a turn ends by itself, as in QEMU 10.1.
 
 use crate::api;
 use std::ffi::c_void;
 use std::ptr;
 
-/// A notifier in its list (include/qemu/notify.h, include/qemu/queue.h).
+/// A notifier in a list (include/qemu/notify.h, include/qemu/queue.h).
 #[repr(C)]
 struct Notifier {
     notify: *const c_void,
     next: *mut Notifier,
-    /// Where the pointer to it is.
+    /// The place of the pointer to this notifier.
     prev: *mut *mut Notifier,
 }
 
-/// What a thread tells the RCU thread of itself (include/qemu/rcu.h).
+/// The data that a thread shares with the RCU thread (include/qemu/rcu.h).
 #[repr(C)]
 struct Reader {
     ctr: usize,
@@ -28,13 +27,13 @@ struct Reader {
     force: *mut Notifier,
 }
 
-/// How far the notifier, on the stack of the thread's first function, can be from a callback's own.
+/// The largest distance from a callback's own stack frame to the notifier, which is on the stack of the thread's first function.
 const STACK_BYTES_MAX: usize = 1 << 16;
 
 /// Keeps the RCU thread from interrupting the vCPUs of the calling thread.
 ///
 /// # Errors
-/// This QEMU does not have what is known of 10.0 to 11.1.
+/// This QEMU differs from the known versions 10.0 to 11.1.
 ///
 /// # Safety
 /// A callback of QEMU runs on the thread of the vCPUs.
@@ -54,8 +53,8 @@ pub(crate) unsafe fn keep_turns() -> Result<(), String> {
         )
     };
     let here = 0u8;
-    // SAFETY: the reader is this thread's. A notifier is looked at only if it is on this thread's stack,
-    // and removed only if it stands in the list as QEMU puts it there.
+    // SAFETY: the reader is this thread's. The notifier is read only if it is on this thread's stack, and removed only if it stands
+    // in the list as QEMU puts it there.
     unsafe {
         let reader = reader();
         let first = (*reader).force;

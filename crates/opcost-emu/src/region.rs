@@ -1,16 +1,16 @@
-//! Regions: what lies between their markers.
+//! Regions between markers, and their sums.
 
 use crate::counters::Counters;
 use opcost_record::marker::REGIONS;
 use opcost_record::program_region::Amounts;
 
-/// A reading of everything that is summed.
+/// A reading of all sums.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Reading {
     /// The counters.
     pub(crate) counters: Counters,
-    /// Landmarks reached, by the place of their counter; then system calls of user mode, and turns of
-    /// several vCPUs; then the raw counts of the self-test, three for each kind of string instruction.
+    /// Landmarks reached, by the place of their counter. Then system calls of user mode, then turns of several vCPUs, then the raw
+    /// counts of the self-test, three for each kind of string instruction.
     pub(crate) landmarks: Vec<u64>,
 }
 
@@ -25,7 +25,7 @@ impl Amounts for Reading {
     }
 }
 
-/// The regions and what they cost so far.
+/// The regions and their costs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     open: Option<(usize, Reading)>,
@@ -53,7 +53,7 @@ impl Regions {
     /// Stops a region at a reading.
     ///
     /// # Errors
-    /// It is not open.
+    /// The region is not open.
     pub(crate) fn stop(&mut self, region: usize, now: Reading) -> Result<(), String> {
         let name = REGIONS[region];
         let (open, since) =
@@ -65,15 +65,15 @@ impl Regions {
         Ok(())
     }
 
-    /// The region that is open.
+    /// Returns the open region.
     pub(crate) fn open(&self) -> Option<usize> {
         self.open.as_ref().map(|(region, _)| *region)
     }
 
-    /// Whether a run can end here.
+    /// Checks whether a run can end here.
     ///
     /// # Errors
-    /// A region is open, or none was counted since the last run's end.
+    /// A region is open, or no region was counted since the last run's end.
     pub(crate) fn check_run_end(&self) -> Result<(), String> {
         match self.open() {
             Some(open) => {
@@ -84,7 +84,7 @@ impl Regions {
         }
     }
 
-    /// Begins the next run: no region has cost anything.
+    /// Begins the next run: clears the costs of all regions.
     pub(crate) fn clear(&mut self) {
         self.sums = Default::default();
     }
@@ -94,7 +94,7 @@ impl Regions {
         self.sums.iter().all(Option::is_none)
     }
 
-    /// What each region cost that was counted.
+    /// Returns the cost of each counted region.
     pub(crate) fn sums(&self) -> impl Iterator<Item = (usize, &Reading)> {
         self.sums.iter().enumerate().filter_map(|(region, sum)| Some((region, sum.as_ref()?)))
     }

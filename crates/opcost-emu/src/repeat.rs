@@ -1,9 +1,9 @@
-//! Repeated string instructions: hardware counts one, the emulator begins it for each iteration.
+//! Repeated string instructions: hardware counts each once, the emulator begins each once per iteration.
 //!
-//! QEMU begins `rep movs` of N iterations N + 1 times, the last time with a count of 0, and `scas`
-//! and `cmps` that end by their flag N times. Nothing in a plugin sees which start is the last. But
-//! the instruction is finished exactly when the block behind it begins and it was begun since that
-//! block last did: this holds across faults and interrupts between the iterations.
+//! QEMU begins `rep movs` of N iterations N + 1 times, the last time with a count of 0. A `scas` or `cmps` that ends by
+//! its flag begins N times. Nothing in a plugin tells which start is the last. The instruction is finished exactly when the block behind it
+//! begins and the instruction began since that block's previous beginning. This rule holds across faults and interrupts between the
+//! iterations.
 
 use crate::arguments::Filters;
 use crate::decode::Repeat;
@@ -11,45 +11,45 @@ use crate::decode::Repeat;
 /// The place behind one repeated string instruction.
 #[derive(Debug, Default)]
 pub(crate) struct Site {
-    /// Times the instruction was begun; QEMU adds.
+    /// The number of times that the instruction began; QEMU adds.
     pub(crate) starts: u64,
-    /// Starts when the block behind it last began.
+    /// The value of `starts` when the block behind the instruction last began.
     pub(crate) seen: u64,
     /// Memory accesses that count iterations, by kind; QEMU adds.
     pub(crate) accesses: [u64; 7],
     /// Loads of the `cmps` iteration in progress.
     pub(crate) loaded: u64,
-    /// Whether it is the kernel's.
+    /// Whether the instruction is the kernel's.
     pub(crate) kernel: bool,
-    /// Whether its instruction was translated, so that it is among those that are summed up.
+    /// Whether the instruction was translated; the sums then include it.
     pub(crate) listed: bool,
-    /// Starts when the sums were last brought up to date.
+    /// The value of `starts` when the sums were last updated.
     pub(crate) starts_summed: u64,
-    /// Accesses when the sums were last brought up to date.
+    /// The value of `accesses` when the sums were last updated.
     pub(crate) accesses_summed: [u64; 7],
 }
 
 impl Site {
-    /// Whether the instruction was finished since the last time this was asked.
+    /// Whether the instruction finished since the last call.
     pub(crate) fn finished(&mut self) -> bool {
         let finished = self.starts != self.seen;
         self.seen = self.starts;
         finished
     }
 
-    /// The instruction was left by a fault: what was begun so far finishes nothing.
+    /// Notes that a fault left the instruction: the starts so far finish nothing.
     pub(crate) fn leave(&mut self) {
         self.seen = self.starts;
     }
 
-    /// Starts, and iterations by kind, since the last time this was asked.
+    /// Returns the starts and the iterations by kind since the last call.
     pub(crate) fn take(&mut self, filters: &Filters) -> (u64, [(Repeat, u64); 7]) {
         let starts = self.starts - self.starts_summed;
         self.starts_summed = self.starts;
         let iterations = Repeat::TABLE.map(|(kind, ..)| {
             let (now, before) =
                 (self.accesses[kind as usize], &mut self.accesses_summed[kind as usize]);
-            // Whole iterations only: the rest stays for the next time.
+            // Whole iterations only: the remainder stays for the next call.
             let whole = (now - *before) / filters.divisor(kind);
             *before += whole * filters.divisor(kind);
             (kind, whole)

@@ -6,8 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The runs that ended, as far as the report has come: each is written at once, so that a program
-/// may make any number of them.
+/// The report so far. Each run is written when it ends, so a program may make any number of runs.
 #[derive(Default)]
 pub(crate) struct Reports {
     writer: Option<ReportWriter<File>>,
@@ -22,9 +21,9 @@ impl Reports {
     /// Adds a run to the report that will be at `out`.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The report cannot be written.
     pub(crate) fn add(&mut self, out: &Path, regions: &[RegionCost]) -> Result<(), String> {
-        // A child's runs are no part of what its parent reports.
+        // A child's runs are no part of its parent's report.
         if !refusal::is_first_process() {
             return Ok(());
         }
@@ -38,7 +37,7 @@ impl Reports {
         write().map_err(|error| format!("cannot write the report {}: {error}", out.display()))
     }
 
-    /// Ends the report, which names the `mapped` files, and puts it to its place.
+    /// Ends the report, which names the `mapped` files, and moves it to `out`.
     pub(crate) fn put(&mut self, out: &Path, mapped: &[String]) {
         let end = |mut writer: ReportWriter<File>| {
             writer.mapped(mapped)?;
@@ -48,19 +47,19 @@ impl Reports {
     }
 }
 
-/// Writes why there is no report.
+/// Writes the reason why there is no report.
 pub(crate) fn write_error(out: &Path, message: &str) {
     put(out, fs::write(fresh(out), emulation::format_error(message)));
 }
 
-/// Where the report is until it is whole.
+/// Returns the path of the report while it is incomplete.
 fn fresh(out: &Path) -> PathBuf {
     let mut fresh = out.as_os_str().to_owned();
     fresh.push(".tmp");
     fresh.into()
 }
 
-/// Puts what was written to its place.
+/// Moves the written report to its place.
 fn put(out: &Path, written: io::Result<()>) {
     if let Err(error) = written.and_then(|()| fs::rename(fresh(out), out)) {
         eprintln!("opcost-emu: cannot write the report {}: {error}", out.display());

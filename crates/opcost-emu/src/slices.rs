@@ -1,46 +1,46 @@
 //! The slices of an execution that a modelled core times, if it does not time everything.
 //!
 //! R. E. Wunderlich, T. F. Wenisch, B. Falsafi and J. C. Hoe, "SMARTS: accelerating microarchitecture simulation via rigorous
-//! statistical sampling", ISCA 2003: caches and predictors learn from everything, and slices of a few thousand instructions
-//! are timed, each of which stands for a stretch that is a given number of times as long.
+//! statistical sampling", ISCA 2003: caches and predictors learn from all instructions. Slices of a few thousand instructions are
+//! timed; each slice stands for a stretch that is a given number of times as long.
 
-/// Instructions from the first one on that are all timed: what is shorter is not sampled.
+/// The number of initial instructions that are all timed: shorter executions are not sampled.
 const WHOLE: u64 = 10_000_000;
-/// Instructions of a slice that are charged.
+/// The charged instructions of a slice.
 const MEASURED: u64 = 3_000;
-/// Instructions in front of them that fill the core's window and queues.
+/// The instructions in front of the charged ones; they fill the core's window and queues.
 const SETTLING: u64 = 1_000;
 
-/// What the model does with instructions.
+/// The treatment of instructions by the model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Phase {
-    /// It times and charges all of them.
+    /// The model times and charges all of them.
     Whole,
-    /// Caches and predictors learn from them.
+    /// Only caches and predictors learn from them.
     Learning,
-    /// It times them for the sake of those behind them.
+    /// The model times them to fill the core for the instructions behind them, without charging them.
     Settling,
-    /// It times them, and charges each for many.
+    /// The model times them and charges each for many.
     Measured,
 }
 
-/// Where the slices are.
+/// The state of the sampling.
 pub(crate) struct Slices {
-    /// The instructions that each measured one stands for.
+    /// The number of instructions that each measured instruction stands for.
     one_in: u64,
     phase: Phase,
-    /// Instructions until the phase ends; below 0 where it lasted longer.
+    /// Instructions until the phase ends; negative where the phase lasted longer.
     left: i64,
-    /// Instructions of the phase, and their cycles.
+    /// Instructions of the phase so far, and their cycles.
     passed: u64,
     cycles: u64,
-    /// Instructions of the present stretch that come behind its slice.
+    /// Instructions of the present stretch behind its slice.
     behind: i64,
     draw: u64,
 }
 
 impl Slices {
-    /// `one_in`: the instructions that each measured one stands for; 1 times all.
+    /// `one_in`: the number of instructions that each measured instruction stands for; 1 times all instructions.
     pub(crate) fn new(one_in: u64) -> Slices {
         Slices {
             one_in,
@@ -58,7 +58,7 @@ impl Slices {
         self.phase
     }
 
-    /// How often what is timed now is charged.
+    /// Returns how often the timed instructions are charged now.
     #[inline(always)]
     pub(crate) fn weight(&self) -> u64 {
         match self.phase {
@@ -68,9 +68,9 @@ impl Slices {
         }
     }
 
-    /// Some instructions were executed, and took some cycles.
+    /// Notes that some instructions were executed and took some cycles.
     ///
-    /// Result: the cycles of the slice that they ended, if they did.
+    /// Returns the cycles of the slice that these instructions ended, if any.
     #[inline(always)]
     pub(crate) fn pass(&mut self, instructions: u64, cycles: u64) -> Option<u64> {
         self.left -= instructions as i64;
@@ -85,11 +85,11 @@ impl Slices {
         let slice = (self.phase == Phase::Measured).then_some(self.cycles);
         (self.phase, self.left) = match self.phase {
             Phase::Whole | Phase::Measured => {
-                // A slice stands for a stretch of its own length times `one_in`; blocks are not cut for its sake.
+                // A slice stands for a stretch of its own length times `one_in`. Slices do not cut blocks.
                 if slice.is_some() {
                     self.behind += (self.passed * (self.one_in - 1)) as i64;
                 }
-                // The next one is anywhere in its stretch, so that no loop of the program keeps step with slices.
+                // The next slice is at a random place in its stretch, so that no loop of the program keeps step with the slices.
                 let room = MEASURED * self.one_in - MEASURED - SETTLING;
                 let ahead = self.drawn() % room;
                 let left = self.behind + ahead as i64;
@@ -106,7 +106,7 @@ impl Slices {
         slice
     }
 
-    /// Marsaglia's xorshift.
+    /// Returns the next number of Marsaglia's xorshift.
     fn drawn(&mut self) -> u64 {
         self.draw ^= self.draw << 13;
         self.draw ^= self.draw >> 7;
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Instructions, and what they were charged, of blocks of some instructions each, at a cycle an instruction.
+    /// Returns all instructions, the charged ones, and the slices of blocks of these lengths at one cycle an instruction.
     fn charged(one_in: u64, blocks: impl Iterator<Item = u64>) -> (u64, u64, Vec<u64>) {
         let mut slices = Slices::new(one_in);
         let (mut all, mut charged, mut ended) = (0, 0, Vec::new());
@@ -153,7 +153,7 @@ mod tests {
                 left > 0
             });
             let (all, charged, slices) = charged(one_in, blocks);
-            // The last stretch may not have come to its slice, or not to its end.
+            // The last stretch may not have reached its slice or its end.
             let stretch = 2 * (MEASURED + 400) * one_in;
             prop_assert!(all.abs_diff(charged) <= stretch, "{all} instructions, {charged} charged");
             prop_assert!(slices.iter().all(|cycles| (MEASURED..MEASURED + 400).contains(cycles)));

@@ -1,35 +1,34 @@
-//! The guest's stack pointer, and what its processor pushed when it entered the kernel.
+//! The guest's stack pointer, and the values that the processor pushed when it entered the kernel.
 //!
-//! When a block begins, QEMU's object of the vCPU has the value of every register: generated code keeps
-//! a register elsewhere only within a block. Where in the object the stack pointer is differs between
-//! versions of QEMU, so the plugin learns it: a call tells its stack slot by a callback, and the stack
-//! pointer is the one word that equals the slot of each of many calls.
+//! When a block begins, QEMU's object of the vCPU holds the value of every register: generated code keeps a register elsewhere only
+//! within a block. The place of the stack pointer in the object differs between versions of QEMU, so the plugin learns the place. A
+//! callback tells the stack slot of a call, and the stack pointer is the one word that equals the slots of many calls.
 
 use crate::api;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-/// Different slots that the stack pointer's place must have shown.
+/// The number of different slots after which the place of the stack pointer counts as known.
 const SLOTS_MIN: u32 = 24;
-/// Slots after which a place that is not found never will be.
+/// The number of slots after which the search gives up.
 const SLOTS_MAX: u32 = 1 << 12;
-/// Sizes in bytes that an object of a vCPU can have.
+/// The possible sizes of a vCPU's object, in bytes.
 const OBJECT_BYTES: std::ops::Range<usize> = 1 << 10..1 << 20;
 
-/// `cpu_memory_rw_debug` of QEMU: vCPU, address in the guest, where to, how much, whether to write.
+/// `cpu_memory_rw_debug` of QEMU: vCPU, address in the guest, buffer, number of bytes, whether to write.
 type Access = unsafe extern "C" fn(*const c_void, u64, *mut c_void, usize, bool) -> c_int;
 
 unsafe extern "C" {
-    // malloc(3); the C library that std links has it.
+    // malloc(3); std links the C library, which has this function.
     fn malloc_usable_size(block: *const c_void) -> usize;
 }
 
-/// What an exception or interrupt left on the stack.
+/// The values that an exception or interrupt left on the stack.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Pushed {
-    /// Address of the instruction that goes on.
+    /// Address at which the interrupted code resumes.
     pub(crate) instruction: u64,
-    /// The stack pointer of what was interrupted.
+    /// The stack pointer of the interrupted code.
     pub(crate) stack: u64,
 }
 
@@ -37,18 +36,18 @@ pub(crate) struct Pushed {
 pub(crate) struct Stack {
     /// QEMU's object of the vCPU.
     vcpu: *const c_void,
-    /// The stack pointer's place in it; null until it is known.
+    /// The stack pointer's place in the object; null until it is known.
     place: *const u64,
     access: Option<Access>,
-    /// Places in the object that every slot was found at so far.
+    /// Places in the object that matched every slot so far.
     places: Vec<*const u64>,
-    /// How many slots that were, and the last of them.
+    /// The number of slots so far, and the last one.
     slots: u32,
     last: u64,
 }
 
 impl Stack {
-    /// Nothing is known yet.
+    /// Makes the state in which nothing is known.
     pub(crate) fn new() -> Stack {
         // SAFETY: a function of QEMU lives for ever and has this type in 7.2 to 11.1
         // (include/exec/cpu-common.h, later include/exec/cpu-common.h; `target_ulong` has 64 bits).
@@ -69,10 +68,10 @@ impl Stack {
         self.access.is_some() && self.place.is_null() && self.slots < SLOTS_MAX
     }
 
-    /// Learns that the stack pointer has a value now; whether its place is known by that.
+    /// Learns from the stack pointer's present value; returns whether its place is known now.
     ///
     /// # Safety
-    /// The thread runs a vCPU, the same each time.
+    /// The calling thread runs a vCPU, the same in every call.
     pub(crate) unsafe fn learn(&mut self, pointer: u64) -> bool {
         if !self.is_open() || pointer == self.last {
             return false;
@@ -93,42 +92,41 @@ impl Stack {
         !self.place.is_null()
     }
 
-    /// The stack pointer.
+    /// Returns the stack pointer.
     ///
     /// # Safety
-    /// Its place is known, and a block begins.
+    /// The stack pointer's place is known, and a block begins.
     #[inline(always)]
     unsafe fn pointer(&self) -> u64 {
         // SAFETY: the object lives as long as the vCPU.
         unsafe { self.place.read_volatile() }
     }
 
-    /// The stack slot of the call or return that just happened, of anything else one on the same stack.
+    /// Returns the stack slot of the call or return that just happened; after any other instruction, a slot on the same stack.
     ///
-    /// `popped`: bytes that it took off the stack.
+    /// `popped`: bytes that the instruction took off the stack.
     ///
     /// # Safety
-    /// The place is known, and the block behind it begins.
+    /// The stack pointer's place is known, and the block behind the instruction begins.
     #[inline(always)]
     pub(crate) unsafe fn slot(&self, popped: u16) -> u64 {
         // SAFETY: as the caller promises.
         unsafe { self.pointer() }.wrapping_sub(popped.into())
     }
 
-    /// What the processor pushed, where a handler of exceptions or interrupts begins.
+    /// Returns the values that the processor pushed, at the beginning of a handler of exceptions or interrupts.
     ///
     /// # Safety
-    /// As for [`slot`](Self::slot); the block that begins is such a handler's first.
+    /// As for [`slot`](Self::slot); the beginning block is the first one of such a handler.
     pub(crate) unsafe fn pushed(&self) -> Option<Pushed> {
         // SAFETY: as the caller promises.
         let stack = unsafe { self.pointer() };
-        // In 64-bit mode the processor aligns the stack to 16 bytes, then pushes five words, and an
-        // error code with some exceptions (Intel SDM volume 3, section 6.14.2).
+        // In 64-bit mode the processor aligns the stack to 16 bytes, then pushes five words, and for some exceptions an error code
+        // (Intel SDM volume 3, section 6.14.2).
         let with_code = stack.is_multiple_of(16);
         let mut words = [0u64; 4];
         let from = stack.wrapping_add(8 * u64::from(with_code));
-        // SAFETY: the words have room for what is read; QEMU reads as a debugger would, which changes
-        // nothing that the guest sees.
+        // SAFETY: `words` has room for the bytes read. QEMU reads as a debugger would and changes nothing that the guest sees.
         let failed = unsafe {
             (self.access?)(self.vcpu, from, words.as_mut_ptr().cast(), size_of_val(&words), false)
         };
@@ -137,16 +135,16 @@ impl Stack {
     }
 }
 
-/// Every word of QEMU's object of a vCPU.
+/// Returns a pointer to every word of QEMU's object of a vCPU.
 ///
 /// # Safety
-/// It is one, or null.
+/// `object` is such an object, or null.
 unsafe fn words(object: *const c_void) -> Vec<*const u64> {
     if object.is_null() {
         return Vec::new();
     }
-    // SAFETY: QEMU makes the object by malloc or posix_memalign (`object_new_with_type` in
-    // qom/object.c), and the part that describes a CPU is its first.
+    // SAFETY: QEMU allocates the object by malloc or posix_memalign (`object_new_with_type` in qom/object.c), and the part that
+    // describes a CPU comes first in it.
     let bytes = unsafe { malloc_usable_size(object) };
     if !OBJECT_BYTES.contains(&bytes) {
         return Vec::new();
@@ -166,7 +164,7 @@ mod tests {
         let found = unsafe { words(object.as_ptr().cast()) };
         assert!(found.len() >= 1000);
         assert_eq!(found[999], &raw const object[999]);
-        // SAFETY: null is none.
+        // SAFETY: null is no object.
         assert!(unsafe { words(ptr::null()) }.is_empty());
     }
 

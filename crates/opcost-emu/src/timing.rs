@@ -1,8 +1,8 @@
-//! Hands what the guest executes to the model of a core, and gets cycles for it.
+//! Passes the guest's execution to the model of a core, and takes the model's cycles.
 //!
-//! QEMU tells of a block when it begins, and of each access to memory. What a block did is known when the
-//! next one begins: where control went, and where the block was left, if that was before its end. So the
-//! model executes a block one step late, or up to a marker when one is reached.
+//! QEMU calls the plugin when a block begins, and for each access to memory. The effect of a block is known when the next block
+//! begins: where control went, and where control left the block if that was before its end. The model therefore executes a block
+//! one step late, or up to a marker when the guest reaches the marker.
 
 use crate::api;
 use crate::block::Block;
@@ -12,16 +12,16 @@ use opcost_core_model::{Access, Core as CoreTable, Cycles, Machine};
 use std::ffi::c_void;
 use std::ptr;
 
-/// Accesses that are kept at most; a repeated string instruction that makes more is executed in pieces.
+/// Largest number of kept accesses; a repeated string instruction that makes more is executed in pieces.
 const ACCESSES_MAX: usize = 1 << 16;
-/// Bytes of a line: hardware moves strings by lines.
+/// Bytes of a line: hardware moves strings line by line.
 const LINE_BYTES: u64 = 64;
-/// Set in what an access is told by if its instruction is a repeated string instruction.
+/// A bit of [`access_data`], set for a repeated string instruction.
 const REPEATS: usize = 1 << 16;
-/// Set if that instruction moves or stores: its accesses within a line are one.
+/// A bit of [`access_data`], set if the string instruction moves or stores: its accesses within a line count as one.
 const BY_LINE: usize = 1 << 17;
 
-/// What a memory callback is told of the instruction that accesses.
+/// Returns the data of a memory callback: the index of the accessing instruction, and its kind of repetition.
 pub(crate) fn access_data(index: usize, repeat: Option<Repeat>) -> *mut c_void {
     let repeats = match repeat {
         None => 0,
@@ -31,34 +31,35 @@ pub(crate) fn access_data(index: usize, repeat: Option<Repeat>) -> *mut c_void {
     ptr::without_provenance_mut(index | repeats)
 }
 
-/// The modelled core and what it was not told yet.
+/// The modelled core, and the execution that it was not yet given.
 pub(crate) struct Timing {
     core: CoreTable,
     machine: Machine,
-    /// What of the execution is timed.
+    /// The slices of the execution that are timed.
     slices: Slices,
-    /// The cycles of a slice that ended since this was last asked for.
+    /// The cycles of the slice that ended since the last [`Timing::take_slice`].
     slice: Option<u64>,
     /// The block that began last, and its first instruction that the model did not execute.
+    /// The last begun block, and its first instruction that the model has not executed.
     block: Option<(&'static Block, usize)>,
-    /// Its accesses.
+    /// The block's accesses.
     accesses: Vec<Access>,
-    /// What pieces of a repeated string instruction cost that nobody was charged with yet.
+    /// Cycles of the executed pieces of a repeated string instruction, not yet charged to any context.
     carried: Cycles,
-    /// Whether a region was reached: before, nothing is modelled, as a boot would take minutes.
+    /// Whether a region was reached. Before the first region nothing is modelled, as modelling a boot would take minutes.
     begun: bool,
-    /// Instructions of an unknown class that the machine executed, and those that nobody asked for yet.
+    /// Instructions of an unknown class that the machine executed, and those since the last [`Timing::take_unknown`].
     unknown: u64,
     unknown_charged: u64,
-    /// What QEMU's descriptions of accesses mean that were seen last: bytes, and whether it is a store.
+    /// QEMU's most recent descriptions of accesses with their meaning: bytes, and whether the access is a store.
     kinds: [(u32, u16, bool); 64],
 }
 
 impl Timing {
-    /// A core that executed nothing yet.
+    /// Makes a core that has executed nothing.
     ///
-    /// `one_in`: the instructions that each timed one stands for; `begun`: whether all is modelled from the first
-    /// instruction on.
+    /// `one_in`: the number of instructions that each timed instruction stands for; `begun`: whether the model starts with the
+    /// first instruction.
     pub(crate) fn new(core: CoreTable, one_in: u64, begun: bool) -> Timing {
         Timing {
             machine: Machine::new(&core),
@@ -71,47 +72,45 @@ impl Timing {
             slice: None,
             unknown: 0,
             unknown_charged: 0,
-            // A description that QEMU never gives: its highest bits are not used.
+            // A description that QEMU never gives: it does not use the highest bits.
             kinds: [(u32::MAX, 0, false); 64],
         }
     }
 
-    /// The core's table, by which blocks are decoded.
+    /// Returns the core's table, which decodes blocks.
     pub(crate) fn core(&self) -> &CoreTable {
         &self.core
     }
 
-    /// Instructions since this was last asked whose class the model does not know.
+    /// Returns the number of instructions since the last call whose class the model does not know.
     pub(crate) fn take_unknown(&mut self) -> u64 {
         std::mem::take(&mut self.unknown_charged)
     }
 
-    /// The cycles of a slice that ended since this was last asked.
+    /// Returns the cycles of the slice that ended since the last call.
     pub(crate) fn take_slice(&mut self) -> Option<u64> {
         self.slice.take()
     }
 
-    /// Whether a block is the one that began last.
+    /// Whether a block is the last begun block.
     pub(crate) fn is_at(&self, block: *const Block) -> bool {
         self.block.is_some_and(|(last, _)| ptr::eq(last, block))
     }
 
-    /// Whether the block that began last is the kernel's.
+    /// Whether the last begun block is the kernel's.
     pub(crate) fn in_kernel(&self) -> bool {
         self.block.is_some_and(|(block, _)| block.kernel)
     }
 
-    /// A region is reached: from here on the core is modelled.
+    /// Notes that the guest reached a region: from here on the core is modelled.
     pub(crate) fn begin(&mut self) {
         self.begun = true;
     }
 
-    /// A block begins behind the last one.
+    /// Executes the last block when the next one begins, and returns the cycles of the last block.
     ///
-    /// `executed`: how many of the last block's instructions were finished; `interrupted`: whether the
-    /// processor went to a handler in between.
-    ///
-    /// Result: what the last block cost.
+    /// `executed`: the number of the last block's instructions that finished; `interrupted`: whether the processor went to a
+    /// handler in between.
     pub(crate) fn follow(
         &mut self,
         executed: usize,
@@ -127,9 +126,9 @@ impl Timing {
         cycles
     }
 
-    /// The repeated string instruction that is a block by itself begins once more.
+    /// Notes that a repeated string instruction in a block of its own begins once more.
     ///
-    /// Result: what the last block cost, if this is another one.
+    /// Returns the cycles of the last block, if that was another block.
     pub(crate) fn repeat(&mut self, alone: &'static Block) -> Cycles {
         match self.block {
             Some((block, _)) if block.repeats_at(alone.start) => Cycles::default(),
@@ -137,7 +136,7 @@ impl Timing {
         }
     }
 
-    /// The last block's instructions up to one that is reached now cost this.
+    /// Executes the last block up to the instruction that control has reached, and returns the cycles.
     pub(crate) fn reach(&mut self, index: usize) -> Cycles {
         let Some((block, _)) = self.block else { return Cycles::default() };
         let next = if index < block.facts.len() { block.address(index) } else { block.end() };
@@ -146,7 +145,7 @@ impl Timing {
         cycles
     }
 
-    /// The model executes the last block up to an instruction.
+    /// Executes the last block on the model up to an instruction.
     #[inline(always)]
     fn execute(&mut self, executed: usize, next: u64) -> Cycles {
         let carried = std::mem::take(&mut self.carried);
@@ -169,7 +168,7 @@ impl Timing {
         self.charge(instructions, took) + carried
     }
 
-    /// What some instructions are charged that took some cycles.
+    /// Returns the charge for some instructions that took some cycles.
     #[inline(always)]
     fn charge(&mut self, instructions: u64, took: Cycles) -> Cycles {
         let weight = self.slices.weight();
@@ -183,7 +182,7 @@ impl Timing {
         took * weight
     }
 
-    /// The model executes a piece of a repeated string instruction, whose accesses fill their room.
+    /// Executes a piece of a repeated string instruction on the model, because the kept accesses are at their limit.
     #[cold]
     fn execute_piece(&mut self) {
         if let Some((block, _)) = self.block {
@@ -193,7 +192,7 @@ impl Timing {
         }
     }
 
-    /// Memory is accessed; `access`: QEMU's description; `data`: what [`access_data`] made.
+    /// Keeps an access to memory; `access`: QEMU's description; `data`: the value that [`access_data`] made.
     ///
     /// # Safety
     /// QEMU passed the description to the callback that is running.
@@ -222,7 +221,7 @@ impl Timing {
     fn add(&mut self, told: usize, bytes: u16, store: bool, address: u64) {
         let instruction = match told & REPEATS {
             0 => told as u16,
-            // The instruction ends the block, or is a block by itself.
+            // The instruction ends the block, or is a block of its own.
             _ => self.block.map_or(0, |(block, _)| block.facts.len() as u16 - 1),
         };
         let access = Access { instruction, store, bytes, address };
@@ -235,7 +234,8 @@ impl Timing {
         self.accesses.push(access);
     }
 
-    /// Whether an access of a repeated string instruction goes on where its last one ended, in the same line.
+    /// Lengthens the last access of a repeated string instruction, if this one continues it in the same line; returns whether it
+    /// does.
     fn lengthen(&mut self, access: Access) -> bool {
         let Access { instruction, store, bytes, address } = access;
         let same = |run: &&mut Access| (run.instruction, run.store) == (instruction, store);

@@ -1,4 +1,4 @@
-//! Makes a [`Block`] of what QEMU translates, and asks QEMU to count in it.
+//! Makes a [`Block`] from QEMU's translation, and has QEMU count the block.
 
 use crate::api::{self, Api, Beginning, Code, MemoryCallback};
 use crate::arguments::{Filters, Window};
@@ -19,17 +19,17 @@ use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr;
 
-/// Blocks at most: about 400 bytes each with six instructions.
+/// Largest number of blocks; a block of six instructions takes about 400 bytes.
 const BLOCKS_MAX: usize = 1 << 21;
 
-/// Addresses from here on are the kernel's in 64-bit mode: the upper half of the address space.
+/// The first kernel address in 64-bit mode: the upper half of the address space is the kernel's.
 const KERNEL_START: u64 = 1 << 63;
 
-/// What tells one block from another: address, instructions, hash of the code, function, whether the
-/// kernel's entries tell its cuts.
+/// The identity of a block: address, number of instructions, hash of the code, function, and whether the kernel's entries tell its
+/// cuts.
 type Key = (u64, usize, u64, u32, bool);
 
-/// The blocks that were made, and the places behind repeated string instructions.
+/// The blocks so far, and the places behind repeated string instructions.
 #[derive(Default)]
 pub(crate) struct Translator {
     blocks: HashMap<Key, &'static Block>,
@@ -37,14 +37,14 @@ pub(crate) struct Translator {
 }
 
 thread_local! {
-    /// Of the one thread that translates.
+    /// The translator of the one thread that translates.
     static TRANSLATOR: RefCell<Translator> = RefCell::default();
 }
 
-/// QEMU translates a block.
+/// Called when QEMU translates a block.
 ///
 /// # Safety
-/// `handle` is what QEMU passed to the callback that is running.
+/// `handle` is QEMU's argument of the running callback.
 pub(crate) unsafe fn on_translation(handle: *mut c_void) {
     if !callback::owned() {
         refusal::refuse(Refusal::Thread);
@@ -56,23 +56,23 @@ pub(crate) unsafe fn on_translation(handle: *mut c_void) {
     });
 }
 
-/// One instruction as QEMU has it.
+/// One instruction with QEMU's handle.
 struct Source {
     handle: *mut c_void,
     code: Code,
 }
 
 impl Translator {
-    /// Looks at a block that was translated.
+    /// Has a translated block counted.
     ///
     /// # Safety
-    /// `handle` is what QEMU passed to the callback that is running.
+    /// `handle` is QEMU's argument of the running callback.
     pub(crate) unsafe fn translate(&mut self, core: &mut Core, handle: *mut c_void) {
         let api = api::api();
         if !core.one_vcpu {
             api.set_translating(core.vcpus.running());
         }
-        // SAFETY: the handle is QEMU's, and what it lends lives until the callback returns.
+        // SAFETY: the handle is QEMU's, and lent data live until the callback returns.
         let (start, sources, host) = unsafe { read(api, handle) };
         if core.arguments.system {
             main_loop::know_thread();
@@ -138,12 +138,12 @@ impl Translator {
             Exit::Call | Exit::CallIndirect | Exit::Return | Exit::Leave | Exit::Enter
         );
         let by_entry = core.by_entry;
-        // What comes behind these tells more of them; the kernel's entries are special anyway.
+        // After such a block the next one always gets a closer look; the kernel's entries are special anyway.
         let ends_doubtful = last.may_fault && last.repeat.is_none() && !by_entry;
-        // The model's table of targets learns from each.
+        // The model's table of targets learns from each of these jumps.
         let learns = core.model.is_some() && last.exit == Exit::JumpIndirect;
         let special = behind.is_some() || landmark.is_some();
-        // A string instruction that faults is seen by what comes next; the block behind it is special.
+        // The next block shows whether a string instruction faulted; the block behind the instruction is special.
         let repeats = last.repeat.is_some();
         let faults = !by_entry && (repeats || last.may_be_refused);
         let turns = turns || ends_doubtful || learns || faults;
@@ -168,13 +168,13 @@ impl Translator {
         })
     }
 
-    /// The place behind a repeated string instruction.
+    /// Returns the place behind a repeated string instruction.
     fn site(&mut self, address: u64, kernel: bool) -> *mut Site {
         *self.sites.entry(address).or_insert_with(|| leak(Site { kernel, ..Site::default() }))
     }
 }
 
-/// What is asked of QEMU for one block.
+/// The callbacks and inline operations to be registered for one block.
 struct Request<'a> {
     api: &'static Api,
     core: &'a mut Core,
@@ -190,8 +190,8 @@ impl Request<'_> {
         let last = known.facts.len() - 1;
         let data = ptr::from_ref(known).cast_mut().cast::<c_void>();
         let (last_facts, _) = known.facts[last];
-        // A repeated string instruction alone begins for each of its iterations: no callback,
-        // except where something else is to be seen at its address.
+        // A repeated string instruction alone in its block begins once per iteration. It gets no callback, except where its address
+        // has another meaning.
         let alone = last == 0 && last_facts.repeat.is_some();
         // SAFETY: the handles are QEMU's; what the data point to lives for ever.
         unsafe {
@@ -266,7 +266,7 @@ impl Request<'_> {
                     )),
                     (false, None, _) => None,
                 };
-                // A modelled core is told of whatever an instruction accesses.
+                // A modelled core needs every access of an instruction.
                 let accesses = accesses || self.core.timing.is_some();
                 if let Some((function, data)) = told.filter(|_| accesses) {
                     (api.functions.on_memory)(
@@ -281,17 +281,17 @@ impl Request<'_> {
         }
     }
 
-    /// Has the block counted when it begins.
+    /// Has QEMU or a callback count the block when it begins.
     ///
     /// # Safety
-    /// The handles are QEMU's of the running callback; `data` are those of callbacks on the block.
+    /// The handles are QEMU's of the running callback; `data` is the block, as callbacks get it.
     unsafe fn begin(&mut self, block: &'static Block, data: *mut c_void) {
         let (model, cells) = (self.core.arguments.model, self.core.cells);
         // SAFETY: as the caller promises; cells and counts live for ever.
         unsafe {
             let expected = &raw mut (*cells).expected;
             let last = ((&raw mut (*cells).last).cast(), data.addr() as u64);
-            // What the block leaves as it is need not be stored, nor what says the same.
+            // No store for an unchanged `expected`, and none for `last` if `expected` holds the block.
             let stores: &[(*mut u64, u64)] = match block.begun_tag {
                 tag if tag == block.tag => &[last],
                 tag if block.is_held() => &[(expected, tag)],
@@ -329,7 +329,7 @@ impl Request<'_> {
         unsafe {
             api.add_at_instruction(instruction, &raw mut (*site).starts);
             if kind == Repeat::Cmps {
-                // The second of its loads may fault after the first was done: pairs are counted.
+                // The second of its loads may fault after the first was done, so pairs of loads are counted.
                 let (on_start, on_load) = (callback::on_compare, callback::on_compare_load);
                 (api.functions.on_instruction)(
                     instruction,
@@ -358,11 +358,10 @@ impl Request<'_> {
     }
 }
 
-/// Whether control may come from the end of a block to an instruction of its own that stores and does not
-/// end it.
+/// Whether control may come from the end of a block to a storing instruction within the block that does not end it.
 ///
-/// A store into its own block cuts it short, and QEMU executes the store again, as a block by itself. That
-/// looks the same where control comes to the store and the budget of instructions ends behind it.
+/// A store into its own block cuts the block short, and QEMU executes the store again as a block of its own. The same
+/// sequence of blocks results when control comes to the store and the budget of instructions ends behind the store.
 fn may_reach_own_store(start: u64, codes: &[&[u8]], facts: &[Facts]) -> bool {
     let mut at = start;
     let mut stores = Vec::new();
@@ -376,7 +375,7 @@ fn may_reach_own_store(start: u64, codes: &[&[u8]], facts: &[Facts]) -> bool {
         return false;
     };
     match last.exit {
-        // To what is behind it, and to the kernel.
+        // To the code behind the instruction, and to the kernel.
         Exit::Next | Exit::Enter => false,
         Exit::Branch | Exit::Jump | Exit::Call => {
             match target(at.wrapping_sub(code.len() as u64), code) {
@@ -388,13 +387,13 @@ fn may_reach_own_store(start: u64, codes: &[&[u8]], facts: &[Facts]) -> bool {
     }
 }
 
-/// Address, instructions and the host address of the first, of a block.
+/// Returns the address of a block, its instructions, and the host address of the first instruction.
 ///
 /// # Safety
 /// `handle` is QEMU's of the running callback; the result must not outlive it.
 unsafe fn read(api: &Api, handle: *mut c_void) -> (u64, Vec<Source>, Option<*const u8>) {
     let functions = &api.functions;
-    // SAFETY: the handle is QEMU's, and indices are below the length it tells.
+    // SAFETY: the handle is QEMU's, and indices are below the length that QEMU reports.
     unsafe {
         let start = (functions.block_address)(handle);
         let sources: Vec<Source> = (0..(functions.block_length)(handle))
@@ -404,7 +403,7 @@ unsafe fn read(api: &Api, handle: *mut c_void) -> (u64, Vec<Source>, Option<*con
             })
             .collect();
         let host = sources.first().map(|first| (functions.instruction_host_address)(first.handle));
-        // Code that is not in memory has no host address; QEMU then tells a small number.
+        // Code that is not in memory has no host address; QEMU then reports a small number.
         let host = host.filter(|host| {
             let address = *host as u64;
             address > 1 << 16 && address < 1 << 47 && address % 4096 == start % 4096
@@ -413,13 +412,13 @@ unsafe fn read(api: &Api, handle: *mut c_void) -> (u64, Vec<Source>, Option<*con
     }
 }
 
-/// The contents of the page that a host address is in.
+/// Returns the contents of the page that holds a host address.
 ///
 /// # Safety
-/// The address is one of guest memory, which QEMU maps by whole pages.
+/// The address is one of guest memory, which QEMU maps in whole pages.
 unsafe fn page_of<'a>(host: *const u8) -> &'a [u8; PAGE_BYTES] {
     let within = host as usize % PAGE_BYTES;
-    // SAFETY: guest memory is mapped by whole pages, aligned on the host as in the guest.
+    // SAFETY: guest memory is mapped in whole pages, aligned on the host as in the guest.
     unsafe { &*host.sub(within).cast::<[u8; PAGE_BYTES]>() }
 }
 
@@ -427,7 +426,7 @@ unsafe fn page_of<'a>(host: *const u8) -> &'a [u8; PAGE_BYTES] {
 mod tests {
     use super::*;
 
-    /// Whether control may come from a block's end to a store of its own.
+    /// Whether control may come from a block's end to a store within the block.
     fn reaches(codes: &[&[u8]]) -> bool {
         may_reach_own_store(0x1000, codes, &decode(0x1000, codes))
     }

@@ -1,27 +1,27 @@
-//! The calling context tree: a node for each chain of calls that was seen.
+//! The calling context tree: a node for each chain of calls.
 
 use opcost_record::profile::ContextCycles;
 use opcost_record::{Context, Function, Profile};
 
-/// The node above all others; it never has a cost.
+/// The node above all others; its cost is always 0.
 pub(crate) const ROOT: u32 = 0;
-/// Takes the cost of contexts that there is no room for.
+/// The node for the cost of contexts for which there is no room.
 const OVERFLOW: u32 = 1;
-/// Nodes at most: 64 bytes each, 8 more in the index (4 a place, at least half of them free).
+/// Largest number of nodes: 64 bytes each, 8 more in the index (4 a place, at least half of them free).
 pub(crate) const NODES_MAX: usize = 1 << NODE_BITS;
 const NODE_BITS: u32 = 20;
 const NODE_MASK: u32 = (1 << NODE_BITS) - 1;
-/// Children that are found without the index: 4 bytes each.
+/// The number of children that are found without the index, as bits: 4 bytes each.
 const FOUND_BITS: u32 = 14;
 
-/// What a region cost at one node.
+/// The cost of a region at one node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Amount {
     cost: u64,
     calls: u64,
 }
 
-/// Columns of amounts: outside of regions, then each region.
+/// Columns of amounts: outside of regions first, then each region.
 pub(crate) const COLUMNS: usize = 3;
 
 /// One node, in one cache line.
@@ -43,29 +43,29 @@ impl Node {
 
 /// The tree.
 pub(crate) struct Tree {
-    /// Never moves: it has room for as many as there may be. What is not used takes no memory.
+    /// The nodes. The vector never moves: its capacity is the largest number of nodes. Unused capacity takes no memory.
     nodes: Vec<Node>,
-    /// Open addressing: a node, and above [`NODE_BITS`] some bits of its hash, so that others need not
-    /// be looked at; the root where nothing is. The length is a power of two.
+    /// Open addressing. A place holds a node and, above [`NODE_BITS`], some bits of the node's hash, so that most other nodes need
+    /// not be read. Free places hold the root. The length is a power of two.
     index: Vec<u32>,
-    /// The children that were found last, by their hash as in the index: few enough for the host's caches,
-    /// as the index is not.
+    /// The most recently found children by their hash, encoded as in `index`. This table fits into the host's caches; the index
+    /// does not.
     found: Box<[u32; 1 << FOUND_BITS]>,
     column: usize,
     nodes_max: usize,
-    /// What the nodes cost on each vCPU but the first; these never move either.
+    /// The amounts of the nodes on each vCPU but the first; these vectors never move either.
     further: Vec<Vec<[Amount; COLUMNS]>>,
-    /// The vCPU that costs go to.
+    /// The vCPU that is charged.
     vcpu: usize,
-    /// The modelled cycles of each node and column, as far as nodes have any; none without a core.
+    /// The modelled cycles of each node and column, up to the last node that has any; empty without a core.
     cycles: Vec<[ContextCycles; COLUMNS]>,
 }
 
 impl Tree {
-    /// A tree of at most `nodes_max` nodes.
+    /// Makes a tree of at most `nodes_max` nodes.
     ///
-    /// `other_contexts`: the function that stands for contexts without a node; `vcpus`: how many are
-    /// told apart.
+    /// `other_contexts`: the function that stands for contexts without a node; `vcpus`: the number of vCPUs with amounts of their
+    /// own.
     pub(crate) fn new(other_contexts: u32, nodes_max: usize, vcpus: usize) -> Tree {
         let mut nodes = Vec::with_capacity(nodes_max.max(2));
         nodes.extend([Node::new(ROOT, u32::MAX), Node::new(ROOT, other_contexts)]);
@@ -88,17 +88,17 @@ impl Tree {
         }
     }
 
-    /// How many vCPUs are told apart.
+    /// Returns the number of vCPUs with amounts of their own.
     pub(crate) fn vcpus(&self) -> usize {
         1 + self.further.len()
     }
 
-    /// Chooses the vCPU that costs go to.
+    /// Chooses the vCPU that is charged.
     pub(crate) fn choose_vcpu(&mut self, vcpu: usize) {
         self.vcpu = vcpu;
     }
 
-    /// What a node costs on a vCPU.
+    /// Returns the amounts of a node on a vCPU.
     #[inline(always)]
     fn amounts(&self, vcpu: usize, node: usize) -> &[Amount; COLUMNS] {
         match vcpu {
@@ -107,7 +107,7 @@ impl Tree {
         }
     }
 
-    /// The same for the chosen vCPU.
+    /// Returns the amounts of a node on the chosen vCPU.
     #[inline(always)]
     fn amounts_mut(&mut self, node: u32) -> &mut [Amount; COLUMNS] {
         match self.vcpu {
@@ -116,18 +116,18 @@ impl Tree {
         }
     }
 
-    /// What one column costs on a vCPU.
+    /// Returns the cost of one column on a vCPU.
     pub(crate) fn sum(&self, vcpu: usize, column: usize) -> u64 {
         let cost = |node| self.amounts(vcpu, node)[column].cost;
         (0..self.nodes.len()).map(cost).fold(0, u64::wrapping_add)
     }
 
-    /// Chooses the column that costs go to.
+    /// Chooses the column that is charged.
     pub(crate) fn choose(&mut self, column: usize) {
         self.column = column;
     }
 
-    /// Where the cost of a node is added up in the chosen column; the place never moves.
+    /// Returns the place of a node's cost in the chosen column; the place never moves.
     #[inline(always)]
     pub(crate) fn cost(&mut self, node: u32) -> *mut u64 {
         let column = self.column;
@@ -159,17 +159,16 @@ impl Tree {
         self.amounts_mut(node)[column].calls += 1;
     }
 
-    /// The node above one; the root is above itself.
+    /// Returns the node above a node; the root is above itself.
     pub(crate) fn parent(&self, node: u32) -> u32 {
         self.nodes[node as usize].parent
     }
 
-    /// The function of a node.
     pub(crate) fn function(&self, node: u32) -> u32 {
         self.nodes[node as usize].function
     }
 
-    /// The child of a node that stands for a function, if there is one.
+    /// Returns the child of a node for a function, if there is one.
     #[inline(always)]
     pub(crate) fn find(&mut self, parent: u32, function: u32) -> Option<u32> {
         let (near, mark) = place_and_mark(hash(parent, function), FOUND_BITS);
@@ -180,7 +179,7 @@ impl Tree {
         self.find_far(parent, function, near, mark)
     }
 
-    /// The same by the index; `near` and `mark`: where it will be found then.
+    /// Finds the same child in the index; `near` and `mark`: its future place and mark in `found`.
     #[inline(never)]
     fn find_far(&mut self, parent: u32, function: u32, near: usize, mark: u32) -> Option<u32> {
         let (place, _) = self.place(parent, function);
@@ -198,7 +197,7 @@ impl Tree {
         node.parent == parent && node.function == function
     }
 
-    /// The child of a node that stands for a function, made where there is none.
+    /// Returns the child of a node for a function, and makes it if there is none.
     #[inline(always)]
     pub(crate) fn child(&mut self, parent: u32, function: u32) -> u32 {
         if let Some(node) = self.find(parent, function) {
@@ -231,7 +230,7 @@ impl Tree {
         node
     }
 
-    /// The place of a node in the index, or the free one where it belongs, and its bits of the hash.
+    /// Returns the place of a node in the index, or the free place where it belongs, and the node's bits of the hash.
     fn place(&self, parent: u32, function: u32) -> (usize, u32) {
         let bits = self.index.len().trailing_zeros();
         let (mut place, mark) = place_and_mark(hash(parent, function), bits);
@@ -245,7 +244,7 @@ impl Tree {
         }
     }
 
-    /// Sets what every column but that for what lies outside of regions has to 0; the nodes stay.
+    /// Sets every column but the first (outside of regions) to 0; the nodes stay.
     pub(crate) fn clear_regions(&mut self) {
         let first = self.nodes.iter_mut().map(|node| &mut node.amounts);
         for amounts in first.chain(self.further.iter_mut().flatten()) {
@@ -254,10 +253,10 @@ impl Tree {
         self.cycles.iter_mut().for_each(|spent| spent[1..].fill(Default::default()));
     }
 
-    /// One column as a profile: the nodes with a cost or calls, and those above them.
+    /// Returns one column as a profile: the nodes with a cost or calls, and the nodes above them.
     ///
-    /// `vcpu_frames`: the function that stands above all others of a vCPU; none where there is one; `timed`:
-    /// whether cycles are modelled, which is done for one vCPU only.
+    /// `vcpu_frames`: for each vCPU the function that stands above all others; empty with one vCPU. `timed`: whether cycles are
+    /// modelled, which needs one vCPU.
     pub(crate) fn profile(
         &self,
         column: usize,
@@ -280,7 +279,7 @@ impl Tree {
         profile
     }
 
-    /// Adds the contexts of one vCPU to a profile; `number`: the number of a function in it.
+    /// Adds the contexts of one vCPU to a profile; `number`: the number of a function in the profile.
     fn add_contexts(
         &self,
         profile: &mut Profile,
@@ -320,7 +319,7 @@ impl Tree {
         }
     }
 
-    /// The modelled cycles of a node.
+    /// Returns the modelled cycles of a node.
     fn spent(&self, node: usize, column: usize) -> ContextCycles {
         self.cycles.get(node).map_or(ContextCycles::default(), |spent| spent[column])
     }
@@ -332,7 +331,7 @@ fn hash(parent: u32, function: u32) -> u64 {
     (u64::from(parent) << 32 | u64::from(function)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The first bits of a hash, and those below them that stand above [`NODE_BITS`].
+/// Returns the first bits of a hash as a place, and the bits below them, above [`NODE_BITS`], as a mark.
 #[inline(always)]
 fn place_and_mark(hash: u64, bits: u32) -> (usize, u32) {
     ((hash >> (64 - bits)) as usize, ((hash << bits) >> 32) as u32 & !NODE_MASK)
@@ -427,7 +426,7 @@ mod tests {
         let main = tree.child(ROOT, 1);
         tree.choose(1);
         tree.spend(main, &[1, 0, 0, 0, 4, 2]);
-        // A node that was made later, and one that only cycles were spent in.
+        // A node that was made later, and a node with cycles only.
         let leaf = tree.child(main, 2);
         tree.spend(leaf, &[0, 7, 0, 0, 0, 0]);
         tree.spend(main, &[1; 6]);

@@ -1,39 +1,38 @@
-//! Finds the vCPU that runs, where there are several.
+//! Finds the running vCPU where there are several.
 //!
-//! QEMU tells callbacks a vCPU's number. With all vCPUs on one thread it is the number of the one that
-//! *translated* the code (`gen_udata_cb` and `gen_plugin_u64_ptr` in accel/tcg/plugin-gen.c take a
-//! constant unless CF_PARALLEL is set). QEMU's own variable `current_cpu` (include/hw/core/cpu.h) says
-//! which one runs: it holds an address, and QEMU makes one vCPU after the other, so that the plugin
-//! learns which number belongs to which address.
+//! QEMU passes a vCPU's number to callbacks. With all vCPUs on one thread this is the number of the vCPU that *translated* the code
+//! (`gen_udata_cb` and `gen_plugin_u64_ptr` in accel/tcg/plugin-gen.c take a constant unless CF_PARALLEL is set). QEMU's own
+//! variable `current_cpu` (include/hw/core/cpu.h) names the running vCPU: it holds an address. QEMU makes one vCPU after the other,
+//! so the plugin learns which number belongs to which address.
 
 use std::ffi::c_void;
 use std::ptr;
 
-/// The most vCPUs that are told apart.
+/// The largest number of vCPUs.
 pub(crate) const VCPUS_MAX: usize = 8;
 
 /// The vCPUs of the thread that runs them.
 pub(crate) struct Vcpus {
-    /// QEMU's variable; `None` until a vCPU was made.
+    /// QEMU's variable; `None` until QEMU made a vCPU.
     current: Option<*const *const c_void>,
-    /// What it holds while each runs, by number.
+    /// The variable's value while each vCPU runs, by number.
     known: [*const c_void; VCPUS_MAX],
-    /// The number that was found last.
+    /// The last result.
     last: u32,
 }
 
 impl Vcpus {
-    /// None is known yet.
+    /// Makes the state in which no vCPU is known.
     pub(crate) fn new() -> Vcpus {
         Vcpus { current: None, known: [ptr::null(); VCPUS_MAX], last: 0 }
     }
 
-    /// A vCPU is made, and is the current one.
+    /// Learns the address of a new vCPU, which is the current one.
     ///
-    /// `current`: QEMU's variable, as the calling thread has it.
+    /// `current`: QEMU's variable, as the calling thread sees it.
     ///
     /// # Errors
-    /// The variable does not tell it from the others.
+    /// The variable does not distinguish the vCPU from the others.
     ///
     /// # Safety
     /// `current` may be read for as long as the calling thread lives.
@@ -60,10 +59,10 @@ impl Vcpus {
         Ok(())
     }
 
-    /// The number of the one that runs.
+    /// Returns the number of the running vCPU.
     #[inline(always)]
     pub(crate) fn running(&mut self) -> u32 {
-        // SAFETY: `add` took the variable, and no code of the guest runs before.
+        // SAFETY: `add` took the variable, and no guest code runs before.
         let now = unsafe { self.current.map_or(ptr::null(), |current| *current) };
         if self.known[self.last as usize] != now {
             self.find(now);

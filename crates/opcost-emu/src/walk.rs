@@ -1,9 +1,8 @@
 //! Follows control from block to block and keeps the calling context.
 //!
-//! Every rule works from what is seen: how the last block handed over, the stack slot of its call
-//! or return, and where the next block stands. What is not seen (registers, the kernel's idea of
-//! the current task) is not needed: a kernel stack names its task, and `__switch_to_asm` tells
-//! when stacks are exchanged.
+//! Every rule works with three observations: how the last block handed over, the stack slot of its call or return, and the place of
+//! the next block. The rules do not need registers or the kernel's idea of the current task: a kernel stack identifies its task,
+//! and `__switch_to_asm` shows when stacks are exchanged.
 
 use crate::block::Block;
 use crate::decode::Exit;
@@ -12,30 +11,30 @@ use crate::tree::{ROOT, Tree};
 use opcost_record::symbols::Landmark;
 use std::collections::HashMap;
 
-/// Tasks remembered at most.
+/// Largest number of remembered tasks.
 const TASKS_MAX: usize = 4096;
-/// Interruptions inside one another, and functions remembered of one task, at most.
+/// Largest number of interruptions inside one another, and of remembered functions of one task.
 const NESTED_MAX: usize = 64;
 const LAST_MAX: usize = 4096;
-/// How far up a jump looks for its target's function.
+/// The number of callers that a jump searches for its target's function.
 const UP_MAX: usize = 256;
 /// Kernel stacks are 16 KiB and aligned (`THREAD_SIZE`, arch/x86/include/asm/page_64_types.h).
 const STACK_SHIFT: u32 = 14;
 
-/// How a block was left.
+/// The way in which control left a block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Left {
     pub(crate) exit: Exit,
     pub(crate) function: u32,
     pub(crate) kernel: bool,
-    /// Address of its last instruction.
+    /// Address of the block's last instruction.
     pub(crate) at: u64,
-    /// Address behind it.
+    /// Address behind the last instruction.
     pub(crate) end: u64,
 }
 
 impl Left {
-    /// A block that was executed to its end.
+    /// Describes a block that was executed to its end.
     pub(crate) fn whole(block: &Block) -> Left {
         Left {
             exit: block.exit,
@@ -47,18 +46,18 @@ impl Left {
     }
 }
 
-/// What was interrupted.
+/// An interrupted context.
 #[derive(Clone, Copy, Debug)]
 struct Interrupted {
     node: u32,
-    /// How the block before was left, unless it was cut and will be resumed.
+    /// The way in which control left the last block before the interruption, unless the block was cut and will be resumed.
     left: Option<Left>,
     slot: u64,
-    /// Whether a signal handler comes first, called from `node`.
+    /// Whether a signal handler, called from `node`, runs first.
     begins: bool,
 }
 
-/// Whether a landmark is where the kernel is entered.
+/// Whether a landmark is an entry of the kernel.
 pub(crate) fn is_entry(landmark: Landmark) -> bool {
     matches!(
         landmark,
@@ -66,13 +65,13 @@ pub(crate) fn is_entry(landmark: Landmark) -> bool {
     )
 }
 
-/// What is known of one task.
+/// The state of one task.
 #[derive(Debug)]
 struct Task {
     frames: Frames,
     user: Option<Interrupted>,
     entries: Vec<Interrupted>,
-    /// What signal handlers interrupted that have not returned.
+    /// The contexts that unreturned signal handlers interrupted.
     signals: Vec<Option<Interrupted>>,
     /// The node of each user function that last entered the kernel.
     last: HashMap<u32, u32>,
@@ -90,26 +89,26 @@ impl Task {
     }
 }
 
-/// Where one vCPU is.
+/// The position of one vCPU.
 #[derive(Debug)]
 pub(crate) struct Position {
-    /// The node that cost goes to.
+    /// The node that is charged.
     pub(crate) node: u32,
     task: Task,
-    /// The stack that is being switched away from.
+    /// The stack that the kernel is switching away from.
     switching: Option<u64>,
-    /// How the block in front of the interruption was left that the last step resumed.
+    /// The way in which control left the block before the interruption that the last step resumed.
     pub(crate) resumed: Option<Left>,
 }
 
 impl Position {
-    /// Nowhere yet.
+    /// Makes a position at the root.
     pub(crate) fn new() -> Position {
         Position { node: ROOT, task: Task::new(), switching: None, resumed: None }
     }
 }
 
-/// What all vCPUs share.
+/// The state that all vCPUs share.
 pub(crate) struct Walk {
     pub(crate) tree: Tree,
     kernel_frames: Frames,
@@ -118,15 +117,15 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Nothing seen yet; `system`: whether a whole machine is emulated.
+    /// Makes an empty state; `system`: whether a whole machine is emulated.
     pub(crate) fn new(tree: Tree, system: bool) -> Walk {
         Walk { tree, kernel_frames: Frames::new(), tasks: HashMap::new(), system }
     }
 
     /// Moves to the next block.
     ///
-    /// `left`: how the last block was left; `cut`: whether that was before its end; `slot`: stack
-    /// slot of its call or return.
+    /// `left`: how control left the last block; `cut`: whether control left before the end of the block; `slot`: stack slot of its
+    /// call or return.
     pub(crate) fn step(&mut self, at: &mut Position, left: Left, cut: bool, slot: u64, to: &Block) {
         at.resumed = None;
         let is_slot = !cut && matches!(left.exit, Exit::Call | Exit::CallIndirect | Exit::Return);
@@ -151,13 +150,13 @@ impl Walk {
                 self.redirect(at, landmark);
             }
             None if cut && self.system => self.jump(at, to, to.at_entry),
-            // In user mode a fault ends in a signal handler, or nowhere.
+            // In user mode a fault leads to a signal handler or nowhere.
             None if cut => self.signal(at, slot, to),
             None => self.follow(at, left, slot, to),
         }
     }
 
-    /// The same after a block that ends with a call or a return, to one that is no landmark.
+    /// Moves to the next block after a call or a return; the next block is no landmark.
     #[inline(always)]
     pub(crate) fn turn(&mut self, at: &mut Position, left: Left, slot: u64, to: &Block) {
         if left.exit == Exit::Return {
@@ -173,7 +172,7 @@ impl Walk {
         }
     }
 
-    /// The same after a return.
+    /// Moves to the next block after a return; the next block is no landmark.
     #[inline(always)]
     pub(crate) fn returned(&mut self, at: &mut Position, slot: u64, to: &Block) {
         at.resumed = None;
@@ -181,12 +180,11 @@ impl Walk {
         self.back(at, slot, to);
     }
 
-    /// The same after a block that ends with a jump or branch, to a block of another function that is no
-    /// landmark.
+    /// Moves to the next block after a jump or branch; the next block is in another function and no landmark.
     #[inline(always)]
     pub(crate) fn jump_whole(&mut self, at: &mut Position, left: Left, to: &Block) {
         at.resumed = None;
-        // As in `follow`.
+        // The same rules as in `follow`.
         let falls = left.exit == Exit::Branch && to.start == left.end;
         let calls = to.at_entry && !falls;
         if self.tree.function(at.node) == to.function && at.node != ROOT {
@@ -207,11 +205,11 @@ impl Walk {
     fn back(&mut self, at: &mut Position, slot: u64, to: &Block) {
         let to_frame = |frame: &Frame| {
             let past = to.start.wrapping_sub(frame.behind);
-            // A repeated string instruction at the place has no callback of its own.
+            // A repeated string instruction at the return address has no callback of its own.
             past == 0 || past < 8 && to.behind.is_some()
         };
         let mut found = self.frames(at, slot).pop(slot, to_frame);
-        // In 32-bit code a return takes off 4 bytes, where the slot is reckoned as if it took off 8.
+        // In 32-bit code a return takes off 4 bytes, but the slot was computed for 8.
         if found.is_none() && self.system && slot >> 32 == 0 {
             found = self.frames(at, slot).pop(slot.wrapping_add(4), to_frame);
         }
@@ -224,7 +222,7 @@ impl Walk {
     fn follow(&mut self, at: &mut Position, left: Left, slot: u64, to: &Block) {
         match left.exit {
             Exit::Call | Exit::CallIndirect => {
-                // A call into its own middle pushes an address for its own use (retpolines).
+                // A call into the middle of its own function pushes an address for its own use (retpolines).
                 if !to.at_entry && to.function == left.function {
                     return;
                 }
@@ -236,7 +234,7 @@ impl Walk {
             Exit::Return => self.back(at, slot, to),
             Exit::Leave => self.leave(at, to),
             Exit::Enter if !self.system && to.start != left.end => self.signal_end(at, to),
-            // Falling into a function's first instruction calls nothing: it is a label.
+            // Falling into a function's first instruction is no call: the symbol is a label.
             Exit::Next | Exit::Branch if to.start == left.end => self.jump(at, to, false),
             _ => self.jump(at, to, to.at_entry),
         }
@@ -246,10 +244,9 @@ impl Walk {
         if self.system && slot >> 63 == 1 { &mut self.kernel_frames } else { &mut at.task.frames }
     }
 
-    /// A jump into another function: a tail call, a part of a function that stands elsewhere, or
-    /// an unwinding.
+    /// Follows a jump into another function: a tail call, a part of a function that stands elsewhere, or an unwinding.
     ///
-    /// `calls`: whether it counts as a call.
+    /// `calls`: whether the jump counts as a call.
     fn jump(&mut self, at: &mut Position, to: &Block, calls: bool) {
         if self.tree.function(at.node) == to.function && at.node != ROOT {
             return;
@@ -319,7 +316,7 @@ impl Walk {
         self.tree.called(at.node);
     }
 
-    /// The kernel changes where user code goes on.
+    /// Handles the kernel's change of the place where user code resumes.
     fn redirect(&mut self, at: &mut Position, landmark: Landmark) {
         let task = &mut at.task;
         match landmark {
@@ -331,7 +328,7 @@ impl Walk {
                 let node = task.user.map_or(ROOT, |user| user.node);
                 task.user = Some(Interrupted { node, left: None, slot: 0, begins: true });
             }
-            // Handlers that were left by a jump are below the one that returns.
+            // Handlers that a jump left are below the one that returns.
             Landmark::SignalReturn => task.user = task.signals.pop().unwrap_or(task.user),
             Landmark::Exec => {
                 let entries = std::mem::take(&mut task.entries);
@@ -360,7 +357,7 @@ impl Walk {
                     Some(node) => at.node = *node,
                     None => {
                         at.node = self.tree.child(ROOT, to.function);
-                        // A program starts there; the child of a fork goes on there.
+                        // A program starts here, or the child of a fork resumes here.
                         if to.at_entry {
                             self.tree.called(at.node);
                         }
@@ -370,7 +367,7 @@ impl Walk {
             return;
         }
         let found = at.task.entries.iter().rposition(|entry| fits(&self.tree, entry));
-        // A handler may return elsewhere (exception tables): from what it interrupted, then.
+        // A handler may return elsewhere (exception tables); control then resumes from the context interrupted last.
         match found.or(at.task.entries.len().checked_sub(1)) {
             Some(place) => {
                 let entry = at.task.entries[place];
@@ -392,7 +389,7 @@ impl Walk {
         }
     }
 
-    /// A signal handler in user mode, in place of an instruction that faulted.
+    /// Follows control to a signal handler in user mode, after an instruction that faulted.
     fn signal(&mut self, at: &mut Position, slot: u64, to: &Block) {
         if self.tree.function(at.node) == to.function && !to.at_entry {
             return;
@@ -405,7 +402,7 @@ impl Walk {
         self.tree.called(at.node);
     }
 
-    /// Back from a signal handler.
+    /// Follows control back from a signal handler.
     fn signal_end(&mut self, at: &mut Position, to: &Block) {
         let entries = &mut at.task.entries;
         match entries.iter().rposition(|entry| self.tree.function(entry.node) == to.function) {
@@ -417,7 +414,7 @@ impl Walk {
         }
     }
 
-    /// Exchanges the task when the stack is another than the one being switched away from.
+    /// Exchanges the task when the stack differs from the one that the kernel is switching away from.
     #[inline(always)]
     fn switch(&mut self, at: &mut Position, slot: u64) {
         if let Some(from) = at.switching {

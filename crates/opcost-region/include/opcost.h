@@ -1,15 +1,15 @@
-/* Regions of your own program that opcost counts by themselves.
+/* Regions of your own program that opcost counts separately.
  *
  *     opcost_region_begin("parse");
  *     for (i = 0; i < 1000; i++) parse(text);
  *     opcost_region_end("parse", 1000);
  *
- * Run the program with `opcost measure --regions ./program`. The report has a row for each name. It is
- * per operation if you give a number of operations, else (0) for all entries together.
+ * Run the program with `opcost measure --regions ./program`. The report has a row for each name. The row is
+ * per operation if you pass a number of operations, and for all entries together if you pass 0.
  *
- * This file is all there is: no library, C99 or C++, gcc or clang. Without opcost a call is a load, a
- * comparison and a jump. A call keeps errno. Regions may lie inside one another and overlap. A name has at
- * most 200 bytes and no blanks. docs/regions.md of opcost says what counts.
+ * This header needs no library; it works with C99 and C++, gcc and clang. Without opcost a call is a load, a
+ * comparison and a jump. A call keeps errno. Regions may nest and overlap. A name has at most 200 bytes and no
+ * blanks. docs/regions.md of opcost says what counts.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -28,13 +28,13 @@
 
 #define OPCOST_SLOW_ static __attribute__((noinline, unused))
 
-/* Whether and how opcost wants to know of regions. */
+/* Whether and how opcost wants to be told about regions. */
 enum opcost_region_mode_ {
     OPCOST_UNKNOWN_ = 0,
     OPCOST_ABSENT_ = 1,
-    /* By instructions that do nothing but that the emulator sees. */
+    /* Instructions without effect that the emulator recognises. */
     OPCOST_MARKS_ = 2,
-    /* By a socket, whose other end reads counters. */
+    /* A socket; opcost reads the counters at its other end. */
     OPCOST_SOCKET_ = 3
 };
 
@@ -61,7 +61,7 @@ static inline int opcost_region_how_(void)
 }
 
 #if defined(__x86_64__)
-/* A seven-byte NOP (Intel SDM volume 2, NOP); its displacement says what it means. */
+/* A seven-byte NOP (Intel SDM volume 2, NOP); the displacement holds the meaning. */
 #define OPCOST_MARK_(byte) \
     __asm__ volatile(".byte 0x0f, 0x1f, 0x80, " #byte ", 0x04, 0x63, 0x6f" ::: "memory")
 
@@ -102,7 +102,7 @@ OPCOST_SLOW_ void opcost_region_number_(unsigned long long number)
 }
 #endif
 
-/* Sends a message and waits until its counters are read. */
+/* Sends a message and waits until opcost has read the counters. */
 OPCOST_SLOW_ void opcost_region_send_(char kind, const char *name, unsigned long long operations)
 {
     struct sockaddr_un address;
@@ -123,7 +123,7 @@ OPCOST_SLOW_ void opcost_region_send_(char kind, const char *name, unsigned long
     while (count)
         message[length++] = digits[--count];
     message[length++] = ' ';
-    /* A name that is too long is refused, so its end does not matter. */
+    /* opcost refuses a name that is too long, so its end does not matter. */
     if (name_length > 240)
         name_length = 240;
     memcpy(message + length, name, name_length);
@@ -159,7 +159,7 @@ static inline void opcost_region_begin(const char *name)
 #endif
 }
 
-/* Ends it. operations: those performed since its begin; 0 if they have no number. */
+/* Ends the region. operations: the number performed since the begin; 0 if operations have no number. */
 static inline void opcost_region_end(const char *name, unsigned long long operations)
 {
     int mode = opcost_region_how_();

@@ -1,4 +1,4 @@
-//! Regions of your own program that opcost counts by themselves.
+//! Regions of your own program that opcost counts separately.
 //!
 //! ```
 //! # fn parse() {}
@@ -9,12 +9,11 @@
 //! region.end(1000);
 //! ```
 //!
-//! Run the program with `opcost measure --regions ./program`. The report has a row for each name. It is
-//! per operation if you give a number of operations, else (0) for all entries together.
+//! Run the program with `opcost measure --regions ./program`. The report has a row for each name. The row is per operation if you
+//! pass a number of operations, and for all entries together if you pass 0.
 //!
-//! Without opcost a call is a load, a comparison and a jump. Regions may lie inside one another and
-//! overlap. A name has at most 200 bytes and no blanks. docs/regions.md of opcost says what counts;
-//! `include/opcost.h` is the same for C and C++.
+//! Without opcost a call is a load, a comparison and a jump. Regions may nest and overlap. A name has at most 200 bytes and no
+//! blanks. docs/regions.md of opcost says what counts. `include/opcost.h` offers the same for C and C++.
 
 mod mark;
 
@@ -25,19 +24,19 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The variable by which opcost asks for regions.
+/// The variable with which opcost asks for regions.
 const VARIABLE: &str = "OPCOST_REGIONS";
 
 const UNKNOWN: u8 = 0;
 const ABSENT: u8 = 1;
-/// By instructions that do nothing but that the emulator sees.
+/// Instructions without effect that the emulator recognises.
 const MARKS: u8 = 2;
-/// By a socket, whose other end reads counters.
+/// A socket; opcost reads the counters at its other end.
 const SOCKET: u8 = 3;
 
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// A region that is open; dropping it ends it without a number of operations.
+/// An open region; dropping the value ends the region without a number of operations.
 #[derive(Debug)]
 #[must_use = "a region that is dropped at once counts nothing"]
 pub struct Region<'a> {
@@ -47,7 +46,7 @@ pub struct Region<'a> {
 
 /// Begins a region.
 ///
-/// `name`: at most 200 bytes without blanks; opcost refuses others.
+/// `name`: at most 200 bytes without blanks; opcost refuses other names.
 #[inline]
 pub fn begin<'a>(name: impl Into<Cow<'a, str>>) -> Region<'a> {
     let region = Region { name: name.into(), open: true };
@@ -63,7 +62,7 @@ pub fn begin<'a>(name: impl Into<Cow<'a, str>>) -> Region<'a> {
     region
 }
 
-/// Does work in a region; `operations`: as many as the work performs, 0 if they have no number.
+/// Does work in a region; `operations`: the number that the work performs, 0 if operations have no number.
 #[inline]
 pub fn measured<R>(name: &str, operations: u64, work: impl FnOnce() -> R) -> R {
     let region = begin(name);
@@ -79,7 +78,7 @@ pub fn is_counted() -> bool {
 }
 
 impl Region<'_> {
-    /// Ends the region; `operations`: those performed since its begin, 0 if they have no number.
+    /// Ends the region; `operations`: the number performed since the begin, 0 if operations have no number.
     #[inline]
     pub fn end(mut self, operations: u64) {
         self.close(operations);
@@ -146,14 +145,14 @@ fn mark_number(mut number: u64) {
     }
 }
 
-/// Sends a message and waits until its counters are read.
+/// Sends a message and waits until opcost has read the counters.
 #[cold]
 fn send(kind: char, name: &str, operations: u64) {
     let Some(path) = env::var_os(VARIABLE) else { return };
-    // The message ends with this byte; opcost refuses any other control character.
+    // A zero byte ends the message; opcost refuses any other control character.
     let name = name.replace('\0', "\u{1}");
     let message = format!("{kind}{operations} {name}\0");
-    // If opcost does not answer, it has said so itself.
+    // If opcost does not answer, opcost itself has reported why.
     let Ok(mut stream) = UnixStream::connect(path) else { return };
     if stream.write_all(message.as_bytes()).is_ok() {
         let _ = stream.read(&mut [0]);

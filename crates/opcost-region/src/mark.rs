@@ -1,11 +1,11 @@
 //! The marker instructions.
 
-/// Executes the marker whose displacement ends with this byte; nothing on processors other than x86-64.
+/// Executes the marker whose displacement ends with `BYTE`; does nothing on processors other than x86-64.
 #[inline(always)]
 pub(crate) fn mark<const BYTE: u8>() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a NOP with a memory operand reads and writes nothing (Intel SDM volume 2, NOP); the
-    // compiler keeps memory accesses on their side of it, since it is not marked `nomem`.
+    // SAFETY: a NOP with a memory operand reads and writes nothing (Intel SDM volume 2, NOP). The compiler keeps memory accesses on
+    // their side of the marker, since the marker is not `nomem`.
     unsafe {
         std::arch::asm!(
             ".byte 0x0f, 0x1f, 0x80, {byte}, 0x04, 0x63, 0x6f",
@@ -15,7 +15,7 @@ pub(crate) fn mark<const BYTE: u8>() {
     }
 }
 
-/// Executes the marker of four bits.
+/// Executes the marker for four bits.
 pub(crate) fn digit(digit: u8) {
     match digit & 15 {
         0 => mark::<0>(),

@@ -1,8 +1,8 @@
-//! How a test says that it was skipped, so that it does not count as passed.
+//! Marks tests as skipped, so that they do not count as passed.
 //!
-//! libtest knows passed and failed only, and hides what a passing test prints. [`skip!`] writes one
-//! line a test past libtest, to standard error itself: plain `cargo test` shows it, and
-//! `script/count-tests` takes those tests from the passed ones.
+//! libtest knows only passed and failed, and hides the output of a passing test. [`skip!`] writes one line per test past libtest,
+//! directly to standard error: plain `cargo test` shows the line, and `script/count-tests` subtracts these tests from the passed
+//! ones.
 
 #![forbid(unsafe_code)]
 
@@ -10,10 +10,10 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::sync::Mutex;
 
-/// Says that the calling test is skipped and why, in the words of `format!`; the test returns then.
+/// Reports that the calling test is skipped, with the reason in the words of `format!`; the test must return then.
 ///
-/// The line is `SKIPPED: CRATE: TEST: REASON`. A test that says so twice is one skipped test: the
-/// first reason is the one shown.
+/// The line is `SKIPPED: CRATE: TEST: REASON`. A test that calls this twice counts as one skipped test: only the first reason is
+/// shown.
 #[macro_export]
 macro_rules! skip {
     ($($reason:tt)*) => {
@@ -21,12 +21,12 @@ macro_rules! skip {
     };
 }
 
-/// What [`skip!`] does for a crate of this name.
+/// Writes the line of [`skip!`] for the crate `package`.
 ///
-/// A benchmark has no test: its line is `not run: CRATE: REASON`, and nothing counts it.
+/// A benchmark has no test: its line is `not run: CRATE: REASON`, and `script/count-tests` does not count the line.
 ///
 /// # Panics
-/// If a test calls it on another thread than its own: the line could not name the test.
+/// If a test calls this function on a thread other than its own: the line could not name the test.
 pub fn skip(package: &str, reason: &str) {
     let thread = std::thread::current();
     // libtest names each test's thread after the test; a benchmark runs on the first thread.
@@ -34,16 +34,16 @@ pub fn skip(package: &str, reason: &str) {
         "main" => Some(format!("not run: {package}: {reason}\n")),
         test => first_line(package, test, reason),
     };
-    // One write, so that lines of tests that run side by side do not mix.
+    // One write, so that lines of tests that run in parallel do not mix.
     let _ = std::io::stderr().write_all(line.unwrap_or_default().as_bytes());
 }
 
-/// The line of a test, or nothing if the test has had one.
+/// Returns the line of a test, or `None` if the test already has a line.
 fn first_line(package: &str, test: &str, reason: &str) -> Option<String> {
     static SKIPPED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     let mut skipped = SKIPPED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let new = skipped.get_or_insert_default().insert(test.to_string());
-    // The reason may be what a tool wrote, of several lines.
+    // The reason may be the output of a tool, with several lines.
     let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     new.then(|| format!("SKIPPED: {package}: {test}: {reason}\n"))
 }

@@ -1,9 +1,9 @@
-//! Records what this machine's kernel answers about performance counters, as a transcript on
-//! standard output: `cargo run --example record_perf > my-machine.txt`.
+//! Records the answers of this machine's kernel about performance counters, as a transcript on standard output: `cargo run
+//! --example record_perf > my-machine.txt`.
 //!
-//! It opens each generic event in user mode, then counts the group {cycles, instructions} around a
-//! small loop, together, inherited, and pinned with more members than hardware has counters. The
-//! transcript names kernel, CPU and settings, and nothing of the user.
+//! The example opens each generic event in user mode. It then counts the group {cycles, instructions} around a small loop:
+//! together, inherited, and pinned with more members than the hardware has counters. The transcript names kernel, CPU and settings,
+//! and nothing of the user.
 
 use opcost_sys::perf::{
     EventAttr, LivePerf, OpenContext, PerfKernel, RecordingPerf, generic_event, generic_events,
@@ -21,7 +21,7 @@ fn main() {
     for row in generic_events() {
         recorder.note(row.name);
         if let Ok(id) = recorder.open(&user_mode(row.name), 0, -1, None) {
-            // The answers are in the transcript, errors too: that is what it is for.
+            // The transcript holds all answers, including the errors; it needs both.
             let _ = recorder.read(id);
             recorder.close(id);
         }
@@ -65,7 +65,7 @@ fn user_mode(name: &str) -> EventAttr {
     }
 }
 
-/// Counts a group of events around a loop; ends at the first error, which the transcript holds.
+/// Counts a group of events around a loop; ends at the first error. The transcript holds the error.
 fn count(
     perf: &dyn PerfKernel,
     names: &[&str],
@@ -75,7 +75,7 @@ fn count(
     for name in names {
         let mut attr = change(user_mode(name));
         if !ids.is_empty() {
-            // Only a leader may be stopped or pinned by itself; members follow it.
+            // Only a leader may be stopped or pinned; members follow the leader.
             (attr.disabled, attr.pinned) = (false, false);
         }
         ids.push(perf.open(&attr, 0, -1, ids.first().copied())?);
@@ -87,7 +87,7 @@ fn count(
     }
     perf.disable(ids[0], true)?;
     for id in &ids {
-        // A pinned group without a place answers with a short read; that is worth having.
+        // A pinned group without a place answers with a short read, which the transcript should have.
         let _ = perf.read(*id);
     }
     for id in ids.into_iter().rev() {

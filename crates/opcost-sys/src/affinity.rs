@@ -1,4 +1,4 @@
-//! Which CPUs a thread may run on (`sched_setaffinity(2)`).
+//! The CPUs on which a thread may run (`sched_setaffinity(2)`).
 
 use std::io;
 
@@ -9,7 +9,7 @@ pub(crate) struct CpuMask {
 }
 
 impl CpuMask {
-    /// The set of one CPU.
+    /// Returns the set of one CPU.
     pub(crate) fn of(cpu: usize) -> Self {
         let mut words = vec![0; cpu / 64 + 1];
         words[cpu / 64] = 1 << (cpu % 64);
@@ -34,11 +34,10 @@ impl CpuMask {
     }
 }
 
-/// Largest CPU number that is accepted, so that a bad number allocates nothing; Linux is built for
-/// at most 8192 CPUs (CONFIG_NR_CPUS).
+/// Largest accepted CPU number, so that a bad number allocates nothing. Linux is built for at most 8192 CPUs (CONFIG_NR_CPUS).
 pub const CPU_MAX: usize = (1 << 16) - 1;
 
-/// The CPUs on which the calling thread may run, in ascending order.
+/// Returns the CPUs on which the calling thread may run, in ascending order.
 ///
 /// # Errors
 /// The kernel's error, unchanged.
@@ -63,7 +62,7 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 
 /// Reads CPUs as the kernel lists them: `0-3,8`, or nothing.
 ///
-/// Result: ascending; `None` if it is no such list.
+/// Returns them in ascending order; `None` if the text is no such list.
 pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for range in text.trim().split(',').filter(|range| !range.is_empty()) {
@@ -77,10 +76,10 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// Keeps the calling thread, and what it starts later, on one CPU.
+/// Keeps the calling thread, and every thread and process that it starts later, on one CPU.
 ///
 /// # Errors
-/// EINVAL if the CPU is not there or not allowed to this process (its cpuset).
+/// EINVAL if the CPU does not exist or is not allowed to this process (its cpuset).
 pub fn set_affinity(cpu: usize) -> io::Result<()> {
     if cpu > CPU_MAX {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));

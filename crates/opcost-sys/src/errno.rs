@@ -1,4 +1,4 @@
-//! Names of the error numbers that perf events and transcripts deal in (`errno(3)`).
+//! Names of the error numbers in perf events and transcripts (`errno(3)`).
 
 macro_rules! named {
     ($($name:ident)*) => {
@@ -6,8 +6,7 @@ macro_rules! named {
     };
 }
 
-/// Error numbers with their names. Of numbers with two names (EAGAIN, EWOULDBLOCK) the first
-/// listed is written.
+/// Error numbers with their names. A number with two names (EAGAIN, EWOULDBLOCK) is written with the first listed name.
 const NAMES: &[(i32, &str)] = named! {
     EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT EBUSY
     EEXIST ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY ENOSPC EROFS EPIPE ERANGE
@@ -15,13 +14,13 @@ const NAMES: &[(i32, &str)] = named! {
     ESTALE ECANCELED
 };
 
-/// The name of an error number, if it is one of those listed.
+/// Returns the name of a listed error number.
 pub(crate) fn name(errno: i32) -> Option<&'static str> {
     let (_, name) = NAMES.iter().find(|(number, _)| *number == errno)?;
     Some(name)
 }
 
-/// The error number of a name, if it is one of those listed.
+/// Returns the error number of a listed name.
 pub(crate) fn number(name: &str) -> Option<i32> {
     let (number, _) = NAMES.iter().find(|(_, listed)| *listed == name)?;
     Some(*number)

@@ -1,4 +1,4 @@
-//! The user's wish to stop: SIGINT, SIGTERM and SIGHUP, turned into something one can poll.
+//! The user's request to stop: SIGINT, SIGTERM and SIGHUP, turned into a descriptor that can be polled.
 
 use std::ffi::c_int;
 use std::io;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 /// The signals that interrupt.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// Opened once and never closed, so that a handler still running on another thread after an
-/// uninstallation never writes to a descriptor that means something else.
+/// The event. It is opened once and never closed: a handler that still runs on another thread after an uninstallation must not
+/// write to a descriptor that was reused.
 static EVENT: OnceLock<OwnedFd> = OnceLock::new();
-/// The descriptor of EVENT for the handler, which may not wait for a OnceLock.
+/// The descriptor of [`EVENT`] for the handler, which may not wait for a OnceLock.
 static EVENT_FD: AtomicI32 = AtomicI32::new(-1);
 static COUNT: AtomicU32 = AtomicU32::new(0);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
@@ -24,8 +24,8 @@ extern "C" fn on_signal(signal: c_int) {
     SIGNAL.store(signal, Ordering::SeqCst);
     COUNT.fetch_add(1, Ordering::SeqCst);
     let one = 1u64;
-    // SAFETY: __errno_location gives this thread's errno, which is saved around the write because
-    // the interrupted code may be about to read it; the write reads 8 bytes of `one`.
+    // SAFETY: __errno_location gives this thread's errno. The handler saves errno around the write because the interrupted code may
+    // be about to read it. The write reads 8 bytes of `one`.
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
@@ -34,23 +34,22 @@ extern "C" fn on_signal(signal: c_int) {
     }
 }
 
-/// Watches for signals that interrupt, from installation until it is dropped.
+/// Watches for signals that interrupt, from installation until dropped.
 ///
-/// The first signal of a kind is noted here; a second one of the same kind takes its default
-/// action and so ends a program that does not react (SA_RESETHAND). A signal that was ignored when
-/// the watch was installed (`nohup`) stays ignored.
+/// The watch notes the first signal of a kind. A second signal of the same kind takes its default action and so ends a program that
+/// does not react (SA_RESETHAND). A signal that was ignored when the watch was installed (`nohup`) stays ignored.
 #[derive(Debug)]
 pub struct Interrupt {
-    /// The actions to restore, by signal; none for an interrupt that never comes.
+    /// The actions to restore, by signal; empty for an interrupt that never comes.
     previous: Vec<(c_int, libc::sigaction)>,
     installed: bool,
 }
 
 impl Interrupt {
-    /// Starts watching; one at a time in a process.
+    /// Starts watching; a process can have one watch at a time.
     ///
     /// # Errors
-    /// `AlreadyExists` if another is installed; the kernel's error if no event can be made.
+    /// `AlreadyExists` if another watch is installed; the kernel's error if no event can be made.
     pub fn install() -> io::Result<Interrupt> {
         if INSTALLED.swap(true, Ordering::SeqCst) {
             return Err(io::Error::new(
@@ -60,7 +59,7 @@ impl Interrupt {
         }
         let mut interrupt =
             Interrupt { previous: Vec::with_capacity(SIGNALS.len()), installed: true };
-        // On an error the drop of `interrupt` undoes what was done so far.
+        // On an error, dropping `interrupt` undoes the steps so far.
         let event = event()?;
         drain(event);
         COUNT.store(0, Ordering::SeqCst);
@@ -76,7 +75,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// An interrupt that never comes.
+    /// Returns an interrupt that never comes.
     pub fn none() -> Interrupt {
         Interrupt { previous: Vec::new(), installed: false }
     }
@@ -86,13 +85,13 @@ impl Interrupt {
         self.installed && COUNT.load(Ordering::SeqCst) > 0
     }
 
-    /// The number of the last signal that came.
+    /// The number of the last signal, if one came.
     pub fn signal(&self) -> Option<i32> {
         self.is_set().then(|| SIGNAL.load(Ordering::SeqCst))
     }
 
-    /// A descriptor that is readable from the first signal on; `None` if none can come. Reading
-    /// from it would take the notice away from others: only poll it.
+    /// A descriptor that is readable from the first signal on; `None` if no signal can come. Only poll the descriptor: reading
+    /// would take the notice away from others.
     pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         use std::os::fd::AsFd;
         EVENT.get().filter(|_| self.installed).map(OwnedFd::as_fd)
@@ -102,7 +101,7 @@ impl Interrupt {
 impl Drop for Interrupt {
     fn drop(&mut self) {
         for (signal, previous) in &self.previous {
-            // It cannot fail: the signal was accepted before, and the action is the kernel's own.
+            // This cannot fail: the signal was accepted before, and the action is the kernel's own.
             let _ = action(*signal, Some(previous));
         }
         if self.installed {
@@ -120,13 +119,12 @@ fn event() -> io::Result<&'static OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given this descriptor to us alone.
+    // SAFETY: the kernel has just given this descriptor to this process alone.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     Ok(EVENT.get_or_init(|| fd))
 }
 
-/// Takes away the notice of an earlier watch; the descriptor does not block, so an error means that
-/// there was none.
+/// Takes away the notice of an earlier watch. The descriptor does not block, so an error means that there was no notice.
 fn drain(event: &OwnedFd) {
     let mut count = 0u64;
     // SAFETY: the read writes 8 bytes into `count`.
@@ -137,12 +135,12 @@ fn ours() -> libc::sigaction {
     // SAFETY: all zeros is a valid sigaction: default action, empty mask, no flags.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = on_signal as extern "C" fn(c_int) as libc::sighandler_t;
-    // Calls elsewhere in the program go on undisturbed; poll never restarts (signal(7)).
+    // Calls elsewhere in the program restart undisturbed; poll never restarts (signal(7)).
     action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
     action
 }
 
-/// Sets a signal's action, if one is given; gives the action it had.
+/// Sets a signal's action if `new` is given, and returns the previous action.
 fn action(signal: c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     let new = new.map_or(std::ptr::null(), |action| &raw const *action);
     let mut old = MaybeUninit::<libc::sigaction>::uninit();

@@ -1,7 +1,6 @@
-//! The Linux edge: everything opcost asks of the kernel that has no safe wrapper elsewhere.
+//! The Linux edge: all requests to the kernel that have no safe wrapper elsewhere.
 //!
-//! Unsafe code of the laboratory lives in this crate (and in `opcost-work`); callers see safe
-//! functions and typed errors only.
+//! The laboratory's unsafe code lives in this crate and in `opcost-work`; callers see safe functions and typed errors only.
 
 pub mod affinity;
 pub mod allocator;

@@ -1,21 +1,21 @@
-//! The network interface to oneself (`netdevice(7)`).
+//! The loopback network interface (`netdevice(7)`).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Takes the interface `lo` into operation.
+/// Brings the interface `lo` up.
 ///
 /// # Errors
-/// The kernel has no network of this kind, or no privilege (CAP_NET_ADMIN).
+/// The kernel has no network of this kind, or this process has no privilege (CAP_NET_ADMIN).
 pub fn up() -> io::Result<()> {
     // SAFETY: socket takes integers only.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was just opened, and nobody else has it.
+    // SAFETY: the descriptor was just opened, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    // SAFETY: all of its fields may be zero.
+    // SAFETY: all fields of the structure may be zero.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(*b"lo") {
         *place = byte as libc::c_char;

@@ -1,11 +1,11 @@
-//! The marker instructions themselves; what they say is in `opcost_record::marker`.
+//! The marker instructions; `opcost_record::marker` defines their meaning.
 
-/// Executes the marker with this displacement; nothing on processors other than x86-64.
+/// Executes the marker with this displacement; does nothing on processors other than x86-64.
 #[inline(always)]
 pub fn mark<const DISPLACEMENT: u32>() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a NOP with a memory operand reads and writes nothing (Intel SDM volume 2, NOP); the
-    // compiler keeps memory accesses on their side of it, since it is not marked `nomem`.
+    // SAFETY: a NOP with a memory operand reads and writes nothing (Intel SDM volume 2, NOP). The compiler keeps memory accesses on
+    // their side of the marker, since the marker is not `nomem`.
     unsafe {
         std::arch::asm!(
             ".byte 0x0f, 0x1f, 0x80",
@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn a_marker_is_an_instruction_where_it_is_executed() {
         marked();
-        // SAFETY: code of this program, which goes on for more than these bytes.
+        // SAFETY: code of this program, which is longer than these bytes.
         let code = unsafe { std::slice::from_raw_parts(marked as *const () as *const u8, 64) };
         let found: Vec<Marker> = code.windows(7).filter_map(Marker::decode).take(2).collect();
         assert_eq!(found, [Marker::Start(WORK), Marker::Stop(TWIN)]);

@@ -1,24 +1,23 @@
-//! Processes that a command leaves behind, adopted so that they can be found and ended.
+//! Processes that a command leaves behind: this process adopts them to find and end them.
 //!
-//! A process whose parent ends goes to the nearest ancestor that asked for such processes
-//! (PR_SET_CHILD_SUBREAPER, prctl(2)), else to init, where nobody finds it again.
+//! A process whose parent ends goes to the nearest ancestor that asked for such processes (PR_SET_CHILD_SUBREAPER, prctl(2)), else
+//! to init, where nobody finds the process again.
 
 use crate::clock::monotonic_ns;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// How long a killed process may take to be gone. One that waits for a device that does not answer
-/// ends only when the device does.
+/// The longest wait for the end of a killed process. A process that waits for an unresponsive device ends only when the device
+/// answers.
 const GONE_NS_MAX: u64 = 2_000_000_000;
 
-/// Rounds in which children of what was ended are looked for; each ends a generation.
+/// The largest number of rounds that search for children of ended processes; each round ends one generation.
 const ROUNDS_MAX: usize = 64;
 
-/// Makes this process the one that orphans below it go to, for as long as it lives.
+/// Makes this process the parent of all orphans below it while the value lives.
 ///
-/// Only processes that the main thread started, and orphans, are looked at; both are children of
-/// the main thread.
+/// Only processes that the main thread started, and orphans, are considered; both are children of the main thread.
 #[derive(Debug)]
 pub struct Orphanage {
     children: File,
@@ -26,20 +25,20 @@ pub struct Orphanage {
     known: Vec<i32>,
 }
 
-/// What was found after a run.
+/// Processes left behind by a run.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Left {
-    /// Processes that were alive.
+    /// The number of processes that were alive.
     pub alive: u64,
-    /// Of them those that could not be ended.
+    /// The number of alive processes that could not be ended.
     pub remaining: u64,
 }
 
 impl Orphanage {
-    /// Opens it; what are children by now are no orphans.
+    /// Starts adopting; present children do not count as orphans.
     ///
     /// # Errors
-    /// The system's: a kernel without lists of children (CONFIG_PROC_CHILDREN), no /proc.
+    /// The system's error: a kernel without lists of children (CONFIG_PROC_CHILDREN), no /proc.
     pub fn open() -> io::Result<Orphanage> {
         let pid = std::process::id();
         let children = File::open(format!("/proc/self/task/{pid}/children"))?;
@@ -48,36 +47,36 @@ impl Orphanage {
         Ok(orphanage)
     }
 
-    /// Lets orphans go to init from now on, so that what is started meanwhile may stay for good.
+    /// Lets orphans go to init from now on, so that processes started during the pause may stay for good.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn pause(&mut self) -> io::Result<()> {
         adopt(false)
     }
 
-    /// Adopts again; what are children by now are no orphans.
+    /// Adopts again; present children do not count as orphans.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn resume(&mut self) -> io::Result<()> {
         adopt(true)?;
         self.know_children()
     }
 
-    /// Takes all children of this moment for ones that are wanted.
+    /// Marks all present children as wanted.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn know_children(&mut self) -> io::Result<()> {
         self.known = self.list()?;
         Ok(())
     }
 
-    /// Ends what came to this process since it last looked, and all that was started by it.
+    /// Ends the orphans since the last call, and everything that they started.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn end_left(&mut self) -> io::Result<Left> {
         let mut left = Left::default();
         for _ in 0..ROUNDS_MAX {
@@ -89,8 +88,8 @@ impl Orphanage {
             let alive: Vec<i32> = new.into_iter().filter(|pid| !reaped(*pid)).collect();
             left.alive += alive.len() as u64;
             for pid in &alive {
-                // The number is its own: this process is its parent and has not waited for it.
-                // SAFETY: integers only. Where it is refused, the process remains.
+                // The number still belongs to the child: this process is its parent and has not waited for it.
+                // SAFETY: integers only. If the kernel refuses, the process remains.
                 unsafe { libc::kill(*pid, libc::SIGKILL) };
             }
             let deadline = monotonic_ns() + GONE_NS_MAX;
@@ -127,7 +126,7 @@ impl Orphanage {
 
 impl Drop for Orphanage {
     fn drop(&mut self) {
-        // What cannot be undone here ends with this process.
+        // An error here is harmless: the setting ends with this process.
         let _ = adopt(false);
     }
 }
@@ -140,9 +139,9 @@ fn adopt(on: bool) -> io::Result<()> {
     }
 }
 
-/// Waits for a child if it has ended; whether it is gone.
+/// Reaps a child if it has ended; returns whether the child is gone.
 fn reaped(pid: i32) -> bool {
-    // SAFETY: integers, and null for a status that nobody asks for.
+    // SAFETY: integers, and null for a status that is not needed.
     let waited = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
     waited == pid || waited < 0
 }

@@ -1,11 +1,11 @@
-//! Address space layout randomisation of this process and of what it executes (`personality(2)`).
+//! Address space layout randomisation of this process and of programs that it executes (`personality(2)`).
 
 use std::ffi::c_ulong;
 use std::io;
 
 /// Whether programs executed from now on get a random address space layout.
 ///
-/// The system's own setting (`kernel.randomize_va_space`) is not looked at: at 0 nothing is random.
+/// The function ignores the system's own setting (`kernel.randomize_va_space`); at 0 no layout is random.
 ///
 /// # Errors
 /// The kernel's error, unchanged (a seccomp filter may forbid the call).
@@ -26,12 +26,12 @@ pub fn set_aslr(random: bool) -> io::Result<()> {
     }
 }
 
-/// A persona with its no-randomisation flag set or cleared.
+/// Returns a persona with its no-randomisation flag set or cleared.
 pub(crate) fn with_aslr(persona: i32, random: bool) -> i32 {
     if random { persona & !libc::ADDR_NO_RANDOMIZE } else { persona | libc::ADDR_NO_RANDOMIZE }
 }
 
-/// Asks for the persona without changing it.
+/// The argument that returns the persona without changing it.
 pub(crate) const QUERY: c_ulong = 0xffff_ffff;
 
 fn current() -> io::Result<i32> {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_read() {
-        // The persona is per thread; this one ends with the test.
+        // The persona is per thread; this thread ends with the test.
         let in_thread = std::thread::spawn(|| {
             set_aslr(false).unwrap();
             let fixed = aslr().unwrap();

@@ -1,11 +1,11 @@
-//! I/O ports of an x86 machine: an emulated machine's guest writes to one what the host shall have,
-//! and reads from others what the host asks of it (`ioperm(2)`).
+//! I/O ports of an x86 machine. The guest of an emulated machine writes data for the host to one port, and reads the host's
+//! requests from others (`ioperm(2)`).
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
-/// Where ports can be written to without ioperm, one at its offset each (`mem(4)`).
+/// A file that allows port accesses without ioperm; a port's number is its offset (`mem(4)`).
 const DEV_PORT: &str = "/dev/port";
 
 /// A port that this thread may write to.
@@ -17,21 +17,20 @@ pub struct Port {
 
 #[derive(Debug)]
 enum Way {
-    /// The instruction, allowed to this thread; `Port` is made nowhere else.
+    /// The instruction. ioperm permits it to this thread, which the `Port` never leaves.
     Instruction(OnlyThisThread),
-    /// The file.
+    /// The file [`DEV_PORT`].
     File(File),
 }
 
-/// Keeps a value on the thread that made it, since ioperm's permission is the thread's.
+/// Keeps a value on the thread that made it, since ioperm's permission belongs to the thread.
 type OnlyThisThread = std::marker::PhantomData<*const ()>;
 
 impl Port {
-    /// Asks the kernel for a port: by ioperm, and if there is none, by `/dev/port`.
+    /// Asks the kernel for a port: by ioperm or, if ioperm fails, by `/dev/port`.
     ///
     /// # Errors
-    /// ioperm's error if both fail: no privilege (CAP_SYS_RAWIO), a kernel without either, or
-    /// another processor than x86-64.
+    /// ioperm's error if both fail: no privilege (CAP_SYS_RAWIO), a kernel without either, or a processor other than x86-64.
     pub fn open(number: u16) -> io::Result<Port> {
         let error = match allow(number, 1) {
             Ok(()) => return Ok(Port { number, way: Way::Instruction(OnlyThisThread::default()) }),
@@ -49,7 +48,7 @@ impl Write for Port {
         match &self.way {
             Way::Instruction(_) => put_string(self.number, bytes),
             Way::File(file) => {
-                // The offset is the port's number, and a longer write would go on to the next one.
+                // The offset is the port's number; a longer write would continue to the next port.
                 for byte in bytes {
                     file.write_all_at(std::slice::from_ref(byte), u64::from(self.number))?;
                 }
@@ -63,8 +62,8 @@ impl Write for Port {
     }
 }
 
-/// Two neighbouring ports: words are written to the first, bytes are read from the second, as QEMU's
-/// fw_cfg device has them (docs/specs/fw_cfg).
+/// Two neighbouring ports, as QEMU's fw_cfg device has them (docs/specs/fw_cfg): words are written to the first, bytes are read
+/// from the second.
 #[derive(Debug)]
 pub struct SelectedPort {
     number: u16,
@@ -75,28 +74,28 @@ impl SelectedPort {
     /// Asks the kernel for the port `number` and the next one.
     ///
     /// # Errors
-    /// ioperm's: no privilege (CAP_SYS_RAWIO), a kernel without ioperm, or another processor than
-    /// x86-64. `/dev/port` is no way here, as it knows bytes only.
+    /// ioperm's error: no privilege (CAP_SYS_RAWIO), a kernel without ioperm, or a processor other than x86-64. `/dev/port` does
+    /// not serve, as it only transfers bytes.
     pub fn open(number: u16) -> io::Result<SelectedPort> {
         allow(number, 2)?;
         Ok(SelectedPort { number, _here: OnlyThisThread::default() })
     }
 
-    /// Writes a word, which selects what is read.
+    /// Writes a word, which selects the data to read.
     pub fn select(&mut self, word: u16) {
         put_word(self.number, word);
     }
 
-    /// Fills `bytes` with the next bytes of what is selected.
+    /// Fills `bytes` with the next bytes of the selected data.
     pub fn read(&mut self, bytes: &mut [u8]) {
         get_string(self.number + 1, bytes);
     }
 }
 
-/// Allows this thread `count` ports from `number` on.
+/// Permits this thread `count` ports from `number` on.
 #[cfg(target_arch = "x86_64")]
 fn allow(number: u16, count: u16) -> io::Result<()> {
-    // SAFETY: ioperm takes integers only; what the port then does is its writer's business.
+    // SAFETY: ioperm takes integers only; the writer is responsible for the effects of the port.
     match unsafe { libc::ioperm(number.into(), count.into(), 1) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -111,8 +110,7 @@ fn allow(_number: u16, _count: u16) -> io::Result<()> {
 /// Writes a word to the port.
 #[cfg(target_arch = "x86_64")]
 fn put_word(number: u16, word: u16) {
-    // SAFETY: touches no memory; `SelectedPort::open` made the port allowed on this thread, which a
-    // SelectedPort does not leave.
+    // SAFETY: touches no memory. `SelectedPort::open` got the permission for this thread, which a SelectedPort does not leave.
     unsafe {
         std::arch::asm!(
             "out dx, ax",
@@ -126,9 +124,9 @@ fn put_word(number: u16, word: u16) {
 /// Reads all bytes from the port with one string instruction.
 #[cfg(target_arch = "x86_64")]
 fn get_string(number: u16, bytes: &mut [u8]) {
-    // SAFETY: writes rcx bytes from rdi upwards, which are those of `bytes` (the direction flag is
-    // clear by the ABI, AMD64 supplement 3.2.1), from a port that `SelectedPort::open` made allowed
-    // on this thread, which a SelectedPort does not leave.
+    // SAFETY: writes rcx bytes from rdi upwards, which are those of `bytes` (the direction flag is clear by the ABI, AMD64
+    // supplement 3.2.1). The port is one that `SelectedPort::open` got permission for on this thread, which a SelectedPort does not
+    // leave.
     unsafe {
         std::arch::asm!(
             "rep insb",
@@ -143,9 +141,8 @@ fn get_string(number: u16, bytes: &mut [u8]) {
 /// Writes all bytes to the port with one string instruction.
 #[cfg(target_arch = "x86_64")]
 fn put_string(number: u16, bytes: &[u8]) {
-    // SAFETY: reads rcx bytes from rsi upwards, which are those of `bytes` (the direction flag is
-    // clear by the ABI, AMD64 supplement 3.2.1), and writes them to a port that `Port::open` made
-    // allowed on this thread, which a Port does not leave.
+    // SAFETY: reads rcx bytes from rsi upwards, which are those of `bytes` (the direction flag is clear by the ABI, AMD64
+    // supplement 3.2.1). The port is one that `Port::open` got permission for on this thread, which a Port does not leave.
     unsafe {
         std::arch::asm!(
             "rep outsb",
@@ -186,7 +183,7 @@ mod tests {
         assert!(SelectedPort::open(0x510).is_err());
     }
 
-    /// Whether this process is root's.
+    /// Whether this process runs as root.
     fn is_root() -> bool {
         // SAFETY: geteuid only returns a number.
         unsafe { libc::geteuid() == 0 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// What the kernel charged to one or more processes.
+/// The resources that the kernel charged to one or more processes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Rusage {
     /// User CPU time, nanoseconds (the kernel gives microseconds).
@@ -18,13 +18,12 @@ pub struct Rusage {
     pub major_faults: u64,
     /// Context switches because a task waited.
     pub voluntary_switches: u64,
-    /// Context switches because another task was run.
+    /// Context switches because another task ran.
     pub involuntary_switches: u64,
 }
 
 impl Rusage {
-    /// What was used up, by the names of the metrics (`METRICS`); the peak resident set, which is
-    /// no sum, is not among them.
+    /// Returns the used resources by the names of the metrics (`METRICS`), without the peak resident set, which is no sum.
     pub fn figures(&self) -> [(&'static str, u64); 6] {
         [
             ("user-time", self.user_ns),
@@ -36,7 +35,7 @@ impl Rusage {
         ]
     }
 
-    /// What was used since `start`; the peak resident set is the one at the end.
+    /// Returns the resources used since `start`; the peak resident set is the one at the end.
     pub fn since(&self, start: &Rusage) -> Rusage {
         Rusage {
             user_ns: self.user_ns.saturating_sub(start.user_ns),
@@ -65,17 +64,17 @@ impl Rusage {
     }
 }
 
-/// Resource use of the calling process so far, all its threads.
+/// Returns the resource use of the calling process so far, over all its threads.
 pub fn of_self() -> io::Result<Rusage> {
     get(libc::RUSAGE_SELF)
 }
 
-/// Resource use of the calling thread so far; the peak resident set is its process's.
+/// Returns the resource use of the calling thread so far; the peak resident set is its process's.
 pub fn of_thread() -> io::Result<Rusage> {
     get(libc::RUSAGE_THREAD)
 }
 
-/// Resource use of all children that were waited for so far.
+/// Returns the resource use of all children that were waited for so far.
 pub fn of_children() -> io::Result<Rusage> {
     get(libc::RUSAGE_CHILDREN)
 }
@@ -117,7 +116,7 @@ mod tests {
             scope.spawn(touch).join().unwrap()
         });
         assert!(others > 0);
-        // 16 MiB are 4096 pages, or fewer huge ones.
+        // 16 MiB are 4096 pages of normal size, or fewer huge pages.
         assert!(of_thread().unwrap().since(&before).minor_faults < 4096);
     }
 }

@@ -1,28 +1,25 @@
-//! Seccomp filters that allow everything: what a filter costs, without what it forbids
-//! (`seccomp(2)`).
+//! Seccomp filters that allow everything: they have the cost of a filter and forbid nothing (`seccomp(2)`).
 
 use std::io;
 
 /// A filter that lets every system call pass.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Filter {
-    /// One instruction, `return ALLOW`. Since Linux 5.11 the kernel sees at installation that the
-    /// answer depends on nothing and takes it from a bitmap, without running the filter
-    /// (kernel/seccomp.c, seccomp_cache_prepare).
+    /// One instruction, `return ALLOW`. Since Linux 5.11 the kernel notices at installation that the answer is constant, and takes
+    /// the answer from a bitmap without running the filter (kernel/seccomp.c, seccomp_cache_prepare).
     AllowAll,
-    /// Loads a word of the first argument, then returns ALLOW. The kernel's look ahead gives up at
-    /// loads of anything but the call's number and architecture (seccomp_is_const_allow), so the
-    /// filter runs at every call.
+    /// Loads a word of the first argument, then returns ALLOW. The kernel's analysis at installation gives up at loads of anything
+    /// but the call's number and architecture (seccomp_is_const_allow), so the filter runs at every call.
     InspectArguments,
 }
 
-/// Why a filter was not installed.
+/// The reason why a filter was not installed.
 #[derive(Debug, thiserror::Error)]
 pub enum SeccompError {
-    /// The thread could not give up gaining privileges, which filters without CAP_SYS_ADMIN need.
+    /// The thread could not set no_new_privs, which filters need without CAP_SYS_ADMIN.
     #[error("cannot set no_new_privs: {0}; a seccomp filter needs it")]
     NoNewPrivileges(#[source] io::Error),
-    /// The kernel did not take the filter.
+    /// The kernel refused the filter.
     #[error(
         "cannot install a seccomp filter: {0}; it needs a kernel with CONFIG_SECCOMP_FILTER and a \
          container that allows seccomp"
@@ -50,8 +47,8 @@ impl Filter {
         }
     }
 
-    /// Installs the filter on the calling thread and what it starts later, for good: a thread
-    /// cannot be rid of a filter, and further ones run in addition.
+    /// Installs the filter on the calling thread and everything that it starts later, for good: a thread cannot remove a filter,
+    /// and further filters run in addition.
     ///
     /// # Errors
     /// [`SeccompError`], with the kernel's error.
@@ -79,7 +76,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// The fields `Seccomp` and `NoNewPrivs` of the calling thread.
+    /// Returns the fields `Seccomp` and `NoNewPrivs` of the calling thread.
     fn status() -> (String, String) {
         let text = fs::read_to_string("/proc/thread-self/status").unwrap();
         let field = |name: &str| {
@@ -92,7 +89,7 @@ mod tests {
     #[test]
     fn filters_install_and_let_calls_pass() {
         for filter in [Filter::AllowAll, Filter::InspectArguments] {
-            // Filters are per thread; this one ends with the test.
+            // Filters are per thread; this thread ends with the test.
             let in_thread = std::thread::spawn(move || {
                 let before = status().0;
                 filter.install().unwrap();

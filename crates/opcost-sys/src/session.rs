@@ -1,12 +1,12 @@
-//! Leaving the session of whoever started this process.
+//! Leaving the session of the process that started this one.
 
 use std::io;
 
-/// Makes this process the leader of a session of its own (`setsid(2)`), without a terminal: what a
-/// terminal sends to the programs in it, or a shell to its job, no longer comes here.
+/// Makes this process the leader of a new session without a terminal (`setsid(2)`). Signals that a terminal sends to its programs,
+/// or a shell to its job, no longer reach this process.
 ///
 /// # Errors
-/// `PermissionDenied` if this process leads a process group already.
+/// `PermissionDenied` if this process already leads a process group.
 pub fn lead_new() -> io::Result<()> {
     // SAFETY: setsid takes nothing and touches no memory.
     if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

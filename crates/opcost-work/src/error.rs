@@ -1,17 +1,17 @@
-//! Why a workload gave no result.
+//! The errors of workloads.
 
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
 
-/// Why a workload gave no result; no figure of such a run is to be used.
+/// The reason why a workload gave no result; figures of such a run must not be used.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum WorkError {
-    /// Something the work needs could not be set up.
+    /// A resource of the work could not be set up.
     #[error("cannot {what}: {source}; {advice}")]
     Setup { what: String, source: io::Error, advice: &'static str },
-    /// The mappings asked for exceed the kernel's limit for one process.
+    /// The requested mappings exceed the kernel's limit for one process.
     #[error(
         "neighbours={neighbours} and slots={slots} need {needed} mappings with those the process \
          has, but vm.max_map_count is {limit}; lower 'neighbours', or raise the limit with \
@@ -30,10 +30,10 @@ pub enum WorkError {
     #[error("operation {op} of {ops}: {call} {}", outcome(*returned, *expected))]
     Call {
         call: &'static str,
-        /// Which operation, counted from 1.
+        /// The number of the operation, from 1.
         op: u64,
         ops: u64,
-        /// What it returned, as the kernel's register value.
+        /// The result, as the kernel's register value.
         returned: usize,
         expected: usize,
     },
@@ -45,7 +45,7 @@ pub enum WorkError {
     NullCall {
         call: &'static str,
         ops: u64,
-        /// What one more call returned after the work, as the kernel's register value.
+        /// The result of one more call after the work, as the kernel's register value.
         again: usize,
         expected: usize,
     },
@@ -56,18 +56,18 @@ pub enum WorkError {
     )]
     Room {
         dir: String,
-        /// Bytes the file will have.
+        /// The size of the file in bytes.
         needed_bytes: u64,
-        /// Bytes the file system has left.
+        /// The free bytes of the file system.
         free_bytes: u64,
     },
-    /// A block that was read is not what had been written.
+    /// A block that was read differs from what was written.
     #[error(
         "operation {op} of {ops}: block {block} of the file reads {found:#x}, expected \
          {expected:#x}; the file system or its device loses data: do not trust it"
     )]
     Contents {
-        /// Which operation, counted from 1.
+        /// The number of the operation, from 1.
         op: u64,
         ops: u64,
         /// The block, counted from 0.
@@ -75,39 +75,38 @@ pub enum WorkError {
         found: u64,
         expected: u64,
     },
-    /// After the work the file is not what was written.
+    /// After the work, the file differs from what was written.
     #[error("the file in {dir} {what}; the file system or its device loses data: do not trust it")]
     File { dir: String, what: String },
-    /// Bytes came back other than they were sent.
+    /// The bytes that came back differ from the bytes sent.
     #[error("one of {ops} calls of {call} gave other bytes than were written")]
     WrongBytes { call: &'static str, ops: u64 },
-    /// The twin and the work went through different operations, so that the loop's own cost is
-    /// unknown.
+    /// The twin and the work went through different operations, so the loop's own cost is unknown.
     #[error(
         "the twin executed operations with hash {twin:016x}, the work {work:016x}; this is a \
          mistake in the workload: please report it"
     )]
     Twin { twin: u64, work: u64 },
-    /// The CPU lacks what a code path needs.
+    /// The CPU lacks a feature that a code path needs.
     #[error(
         "path={path} needs the CPU feature {feature}, which this CPU lacks or its operating system \
          does not save; choose another path (opcost list workloads)"
     )]
     Feature { path: &'static str, feature: &'static str },
-    /// There is no code path of that name.
+    /// No code path has this name.
     #[error("there is no path '{path}'; there are: {}", known.replace('|', ", "))]
     NoPath {
         path: String,
-        /// The names there are, with `|` between them.
+        /// The existing names, separated by `|`.
         known: &'static str,
     },
-    /// The workload has no code paths that could be exchanged.
+    /// The workload has no code paths to exchange.
     #[error(
         "this workload has no code paths that can be exchanged while it runs; leave --in-process \
          out, so that each variant has processes of its own"
     )]
     NotExchangeable,
-    /// Several tasks do the work, and code is exchanged in a process that works itself.
+    /// Several tasks do the work, but code can only be exchanged in a process that does the work itself.
     #[error(
         "code paths are exchanged in one process that works itself; use procs=1, threads=0 and \
          scale=off"
@@ -119,9 +118,9 @@ pub enum WorkError {
          at a time ('size'), or free memory"
     )]
     Memory {
-        /// Bytes the work needs.
+        /// The bytes that the work needs.
         needed: u64,
-        /// Bytes there are.
+        /// The available bytes.
         available: u64,
     },
     /// A copy was not exact.
@@ -131,19 +130,19 @@ pub enum WorkError {
     )]
     Copied {
         path: &'static str,
-        /// Bytes that were to be copied.
+        /// The bytes to be copied.
         bytes: usize,
     },
     /// Code could not be patched for a code path.
     #[error("cannot take path={path}: {source}")]
     Patch { path: String, source: patchpoint::Error },
-    /// Sites of a code path would be as they were compiled.
+    /// Sites of a code path would stay unpatched.
     #[error(
         "path={path} needs patched code, which cannot be had here: {reason}; choose a path that is \
          not patched, if the workload has one (opcost list workloads)"
     )]
     Unpatched { path: String, reason: String },
-    /// A code path did not do what it is for.
+    /// A code path gave a wrong result.
     #[error(
         "path={path} gave {found:#x} where {expected:#x} is right: its figures mean nothing; this is \
          a mistake in the workload: please report it"
@@ -155,20 +154,20 @@ pub enum WorkError {
          had it at the same time; this is a mistake in the lock: please report it"
     )]
     Unprotected { lock: &'static str, counted: u64, expected: u64 },
-    /// What was written through a mapping is not in the file.
+    /// The file lacks bytes that were written through a mapping.
     #[error(
         "the mapped file has {found:#04x} at byte {at}, expected {expected:#04x}: what went through \
          the mapping did not reach the file"
     )]
     MappedContent { at: u64, found: u64, expected: u64 },
-    /// What was read through a mapping is not what the file has.
+    /// Bytes read through a mapping differ from the file's bytes.
     #[error(
         "the bytes read through the mapping add up to {found}, those of the file to {expected}"
     )]
     MappedSum {
         /// Sum of the bytes read.
         found: u64,
-        /// Sum of the file's bytes, as often as they were read.
+        /// Sum of the file's bytes, times the number of reads.
         expected: u64,
     },
     /// There is no compiler.
@@ -180,7 +179,7 @@ pub enum WorkError {
         name: String,
         why: String,
     },
-    /// The compiler's driver does not say what it starts, or that is not there.
+    /// The compiler's driver does not name the programs that it starts, or one of them is missing.
     #[error(
         "the compiler {compiler} cannot be packed: {why}; install all of it (Debian: apt install \
          gcc), or name gcc or clang with cc="
@@ -202,22 +201,22 @@ pub enum WorkError {
     #[error("{kind} {index} of {tasks}: {detail}")]
     Worker {
         kind: &'static str,
-        /// Which task, counted from 1.
+        /// The number of the task, from 1.
         index: usize,
         tasks: usize,
         detail: String,
     },
-    /// One of several tasks ended without a word.
+    /// One of several tasks ended without a report.
     #[error("{kind} {index} of {tasks} ended before its work was done: {how}")]
     WorkerDied {
         kind: &'static str,
-        /// Which task, counted from 1.
+        /// The number of the task, from 1.
         index: usize,
         tasks: usize,
-        /// Its exit status or the signal that ended it.
+        /// The task's exit status, or the signal that ended the task.
         how: String,
     },
-    /// Both processes and threads were asked for.
+    /// Both processes and threads were requested.
     #[error(
         "procs={procs} and threads={threads}: the tasks are either processes or threads; leave \
          procs at 1, or threads at 0"
@@ -228,21 +227,21 @@ pub enum WorkError {
         /// The parameter `threads`.
         threads: u64,
     },
-    /// More tasks than CPUs they may run on.
+    /// There are more tasks than CPUs that they may use.
     #[error(
         "{tasks} tasks on {cpus} CPU{} would wait for each other's turns; lower 'procs' or \
          'threads', give the work more CPUs, or allow it with oversubscribe=on",
         if *cpus == 1 { "" } else { "s" }
     )]
     Oversubscribed { tasks: usize, cpus: usize },
-    /// Tasks that had to do the same work did different work.
+    /// Tasks that must do the same work did different work.
     #[error(
         "task 1 and task {index} did not do the same work: {name} is {first} and {other}; this is \
          a mistake in the workload: please report it"
     )]
     TasksDiffer {
         name: String,
-        /// Which task differs from the first, counted from 1.
+        /// The number of the task that differs from the first, from 1.
         index: usize,
         first: String,
         other: String,
@@ -250,7 +249,7 @@ pub enum WorkError {
 }
 
 impl WorkError {
-    /// The error for a library call that just failed; reads `errno` before it writes the text.
+    /// Returns the error for a library call that just failed; reads `errno` before writing the text.
     pub(crate) fn setup(what: impl Display, advice: &'static str) -> Self {
         let source = io::Error::last_os_error();
         WorkError::Setup { what: what.to_string(), source, advice }
@@ -279,7 +278,7 @@ mod tests {
             returned: (-libc::ENOMEM as isize) as usize,
             expected: 0,
         };
-        // Each C library has words of its own for an errno.
+        // Each C library has its own words for an errno.
         let enomem = io::Error::from_raw_os_error(libc::ENOMEM);
         assert_eq!(error.to_string(), format!("operation 17 of 100: munmap failed: {enomem}"));
         let error = WorkError::NullCall { call: "getppid", ops: 5, again: 0x10, expected: 0x20 };

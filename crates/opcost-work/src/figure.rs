@@ -1,35 +1,35 @@
-//! Figures that a workload reports of its own work, beside what sources read: they may differ from
-//! run to run, as invariants may not.
+//! Figures that a workload reports about its own work, besides the sources' readings. They may differ from run to run; invariants
+//! may not.
 
 use opcost_record::{Domain, MetricKey, Reading, Report, WORKLOAD};
 
-/// One task's elapsed time; of several tasks come the shortest and the longest.
+/// One task's elapsed time; a run of several tasks reports the shortest and the longest.
 const TASK_TIME: &str = "task-time";
 
-/// What becomes of the elapsed times of one or more tasks.
+/// The figures of a run that are made from the elapsed times of its tasks.
 pub(crate) const TASK_FIGURES: [&str; 3] = ["task-time-min", "task-time-max", "task-fairness-ppm"];
 
-/// Acquisitions of a lock that another task had before.
+/// The number of acquisitions of a lock that another task held before.
 pub(crate) const LOCK_HANDOVERS: &str = "lock-handovers";
 
-/// The most acquisitions of a lock by one task in a row.
+/// The longest series of acquisitions of a lock by one task.
 pub(crate) const LOCK_RUN_MAX: &str = "lock-run-max";
 
-/// What the share of the fastest task's time is given in.
+/// The unit of the fastest task's share of the time.
 const MILLION: u128 = 1_000_000;
 
-/// A figure of the work region.
+/// Returns a figure of the work region.
 pub(crate) fn figure(name: &str, value: u64) -> Reading {
     Reading::plain(MetricKey::new(name, Domain::All, WORKLOAD), value)
 }
 
-/// How long one task took for its work.
+/// Returns one task's elapsed time for its work.
 pub(crate) fn task_time(ns: u64) -> Reading {
     figure(TASK_TIME, ns)
 }
 
-/// Makes the figures of one or more tasks into those of the run: sums, but of what is called
-/// largest the largest, and of task times the shortest, the longest and the ratio of the two.
+/// Merges the figures of one or more tasks. Figures are summed, but those with names that end with `-max` keep the largest value.
+/// Task times become the shortest time, the longest time and their ratio.
 pub(crate) fn merge_figures(reports: &[Report]) -> Vec<Reading> {
     let Some(first) = reports.first() else { return Vec::new() };
     let mut merged = Vec::new();

@@ -1,41 +1,38 @@
-//! The way into the kernel, and the empty way that stands in for it in a twin.
+//! The gate into the kernel, and the empty gate that replaces it in a twin.
 //!
-//! The instruction is written here and not taken from a C library, so that the host's and the
-//! guest's programs (glibc, musl) execute the same code.
+//! The instruction is written here instead of taken from a C library, so that the host's and the guest's programs (glibc, musl)
+//! execute the same code.
 
 use crate::unrolled::ready;
 
-/// Entering the kernel and touching memory, or all of it but that.
+/// A gate that enters the kernel and touches memory, or does everything except that.
 pub(crate) trait Gate {
-    /// Whether operations are done; false where only the loop around them is.
+    /// Whether operations are done; false if only the loop around them is executed.
     const WORKS: bool;
 
-    /// Performs one system call, or only has its arguments computed.
+    /// Performs one system call, or only computes its arguments.
     ///
-    /// `number` and `arguments` as the kernel takes them; `expected`: the result the caller
-    /// counts on, which is what an empty gate returns. Result: the kernel's register value,
-    /// `-errno` for an error.
+    /// `number` and `arguments`: as the kernel takes them; `expected`: the result that the caller counts on, which an empty gate
+    /// returns. Returns the kernel's register value, `-errno` for an error.
     ///
     /// # Safety
-    /// The caller keeps whatever the system call could break: it changes only memory that
-    /// nothing else refers to.
+    /// The caller is responsible for the effects of the system call: it must change only memory that nothing else refers to.
     unsafe fn call(number: usize, arguments: [usize; 6], expected: usize) -> usize;
 
-    /// Writes one byte at `address`, or only has the address ready.
+    /// Writes one byte at `address`, or only computes the address.
     ///
     /// # Safety
     /// `address` is in a writable mapping that nothing else refers to.
     unsafe fn touch(address: usize);
 
-    /// What was `found` in memory that the kernel wrote to; from an empty gate, behind which
-    /// nothing was written, what was `expected` there.
+    /// Returns the value `found` in memory that the kernel wrote; an empty gate, which wrote nothing, returns `expected`.
     fn found(found: u64, expected: u64) -> u64;
 }
 
 /// Enters the kernel and touches memory.
 pub(crate) struct Kernel;
 
-/// Does neither: what remains is the cost of the loop around it.
+/// Does neither; only the cost of the loop around the gate remains.
 pub(crate) struct Nothing;
 
 impl Gate for Kernel {
@@ -43,13 +40,13 @@ impl Gate for Kernel {
 
     #[inline(always)]
     unsafe fn call(number: usize, arguments: [usize; 6], _expected: usize) -> usize {
-        // SAFETY: the caller keeps the contract of this method.
+        // SAFETY: as the caller promises.
         unsafe { enter(number, arguments) }
     }
 
     #[inline(always)]
     unsafe fn touch(address: usize) {
-        // SAFETY: the caller says that the address is writable and its own.
+        // SAFETY: the caller promises that the address is writable and its own.
         unsafe { (address as *mut u8).write_volatile(1) }
     }
 
@@ -85,8 +82,7 @@ impl Gate for Nothing {
 unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
     let [a, b, c, d, e, f] = arguments;
     let result;
-    // SAFETY: clobbers are declared, the stack is not used; what the call does to memory is the
-    // caller's promise.
+    // SAFETY: clobbers are declared, and the stack is not used; the caller is responsible for the call's effects on memory.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -105,8 +101,7 @@ unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
 unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
     let [a, b, c, d, e, f] = arguments;
     let result;
-    // SAFETY: clobbers are declared, the stack is not used; what the call does to memory is the
-    // caller's promise.
+    // SAFETY: clobbers are declared, and the stack is not used; the caller is responsible for the call's effects on memory.
     unsafe {
         std::arch::asm!(
             "svc 0",
@@ -123,7 +118,7 @@ unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
 #[inline(always)]
 unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
     let [a, b, c, d, e, f] = arguments;
-    // SAFETY: what the call does to memory is the caller's promise.
+    // SAFETY: the caller is responsible for the call's effects on memory.
     let result = unsafe { libc::syscall(number as libc::c_long, a, b, c, d, e, f) };
     match result {
         -1 => {
@@ -135,8 +130,8 @@ unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
     }
 }
 
-/// Computes the first three arguments, since later ones are constants or what is expected, too, and
-/// gives what was expected for a result of which the compiler cannot know.
+/// Computes the first three arguments; later ones are constants or known as `expected`. Returns the expected result in a way that
+/// the compiler cannot predict.
 #[inline(always)]
 fn stop_short([a, b, c, ..]: [usize; 6], expected: usize) -> usize {
     ready(a);

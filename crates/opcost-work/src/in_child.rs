@@ -1,4 +1,4 @@
-//! For tests: work in a process of its own, with one thread and filters that end with it.
+//! Helpers for tests: work in a process of its own, with one thread and filters that end with the process.
 
 use crate::measure::measure;
 use crate::spec::WorkloadSpec;
@@ -9,23 +9,23 @@ use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// No test's work takes a tenth of it.
+/// The time limit of a task, in seconds; no test's work takes a tenth of it.
 const STUCK_S: u32 = 300;
 
-/// Runs `task` in a forked process; its text, or how the process ended.
+/// Runs `task` in a forked process; returns its text, or how the process ended.
 pub(crate) fn in_child(task: impl FnOnce() -> String) -> Result<String, String> {
     let mut ends = [0; 2];
     // SAFETY: two writable descriptors.
     let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
     assert_eq!(made, 0);
-    // SAFETY: both were just made and have no other owner.
+    // SAFETY: both descriptors were just made and have no other owner.
     let (mut reader, mut writer) =
         unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
-    // SAFETY: the child runs the task and ends; glibc and musl keep their allocators usable in it.
+    // SAFETY: the child runs the task and ends; glibc and musl keep their allocators usable in the child.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
-        // SAFETY: the alarm ends this process only. Tasks that wait for each other for ever fail the test.
+        // SAFETY: the alarm ends this process only. Tasks that wait for each other for ever then fail the test.
         unsafe { libc::alarm(STUCK_S) };
         let status = match catch_unwind(AssertUnwindSafe(task)) {
             Ok(text) => i32::from(writer.write_all(text.as_bytes()).is_err()),
@@ -38,7 +38,7 @@ pub(crate) fn in_child(task: impl FnOnce() -> String) -> Result<String, String> 
     let mut text = String::new();
     reader.read_to_string(&mut text).unwrap();
     let mut status = 0;
-    // SAFETY: the child is ours, and `status` is writable.
+    // SAFETY: the process is this process's child, and `status` is writable.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     match status {
         0 => Ok(text),
@@ -46,7 +46,7 @@ pub(crate) fn in_child(task: impl FnOnce() -> String) -> Result<String, String> 
     }
 }
 
-/// Counts nothing.
+/// A meter that counts nothing.
 pub(crate) struct NoMeter;
 
 impl Meter for NoMeter {
@@ -54,7 +54,7 @@ impl Meter for NoMeter {
     fn stop(&mut self, _region: &'static str) {}
 }
 
-/// Measures a workload in a process of its own; what it measured, or the error's text.
+/// Measures a workload in a process of its own; returns the report, or the error's text.
 pub(crate) fn measured(
     spec: &WorkloadSpec,
     given: &[(&str, &str)],
@@ -74,7 +74,7 @@ pub(crate) fn measured(
     wire::parse(&text).map_err(|error| error.to_string())
 }
 
-/// Parameters of so little work that tests can afford it for every workload.
+/// Returns parameters of so little work that tests can afford every workload.
 pub(crate) fn tiny(spec: &WorkloadSpec) -> &'static [(&'static str, &'static str)] {
     match spec.name {
         "build" => &[("ops", "1"), ("files", "1"), ("functions", "1")],
@@ -82,7 +82,7 @@ pub(crate) fn tiny(spec: &WorkloadSpec) -> &'static [(&'static str, &'static str
     }
 }
 
-/// Whether a program that a workload starts is not on this machine; says so.
+/// Whether this machine lacks a program that a workload starts; if so, skips the test with the reason.
 pub(crate) fn lacks_tool(spec: &WorkloadSpec) -> bool {
     let Some(programs) = spec.programs else { return false };
     let environment: Vec<_> = std::env::vars_os().collect();
@@ -93,7 +93,7 @@ pub(crate) fn lacks_tool(spec: &WorkloadSpec) -> bool {
     lacks.is_some()
 }
 
-/// The value of an invariant.
+/// Returns the value of an invariant.
 pub(crate) fn value<'a>(report: &'a Report, name: &str) -> &'a str {
     let found = report.invariants.iter().find(|invariant| invariant.name == name);
     &found.unwrap_or_else(|| panic!("no invariant {name} in {report:?}")).value

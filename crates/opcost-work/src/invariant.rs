@@ -1,22 +1,22 @@
-//! Invariants: how they are written, and how those of several tasks become one set.
+//! Invariants: their notation, and the merging of those of several tasks.
 
 use crate::error::WorkError;
 use crate::figure::merge_figures;
 use opcost_record::{Invariant, Report};
 
-/// The invariant that is a hash over the executed operations, 16 hexadecimal digits.
+/// The name of the hash over the executed operations, 16 hexadecimal digits.
 pub const OP_STREAM_HASH: &str = "op-stream-hash";
 
-/// The invariant that is the measured number of page faults of the work, minor and major.
+/// The name of the measured number of page faults of the work, minor and major.
 pub const PAGE_FAULTS: &str = "page-faults";
 
-/// The invariant that is the number of page faults the workload predicts for itself.
+/// The name of the number of page faults that the workload predicts for itself.
 pub const PAGE_FAULTS_EXPECTED: &str = "page-faults-expected";
 
-/// The invariant that is the number of bytes the work wrote to files.
+/// The name of the number of bytes that the work wrote to files.
 pub const BYTES_WRITTEN: &str = "bytes-written";
 
-/// The invariant that is the number of bytes the work read from files.
+/// The name of the number of bytes that the work read from files.
 pub const BYTES_READ: &str = "bytes-read";
 
 pub(crate) fn count(name: impl Into<String>, value: u64) -> Invariant {
@@ -27,13 +27,11 @@ pub(crate) fn hash(value: u64) -> Invariant {
     Invariant { name: OP_STREAM_HASH.into(), value: format!("{value:016x}") }
 }
 
-/// Makes the reports of several tasks, in the order of their indices, into one: operations are
-/// added. Each task does the same work, so the invariants are one task's; a count in which tasks
-/// differ all the same becomes a range, which no other run equals.
+/// Merges the reports of several tasks, in the order of their indices. Operations are added. Each task does the same work, so the
+/// invariants are one task's. A count in which tasks still differ becomes a range, which equals no other run's value.
 ///
 /// # Errors
-/// [`WorkError::TasksDiffer`]: the tasks went through different operations or report different
-/// things.
+/// [`WorkError::TasksDiffer`]: the tasks went through different operations or report different values.
 pub(crate) fn merge(reports: &[Report]) -> Result<Report, WorkError> {
     let mut merged = Report {
         ops: Some(reports.iter().filter_map(|report| report.ops).sum()),

@@ -1,16 +1,16 @@
-//! Marker instructions, which tell the emulator where a region starts and stops, and a run ends.
+//! Marker instructions: they tell the emulator where a region starts and stops, and where a run ends.
 
 use crate::work::Meter;
 use opcost_record::marker::{MAGIC, RUN_END, START, STOP};
 use opcost_record::{TWIN, WORK};
 use opcost_sys::marker::mark;
 
-/// Marks regions for the emulator; on hardware, a meter that counts nothing.
+/// A meter that marks regions for the emulator; on hardware it counts nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Markers;
 
 impl Markers {
-    /// Ends a run of several: what its regions cost is reported by itself.
+    /// Ends one run of several; the emulator reports the cost of its regions separately.
     #[inline]
     pub fn end_run(&mut self) {
         mark::<RUN_END>();
@@ -23,7 +23,7 @@ impl Meter for Markers {
         match region {
             WORK => mark::<START>(),
             TWIN => mark::<{ START | 1 }>(),
-            // A displacement with no region's number: the emulator counts nothing.
+            // A displacement without a region's number: the emulator counts nothing.
             _ => mark::<{ MAGIC | 0xff }>(),
         }
     }
@@ -51,10 +51,10 @@ mod tests {
         }
     }
 
-    /// The displacements of the first so many markers in a function's code, in ascending order.
+    /// Returns the displacements of the first `N` markers in a function's code, in ascending order.
     #[cfg(target_arch = "x86_64")]
     fn displacements<const N: usize>(function: *const ()) -> [u32; N] {
-        // SAFETY: code of this program, which goes on for more than these bytes.
+        // SAFETY: code of this program, which is longer than these bytes.
         let code = unsafe { std::slice::from_raw_parts(function.cast::<u8>(), 2048) };
         let found = code.windows(7).filter_map(|bytes| {
             let displacement = bytes.strip_prefix(&opcost_record::marker::OPCODE)?;

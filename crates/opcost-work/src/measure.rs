@@ -1,4 +1,4 @@
-//! One run of one workload: the order of its steps, and what is counted between them.
+//! One run of one workload: the order of its steps, and the regions that are counted between them.
 
 use crate::error::WorkError;
 use crate::invariant::{PAGE_FAULTS, count, merge};
@@ -12,29 +12,28 @@ use opcost_record::{Invariant, Reading, Report, TWIN, WORK};
 use opcost_sys::rusage::{self, Rusage};
 use opcost_sys::seccomp::Filter;
 
-/// What a run did.
+/// The results of a run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Measured {
-    /// Operations of the work region, all tasks together.
+    /// Operations of the work region, summed over all tasks.
     pub ops: u64,
-    /// The invariants, which all tasks have in common.
+    /// The invariants, shared by all tasks.
     pub invariants: Vec<Invariant>,
-    /// The figures that the workload reports of itself, of all tasks together.
+    /// The figures that the workload reports about itself, for all tasks together.
     pub figures: Vec<Reading>,
 }
 
 /// Runs a workload once.
 ///
-/// `params`: from [`WorkloadSpec::resolve`] of the same workload; `seed`: what the operations are
-/// drawn from; `meter`: is started and stopped for the region [`TWIN`], then for [`WORK`]. The
-/// process keeps the seccomp filter that `params` ask for. Result: operations and invariants.
+/// `params`: from [`WorkloadSpec::resolve`] of the same workload; `seed`: the seed from which operations are drawn; `meter`:
+/// started and stopped for the region [`TWIN`], then for [`WORK`]. The process keeps the seccomp filter that `params` ask for.
+/// Returns operations, invariants and figures.
 ///
 /// # Errors
-/// [`WorkError`]: the work could not be set up or an operation failed; what the meter counted is
-/// not to be used.
+/// [`WorkError`]: the work could not be set up, or an operation failed; the meter's counts must not be used.
 ///
 /// # Panics
-/// `params` are another workload's.
+/// `params` belong to another workload.
 pub fn measure(
     spec: &WorkloadSpec,
     params: &Params,
@@ -48,7 +47,7 @@ pub fn measure(
     let reports = match Tasks::of(params)? {
         None => warmed_up_and_counted(&mut Hand::prepare(spec, params, seed)?)?,
         Some(tasks) => {
-            // Every task does the same, so that one of many can be compared with a single one.
+            // Every task does the same work, so that one of many can be compared with a single task.
             let (spec, params) = (*spec, params.clone());
             let mut team = Team::gather(tasks, move |_| Hand::prepare(&spec, &params, seed))?;
             let reports = warmed_up_and_counted(&mut team)?;
@@ -59,18 +58,18 @@ pub fn measure(
     measured(reports)
 }
 
-/// Prepares a workload once, in this process, and runs it once for each of some code paths.
+/// Prepares a workload once, in this process, and runs it once for each of several code paths.
 ///
-/// `paths`: values of the parameter [`PATH`](crate::PATH), one for each run, in their order; before the first
-/// run, each of them is warmed up. `each` is given the meter and what was done after every run.
-/// Other arguments and the process as for [`measure`]; `params` ask for no tasks.
+/// `paths`: values of the parameter [`PATH`](crate::PATH), one for each run, in their order. Before the first run, each path is
+/// warmed up. After every run, `each` gets the meter and the results. The other arguments and the process are as for [`measure`];
+/// `params` must not ask for tasks.
 ///
 /// # Errors
-/// [`WorkError`]: the work could not be set up, the code not be exchanged, or an operation failed;
-/// the runs that `each` was told of are good.
+/// [`WorkError`]: the work could not be set up, the code could not be exchanged, or an operation failed; the runs that `each` got
+/// are valid.
 ///
 /// # Panics
-/// `params` are another workload's.
+/// `params` belong to another workload.
 pub fn measure_paths<M: Meter>(
     spec: &WorkloadSpec,
     params: &Params,
@@ -106,7 +105,7 @@ fn measured(reports: Vec<Report>) -> Result<Measured, WorkError> {
     })
 }
 
-/// Runs the twin and the work of those who are warmed up, each in its region.
+/// Runs the twin and the work of a warmed-up crew, each in its region.
 fn count_regions(crew: &mut dyn Crew, meter: &mut dyn Meter) -> Result<Vec<Report>, WorkError> {
     meter.start(TWIN);
     let twin = crew.twin();
@@ -163,7 +162,7 @@ impl Crew for Hand {
     }
 
     fn report(&mut self) -> Result<Vec<Report>, WorkError> {
-        // First of all, since what follows allocates.
+        // First, because the steps below allocate.
         let used = used_so_far()?.since(&self.before);
         let mut invariants = self.work.invariants()?;
         invariants.push(count(PAGE_FAULTS, used.minor_faults + used.major_faults));
@@ -172,7 +171,7 @@ impl Crew for Hand {
     }
 }
 
-/// The filter that a value of the parameter `seccomp` stands for.
+/// Returns the filter for a value of the parameter `seccomp`.
 fn filter_of(mode: &str) -> Option<Filter> {
     match mode {
         "on" => Some(Filter::InspectArguments),
@@ -195,7 +194,7 @@ mod tests {
     use crate::in_child::{NoMeter, in_child, measured, value};
     use std::fs;
 
-    /// Says what it is asked to do, and fails on request.
+    /// A crew that records its steps, and fails on request.
     struct Scribe(Vec<String>, bool);
 
     impl Crew for Scribe {
@@ -341,7 +340,7 @@ mod tests {
         assert!(error.contains("no path 'teleport'; there are: libc"), "{error}");
     }
 
-    /// Reports under which seccomp mode it ran.
+    /// A workload that reports its seccomp mode.
     struct Witness;
 
     impl Work for Witness {
@@ -381,7 +380,7 @@ mod tests {
             opcost_skip::skip!("this process already runs under a seccomp filter");
             return;
         }
-        // Mode 2 is a filter (proc(5), /proc/pid/status); three processes have it in common.
+        // Mode 2 is a filter (proc(5), /proc/pid/status); three processes report the same mode.
         for on in ["on", "cached"] {
             assert_eq!(mode(&[("seccomp", on)]), "2");
             assert_eq!(mode(&[("seccomp", on), ("procs", "3"), ("oversubscribe", "on")]), "2");

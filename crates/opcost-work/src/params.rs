@@ -1,4 +1,4 @@
-//! Parameters: what is declared, what was given, what holds.
+//! Parameters: their declarations, the given values, and the resolved set.
 
 use opcost_record::nearest::nearest;
 use std::fmt::Display;
@@ -8,24 +8,24 @@ use std::str::FromStr;
 /// One parameter of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamSpec {
-    /// Its name.
+    /// The parameter's name.
     pub name: &'static str,
-    /// Its value where none is given.
+    /// The value if none is given.
     pub default: &'static str,
     /// The accepted values, as help and errors show them: `off|on|cached`, `1..=64`.
     pub values: &'static str,
     /// One line for the help text.
     pub help: &'static str,
-    /// Turns an accepted value into its one canonical spelling; `None`: not accepted.
+    /// Turns an accepted value into its only canonical spelling; `None`: not accepted.
     pub check: fn(&str) -> Option<String>,
 }
 
-/// The whole numbers of a range, for [`ParamSpec::check`].
+/// Checks a whole number of a range, for [`ParamSpec::check`].
 pub(crate) fn number(value: &str, accepted: RangeInclusive<u64>) -> Option<String> {
     canonical(value, |number: &u64| accepted.contains(number))
 }
 
-/// The decimal fractions from 0 to 1, for [`ParamSpec::check`].
+/// Checks a decimal fraction from 0 to 1, for [`ParamSpec::check`].
 pub(crate) fn chance(value: &str) -> Option<String> {
     canonical(value, |chance: &f64| (0.0..=1.0).contains(chance)).map(|text| match text.as_str() {
         "-0" => "0".into(),
@@ -33,7 +33,7 @@ pub(crate) fn chance(value: &str) -> Option<String> {
     })
 }
 
-/// One of some words, for [`ParamSpec::check`].
+/// Checks that the value is one of some words, for [`ParamSpec::check`].
 pub(crate) fn one_of(value: &str, accepted: &[&str]) -> Option<String> {
     accepted.contains(&value).then(|| value.to_string())
 }
@@ -43,7 +43,7 @@ fn canonical<T: FromStr + Display>(value: &str, accepted: impl Fn(&T) -> bool) -
     Some(parsed.to_string())
 }
 
-/// Why parameters were refused.
+/// The reason why parameters were refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ParamError {
@@ -59,7 +59,7 @@ pub enum ParamError {
         nearest: Vec<&'static str>,
         known: Vec<&'static str>,
     },
-    /// The value is not one of those accepted.
+    /// The value is not accepted.
     #[error("workload '{workload}' does not accept {name}={value}; accepted: {values}")]
     Value { workload: &'static str, name: &'static str, value: String, values: &'static str },
     /// The same parameter was given more than once.
@@ -74,14 +74,14 @@ fn offer(nearest: &[&str]) -> String {
     }
 }
 
-/// The parameters of one run: every one present and valid, in the order of their declaration.
+/// The parameters of one run: all present and valid, in the order of their declaration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Params {
     values: Vec<(&'static str, String)>,
 }
 
 impl Params {
-    /// Fills in the defaults of `specs`, and checks what was `given` for a `workload`; see
+    /// Fills in the defaults of `specs`, and checks the `given` values for a `workload`; see
     /// [`WorkloadSpec::resolve`](crate::WorkloadSpec::resolve).
     pub(crate) fn resolve(
         workload: &'static str,
@@ -119,15 +119,15 @@ impl Params {
         Ok(Params { values })
     }
 
-    /// Every parameter with its value in canonical spelling, in the order of declaration.
+    /// Returns every parameter with its value in canonical spelling, in the order of declaration.
     pub fn pairs(&self) -> &[(&'static str, String)] {
         &self.values
     }
 
-    /// The value of a parameter as text.
+    /// Returns the value of a parameter as text.
     ///
     /// # Panics
-    /// The workload declares no parameter of that name.
+    /// The workload declares no parameter of this name.
     pub fn text(&self, name: &str) -> &str {
         match self.values.iter().find(|(known, _)| *known == name) {
             Some((_, value)) => value,
@@ -135,7 +135,7 @@ impl Params {
         }
     }
 
-    /// The value of a parameter that is a whole number.
+    /// Returns the value of a parameter that is a whole number.
     ///
     /// # Panics
     /// The workload declares no such parameter, or one that is not a whole number.
@@ -143,7 +143,7 @@ impl Params {
         self.parsed(name)
     }
 
-    /// The value of a parameter that is a chance, from 0 to 1.
+    /// Returns the value of a parameter that is a probability, from 0 to 1.
     ///
     /// # Panics
     /// The workload declares no such parameter, or one that is not a decimal fraction.

@@ -1,13 +1,12 @@
-//! Code paths that are exchanged by patching: whether the sites of a key really were patched.
+//! A check for code paths that are exchanged by patching: whether a key's sites are patched.
 
 use crate::error::WorkError;
 use patchpoint::RawKey;
 
-/// Makes sure that a key's sites no longer read the key.
+/// Checks that no site of a key reads the key any more.
 ///
 /// # Errors
-/// [`WorkError::Unpatched`]: a site is as it was compiled, so that the path would be another one
-/// than its name says.
+/// [`WorkError::Unpatched`]: a site is still as compiled, so the path would not be what its name says.
 pub(crate) fn require_patched(path: &str, keys: &[*const RawKey]) -> Result<(), WorkError> {
     let refused = |source| WorkError::Patch { path: path.into(), source };
     let sites = patchpoint::sites().map_err(refused)?;

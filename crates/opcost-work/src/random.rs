@@ -1,35 +1,35 @@
-//! Seeded numbers for the loops, and the hash over what the loops did.
+//! Seeded numbers for the loops, and the hash over the loops' operations.
 
 /// Weyl increment of SplitMix64, the odd integer nearest to 2^64 over the golden ratio.
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64: one addition and a mix of seven operations for 64 bits, no table, no branch
-/// (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014).
+/// SplitMix64: one addition and a mix of seven operations for 64 bits, no table, no branch (Steele, Lea, Flood: Fast Splittable
+/// Pseudorandom Number Generators, OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator; its numbers follow from `seed`.
+    /// Makes a generator; its numbers follow from `seed`.
     pub fn seeded(seed: u64) -> Self {
         Random(seed)
     }
 
     #[inline(always)]
-    /// The next number.
+    /// Returns the next number.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GAMMA);
         mix(self.0)
     }
 }
 
-/// Takes one more word into a hash; the order of the words matters.
+/// Adds one word to a hash; the order of the words matters.
 #[inline(always)]
 pub(crate) fn fold(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(5) ^ word).wrapping_mul(GAMMA)
 }
 
-/// The number below `bound` that `bits` random bits in `field` stand for: a multiplication
-/// instead of a division (Lemire, 2019, without the rejection; the bias is below bound / 2^bits).
+/// Maps `bits` random bits in `field` to a number below `bound`, by a multiplication instead of a division (Lemire, 2019, without
+/// the rejection; the bias is below bound / 2^bits).
 #[inline(always)]
 pub(crate) fn below(field: u64, bits: u32, bound: u64) -> u64 {
     (field.wrapping_mul(bound)) >> bits

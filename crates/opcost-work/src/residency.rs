@@ -1,30 +1,29 @@
-//! Makes resident what a counted region will read and write besides its own data, so that the page
-//! faults of the region are the workload's.
+//! Makes memory resident that a counted region uses besides its own data. The page faults of the region are then the
+//! workload's own.
 //!
-//! Without this, where the stack happens to begin and which pages of the program happen to share a
-//! page cache window with code that ran before would each decide about a fault.
+//! Without this, page faults would also depend on the place where the stack begins, and on the program's pages that share a page
+//! cache window with code that ran before.
 
 use std::hint::black_box;
 
 /// More stack than any pass over the operations uses.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Less than or equal to the page size of every architecture.
+/// At most the page size of every architecture.
 const STEP_BYTES: usize = 4096;
 
-/// Touches the stack below the caller's frame and reads every page of the program and of its
-/// libraries.
+/// Touches the stack below the caller's frame, and reads every page of the program and its libraries.
 pub(crate) fn settle() {
     touch_stack();
-    // SAFETY: `read_segments` has the type that is called for, and does not unwind.
+    // SAFETY: `read_segments` has the required type and does not unwind.
     unsafe { libc::dl_iterate_phdr(Some(read_segments), std::ptr::null_mut()) };
 }
 
-/// Has this process's memory made of pages of the base size only.
+/// Has the kernel use only pages of the base size for this process's memory.
 ///
-/// Large folios would let one fault fill several pages, which ones depending on the machine's
-/// settings (Documentation/admin-guide/mm/transhuge.rst). A kernel that refuses has no such
-/// setting, or page-faults-expected will show it.
+/// With large folios one fault could fill several pages, depending on the machine's settings
+/// (Documentation/admin-guide/mm/transhuge.rst). A kernel that refuses the call either has no such setting, or page-faults-expected
+/// will show the difference.
 pub(crate) fn use_small_pages() {
     // SAFETY: PR_SET_THP_DISABLE takes plain numbers and changes no memory.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1u64, 0u64, 0u64, 0u64) };
@@ -56,8 +55,8 @@ unsafe extern "C" fn read_segments(
         let start = base + header.p_vaddr as usize;
         let end = start + header.p_memsz as usize;
         for address in (start..end).step_by(STEP_BYTES).chain([end - 1]) {
-            // SAFETY: a readable segment stays mapped as long as the object is loaded; a volatile
-            // read of memory that others may change has no other effect here.
+            // SAFETY: a readable segment stays mapped as long as the object is loaded. A volatile read of memory that others may
+            // change has no other effect here.
             black_box(unsafe { (address as *const u8).read_volatile() });
         }
     }
@@ -77,7 +76,7 @@ mod tests {
     fn program_and_stack_cause_no_faults_afterwards() {
         // A forked process has none of its parent's file pages mapped.
         let faults = in_child(|| {
-            // The call itself, once, since its own code is not resident either.
+            // One call in advance, since the call's own code is not resident either.
             rusage::of_self().unwrap();
             settle();
             let before = rusage::of_self().unwrap();

@@ -1,4 +1,4 @@
-//! What a workload declares of itself, and the parameters that all of them have.
+//! The declarations of a workload, and the parameters that all workloads share.
 
 use crate::error::WorkError;
 use crate::figure::TASK_FIGURES;
@@ -11,35 +11,35 @@ use std::path::PathBuf;
 /// Sets up a workload for the process that will do the work, from its parameters and a seed.
 pub type Prepare = fn(&Params, u64) -> Result<Box<dyn Work>, WorkError>;
 
-/// Tells which programs a workload starts, as absolute paths of this machine, from its parameters
-/// and the environment in which they are looked for. What they load themselves is not among them.
+/// Names the programs that a workload starts, as absolute paths of this machine, from the workload's parameters and the environment
+/// for the search. Files that these programs load are not included.
 pub type Programs = fn(&Params, &[(OsString, OsString)]) -> Result<Vec<PathBuf>, WorkError>;
 
-/// One workload: what it does and what can be set.
+/// One workload: its description and its settings.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadSpec {
-    /// Its name.
+    /// The workload's name.
     pub name: &'static str,
     /// One line for `opcost list workloads`.
     pub summary: &'static str,
-    /// What one operation is.
+    /// A description of one operation.
     pub operation: &'static str,
-    /// How many operations each task does where `ops` is not given.
+    /// The number of operations of each task if `ops` is not given.
     pub ops_default: &'static str,
-    /// The programs that it starts, if it does: a guest is given them.
+    /// The programs that the workload starts, if any; a guest gets them.
     pub programs: Option<Programs>,
-    /// Metrics that every run reports of its own work, beside what sources read.
+    /// Metrics that every run reports about its own work, besides the sources' readings.
     pub figures: &'static [&'static str],
-    /// The parameters of its own; [`all_params`](Self::all_params) has the common ones too.
+    /// The workload's own parameters; [`all_params`](Self::all_params) adds the common ones.
     pub params: &'static [ParamSpec],
     /// Sets up everything the work needs.
     pub prepare: Prepare,
 }
 
-/// The parameter that has each task timed.
+/// The parameter that turns on the timing of each task.
 pub(crate) const SCALE: &str = "scale";
 
-/// The parameters that every workload has; the default of `ops` is the workload's.
+/// The parameters of every workload; the default of `ops` is the workload's.
 const COMMON: [ParamSpec; 7] = [
     ParamSpec {
         name: "ops",
@@ -95,7 +95,7 @@ const COMMON: [ParamSpec; 7] = [
 ];
 
 impl WorkloadSpec {
-    /// The parameters common to all workloads, then its own.
+    /// Returns the parameters common to all workloads, then the workload's own.
     pub fn all_params(&self) -> Vec<ParamSpec> {
         let mut params = COMMON.to_vec();
         params[0].default = self.ops_default;
@@ -103,33 +103,31 @@ impl WorkloadSpec {
         params
     }
 
-    /// The metrics that runs with these parameters report of their own work.
+    /// Returns the metrics that runs with these parameters report about their own work.
     pub fn figures_with(&self, params: &[(String, String)]) -> Vec<&'static str> {
         let timed = params.iter().any(|(key, value)| key == SCALE && value == "on");
         self.figures.iter().chain(TASK_FIGURES.iter().filter(|_| timed)).copied().collect()
     }
 
-    /// Whether a parameter is one that all workloads have, at its default.
+    /// Whether a parameter is common to all workloads and has its default value.
     pub fn is_common_default(&self, name: &str, value: &str) -> bool {
         let common = &self.all_params()[..COMMON.len()];
         common.iter().any(|param| param.name == name && param.default == value)
     }
 
-    /// Makes what was given into a full set of parameters.
+    /// Turns the given values into a full set of parameters.
     ///
-    /// `given`: names and values, each name at most once. Result: every parameter, defaults
-    /// filled in, values in canonical spelling.
+    /// `given`: names and values, each name at most once. Returns every parameter, with defaults filled in and values in canonical
+    /// spelling.
     ///
     /// # Errors
-    /// [`ParamError`] names the first unknown, repeated or unacceptable parameter, and what there
-    /// is instead.
+    /// [`ParamError`] names the first unknown, repeated or unacceptable parameter, and the accepted alternatives.
     pub fn resolve(&self, given: &[(String, String)]) -> Result<Params, ParamError> {
         Params::resolve(self.name, &self.all_params(), given)
     }
 }
 
-/// Whether other processes do the work, because the parameters ask for them or because it is what
-/// the workload does.
+/// Whether other processes do the work, because the parameters ask for processes or because the workload starts programs.
 pub fn forks(workload: &WorkloadSpec, params: &Params) -> bool {
     workload.programs.is_some()
         || matches!(Tasks::of(params), Ok(Some(Tasks { kind: TaskKind::Process, .. })))

@@ -1,24 +1,24 @@
-//! Who does the work: this process itself, or several *tasks*, which are processes or threads.
+//! The tasks of a run: this process itself, or several processes or threads.
 
 use crate::error::WorkError;
 use crate::params::Params;
 use opcost_sys::affinity;
 use std::cell::Cell;
 
-/// How many tasks may share a run's work.
+/// The largest number of tasks that can share a run's work.
 pub(crate) const TASKS_MAX: usize = 64;
 
-/// What the tasks of a run are.
+/// The kind of a run's tasks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TaskKind {
-    /// Forked processes, each with memory of its own.
+    /// Forked processes, each with its own memory.
     Process,
     /// Threads of the process that was asked for the work.
     Thread,
 }
 
 impl TaskKind {
-    /// The word for one of them in messages.
+    /// Returns the word for one task in messages.
     pub(crate) fn word(self) -> &'static str {
         match self {
             TaskKind::Process => "process",
@@ -39,7 +39,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// The tasks beside this process; `None` where it does the work itself.
+    /// Returns the tasks beside this process; `None` if this process does the work itself.
     ///
     /// # Errors
     /// [`WorkError::TwoKindsOfTasks`] and [`WorkError::Oversubscribed`].
@@ -54,7 +54,7 @@ impl Tasks {
             _ => return Err(WorkError::TwoKindsOfTasks { procs, threads }),
         };
         let number = tasks.map_or(1, |tasks| tasks.number);
-        // A kernel that does not tell of its CPUs is not doubted.
+        // If the kernel does not report its CPUs, the number of tasks is accepted.
         let cpus = affinity::allowed_cpus().map_or(number, |cpus| cpus.len());
         if number > cpus && params.text("oversubscribe") == "off" {
             return Err(WorkError::Oversubscribed { tasks: number, cpus });
@@ -67,12 +67,12 @@ thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The index of the task that the calling thread is, from 0.
+/// Returns the index of the calling thread's task, from 0.
 pub(crate) fn current() -> usize {
     CURRENT.get()
 }
 
-/// Makes the calling thread the task of that index; `pinned`: on one of the CPUs that it may use.
+/// Makes the calling thread the task with this index; `pinned`: whether the task stays on one of its permitted CPUs.
 pub(crate) fn become_task(index: usize, pinned: bool) -> Result<(), WorkError> {
     CURRENT.set(index);
     if pinned {
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn more_tasks_than_cpus_are_refused_unless_allowed() {
         let refused = std::thread::spawn(|| {
-            // Affinity is per thread; this one ends with the test.
+            // Affinity is per thread; this thread ends with the test.
             affinity::set_affinity(affinity::allowed_cpus().unwrap()[0]).unwrap();
             tasks(&[("threads", "2")]).unwrap_err()
         });

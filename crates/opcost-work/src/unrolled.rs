@@ -1,11 +1,11 @@
-//! What keeps a loop of ours cheap: many operations in one turn, and twins without instructions.
+//! Helpers that keep the workloads' loops cheap: many operations in one turn, and twins without instructions.
 
 use std::arch::asm;
 
 /// Operations in one turn of an unrolled loop.
 pub(crate) const TURN: u64 = 64;
 
-/// Repeats a statement [`TURN`] times, in the code and not in a loop.
+/// Repeats a statement [`TURN`] times in the code, without a loop.
 macro_rules! turn {
     ($operation:expr) => {
         crate::unrolled::four!(crate::unrolled::four!(crate::unrolled::four!($operation)))
@@ -13,7 +13,7 @@ macro_rules! turn {
 }
 pub(crate) use turn;
 
-/// Repeats a statement so many times, in whole turns and what is left; the value is that number.
+/// Repeats a statement `$ops` times, in whole turns and single steps; the value is that number.
 macro_rules! times {
     ($ops:expr, $operation:expr) => {{
         let ops: u64 = $ops;
@@ -43,21 +43,21 @@ macro_rules! four {
 }
 pub(crate) use four;
 
-/// Stands where a twin leaves an operation out: no instruction, and the loop around it stays.
+/// Takes the place of an operation in a twin: no instruction, but the loop around it stays.
 #[inline(always)]
 pub(crate) fn nothing() {
     // SAFETY: there is no instruction.
     unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
 }
 
-/// Has a word in a register, where an operation would take it; no instruction.
+/// Puts a word into a register, as for an operation that takes it; no further instruction.
 #[inline(always)]
 pub(crate) fn ready(word: usize) {
     // SAFETY: there is no instruction; the comment only makes the operand used.
     unsafe { asm!("/* {} */", in(reg) word, options(nomem, nostack, preserves_flags)) };
 }
 
-/// The result of a call that a twin does not make: whatever a register holds; no instruction.
+/// Returns the result of a call that a twin does not make: whatever a register holds; no instruction.
 #[inline(always)]
 pub(crate) fn unknown() -> usize {
     let word;

@@ -1,4 +1,4 @@
-//! A walk over cache lines, which leaves less of the caches to what comes after it.
+//! A walk over cache lines, which evicts other data from the caches.
 
 use crate::random::{Random, below};
 
@@ -9,31 +9,31 @@ struct Line {
     next: u32,
 }
 
-/// Lines in memory, each of which says which one comes next: a random cycle through all of them, so
-/// that each step waits for the one before and no prefetcher knows the way.
+/// Lines in memory, each of which names the next: a random cycle through all lines. Each step waits for the previous step, and no
+/// prefetcher knows the way.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     lines: Vec<Line>,
 }
 
 impl Walk {
-    /// `lines`: how many; none makes the walk nothing. `seed`: what the cycle is drawn from.
+    /// `lines`: the number of lines; 0 makes the walk empty. `seed`: the seed of the cycle.
     pub(crate) fn lay_out(lines: u64, seed: u64) -> Self {
         let mut random = Random::seeded(seed);
         let mut order: Vec<u32> = (0..lines as u32).collect();
-        // Sattolo's algorithm: one cycle through all.
+        // Sattolo's algorithm: one cycle through all lines.
         for last in (1..order.len()).rev() {
             order.swap(last, below(random.draw() >> 32, 32, last as u64) as usize);
         }
         Walk { lines: order.into_iter().map(|next| Line { next }).collect() }
     }
 
-    /// How many lines one walk goes through.
+    /// Returns the number of lines in one walk.
     pub(crate) fn steps(&self) -> u64 {
         self.lines.len() as u64
     }
 
-    /// Goes through every line once; ends where it began.
+    /// Goes through every line once and ends where it began.
     #[inline(always)]
     pub(crate) fn go(&self) {
         let mut place = 0;

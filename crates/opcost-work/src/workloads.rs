@@ -22,7 +22,7 @@ pub static WORKLOADS: &[WorkloadSpec] = &[
 ];
 
 impl WorkloadSpec {
-    /// The workload of that name.
+    /// Returns the workload of that name.
     pub fn find(name: &str) -> Option<&'static WorkloadSpec> {
         WORKLOADS.iter().find(|spec| spec.name == name)
     }
@@ -46,7 +46,7 @@ mod tests {
             for (index, param) in params.iter().enumerate() {
                 assert!(params[..index].iter().all(|other| other.name != param.name));
                 assert!(!param.help.is_empty() && !param.values.is_empty(), "{}", param.name);
-                // Accepted, and spelled in the canonical way.
+                // The default is accepted, and spelled in the canonical way.
                 assert_eq!((param.check)(param.default).as_deref(), Some(param.default));
             }
         }
@@ -67,7 +67,7 @@ mod tests {
         }
     }
 
-    /// A plan counts the metrics that it has to decide, so it has to know them all.
+    /// A plan counts the metrics that it must decide, so it must know all of them.
     #[test]
     fn workloads_report_the_figures_that_they_announce() {
         for spec in WORKLOADS.iter().filter(|spec| !lacks_tool(spec)) {

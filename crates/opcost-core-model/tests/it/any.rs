@@ -1,10 +1,10 @@
-//! Whatever comes: bytes that are no code, accesses that nothing made, blocks cut anywhere.
+//! Arbitrary input: bytes that are no code, accesses that no instruction made, blocks cut anywhere.
 
 use crate::fixture::*;
 use opcost_core_model::{Access, Core, Cycles, Events, Machine, confidence};
 use proptest::prelude::*;
 
-/// Blocks as somebody hands them over: bytes of instructions, accesses, where control went.
+/// Blocks as a caller passes them: bytes of instructions, accesses, address of the next instruction.
 type Stream = Vec<(u64, Vec<Bytes>, Vec<Access>, u64, usize)>;
 
 fn known() -> impl Strategy<Value = Bytes> {
@@ -93,8 +93,7 @@ proptest! {
         }
     }
 
-    // Where a cut parts a comparison from its branch, the two are still one, but the comparison is placed before its branch is
-    // known.
+    // If a cut separates a comparison from its branch, the two still fuse, but the comparison is placed before its branch is known.
     #[test]
     fn a_block_in_two_pieces_costs_as_whole(
         codes in prop::collection::vec(known(), 2..20),
@@ -170,7 +169,7 @@ proptest! {
             }
         }
         let (one, other) = (timed.events(), untimed.events());
-        // Time decides which lines are late and which stores forward.
+        // Timing decides which lines are late and which stores forward.
         let of_time = |events: Events| Events {
             late_lines: 0,
             forwarded: 0,

@@ -10,7 +10,7 @@ fn block(core: &Core, start: u64, codes: &[Bytes]) -> Code {
     core.decode(start, &codes)
 }
 
-/// A loop of one block that goes on in front of itself or behind itself; its turns' cycles.
+/// Executes a block whose branch goes on or behind; returns the cycles and mispredictions of the turns after `warm`.
 fn branching(core: &Core, outcomes: &[bool], warm: usize) -> (Cycles, u64) {
     let code = block(core, START, &[cmp(RAX, RCX), jne()]);
     let mut machine = Machine::new(core);
@@ -39,7 +39,7 @@ fn random(count: usize) -> Vec<bool> {
     (0..count).map(|_| draw()).collect()
 }
 
-/// Turns of a chain that each random branch waits for; cycles, and mispredictions whose restart is in them.
+/// Executes turns of a chain that each random branch waits for; returns cycles, and mispredictions whose restart is among them.
 fn chained(core: &Core, chain: &[Bytes]) -> (Cycles, u64) {
     let mut codes = chain.to_vec();
     codes.extend([cmp(RAX, RCX), jne()]);
@@ -64,7 +64,7 @@ fn a_mispredicted_branch_costs_its_restart() {
     let core = zen4();
     let (cycles, missed) = chained(&core, &[add(RAX, RAX)]);
     assert!((900..1100).contains(&missed), "about half of 2000: {missed}");
-    // The comparison and the first addition behind the restart are a part of the chain no longer.
+    // The comparison and the first addition behind the restart are no longer part of the chain.
     assert_eq!(cycles.total(), 2000 + missed * (1 + core.prediction.restart));
     assert_eq!(cycles.by_cause[2], missed * (1 + core.prediction.restart));
 }
@@ -73,7 +73,7 @@ fn a_mispredicted_branch_costs_its_restart() {
 fn a_late_branch_costs_what_it_waited_for_as_well() {
     let core = zen4();
     let (cycles, missed) = chained(&core, &[imul(RAX, RAX), imul(RAX, RAX)]);
-    // A chain of 6 in each turn; a misprediction waits for its end and a comparison.
+    // A chain of 6 in each turn; a misprediction waits for the chain's end and a comparison.
     assert_eq!(cycles.total(), 2000 * 6 + missed * (1 + core.prediction.restart));
 }
 
@@ -84,7 +84,7 @@ fn an_alternating_branch_is_learnt() {
     let (cycles, missed) = branching(&core, &outcomes, 1000);
     assert_eq!(missed, 0);
     assert_eq!(cycles.by_cause[2], 0);
-    // One taken branch a cycle, one with it that is not.
+    // Each cycle has one taken branch and one that is not taken.
     assert_eq!(cycles.total(), 500);
 }
 
@@ -120,7 +120,7 @@ fn indirect_jumps_are_learnt_by_history() {
     }
     let missed = machine.events().branch_misses;
     assert!(missed < 60, "{missed} of 2000");
-    // Targets without an order are not.
+    // Targets without an order are not learnt.
     let mut machine = Machine::new(&core);
     for draw in random(2000).chunks(2) {
         let target = 0x50_0000 + u64::from(draw[0]) * 64 + u64::from(draw[1]) * 128;
@@ -152,7 +152,7 @@ fn returns_go_back_to_their_calls() {
 #[test]
 fn a_taken_jump_ends_its_cycle() {
     let core = zen4();
-    // A loop of one addition and a jump: a turn a cycle.
+    // A loop of one addition and a jump: one cycle a turn.
     let code = block(&core, START, &[add(RAX, RCX), vec![0xeb, 0xfb]]);
     let mut machine = Machine::new(&core);
     let turns: Vec<u64> =
@@ -170,7 +170,7 @@ fn a_taken_jump_ends_its_cycle() {
 #[test]
 fn a_loop_in_two_lines_takes_a_cycle_for_each() {
     let core = zen4();
-    // Three additions and a jump back to the first, in one line and across the end of one.
+    // Three additions and a jump back to the first, within one line and across the end of a line.
     let codes = [add(RAX, RCX), add(RDX, RCX), add(RBX, RCX), vec![0xeb, 0xf5]];
     let turns = |start: u64| {
         let code = block(&core, start, &codes);
@@ -241,7 +241,7 @@ fn code_beyond_the_instruction_cache_is_fetched() {
     assert_eq!(missed, 2048);
 }
 
-/// Cycles of 1024 lines of code that L2 has and the instruction cache does not, once they are there.
+/// Returns the cycles of 1024 lines of code that L2 holds and the instruction cache does not, after a first pass.
 fn straight_code(core: &Core) -> Cycles {
     let nops: Vec<Bytes> = vec![vec![0x0f, 0x1f, 0x40, 0x00]; 16];
     let blocks: Vec<Code> = (0..1024).map(|line| block(core, START + line * 64, &nops)).collect();
@@ -258,12 +258,12 @@ fn straight_code(core: &Core) -> Cycles {
 #[test]
 fn prediction_asks_for_code_before_it_is_fetched() {
     let mut core = zen4();
-    // Sixteen operations of a line, four of which are decoded in a cycle.
+    // A line has sixteen operations; the decoders take four in a cycle.
     assert_eq!((core.width.decode, straight_code(&core).total()), (4, 1024 * 4));
     core.width.decode = 16;
     let by_places = straight_code(&core);
     assert_eq!(by_places.total(), (1024 * 16_u64).div_ceil(core.width.dispatch), "the window");
-    // Prediction waits for the line before: each line takes as long as L2.
+    // Prediction waits for the previous line: each line takes as long as L2.
     core.window.lines_ahead = 1;
     let alone = straight_code(&core);
     assert_eq!(alone.total(), 1024 * core.cache.l2.latency);
@@ -281,7 +281,7 @@ fn entries_into_the_kernel_wait_for_everything() {
     assert_eq!(machine.interrupted().total(), enter);
     assert_eq!(machine.cycle(), before + enter);
     assert_eq!(machine.events().interrupts, 1);
-    // `syscall` costs it by itself, once.
+    // `syscall` itself costs the entry, once.
     let syscall = block(&core, START, &[vec![0x0f, 0x05]]);
     let took = machine.execute(&syscall, 0..1, &[], 0xffff_ffff_8100_0000);
     assert_eq!(took.total(), enter);

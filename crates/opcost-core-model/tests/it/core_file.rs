@@ -1,4 +1,4 @@
-//! Core files: what is refused, with which words, and what is written back.
+//! Core files: which texts are refused, with which words, and which text is written back.
 
 use opcost_core_model::{Class, Core, CoreError};
 
@@ -6,14 +6,14 @@ fn shipped() -> String {
     Core::shipped("zen4").unwrap().to_text()
 }
 
-/// The error that a changed file gives; `from` stands in the file.
+/// Returns the error of the shipped file with `from`, which it contains, replaced by `to`.
 fn refused(from: &str, to: &str) -> CoreError {
     let text = shipped();
     assert!(text.contains(from), "{from} is not in\n{text}");
     Core::parse(&text.replacen(from, to, 1)).unwrap_err()
 }
 
-/// Whether the error's words have all of these.
+/// Checks that the error contains all of these words.
 fn check(from: &str, to: &str, words: &[&str]) {
     let error = refused(from, to).to_string();
     for word in words {
@@ -21,7 +21,7 @@ fn check(from: &str, to: &str, words: &[&str]) {
     }
 }
 
-/// The line of a text's first occurrence, as an error names it.
+/// Returns the line of a text's first occurrence, in the words of an error.
 fn line(of: &str) -> String {
     let text = shipped();
     let before = &text[..text.find(of).unwrap()];

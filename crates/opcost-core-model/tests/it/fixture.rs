@@ -1,4 +1,4 @@
-//! Instructions by hand, and streams of them through a core.
+//! Instructions encoded by hand, and streams of them through a core.
 
 use opcost_core_model::{Access, Core, Cycles, Events, Machine};
 
@@ -49,7 +49,7 @@ pub(crate) fn mov(to: u8, from: u8) -> Bytes {
     registers(&[0x89], from, to)
 }
 
-/// Through the carry flag.
+/// An addition with the carry flag.
 pub(crate) fn adc(to: u8, from: u8) -> Bytes {
     registers(&[0x11], from, to)
 }
@@ -96,7 +96,7 @@ pub(crate) fn jmp_rax() -> Bytes {
     vec![0xff, 0xe0]
 }
 
-/// `call` of a place that the instruction names.
+/// `call` of a fixed place.
 pub(crate) fn call() -> Bytes {
     vec![0xe8, 0, 1, 0, 0]
 }
@@ -118,15 +118,15 @@ pub(crate) fn access(instruction: usize, store: bool, bytes: u16, address: u64) 
     Access { instruction: instruction as u16, store, bytes, address }
 }
 
-/// Code that is executed again and again, without jumps between.
+/// Code that is executed repeatedly, without jumps between.
 pub(crate) struct Again<'a> {
     core: &'a Core,
     codes: Vec<Bytes>,
-    /// The accesses of a turn.
+    /// The accesses in a turn.
     accesses: Box<dyn Fn(u64) -> Vec<Access> + 'a>,
 }
 
-/// Turns before the ones that are looked at.
+/// Turns before the ones that are measured.
 const WARM: u64 = 200;
 
 impl<'a> Again<'a> {
@@ -139,7 +139,7 @@ impl<'a> Again<'a> {
         self
     }
 
-    /// The cycles and events of some turns, once the code has been executed a while.
+    /// Returns the cycles and events of some turns, after a warm-up.
     pub(crate) fn turns(&self, turns: u64) -> (Cycles, Events) {
         self.turns_after(WARM, turns)
     }
@@ -162,7 +162,7 @@ impl<'a> Again<'a> {
         (cycles, machine.events() - before)
     }
 
-    /// The cycles of a hundred turns, from a hundred times as many.
+    /// Returns the cycles of a hundred turns, averaged over ten thousand.
     pub(crate) fn hundred(&self) -> u64 {
         (self.turns(10_000).0.total() + 50) / 100
     }

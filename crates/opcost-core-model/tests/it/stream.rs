@@ -12,7 +12,7 @@ fn the_first_line_of_code_comes_from_l3() {
     let core = zen4();
     let codes = vec![add(RAX, RAX); 200];
     let got = Again::new(&core, &codes).turns_after(0, 1).0;
-    // The other lines come while the first additions execute.
+    // The other lines arrive while the first additions execute.
     assert_eq!(got.total(), core.cache.l3.latency + 200);
     assert_eq!(got.by_cause, [0, 200 - 1, 0, core.cache.l3.latency + 1, 0]);
 }
@@ -31,7 +31,7 @@ fn a_chain_costs_the_sum_of_its_latencies() {
 fn two_chains_cost_as_one() {
     assert_eq!(hundred(&[imul(RAX, RAX), imul(RCX, RCX)]), 300);
     assert_eq!(hundred(&[imul(RAX, RAX), imul(RCX, RCX), imul(RDX, RDX)]), 300);
-    // The one multiplier is taken in each cycle.
+    // The only multiplier is taken in each cycle.
     let four = [imul(RAX, RAX), imul(RCX, RCX), imul(RDX, RDX), imul(RBX, RBX)];
     assert_eq!(hundred(&four), 400);
 }
@@ -42,7 +42,7 @@ fn independent_additions_cost_their_units_or_the_width() {
     let codes: Vec<Bytes> = (8..16).map(|register| add(register, RAX)).collect();
     let again = Again::new(&core, &codes);
     let (cycles, _) = again.turns(100);
-    // Eight additions, four units.
+    // Eight additions on four units.
     assert_eq!(cycles.total(), 200);
     assert_eq!(cycles.by_cause[0], 200, "issue");
     let nops = vec![vec![0x90]; 12];
@@ -67,7 +67,7 @@ fn a_zero_idiom_ends_a_chain() {
     assert_eq!(hundred(&broken), 200, "the multiplier");
     let mut core = zen4();
     core.rename.zero_idioms = false;
-    // Still known not to depend on its operand, but executed.
+    // The core still knows that the result does not depend on the operand, but executes the instruction.
     assert_eq!(Again::new(&core, &broken).hundred(), 200);
     assert_eq!(hundred(&[imul(RAX, RAX), imul(RAX, RAX), xor(RAX, RCX)]), 700);
 }
@@ -94,7 +94,7 @@ fn a_division_keeps_its_unit() {
 
 #[test]
 fn a_comparison_and_its_branch_are_one() {
-    // Twelve places of comparisons, twelve more for branches if they were apart.
+    // Twelve places of comparisons; twelve more for branches if they did not fuse.
     let pairs =
         |count: usize| -> Vec<Bytes> { (0..count).flat_map(|_| [cmp(RAX, RCX), jne()]).collect() };
     let mut core = zen4();
@@ -135,7 +135,7 @@ fn a_class_may_be_faster_towards_itself() {
 #[test]
 fn wider_registers_than_the_units_take_them_twice() {
     let mut core = zen4();
-    // vaddps zmm0, zmm1, zmm2 and the same of ymm.
+    // vaddps zmm0, zmm1, zmm2 and vaddps with ymm.
     let wide = vec![0x62, 0xf1, 0x74, 0x48, 0x58, 0xc2];
     let narrow = vec![0xc5, 0xf4, 0x58, 0xc2];
     assert_eq!(Again::new(&core, &[wide.clone(), wide.clone()]).hundred(), 200);
@@ -158,7 +158,7 @@ fn an_instruction_of_many_places_takes_as_many_cycles() {
 fn what_no_class_fits_is_counted() {
     let core = zen4();
     let mut machine = Machine::new(&core);
-    // tdpbuud is no instruction of this core; ud2's neighbour 0f ff no instruction at all.
+    // tdpbuud is no instruction of this core; 0f ff, ud2's neighbour, is no instruction at all.
     let code = core.decode(0x1000, &[&[0x0f, 0xff], &[0x90], &[0xc4, 0xe2, 0x60, 0x5e, 0xca]]);
     assert_eq!(code.instructions(), 3);
     machine.execute(&code, 0..3, &[], code.end());

@@ -3,13 +3,13 @@
 use crate::fixture::*;
 use opcost_core_model::{Access, Class, Core};
 
-/// Addresses of `count` lines of a set of them in an order that no prefetcher follows, each once.
+/// Returns the addresses of `count` places, each once, in an order that no prefetcher follows.
 fn hops(count: u64, step: u64) -> Vec<u64> {
     // An odd multiplier visits every place of a power of two, in a permuted order.
     (0..count).map(|hop| 0x1000_0000 + hop * 2_654_435_761 % count * step).collect()
 }
 
-/// Cycles of a hop of a chain of loads that goes round `count` places `step` bytes apart.
+/// Returns the cycles per load of a chain of loads through `count` places `step` bytes apart.
 fn chain(core: &Core, count: u64, step: u64) -> u64 {
     let places = hops(count, step);
     let again = Again::new(core, &[load(RAX, RAX, 0)])
@@ -17,7 +17,7 @@ fn chain(core: &Core, count: u64, step: u64) -> u64 {
     again.turns_after(4 * count, count).0.total() / count
 }
 
-/// A core without prefetchers, with room for every page.
+/// Returns a core without prefetchers, with TLB room for every page.
 fn plain_core() -> Core {
     let mut core = zen4();
     core.prefetch.stride_distance = 0;
@@ -55,7 +55,7 @@ fn a_load_without_its_access_hits_l1() {
 fn independent_misses_overlap_as_far_as_the_window_reaches() {
     let mut core = plain_core();
     core.cache.memory.line_cycles = 1;
-    // Two misses with so many places between them, then a chain that waits for the second.
+    // Two misses with some places between them, then a chain that waits for the second.
     let pair = |between: usize| {
         let mut codes = vec![load(RAX, RBX, 0)];
         codes.extend(vec![vec![0x90]; between]);
@@ -101,7 +101,7 @@ fn misses_share_the_places_for_lines_on_their_way() {
 fn lines_of_one_set_come_apart() {
     let mut core = plain_core();
     core.cache.same_set = 9;
-    // 16 lines of one set, which has room for 8; L2 has them all.
+    // 16 lines of one set, which has room for 8; L2 holds them all.
     let sets = core.cache.l1.bytes / 64 / core.cache.l1.ways;
     let turns = |core: &Core| {
         let again = Again::new(core, &[load(RAX, RBX, 0)])
@@ -139,7 +139,7 @@ fn a_tlb_miss_costs_its_walk() {
     let mut core = plain_core();
     core.translation = zen4().translation;
     let l1 = core.row(Class::Load).latency;
-    // One line of each page, in sets of their own.
+    // One line of each page, in different sets.
     let pages = |count: u64| chain(&core, count, 4096 + 64);
     assert_eq!(pages(64), l1);
     assert_eq!(pages(256), l1 + core.translation.second.latency);
@@ -162,7 +162,7 @@ fn a_prefetched_stream_costs_less_than_its_misses() {
     core.prefetch.stream_distance = 0;
     let without = stream(&core);
     assert!(with * 10 < without * 6, "{with} and {without}");
-    // A thousand lines: no more than what moves them takes, and the first of each page.
+    // A thousand lines take at most the time of their lane, plus the misses of each page's first line.
     let lines = 1000 * core.cache.memory.line_cycles;
     assert!(with < lines + 16 * 2 * core.cache.memory.latency, "{with}");
 }
@@ -170,14 +170,14 @@ fn a_prefetched_stream_costs_less_than_its_misses() {
 #[test]
 fn a_stride_within_pages_is_prefetched_into_l1() {
     let core = zen4();
-    // 256 KiB that L2 holds, by strides of two lines.
+    // 256 KiB that L2 holds, in strides of two lines.
     let again = Again::new(&core, &[load(RAX, RBX, 0)])
         .with(|turn| vec![access(0, false, 8, 0x1000_0000 + turn * 128 % (256 << 10))]);
     let (_, events) = again.turns_after(4096, 4096);
     assert!(events.l1_misses < 1000, "{} of 4096", events.l1_misses);
 }
 
-/// The accesses of a store and a load of it.
+/// Returns the accesses of a store and a load that overlap.
 fn pair(bytes: (u16, u16), offset: u64) -> impl Fn(u64) -> Vec<Access> {
     move |_| vec![access(0, true, bytes.0, 0x5000), access(1, false, bytes.1, 0x5000 + offset)]
 }
@@ -191,7 +191,7 @@ fn a_forwarded_store_costs_its_latency() {
     assert_eq!(cycles.total(), 100 * core.forward.latency);
     assert_eq!(cycles.by_cause[1], cycles.total(), "dependencies");
     assert_eq!((events.forwarded, events.forward_failures), (100, 0));
-    // A part of it is within it, too.
+    // A load of a part of the store is covered as well.
     let again = Again::new(&core, &codes).with(pair((8, 4), 4));
     assert_eq!(again.hundred(), 100 * core.forward.latency);
 }
@@ -251,7 +251,7 @@ fn the_store_queue_is_bounded() {
         .turns(100);
     assert_eq!(cycles.by_cause[4], cycles.total(), "memory");
     assert_eq!(again(&core), 4000);
-    // Without misses, two a cycle.
+    // Without misses, two stores a cycle.
     let hits = Again::new(&core, &[store(RAX, RBX, 0), store(RAX, RBX, 8)])
         .with(|_| vec![access(0, true, 8, 0x5000), access(1, true, 8, 0x5008)]);
     assert_eq!(hits.hundred(), 100);
@@ -267,7 +267,7 @@ fn a_load_that_reaches_into_another_line_is_later() {
 #[test]
 fn accesses_that_qemu_split_are_one() {
     let core = zen4();
-    // movdqu xmm0, [rbx]; as QEMU 7.2 tells it.
+    // movdqu xmm0, [rbx], as QEMU 7.2 reports it.
     let codes = vec![vec![0xf3, 0x0f, 0x6f, 0x03]; 4];
     let whole = Again::new(&core, &codes)
         .with(|_| (0..4).map(|place| access(place, false, 16, 0x5000)).collect());
@@ -288,9 +288,9 @@ fn locked_instructions_wait_for_one_another() {
         Again::new(&core, codes).with(accesses).hundred()
     };
     let lock = || lock_add(RBX, RCX);
-    // A result is a cycle later than the instruction's end.
+    // The result is ready a cycle after the instruction's end.
     assert_eq!(with(&[lock()], vec![]), 100 * (latency - 1));
-    // Stores between are in L1 meanwhile, and loads of known addresses have been executed before.
+    // Stores in between reach L1 meanwhile; loads of known addresses were executed before.
     let stores = [lock(), store(RAX, RSP, 8), store(RAX, RSP, 16)];
     let stored = vec![access(1, true, 8, 0x6008), access(2, true, 8, 0x6010)];
     assert_eq!(with(&stores, stored), 100 * (latency - 1));
@@ -348,14 +348,14 @@ fn string_instructions_move_lines() {
     let turns = |bytes| Again::new(&core, &codes).with(move |_| moved(bytes)).turns(20).0.total();
     let line = core.row(Class::StringLine).occupancy;
     assert_eq!(turns(8192) - turns(4096), 20 * 64 * line, "64 lines more, one unit");
-    // Elements of others cost each.
+    // Other string instructions cost each element.
     let scasb = [vec![0xf2, 0xae]];
     let scanned = |bytes: u64| -> Vec<Access> {
         (0..bytes).map(|byte| access(0, false, 1, 0x10_0000 + byte)).collect()
     };
     let long = Again::new(&core, &scasb).with(|_| scanned(1024)).turns(20).0.total();
     let short = Again::new(&core, &scasb).with(|_| scanned(512)).turns(20).0.total();
-    // Its places fill a cycle, as no other has room beside it.
+    // An instruction's places fill a cycle, as no other has room beside it.
     let slots = core.row(Class::StringElement).slots;
     assert!(slots * 2 > core.width.dispatch && slots <= core.width.dispatch);
     assert_eq!(long - short, 20 * 512);
@@ -391,7 +391,7 @@ fn the_load_queue_is_bounded() {
 fn a_counter_in_memory_is_a_chain() {
     let mut core = zen4();
     (core.forward.renamed, core.forward.renamed_operand) = (0, 1);
-    // add dword [rcx+rdx*4], 1: the load and the store are of one instruction.
+    // add dword [rcx+rdx*4], 1: load and store belong to one instruction.
     let codes = [vec![0x83, 0x04, 0x91, 0x01]];
     let turns = |core: &Core| {
         let again = Again::new(core, &codes)

@@ -1,11 +1,11 @@
-//! A bare machine with paging and interrupts: faults and interrupts everywhere, hand-counted.
+//! A bare machine with paging and interrupts: faults and interrupts everywhere, counted by hand.
 
 use crate::emulator::{Emulator, Run, SYSTEM, check, count};
 
-/// A multiboot image of 32-bit code. The first 4 MiB are mapped one to one; pages from 0x800000 on
-/// are mapped by the fault handler, to memory from 0x200000 on.
+/// A multiboot image of 32-bit code. The first 4 MiB are mapped one to one. The fault handler maps pages from 0x800000 on to memory
+/// from 0x200000 on.
 ///
-/// Handlers: `fault` is 13 instructions with 3 stores, `timer` 6, `software` 2.
+/// Handlers, in instructions: `fault` 13 with 3 stores, `timer` 6, `software` 2.
 const IMAGE: &str = "
 .macro START
  .byte 0x0f,0x1f,0x80,0x00,0x01,0x63,0x6f
@@ -125,7 +125,7 @@ const TIMER: &str = "
  PORT 0x40 0
 ";
 
-/// A run, and the two numbers that the guest sent: `ebp` and its count of interrupts.
+/// A run, and the two numbers that the guest sent: `ebp` and its number of interrupts.
 struct Bare {
     run: Run,
     sent: [u64; 2],
@@ -152,9 +152,9 @@ fn run(work: &str, options: &[&str]) -> Option<Bare> {
     Some(Bare { sent: [word(0), word(4)], run })
 }
 
-/// What every fault adds to a count.
+/// The instructions that every fault adds to a count.
 const FAULT: u64 = 13;
-/// Two pops, and an `iret`, which as decoded reads the five words that it reads in 64-bit mode.
+/// Two pops, and an `iret`: the decoder counts the five words that `iret` reads in 64-bit mode.
 const FAULT_LOADS: u64 = 2 + 5;
 
 #[test]
@@ -189,7 +189,7 @@ f: cmpl $0,0xa000(%edi)      # faults
         &[
             ("page-faults", faults),
             ("instructions", retired + faults * FAULT),
-            // The fetch that faults is no start.
+            // The faulting fetch is no start.
             ("instruction-starts", retired + (faults - 1) + faults * FAULT),
             ("string-iterations", 0),
             ("branches", 4 + faults),
@@ -234,7 +234,7 @@ fn string_instructions_that_fault_between_iterations_count_once() {
             ("page-faults", faults),
             ("instructions", 19 + faults * FAULT),
             ("string-iterations", iterations),
-            // Six string instructions are begun once more than they iterate.
+            // Six string instructions begin once more than they iterate.
             ("instruction-starts", 13 + iterations + 6 + faults + faults * FAULT),
             ("loads", 10_000 + 2 * 5000 + 100 + 100 + faults * FAULT_LOADS),
             ("stores", 10_000 + 3 + faults * 3),
@@ -288,7 +288,7 @@ fn software_interrupts_in_a_loop() {
     );
 }
 
-/// Loops, calls and string instructions under a timer; how far the clock went is in `ebp`.
+/// Loops, calls and string instructions under a timer; `ebp` holds the clock's advance.
 const TICKING: &str = "
  sti
  rdtsc
@@ -330,7 +330,7 @@ fn interrupts_between_blocks_and_between_iterations() {
     assert!(ticks > 100, "{ticks}");
     let work = bare.run.work();
     let counted = count(&work, "interrupts");
-    // One may have come between the markers and the two readings of the clock.
+    // One interrupt may have come between the markers and the two readings of the clock.
     assert!(counted <= ticks && ticks <= counted + 1, "{counted} of {ticks}");
     let starts = plain + iterations + 40 + counted * 6;
     check(
@@ -363,7 +363,7 @@ fn options_and_repetition_change_no_count() {
 
 #[test]
 fn instructions_on_two_pages_count_once() {
-    // Each case: nop, an instruction, then one of five bytes that reaches into the next page.
+    // Each case: nop, an instruction, then an instruction of five bytes that reaches into the next page.
     let cases =
         [("nop", 1), ("mov (%esp),%eax", 3), ("push %eax", 1), ("out %al,$0x80", 2), ("cpuid", 2)];
     let mut work = String::from("\n START\n jmp 1f\n");

@@ -62,8 +62,8 @@ fn callgrind_counts_the_same() {
         .lines()
         .find_map(|line| line.strip_prefix("summary: ").or_else(|| line.strip_prefix("totals: ")));
     let callgrind: u64 = total.unwrap().trim().parse().unwrap();
-    // Callgrind, too, begins a repeated string instruction for each of its iterations. It adds a
-    // block when the next one begins, so the five instructions that end the process are missing.
+    // Callgrind also begins a repeated string instruction once per iteration. It adds a block when the next block begins, so the
+    // five instructions that end the process are missing.
     assert_eq!(count(&work, "instruction-starts"), callgrind + 5);
     assert!(count(&work, "instructions") + 30_000 < callgrind);
 }

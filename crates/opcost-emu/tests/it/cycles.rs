@@ -1,4 +1,4 @@
-//! A modelled core is told of what a program really does: every instruction once, with its accesses.
+//! A modelled core gets a program's real execution: every instruction once, with its accesses.
 
 use crate::emulator::{Emulator, Run, USER, count};
 use opcost_core_model::Core;
@@ -32,7 +32,7 @@ fn run(source: &str) -> Option<Run> {
     run_sliced(source, 1)
 }
 
-/// The same where one slice of instructions in so many is modelled.
+/// Assembles a program and runs it on a core that models one in `one_in` slices of instructions.
 fn run_sliced(source: &str, one_in: u64) -> Option<Run> {
     let emulator = Emulator::find(USER)?;
     let program = emulator.build("program.S", &format!("{PROLOGUE}{source}"), &[])?;
@@ -40,7 +40,7 @@ fn run_sliced(source: &str, one_in: u64) -> Option<Run> {
     Some(emulator.run(&[&format!("cycles={core}"), &format!("one-in={one_in}")], &[&program]))
 }
 
-/// The cycles of a program's region.
+/// Returns the cycles of a program's region.
 fn cycles(source: &str) -> Option<u64> {
     let run = run(source)?;
     Some(count(&run.work(), MODEL_CYCLES))
@@ -50,7 +50,7 @@ fn parts(work: &RegionCost) -> [u64; 5] {
     CYCLE_PARTS.map(|name| count(work, name))
 }
 
-/// A loop of 1,000 turns with a body of ten instructions.
+/// Returns a loop of 1,000 turns with a body of ten instructions.
 fn turns(body: &str) -> String {
     format!(
         "_start: mov $1000,%ecx\n START\n1: .rept 10\n {body}\n .endr\n dec %ecx\n jnz 1b\n STOP\n EXIT"
@@ -62,14 +62,14 @@ fn a_chain_waits_for_its_results_and_what_is_independent_does_not() {
     let Some(chain) = run(&turns("add $1,%rax")) else { return };
     let work = chain.work();
     let [issue, dependencies, branches, frontend, memory] = parts(&work);
-    // Ten additions a turn, one cycle each; the rest is the beginning.
+    // Ten additions a turn, one cycle each; the remainder is the beginning.
     let chained = count(&work, MODEL_CYCLES);
     assert!((10_000..10_400).contains(&chained), "{chained}");
     assert!(dependencies > 9_000, "{dependencies}");
     assert_eq!(issue + dependencies + branches + frontend + memory, chained);
     assert_eq!(work.count(MODEL_CYCLES, Domain::User), Some(chained));
     assert_eq!(count(&work, CYCLES_UNKNOWN), 0);
-    // Four additions a cycle at most, and a taken branch a cycle.
+    // At most four additions and one taken branch a cycle.
     let independent = cycles(&turns("mov $1,%eax")).unwrap();
     assert!(independent < 3_500, "{independent}");
     assert_eq!(count(&run(&turns("add $1,%rax")).unwrap().work(), MODEL_CYCLES), chained);
@@ -89,7 +89,7 @@ fn cycles_stand_beside_the_contexts_that_spent_them() {
     assert!((15_000..15_600).contains(&sum), "{sum}");
 }
 
-/// Phases of 150,000 instructions each by turns: a chain of additions, and loads of a new line each from 1 MiB.
+/// Returns alternating phases of 150,000 instructions: a chain of additions, and loads of a new line each from 1 MiB.
 fn phases(rounds: u64) -> String {
     format!(
         "_start: mov ${rounds},%ebx\n START\n0: mov $30000,%ecx
@@ -155,7 +155,7 @@ fn a_string_instruction_is_executed_in_pieces_and_moves_lines() {
  lea buffer(%rip),%rdi\n mov ${bytes},%ecx\n START\n rep stosb\n STOP\n EXIT"
         )
     };
-    // 8 MiB are twice the accesses that are kept; a line takes some cycles, not 64 or more.
+    // 8 MiB are twice the number of kept accesses; a line takes some cycles, not 64 or more.
     let (Some(small), Some(large)) = (cycles(&store(1 << 16)), cycles(&store(1 << 23))) else {
         return;
     };

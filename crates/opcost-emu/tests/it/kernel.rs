@@ -1,4 +1,4 @@
-//! A real kernel: what the profile says agrees with what kernel and program count themselves.
+//! A real kernel: the profile agrees with the counts of kernel and program.
 
 use crate::emulator::{check, count};
 use crate::guest::{Guest, calls, chains};
@@ -62,7 +62,7 @@ fn calls_are_what_the_program_made_and_the_kernel_counted() {
     ] {
         assert_eq!(calls(profile, caller, symbol), expected, "{caller} -> {symbol}");
     }
-    // From the entry straight on, though there are labels on the way.
+    // Straight from the entry, though there are labels on the way.
     for (chain, _) in chains(profile, "__x64_sys_getppid") {
         let way = chain.strip_prefix("_start/first/program/asks/ask/entry_SYSCALL_64/");
         assert!(way.is_some_and(|way| way.starts_with("do_syscall_64/")), "{chain}");
@@ -98,7 +98,7 @@ fn options_and_a_busy_computer_change_nothing() {
     }
 }
 
-/// Sets a flag when it goes.
+/// Sets a flag when dropped.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -107,7 +107,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Forks, programs that are started, and what the child does.
+/// Forks, started programs, and the work of the child.
 const FORKS: &str = r#"
 void leaf(void) { __asm__ volatile("nop"); }
 void work(int times) { while (times--) leaf(); }
@@ -138,8 +138,8 @@ void program(char **arguments) {
 }
 "#;
 
-/// Whether a count between two observations agrees with their difference: a few may have come
-/// between an observation and the marker beside it.
+/// Whether a count between two observations agrees with their difference. A few events may come between an observation and its
+/// marker.
 fn agrees(counted: u64, observed: u64) {
     assert!(counted <= observed && observed <= counted + 3, "{counted} of {observed}");
 }
@@ -241,7 +241,7 @@ fn tasks_that_take_turns_are_kept_apart() {
         });
         let chain = format!("{above}/{own}");
         assert!(!(chain.contains("/ping") && chain.contains("/pong")), "{chain}");
-        // Straight-line code: each function's own cost is a whole number for each turn.
+        // In straight-line code, each function's own cost is a whole number per turn.
         if ["ping_read", "ping_write", "pong_read", "pong_write"].contains(&own) {
             assert_eq!(context.cost % 400, 0, "{chain} {}", context.cost);
         }
@@ -249,7 +249,7 @@ fn tasks_that_take_turns_are_kept_apart() {
     }
 }
 
-/// A program that is interrupted wherever it is, and often by a signal.
+/// A program that interrupts hit anywhere, and often a signal as well.
 const INTERRUPTED: &str = r#"
 static volatile long handled;
 void leaf(void) { __asm__ volatile("nop"); }
@@ -277,7 +277,7 @@ void program(char **arguments) {
 #[test]
 fn calls_are_right_under_interrupts_and_timed_signals() {
     let Some(guest) = Guest::find() else { return };
-    // Without HPET, the timer that the program makes tick is the kernel's.
+    // Without HPET, the kernel uses the timer that the program makes tick.
     let booted = guest.boot(INTERRUPTED, &[], &["-machine", "hpet=off"]);
     let work = booted.run.work();
     let profile = &work.profile;
@@ -306,7 +306,7 @@ fn calls_are_right_under_interrupts_and_timed_signals() {
     }
 }
 
-/// Mappings that are made, touched and taken away.
+/// Mappings that are made, touched and removed.
 const MAPPINGS: &str = r#"
 void program(char **arguments) {
     map(4096)[0] = 1;
@@ -361,13 +361,13 @@ fn stores_into_the_block_that_executes_them_count_once() {
     };
     let (few, many) = (user(1000), user(3000));
     let each: Vec<u64> = many.iter().zip(few).map(|(many, few)| many - few).collect();
-    // Five instructions a turn, and three; of each one stores and one branches. Some of many ticks of the
-    // clock come right behind the store that the second loop begins with.
+    // Five instructions a turn in one loop, and three in the other; in each, one instruction stores and one branches. Some of the
+    // many ticks of the clock come right behind the store at the start of the second loop.
     let turns = 2000;
     assert_eq!(each, [turns * (5 + 150_000), turns * 50_001, turns * 50_001]);
 }
 
-/// 32-bit code, whose returns take off four bytes.
+/// 32-bit code: its returns take off four bytes.
 const NARROW: &str = r#"
 __asm__(".text\n.type narrow,@function\nnarrow:\n"
         " push %rbx\n push %rbp\n push %r12\n mov %rsp, %r12\n mov %edi, %ebx\n mov %rsi, %rsp\n"

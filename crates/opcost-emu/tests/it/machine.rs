@@ -2,7 +2,7 @@
 
 use crate::emulator::{Emulator, SYSTEM, check};
 
-/// A multiboot image of 32-bit code; it sends how far the time stamp counter went to a file.
+/// A multiboot image of 32-bit code; it writes the advance of the time stamp counter to a file.
 const IMAGE: &str = "
 _start: mov $stack,%esp
  mov $buffer,%edi

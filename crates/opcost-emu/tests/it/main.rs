@@ -1,4 +1,4 @@
-//! The integration tests of opcost-emu: one program, so that it is linked once.
+//! The integration tests of opcost-emu, in one program so that linking happens once.
 
 mod bare;
 mod callgrind;

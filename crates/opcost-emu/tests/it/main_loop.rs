@@ -1,10 +1,9 @@
-//! A main loop of QEMU that never sleeps moves neither the guest's clock nor the turns of its CPUs.
+//! A main loop of QEMU that never sleeps does not move the guest's clock or the turns of its CPUs.
 
 use crate::emulator::{Emulator, SYSTEM, skip};
 
-/// A multiboot image of 32-bit code that halts and works in turn. The timer (8254, channel 0) wakes it
-/// through the interrupt controller (8259). It sends a digest of the time stamp counter as it was after
-/// each halt.
+/// A multiboot image of 32-bit code that halts and works by turns. The timer (8254, channel 0) wakes the CPU through the interrupt
+/// controller (8259). The image sends a digest of the time stamp counter's values after each halt.
 const HALTS: &str = "
 _start: cli
  mov $stack,%esp
@@ -72,8 +71,8 @@ woken: .skip 8
 stack:
 ";
 
-/// What the image lacks for a second CPU, which halts as well. The first wakes it at each tick, and adds how
-/// often it came to the end of its work to the digest.
+/// The changes to the image for a second CPU, which halts as well. The first CPU wakes the second at each tick, and adds to the
+/// digest how often the second reached the end of its work.
 const SECOND: [(&str, &str); 4] = [
     (
         "START",
@@ -146,7 +145,7 @@ second_stack:
 
 const SHARED: [&str; 3] = ["-shared", "-fPIC", "-O2"];
 
-/// A library for QEMU whose main loop then never sleeps, as on a host that always has something for it.
+/// A library that keeps QEMU's main loop from sleeping, as on a host that always has something for QEMU.
 const NEVER_SLEEPS: &str = "
 int ppoll(void *files, unsigned long count, const void *limit, const void *mask) {
     long none[2] = {0, 0}, result;
@@ -159,7 +158,7 @@ int ppoll(void *files, unsigned long count, const void *limit, const void *mask)
 }
 ";
 
-/// The digests of a run that nothing disturbs and of runs under a main loop that never sleeps.
+/// Returns the digests of an undisturbed run, and of runs under a main loop that never sleeps.
 fn digests(emulator: &Emulator, image: &str, cpus: &str) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let library = emulator.build("busy.c", NEVER_SLEEPS, &SHARED)?;
     let clock = emulator.folder().join("clock");

@@ -1,4 +1,4 @@
-//! Hand-counted programs in user mode give the exact numbers.
+//! Programs in user mode, counted by hand, give the exact numbers.
 
 use crate::emulator;
 use crate::emulator::{Emulator, USER, check, count, have, paths, skip};
@@ -88,7 +88,7 @@ fn a_region_that_is_counted_twice_has_the_sum() {
 
 #[test]
 fn each_run_of_several_is_counted_by_itself() {
-    // Three runs, of 3, 2 and 1 turns; the second call of a run adds to the same region.
+    // Three runs of 3, 2 and 1 turns; the second call in a run adds to the same region.
     let source = "FUNCTION turns\n1: dec %ecx\n jnz 1b\n ret\nEND turns
 FUNCTION _start\n mov $3,%ebx
 2: mov %ebx,%ecx\n START\n call turns\n STOP\n START\n nop\n STOP\n RUN_END\n dec %ebx\n jnz 2b
@@ -105,7 +105,7 @@ FUNCTION _start\n mov $3,%ebx
 
 #[test]
 fn a_program_that_changes_its_own_code_between_runs_is_counted_as_it_is() {
-    // mprotect of its code; then two nops become a jump behind itself, and two nops again.
+    // mprotect of the program's code; then two nops become a jump to the next instruction, and two nops again.
     let source = "_start: mov $10,%eax\n lea _start(%rip),%rdi\n and $-4096,%rdi\n mov $4096,%esi
  mov $7,%edx\n syscall\n mov $3,%ebx
 1: mov $5,%ecx\n START\n2: nop\n nop\n dec %ecx\n jnz 2b\n STOP\n RUN_END
@@ -165,7 +165,7 @@ fn repeated_string_instructions_back_to_back() {
     );
 }
 
-/// A handler that makes the page that faulted accessible, and returns to try again.
+/// A handler that makes the faulting page accessible and returns to try again.
 const HANDLER: &str = "
 handler:                    # 9 instructions each time, and 2 of the restorer
  mov 16(%rsi),%rdi
@@ -221,9 +221,9 @@ fn a_faulting_instruction_counts_once() {
         &[
             ("instructions", 8 + 3 * 11),
             ("instruction-starts", 8 + 3 + 3 * 11),
-            // mov, pop, inc; of the handler mov, inc and ret.
+            // mov, pop, inc; in the handler mov, inc and ret.
             ("loads", 3 + 3 * 3),
-            // mov, mov, push, inc; of the handler inc.
+            // mov, mov, push, inc; in the handler inc.
             ("stores", 4 + 3),
             ("system-calls", 3 * 2),
         ],
@@ -281,7 +281,7 @@ fn an_undefined_instruction_never_retires() {
     check(&run.work(), &[("instructions", 2 + 2 + 2), ("instruction-starts", 2 + 1 + 4)]);
 }
 
-/// A handler that goes on behind the instruction, whose length `step` holds.
+/// A handler that resumes behind the instruction; `step` holds the instruction's length.
 const SKIP: &str = "skip: mov step(%rip),%rax\n add %rax,168(%rdx)\n ret
 .macro SKIPPED signal
  mov $13,%eax\n mov $\\signal,%edi\n lea other(%rip),%rsi\n xor %edx,%edx\n mov $8,%r10d\n syscall
@@ -296,7 +296,7 @@ fn instructions_that_a_program_may_not_execute_never_retire() {
  START\n nop\n {code}\n nop\n STOP\n EXIT"
         );
         let Some(run) = run(&source, &[]) else { return };
-        // Two nops, the handler's three, and two of what it returns to.
+        // Two nops, the handler's three instructions, and two of the code to which the handler returns.
         let expected = [("instructions", 2 + 3 + 2), ("instruction-starts", 2 + 1 + 3 + 2)];
         check(&run.work(), &expected);
     }
@@ -346,7 +346,7 @@ fn a_string_instruction_is_skipped_as_often_as_its_handler_skips_it() {
     );
 }
 
-/// Symbols for the functions of a program, by `nm`.
+/// Returns symbols for the functions of a program, by `nm`.
 fn symbols(emulator: &Emulator, program: &str) -> Option<String> {
     if !have("nm") {
         skip("nm is not installed");
@@ -375,7 +375,7 @@ fn symbols(emulator: &Emulator, program: &str) -> Option<String> {
     Some(emulator.file("symbols", symbols.format().as_bytes()))
 }
 
-/// Runs a program with symbols; the contexts as lines.
+/// Runs a program with symbols and returns the contexts as lines.
 fn contexts(source: &str) -> Option<Vec<String>> {
     Some(paths(&profiled(source)?.work().profile))
 }
@@ -422,7 +422,7 @@ FUNCTION _start\n START\n lea deep+16777216(%rip),%rsp\n call leaf\n mov $150000
     let work = run.work();
     check(&work, &[("instructions", 6 + 1_500_000 * 4 - 1 + 4)]);
     let profile = &work.profile;
-    // The tree ends at 2^20 nodes; the rest of the cost is one context's.
+    // The tree ends at 2^20 nodes; one context gets the remaining cost.
     assert!(profile.contexts.len() <= 1 << 20, "{}", profile.contexts.len());
     let cost = |symbol: &str| -> u64 {
         let of = |context: &&opcost_record::Context| {
@@ -433,7 +433,7 @@ FUNCTION _start\n START\n lea deep+16777216(%rip),%rsp\n call leaf\n mov $150000
     assert!(cost("[other contexts]") > 0);
     assert_eq!(cost("down") + cost("[other contexts]"), 1_500_000 * 4 - 1);
     assert_eq!((cost("_start"), cost("leaf")), (6, 4));
-    // What comes behind stands where it would without the recursion.
+    // Functions called after the recursion have the same callers as without the recursion.
     let name = |number: u32| {
         profile.functions[profile.contexts[number as usize].function as usize].symbol.as_str()
     };
@@ -522,7 +522,7 @@ fn markers_out_of_order_are_reported() {
 
 #[test]
 fn regions_of_the_program_are_counted_each_by_itself() {
-    // In the region a: 2 + 3 nops twice, and the region b with its 4; no mark counts.
+    // Region a has 2 + 3 nops twice, region b has 4; marks do not count.
     let source = "_start: ENTER 'x'\n nop\n LEAVE 'x',0\n START\n mov $2,%ebx
 1: ENTER 'a'\n nop\n nop\n ENTER 'b'\n nop\n nop\n nop\n nop\n LEAVE 'b',0\n nop\n nop\n nop\n LEAVE 'a',5
  dec %ebx\n jnz 1b\n STOP\n ENTER 'y'\n EXIT";
@@ -533,7 +533,7 @@ fn regions_of_the_program_are_counted_each_by_itself() {
     check(&emulation[1], &[("instructions", 18), ("region-entries", 2), ("region-ops", 10)]);
     check(&emulation[2], &[("instructions", 8), ("region-entries", 2)]);
     assert_eq!(emulation[2].count("region-ops", Domain::All), None);
-    // The whole counts the marks: 4 of each begin, 6 or 7 of each end.
+    // The whole includes the marks: 4 instructions at each begin, 6 or 7 at each end.
     check(&emulation[0], &[("instructions", 1 + 2 * (9 + 2 * 4 + 2 * 7 + 2))]);
 }
 
@@ -589,8 +589,8 @@ fn the_model_changes_no_count_and_runs_repeat() {
         assert_eq!(modelled.count(name, *domain), Some(*value), "{name}");
     }
     assert_eq!(plain.profile, modelled.profile);
-    // 8000 bytes from buffer + 8: the lines from its first to the one that 8000 is in.
+    // 8000 bytes from buffer + 8: the lines from the first byte's to the last byte's.
     check(&modelled, &[("model-L1-dcache-misses", 126), ("model-LLC-misses", 126)]);
-    // The code is one line, which came before the marker was reached.
+    // The code is one line, which was loaded before the marker.
     check(&modelled, &[("model-L1-icache-misses", 0), ("conditional-branches-taken", 999)]);
 }

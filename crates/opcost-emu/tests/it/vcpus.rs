@@ -1,9 +1,9 @@
-//! A bare machine with two CPUs: what each executes, hand-counted.
+//! A bare machine with two CPUs: the instructions of each, counted by hand.
 
 use crate::emulator::{Emulator, Run, SYSTEM, check, count, paths, skip};
 
 /// A multiboot image of 32-bit code. CPU 0 starts CPU 1 (Intel SDM volume 3, section 9.4.4: INIT, then
-/// STARTUP with the page of the code), and both count down, each for several turns.
+/// STARTUP with the page of the code), and both CPUs count down, each for several turns.
 const IMAGE: &str = "
 _start: cli
  mov $stack,%esp
@@ -78,7 +78,7 @@ done: .skip 4
 stack:
 ";
 
-/// Builds the image, with some code at the region's start; `None`: skipped.
+/// Builds the image with some code at the region's start; `None`: the test is skipped.
 fn image(emulator: &Emulator, more: &str) -> Option<String> {
     if emulator.major_version() < 10 {
         skip("two CPUs hang in this QEMU; 10.0 and later have no such fault");
@@ -87,7 +87,7 @@ fn image(emulator: &Emulator, more: &str) -> Option<String> {
     emulator.build_image("vcpus.S", &IMAGE.replace("MORE", more), &[])
 }
 
-/// Runs the image on two CPUs; `buffer_mib`: room for translated code.
+/// Runs the image on two CPUs; `buffer_mib`: the size of the buffer for translated code.
 fn run(emulator: &Emulator, image: &str, buffer_mib: u32, options: &[&str]) -> Run {
     let accelerator = format!("tcg,thread=single,tb-size={buffer_mib}");
     let machine = ["-accel", &accelerator, "-icount", "shift=0,sleep=off", "-smp", "2", "-m", "16"];
@@ -108,7 +108,7 @@ fn two_cpus_are_counted_apart_and_repeat_to_the_digit() {
         let work = first.work();
         let looks = count(&work, "pauses") - 3 - 5;
         let cpu0 = 2 + 3 * 1_000_004 + 3 * looks;
-        // CPU 1 had paused when the region began, and halts when it has told of its end.
+        // CPU 1 had paused when the region began, and halts after it reported its end.
         let cpu1 = 2 + 1 + 5 * 1_000_004 + 1 + 1;
         check(
             &work,

@@ -2,16 +2,16 @@
 
 use std::arch::asm;
 
-/// Ticks, after all earlier and before all later instructions.
+/// Returns ticks, read after all earlier and before all later instructions.
 #[inline(always)]
 pub(super) fn ticks() -> Option<u64> {
     let ticks: u64;
-    // The counter may be read early, out of program order; an ISB waits for earlier instructions,
-    // and the second keeps later ones from being executed before the read (Arm ARM, "The generic
-    // timer": ordering of reads of the counter). The memory clobber holds the compiler.
+    // The CPU may read the counter early, out of program order. The first ISB waits for earlier instructions, and the second keeps
+    // later ones from being executed before the read (Arm ARM, "The generic timer": ordering of reads of the counter). The memory
+    // clobber keeps the compiler from moving accesses across.
     //
-    // SAFETY: CNTVCT_EL0 exists on every Armv8-A CPU, and Linux lets user mode read it
-    // (CNTKCTL_EL1.EL0VCTEN; where an erratum needs it, the kernel traps and emulates the read).
+    // SAFETY: CNTVCT_EL0 exists on every Armv8-A CPU, and Linux lets user mode read the counter (CNTKCTL_EL1.EL0VCTEN; where an
+    // erratum requires it, the kernel traps and emulates the read).
     unsafe {
         asm!(
             "isb",

@@ -1,6 +1,6 @@
-//! Architectures whose counter is not read here.
+//! The absent counter of all other architectures.
 
-/// No ticks.
+/// Returns no ticks.
 #[inline(always)]
 pub(super) fn ticks() -> Option<u64> {
     None

@@ -1,4 +1,4 @@
-//! Clocks: the kernel's, and the CPU's time stamp counter behind one signature.
+//! Clocks: the kernel's clocks, and the CPU's time stamp counter behind one signature.
 
 #[cfg(target_arch = "aarch64")]
 #[path = "aarch64.rs"]
@@ -12,20 +12,18 @@ mod counter;
 
 use std::mem::MaybeUninit;
 
-/// Nanoseconds of CLOCK_MONOTONIC: since some moment in the past, never set back
-/// (`clock_gettime(2)`).
+/// Returns the nanoseconds of CLOCK_MONOTONIC: since some moment in the past, never set back (`clock_gettime(2)`).
 pub fn monotonic_ns() -> u64 {
     get(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since the Unix epoch, as the system's clock is set (CLOCK_REALTIME); 0 for a clock
-/// set to before 1970.
+/// Returns the nanoseconds since the Unix epoch by the system's clock (CLOCK_REALTIME); 0 if the clock is set to before 1970.
 pub fn unix_ns() -> u64 {
     get(libc::CLOCK_REALTIME)
 }
 
-/// CPU time that a process has used so far, nanoseconds (`clock_getcpuclockid(3)`); `None` if there is
-/// no such process.
+/// Returns the CPU time that a process has used so far, in nanoseconds (`clock_getcpuclockid(3)`); `None` if there is no such
+/// process.
 pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     let mut clock = MaybeUninit::<libc::clockid_t>::uninit();
     // SAFETY: the pointer is to writable memory of the right type.
@@ -49,23 +47,23 @@ fn get(clock: libc::clockid_t) -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the pointer is to writable memory of the right size and type.
     let result = unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
-    // The only errors are a bad pointer and an unknown clock, and both clocks always exist.
+    // The only errors are a bad pointer and an unknown clock; both clocks always exist.
     assert_eq!(result, 0, "clock_gettime knows CLOCK_MONOTONIC and CLOCK_REALTIME");
     // SAFETY: clock_gettime filled the structure, since it returned 0.
     nanoseconds(unsafe { time.assume_init() })
 }
 
-/// Ticks of the CPU's time stamp counter, read between all earlier and all later instructions;
-/// `None` on an architecture without one that programs may read.
+/// Returns the ticks of the CPU's time stamp counter, read after all earlier and before all later instructions; `None` on an
+/// architecture without a counter that programs may read.
 ///
-/// The rate is constant where [`tsc_is_constant`] says so (x86-64) and always on aarch64; it is not
-/// the rate of the core's cycles.
+/// The rate is constant on x86-64 if [`tsc_is_constant`] says so, and always on aarch64. It is not the
+/// rate of the core's cycles.
 #[inline(always)]
 pub fn tsc() -> Option<u64> {
     counter::ticks()
 }
 
-/// Whether the time stamp counter of x86 ticks at one rate, whatever the core's frequency and sleep.
+/// Whether the time stamp counter of x86 ticks at one rate, whatever the core's frequency and sleep state.
 ///
 /// `cpuinfo_flags` is the `flags` line of /proc/cpuinfo.
 ///
@@ -81,7 +79,7 @@ mod tests {
 
     #[test]
     fn clocks_never_run_backwards() {
-        // 2020-01-01, and no earlier than that because this code did not exist.
+        // 2020-01-01; this code did not exist earlier.
         assert!(unix_ns() > 1_577_836_800_000_000_000);
         let mut last = monotonic_ns();
         for _ in 0..1000 {
@@ -113,9 +111,9 @@ mod tests {
     fn a_process_has_used_what_its_work_took() {
         let own = std::process::id() as i32;
         let before = process_cpu_ns(own).unwrap();
-        // It ends only if what this loop uses is seen.
+        // The loop ends only if the clock sees the loop's own CPU time.
         while process_cpu_ns(own).unwrap() < before + 2_000_000 {}
-        // More than any process can have (proc_sys_kernel(5), pid_max).
+        // A larger number than any process can have (proc_sys_kernel(5), pid_max).
         assert_eq!(process_cpu_ns((1 << 22) + 1), None);
     }
 }

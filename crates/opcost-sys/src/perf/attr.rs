@@ -1,15 +1,15 @@
-//! What to count.
+//! Events, and the ways to count them.
 
 use perf_event_open_sys::bindings;
 
-/// An event and how to count it: the part of `perf_event_attr` that counting needs.
+/// An event with its counting options: the part of `perf_event_attr` that counting needs.
 ///
 /// `Default` counts CPU cycles (kind 0, config 0) in all domains, from the moment of opening.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct EventAttr {
-    /// The kind of event (PERF_TYPE_*), or the number that sysfs gives of a PMU.
+    /// The kind of event (PERF_TYPE_*), or the number of a PMU from sysfs.
     pub kind: u32,
-    /// The event's code; what it means depends on the kind.
+    /// The event's code; its meaning depends on the kind.
     pub config: u64,
     /// More of the code, for PMUs that have it.
     pub config1: u64,
@@ -23,18 +23,18 @@ pub struct EventAttr {
     pub exclude_kernel: bool,
     /// Do not count in the hypervisor.
     pub exclude_hv: bool,
-    /// Also count what is forked off by the task later.
+    /// Also count processes that the task forks later.
     pub inherit: bool,
     /// Start when the task executes a program.
     pub enable_on_exec: bool,
     /// Open without counting.
     pub disabled: bool,
-    /// Must be on the hardware all the time, else reads end with [`ShortRead`](super::ShortRead).
+    /// Keep the counter on the hardware all the time; otherwise reads end with [`ShortRead`](super::ShortRead).
     pub pinned: bool,
 }
 
 impl EventAttr {
-    /// The kernel's structure, asking for both times with each read.
+    /// Returns the kernel's structure; each read returns both times as well.
     pub(super) fn to_kernel(self) -> bindings::perf_event_attr {
         let mut raw = bindings::perf_event_attr::default();
         raw.type_ = self.kind;

@@ -1,9 +1,8 @@
-//! The events that `<linux/perf_event.h>` defines for every machine, by the names that users of
-//! `perf` know.
+//! The events that `<linux/perf_event.h>` defines for every machine, by the names that `perf` uses.
 
 use perf_event_open_sys::bindings as b;
 
-/// What to put in [`EventAttr::kind`](super::EventAttr) and `config` for an event.
+/// The values of [`EventAttr::kind`](super::EventAttr) and `config` for an event.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct GenericEvent {
     /// PERF_TYPE_HARDWARE, PERF_TYPE_SOFTWARE or PERF_TYPE_HW_CACHE.
@@ -17,23 +16,23 @@ pub struct GenericEvent {
 pub struct NamedEvent {
     /// The name used in tables.
     pub name: &'static str,
-    /// Other names for it.
+    /// Other names of the event.
     pub aliases: &'static [&'static str],
-    /// The event.
+    /// The event's kind and code.
     pub event: GenericEvent,
 }
 
 /// PERF_TYPE_HARDWARE: the CPU's counters.
 pub const KIND_HARDWARE: u32 = b::PERF_TYPE_HARDWARE;
-/// PERF_TYPE_SOFTWARE: counted by the kernel itself.
+/// PERF_TYPE_SOFTWARE: events that the kernel itself counts.
 pub const KIND_SOFTWARE: u32 = b::PERF_TYPE_SOFTWARE;
 /// PERF_TYPE_TRACEPOINT: the config is the tracepoint's number.
 pub const KIND_TRACEPOINT: u32 = b::PERF_TYPE_TRACEPOINT;
 /// PERF_TYPE_HW_CACHE: the CPU's counters of its caches.
 pub const KIND_HW_CACHE: u32 = b::PERF_TYPE_HW_CACHE;
-/// PERF_TYPE_RAW: the CPU's counters by the CPU's own codes.
+/// PERF_TYPE_RAW: the CPU's counters, by the CPU's own codes.
 pub const KIND_RAW: u32 = b::PERF_TYPE_RAW;
-/// PERF_TYPE_BREAKPOINT: accesses of an address.
+/// PERF_TYPE_BREAKPOINT: accesses to an address.
 pub const KIND_BREAKPOINT: u32 = b::PERF_TYPE_BREAKPOINT;
 
 const fn hard(name: &'static str, aliases: &'static [&'static str], id: u32) -> NamedEvent {
@@ -46,7 +45,7 @@ const fn soft(name: &'static str, aliases: &'static [&'static str], id: u32) -> 
     NamedEvent { name, aliases, event }
 }
 
-/// Cache, operation and result take a byte each (`perf_event_open(2)`, PERF_TYPE_HW_CACHE).
+/// Returns a cache event; cache, operation and result take a byte each (`perf_event_open(2)`, PERF_TYPE_HW_CACHE).
 const fn cache(name: &'static str, cache: u32, operation: u32, result: u32) -> NamedEvent {
     let event = GenericEvent {
         kind: KIND_HW_CACHE,
@@ -68,8 +67,8 @@ const PREFETCH: u32 = b::PERF_COUNT_HW_CACHE_OP_PREFETCH;
 const ACCESS: u32 = b::PERF_COUNT_HW_CACHE_RESULT_ACCESS;
 const MISS: u32 = b::PERF_COUNT_HW_CACHE_RESULT_MISS;
 
-/// Every generic event. Of the cache events, those that mean something: instructions are not
-/// stored to, and branch units and instruction TLBs are only read.
+/// Every generic event. Meaningless cache events are left out: instructions are not stored to, and branch units and instruction
+/// TLBs are only read.
 #[rustfmt::skip] // one row a line
 static GENERIC: &[NamedEvent] = &[
     hard("cycles", &["cpu-cycles"], b::PERF_COUNT_HW_CPU_CYCLES),
@@ -128,18 +127,18 @@ static GENERIC: &[NamedEvent] = &[
     cache("node-prefetch-misses", NODE, PREFETCH, MISS),
 ];
 
-/// Every generic event, in the order of the kernel's header.
+/// Returns every generic event, in the order of the kernel's header.
 pub fn generic_events() -> impl Iterator<Item = &'static NamedEvent> {
     GENERIC.iter()
 }
 
-/// The generic event with this name or alias, spelled as `perf` does; `None` if there is none.
+/// Returns the generic event with this name or alias, spelled as `perf` spells it; `None` if there is none.
 pub fn generic_event(name: &str) -> Option<GenericEvent> {
     let row = GENERIC.iter().find(|row| row.name == name || row.aliases.contains(&name))?;
     Some(row.event)
 }
 
-/// The name of an event of this kind and code, if it is a generic one.
+/// Returns the name of an event of this kind and code, if it is generic.
 pub fn generic_name(kind: u32, config: u64) -> Option<&'static str> {
     let row = GENERIC.iter().find(|row| row.event == GenericEvent { kind, config })?;
     Some(row.name)

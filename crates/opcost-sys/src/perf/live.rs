@@ -8,14 +8,14 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
-/// The running kernel; owns the descriptors of the counters it opened and closes them when dropped.
+/// The running kernel. It owns the descriptors of the counters that it opened, and closes them when dropped.
 ///
-/// Counters are numbered from 1 in the order in which they were opened, so that a transcript does
-/// not depend on which descriptors the process had open.
+/// Counters are numbered from 1 in the order of their opening, so that a transcript does not depend on the descriptors that the
+/// process had open.
 ///
-/// Who measures many short runs should keep one stopped counter of each software event open all the
-/// while: the first opening and the last closing of an event rewrite kernel code (the static keys
-/// of perf_swevent_init, kernel/events/core.c), which costs more than all other calls together.
+/// To measure many short runs, keep one stopped counter of each software event open all the time: the first opening and the last
+/// closing of an event rewrite kernel code (the static keys of perf_swevent_init, kernel/events/core.c), which costs more than all
+/// other calls together.
 #[derive(Debug, Default)]
 pub struct LivePerf {
     counters: Mutex<Counters>,
@@ -28,7 +28,7 @@ struct Counters {
 }
 
 impl LivePerf {
-    /// The running kernel, with no counter open.
+    /// Makes an instance without open counters.
     pub fn new() -> Self {
         Self::default()
     }
@@ -49,8 +49,8 @@ impl LivePerf {
         request: unsafe fn(c_int, c_uint) -> c_int,
     ) -> io::Result<()> {
         let flags = if whole_group { bindings::PERF_IOC_FLAG_GROUP } else { 0 };
-        // SAFETY: the three requests passed here take a plain integer; `on` keeps the descriptor
-        // open, and it is a perf event's.
+        // SAFETY: the three requests passed here take a plain integer. `on` keeps the descriptor open, and the descriptor is a perf
+        // event's.
         self.on(id, |fd| match unsafe { request(fd, flags) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
@@ -82,7 +82,7 @@ impl PerfKernel for LivePerf {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just given this descriptor to us alone.
+        // SAFETY: the kernel has just given this descriptor to this process alone.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         counters.opened += 1;
         let id = CounterId(counters.opened);

@@ -1,13 +1,10 @@
-//! Counters of `perf_event_open(2)` behind a trait, so that the same code runs against the kernel
-//! ([`LivePerf`]), a recorder ([`RecordingPerf`]) and a transcript of another machine
-//! ([`ReplayPerf`]).
+//! Counters of `perf_event_open(2)` behind a trait. The same code runs against the kernel ([`LivePerf`]), a recorder
+//! ([`RecordingPerf`]) and a transcript of another machine ([`ReplayPerf`]).
 //!
-//! Each counter is read by itself, while it is disabled: the kernel refused a group read
-//! (PERF_FORMAT_GROUP) of inherited counters before Linux 6.13, and counts that were stopped
-//! together need no common read.
+//! Each counter is read alone, while disabled. Before Linux 6.13 the kernel refused a group read (PERF_FORMAT_GROUP) of inherited
+//! counters, and counters that were stopped together need no common read.
 //!
-//! A counter that cannot be had is an error, explained by [`explain`]; it is never a
-//! reading of zero.
+//! An unavailable counter is an error, which [`explain`] puts into words; it is never a reading of zero.
 
 mod attr;
 pub mod constants;
@@ -37,7 +34,7 @@ use opcost_record::CountingTime;
 use std::fmt;
 use std::io;
 
-/// A counter that a [`PerfKernel`] opened; means nothing to another one.
+/// A counter that a [`PerfKernel`] opened; the number has no meaning for another kernel.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct CounterId(pub u32);
 
@@ -47,29 +44,28 @@ impl fmt::Display for CounterId {
     }
 }
 
-/// What a counter holds, as the kernel gives it: never scaled.
+/// The value of a counter as the kernel returns it, never scaled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CounterReading {
     /// The count.
     pub value: u64,
     /// How long the counter was enabled, nanoseconds.
     pub time_enabled_ns: u64,
-    /// How long of that it was on the hardware, nanoseconds; less when it was multiplexed.
+    /// How much of this time the counter was on the hardware, nanoseconds; less if the kernel multiplexed the counter.
     pub time_running_ns: u64,
 }
 
 impl CounterReading {
-    /// The counting times, in the form in which runs are stored.
+    /// Returns the counting times in the form in which runs are stored.
     pub fn time(self) -> CountingTime {
         CountingTime { enabled_ns: self.time_enabled_ns, running_ns: self.time_running_ns }
     }
 }
 
-/// The kernel's answer to a read was too short to be a reading.
+/// The kernel's answer to a read was too short for a reading.
 ///
-/// It comes inside an [`io::Error`] of kind `UnexpectedEof`; [`ShortRead::of`] finds it. The kernel
-/// answers a read with 0 bytes when a pinned counter did not get its place on the hardware
-/// (`perf_event_open(2)`, `pinned`).
+/// The value comes inside an [`io::Error`] of kind `UnexpectedEof`; [`ShortRead::of`] finds it. The kernel answers a read with 0
+/// bytes if a pinned counter did not get its place on the hardware (`perf_event_open(2)`, `pinned`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "the kernel gave {bytes} of {} bytes: the pinned counter got no place on the hardware; stop \
@@ -77,7 +73,7 @@ impl CounterReading {
     ShortRead::WHOLE_BYTES
 )]
 pub struct ShortRead {
-    /// How many bytes came.
+    /// The number of bytes in the answer.
     pub bytes: usize,
 }
 
@@ -85,7 +81,7 @@ impl ShortRead {
     /// Size of a whole reading: value, time enabled, time running.
     pub const WHOLE_BYTES: usize = 24;
 
-    /// The short read that an error of [`PerfKernel::read`] reports, if it does.
+    /// Returns the short read that an error of [`PerfKernel::read`] reports, if any.
     pub fn of(error: &io::Error) -> Option<ShortRead> {
         error.get_ref()?.downcast_ref().copied()
     }
@@ -97,15 +93,15 @@ impl From<ShortRead> for io::Error {
     }
 }
 
-/// What can be asked of the kernel's performance counters (`perf_event_open(2)`).
+/// The operations on the kernel's performance counters (`perf_event_open(2)`).
 pub trait PerfKernel {
     /// Opens a counter.
     ///
-    /// `pid` is a process, 0 for the calling thread, -1 for whatever runs on `cpu`; `cpu` is a
-    /// CPU's number or -1 for all; `leader` is the counter whose group it joins.
+    /// `pid`: a process, 0 for the calling thread, or -1 for everything that runs on `cpu`; `cpu`: a CPU's number, or -1 for all;
+    /// `leader`: the counter whose group the new counter joins.
     ///
     /// # Errors
-    /// The kernel's errno, which [`explain`] puts in words.
+    /// The kernel's errno, which [`explain`] puts into words.
     fn open(
         &self,
         attr: &EventAttr,
@@ -114,19 +110,19 @@ pub trait PerfKernel {
         leader: Option<CounterId>,
     ) -> io::Result<CounterId>;
 
-    /// Lets a counter count, or its whole group if it leads one.
+    /// Starts a counter, or its whole group if the counter leads one.
     ///
     /// # Errors
     /// The kernel's errno; EBADF if the counter is not open.
     fn enable(&self, id: CounterId, whole_group: bool) -> io::Result<()>;
 
-    /// Stops a counter, or its whole group if it leads one.
+    /// Stops a counter, or its whole group if the counter leads one.
     ///
     /// # Errors
     /// The kernel's errno; EBADF if the counter is not open.
     fn disable(&self, id: CounterId, whole_group: bool) -> io::Result<()>;
 
-    /// Sets a count, or those of the whole group, to zero; the times run on.
+    /// Sets a count, or the counts of the whole group, to zero; the times continue.
     ///
     /// # Errors
     /// The kernel's errno; EBADF if the counter is not open.
@@ -135,11 +131,10 @@ pub trait PerfKernel {
     /// Reads a counter, inherited counts included.
     ///
     /// # Errors
-    /// The kernel's errno; EBADF if the counter is not open; [`ShortRead`] if the counter was
-    /// pinned and got no place.
+    /// The kernel's errno; EBADF if the counter is not open; [`ShortRead`] if the counter was pinned and got no place.
     fn read(&self, id: CounterId) -> io::Result<CounterReading>;
 
-    /// Closes a counter; nothing happens if it is not open.
+    /// Closes a counter; does nothing if the counter is not open.
     fn close(&self, id: CounterId);
 }
 

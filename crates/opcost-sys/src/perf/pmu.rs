@@ -1,12 +1,12 @@
-//! What this machine says of its counters, in sysfs and procfs.
+//! Information about this machine's counters in sysfs and procfs.
 
 use std::fs;
 use std::path::Path;
 
 /// Whether the kernel has a driver for the CPU's own counters.
 ///
-/// `sysfs_root` is where sysfs is mounted, usually `/sys`. Without such a driver no hardware and no
-/// cache event can be opened, only software events.
+/// `sysfs_root`: where sysfs is mounted, usually `/sys`. Without a driver no hardware event and no cache event can be opened, only
+/// software events.
 ///
 /// Source: the names that the kernel's PMU drivers register (arch/*/events, drivers/perf).
 pub fn has_cpu_pmu(sysfs_root: &Path) -> bool {
@@ -24,18 +24,17 @@ pub fn has_cpu_pmu(sysfs_root: &Path) -> bool {
     })
 }
 
-/// The level of `kernel.perf_event_paranoid`, -1 to 4; `None` where the kernel has no perf events.
+/// Returns the level of `kernel.perf_event_paranoid`, -1 to 4; `None` if the kernel has no perf events.
 ///
-/// `proc_root` is where procfs is mounted, usually `/proc`.
+/// `proc_root`: where procfs is mounted, usually `/proc`.
 pub fn perf_event_paranoid(proc_root: &Path) -> Option<i32> {
     let text = fs::read_to_string(proc_root.join("sys/kernel/perf_event_paranoid")).ok()?;
     text.trim().parse().ok()
 }
 
-/// Whether the NMI watchdog is on, which takes one hardware counter of each CPU; `None` where the
-/// kernel does not say.
+/// Whether the NMI watchdog is on; `None` if the kernel does not say. The watchdog takes one hardware counter of each CPU.
 ///
-/// `proc_root` is where procfs is mounted, usually `/proc`.
+/// `proc_root`: where procfs is mounted, usually `/proc`.
 pub fn nmi_watchdog(proc_root: &Path) -> Option<bool> {
     let text = fs::read_to_string(proc_root.join("sys/kernel/nmi_watchdog")).ok()?;
     match text.trim() {

@@ -1,11 +1,11 @@
-//! A recorder of what is asked of a kernel and what it answers.
+//! A recorder of calls to a kernel and the kernel's answers.
 
 use super::transcript::{Answer, Call, Line, Target, Transcript};
 use super::{CounterId, CounterReading, EventAttr, PerfKernel};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Passes every call on to another [`PerfKernel`] and writes it down with its answer.
+/// Passes every call on to another [`PerfKernel`], and records the call with its answer.
 #[derive(Debug)]
 pub struct RecordingPerf<K> {
     kernel: K,
@@ -13,19 +13,19 @@ pub struct RecordingPerf<K> {
 }
 
 impl<K: PerfKernel> RecordingPerf<K> {
-    /// A recorder around `kernel`, with an empty transcript.
+    /// Makes a recorder around `kernel`, with an empty transcript.
     pub fn new(kernel: K) -> Self {
         RecordingPerf { kernel, transcript: Mutex::default() }
     }
 
-    /// Adds comment lines: which machine, which kernel, what is tried next.
+    /// Adds comment lines, such as the machine, the kernel, and the next step.
     pub fn note(&self, text: &str) {
         for line in text.lines() {
             self.append(Line::Note(line.to_string()));
         }
     }
 
-    /// The transcript so far.
+    /// Returns the transcript so far.
     pub fn into_transcript(self) -> Transcript {
         self.transcript.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -35,10 +35,10 @@ impl<K: PerfKernel> RecordingPerf<K> {
         transcript.lines.push(line);
     }
 
-    /// Writes down a call whose answer is a success of form `on_success`, or an error.
+    /// Records a call whose answer is a success of form `on_success`, or an error.
     ///
-    /// An error that did not come from a kernel (a replay that differs) is no answer and is left
-    /// out; the caller still gets it.
+    /// An error that did not come from a kernel (such as a replay that differs) is no answer and is not recorded; the caller still
+    /// gets the error.
     fn record<T: Copy>(
         &self,
         call: Call,

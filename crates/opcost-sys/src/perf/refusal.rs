@@ -1,4 +1,4 @@
-//! Why the kernel would not open a counter, and what to do about it.
+//! The reasons why the kernel refused to open a counter, and their remedies.
 
 use super::constants::{
     KIND_BREAKPOINT, KIND_HARDWARE, KIND_HW_CACHE, KIND_RAW, KIND_SOFTWARE, KIND_TRACEPOINT,
@@ -10,10 +10,10 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// What an explanation needs to know of the machine and of our rights.
+/// Facts about the machine and this process's rights that an explanation needs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OpenContext {
-    /// The level of `kernel.perf_event_paranoid`, where it could be read.
+    /// The level of `kernel.perf_event_paranoid`, if it could be read.
     pub perf_event_paranoid: Option<i32>,
     /// Whether this process has CAP_PERFMON or CAP_SYS_ADMIN.
     pub privileged: bool,
@@ -24,9 +24,9 @@ pub struct OpenContext {
 }
 
 impl OpenContext {
-    /// The context of this process, from procfs and sysfs mounted at the given places.
+    /// Detects the context of this process from procfs and sysfs, mounted at the given places.
     ///
-    /// What cannot be read counts as absent: no rights, no driver, no virtual machine.
+    /// Unreadable facts count as absent: no rights, no driver, no virtual machine.
     pub fn detect(proc_root: &Path, sysfs_root: &Path) -> Self {
         OpenContext {
             perf_event_paranoid: perf_event_paranoid(proc_root),
@@ -51,7 +51,7 @@ fn privileged(proc_root: &Path) -> bool {
 }
 
 fn in_vm(proc_root: &Path, sysfs_root: &Path) -> bool {
-    // x86 shows CPUID's hypervisor bit as a flag; Arm guests have a device tree node; Xen has sysfs.
+    // x86 shows CPUID's hypervisor bit as a flag; Arm guests have a device tree node; Xen has a file in sysfs.
     let cpuinfo = fs::read_to_string(proc_root.join("cpuinfo")).unwrap_or_default();
     let flagged = cpuinfo
         .lines()
@@ -62,12 +62,12 @@ fn in_vm(proc_root: &Path, sysfs_root: &Path) -> bool {
         || sysfs_root.join("hypervisor/type").exists()
 }
 
-/// Why an event is unavailable, and the next thing to do; one line each.
+/// The reason why an event is unavailable and the next step for the user; one line each.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Refusal {
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What to do.
+    /// The next step.
     pub remedy: String,
 }
 
@@ -85,8 +85,8 @@ impl fmt::Display for Refusal {
 
 /// Explains an error of [`PerfKernel::open`](super::PerfKernel::open).
 ///
-/// `errno` is the kernel's error number, `attr` what was asked for, `context` where. The result is
-/// for people; it never stands for a count.
+/// `errno`: the kernel's error number; `attr`: the requested event; `context`: the machine and the rights. The result is text for
+/// people; it never stands for a count.
 ///
 /// Source: `perf_event_open(2)`, ERRORS; kernel/events/core.c (perf_event_open, perf_allow_kernel).
 pub fn explain(errno: i32, attr: &EventAttr, context: &OpenContext) -> Refusal {
@@ -159,8 +159,8 @@ fn error_name(number: i32) -> String {
     }
 }
 
-/// Whether the CPU's own counters count the event. Later kernels put a PMU's number in the upper
-/// half of the config of the first two kinds, which does not change the answer.
+/// Whether the CPU's own counters count the event. Later kernels put a PMU's number in the upper half of the config of the first
+/// two kinds; that does not change the answer.
 fn uses_cpu_pmu(attr: &EventAttr) -> bool {
     matches!(attr.kind, KIND_HARDWARE | KIND_HW_CACHE | KIND_RAW)
 }
@@ -241,9 +241,8 @@ fn invalid(attr: &EventAttr) -> Refusal {
     )
 }
 
-/// perf_event_paranoid: at 2 an unprivileged process may count the user mode of its own processes,
-/// at 1 also the kernel on their behalf, at 0 also whole CPUs; 3 (Debian) and 4 (Ubuntu) are the
-/// distributions' own and allow nothing.
+/// The meaning of perf_event_paranoid: at 2 an unprivileged process may count the user mode of its own processes, at 1 also the
+/// kernel on their behalf, at 0 also whole CPUs. The levels 3 (Debian) and 4 (Ubuntu) are the distributions' own and allow nothing.
 fn forbidden(errno: i32, attr: &EventAttr, context: &OpenContext) -> Refusal {
     let needed = if attr.exclude_kernel { 2 } else { 1 };
     if context.privileged {

@@ -5,7 +5,7 @@ use super::{CounterId, CounterReading, EventAttr, PerfKernel};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Where a program's calls left the transcript; comes inside an [`io::Error`] of kind `Other`.
+/// The place at which a program's calls left the transcript; comes inside an [`io::Error`] of kind `Other`.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ReplayError {
@@ -30,13 +30,13 @@ pub enum ReplayError {
 }
 
 impl ReplayError {
-    /// The replay error that an [`io::Error`] carries, if it does.
+    /// Returns the replay error inside an [`io::Error`], if any.
     pub fn of(error: &io::Error) -> Option<&ReplayError> {
         error.get_ref()?.downcast_ref()
     }
 }
 
-/// Answers from a transcript; after the first call that differs, every call fails with that error.
+/// Answers from a transcript. After the first call that differs, every call fails with the same error.
 #[derive(Debug)]
 pub struct ReplayPerf {
     transcript: Transcript,
@@ -51,7 +51,7 @@ struct State {
 }
 
 impl ReplayPerf {
-    /// A kernel that expects the transcript's calls in their order.
+    /// Makes a kernel that expects the transcript's calls in their order.
     pub fn new(transcript: Transcript) -> Self {
         ReplayPerf { transcript, state: Mutex::default() }
     }
@@ -59,7 +59,7 @@ impl ReplayPerf {
     /// Checks that the program made exactly the transcript's calls.
     ///
     /// # Errors
-    /// The first difference, or the first call that was not made.
+    /// The first difference, or the first call that the program did not make.
     pub fn finish(self) -> Result<(), ReplayError> {
         let State { next, failed } =
             self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +73,7 @@ impl ReplayPerf {
         }
     }
 
-    /// The transcript's answer to a call.
+    /// Returns the transcript's answer to a call.
     fn answer(&self, called: &Call) -> io::Result<Answer> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = &state.failed {
@@ -142,7 +142,7 @@ impl PerfKernel for ReplayPerf {
     }
 
     fn close(&self, id: CounterId) {
-        // A close that differs is kept in the state and reported by the next call or `finish`.
+        // The state keeps the error of a close that differs; the next call or `finish` reports the error.
         let _ = self.answer(&Call::Close { id });
     }
 }

@@ -1,4 +1,4 @@
-//! The ring buffer that the kernel writes samples into (`perf_event_open(2)`, "MMAP layout").
+//! The ring buffer into which the kernel writes samples (`perf_event_open(2)`, "MMAP layout").
 
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 use std::io;
@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One ring buffer, mapped as long as this lives.
+/// One ring buffer, mapped as long as the value lives.
 ///
-/// The kernel only writes behind `data_head` and only where `data_tail` says that it was read, so
-/// what lies between the two is ours to read.
+/// The kernel only writes behind `data_head`, and only where `data_tail` shows that the data were read. This process may therefore
+/// read everything between the two.
 #[derive(Debug)]
 pub(super) struct Ring {
     /// The control page; the data follow it.
@@ -17,7 +17,7 @@ pub(super) struct Ring {
     page_bytes: usize,
     /// Size of the data, a power of two.
     data_bytes: usize,
-    /// Whether the memory is a mapping to be undone.
+    /// Whether the memory is a mapping that must be undone.
     mapped: bool,
 }
 
@@ -30,13 +30,12 @@ impl Ring {
     /// `data_bytes` is a power of two of at least a page.
     ///
     /// # Errors
-    /// The kernel's; EPERM where the user's share of locked memory is used up
-    /// (`kernel.perf_event_mlock_kb`).
+    /// The kernel's error; EPERM if the user's share of locked memory is used up (`kernel.perf_event_mlock_kb`).
     pub(super) fn map(event: BorrowedFd<'_>, data_bytes: usize) -> io::Result<Ring> {
         // SAFETY: sysconf takes an integer.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let (protection, length) = (libc::PROT_READ | libc::PROT_WRITE, page_bytes + data_bytes);
-        // SAFETY: a new mapping wherever the kernel likes; it replaces nothing.
+        // SAFETY: a new mapping at an address of the kernel's choice; the mapping replaces nothing.
         let address = unsafe {
             libc::mmap(ptr::null_mut(), length, protection, libc::MAP_SHARED, event.as_raw_fd(), 0)
         };
@@ -47,22 +46,22 @@ impl Ring {
         Ok(Ring { page, page_bytes, data_bytes, mapped: true })
     }
 
-    /// Takes everything that was written since the last time, whole records of 64-bit words.
+    /// Takes everything that the kernel wrote since the last call: whole records of 64-bit words.
     pub(super) fn drain(&mut self, words: &mut Vec<u64>) {
         let page = self.page.as_ptr();
-        // SAFETY: the control page is mapped, both fields are aligned, and the kernel changes the
-        // first by single 64-bit stores, as atomics do; ours alone is the second.
+        // SAFETY: the control page is mapped, and both fields are aligned. The kernel changes `data_head` by single 64-bit stores,
+        // as atomics do; only this process changes `data_tail`.
         let (head, tail) = unsafe {
             (
                 AtomicU64::from_ptr(&raw mut (*page).data_head),
                 AtomicU64::from_ptr(&raw mut (*page).data_tail),
             )
         };
-        // Pairs with the kernel's write barrier before it moves the head: what is before the head
-        // is written (perf_output_put_handle, kernel/events/ring_buffer.c).
+        // Pairs with the kernel's write barrier before it moves the head: everything before the head is written
+        // (perf_output_put_handle, kernel/events/ring_buffer.c).
         let end = head.load(Ordering::Acquire);
         let mut at = tail.load(Ordering::Relaxed);
-        // A head that is further than a buffer ahead is not the kernel's.
+        // A head more than a buffer ahead did not come from the kernel.
         let end = end.min(at.saturating_add(self.data_bytes as u64));
         words.reserve(((end - at) / 8) as usize);
         while at < end {
@@ -71,9 +70,8 @@ impl Ring {
             if count == 0 {
                 break;
             }
-            // SAFETY: `start` and `count` words lie within the mapped data, which the kernel does
-            // not write between tail and head; records and so `at` are multiples of 8 bytes, and
-            // the vector has room for them.
+            // SAFETY: `start` and `count` words lie within the mapped data, and the kernel does not write between tail and head.
+            // Records, and therefore `at`, are multiples of 8 bytes. The vector has room for the words.
             unsafe {
                 let from = page.cast::<u8>().add(self.page_bytes + start);
                 let length = words.len();
@@ -82,7 +80,7 @@ impl Ring {
             }
             at += count as u64 * 8;
         }
-        // Our reads are done before the kernel may write there again.
+        // This process has read everything before the kernel may write there again.
         tail.store(end, Ordering::Release);
     }
 }
@@ -104,7 +102,7 @@ mod tests {
     const PAGE_BYTES: usize = 4096;
     const DATA_BYTES: usize = 256;
 
-    /// Memory that looks like a ring buffer, and the kernel that writes into it.
+    /// Memory that looks like a ring buffer, with the kernel that writes into it.
     struct Fake {
         memory: Vec<u64>,
         head: u64,

@@ -1,8 +1,7 @@
-//! Sampling: the kernel interrupts what runs so many times a second and notes where it was.
+//! Sampling: many times a second, the kernel interrupts the running code and notes its place.
 //!
-//! One event on each CPU, since the kernel lets no other event be both inherited and mapped
-//! (perf_mmap, kernel/events/core.c). What the records mean is not known here: they are handed out
-//! as the words that the kernel wrote.
+//! The sampler opens one event on each CPU, since the kernel lets no other event be both inherited and mapped (perf_mmap,
+//! kernel/events/core.c). The sampler does not interpret records: callers get the words that the kernel wrote.
 
 use super::constants::{GenericEvent, KIND_HARDWARE, generic_name};
 use super::ring::Ring;
@@ -15,55 +14,54 @@ use std::path::Path;
 
 use std::time::Duration;
 
-/// The user's registers from which a stack can be unwound: frame pointer, stack pointer and
-/// instruction pointer (`PERF_REG_X86_BP`, `_SP`, `_IP` of `asm/perf_regs.h`).
+/// The user's registers that unwinding a stack needs: frame pointer, stack pointer and instruction pointer (`PERF_REG_X86_BP`,
+/// `_SP`, `_IP` of `asm/perf_regs.h`).
 pub const UNWIND_REGISTERS_MASK: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 
-/// Bytes of a user's stack that can be copied with a sample: below 64 KiB, in words.
+/// The largest number of bytes of a user's stack that a sample can copy: below 64 KiB, in words.
 pub const STACK_BYTES_MAX: u32 = 65_528;
 
-/// Ring buffer of each CPU for those who may lock any amount of memory.
+/// Size of each CPU's ring buffer for users who may lock any amount of memory.
 const RING_BYTES: usize = 4 << 20;
-/// The same for others: what `kernel.perf_event_mlock_kb` allows by default, without its page.
+/// Size for other users: the default of `kernel.perf_event_mlock_kb` without the control page.
 const RING_BYTES_UNPRIVILEGED: usize = 512 << 10;
 
-/// What to sample.
+/// The event and contents of samples.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SamplingAttr {
-    /// The event; a clock, or what the hardware counts.
+    /// The event: a clock, or a hardware event.
     pub event: GenericEvent,
-    /// Samples a second, of each CPU that is busy.
+    /// Samples a second on each busy CPU.
     pub frequency_hz: u64,
-    /// What each sample holds (`PERF_SAMPLE_*`).
+    /// The contents of each sample (`PERF_SAMPLE_*`).
     pub sample_type: u64,
-    /// Which of the user's registers, where the sample type has them.
+    /// The user's registers in each sample, if the sample type has them.
     pub user_registers_mask: u64,
-    /// How much of the user's stack is copied, bytes, where the sample type has it; a multiple of 8
-    /// up to [`STACK_BYTES_MAX`].
+    /// The number of copied bytes of the user's stack, if the sample type has it; a multiple of 8 up to [`STACK_BYTES_MAX`].
     pub user_stack_bytes: u32,
-    /// Whether to look at user mode only.
+    /// Whether to sample user mode only.
     pub exclude_kernel: bool,
-    /// Whether to begin when the process executes a program; else with [`Sampler::enable`].
+    /// Whether to begin when the process executes a program; otherwise [`Sampler::enable`] begins.
     pub enable_on_exec: bool,
 }
 
-/// Whom to sample.
+/// The threads to sample.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SamplingTarget {
-    /// These threads, and whatever they start.
+    /// These threads, and everything that they start.
     Threads(Vec<i32>),
-    /// Everything on the machine but its idling.
+    /// Everything on the machine except idling.
     Machine,
 }
 
-/// Why there is no sampling.
+/// The reason why sampling failed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum SamplingError {
-    /// The kernel would not open the event.
+    /// The kernel refused to open the event.
     #[error("cannot sample {event} {whom}: {}; {}", refusal.reason, refusal.remedy)]
     Open { event: &'static str, whom: String, refusal: Refusal, errno: i32 },
-    /// The frequency is more than the machine allows.
+    /// The frequency exceeds the machine's limit.
     #[error(
         "cannot take {asked_hz} samples a second: this machine allows {max_hz} \
          (kernel.perf_event_max_sample_rate); ask for fewer (--frequency), or raise it"
@@ -76,16 +74,16 @@ pub enum SamplingError {
          stop them, raise it, or grant CAP_IPC_LOCK"
     )]
     Map { bytes: usize, cpu: usize, source: io::Error },
-    /// The processes ended before they could be looked at.
+    /// The processes ended before sampling began.
     #[error("nothing to sample: the process has ended")]
     Ended,
-    /// An event that is open could not be used.
+    /// An open event could not be used.
     #[error("cannot {what} the sampling event: {source}")]
     Control { what: &'static str, source: io::Error },
 }
 
 impl SamplingError {
-    /// Whether another event might do: the hardware has no such counter.
+    /// Whether another event may work: the hardware has no such counter.
     pub fn lacks_event(&self) -> bool {
         matches!(
             self,
@@ -96,16 +94,16 @@ impl SamplingError {
         )
     }
 
-    /// Whether the rights do not suffice, though they might for less.
+    /// Whether the rights do not suffice; they may suffice for less.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, SamplingError::Open { errno: libc::EACCES | libc::EPERM, .. })
     }
 }
 
-/// Sampling events that are open, with their ring buffers.
+/// Open sampling events with their ring buffers.
 #[derive(Debug)]
 pub struct Sampler {
-    /// The first of each CPU owns the ring buffer that the CPU's others write into.
+    /// The first event of each CPU owns the ring buffer; the CPU's other events write into it.
     events: Vec<OwnedFd>,
     rings: Vec<(usize, Ring)>,
 }
@@ -113,7 +111,7 @@ pub struct Sampler {
 impl Sampler {
     /// Opens one event for each thread and CPU, stopped.
     ///
-    /// `cpus` are the CPUs that may run what is sampled.
+    /// `cpus`: the CPUs that may run the sampled threads.
     ///
     /// # Errors
     /// [`SamplingError`].
@@ -132,7 +130,7 @@ impl Sampler {
             for thread in threads {
                 let event = match open(attr, *thread, *cpu, machine) {
                     Ok(event) => event,
-                    // A thread may end while its process is looked at, a CPU be switched off.
+                    // A thread may end while its process is being opened, and a CPU may be switched off.
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => continue,
                     Err(error) if error.raw_os_error() == Some(libc::ENODEV) && machine => continue,
                     Err(error) => return Err(refused(attr, target, error)),
@@ -144,8 +142,7 @@ impl Sampler {
                     }
                     Some(first) => {
                         let output = first.as_raw_fd();
-                        // SAFETY: both descriptors are open perf events; the request takes the
-                        // number of the second.
+                        // SAFETY: both descriptors are open perf events; the request takes the number of the second.
                         done("redirect", unsafe { ioctls::SET_OUTPUT(event.as_raw_fd(), output) })?;
                         sampler.events.push(event);
                     }
@@ -156,7 +153,7 @@ impl Sampler {
         if sampler.events.is_empty() { Err(SamplingError::Ended) } else { Ok(sampler) }
     }
 
-    /// Begins to sample.
+    /// Begins sampling.
     ///
     /// # Errors
     /// [`SamplingError::Control`].
@@ -164,7 +161,7 @@ impl Sampler {
         self.switch("start", ioctls::ENABLE)
     }
 
-    /// Stops sampling; what is in the ring buffers stays.
+    /// Stops sampling; the contents of the ring buffers stay.
     ///
     /// # Errors
     /// [`SamplingError::Control`].
@@ -184,18 +181,17 @@ impl Sampler {
         Ok(())
     }
 
-    /// Takes what the kernel wrote since the last time, the CPUs one after the other: whole
-    /// records, those of a CPU in the order of time.
+    /// Takes everything that the kernel wrote since the last call, CPU by CPU: whole records, in the order of time within a CPU.
     pub fn drain(&mut self, words: &mut Vec<u64>) {
         for (_, ring) in &mut self.rings {
             ring.drain(words);
         }
     }
 
-    /// Waits until a ring buffer is half full, `wake` can be read, or so much time has passed.
+    /// Waits until a ring buffer is half full, `wake` can be read, or `limit` has passed.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn wait(&self, limit: Duration, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let polled = |fd: c_int| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut entries: Vec<libc::pollfd> =
@@ -209,7 +205,7 @@ impl Sampler {
             let error = io::Error::last_os_error();
             return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
         }
-        // A process that has ended makes its events always ready (POLLHUP): then only time passes.
+        // A process that has ended makes its events always ready (POLLHUP); then only `wake` and the time matter.
         if ready > 0 && entries.iter().all(|entry| entry.revents & libc::POLLIN == 0) {
             let mut rest = entries.split_off(self.events.len());
             // SAFETY: as above.
@@ -238,7 +234,7 @@ fn done(what: &'static str, answer: c_int) -> Result<(), SamplingError> {
     }
 }
 
-/// Opens one event; first with build ids in the records of mappings, which Linux 5.12 introduced.
+/// Opens one event; tries first with build ids in the records of mappings, which Linux 5.12 introduced.
 fn open(attr: &SamplingAttr, thread: i32, cpu: usize, machine: bool) -> io::Result<OwnedFd> {
     let mut refusal = io::Error::from_raw_os_error(libc::EINVAL);
     for build_id in [true, false] {
@@ -249,7 +245,7 @@ fn open(attr: &SamplingAttr, thread: i32, cpu: usize, machine: bool) -> io::Resu
         // breakpoint, and the kernel writes into a ring buffer only once one is mapped.
         let fd = unsafe { perf_event_open(&raw mut raw, thread, cpu, -1, flags) };
         if fd >= 0 {
-            // SAFETY: the kernel has just given this descriptor to us alone.
+            // SAFETY: the kernel has just given this descriptor to this process alone.
             return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
         }
         refusal = io::Error::last_os_error();
@@ -279,7 +275,7 @@ fn to_kernel(attr: &SamplingAttr, machine: bool, build_id: bool) -> bindings::pe
     raw.sample_regs_user = attr.user_registers_mask;
     raw.sample_stack_user = attr.user_stack_bytes;
     raw.set_exclude_callchain_kernel(attr.exclude_kernel.into());
-    // Where the stack is copied, its callers are found there.
+    // Where the stack is copied, the callers are found in the copy.
     raw.set_exclude_callchain_user((attr.user_stack_bytes > 0).into());
     raw.set_exclude_idle(machine.into());
     raw.set_mmap(1);
@@ -289,7 +285,7 @@ fn to_kernel(attr: &SamplingAttr, machine: bool, build_id: bool) -> bindings::pe
     raw.set_comm_exec(1);
     raw.set_task(1);
     raw.set_sample_id_all(1);
-    // The time of `monotonic_ns`, so that samples can be told from those of another moment.
+    // The time of `monotonic_ns`, so that samples of other moments can be told apart.
     raw.set_use_clockid(1);
     raw.clockid = libc::CLOCK_MONOTONIC;
     raw.set_watermark(1);
@@ -337,13 +333,13 @@ fn refused(attr: &SamplingAttr, target: &SamplingTarget, error: io::Error) -> Sa
     SamplingError::Open { event, whom, refusal, errno }
 }
 
-/// The most samples a second that the machine allows (`kernel.perf_event_max_sample_rate`).
+/// Returns the largest number of samples a second that the machine allows (`kernel.perf_event_max_sample_rate`).
 pub fn sample_rate_max_hz() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?;
     text.trim().parse().ok()
 }
 
-/// Whether a sample of this event stands for time on a CPU, nanoseconds.
+/// Whether a sample of this event stands for CPU time in nanoseconds.
 pub fn is_time(event: GenericEvent) -> bool {
     event.kind != KIND_HARDWARE
 }

@@ -1,5 +1,4 @@
-//! The text in which calls on performance counters and the kernel's answers are kept, so that
-//! machines one does not have can be tested against.
+//! The text form of calls on performance counters and the kernel's answers. It allows tests against machines that are not at hand.
 //!
 //! ```text
 //! opcost-perf 1
@@ -13,8 +12,7 @@
 //! close 1 -> ok
 //! ```
 //!
-//! The first line names the version. Every later line is blank, a comment (`#`), or one call with
-//! its answer after ` -> `:
+//! The first line names the version. Every later line is blank, a comment (`#`), or one call with its answer after ` -> `:
 //!
 //! - `open` with fields in any order: `kind=` and `config=` (required), `config1=`, `config2=`,
 //!   `config3=` (0 if absent), `exclude=` any of the letters `u`, `k`, `h` for user, kernel,
@@ -28,8 +26,8 @@
 //!   pinned counter that got no place.
 //! - `close` with a counter; the answer is `ok`.
 //!
-//! Every call but `close` may be answered by an error instead: its name (`ENOENT`), or `errno=` and
-//! its number. Numbers are decimal, or hexadecimal after `0x`.
+//! The answer to every call but `close` may be an error instead: its name (`ENOENT`), or `errno=` and its number. Numbers are
+//! decimal, or hexadecimal after `0x`.
 
 use super::{CounterId, CounterReading, EventAttr, ShortRead};
 use crate::errno;
@@ -40,10 +38,10 @@ use std::str::FromStr;
 /// First line of the format's current version.
 pub const HEADER: &str = "opcost-perf 1";
 
-/// Why a text is not a transcript.
+/// The reason why a text is no transcript.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TranscriptError {
-    /// The first line is not this version's.
+    /// The first line is not the header of this version.
     #[error("the transcript starts with '{0}', expected '{HEADER}'")]
     Version(String),
     /// A line has the wrong form.
@@ -51,26 +49,26 @@ pub enum TranscriptError {
     Line {
         /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault of the line.
         what: &'static str,
         /// The line.
         text: String,
     },
 }
 
-/// Which task a counter is attached to.
+/// The task to which a counter is attached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Target {
     /// The calling thread (pid 0).
     Caller,
-    /// Whatever runs on a CPU (pid -1).
+    /// Everything that runs on a CPU (pid -1).
     Any,
     /// Another process.
     Child,
 }
 
 impl Target {
-    /// The target that the `pid` argument of `perf_event_open(2)` means.
+    /// Returns the target of a `pid` argument of `perf_event_open(2)`.
     pub fn from_pid(pid: i32) -> Self {
         match pid {
             0 => Target::Caller,
@@ -100,24 +98,24 @@ pub enum Call {
 pub enum Answer {
     /// The counter was opened.
     Opened(CounterId),
-    /// It was done.
+    /// The call succeeded.
     Done,
     /// The counter was read.
     Reading(CounterReading),
-    /// Fewer bytes than a reading came.
+    /// The kernel returned fewer bytes than a reading has.
     Short(ShortRead),
     /// An error number.
     Errno(i32),
 }
 
 impl Answer {
-    /// The answer that an error stands for; `None` if no kernel gave it.
+    /// Returns the answer that an error stands for; `None` if the error did not come from a kernel.
     pub(super) fn from_error(error: &io::Error) -> Option<Answer> {
         let short = ShortRead::of(error).map(Answer::Short);
         short.or_else(|| error.raw_os_error().map(Answer::Errno))
     }
 
-    /// The error to give for this answer, where `call` has no use for it as a success.
+    /// Returns the error for this answer, if the answer is no success of `call`.
     pub(super) fn into_error(self, call: &Call) -> io::Error {
         match self {
             Answer::Errno(errno) => io::Error::from_raw_os_error(errno),
@@ -133,7 +131,7 @@ impl Answer {
 /// One line after the first.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Line {
-    /// Nothing.
+    /// A blank line.
     Blank,
     /// A comment, without its `#` and one space.
     Note(String),
@@ -149,12 +147,12 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// The line number, from 1, of an element of `lines`.
+    /// Returns the line number, from 1, of an element of `lines`.
     pub fn line_number(index: usize) -> usize {
         index + 2
     }
 
-    /// The first exchange at or after an index of `lines`, with its own index.
+    /// Returns the first exchange at or after an index of `lines`, with its own index.
     pub(super) fn next_exchange(&self, from: usize) -> Option<(usize, &Call, &Answer)> {
         let numbered = self.lines.iter().enumerate().skip(from);
         numbered
@@ -279,7 +277,7 @@ impl FromStr for Transcript {
     }
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 type What = &'static str;
 
 fn parse_line(text: &str) -> Result<Line, What> {
@@ -413,7 +411,7 @@ fn parse_id(text: &str) -> Result<CounterId, What> {
 
 fn parse_u64(text: &str) -> Result<u64, What> {
     let number = match text.strip_prefix("0x") {
-        // from_str_radix takes a sign, a transcript does not.
+        // from_str_radix accepts a sign, a transcript does not.
         Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16),
         _ => text.parse(),
     };

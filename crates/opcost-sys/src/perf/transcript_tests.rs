@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-/// The single exchange of a transcript's text without its first line.
+/// Returns the single exchange of a transcript without its first line.
 fn only(line: &str) -> (Call, Answer) {
     let transcript: Transcript = format!("{HEADER}\n{line}").parse().unwrap();
     match transcript.lines.as_slice() {

@@ -1,4 +1,4 @@
-//! The calls of `ptrace(2)` and others that stopping needs.
+//! The calls of `ptrace(2)` and other system calls that stopping needs.
 
 use crate::spawn::Status;
 use std::ffi::{c_int, c_uint, c_void};
@@ -6,14 +6,14 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// What a wait found out of a thread.
+/// The state of a thread, as a wait found it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Seen {
-    /// It stands still; the signal that was about to be delivered, or 0.
+    /// The thread is stopped; the signal about to be delivered, or 0.
     Stopped { signal: c_int },
-    /// It has ended.
+    /// The thread has ended.
     Ended,
-    /// It still runs.
+    /// The thread still runs.
     Nothing,
 }
 
@@ -21,21 +21,21 @@ fn done(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes this thread the tracer of another, which goes on as before.
+/// Makes this thread the tracer of another thread, which runs on.
 pub(super) fn seize(tid: i32) -> io::Result<()> {
     let none = ptr::null_mut::<c_void>();
-    // SAFETY: PTRACE_SEIZE takes two integers, no options here, and touches no memory of ours.
+    // SAFETY: PTRACE_SEIZE takes two integers, no options here, and touches no memory of this process.
     done(unsafe { libc::ptrace(libc::PTRACE_SEIZE as c_uint, tid, none, none) })
 }
 
 /// Asks a seized thread to stop.
 pub(super) fn interrupt(tid: i32) -> io::Result<()> {
     let none = ptr::null_mut::<c_void>();
-    // SAFETY: PTRACE_INTERRUPT takes no more than the thread, and touches no memory of ours.
+    // SAFETY: PTRACE_INTERRUPT takes only the thread's number, and touches no memory of this process.
     done(unsafe { libc::ptrace(libc::PTRACE_INTERRUPT as c_uint, tid, none, none) })
 }
 
-/// Lets a stopped thread go and delivers `signal` to it, unless that is 0.
+/// Lets a stopped thread go and delivers `signal` to it, unless `signal` is 0.
 pub(super) fn detach(tid: i32, signal: c_int) -> io::Result<()> {
     let none = ptr::null_mut::<c_void>();
     let signal = signal as usize as *mut c_void;
@@ -43,7 +43,7 @@ pub(super) fn detach(tid: i32, signal: c_int) -> io::Result<()> {
     done(unsafe { libc::ptrace(libc::PTRACE_DETACH as c_uint, tid, none, signal) })
 }
 
-/// Looks what became of a seized thread, without waiting.
+/// Looks up the state of a seized thread, without waiting.
 pub(super) fn look(tid: i32) -> io::Result<Seen> {
     let mut status = 0;
     // SAFETY: waitpid writes one int into `status`.
@@ -54,8 +54,8 @@ pub(super) fn look(tid: i32) -> io::Result<Seen> {
             if error.raw_os_error() == Some(libc::ECHILD) { Ok(Seen::Ended) } else { Err(error) }
         }
         _ if libc::WIFSTOPPED(status) => {
-            // An event in the upper bits: the stop that was asked for, or one of job control. No
-            // signal is withheld by those (ptrace(2), PTRACE_EVENT_STOP).
+            // The upper bits hold an event: the requested stop, or a stop of job control. Neither withholds a signal (ptrace(2),
+            // PTRACE_EVENT_STOP).
             let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
             Ok(Seen::Stopped { signal })
         }
@@ -63,21 +63,21 @@ pub(super) fn look(tid: i32) -> io::Result<Seen> {
     }
 }
 
-/// Lets this thread come before all of ordinary priority, where the user may ask for that
-/// (sched(7), SCHED_FIFO); else it stays as it is.
+/// Gives this thread priority over all threads of ordinary priority, if the user may ask for that (sched(7), SCHED_FIFO); otherwise
+/// changes nothing.
 pub(super) fn come_first() {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: sched_setscheduler reads one sched_param; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &lowest) };
 }
 
-/// This thread's number.
+/// Returns this thread's number.
 pub(super) fn own_tid() -> i32 {
     // SAFETY: gettid takes nothing and cannot fail.
     unsafe { libc::gettid() }
 }
 
-/// The address of the next instruction of a stopped thread.
+/// Returns the address of the next instruction of a stopped thread.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn program_counter(tid: i32) -> io::Result<u64> {
     let none = ptr::null_mut::<c_void>();
@@ -90,28 +90,28 @@ pub(super) fn program_counter(tid: i32) -> io::Result<u64> {
     Ok(unsafe { registers.assume_init() }.rip)
 }
 
-/// The address of the next instruction of a stopped thread; not known on this architecture.
+/// Returns an error: the registers of this architecture are not supported.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn program_counter(_: i32) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// What a traced thread came to.
+/// An event of a traced thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Event {
-    /// It stands at the entry to or the exit from a system call.
+    /// The thread is stopped at the entry to or the exit from a system call.
     SystemCall,
-    /// It stands because this signal is about to be delivered.
+    /// The thread is stopped because this signal is about to be delivered.
     Signal(c_int),
-    /// Job control stopped it.
+    /// Job control stopped the thread.
     Stopped,
-    /// It stands for another reason, of the tracer's.
+    /// The thread is stopped for another reason of the tracer's.
     Other,
-    /// It has ended.
+    /// The thread has ended.
     Ended(Status),
 }
 
-/// Makes this thread the tracer of a process and of all that it starts; they die with this thread.
+/// Makes this thread the tracer of a process and of everything that it starts; they die with this thread.
 pub(super) fn seize_with_children(pid: i32) -> io::Result<()> {
     let options = libc::PTRACE_O_EXITKILL
         | libc::PTRACE_O_TRACESYSGOOD
@@ -125,11 +125,11 @@ pub(super) fn seize_with_children(pid: i32) -> io::Result<()> {
     done(unsafe { libc::ptrace(libc::PTRACE_SEIZE as c_uint, pid, none, options) })
 }
 
-/// Waits for what this thread traces; `None` if there is nothing any more.
+/// Waits for an event of the traced threads; `None` if none is left.
 pub(super) fn next_event() -> io::Result<Option<(i32, Event)>> {
     let mut status = 0;
     let tid = loop {
-        // SAFETY: waitpid writes one int into `status`. Other threads' children are left to them.
+        // SAFETY: waitpid writes one int into `status`. Children of other threads are not waited for.
         let found = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
         match found {
             ..0 => {
@@ -152,8 +152,7 @@ pub(super) fn next_event() -> io::Result<Option<(i32, Event)>> {
         match status >> 16 {
             0 if signal == libc::SIGTRAP | 0x80 => Event::SystemCall,
             0 => Event::Signal(signal),
-            // A stop by job control has its signal there, a new thread's first one SIGTRAP
-            // (ptrace(2), PTRACE_EVENT_STOP).
+            // A stop by job control has its signal here; the first stop of a new thread has SIGTRAP (ptrace(2), PTRACE_EVENT_STOP).
             libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => Event::Stopped,
             _ => Event::Other,
         }
@@ -161,27 +160,27 @@ pub(super) fn next_event() -> io::Result<Option<(i32, Event)>> {
     Ok(Some((tid, event)))
 }
 
-/// Lets a thread go on to the entry or exit of a system call; delivers `signal` unless that is 0.
+/// Lets a thread go on to the entry or exit of a system call; delivers `signal` unless `signal` is 0.
 pub(super) fn go_to_next_system_call(tid: i32, signal: c_int) {
     let signal = signal as usize as *mut c_void;
-    // SAFETY: PTRACE_SYSCALL takes the signal as an integer in the place of a pointer. It fails for a
-    // thread that was killed meanwhile, whose end is seen next.
+    // SAFETY: PTRACE_SYSCALL takes the signal as an integer in the place of a pointer. The call fails for a thread that was killed
+    // meanwhile; the next event is its end.
     unsafe { libc::ptrace(libc::PTRACE_SYSCALL as c_uint, tid, ptr::null_mut::<c_void>(), signal) };
 }
 
-/// Leaves a thread stopped that job control stopped, and sees when it is continued.
+/// Leaves a thread stopped by job control stopped, and notices when it is continued.
 pub(super) fn listen(tid: i32) {
     let none = ptr::null_mut::<c_void>();
-    // SAFETY: PTRACE_LISTEN takes no more than the thread; a killed one's end is seen next.
+    // SAFETY: PTRACE_LISTEN takes only the thread's number; the next event of a killed thread is its end.
     unsafe { libc::ptrace(libc::PTRACE_LISTEN as c_uint, tid, none, none) };
 }
 
-/// The number and arguments of the system call at whose entry a thread stands; `None` at an exit, and
-/// for calls of another architecture than this process's.
+/// Returns the number and arguments of the system call at whose entry a thread is stopped; `None` at an exit, and for system calls
+/// of another architecture.
 pub(super) fn entered(tid: i32) -> io::Result<Option<(u64, [u64; 6])>> {
     let mut info = std::mem::MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
     let bytes = size_of::<libc::ptrace_syscall_info>() as *mut c_void;
-    // SAFETY: PTRACE_GET_SYSCALL_INFO writes at most as many bytes as it is told, which fit.
+    // SAFETY: PTRACE_GET_SYSCALL_INFO writes at most `bytes` bytes, which fit.
     done(unsafe {
         libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO as c_uint, tid, bytes, info.as_mut_ptr())
     })?;
@@ -198,11 +197,10 @@ pub(super) fn entered(tid: i32) -> io::Result<Option<(u64, [u64; 6])>> {
 /// This process's architecture (linux/audit.h, `AUDIT_ARCH_X86_64`, `AUDIT_ARCH_AARCH64`).
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xC000_003E;
-/// This process's architecture.
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xC000_00B7;
 
-/// Kills a process by one of its threads, which this thread traces, so that the number is still its own.
+/// Kills a process by the number of a thread that this thread traces; a traced thread's number cannot be reused.
 pub(super) fn kill(tid: i32) {
     // SAFETY: kill takes integers.
     unsafe { libc::kill(tid, libc::SIGKILL) };
@@ -210,8 +208,8 @@ pub(super) fn kill(tid: i32) {
 
 /// Kills a process.
 pub(super) fn kill_by_handle(process: &impl AsRawFd) {
-    // SAFETY: pidfd_send_signal takes integers and a null pointer, which is no information beside the
-    // signal. It fails for a process that has ended.
+    // SAFETY: pidfd_send_signal takes integers and a null pointer, which means no information beside the signal. The call fails for
+    // a process that has ended.
     unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,

@@ -1,9 +1,8 @@
-//! Stopping another process for a moment, and seeing which files a command uses (`ptrace(2)`).
+//! Stops another process for a moment, and traces which files a command uses (`ptrace(2)`).
 //!
-//! To be stopped, threads are seized (PTRACE_SEIZE), which sends them no signal and changes nothing that the
-//! process can see, then interrupted. They are let go as they were: a signal that was about to be
-//! delivered is, and a process that job control had stopped stays stopped. When the tracer dies by
-//! whatever cause, the kernel lets them go.
+//! To stop threads, this module seizes them (PTRACE_SEIZE) and then interrupts them. Seizing sends no signal and changes nothing
+//! that the process can see. Threads are let go as they were: a signal that was about to be delivered is delivered, and a process
+//! that job control had stopped stays stopped. If the tracer dies, the kernel lets the threads go.
 
 mod call;
 mod error;

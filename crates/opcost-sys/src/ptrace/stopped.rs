@@ -1,4 +1,4 @@
-//! All threads of a process, stopped.
+//! A process with all threads stopped.
 
 use super::StopError;
 use super::call::{self, Seen};
@@ -10,26 +10,25 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two looks at a thread that was asked to stop.
+/// The interval between two looks at a thread that was asked to stop.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
-/// How long a thread may take to stop.
+/// The longest time that a thread may take to stop.
 const PATIENCE: Duration = Duration::from_millis(1000);
-/// How long one may that is in an uninterruptible wait: a page that is read is there by then.
+/// The longest time for a thread in an uninterruptible wait; a page that is being read arrives within this time.
 const PATIENCE_FOR_WAITING: Duration = Duration::from_millis(50);
-/// Times that the list of threads is read; each time, there were new ones the time before.
+/// The largest number of readings of the list of threads; each further reading follows one with new threads.
 const ROUNDS_MAX: u32 = 1000;
 
-/// A process all of whose threads stand still until this is dropped.
+/// A process whose threads all stand still until the value is dropped.
 ///
-/// What was stopped by a thread of ours can only be asked and let go by the same thread, so this
-/// is not sent to another.
+/// Only the thread that stopped a process can query it and let it go, so the value is not sent to another thread.
 #[derive(Debug)]
 pub struct Stopped {
     pid: i32,
     threads: Vec<Thread>,
-    /// When the first was asked to stop.
+    /// The time at which the first thread was asked to stop.
     since: Option<Instant>,
-    /// `ptrace` knows threads, not processes, as tracers.
+    /// As tracers, `ptrace` knows threads, not processes.
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
@@ -37,15 +36,15 @@ pub struct Stopped {
 struct Thread {
     tid: i32,
     stopped: bool,
-    /// The signal to be delivered when it is let go, or 0.
+    /// The signal to be delivered when the thread is let go, or 0.
     signal: c_int,
 }
 
 impl Stopped {
-    /// Stops every thread of a process, also those that come into being meanwhile.
+    /// Stops every thread of a process, including threads that appear meanwhile.
     ///
-    /// Nothing stands still while threads are sought and seized: a seized one runs on. Then all are
-    /// asked to stop before the first is waited for.
+    /// Nothing stands still while threads are searched and seized: a seized thread runs on. Then all threads are asked to stop
+    /// before this thread waits for the first.
     ///
     /// # Errors
     /// [`StopError`]; the process then runs as before.
@@ -69,7 +68,7 @@ impl Stopped {
         loop {
             self.interrupt_new();
             self.wait_for_new()?;
-            // No thread is left that could make another once none is there that does not stand.
+            // Once every thread stands still, none is left that could make another.
             if self.are_all() || !self.seize_new()? {
                 break;
             }
@@ -80,13 +79,13 @@ impl Stopped {
 
     /// Does `act` while every thread of a process stands still, then lets all go in one step.
     ///
-    /// It happens in a thread of its own, at whose end the kernel lets go everything that the thread
-    /// traced while it holds the lock of all tasks (`exit_ptrace`, kernel/ptrace.c). Let go one by
-    /// one, the first would take the CPU from us while the others still stand. Where this process
-    /// may, its thread comes before all others that are not of real time.
+    /// This happens in a thread of its own. When that thread ends, the kernel lets go everything that the thread traced while it
+    /// holds the lock of all tasks (`exit_ptrace`, kernel/ptrace.c). If the threads were let go one by one, the first would take
+    /// the CPU from this process while the others still stand. If permitted, the thread takes priority over all threads that are
+    /// not of real time.
     ///
     /// # Errors
-    /// As [`stop`](Self::stop), and the system has no thread left.
+    /// As for [`stop`](Self::stop); also if the system cannot make another thread.
     pub fn during<T: Send>(
         pid: i32,
         act: impl FnOnce(&Stopped) -> T + Send,
@@ -105,33 +104,33 @@ impl Stopped {
             })?;
             Ok(one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })?;
-        // A thread can be joined a moment before it lets go what it traced.
+        // A thread can be joined a moment before it lets its traced threads go.
         while Path::new(&format!("/proc/self/task/{tid}")).exists() {
             thread::sleep(LOOK_EVERY);
         }
         done
     }
 
-    /// Lets go the threads that a signal is to be delivered to, which the end of a tracer would
-    /// lose; the others go on when this thread ends.
+    /// Lets the threads with a signal to be delivered go, since the signal would be lost at the end of the tracer. The other
+    /// threads go on when this thread ends.
     fn leave_to_end(mut self) {
         self.threads.retain(|thread| thread.signal != 0);
     }
 
-    /// The threads, by their numbers.
+    /// Returns the numbers of the threads.
     pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
         self.threads.iter().map(|thread| thread.tid)
     }
 
-    /// How long ago the first was asked to stop.
+    /// Returns the time since the first thread was asked to stop.
     pub fn stood(&self) -> Duration {
         self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Where each thread will go on: the address of its next instruction.
+    /// Returns the address of each thread's next instruction.
     ///
     /// # Errors
-    /// A thread was killed meanwhile, or this architecture is not known.
+    /// A thread was killed meanwhile, or this architecture is not supported.
     pub fn program_counters(&self) -> Result<Vec<u64>, StopError> {
         self.threads.iter().map(|thread| self.program_counter(thread.tid)).collect()
     }
@@ -141,7 +140,7 @@ impl Stopped {
             .map_err(|why| self.kernel(tid, "read the registers of a thread", why))
     }
 
-    /// Seizes the threads that are not yet; whether there were any.
+    /// Seizes the threads that are not seized yet; returns whether there were any.
     fn seize_new(&mut self) -> Result<bool, StopError> {
         let known = self.threads.len();
         for tid in threads_of(self.pid)? {
@@ -161,7 +160,7 @@ impl Stopped {
 
     fn interrupt_new(&self) {
         for thread in self.threads.iter().filter(|thread| !thread.stopped) {
-            // It may have ended since; the wait finds out.
+            // The thread may have ended since; the wait finds out.
             let _ = call::interrupt(thread.tid);
         }
     }
@@ -176,7 +175,7 @@ impl Stopped {
         Ok(())
     }
 
-    /// Whether the kernel counts as many threads as stand still: one call, where a list takes four.
+    /// Whether the kernel counts as many threads as stand still: one system call, where a list takes four.
     fn are_all(&self) -> bool {
         // Two names of the folder itself, then one for each thread (proc_task_getattr, fs/proc/base.c).
         let counted = fs::metadata(format!("/proc/{}/task", self.pid)).map(|task| task.nlink());
@@ -199,15 +198,15 @@ impl Stopped {
                     let waited_ms = begun.elapsed().as_millis() as u64;
                     return Err(StopError::TooSlow { pid: self.pid, tid, waited_ms });
                 }
-                // The longer it takes, the less is gained by knowing it at once.
+                // The longer the wait, the less a prompt answer matters.
                 Ok(Seen::Nothing) => thread::sleep(LOOK_EVERY.max(begun.elapsed() / 8)),
                 Err(why) => return Err(self.kernel(tid, "wait for a thread", why)),
             }
         }
     }
 
-    /// Whether others should no longer stand still because of a thread: it waits for something that
-    /// nobody can interrupt, or has got no CPU for too long.
+    /// Whether the other threads should no longer stand still because of a thread: the thread waits uninterruptibly, or has got no
+    /// CPU for too long.
     fn is_hopeless(&self, tid: i32, waited: Duration) -> bool {
         waited > PATIENCE || (waited > PATIENCE_FOR_WAITING && state(self.pid, tid) == Some('D'))
     }
@@ -230,13 +229,13 @@ impl Drop for Stopped {
     }
 }
 
-/// Lets a thread go. One that was killed meanwhile is waited for, since its parent does not learn
-/// of its end before its tracer has; of a child of ours that would take its end from its owner.
+/// Lets a thread go. Waits for a thread that was killed meanwhile, since its parent does not learn of its end before its tracer
+/// has. A child of this process is not waited for: that would take the child's end from its owner.
 fn let_go(pid: i32, thread: &Thread) {
     if call::detach(thread.tid, thread.signal).is_ok() {
         return;
     }
-    // One that was seized and runs has to stop to be let go.
+    // A seized thread that runs has to stop before it can be let go.
     let _ = call::interrupt(thread.tid);
     let ours = || field(pid, pid, "PPid:") == Some(std::process::id().to_string());
     if thread.tid == pid && ours() {
@@ -256,7 +255,7 @@ fn let_go(pid: i32, thread: &Thread) {
     }
 }
 
-/// The threads of a process as the kernel lists them.
+/// Returns the threads of a process as the kernel lists them.
 fn threads_of(pid: i32) -> Result<Vec<i32>, StopError> {
     let gone = |_| StopError::Gone { pid };
     let mut threads = Vec::new();
@@ -268,21 +267,21 @@ fn threads_of(pid: i32) -> Result<Vec<i32>, StopError> {
     Ok(threads)
 }
 
-/// A field of `/proc/PID/task/TID/status`.
+/// Returns a field of `/proc/PID/task/TID/status`.
 fn field(pid: i32, tid: i32, name: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().to_string())
 }
 
-/// The letter of a thread's state; `None` if it is gone.
+/// Returns the letter of a thread's state; `None` if the thread is gone.
 fn state(pid: i32, tid: i32) -> Option<char> {
     field(pid, tid, "State:")?.chars().next()
 }
 
 fn refused(pid: i32, tid: i32, why: io::Error) -> StopError {
     let number = |text: String| text.parse::<i32>().ok();
-    // The kernel names the thread that traces.
+    // The kernel names the tracing thread.
     let tracer = field(pid, tid, "TracerPid:").and_then(number).filter(|tracer| *tracer != 0);
     let tracer =
         tracer.map(|tracer| field(tracer, tracer, "Tgid:").and_then(number).unwrap_or(tracer));
@@ -298,7 +297,7 @@ mod tests {
     use super::*;
     use std::process::{Child, Command};
 
-    /// A process that counts as fast as it can, killed with its owner.
+    /// A process that loops, killed with its owner.
     struct Busy(Child);
 
     impl Busy {
@@ -349,7 +348,7 @@ mod tests {
         }
     }
 
-    /// Sends a signal to a child that is not waited for yet, so that the number is its.
+    /// Sends a signal to a child that was not waited for yet, so that its number cannot be reused.
     fn send(pid: i32, signal: c_int) {
         // SAFETY: kill takes integers only.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
@@ -371,7 +370,7 @@ mod tests {
         send(pid, libc::SIGSTOP);
         wait_for_state(pid, 'T');
         drop(Stopped::stop(pid).unwrap());
-        // It stops anew on its way back to its program.
+        // The process stops anew on its way back to its program.
         wait_for_state(pid, 'T');
         Stopped::during(pid, |_| ()).unwrap();
         wait_for_state(pid, 'T');
@@ -381,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_signal_on_its_way_is_delivered_when_the_thread_that_stopped_it_ends() {
-        // Ends with status 7 when it gets the signal, else it goes on for ever.
+        // The shell ends with status 7 when it gets the signal, else it goes on for ever.
         let shell =
             Command::new("sh").args(["-c", "trap 'exit 7' USR1; while :; do :; done"]).spawn();
         let mut busy = Busy(shell.unwrap());

@@ -1,4 +1,4 @@
-//! The files that a command uses, seen at its system calls.
+//! The files that a command uses, as its system calls show.
 
 use super::call::{self, Event};
 use crate::interrupt::Interrupt;
@@ -15,51 +15,50 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether the user interrupted.
+/// The interval between two checks whether the user interrupted.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The longest path that the kernel takes, with its end (`PATH_MAX`).
+/// The longest path that the kernel accepts, including its end (`PATH_MAX`).
 const PATH_BYTES_MAX: usize = 4096;
-/// Paths are read in pieces that end where a page may, since the next one need not be there.
+/// Paths are read in pieces that end where a page may end, since the next page need not be mapped.
 const PIECE_BYTES: u64 = 256;
 
-/// What a command did with the files there are.
+/// The existing files that a command used.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Uses {
-    /// What it named in a system call when that was there: files, folders and links, absolute, as
-    /// the command wrote them. What it made itself is not among them.
+    /// Files, folders and links that the command named in a system call and that existed at that time: absolute, as the command
+    /// wrote them. Files that the command made itself are not among them.
     pub paths: Vec<PathBuf>,
-    /// How it ended.
+    /// How the command ended.
     pub status: Status,
-    /// Who ended it.
+    /// Who ended the command.
     pub ended_by: EndedBy,
 }
 
-/// Why it cannot be seen which files a command uses.
+/// The reason why the files of a command cannot be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum UsesError {
     /// The command does not start.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// The kernel does not let us see its system calls.
+    /// The kernel does not let this process trace system calls.
     #[error(
         "cannot see the system calls of {} (ptrace: {why}); a container has to allow ptrace, and the \
          kernel to be Linux 5.3 or later", .program.display()
     )]
     Trace {
-        /// The program.
+        /// The program that was to be traced.
         program: PathBuf,
-        /// What the kernel says.
+        /// The kernel's error.
         why: io::Error,
     },
 }
 
-/// Runs a command to its end and sees which files it and everything that it starts use.
+/// Runs a command to its end and records the files that the command and everything it starts use.
 ///
-/// The program is traced (`ptrace(2)`), which makes system calls several times slower. What it leaves
-/// behind when it ends is killed. It cannot gain privileges, as `sudo` does, unless this process has
-/// them.
+/// The program is traced (`ptrace(2)`), which makes system calls several times slower. Processes that it leaves behind are killed.
+/// The program cannot gain privileges, as `sudo` does, unless this process has them.
 ///
-/// `limit`: how long it may take. An interrupt ends it, too.
+/// `limit`: the longest run time. An interrupt also ends the command.
 ///
 /// # Errors
 /// [`UsesError`].
@@ -70,13 +69,12 @@ pub fn files_used(
 ) -> Result<Uses, UsesError> {
     let (tell, told) = mpsc::channel();
     let program = spawn.program.clone();
-    // A thread that ends lets go or kills what it traces, and nobody else's children are waited for
-    // in it.
+    // A thread that ends lets go or kills everything that it traces, and waits for nobody else's children.
     let tracer = thread::Builder::new()
         .spawn(move || trace(&spawn, &tell))
         .map_err(|why| UsesError::Trace { program, why })?;
     let mut ended_by = EndedBy::Itself;
-    // Nothing is told where the command did not start.
+    // The tracer sends nothing if the command did not start.
     if let Ok(leader) = told.recv() {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         while !tracer.is_finished() {
@@ -85,7 +83,7 @@ pub fn files_used(
                 ended_by = if late { EndedBy::Timeout } else { EndedBy::Interrupt };
                 call::kill_by_handle(&leader);
             }
-            // It is told a second time, by hanging up, when the command has ended.
+            // The channel hangs up when the command has ended.
             let _ = told.recv_timeout(LOOK_EVERY);
         }
     }
@@ -94,13 +92,13 @@ pub fn files_used(
     Ok(Uses { paths, status, ended_by })
 }
 
-/// Starts the command and follows it to its end. Result: paths, and how it ended.
+/// Starts the command and follows it to its end. Returns the paths, and how the command ended.
 fn trace(spawn: &Spawn, tell: &mpsc::Sender<OwnedFd>) -> Result<(Vec<PathBuf>, Status), UsesError> {
     let failed = |why| UsesError::Trace { program: spawn.program.clone(), why };
     let held = spawn.hold()?;
     let leader = held.pid();
     call::seize_with_children(leader).map_err(failed)?;
-    // It stops when it has executed its program, which is what `release` waits for.
+    // The command stops after it executed its program; `release` waits for that.
     let running = held.release()?;
     let handle = running.handle().map_err(failed)?;
     let mut seen = Seen::default();
@@ -108,7 +106,7 @@ fn trace(spawn: &Spawn, tell: &mpsc::Sender<OwnedFd>) -> Result<(Vec<PathBuf>, S
     let _ = tell.send(handle);
     let mut status = None;
     let mut others = BTreeSet::new();
-    // Until nothing is left that is traced: what the command leaves behind is killed.
+    // Until no traced process is left: processes that the command leaves behind are killed.
     while let Some((tid, event)) = call::next_event().map_err(failed)? {
         match event {
             Event::Ended(how) if tid == leader => {
@@ -140,7 +138,7 @@ fn trace(spawn: &Spawn, tell: &mpsc::Sender<OwnedFd>) -> Result<(Vec<PathBuf>, S
     Ok((seen.paths(), status))
 }
 
-/// Paths that were named, and whether they were there when they were named first.
+/// Named paths, and whether they existed when they were first named.
 #[derive(Debug, Default)]
 struct Seen {
     was_there: BTreeMap<PathBuf, bool>,
@@ -153,7 +151,7 @@ impl Seen {
 
     /// Notes the path that a thread names in the system call at whose entry it stands.
     fn system_call(&mut self, tid: i32) {
-        // A thread that is gone meanwhile, or a call of another architecture, names nothing.
+        // A thread that is gone meanwhile, or a system call of another architecture, names nothing.
         let Ok(Some((number, arguments))) = call::entered(tid) else { return };
         let older = WITHOUT_FOLDER.iter().map(|number| plain(*number));
         let mut known = NAMES_OF_FILES.iter().copied().chain(older);
@@ -164,7 +162,7 @@ impl Seen {
         }
     }
 
-    /// Looks whether a file is there, relative to an open folder of a process or to where it is.
+    /// Notes whether a file exists, relative to an open folder of a process or to its working directory.
     fn look(&mut self, pid: i32, folder: Option<c_int>, path: &OsStr) {
         if path.is_empty() {
             return;
@@ -191,7 +189,7 @@ impl Seen {
             return;
         }
         let there = path.symlink_metadata().is_ok();
-        // What is to be made, or to be missing, there needs the folder.
+        // To create a file, or to find it missing, a program needs the folder.
         if let (false, Some(folder)) = (there, path.parent()) {
             self.note(folder.to_path_buf());
         }
@@ -199,11 +197,11 @@ impl Seen {
     }
 }
 
-/// Where a system call names a file.
+/// The arguments in which a system call names a file.
 #[derive(Clone, Copy)]
 struct Names {
     number: libc::c_long,
-    /// The argument that is a folder, which a relative path starts at.
+    /// The folder argument, at which a relative path starts.
     folder: Option<usize>,
     /// The argument that points to the path.
     path: usize,
@@ -217,7 +215,7 @@ const fn plain(number: libc::c_long) -> Names {
     Names { number, folder: None, path: 0 }
 }
 
-/// The system calls that read, execute, or ask for something by its path.
+/// The system calls that read, execute or query a file by its path.
 const NAMES_OF_FILES: &[Names] = &[
     at(libc::SYS_openat),
     at(libc::SYS_openat2),
@@ -236,7 +234,7 @@ const NAMES_OF_FILES: &[Names] = &[
     at(libc::SYS_mkdirat),
 ];
 
-/// Those that younger architectures left out for their siblings with a folder.
+/// System calls that newer architectures omit in favour of their siblings with a folder.
 #[cfg(target_arch = "x86_64")]
 const WITHOUT_FOLDER: &[libc::c_long] = &[
     libc::SYS_open,
@@ -247,13 +245,13 @@ const WITHOUT_FOLDER: &[libc::c_long] = &[
     libc::SYS_readlink,
     libc::SYS_mkdir,
 ];
-/// There are none.
+/// Newer architectures have none of them.
 #[cfg(not(target_arch = "x86_64"))]
 const WITHOUT_FOLDER: &[libc::c_long] = &[];
 
-/// The text at an address of a process, up to its 0 byte.
+/// Returns the text at an address of a process, up to its 0 byte.
 fn path_at(tid: i32, address: u64) -> io::Result<OsString> {
-    // Opened each time: what was opened before an execve shows the memory that is gone.
+    // Opened each time: a descriptor from before an execve shows the memory that is gone.
     let memory = File::open(format!("/proc/{tid}/mem"))?;
     let mut found = Vec::new();
     while found.len() < PATH_BYTES_MAX {

@@ -1,8 +1,8 @@
-//! What the child does between its making and its program.
+//! The child's steps between its creation and its program.
 //!
-//! Rules, because it may share its parent's memory while the parent runs: system calls only, made
-//! without the C library; no allocation, no lock, no panic, no thread-local; it writes nothing but
-//! its own stack. All signals are blocked from before its making until right before its program.
+//! The child may share its parent's memory while the parent runs, so it follows these rules: system calls only, made without the C
+//! library; no allocation, no lock, no panic, no thread-local; no writes except to its own stack. All signals are blocked from
+//! before the child's creation until right before its program.
 
 use super::Aslr;
 use super::error::Stage;
@@ -11,30 +11,28 @@ use super::syscall::call;
 use crate::personality;
 use std::ffi::{c_int, c_void};
 
-/// The byte that lets a child go.
+/// The byte that lets a child go on.
 pub(super) const GO: u8 = b'!';
 
 /// Bytes of a child's report: the stage's number and the error number, native 32-bit words.
 pub(super) const REPORT_BYTES: usize = 8;
 
-/// A step that failed, with its error number.
+/// A failed step with its error number.
 pub(super) type Failure = (Stage, i32);
 
-/// Exit status of a child that did not reach its program; nobody is left to see another.
+/// Exit status of a child that did not reach its program.
 const NOT_STARTED: usize = 127;
 
-/// Entry of the child: gets ready, waits for the byte, executes the program or reports why not.
+/// Entry of the child: prepares, waits for the byte, then executes the program or reports the failure.
 ///
-/// A failure to get ready is reported only after the byte, so that the process stays there while
-/// the parent attaches counters to it.
+/// The child reports a failed preparation only after the byte, so that the process exists while the parent attaches counters to it.
 ///
-/// `argument` points to a [`Plan`] that stays valid and unchanged until the program is executed or
-/// the child is gone.
+/// `argument` points to a [`Plan`] that stays valid and unchanged until the child executes the program or is gone.
 pub(super) extern "C" fn main(argument: *mut c_void) -> c_int {
-    // SAFETY: whoever makes the child passes a Plan and keeps it (see `Spawn::hold`).
+    // SAFETY: the maker of the child passes a Plan and keeps it (see `Spawn::hold`).
     let plan = unsafe { &*argument.cast_const().cast::<Plan>() };
-    // First of all: while we hold the parent's end, too, our waiting would outlive the parent. It
-    // cannot fail, since the descriptor is open.
+    // This comes first: while the child also holds the parent's end, its wait would outlive the parent. The call cannot fail, since
+    // the descriptor is open.
     // SAFETY: integers only; the table of descriptors is our own.
     let _ = unsafe { call(libc::SYS_close, [plan.parent_socket as usize]) };
     let ready = prepare(plan);
@@ -59,7 +57,7 @@ pub(super) fn exit() -> ! {
     }
 }
 
-/// Sets everything up that the program finds.
+/// Prepares the surroundings of the program.
 pub(super) fn prepare(plan: &Plan) -> Result<(), Failure> {
     live_no_longer_than_parent(plan)?;
     // SAFETY: integers only.
@@ -84,7 +82,7 @@ fn live_no_longer_than_parent(plan: &Plan) -> Result<(), Failure> {
     let request = libc::PR_SET_PDEATHSIG as usize;
     // SAFETY: integers only.
     unsafe { call(libc::SYS_prctl, [request, libc::SIGKILL as usize, 0, 0, 0]) }.map_err(failed)?;
-    // If the parent died before the request, no signal will come, but we have another parent.
+    // If the parent died before the request, no signal will come, but this process has another parent.
     // SAFETY: no arguments.
     match unsafe { call(libc::SYS_getppid, []) } {
         Ok(pid) if pid == plan.parent_pid as usize => Ok(()),
@@ -93,14 +91,13 @@ fn live_no_longer_than_parent(plan: &Plan) -> Result<(), Failure> {
 }
 
 fn move_descriptors(plan: &Plan) -> Result<(), i32> {
-    // Whatever this process inherited from its own parent without close-on-exec must not reach
-    // programs. Before Linux 5.11 the flag is unknown, and the programs get it as they always did.
+    // Programs must not get descriptors that this process inherited from its own parent without close-on-exec. Before Linux 5.11
+    // the flag is unknown, and programs get these descriptors.
     let flag = libc::CLOSE_RANGE_CLOEXEC as usize;
     // SAFETY: integers only.
     let _ = unsafe { call(libc::SYS_close_range, [3, u32::MAX as usize, flag]) };
     for (from, to) in &plan.moves {
-        // The copy is without close-on-exec, since the flags are 0. `from` and `to` differ, which
-        // dup3 demands (see `Plan::moves`).
+        // The copy is without close-on-exec, since the flags are 0. dup3 demands that `from` and `to` differ (see `Plan::moves`).
         // SAFETY: integers only.
         unsafe { call(libc::SYS_dup3, [*from as usize, *to as usize, 0]) }?;
     }
@@ -122,13 +119,13 @@ fn set_aslr(aslr: Aslr) -> Result<(), i32> {
     Ok(())
 }
 
-/// Size of the kernel's signal set, which its signal calls ask for.
+/// Size of the kernel's signal set, an argument of its signal calls.
 const SIGNAL_SET_BYTES: usize = 8;
 
 /// Gives every signal its default action.
 ///
-/// Programs inherit ignored signals (SIGPIPE, which Rust's runtime ignores), and a handler of the
-/// parent's must not run here once signals are unblocked.
+/// Programs inherit ignored signals (SIGPIPE, which Rust's runtime ignores). A handler of the parent's must not run here once
+/// signals are unblocked.
 fn reset_signals() -> Result<(), i32> {
     // The kernel's struct sigaction: handler SIG_DFL (0), no flags, empty mask.
     let default_action = [0u64; 4];
@@ -137,13 +134,13 @@ fn reset_signals() -> Result<(), i32> {
             continue;
         }
         let action = (&raw const default_action) as usize;
-        // SAFETY: the kernel reads one structure of at most 32 bytes; null asks for no old one.
+        // SAFETY: the kernel reads one structure of at most 32 bytes; null requests no old structure.
         unsafe { call(libc::SYS_rt_sigaction, [signal, action, 0, SIGNAL_SET_BYTES]) }?;
     }
     Ok(())
 }
 
-/// Waits for the parent's byte; false if the parent went away instead.
+/// Waits for the parent's byte; returns false if the parent went away instead.
 fn wait_for_go(plan: &Plan) -> bool {
     let mut byte = 0u8;
     let address = (&raw mut byte) as usize;
@@ -157,18 +154,18 @@ fn wait_for_go(plan: &Plan) -> bool {
     }
 }
 
-/// Executes the program; returns only if that failed.
+/// Executes the program; returns only on failure.
 fn execute(plan: &Plan) -> Failure {
     execute_after(plan, || ())
 }
 
-/// Executes the program, and `last` right before it; returns only if that failed.
+/// Calls `last`, then executes the program; returns only on failure.
 #[inline(always)]
 pub(super) fn execute_after(plan: &Plan, last: impl Fn()) -> Failure {
     let none_blocked = 0u64;
     let set = (&raw const none_blocked) as usize;
     let how = libc::SIG_SETMASK as usize;
-    // SAFETY: the kernel reads a set of SIGNAL_SET_BYTES; null asks for no old one.
+    // SAFETY: the kernel reads a set of SIGNAL_SET_BYTES; null requests no old set.
     if let Err(errno) = unsafe { call(libc::SYS_rt_sigprocmask, [how, set, 0, SIGNAL_SET_BYTES]) } {
         return (Stage::Signals, errno);
     }
@@ -178,7 +175,7 @@ pub(super) fn execute_after(plan: &Plan, last: impl Fn()) -> Failure {
     // SAFETY: a C string and two null-terminated arrays of C strings, owned by the plan.
     match unsafe { call(libc::SYS_execve, [program, argv, env]) } {
         Err(errno) => (Stage::Exec, errno),
-        // execve does not return when it succeeds.
+        // A successful execve does not return.
         Ok(_) => (Stage::Exec, 0),
     }
 }

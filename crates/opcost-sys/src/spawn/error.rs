@@ -1,4 +1,4 @@
-//! Why a command could not be started.
+//! The errors of starting a command.
 
 use std::fmt;
 use std::io;
@@ -7,11 +7,11 @@ use std::path::PathBuf;
 /// The step of starting a command that failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stage {
-    /// Opening what the child needs: /dev/null, the socket to it.
+    /// Opening the child's resources: /dev/null, the socket to the child.
     Prepare,
     /// Making the child (`clone(2)`).
     Clone,
-    /// Tying the child's life to ours (PR_SET_PDEATHSIG).
+    /// Tying the child's life to this process's life (PR_SET_PDEATHSIG).
     ParentDeath,
     /// Making the child's process group.
     ProcessGroup,
@@ -27,12 +27,12 @@ pub enum Stage {
     Signals,
     /// Executing the program.
     Exec,
-    /// Talking to the child.
+    /// Communicating with the child.
     Release,
 }
 
 impl Stage {
-    /// Every stage, by the number under which a child reports it.
+    /// Every stage, by the number with which a child reports it.
     pub(super) const ALL: [Stage; 11] = [
         Stage::Prepare,
         Stage::Clone,
@@ -66,7 +66,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Why a command could not be started.
+/// The reason why a command could not be started.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum SpawnError {

@@ -15,19 +15,18 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Words of 16 bytes, which is the alignment stacks need. 64 KiB: the child calls a few small
+/// The number of 16-byte words on a child's stack; stacks need this alignment. 64 KiB suffice: the child calls a few small
 /// functions and runs no signal handler, since all signals are blocked.
 pub(super) const STACK_WORDS: usize = 4096;
 
-/// Guards the time in which a child's end of a socket is open in this process. A second child made
-/// meanwhile would hold a copy of it for as long as it is held, and [`Held::release`] of the first
-/// would wait for that long.
+/// Guards the time in which a child's end of a socket is open in this process. A second child made meanwhile would hold a copy of
+/// the end for as long as the second child is held, and [`Held::release`] of the first would wait that long.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// A command's process before it executes its program: counters can be attached to it.
+/// A command's process before it executes its program; counters can be attached to the process.
 ///
-/// Dropping it kills the process. The process lives no longer than the *thread* that made it
-/// (PR_SET_PDEATHSIG), so release and wait on the same thread, or keep that one alive.
+/// Dropping the value kills the process. The process lives no longer than the *thread* that made it (PR_SET_PDEATHSIG): release and
+/// wait on the same thread, or keep that thread alive.
 #[derive(Debug)]
 pub struct Held {
     // Dropped first: once the process is gone, nothing uses the memory below.
@@ -36,17 +35,17 @@ pub struct Held {
     program: PathBuf,
 }
 
-/// How the process is talked to.
+/// The connection to the process.
 #[derive(Debug)]
 pub(super) enum Line {
-    /// It shares our memory, and closes its end of a socket when it executes its program.
+    /// The process shares this process's memory, and closes its end of a socket when it executes its program.
     Own {
-        /// Our end.
+        /// The parent's end.
         socket: OwnedFd,
-        /// What it uses until then.
+        /// The memory that the process uses until then.
         _memory: Memory,
     },
-    /// A spawner made it, and answers when it has executed its program.
+    /// A spawner made the process, and answers once the process has executed its program.
     Spawner {
         /// The spawner's socket.
         socket: Rc<OwnedFd>,
@@ -56,7 +55,7 @@ pub(super) enum Line {
 }
 
 impl Line {
-    /// Lets the process go on; the step that failed, if one did.
+    /// Lets the process go on; returns the step that failed, if any.
     fn release(&mut self) -> io::Result<Option<(Stage, io::Error)>> {
         match self {
             Line::Own { socket, .. } => send_go(socket).and_then(|()| receive_report(socket)),
@@ -74,15 +73,15 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // The process is gone by now, since `Held` drops its child first; so the spawner goes on,
-        // and its answer must not be taken for that to the next order.
+        // The process is gone by now, since `Held` drops its child first. The spawner therefore goes on and answers; the answer
+        // must not be mistaken for the answer to the next order.
         if let Line::Spawner { socket, answered: false } = self {
             let _ = spawner::receive(socket);
         }
     }
 }
 
-/// What a child that shares our memory reads and writes.
+/// The memory that a child shares with this process and uses.
 pub(super) struct Memory {
     _plan: Arc<Plan>,
     _stack: Vec<MaybeUninit<u128>>,
@@ -97,10 +96,9 @@ impl std::fmt::Debug for Memory {
 impl Held {
     /// Makes the process.
     ///
-    /// It shares our memory where it can: a fork copies the page tables, and each page we write
-    /// afterwards faults once more. From a process with 20 MB resident, in a virtual machine, a run
-    /// of `true` took 0.7-0.8 ms this way and 1.6-2.1 ms with a copy (medians of 2000, repeated).
-    /// Unlike vfork, clone lets us go on meanwhile.
+    /// The process shares this process's memory where possible. A fork would copy the page tables, and each page written afterwards
+    /// would fault once more. From a process with 20 MB resident, in a virtual machine, a run of `true` took 0.7-0.8 ms with shared
+    /// memory and 1.6-2.1 ms with a copy (medians of 2000, repeated). Unlike vfork, clone lets this process go on meanwhile.
     pub(super) fn new(spawn: &Spawn) -> Result<Held, SpawnError> {
         let one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let (plan, ParentEnd(socket), child_end) = Plan::new(spawn)?;
@@ -116,20 +114,20 @@ impl Held {
         })
     }
 
-    /// One that a spawner made.
+    /// Wraps a process that a spawner made.
     pub(super) fn of_spawner(child: Child, line: Line, program: PathBuf) -> Held {
         Held { child, line, program }
     }
 
-    /// The process, for `perf_event_open(2)` and the like.
+    /// The process's number, for `perf_event_open(2)` and similar calls.
     pub fn pid(&self) -> i32 {
         self.child.pid
     }
 
-    /// Lets the process go on; returns once it executes its program, or could not.
+    /// Lets the process go on; returns once the process executes its program or failed to.
     ///
     /// # Errors
-    /// [`SpawnError::Step`] with the step at which the process failed.
+    /// [`SpawnError::Step`] with the step that failed in the process.
     pub fn release(mut self) -> Result<Running, SpawnError> {
         let peak_floor = match self.line {
             Line::Own { .. } => PeakFloor::Ours,
@@ -141,10 +139,9 @@ impl Held {
             |stage, source| SpawnError::Step { stage, program: self.program.clone(), source };
         match report {
             Ok(None) => {
-                // The socket closed: execve has replaced the memory before it closes descriptors
-                // (fs/exec.c, begin_new_exec), and a killed process gives its memory up before its
-                // files (kernel/exit.c, do_exit). So our memory is no longer in use. A spawner's
-                // answer says the same of its memory (CLONE_VFORK).
+                // The socket closed. execve replaces the memory before it closes descriptors (fs/exec.c, begin_new_exec), and a
+                // killed process gives up its memory before its files (kernel/exit.c, do_exit). The process thus no longer uses
+                // this process's memory. A spawner's answer shows the same for the spawner's memory (CLONE_VFORK).
                 let Held { child, .. } = self;
                 Ok(Running { child, started_ns, peak_floor })
             }
@@ -154,7 +151,7 @@ impl Held {
     }
 }
 
-/// Makes the process with all signals blocked, so that no handler of ours ever runs in it.
+/// Makes the process with all signals blocked, so that no handler of this process ever runs in the child.
 fn make(
     plan: &Arc<Plan>,
     stack: &mut Vec<MaybeUninit<u128>>,
@@ -164,10 +161,9 @@ fn make(
     let flags = sharing | libc::CLONE_PIDFD | libc::SIGCHLD;
     let mut pidfd: c_int = -1;
     let before = block_signals()?;
-    // SAFETY: the child starts `child::main` at the top of a stack that nothing else uses, which
-    // grows down on every architecture supported; it gets a valid Plan. Both stay valid until the
-    // child has left our memory: `Held` owns them and drops its `Child`, which waits for the end of
-    // the process, first. The kernel writes one int into `pidfd`.
+    // SAFETY: the child starts `child::main` at the top of a stack that nothing else uses, which grows down on every supported
+    // architecture. The child gets a valid Plan. Both stay valid until the child has left this process's memory: `Held` owns them
+    // and first drops its `Child`, which waits for the end of the process. The kernel writes one int into `pidfd`.
     let (pid, error) = unsafe {
         let top = stack.as_mut_ptr().add(STACK_WORDS);
         let argument = Arc::as_ptr(plan).cast_mut().cast();
@@ -175,21 +171,21 @@ fn make(
         (pid, io::Error::last_os_error())
     };
     restore_signals(&before);
-    // Our copy of the child's end must go, or its closing would never be seen.
+    // The parent's copy of the child's end must be closed, or the parent would never see the child close it.
     drop(child_end);
     if pid < 0 {
         return Err(error);
     }
     if pidfd < 0 {
-        // Before Linux 5.2 the flag is ignored. The child ends, because our end closes.
+        // Before Linux 5.2 the flag is ignored. The child ends, because the parent's end closes.
         drop(Child::without_pidfd(pid));
         return Err(io::Error::from_raw_os_error(libc::ENOSYS));
     }
-    // SAFETY: the kernel has just given this descriptor to us alone.
+    // SAFETY: the kernel has just given this descriptor to this process alone.
     Ok(Child::new(pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
 }
 
-/// Blocks every signal of this thread; gives the mask there was.
+/// Blocks every signal of this thread; returns the previous mask.
 pub(super) fn block_signals() -> io::Result<libc::sigset_t> {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
@@ -201,13 +197,13 @@ pub(super) fn block_signals() -> io::Result<libc::sigset_t> {
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
     }
-    // SAFETY: pthread_sigmask filled it, since it returned 0.
+    // SAFETY: pthread_sigmask filled the set, since it returned 0.
     Ok(unsafe { before.assume_init() })
 }
 
 pub(super) fn restore_signals(before: &libc::sigset_t) {
-    // It cannot fail: the operation is valid and the set is one the kernel gave.
-    // SAFETY: reads one set; null asks for no old one.
+    // This cannot fail: the operation is valid, and the kernel returned the set.
+    // SAFETY: reads one set; null requests no old set.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
 }
 
@@ -223,14 +219,14 @@ fn send_go(socket: &OwnedFd) -> io::Result<()> {
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EINTR) => {}
-            // Somebody killed the process; waiting for it will tell how.
+            // The process was killed; waiting for it will show how.
             Some(libc::EPIPE) => return Ok(()),
             _ => return Err(error),
         }
     }
 }
 
-/// What the child reports: nothing if its end was closed by its program's start or by its end.
+/// Returns the child's report: `None` if the child's end was closed by the start of its program or by its own end.
 fn receive_report(socket: &OwnedFd) -> io::Result<Option<(Stage, io::Error)>> {
     let mut report = [0u32; REPORT_BYTES / 4];
     loop {
@@ -269,7 +265,7 @@ mod tests {
     fn a_child_that_finds_its_parent_gone_ends_by_itself() {
         let spawn = Spawn::new("/bin/true", ["true".into()]);
         let (mut plan, ParentEnd(socket), child_end) = Plan::new(&spawn).unwrap();
-        // The child takes us for a stranger who adopted it.
+        // To the child, this process looks like a stranger that adopted it.
         plan.parent_pid = -1;
         let plan = Arc::new(plan);
         let mut stack = Vec::with_capacity(STACK_WORDS);

@@ -1,8 +1,8 @@
 //! Running a command in a guest, between the emulator's markers.
 //!
-//! Nothing of ours may happen while the emulator counts, so this parent sleeps in `wait4(2)` before
-//! the child executes the start marker, and executes the stop marker when it wakes up. The child
-//! says what went wrong in memory that both share, since no one reads a pipe meanwhile.
+//! Nothing of opcost's may run while the emulator counts. The parent therefore sleeps in `wait4(2)` before the child executes the
+//! start marker, and executes the stop marker when it wakes up. The child reports failures in shared memory, since nobody reads a
+//! pipe meanwhile.
 
 use super::child::Failure;
 use super::error::{SpawnError, Stage};
@@ -18,23 +18,22 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the child reads, and the one word that it writes.
+/// The data that the child reads, and the one word that it writes.
 struct Marked {
     plan: Plan,
-    /// 0, or a failure as [`encoded`].
+    /// 0, or a failure in the form of [`encoded`].
     failure: AtomicU64,
 }
 
-/// How long the child sleeps before it starts: two ticks of a kernel with 100 a second, so that
-/// the parent waits by then and what its own work left to be done is done.
+/// How long the child sleeps before it starts: two ticks of a kernel with 100 ticks a second. By then the parent waits, and
+/// deferred work of the parent is done.
 const SETTLE_NS: i64 = 20_000_000;
 
 impl Spawn {
-    /// Runs the command to its end, its life between the markers of the region `work`.
+    /// Runs the command to its end, with the command's life between the markers of the region `work`.
     ///
-    /// The start marker is executed by the child, right before it executes the program; the stop
-    /// marker by this process, right after its wait ends. Nothing else is waited for: of orphans that
-    /// become ours meanwhile this process learns nothing.
+    /// The child executes the start marker right before it executes the program. This process executes the stop marker right after
+    /// its wait ends. This process waits for nothing else: it learns nothing of orphans that it adopts meanwhile.
     ///
     /// # Errors
     /// [`SpawnError`], with the step that failed; `Unsupported` on processors without markers.
@@ -49,7 +48,7 @@ impl Spawn {
             make(&marked, &mut stack).map_err(|source| self.failed(Stage::Clone, source))?;
         let ended = child.reap();
         mark::<STOP>();
-        // Not before the child is gone: it uses both until it executes its program.
+        // Dropped only after the child is gone: the child uses both until it executes its program.
         drop(stack);
         if let Some((stage, errno)) = decoded(marked.failure.load(Ordering::SeqCst)) {
             return Err(self.failed(stage, io::Error::from_raw_os_error(errno)));
@@ -58,13 +57,13 @@ impl Spawn {
     }
 }
 
-/// Makes the child, which shares our memory.
+/// Makes the child, which shares this process's memory.
 fn make(marked: &Marked, stack: &mut Vec<MaybeUninit<u128>>) -> io::Result<Child> {
     let before = block_signals()?;
     let flags = libc::CLONE_VM | libc::SIGCHLD;
-    // SAFETY: the child starts `main` at the top of a stack that nothing else uses and that grows
-    // down on x86-64, the only processor this runs on; `marked` and the stack stay valid until the
-    // child has ended, since `run_marked` waits for it before it drops them.
+    // SAFETY: the child starts `main` at the top of a stack that nothing else uses and that grows down on x86-64, the only
+    // processor for this code. `marked` and the stack stay valid until the child has ended, since `run_marked` waits for the child
+    // before dropping them.
     let (pid, error) = unsafe {
         let top = stack.as_mut_ptr().add(STACK_WORDS);
         let argument = (&raw const *marked).cast_mut().cast();
@@ -75,7 +74,7 @@ fn make(marked: &Marked, stack: &mut Vec<MaybeUninit<u128>>) -> io::Result<Child
     if pid < 0 { Err(error) } else { Ok(Child::without_pidfd(pid)) }
 }
 
-/// Entry of the child; the rules of `child.rs` hold here, too.
+/// Entry of the child; the rules of `child.rs` apply here as well.
 extern "C" fn main(argument: *mut c_void) -> c_int {
     // SAFETY: `make` passes a Marked that lives until this process is gone.
     let marked = unsafe { &*argument.cast_const().cast::<Marked>() };
@@ -92,12 +91,12 @@ extern "C" fn main(argument: *mut c_void) -> c_int {
 
 fn settle() {
     let time = libc::timespec { tv_sec: 0, tv_nsec: SETTLE_NS };
-    // A kernel that cannot sleep only makes the start less quiet; signals are blocked.
-    // SAFETY: the kernel reads one timespec; null asks for no remainder.
+    // If the kernel cannot sleep, the start is only less quiet; signals are blocked.
+    // SAFETY: the kernel reads one timespec; null requests no remainder.
     let _ = unsafe { call(libc::SYS_nanosleep, [(&raw const time) as usize, 0]) };
 }
 
-/// A failure as a word that is not 0.
+/// Encodes a failure as a word that is not 0.
 fn encoded((stage, errno): Failure) -> u64 {
     (stage as u64 + 1) << 32 | u64::from(errno as u32)
 }

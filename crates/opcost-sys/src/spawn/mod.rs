@@ -1,11 +1,10 @@
-//! Starting a command so that counters can be attached before it executes anything.
+//! Starts a command so that counters can be attached before it executes anything.
 //!
 //! ```text
 //! Spawn --hold--> Held --release--> Running --wait--> Exit
 //! ```
 //!
-//! All that needs memory or files is prepared before the process exists; the process itself makes
-//! system calls only.
+//! Everything that needs memory or files is prepared before the process exists; the process itself makes system calls only.
 
 mod child;
 mod error;
@@ -28,12 +27,12 @@ use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 
-/// Where a standard stream of a command goes.
+/// The destination of a command's standard stream.
 #[derive(Debug)]
 pub enum Output {
     /// /dev/null.
     Null,
-    /// Where ours goes.
+    /// The same destination as this process's stream.
     Inherit,
     /// An open file.
     File(OwnedFd),
@@ -42,7 +41,7 @@ pub enum Output {
 /// Address space layout randomisation of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Aslr {
-    /// As this process has it.
+    /// The setting of this process.
     Inherit,
     /// The same layout every time, for exact counts (ADDR_NO_RANDOMIZE).
     Fixed,
@@ -50,40 +49,39 @@ pub enum Aslr {
     Randomised,
 }
 
-/// A command and the circumstances in which it runs.
+/// A command and its surroundings.
 ///
-/// The command gets a process group of its own, default actions for
-/// all signals and none blocked, and no descriptor but the standard streams and `pass_fds`. It is
-/// killed when the thread that started it ends, however that comes about; what it started itself
-/// is not.
+/// The command gets a process group of its own, default actions for all signals and none blocked, and no descriptors but the
+/// standard streams and `pass_fds`. The command is killed when the thread that started it ends, whatever the cause; processes that
+/// the command started are not killed.
 #[derive(Debug)]
 pub struct Spawn {
-    /// The file to execute, as [`find_program`] gives it; a relative one is looked up from `cwd`.
+    /// The file to execute, as [`find_program`] returns it; a relative path is looked up from `cwd`.
     pub program: PathBuf,
     /// The arguments, the program's own name first.
     pub argv: Vec<OsString>,
-    /// The environment; `None` is this process's.
+    /// The environment; `None` means this process's environment.
     pub env: Option<Vec<(OsString, OsString)>>,
-    /// The working directory; `None` is this process's.
+    /// The working directory; `None` means this process's directory.
     pub cwd: Option<PathBuf>,
-    /// Standard input; `None` is /dev/null.
+    /// Standard input; `None` means /dev/null.
     pub stdin: Option<OwnedFd>,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.
     pub stderr: Output,
-    /// The only CPU to run on; `None` leaves it as this thread has it.
+    /// The only CPU to run on; `None` keeps this thread's CPUs.
     pub cpu: Option<usize>,
     /// Address space randomisation.
     pub aslr: Aslr,
-    /// Open files to pass on, each with the number it has in the command: 3 to 65535.
+    /// Open files to pass on, each with its number in the command: 3 to 65535.
     pub pass_fds: Vec<(OwnedFd, RawFd)>,
 }
 
 impl Spawn {
-    /// A command with empty input, silent output and everything else as this process has it.
+    /// Makes a command with empty input, silent output, and everything else as in this process.
     ///
-    /// `argv` are all arguments, the program's own name first.
+    /// `argv`: all arguments, the program's own name first.
     pub fn new(program: impl Into<PathBuf>, argv: impl IntoIterator<Item = OsString>) -> Self {
         Spawn {
             program: program.into(),
@@ -102,8 +100,7 @@ impl Spawn {
     /// Makes the command's process, which waits before it executes the program.
     ///
     /// # Errors
-    /// [`SpawnError`]; what fails in the process itself (working directory, CPU, the program) is
-    /// reported by [`Held::release`].
+    /// [`SpawnError`]; [`Held::release`] reports failures in the process itself (working directory, CPU, the program).
     pub fn hold(&self) -> Result<Held, SpawnError> {
         Held::new(self)
     }

@@ -1,4 +1,4 @@
-//! Everything a child needs, put in its final form before the child exists.
+//! Everything that a child needs, in final form before the child exists.
 
 use super::error::Stage;
 use super::{Aslr, Output, Spawn, SpawnError};
@@ -10,10 +10,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
-/// Numbers up to this can be passed; a limit, so that a bad number cannot exhaust the table.
+/// The largest number that can be passed; a limit, so that a bad number cannot exhaust the table.
 const TARGET_FD_MAX: RawFd = 65_535;
 
-/// What the child reads. It owns all it points to and is not changed once the child exists.
+/// The data that the child reads. The plan owns everything it points to, and does not change once the child exists.
 pub(super) struct Plan {
     pub(super) program: CString,
     pub(super) argv: Strings,
@@ -21,32 +21,32 @@ pub(super) struct Plan {
     pub(super) cwd: Option<CString>,
     pub(super) cpu: Option<CpuMask>,
     pub(super) aslr: Aslr,
-    /// Pairs (from, to); no `from` is anyone's `to`, so the order does not matter.
+    /// Pairs (from, to); no `from` is also a `to`, so the order does not matter.
     pub(super) moves: Vec<(RawFd, RawFd)>,
-    /// The child's end of the socket, no one's `to` either; -1 without one.
+    /// The child's end of the socket, which is no `to` either; -1 without a socket.
     pub(super) socket: RawFd,
-    /// The parent's end, which the child closes; -1 without one.
+    /// The parent's end, which the child closes; -1 without a socket.
     pub(super) parent_socket: RawFd,
     pub(super) parent_pid: i32,
-    /// Copies of descriptors whose numbers were in the way; closed with the plan.
+    /// Copies of descriptors whose numbers were taken; closed with the plan.
     _copies: Vec<OwnedFd>,
 }
 
 /// An array of C strings with a null at its end, as `execve(2)` takes it.
 pub(super) struct Strings {
-    /// All strings one after the other.
+    /// All strings, one after the other.
     _bytes: Vec<u8>,
     pointers: Vec<*const c_char>,
 }
 
-// SAFETY: the pointers lead into `_bytes`, whose heap memory is never changed or reallocated after
-// `Strings::new`; nothing here is tied to a thread.
+// SAFETY: the pointers lead into `_bytes`; its heap memory is never changed or reallocated after `Strings::new`. Nothing here is
+// tied to a thread.
 unsafe impl Send for Strings {}
 // SAFETY: as above, and a shared Strings is only read.
 unsafe impl Sync for Strings {}
 
 impl Strings {
-    /// `None` if a string holds a NUL byte.
+    /// Returns `None` if a string holds a NUL byte.
     fn new<'a>(strings: impl Iterator<Item = [&'a OsStr; 2]>, separator: &[u8]) -> Option<Self> {
         let mut bytes = Vec::with_capacity(4096);
         let mut starts = Vec::with_capacity(64);
@@ -61,7 +61,7 @@ impl Strings {
             bytes.extend_from_slice(right);
             bytes.push(0);
         }
-        // The pointers are made once the bytes have stopped moving.
+        // The pointers are made once the bytes no longer move.
         let start = |start: &usize| bytes[*start..].as_ptr().cast::<c_char>();
         let mut pointers: Vec<_> = starts.iter().map(start).collect();
         pointers.push(std::ptr::null());
@@ -76,7 +76,7 @@ impl Strings {
 /// The parent's end of the socket to a child.
 pub(super) struct ParentEnd(pub(super) OwnedFd);
 
-/// The child's end, which the parent closes once the child exists.
+/// The child's end; the parent closes it once the child exists.
 pub(super) struct ChildEnd(#[allow(dead_code)] pub(super) OwnedFd);
 
 impl Plan {
@@ -85,8 +85,8 @@ impl Plan {
         let prepare = |source| spawn.failed(Stage::Prepare, source);
         let (mut plan, lowest_free) = Plan::without_socket(spawn)?;
         let (parent_end, mut child_end) = socket_pair().map_err(prepare)?;
-        // Not among the plan's copies, which this process keeps until the program runs: it would
-        // wait for its own copy to be closed.
+        // The copy is not among the plan's copies, which this process keeps until the program runs: this process would wait for its
+        // own copy to be closed.
         if let Some(copy) =
             copy_out_of_the_way(child_end.0.as_raw_fd(), lowest_free).map_err(prepare)?
         {
@@ -97,8 +97,7 @@ impl Plan {
         Ok((plan, parent_end, child_end))
     }
 
-    /// Prepares all the rest; gives also the lowest descriptor that nothing in the child is moved
-    /// to.
+    /// Prepares everything except the socket; also returns the lowest descriptor that is no target in the child.
     pub(super) fn without_socket(spawn: &Spawn) -> Result<(Plan, RawFd), SpawnError> {
         let nul = |what| SpawnError::Nul { what, program: spawn.program.clone() };
         let prepare = |source| spawn.failed(Stage::Prepare, source);
@@ -127,8 +126,8 @@ impl Plan {
         };
         let empty = OsStr::new("");
         let argv = spawn.argv.iter().map(|word| [word.as_os_str(), empty]);
-        // Copied even when inherited: the child reads it while this process goes on, and the C
-        // library's own array may be reallocated meanwhile (setenv).
+        // Copied even when inherited: the child reads the environment while this process goes on, and the C library's own array may
+        // be reallocated meanwhile (setenv).
         let inherited: Vec<(OsString, OsString)>;
         let env = match &spawn.env {
             Some(env) => env,
@@ -160,7 +159,7 @@ impl Plan {
         Ok((plan, lowest_free))
     }
 
-    /// The working directory as the child needs it.
+    /// The working directory as a C string.
     pub(super) fn cwd(&self) -> Option<&CStr> {
         self.cwd.as_deref()
     }
@@ -170,7 +169,7 @@ fn c_string(text: &OsStr) -> Option<CString> {
     CString::new(text.to_os_string().into_vec()).ok()
 }
 
-/// The lowest descriptor number that no stream and no passed descriptor will have in the child.
+/// Returns the lowest descriptor number that no stream and no passed descriptor will have in the child.
 fn lowest_free(spawn: &Spawn) -> Result<RawFd, SpawnError> {
     let mut lowest = 3;
     for (index, (_, number)) in spawn.pass_fds.iter().enumerate() {
@@ -184,14 +183,14 @@ fn lowest_free(spawn: &Spawn) -> Result<RawFd, SpawnError> {
     Ok(lowest)
 }
 
-/// The descriptor itself, or a copy with a number that nothing in the child is moved to.
+/// Returns the descriptor itself, or a copy with a number that is no target in the child.
 fn out_of_the_way(fd: RawFd, lowest: RawFd, copies: &mut Vec<OwnedFd>) -> io::Result<RawFd> {
     let Some(copy) = copy_out_of_the_way(fd, lowest)? else { return Ok(fd) };
     copies.push(copy);
     Ok(copies[copies.len() - 1].as_raw_fd())
 }
 
-/// A copy from the number `lowest` on; `None` if the descriptor is there already.
+/// Copies a descriptor to a number from `lowest` on; `None` if its number is already that high.
 fn copy_out_of_the_way(fd: RawFd, lowest: RawFd) -> io::Result<Option<OwnedFd>> {
     if fd >= lowest {
         return Ok(None);
@@ -201,11 +200,11 @@ fn copy_out_of_the_way(fd: RawFd, lowest: RawFd) -> io::Result<Option<OwnedFd>> 
     if copy < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given this descriptor to us alone.
+    // SAFETY: the kernel has just given this descriptor to this process alone.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(copy) }))
 }
 
-/// /dev/null, opened for reading and writing once in this process.
+/// Returns /dev/null, opened once in this process for reading and writing.
 fn dev_null() -> io::Result<RawFd> {
     static NULL: OnceLock<File> = OnceLock::new();
     if let Some(null) = NULL.get() {
@@ -222,7 +221,7 @@ fn socket_pair() -> io::Result<(ParentEnd, ChildEnd)> {
     if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given these descriptors to us alone.
+    // SAFETY: the kernel has just given these descriptors to this process alone.
     let [parent, child] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     Ok((ParentEnd(parent), ChildEnd(child)))
 }

@@ -1,21 +1,21 @@
-//! Finding the file that a command's first word means.
+//! The search for the file that a command's first word names.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where programs are looked for when there is no PATH, as the C library does (`execvp(3)`).
+/// The search path without PATH, as in the C library (`execvp(3)`).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// Why a program cannot be executed.
+/// The reason why a program cannot be executed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FindError {
-    /// There is no such file.
+    /// No such file exists.
     #[error("cannot find '{}'{}", .name.display(), searched(.path_env))]
     NotFound {
-        /// The name as given.
+        /// The given name.
         name: OsString,
-        /// The path that was searched; `None` for a name with a slash.
+        /// The searched path; `None` for a name with a slash.
         path_env: Option<OsString>,
     },
     /// The file may not be executed.
@@ -35,14 +35,12 @@ fn searched(path_env: &Option<OsString>) -> String {
 
 /// Finds the file to execute for a command's first word, as `execvp(3)` does.
 ///
-/// A name with a slash is used as it is; other names are looked for in the directories of
-/// `path_env` (`/bin:/usr/bin` if absent), an empty one meaning `cwd`. `cwd` is where the command
-/// will run: relative names are looked up from there, and a relative result is to be executed from
-/// there.
+/// A name with a slash is used unchanged. Other names are looked up in the directories of `path_env` (`/bin:/usr/bin` if absent);
+/// an empty directory means `cwd`. `cwd` is the directory in which the command will run: relative names are looked up from it, and
+/// a relative result must be executed from it.
 ///
 /// # Errors
-/// [`FindError`]: if several directories hold an unusable file of that name and none a usable one,
-/// the first of them.
+/// [`FindError`]. If several directories hold an unusable file of that name and none a usable one, the error is about the first.
 pub fn find_program(
     name: &OsStr,
     path_env: Option<&OsStr>,
@@ -62,7 +60,7 @@ pub fn find_program(
     }
     let path_env = path_env.unwrap_or(OsStr::new(DEFAULT_PATH));
     let mut unusable = None;
-    // An empty name would find the directories themselves.
+    // An empty name would match the directories themselves.
     if !name.is_empty() {
         for directory in path_env.as_bytes().split(|byte| *byte == b':') {
             let directory = if directory.is_empty() { b"." } else { directory };
@@ -77,7 +75,7 @@ pub fn find_program(
     Err(unusable.unwrap_or_else(|| not_found(Some(path_env))))
 }
 
-/// Whether a file can be executed; `None` if there is none.
+/// Checks whether a file can be executed; `None` if it does not exist.
 fn usable(program: &Path, cwd: &Path) -> Option<Result<(), FindError>> {
     let file = cwd.join(program);
     let kind = file.metadata().ok()?;
@@ -101,7 +99,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Directories `a` (a plain file `tool`, a directory `sub`), `b` (an executable `tool`).
+    /// Makes directories `a` (a plain file `tool`, a directory `sub`) and `b` (an executable `tool`).
     fn directories() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("a/sub")).unwrap();

@@ -1,4 +1,4 @@
-//! A command that executes its program, and how it ends.
+//! A command that executes its program, and its end.
 
 use crate::clock::monotonic_ns;
 use crate::interrupt::Interrupt;
@@ -10,51 +10,50 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How a program ended.
+/// The way in which a program ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Status {
-    /// It ended with this exit status.
+    /// The program exited with this status.
     Code(i32),
-    /// This signal ended it.
+    /// This signal ended the program.
     Signal(i32),
 }
 
-/// Who ended a program.
+/// The cause of a program's end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EndedBy {
-    /// It ended without our doing.
+    /// opcost did not end the program.
     Itself,
-    /// It exceeded its time and was killed.
+    /// The program exceeded its time limit, and opcost killed it.
     Timeout,
-    /// The user interrupted, and it was killed.
+    /// The user interrupted, and opcost killed the program.
     Interrupt,
 }
 
-/// What is known of a command that ended.
+/// The results of a command that ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Exit {
-    /// How it ended.
+    /// How the command ended.
     pub status: Status,
-    /// What the kernel charged to it and to the children it waited for (`wait4(2)`). Its
-    /// `rss_bytes_max` is as the kernel gives it; see [`Exit::rss_bytes_max`].
+    /// The resources that the kernel charged to the command and to the children it waited for (`wait4(2)`). `rss_bytes_max` is as
+    /// the kernel returns it; see [`Exit::rss_bytes_max`].
     pub rusage: Rusage,
-    /// Peak resident set of the command, bytes; `None` where the figure cannot be told from that of
-    /// the process that made it.
+    /// Peak resident set of the command, bytes; `None` if the figure cannot be told apart from the peak of the process that made
+    /// the command.
     ///
-    /// Executing a program adds the peak of the memory it leaves behind to the process's record
-    /// (fs/exec.c, exec_mmap), so a command that needs less than the process that made it shows the
-    /// other's peak instead of its own. A [`Spawner`](super::Spawner) is smaller than any command
-    /// with a C library.
+    /// When a process executes a program, the kernel adds the peak of the replaced memory to the process's record (fs/exec.c,
+    /// exec_mmap). A command that needs less memory than its maker therefore shows the maker's peak. A [`Spawner`](super::Spawner)
+    /// is smaller than any command with a C library.
     pub rss_bytes_max: Option<u64>,
-    /// When it was let go, CLOCK_MONOTONIC.
+    /// The time at which the command was let go, CLOCK_MONOTONIC.
     pub started_ns: u64,
-    /// When it was seen to have ended, CLOCK_MONOTONIC.
+    /// The time at which this process saw the command's end, CLOCK_MONOTONIC.
     pub ended_ns: u64,
-    /// Who ended it.
+    /// Who ended the command.
     pub ended_by: EndedBy,
 }
 
-/// A process of ours that is not waited for yet; killed and waited for when dropped.
+/// A child process that was not waited for yet; killed and waited for when dropped.
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) pid: i32,
@@ -71,10 +70,9 @@ impl Child {
         Child { pid, pidfd: None, reaped: false }
     }
 
-    /// Kills the process and its whole group. Both, since a program may have left its group.
+    /// Kills the process and its whole group; both, since a program may have left its group.
     fn kill_group(&self) {
-        // The numbers are still ours: the process is not waited for. Errors mean that there is
-        // nothing left to kill.
+        // The numbers cannot have been reused: the process was not waited for. Errors mean that nothing is left to kill.
         // SAFETY: kill takes integers only.
         unsafe {
             libc::kill(-self.pid, libc::SIGKILL);
@@ -121,16 +119,15 @@ impl Drop for Child {
     fn drop(&mut self) {
         if !self.reaped {
             self.kill_group();
-            // A killed process always ends; without it there is nothing to wait for.
+            // A killed process always ends; an error means that there is nothing to wait for.
             let _ = self.reap();
         }
     }
 }
 
 /// A command that executes its program.
-///
-/// Dropping it kills the process and its group. It is killed, too, when the thread that made it
-/// ends (PR_SET_PDEATHSIG).
+/// Dropping the value kills the process and its group. The process is also killed when the thread that made it ends
+/// (PR_SET_PDEATHSIG).
 #[derive(Debug)]
 pub struct Running {
     pub(super) child: Child,
@@ -138,21 +135,21 @@ pub struct Running {
     pub(super) peak_floor: PeakFloor,
 }
 
-/// From where on a command's peak memory is its own.
+/// The limit above which a command's peak memory is its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PeakFloor {
     /// This process's peak.
     Ours,
-    /// So many bytes.
+    /// A fixed number of bytes.
     Bytes(u64),
 }
 
-/// Something to attend to while a command runs.
+/// A task to attend to while a command runs.
 pub trait Aside {
-    /// What becomes readable when there is something to do.
+    /// A descriptor that becomes readable when the task needs attention.
     fn as_fd(&self) -> BorrowedFd<'_>;
 
-    /// It became readable.
+    /// Called when the descriptor became readable.
     ///
     /// # Errors
     /// The command cannot be waited for any longer.
@@ -160,38 +157,37 @@ pub trait Aside {
 }
 
 impl Running {
-    /// The command's process.
+    /// The number of the command's process.
     pub fn pid(&self) -> i32 {
         self.child.pid
     }
 
-    /// The command's process, as a descriptor that never means another one (`pidfd_open(2)`).
+    /// The command's process as a descriptor that never means another process (`pidfd_open(2)`).
     pub(crate) fn handle(&self) -> io::Result<OwnedFd> {
         let handle = self.child.pidfd.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         handle.try_clone()
     }
 
-    /// Notes that its end was seen by a wait of its tracer's.
+    /// Notes that the tracer's wait has seen the process's end.
     pub(crate) fn was_waited_for(mut self) {
         self.child.reaped = true;
     }
 
-    /// Waits until the command ends, or ends it: with `limit`, that long after it was let go; with
-    /// `interrupt`, when a signal comes (or already came).
+    /// Waits until the command ends, or ends the command: with `limit`, that long after it was let go; with `interrupt`, when a
+    /// signal comes or has come.
     ///
-    /// Ending kills the whole process group with SIGKILL and waits for the command itself; orphans
-    /// in the group are waited for by init, as always. After an end of its own accord, left-over
-    /// members of its group stay alive: programs that start daemons do so on purpose.
+    /// Ending kills the whole process group with SIGKILL and waits for the command itself; init waits for orphans in the group. If
+    /// the command ends by itself, other members of its group stay alive: programs that start daemons do so on purpose.
     ///
-    /// Without limit and interrupt this is a single system call.
+    /// Without limit and interrupt, this is a single system call.
     ///
     /// # Errors
-    /// `InvalidInput` if it was waited for before; otherwise the system's error.
+    /// `InvalidInput` if the command was waited for before; otherwise the system's error.
     pub fn wait(&mut self, limit: Option<Duration>, interrupt: &Interrupt) -> io::Result<Exit> {
         self.wait_beside(limit, interrupt, None)
     }
 
-    /// The same; meanwhile something else is attended to.
+    /// Waits as [`wait`](Self::wait) does, and attends to `aside` meanwhile.
     ///
     /// # Errors
     /// Waiting fails as [`wait`](Self::wait) does, or `aside` fails.
@@ -247,7 +243,7 @@ impl Running {
         let notice = notice.map_or(-1, |fd| fd.as_raw_fd());
         let beside = aside.as_ref().map_or(-1, |aside| aside.as_fd().as_raw_fd());
         let mut entries = [entry(pidfd), entry(notice), entry(beside)];
-        // A limit of centuries is none.
+        // A limit of centuries counts as no limit.
         let deadline_ns = limit.and_then(|limit| {
             let limit_ns = u64::try_from(limit.as_nanos()).ok()?;
             self.started_ns.checked_add(limit_ns)
@@ -263,12 +259,12 @@ impl Running {
             let ready = unsafe { libc::ppoll(entries.as_mut_ptr(), 3, timeout, std::ptr::null()) };
             match ready {
                 0 => return Ok(EndedBy::Timeout),
-                // Before the end: a last message may lie there still.
+                // Checked before the end: a last message may still wait there.
                 1.. if entries[2].revents != 0 && entries[1].revents == 0 => {
                     if let Some(aside) = &mut aside {
                         aside.attend()?;
                     }
-                    // What never rests is stopped all the same.
+                    // A command is also stopped at its limit if `aside` is always ready.
                     if deadline_ns.is_some_and(|deadline| monotonic_ns() >= deadline) {
                         return Ok(EndedBy::Timeout);
                     }
@@ -286,14 +282,14 @@ impl Running {
     }
 }
 
-/// How far a command's peak must lie above ours to be its own: the kernel counts pages per CPU and
-/// adds the counts up late (include/linux/mm.h, get_mm_counter), so equal peaks differ a little.
+/// The smallest distance by which a command's peak must exceed this process's peak to be the command's own. The kernel counts pages
+/// per CPU and adds the counts up late (include/linux/mm.h, get_mm_counter), so equal peaks differ a little.
 const RSS_DOUBT_BYTES: u64 = 1 << 20;
 
 fn rss_apart_from_ours(bytes: u64) -> Option<u64> {
-    // Our record may hold the peak of what executed us, which a child of ours does not inherit; the
-    // peak of our own memory settles it but is dearer to read. Once it has been seen to reach the
-    // record, the record is ours from then on, since peaks only grow.
+    // This process's record may hold the peak of the program that executed it, which a child does not inherit. The peak of this
+    // process's own memory decides, but is slower to read. Once the own peak has reached the record, the record stays this
+    // process's, since peaks only grow.
     static RECORD_IS_OURS: AtomicBool = AtomicBool::new(false);
     let record = rusage::of_self().ok()?.rss_bytes_max;
     if bytes > record + RSS_DOUBT_BYTES {
@@ -309,7 +305,7 @@ fn rss_apart_from_ours(bytes: u64) -> Option<u64> {
     (bytes > ours + RSS_DOUBT_BYTES).then_some(bytes)
 }
 
-/// The peak of this process's memory (VmHWM of `/proc/self/status`, proc(5)).
+/// Returns the peak of this process's memory (VmHWM of `/proc/self/status`, proc(5)).
 fn memory_peak_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

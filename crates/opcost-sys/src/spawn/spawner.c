@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The process that makes commands' processes: without a C library, with some 100 KiB of memory.
+ * The spawner: a process that makes commands' processes, without a C library, with some 100 KiB of memory.
  *
  * execve(2) enters the peak of the memory that it replaces into the process's account (fs/exec.c,
- * exec_mmap), so a command that is started by a large process never shows a peak below that
- * process's. Its children here leave this program's memory behind. They are made with CLONE_PARENT,
- * so they are children of the process that started this one, which waits for them itself.
+ * exec_mmap). A command that a large process starts therefore never shows a peak below the large
+ * process's. The spawner's children leave only the spawner's small memory behind. They are made with
+ * CLONE_PARENT, so they are children of the process that started the spawner, which waits for them itself.
  *
- * One order at a time comes over the socket SOCKET_FD, one message each:
+ * Orders come one at a time over the socket SOCKET_FD, one message each:
  *   from outside: struct order, the CPU mask, then strings, each with its NUL: the program, the
- *     working directory if there is one, the arguments, the environment; with it come the files that
- *     standard streams are to be (SCM_RIGHTS), in the streams' order;
- *   from the child: struct answer {its number, 0}, then it waits for one byte and executes;
- *   from this process, once the child has executed or ended: struct answer {stage, errno}, or {-1, 0}
- *     where no step failed. Where no child can be made, the first answer is {-errno, 0} and no second
+ *     working directory if there is one, the arguments, the environment; attached are the files for
+ *     standard streams (SCM_RIGHTS), in the streams' order;
+ *   from the child: struct answer {its number, 0}; the child then waits for one byte and executes;
+ *   from the spawner, once the child has executed or ended: struct answer {stage, errno}, or {-1, 0}
+ *     if no step failed. If no child can be made, the first answer is {-errno, 0} and no second
  *     one comes.
  * spawner.rs has the other end.
  */
@@ -45,7 +45,7 @@
 #define SCM_RIGHTS 1
 #define MSG_CMSG_CLOEXEC 0x40000000l
 
-/* The stages' numbers are those of `Stage::ALL` in error.rs. */
+/* The numbers of the stages are those of `Stage::ALL` in error.rs. */
 enum stage { PARENT_DEATH = 2, PROCESS_GROUP, DESCRIPTORS, CHDIR, AFFINITY, PERSONALITY, SIGNALS, EXEC, NONE = -1 };
 
 enum stream { AS_OURS, TO_NULL, OF_FILE };
@@ -78,9 +78,9 @@ static char *program, *cwd;
 /* Files that came with the order. */
 static int files[STREAMS];
 static uint32_t files_count;
-/* The child runs on a stack of its own, and this process sleeps until it has gone (CLONE_VFORK). */
+/* The child's stack; the spawner sleeps until the child has left it (CLONE_VFORK). */
 static char stack[STACK_BYTES] __attribute__((aligned(16)));
-/* What failed in the child, which writes this process's memory. */
+/* The step that failed in the child; the child writes the spawner's memory. */
 static volatile struct answer failure;
 
 #if defined(__x86_64__)
@@ -149,7 +149,7 @@ static void leave(long status)
 static void send_answer(int32_t first, int32_t errno_or_0)
 {
 	struct answer answer = {first, errno_or_0};
-	/* Where nobody reads it, the next read ends this process. */
+	/* If nobody reads the answer, the next read ends this process. */
 	(void)call(__NR_write, SOCKET_FD, (long)&answer, sizeof answer, 0);
 }
 
@@ -167,7 +167,7 @@ static long set_aslr(uint32_t aslr)
 	return persona < 0 ? persona : 0;
 }
 
-/* Sets everything up that the program finds; the stage that failed. */
+/* Prepares the surroundings of the program; returns the stage that failed. */
 static enum stage prepare(long *error)
 {
 	const struct order *order = &received.order;
@@ -175,7 +175,7 @@ static enum stage prepare(long *error)
 	*error = call(__NR_prctl, PR_SET_PDEATHSIG, SIGNAL_KILL, 0, 0);
 	if (*error < 0)
 		return PARENT_DEATH;
-	/* If the parent died before the request, no signal will come, but there is another parent. */
+	/* If the parent died before the request, no signal will come, but this process has another parent. */
 	if (call(__NR_getppid, 0, 0, 0, 0) != (long)order->parent_pid) {
 		*error = -ESRCH;
 		return PARENT_DEATH;
@@ -183,7 +183,7 @@ static enum stage prepare(long *error)
 	*error = call(__NR_setpgid, 0, 0, 0, 0);
 	if (*error < 0)
 		return PROCESS_GROUP;
-	/* Our standard input is /dev/null, open for writing, too; it is the last to be replaced. */
+	/* The spawner's standard input is /dev/null, open for writing as well; it is replaced last. */
 	for (int stream = STREAMS - 1, file = (int)files_count - 1; stream >= 0; stream--) {
 		long from = order->streams[stream] == OF_FILE ? files[file--] : 0;
 
@@ -210,7 +210,7 @@ static void child(void)
 	enum stage stage = prepare(&error);
 
 	send_answer((int32_t)call(__NR_getpid, 0, 0, 0, 0), 0);
-	/* What failed is said after the byte only, so that the process stays while counters are attached. */
+	/* The child reports a failure only after the byte, so that the process exists while counters are attached. */
 	do
 		got = call(__NR_read, SOCKET_FD, (long)&go, 1, 0);
 	while (got == -EINTR);
@@ -225,7 +225,7 @@ static void child(void)
 	leave(127);
 }
 
-/* The string that begins at `*at`, and `*at` behind it; NULL if it does not end in the message. */
+/* Returns the string that begins at `*at` and moves `*at` behind it; NULL if the string does not end in the message. */
 static char *string(char **at, const char *end)
 {
 	char *start = *at;
@@ -247,7 +247,7 @@ static int strings(char **array, uint32_t count, char **at, const char *end)
 	return 1;
 }
 
-/* The kernel's struct msghdr, iovec and cmsghdr of 64 bits. */
+/* The kernel's struct msghdr, iovec and cmsghdr on 64-bit architectures. */
 struct message {
 	void *name;
 	uint64_t name_bytes;
@@ -261,7 +261,7 @@ struct message {
 	uint64_t flags;
 };
 
-/* Receives an order, and the files that come with it; its bytes, or -errno. */
+/* Receives an order and the attached files; returns the number of bytes, or -errno. */
 static long receive(void)
 {
 	struct {
@@ -281,7 +281,7 @@ static long receive(void)
 	return bytes;
 }
 
-/* Puts pointers to the parts of an order of `bytes`; whether it is whole. */
+/* Sets the pointers to the parts of an order of `bytes`; returns whether the order is complete. */
 static int understand(long bytes)
 {
 	const struct order *order = &received.order;
@@ -311,7 +311,7 @@ void serve(void)
 	for (;;) {
 		long made, bytes = receive();
 
-		/* One byte was for a child that was killed before it took it. */
+		/* A message of one byte was for a child that was killed before it took the byte. */
 		if (bytes == -EINTR || bytes == 1)
 			continue;
 		if (bytes <= 0 || !understand(bytes))
@@ -319,7 +319,7 @@ void serve(void)
 		failure.first = NONE;
 		failure.errno_or_0 = 0;
 		made = make_child(CLONE_VM | CLONE_VFORK | CLONE_PARENT | SIGNAL_CHILD, stack + STACK_BYTES, child);
-		/* A pipe ends when all have closed it. */
+		/* A pipe ends when every process has closed it. */
 		while (files_count > 0)
 			(void)call(__NR_close, files[--files_count], 0, 0, 0);
 		if (made < 0)

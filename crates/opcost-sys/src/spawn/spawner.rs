@@ -1,6 +1,6 @@
 //! A small process that makes commands' processes, so that their peak memory is their own.
 //!
-//! spawner.c is what it runs, and says why; this is the other end of its socket.
+//! The process runs spawner.c, which gives the reasons; this module is the other end of its socket.
 
 use super::error::{SpawnError, Stage};
 use super::held::{Held, Line};
@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
-/// The program, as build.rs compiled it; empty where there is none for the architecture.
+/// The program, as build.rs compiled it; empty if the architecture has none.
 const PROGRAM: &[u8] = program();
 
 #[cfg(has_spawner)]
@@ -31,11 +31,11 @@ const SOCKET_FD: RawFd = 3;
 const ORDER_BYTES_MAX: usize = 128 * 1024;
 const STRINGS_MAX: usize = 4096;
 
-/// A child's peak above this is its own: the spawner has less, whatever it was asked for (its
-/// memory is listed in spawner.c), and the kernel's delay of counts is within what is left.
+/// A child's peak above this is its own. The spawner needs less for any order (spawner.c lists its memory), and the rest covers the
+/// kernel's delay of counts.
 pub(super) const PEAK_BYTES_MAX: u64 = 1 << 19;
 
-/// The process; it ends when this is dropped, and with the thread that started it.
+/// The spawner's process; it ends when this value is dropped, and with the thread that started it.
 #[derive(Debug)]
 pub struct Spawner {
     process: Running,
@@ -46,8 +46,8 @@ impl Spawner {
     /// Starts the process.
     ///
     /// # Errors
-    /// [`SpawnError`]; the system may forbid to execute what lies in memory (`memfd_create(2)`), and
-    /// there may be no spawner for this architecture. Commands can be started without one.
+    /// [`SpawnError`]. The system may forbid executing files in memory (`memfd_create(2)`), and this architecture may have no
+    /// spawner. Commands can also be started without a spawner.
     pub fn start() -> Result<Spawner, SpawnError> {
         let failed = |source| SpawnError::Step {
             stage: Stage::Prepare,
@@ -69,12 +69,12 @@ impl Spawner {
         Ok(Spawner { process, socket: Rc::new(ours) })
     }
 
-    /// Its process.
+    /// The number of the spawner's process.
     pub fn pid(&self) -> i32 {
         self.process.pid()
     }
 
-    /// As [`Spawn::hold`], the process made by the spawner; `None` where it cannot: the command has
+    /// Does the work of [`Spawn::hold`] in the spawner. Returns `None` if the spawner cannot make the process: the command has
     /// files to pass on beside its standard streams, or more text than one message holds.
     ///
     /// # Errors
@@ -87,12 +87,12 @@ impl Spawner {
         if pid < 0 {
             return Err(clone(io::Error::from_raw_os_error(-pid)));
         }
-        // The number is the child's for as long as this process, its parent, has not waited for it.
+        // The number cannot be reused before this process, the child's parent, has waited for the child.
         // SAFETY: pidfd_open takes integers.
         let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let child = match pidfd {
             0.. => {
-                // SAFETY: the kernel has just given this descriptor to us alone.
+                // SAFETY: the kernel has just given this descriptor to this process alone.
                 Child::new(pid, unsafe { OwnedFd::from_raw_fd(pidfd as RawFd) })
             }
             _ => {
@@ -107,10 +107,10 @@ impl Spawner {
     }
 }
 
-/// Where a command's peak memory begins to be its own.
+/// The limit above which a command's peak memory is its own.
 pub(super) const FLOOR: PeakFloor = PeakFloor::Bytes(PEAK_BYTES_MAX);
 
-/// The program in a file of its own, which nobody else can open by name.
+/// Returns the program in a file of its own that nobody else can open by name.
 fn program_file() -> io::Result<OwnedFd> {
     let make = |flags: libc::c_uint| -> io::Result<OwnedFd> {
         // SAFETY: a C string and an integer.
@@ -118,20 +118,20 @@ fn program_file() -> io::Result<OwnedFd> {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just given this descriptor to us alone.
+        // SAFETY: the kernel has just given this descriptor to this process alone.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     };
     let flags = libc::MFD_CLOEXEC;
-    // Before Linux 6.3 the flag is unknown, and what lies in memory can be executed anyhow.
+    // Before Linux 6.3 the flag is unknown, and files in memory are always executable.
     let fd = make(flags | libc::MFD_EXEC).or_else(|_| make(flags))?;
     let mut file = std::fs::File::from(fd);
     file.write_all(PROGRAM)?;
-    // Executing a file that somebody has open for writing is refused (ETXTBSY).
+    // The kernel refuses to execute a file that is open for writing (ETXTBSY).
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(std::fs::File::open(path)?.into())
 }
 
-/// Messages, so that each read gets one whole order.
+/// Makes a socket pair for messages, so that each read gets one whole order.
 fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -139,12 +139,12 @@ fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given these descriptors to us alone.
+    // SAFETY: the kernel has just given these descriptors to this process alone.
     let [ours, theirs] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     Ok((ours, theirs))
 }
 
-/// The files that standard streams are to be, in the streams' order.
+/// Returns the files for standard streams, in the streams' order.
 fn files(spawn: &Spawn) -> Vec<RawFd> {
     let of_output = |output: &Output| match output {
         Output::File(file) => Some(file.as_raw_fd()),
@@ -154,7 +154,7 @@ fn files(spawn: &Spawn) -> Vec<RawFd> {
     [stdin, of_output(&spawn.stdout), of_output(&spawn.stderr)].into_iter().flatten().collect()
 }
 
-/// The command as one message; `None` if it does not fit the spawner.
+/// Returns the command as one message; `None` if the message exceeds the spawner's limits.
 fn order(spawn: &Spawn) -> Result<Option<Vec<u8>>, SpawnError> {
     // As in spawner.c.
     const NULL: u32 = 1;
@@ -224,26 +224,26 @@ fn order(spawn: &Spawn) -> Result<Option<Vec<u8>>, SpawnError> {
     Ok((bytes.len() <= ORDER_BYTES_MAX).then_some(bytes))
 }
 
-/// Sends one message, and with it files, three at most.
+/// Sends one message with at most three attached files.
 fn send_with(socket: &OwnedFd, bytes: &[u8], files: &[RawFd]) -> io::Result<()> {
     if files.is_empty() {
         return send(socket, bytes);
     }
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // Words of 8 bytes, the alignment of the header; room for three descriptors and more.
+    // Words of 8 bytes, the alignment of the header; room for more than three descriptors.
     let mut control = [0u64; 8];
-    // SAFETY: an all-zero msghdr is a valid one, without address and control data.
+    // SAFETY: an all-zero msghdr is valid, without address and control data.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     let files_bytes = size_of_val(files) as u32;
-    // SAFETY: these compute lengths only.
+    // SAFETY: these macros compute lengths only.
     let (space, length) = unsafe { (libc::CMSG_SPACE(files_bytes), libc::CMSG_LEN(files_bytes)) };
     assert!(space as usize <= size_of_val(&control), "as many files as there are streams");
     message.msg_controllen = space as _;
-    // SAFETY: the control data has room for a header and the descriptors, as `space` says, and is
-    // aligned; the first header is within it.
+    // SAFETY: the control data has room for a header and the descriptors, as `space` says, and is aligned; the first header is
+    // within the control data.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         (*header).cmsg_level = libc::SOL_SOCKET;
@@ -253,7 +253,7 @@ fn send_with(socket: &OwnedFd, bytes: &[u8], files: &[RawFd]) -> io::Result<()> 
         std::ptr::copy_nonoverlapping(files.as_ptr(), data, files.len());
     }
     loop {
-        // SAFETY: the message leads to `part`, `bytes` and `control`, which live until it is sent.
+        // SAFETY: the message points to `part`, `bytes` and `control`, which live until the message is sent.
         let sent =
             unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
         if sent >= 0 {
@@ -283,7 +283,7 @@ pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The next answer: two words of 32 bits.
+/// Receives the next answer: two words of 32 bits.
 pub(super) fn receive(socket: &OwnedFd) -> io::Result<(i32, i32)> {
     let mut words = [0i32; 2];
     loop {

@@ -1,28 +1,28 @@
 //! System calls without the C library, for a child that shares its parent's memory.
 //!
-//! The C library's wrappers write `errno`, which is thread-local: such a child has its parent's
-//! thread pointer and would write the parent's. These return the error instead.
+//! The C library's wrappers write `errno`, which is thread-local. Such a child has its parent's thread pointer and would write the
+//! parent's `errno`. The functions here return the error instead.
 
-/// Whether a child may share this process's memory: only where calls can be made without `errno`.
+/// Whether a child may share this process's memory: only where system calls can be made without `errno`.
 pub(super) const MEMORY_IS_SHARED: bool =
     cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
-/// Makes a system call; gives its result, or the error number it failed with.
+/// Makes a system call; returns its result, or its error number.
 ///
 /// # Safety
-/// The arguments must be what the call needs: pointers valid for what it reads and writes.
+/// The arguments must be valid for the call: pointers to memory that the call may read or write.
 pub(super) unsafe fn call<const N: usize>(
     number: libc::c_long,
     arguments: [usize; N],
 ) -> Result<usize, i32> {
     let mut all = [0; 6];
     let mut index = 0;
-    // A loop rather than copy_from_slice: no call into the C library, and no panic to prepare for.
+    // A loop instead of copy_from_slice: no call into the C library, and no possible panic.
     while index < N && index < 6 {
         all[index] = arguments[index];
         index += 1;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     let result = unsafe { raw(number, all) };
     // Errors are -4095 to -1 (include/linux/err.h, MAX_ERRNO).
     if (-4095..0).contains(&result) { Err(-result as i32) } else { Ok(result as usize) }
@@ -31,8 +31,8 @@ pub(super) unsafe fn call<const N: usize>(
 #[cfg(target_arch = "x86_64")]
 unsafe fn raw(number: libc::c_long, a: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the registers of the x86-64 system call convention; SYSCALL itself overwrites rcx
-    // and r11 (System V ABI, AMD64 supplement, A.2.1). What the call touches is the caller's duty.
+    // SAFETY: the registers of the x86-64 system call convention; SYSCALL itself overwrites rcx and r11 (System V ABI, AMD64
+    // supplement, A.2.1). The caller is responsible for the memory that the call touches.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -49,8 +49,8 @@ unsafe fn raw(number: libc::c_long, a: [usize; 6]) -> isize {
 #[cfg(target_arch = "aarch64")]
 unsafe fn raw(number: libc::c_long, a: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the registers of the arm64 system call convention (syscall(2)); all others are kept.
-    // What the call touches is the caller's duty.
+    // SAFETY: the registers of the arm64 system call convention (syscall(2)); all others are kept. The caller is responsible for
+    // the memory that the call touches.
     unsafe {
         std::arch::asm!(
             "svc 0",
@@ -65,7 +65,7 @@ unsafe fn raw(number: libc::c_long, a: [usize; 6]) -> isize {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn raw(number: libc::c_long, a: [usize; 6]) -> isize {
-    // SAFETY: the caller's promise; here the child has memory, and so errno, of its own.
+    // SAFETY: as the caller promises; on these architectures the child has its own memory, and therefore its own errno.
     unsafe {
         match libc::syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]) {
             -1 => -(*libc::__errno_location() as isize),
@@ -91,7 +91,7 @@ mod tests {
     fn all_six_arguments_arrive() {
         let length = 4096;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
-        // SAFETY: a new private mapping, which nothing else knows, is made and removed.
+        // SAFETY: makes and removes a new private mapping, which nothing else knows.
         unsafe {
             // The last argument, the offset, must be a multiple of the page size.
             let odd = call(libc::SYS_mmap, [0, length, 1, flags, usize::MAX, 1]);

@@ -1,4 +1,4 @@
-//! A traced command's files: what is noted, what is left out, and how tracing ends.
+//! A traced command's files: which are noted, which are left out, and how tracing ends.
 
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::ptrace::{Uses, UsesError, files_used};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a shell's script uses in a folder of its own.
+/// Returns the files that a shell script uses in a folder of its own.
 fn used(script: &str, folder: &Path, limit: Option<Duration>) -> Uses {
     let argv = ["sh", "-c", script].map(Into::into);
     let spawn = Spawn { cwd: Some(folder.into()), ..Spawn::new("/bin/sh", argv) };
@@ -31,7 +31,7 @@ fn what_was_there_is_seen_and_what_was_made_is_not() {
         cd sub && cat deep; cat ../nowhere; exit 7";
     let uses = used(script, &root, None);
     assert_eq!((uses.status, uses.ended_by), (Status::Code(7), EndedBy::Itself));
-    // The working directory itself is needed for what is made there.
+    // The working directory itself is needed to create files in it.
     let expected = ["", "asked", "in-child", "read", "sub", "sub/deep"];
     let mut found = names(&uses, &root);
     found.retain(|name| name != "sub/..");
@@ -45,7 +45,7 @@ fn threads_and_job_control_do_not_stop_it() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     fs::write(root.join("late"), "").unwrap();
-    // It stops itself, is continued by its child, and a signal that it handles is delivered.
+    // The shell stops itself, its child continues it, and a signal that it handles is delivered.
     let script = "trap 'cat late' USR1; (while ! grep -q 'State:.[Tt]' /proc/$$/status; do :; done
         kill -CONT $$) & kill -STOP $$; wait; kill -USR1 $$; exit 0";
     let uses = used(script, &root, Some(Duration::from_secs(60)));

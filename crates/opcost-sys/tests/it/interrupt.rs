@@ -1,5 +1,5 @@
-//! Signals are a process's own, so each case runs in a process of its own: this test program
-//! again, with one test chosen and a variable set.
+//! Signals belong to a process, so each case runs in a process of its own: this test program again, with one test chosen and a
+//! variable set.
 
 use opcost_sys::interrupt::Interrupt;
 use std::os::fd::AsRawFd;
@@ -30,7 +30,7 @@ fn alone(test: &str, ignore_hangup: bool) -> Output {
 }
 
 fn raise(signal: i32) {
-    // SAFETY: raise takes an integer; what the signal does is the subject of the test.
+    // SAFETY: raise takes an integer; the signal's effect is the subject of the test.
     assert_eq!(unsafe { libc::raise(signal) }, 0);
 }
 
@@ -54,7 +54,7 @@ fn a_signal_is_noted() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         let interrupt = Interrupt::install().unwrap();
         assert!(!interrupt.is_set() && !readable(&interrupt));
-        // Ignored from the start, so it neither ends us nor counts.
+        // The signal was ignored from the start, so it neither ends this process nor counts.
         raise(libc::SIGHUP);
         assert_eq!(interrupt.signal(), None);
         raise(signal);

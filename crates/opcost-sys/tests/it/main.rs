@@ -1,4 +1,4 @@
-//! The integration tests of opcost-sys: one program, so that it is linked once.
+//! The integration tests of opcost-sys, in one program so that linking happens once.
 
 mod files_used;
 mod interrupt;

@@ -1,5 +1,5 @@
-//! What commands leave behind. Orphans belong to the whole process, so the test runs in one of its own:
-//! this test program again, with one test chosen and a variable set.
+//! Processes that commands leave behind. Orphans belong to the whole process, so the test runs in a process of its own: this test
+//! program again, with one test chosen and a variable set.
 
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::orphans::{Left, Orphanage};
@@ -37,7 +37,7 @@ fn what_is_left_behind_is_found_and_ended() {
     assert_eq!(orphanage.end_left().unwrap(), Left::default());
     run("sleep 1000 & sleep 1000 & sleep 1000 &");
     assert_eq!(orphanage.end_left().unwrap(), Left { alive: 3, remaining: 0 });
-    // In a session of its own, with a child of its own.
+    // A process in a session of its own, with a child.
     let pids = file("pids");
     run(&format!(
         "setsid sh -c 'sleep 1000 & echo $! >{0}; sleep 1000' & while ! [ -s {0} ]; do :; done",
@@ -45,11 +45,11 @@ fn what_is_left_behind_is_found_and_ended() {
     ));
     assert_eq!(orphanage.end_left().unwrap(), Left { alive: 3, remaining: 0 });
     assert!(!lives(&fs::read_to_string(&pids).unwrap()));
-    // What has ended by itself was not left behind, and nothing of it stays.
+    // A process that ended by itself does not count as left behind, and leaves no zombie.
     run("true & wait; (true &)");
     let left = orphanage.end_left().unwrap();
     assert!(left.alive <= 1, "{left:?}");
-    // What is started in a pause stays.
+    // A process started in a pause stays.
     orphanage.pause().unwrap();
     run(&format!("sleep 1000 & echo $! >{}", file("kept").display()));
     orphanage.resume().unwrap();

@@ -1,5 +1,4 @@
-//! Counters of the kernel that runs this test: software events everywhere, hardware events where
-//! there is a PMU.
+//! Counters of the kernel that runs this test: software events everywhere, hardware events if there is a PMU.
 
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::constants::KIND_SOFTWARE;
@@ -11,7 +10,7 @@ use opcost_sys::spawn::{Spawn, Status};
 use std::io;
 use std::path::Path;
 
-/// A stopped counter of an event, user mode only.
+/// Returns the attributes of a stopped counter of an event, in user mode only.
 fn attr(name: &str) -> EventAttr {
     let event = generic_event(name).unwrap();
     EventAttr {
@@ -24,7 +23,7 @@ fn attr(name: &str) -> EventAttr {
     }
 }
 
-/// Opens a counter; where this kernel forbids even that, says so and gives `None`.
+/// Opens a counter; if this kernel forbids even that, skips the test and returns `None`.
 fn open(
     perf: &dyn PerfKernel,
     attr: &EventAttr,
@@ -53,8 +52,8 @@ fn touch_fresh_pages(start: impl FnOnce(), stop: impl FnOnce()) {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let length = PAGES * page_bytes;
-    // SAFETY: a private mapping of our own, used within its bounds and then removed; without huge
-    // pages, so that each page faults.
+    // SAFETY: a private mapping of this test, used within its bounds and then removed; without huge pages, so that each page
+    // faults.
     unsafe {
         let start_address =
             libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0).cast::<u8>();
@@ -163,7 +162,7 @@ fn hardware_events_count_or_say_why_not() {
     if error.raw_os_error() == Some(libc::ENOENT) {
         assert!(refusal.reason.starts_with("no hardware counters here"), "{refusal}");
     } else {
-        // A container's filter or the paranoid level comes first.
+        // A container's filter or the paranoid level may refuse first.
         opcost_skip::skip!("the refusal without a PMU; {refusal}");
     }
 }
@@ -202,7 +201,7 @@ fn an_event_the_kernel_does_not_know_is_refused() {
 
 #[test]
 fn what_is_recorded_here_replays_the_same() {
-    /// A measurement: its two readings, or the error that ended it.
+    /// Measures once; returns the two readings, or the error that ended the measurement.
     fn measure(perf: &dyn PerfKernel) -> Result<[u64; 2], Option<i32>> {
         let run = || {
             let clock = perf.open(&attr("task-clock"), 0, -1, None)?;

@@ -1,4 +1,4 @@
-//! Transcripts of machines that are not here.
+//! Transcripts of machines that are not at hand.
 
 use opcost_sys::perf::transcript::{Answer, Call, Line, Target};
 use opcost_sys::perf::{
@@ -64,7 +64,7 @@ fn a_call_that_differs_names_the_line_and_what_was_expected() {
         error.to_string(),
         "line 3 of the transcript expects 'read 1', the program called 'enable 1 group'"
     );
-    // From then on nothing is answered, not even the call that was expected.
+    // From then on the replay answers nothing, not even the expected call.
     let after = perf.read(CounterId(1)).unwrap_err();
     assert_eq!(ReplayError::of(&after), ReplayError::of(&error));
     assert!(ReplayError::of(&after).is_some());
@@ -97,7 +97,7 @@ fn too_many_and_too_few_calls_are_errors() {
         perf.finish().unwrap_err().to_string(),
         "line 3 of the transcript expects 'close 2', the program made no more calls"
     );
-    // A close that differs cannot fail itself, but is not forgotten.
+    // A close that differs cannot return an error, but is not forgotten.
     let perf = replay("close 1 -> ok\n");
     perf.close(CounterId(2));
     assert!(matches!(perf.finish(), Err(ReplayError::Differs { line: 2, .. })));
@@ -105,7 +105,7 @@ fn too_many_and_too_few_calls_are_errors() {
 
 #[test]
 fn an_answer_of_the_wrong_form_is_never_a_reading() {
-    // The parser refuses this; a transcript can also be put together in a program.
+    // The parser refuses this answer, but a program can also build such a transcript.
     let id = CounterId(1);
     let lines = vec![Line::Exchange(Call::Read { id }, Answer::Done)];
     let error = ReplayPerf::new(Transcript { lines }).read(id).unwrap_err();
@@ -173,7 +173,7 @@ fn the_vm_transcript_replays_to_its_end() {
     assert_eq!(again.into_transcript(), transcript);
 }
 
-/// Makes a transcript's call; gives the answer, `None` for an error that no kernel gives.
+/// Makes a transcript's call; returns the answer, or `None` for an error that does not come from a kernel.
 fn ask(perf: &dyn PerfKernel, call: &Call) -> Option<Answer> {
     let result = match *call {
         Call::Open { attr, target, cpu, leader } => {

@@ -1,4 +1,4 @@
-//! Commands started for real.
+//! Commands started on the real system.
 
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{Aslr, EndedBy, Exit, Output, Spawn, SpawnError, Spawner, Stage, Status};
@@ -22,7 +22,7 @@ fn run(spawn: &Spawn) -> Exit {
     running.wait(None, &Interrupt::none()).unwrap()
 }
 
-/// Runs a command and gives what it wrote to standard output.
+/// Runs a command and returns its standard output.
 fn output(mut spawn: Spawn) -> String {
     let mut file = tempfile::tempfile().unwrap();
     spawn.stdout = Output::File(file.try_clone().unwrap().into());
@@ -41,7 +41,7 @@ fn step(error: &SpawnError) -> (Stage, Option<i32>) {
     }
 }
 
-/// The error of starting a command, whenever it comes.
+/// Returns the error of starting a command, at whichever step it comes.
 fn refused(spawn: &Spawn) -> SpawnError {
     match spawn.hold() {
         Err(error) => error,
@@ -114,16 +114,16 @@ fn streams_go_where_they_are_told() {
 
 #[test]
 fn only_the_descriptors_named_are_passed() {
-    // One without close-on-exec, as a careless parent leaves it.
+    // A descriptor without close-on-exec, as a careless parent leaves it.
     let leaked = File::open("/dev/null").unwrap();
-    // SAFETY: sets a flag of a descriptor that is ours.
+    // SAFETY: sets a flag of a descriptor of this test.
     let set = unsafe { libc::fcntl(leaked.as_raw_fd(), libc::F_SETFD, 0) };
     assert_eq!(set, 0);
     let listed = output(sh("ls /proc/$$/fd"));
-    // dash keeps a copy of the terminal only when interactive, so these are all.
+    // dash keeps a copy of the terminal only when interactive, so the list is complete.
     assert_eq!(listed, "0\n1\n2\n");
 
-    // Targets chosen to collide with the numbers the sources have themselves.
+    // The targets collide with the numbers of the sources.
     let files: Vec<File> = ["three", "four"]
         .iter()
         .map(|text| {
@@ -142,7 +142,7 @@ fn only_the_descriptors_named_are_passed() {
 
 #[test]
 fn a_passed_number_above_all_of_ours_hangs_nobody() {
-    // Every descriptor of the parent's, its socket to the child among them, is in the way.
+    // Every descriptor of the parent, including its socket to the child, has a number below the target.
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(b"passed").unwrap();
     file.rewind().unwrap();
@@ -153,7 +153,7 @@ fn a_passed_number_above_all_of_ours_hangs_nobody() {
 
 #[test]
 fn signals_are_as_a_program_expects_them() {
-    // Rust's runtime ignores SIGPIPE; the thread blocks one signal more.
+    // Rust's runtime ignores SIGPIPE; the thread blocks one more signal.
     let thread = std::thread::spawn(|| {
         // SAFETY: a set on this stack, initialised before it is used; this thread's mask only.
         unsafe {
@@ -251,8 +251,8 @@ fn what_fails_is_named_with_its_stage() {
 fn a_script_without_interpreter_line_is_refused_with_advice() {
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("script");
-    // Written by another process: ours would pass the open file on to commands that other tests
-    // start at this moment, and a file open for writing cannot be executed.
+    // Another process writes the script: commands that other tests start at this moment would inherit the open file from this
+    // process, and a file open for writing cannot be executed.
     let mut write = sh("echo 'echo hello' > script; chmod +x script");
     write.cwd = Some(directory.path().to_path_buf());
     assert_eq!(run(&write).status, Status::Code(0));
@@ -263,11 +263,11 @@ fn a_script_without_interpreter_line_is_refused_with_advice() {
 
 #[test]
 fn a_command_over_its_time_is_killed_with_its_group() {
-    // The child of the shell holds the pipe open as long as it lives.
+    // The shell's child holds the pipe open as long as the child lives.
     let mut fds = [0; 2];
     // SAFETY: the kernel writes two descriptors.
     assert_eq!(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
-    // SAFETY: both are new and ours alone.
+    // SAFETY: both descriptors are new and belong to this process alone.
     let [reader, writer] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     let mut spawn = sh("sleep 1000 & echo started; wait");
     spawn.stdout = Output::File(writer);
@@ -283,7 +283,7 @@ fn a_command_over_its_time_is_killed_with_its_group() {
     assert_eq!(exit.status, Status::Signal(libc::SIGKILL));
     let again = running.wait(None, &Interrupt::none()).unwrap_err();
     assert_eq!(again.kind(), io::ErrorKind::InvalidInput);
-    // The end of the pipe comes only if `sleep` is dead, too.
+    // The pipe ends only if `sleep` is dead as well.
     drop(spawn);
     assert_eq!(reader.read(&mut [0]).unwrap(), 0);
 }
@@ -301,7 +301,7 @@ fn a_limit_that_is_not_reached_changes_nothing() {
 fn left_over_members_of_the_group_live_on() {
     let text = output(sh("sleep 1000 >/dev/null & echo $!"));
     let pid: i32 = text.trim().parse().unwrap();
-    // SAFETY: signal 0 only asks; then the process that this test started is killed.
+    // SAFETY: signal 0 only checks; then the process that this test started is killed.
     unsafe {
         assert_eq!(libc::kill(pid, 0), 0);
         libc::kill(pid, libc::SIGKILL);
@@ -321,7 +321,7 @@ fn an_interrupt_ends_the_command() {
     let mut running = sh("exit 0").hold().unwrap().release().unwrap();
     let exit = running.wait(None, &interrupt).unwrap();
     assert_eq!((exit.status, exit.ended_by), (Status::Code(0), EndedBy::Itself));
-    // The command itself sends the signal, so it comes while we wait.
+    // The command itself sends the signal, so the signal comes during the wait.
     let ours = std::process::id();
     let mut running =
         sh(&format!("kill -INT {ours}; sleep 1000")).hold().unwrap().release().unwrap();
@@ -329,7 +329,7 @@ fn an_interrupt_ends_the_command() {
     assert_eq!(exit.ended_by, EndedBy::Interrupt);
     assert_eq!(exit.status, Status::Signal(libc::SIGKILL));
     assert_eq!(interrupt.signal(), Some(libc::SIGINT));
-    // One that is already there ends the next command at once.
+    // A signal that has already come ends the next command at once.
     let mut running = sh("sleep 1000").hold().unwrap().release().unwrap();
     assert_eq!(running.wait(None, &interrupt).unwrap().ended_by, EndedBy::Interrupt);
 }
@@ -337,7 +337,7 @@ fn an_interrupt_ends_the_command() {
 #[test]
 fn commands_die_with_us() {
     if std::env::var_os(VARIABLE).is_some() {
-        // One that runs and one that is held; then this process is killed.
+        // One command runs and one is held; then this process is killed.
         let running = sh("exec sleep 1000").hold().unwrap().release().unwrap();
         let held = sh("exec sleep 1000").hold().unwrap();
         println!("\npids {} {}", running.pid(), held.pid());
@@ -356,7 +356,7 @@ fn commands_die_with_us() {
         .split(' ')
         .map(|pid| {
             let pid: i32 = pid.parse().unwrap();
-            // SAFETY: integers only; the descriptor is new and ours alone.
+            // SAFETY: integers only; the descriptor is new and belongs to this process alone.
             unsafe {
                 let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
                 assert!(fd >= 0, "{}", io::Error::last_os_error());
@@ -379,7 +379,7 @@ fn commands_die_with_us() {
 #[test]
 fn a_process_killed_while_held_is_reported_by_its_signal() {
     let held = sh("exit 0").hold().unwrap();
-    // SAFETY: the process is ours and not waited for.
+    // SAFETY: the process is a child that was not waited for.
     assert_eq!(unsafe { libc::kill(held.pid(), libc::SIGKILL) }, 0);
     let mut running = held.release().unwrap();
     let exit = running.wait(None, &Interrupt::none()).unwrap();
@@ -388,11 +388,11 @@ fn a_process_killed_while_held_is_reported_by_its_signal() {
 
 #[test]
 fn peak_memory_is_the_commands_own_or_unknown() {
-    // Far above what a test program needs itself; the shell's value holds it in memory.
+    // Far above a test program's own needs; the shell's pipeline holds this much in memory.
     let bytes = 256u64 << 20;
     let large = run(&sh(&format!("head -c {bytes} /dev/zero | tail -c {bytes} | wc -c")));
     assert!(large.rss_bytes_max.is_some_and(|peak| peak >= bytes), "{large:?}");
-    // Ours becomes larger than `true` could ever be.
+    // This process becomes larger than `true` could ever be.
     let ours = vec![1u8; 64 << 20];
     let small = run(&Spawn::new("/bin/true", ["true".into()]));
     assert_eq!(ours.iter().map(|byte| u64::from(*byte)).sum::<u64>(), 64 << 20);
@@ -416,7 +416,7 @@ fn a_spawner_makes_peaks_below_our_own_visible() {
     let large = sh(&format!("head -c {bytes} /dev/zero | tail -c {bytes} | wc -c"));
     let large = run_by(&spawner, &large);
     assert!(large.rss_bytes_max.is_some_and(|peak| peak >= bytes), "{large:?}");
-    // What the spawner itself has stays below what is said of it.
+    // The spawner's own peak stays below its documented limit.
     let status = fs::read_to_string(format!("/proc/{}/status", spawner.pid())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
@@ -506,22 +506,22 @@ fn a_spawner_names_the_step_that_failed_and_goes_on() {
     let mut elsewhere = sh("true");
     elsewhere.cpu = Some(affinity::CPU_MAX);
     assert_eq!(fails(&elsewhere), (Stage::Affinity, Some(libc::EINVAL)));
-    // Dropped before it is let go, and killed meanwhile.
+    // A command dropped before it is let go, and a command killed meanwhile.
     drop(spawner.hold(&sh("exit 1")).unwrap().unwrap());
     let held = spawner.hold(&sh("exit 2")).unwrap().unwrap();
-    // SAFETY: the process is ours and not waited for.
+    // SAFETY: the process is a child that was not waited for.
     assert_eq!(unsafe { libc::kill(held.pid(), libc::SIGKILL) }, 0);
     let exit = held.release().unwrap().wait(None, &Interrupt::none()).unwrap();
     assert_eq!(exit.status, Status::Signal(libc::SIGKILL));
     assert_eq!(run_by(&spawner, &sh("exit 3")).status, Status::Code(3));
-    // What it cannot do is done without it.
+    // The spawner declines commands that it cannot start.
     let mut passing = sh("true");
     passing.pass_fds = vec![(tempfile::tempfile().unwrap().into(), 5)];
     assert!(spawner.hold(&passing).unwrap().is_none());
     let mut long = sh("true");
     long.argv.push("x".repeat(200_000).into());
     assert!(spawner.hold(&long).unwrap().is_none());
-    // SAFETY: the process is ours and not waited for.
+    // SAFETY: the process is a child that was not waited for.
     assert_eq!(unsafe { libc::kill(spawner.pid(), libc::SIGKILL) }, 0);
     let gone = spawner.hold(&sh("true"));
     assert!(matches!(gone, Err(SpawnError::Step { stage: Stage::Clone, .. })), "{gone:?}");
@@ -544,7 +544,7 @@ fn many_threads_can_start_commands_at_once() {
 
 #[test]
 fn commands_held_at_the_same_time_do_not_wait_for_each_other() {
-    // Each thread holds a command until those of all threads before it have ended.
+    // Each thread holds a command until the commands of all earlier threads have ended.
     let threads = 4;
     let step = std::sync::Barrier::new(threads);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Starting compilers and waiting for them, with everything that needs memory made before.
+//! Starts compilers and waits for them; everything that needs memory is made beforehand.
 
 use super::folder::Folder;
 use super::source::stem;
@@ -10,11 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-/// What a compiler says goes here, in the folder of the tree.
+/// The file, in the folder of the tree, that gets the compilers' messages.
 const COMPLAINTS: &str = "complaints";
 
-/// What every command line begins with. The assembler is handed its text through a pipe, so that no
-/// names of temporary files are drawn. No folders of headers are searched, and none need be there.
+/// The first words of every command line. The assembler gets its text through a pipe, so that no names of temporary files are
+/// drawn. No folders of headers are searched, and none need exist.
 pub(super) const OPTIONS: [&str; 2] = ["-pipe", "-nostdinc"];
 
 /// The compiler with its command lines, one for each source file.
@@ -22,7 +22,7 @@ pub(super) struct Compiler {
     path: CString,
     lines: Vec<Line>,
     actions: FileActions,
-    /// What runs now, at most `jobs`: for `poll`, with the processes and their files beside it.
+    /// The running compilers, at most `jobs`: entries for `poll`, with the processes and their files beside them.
     watched: Vec<libc::pollfd>,
     running: Vec<(libc::pid_t, usize)>,
     jobs: usize,
@@ -33,15 +33,15 @@ pub(super) struct Compiler {
 struct Line {
     file: u64,
     _words: Vec<CString>,
-    /// The words' addresses and a null, as execve(2) takes them.
+    /// The addresses of the words and a null, as execve(2) takes them.
     pointers: Vec<*const libc::c_char>,
 }
 
 impl Compiler {
-    /// Makes everything ready for so many files, of which `jobs` are compiled at the same time.
+    /// Prepares the compilation of `files` files, at most `jobs` at the same time.
     ///
     /// # Errors
-    /// [`WorkError::Setup`]: the folder has a name that no system call takes.
+    /// [`WorkError::Setup`]: the name of the folder cannot be passed to a system call.
     pub(super) fn ready(
         path: &Path,
         optimise: &str,
@@ -66,7 +66,7 @@ impl Compiler {
     /// Compiles every file of the tree.
     ///
     /// # Errors
-    /// [`WorkError::Setup`]: a compiler cannot be started; [`WorkError::Compiler`]: one failed.
+    /// [`WorkError::Setup`]: a compiler cannot be started; [`WorkError::Compiler`]: a compiler failed.
     pub(super) fn build(&mut self) -> Result<(), WorkError> {
         let mut next = 0;
         while next < self.lines.len() || !self.running.is_empty() {
@@ -83,8 +83,8 @@ impl Compiler {
     fn start(&mut self, index: usize) -> Result<(), WorkError> {
         const ADVICE: &str = "use fewer 'jobs', or raise the limits (ulimit -u, ulimit -n)";
         let mut pid = 0;
-        // SAFETY: the strings and the list of pointers to them live as long as `self`, the list
-        // ends with a null, and the environment is not changed while the work goes on.
+        // SAFETY: the strings and the list of pointers to them live as long as `self`, the list ends with a null, and the
+        // environment does not change during the work.
         let error = unsafe {
             libc::posix_spawn(
                 &mut pid,
@@ -102,7 +102,7 @@ impl Compiler {
                 advice: ADVICE,
             });
         }
-        // SAFETY: plain numbers; the child is ours and was not waited for.
+        // SAFETY: plain numbers; the process is a child that was not waited for.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         if fd < 0 {
             let error = WorkError::setup("open a handle of a compiler (pidfd_open)", ADVICE);
@@ -114,15 +114,15 @@ impl Compiler {
         Ok(())
     }
 
-    /// Sleeps until a compiler has ended. Not for any child: other threads have theirs.
+    /// Sleeps until one of the compilers has ended. It does not wait for any child, since other threads have children of their own.
     fn wait_for_one(&mut self) -> Result<(), WorkError> {
         loop {
-            // SAFETY: a valid array of that many entries.
+            // SAFETY: a valid array with this number of entries.
             unsafe {
                 libc::poll(self.watched.as_mut_ptr(), self.watched.len() as libc::nfds_t, -1)
             };
             let Some(place) = self.watched.iter().position(|watched| watched.revents != 0) else {
-                // Interrupted.
+                // The call was interrupted.
                 continue;
             };
             let (pid, index) = self.running.swap_remove(place);
@@ -154,9 +154,9 @@ unsafe extern "C" {
 
 impl Drop for Compiler {
     fn drop(&mut self) {
-        // Others that ran when one failed.
+        // Compilers that were running when another failed.
         for (watched, (pid, _)) in self.watched.iter().zip(&self.running) {
-            // SAFETY: plain numbers; the children are ours and were not waited for.
+            // SAFETY: plain numbers; the processes are children that were not waited for.
             unsafe {
                 libc::kill(*pid, libc::SIGKILL);
                 libc::close(watched.fd);
@@ -188,7 +188,7 @@ fn c_string(bytes: &[u8]) -> Result<CString, WorkError> {
     })
 }
 
-/// What a compiler does before it is one: it enters the folder, and reads and writes there.
+/// The actions of a child before it becomes a compiler: it enters the folder, and reads and writes there.
 struct FileActions(Box<libc::posix_spawn_file_actions_t>);
 
 impl FileActions {
@@ -198,8 +198,7 @@ impl FileActions {
         let complaints = c_string(COMPLAINTS.as_bytes())?;
         let mut actions = Box::new(MaybeUninit::uninit());
         let writes = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND;
-        // SAFETY: the structure is initialised first and used only if that went well; the C library
-        // copies the strings.
+        // SAFETY: the structure is initialised first and used only if that succeeded; the C library copies the strings.
         unsafe {
             if libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) != 0 {
                 return Err(no_memory());
@@ -230,7 +229,7 @@ impl FileActions {
 
 impl Drop for FileActions {
     fn drop(&mut self) {
-        // SAFETY: it was initialised, and nothing uses it any more.
+        // SAFETY: the structure was initialised, and nothing uses it any more.
         unsafe { libc::posix_spawn_file_actions_destroy(&raw mut *self.0) };
     }
 }
@@ -243,7 +242,7 @@ fn no_memory() -> WorkError {
     }
 }
 
-/// Waits for the end of a child; its wait status.
+/// Waits for the end of a child and returns its wait status.
 fn end_of(pid: libc::pid_t) -> libc::c_int {
     let mut status = 0;
     loop {
@@ -252,7 +251,7 @@ fn end_of(pid: libc::pid_t) -> libc::c_int {
             return status;
         }
         if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            // Where SIGCHLD is ignored nobody can tell; the objects will.
+            // If SIGCHLD is ignored, the status is lost; the objects will show a failure.
             return 0;
         }
     }

@@ -1,4 +1,4 @@
-//! The compiler's driver, which is what `cc` is: where it is, and which programs it starts.
+//! The compiler's driver (`cc`): its path, and the programs that it starts.
 
 use super::compiler::OPTIONS;
 use crate::error::WorkError;
@@ -7,26 +7,25 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes the driver print the commands that it would execute (GCC's manual, "Overall Options";
-/// clang has it, too).
+/// Makes the driver print the commands that it would execute (GCC's manual, "Overall Options"; clang has this option as well).
 const DRY_RUN: &str = "-###";
 
 /// Finds the compiler.
 ///
 /// # Errors
-/// [`WorkError::NoCompiler`]: there is none of that name.
+/// [`WorkError::NoCompiler`]: no program has this name.
 pub(super) fn find(name: &str, search_path: Option<&OsStr>) -> Result<PathBuf, WorkError> {
     find_program(OsStr::new(name), search_path, Path::new("/"))
         .map(|path| Path::new("/").join(path))
         .map_err(|error| WorkError::NoCompiler { name: name.into(), why: error.to_string() })
 }
 
-/// The driver of that name and all programs that it starts to compile a file: gcc's are a compiler
-/// proper and an assembler, clang's is clang.
+/// Returns the driver of that name and all programs that it starts to compile a file: for gcc a compiler proper and an assembler,
+/// for clang clang itself.
 ///
 /// # Errors
-/// [`WorkError::NoCompiler`]: there is no driver; [`WorkError::CompilerPrograms`]: it does not tell
-/// its programs, or one of them is not there.
+/// [`WorkError::NoCompiler`]: there is no driver; [`WorkError::CompilerPrograms`]: the driver does not name its programs, or one of
+/// them is missing.
 pub(super) fn programs(
     name: &str,
     environment: &[(OsString, OsString)],
@@ -63,11 +62,11 @@ pub(super) fn programs(
     Ok(programs)
 }
 
-/// The first word of each command among what a driver prints: a line of its own behind a space,
-/// words in quotation marks where they need it (gcc) or always (clang).
+/// Returns the first word of each command in a driver's output. A command is a line of its own behind a space, with words in
+/// quotation marks where they need it (gcc) or always (clang).
 fn commands(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix(' '));
-    // Not what clang says of its programs, as ` (in-process)`.
+    // Skips clang's notes on its programs, such as ` (in-process)`.
     let lines = lines.filter(|line| !line.starts_with(['(', ' ']));
     lines.filter_map(first_word).collect()
 }
@@ -107,13 +106,13 @@ mod tests {
         assert!(commands("error: no such option\n \"cut\n\n").is_empty());
     }
 
-    /// A driver that does so when it is asked, in a folder of its own.
+    /// Makes a driver with these answers to `-###`, in a folder of its own.
     fn driver(answers: &str) -> (Folder, PathBuf) {
         let folder = Folder::make().unwrap();
         let path = folder.path().join("cc");
         let text = format!("#!/bin/sh\n[ \"$1\" = '-###' ] || exit 9\n{answers}\n");
-        // Written by a process of its own: one that another test forks meanwhile would have the
-        // file open, and what is open for writing cannot be executed (execve(2), ETXTBSY).
+        // A process of its own writes the file: a process that another test forks meanwhile would inherit the open file, and a file
+        // open for writing cannot be executed (execve(2), ETXTBSY).
         in_child(|| {
             folder.write("cc", &text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();

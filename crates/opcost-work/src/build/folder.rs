@@ -1,4 +1,4 @@
-//! The folder of a source tree and of what is made of it, for as long as the work lasts.
+//! The folder of a source tree and of its objects, for as long as the work lasts.
 
 use crate::error::WorkError;
 use crate::random::fold;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 const ADVICE: &str = "free space there, or name another directory with --env TMPDIR=DIR";
 
-/// A folder of this process's own; dropping it removes it with all that is in it.
+/// A folder of this process; dropping the value removes the folder with its contents.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes one in the directory for temporary files.
+    /// Makes a folder in the directory for temporary files.
     ///
     /// # Errors
-    /// [`WorkError::Setup`]: the directory is not there, full or read-only.
+    /// [`WorkError::Setup`]: the directory does not exist, is full or read-only.
     pub(super) fn make() -> Result<Folder, WorkError> {
         let parent = std::env::temp_dir();
         let what = || format!("make a folder in {}", parent.display());
@@ -25,7 +25,7 @@ impl Folder {
         let name =
             CString::new(name).map_err(|_| cannot(what(), io::ErrorKind::InvalidInput.into()))?;
         let mut name = name.into_bytes_with_nul();
-        // SAFETY: a writable C string that ends as mkdtemp(3) asks.
+        // SAFETY: a writable C string that ends as mkdtemp(3) demands.
         let made = unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) };
         if made.is_null() {
             return Err(cannot(what(), io::Error::last_os_error()));
@@ -38,13 +38,12 @@ impl Folder {
         &self.0
     }
 
-    /// Writes a file.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), WorkError> {
         let path = self.0.join(name);
         fs::write(&path, text).map_err(|source| cannot(format!("write {}", path.display()), source))
     }
 
-    /// A hash over the objects, by name.
+    /// Returns a hash over the objects, in the order of their names.
     ///
     /// # Errors
     /// [`WorkError::Setup`]: an object cannot be read.
@@ -61,7 +60,7 @@ impl Folder {
     }
 }
 
-/// Takes bytes into a hash, and how many there were.
+/// Adds bytes and their number to a hash.
 pub(super) fn hash_bytes(hash: u64, bytes: &[u8]) -> u64 {
     let words = bytes.chunks(8).map(|chunk| {
         let mut word = [0; 8];
@@ -77,7 +76,7 @@ fn cannot(what: String, source: io::Error) -> WorkError {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is left in the directory for temporary files.
+        // A folder that cannot be removed stays in the directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,10 +1,8 @@
-//! The `build` workload: a small C source tree is compiled by the system's compiler, as a kernel
-//! build would be, over and over.
+//! The `build` workload: the system's compiler compiles a small C source tree over and over, as in a kernel build.
 //!
-//! The sources are drawn from the seed and need no header but their own. Every object has to be the
-//! same, byte by byte, in every build: that is the invariant. The time is the compilers', which are
-//! processes of their own; the workload itself only starts them, `jobs` at the same time, and waits.
-//! A guest of the emulated machine is given the compiler of the host.
+//! The sources are drawn from the seed and need no header but their own. The invariant is that every build makes the same objects,
+//! byte by byte. The compilers, which are separate processes, spend the time. The workload only starts `jobs` of them at the
+//! same time, and waits. A guest of the emulated machine gets the host's compiler.
 
 mod compiler;
 mod driver;
@@ -81,9 +79,9 @@ struct Build {
     objects: u64,
     done: u64,
     twin_done: u64,
-    /// What the compilers of the warm-up used.
+    /// The resources that the warm-up's compilers used.
     before: Rusage,
-    /// Whether this process has no compilers but this work's.
+    /// Whether all compilers of this process belong to this work.
     charged_alone: bool,
 }
 
@@ -113,7 +111,7 @@ impl Build {
         })
     }
 
-    /// What the compilers have used so far.
+    /// Returns the resources that the compilers have used so far.
     fn used_by_children() -> Result<Rusage, WorkError> {
         rusage::of_children().map_err(|source| WorkError::Setup {
             what: "ask for the compilers' CPU time with getrusage".into(),
@@ -168,11 +166,11 @@ impl Work for Build {
     }
 
     fn figures(&self) -> Vec<Reading> {
-        // Of several threads' compilers the kernel tells as of one's.
+        // The kernel reports the compilers of several threads as one sum.
         if !self.charged_alone {
             return Vec::new();
         }
-        // The compilers' own, since this process only waits.
+        // The compilers' own resources, since this process only waits.
         let Ok(used) = Self::used_by_children().map(|used| used.since(&self.before)) else {
             return Vec::new();
         };

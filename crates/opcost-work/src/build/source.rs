@@ -1,17 +1,17 @@
-//! The source tree, drawn from a seed: C that every compiler of the last decades takes, with loops,
-//! branches, tables and calls between its functions.
+//! The source tree, drawn from a seed: C that every compiler of the last decades accepts, with loops, branches, tables and calls
+//! between its functions.
 
 use super::folder::{Folder, hash_bytes};
 use crate::error::WorkError;
 use crate::random::{Random, below};
 use std::fmt::Write as _;
 
-/// The name of a source file, without its ending.
+/// Returns the name of a source file, without its extension.
 pub(super) fn stem(file: u64) -> String {
     format!("part{file}")
 }
 
-/// Writes the tree; a hash over all of it.
+/// Writes the tree and returns a hash over all of it.
 ///
 /// # Errors
 /// [`WorkError::Setup`]: a file cannot be written.
@@ -33,7 +33,7 @@ pub(super) fn write(
     Ok(hash)
 }
 
-/// Declares every function, so that the compiler has something to read.
+/// Returns a header that declares every function, so that the compiler has something to read.
 fn header(files: u64, functions: u64) -> String {
     let mut text = String::from(
         "typedef unsigned long word;\n\

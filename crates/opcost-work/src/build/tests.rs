@@ -37,7 +37,7 @@ fn the_compilers_are_charged_to_the_build() {
     let report = measured(&SPEC, &small(&[]), 1).unwrap();
     let told =
         |name: &str| report.readings.iter().find(|reading| reading.key.name == name).unwrap().value;
-    // Each compiler is a process whose pages are new to it.
+    // Each compiler is a process whose pages are all fresh.
     assert!(told("minor-faults") > 3 * 100, "{}", told("minor-faults"));
     assert!(told("user-time") + told("system-time") > 0);
 }
@@ -97,7 +97,7 @@ fn the_programs_of_this_compiler_are_told() {
 #[test]
 fn a_directory_that_takes_no_files_is_named() {
     let said = in_child(|| {
-        // Not by the standard library, whose lock a thread that did not come along may hold.
+        // Not with the standard library's function: a thread that the fork left behind may hold its lock.
         // SAFETY: both strings end with NUL; this process is the test's own, and has one thread.
         unsafe { libc::setenv(c"TMPDIR".as_ptr(), c"/proc".as_ptr(), 1) };
         Folder::make().err().unwrap().to_string()

@@ -1,4 +1,4 @@
-//! The memory that is copied from and to.
+//! The memory of the copies' sources and destinations.
 
 use crate::error::WorkError;
 use crate::random::{Random, fold};
@@ -6,12 +6,11 @@ use std::ffi::c_void;
 use std::ptr;
 use std::slice;
 
-/// Distances that keep source, destination and whatever is mapped nearby apart; also what two
-/// addresses have to differ by for a CPU to confuse a load with an earlier store (Intel
-/// Optimization Reference Manual, 4K aliasing).
+/// A distance that keeps source, destination and nearby mappings apart. It is also the distance of two addresses at which a CPU
+/// confuses a load with an earlier store (Intel Optimization Reference Manual, 4K aliasing).
 const PAGE_BYTES: usize = 4096;
 
-/// What every byte of the destination is before it is copied to, and those around it remain.
+/// The value of every byte of the destination before a copy, and of the bytes around the destination at all times.
 const UNTOUCHED: u8 = 0xa5;
 
 /// A resident mapping with the source and, at a chosen distance, the destination.
@@ -20,21 +19,21 @@ pub(super) struct Buffers {
     bytes_mapped: usize,
     /// Bytes of the source.
     bytes: usize,
-    /// Where the destination begins in the mapping.
+    /// The place of the destination in the mapping.
     at: usize,
 }
 
 impl Buffers {
-    /// Maps and fills.
+    /// Maps and fills the buffers.
     ///
-    /// `bytes`: the most that will be copied; `offset`: the destination's address minus the
-    /// source's, modulo 4096; `seed`: what the contents are drawn from.
+    /// `bytes`: the largest number of bytes to copy; `offset`: the destination's address minus the source's, modulo 4096; `seed`:
+    /// the seed of the contents.
     ///
     /// # Errors
     /// [`WorkError`]: there is too little memory, or too little address space.
     pub(super) fn map(bytes: usize, offset: usize, seed: u64) -> Result<Buffers, WorkError> {
         let whole = bytes.next_multiple_of(PAGE_BYTES);
-        // A page before and after each of the two.
+        // A page before and after both source and destination.
         let at = PAGE_BYTES + whole + PAGE_BYTES + offset;
         let bytes_mapped = at.next_multiple_of(PAGE_BYTES) + whole + PAGE_BYTES;
         if let Some(available) = bytes_available()
@@ -78,14 +77,13 @@ impl Buffers {
         self.base.wrapping_add(self.at).cast()
     }
 
-    /// Makes the destination and what is around it as if nothing had been copied.
+    /// Resets the destination and its surroundings to the state before any copy.
     pub(super) fn wipe(&mut self) {
         let start = self.at - PAGE_BYTES / 2;
         self.part_mut(start, self.bytes + PAGE_BYTES).fill(UNTOUCHED);
     }
 
-    /// Whether the destination begins with as many bytes of the source, and nothing else was
-    /// written to.
+    /// Whether the destination begins with the first `copied` bytes of the source, and nothing else was written.
     pub(super) fn holds(&self, copied: usize) -> bool {
         let untouched = |part: &[u8]| part.iter().all(|byte| *byte == UNTOUCHED);
         let half = PAGE_BYTES / 2;
@@ -94,7 +92,7 @@ impl Buffers {
             && untouched(self.part(self.at + copied, self.bytes - copied + half))
     }
 
-    /// A checksum over what the destination holds, below 2^32, so that sums of several fit.
+    /// Returns a checksum over the destination, below 2^32, so that sums of several fit.
     pub(super) fn checksum(&self) -> u64 {
         let words = self.part(self.at, self.bytes).chunks(8).map(|bytes| {
             let mut word = [0; 8];
@@ -106,27 +104,27 @@ impl Buffers {
 
     fn part(&self, start: usize, bytes: usize) -> &[u8] {
         assert!(start + bytes <= self.bytes_mapped);
-        // SAFETY: inside the mapping, which is readable, initialised by the kernel, and written to
-        // only through a mutable reference or by a routine, neither of which is at work now.
+        // SAFETY: inside the mapping, which is readable and initialised by the kernel. It is written only through a mutable
+        // reference or by a routine, and neither is active now.
         unsafe { slice::from_raw_parts(self.base.add(start), bytes) }
     }
 
     fn part_mut(&mut self, start: usize, bytes: usize) -> &mut [u8] {
         assert!(start + bytes <= self.bytes_mapped);
-        // SAFETY: inside the mapping, which is ours alone and writable.
+        // SAFETY: inside the mapping, which belongs to this value alone and is writable.
         unsafe { slice::from_raw_parts_mut(self.base.add(start), bytes) }
     }
 }
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and no reference into it outlives this.
+        // SAFETY: the mapping belongs to this value, and no reference into it outlives the value.
         unsafe { libc::munmap(self.base.cast(), self.bytes_mapped) };
     }
 }
 
-/// What can be had without reclaiming what is in use (Documentation/filesystems/proc.rst,
-/// MemAvailable); `None` if the kernel does not say.
+/// Returns the memory that is available without reclaiming memory in use (Documentation/filesystems/proc.rst, MemAvailable); `None`
+/// if the kernel does not report it.
 fn bytes_available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -154,7 +152,7 @@ mod tests {
         let mut buffers = Buffers::map(100, 7, 1).unwrap();
         let fresh = buffers.checksum();
         let copy = |buffers: &Buffers, bytes: usize| {
-            // SAFETY: the mapping has room for both, with half a page to spare.
+            // SAFETY: the mapping has room for source and destination, with half a page to spare.
             unsafe { libc::memcpy(buffers.destination(), buffers.source(), bytes) };
         };
         copy(&buffers, 100);

@@ -1,10 +1,9 @@
-//! The `copy` workload: a routine that copies bytes, again and again.
+//! The `copy` workload: a routine copies bytes repeatedly.
 //!
-//! The routine is called from sites of `patchpoint`, so that it can be exchanged in the prepared
-//! process by writing another target into the calls: same code around them, same buffers, same
-//! pages, and no load of a pointer. The sites are the process's: it has one workload of this kind.
-//! Source and destination stay where they are, so what fits into a cache is in it. Before the work, a
-//! routine has to copy every size exactly; after it, a checksum is taken, the same for all of them.
+//! The routine is called from sites of `patchpoint`. The prepared process can therefore exchange the routine by writing another
+//! target into the calls: same code around them, same buffers, same pages, and no load of a pointer. The sites belong to the
+//! process, which has one workload of this kind. Source and destination do not move, so data that fit into a cache are in it.
+//! Before the work, a routine must copy every size exactly. After the work, a checksum is taken, the same for all routines.
 
 mod buffers;
 mod routine;
@@ -68,7 +67,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     prepare: |params, seed| Ok(Box::new(Copying::prepare(params, seed)?)),
 };
 
-/// Operations of the warm-up at most, and bytes, of which one copy may be more.
+/// Limits of the warm-up in operations and bytes; a single copy may exceed the bytes.
 const WARM_UP_OPS: u64 = 10_000;
 const WARM_UP_BYTES: u64 = 1 << 20;
 
@@ -91,7 +90,7 @@ impl Copying {
         Ok(Copying { routine, sizes, buffers, ops: params.number("ops"), done: 0, done_twin: 0 })
     }
 
-    /// Goes through `ops` operations, or through the loop alone; how many it went through.
+    /// Goes through `ops` operations, or through the loop alone; returns the number of operations.
     fn pass<const COPY: bool>(&self, ops: u64) -> u64 {
         match self.sizes.only() {
             Some(bytes) => self.copies_of_one_size::<COPY>(bytes, ops),
@@ -104,8 +103,8 @@ impl Copying {
         let (to, from) = (self.buffers.destination(), self.buffers.source());
         let one = || {
             if COPY {
-                // SAFETY: the buffers have room for the largest size and do not overlap; the CPU
-                // has what the routine needs, which `routine::find` looked for.
+                // SAFETY: the buffers have room for the largest size and do not overlap; `routine::find` checked that the CPU has
+                // the feature that the routine needs.
                 unsafe { patchpoint::call!(ROUTINE, to, from, bytes) };
             } else {
                 nothing();
@@ -143,7 +142,7 @@ impl Copying {
         done
     }
 
-    /// Has the routine copy each size once, to a destination that shows what it did.
+    /// Has the routine copy each size once, to a destination that shows every written byte.
     fn verify_each_size(&mut self) -> Result<(), WorkError> {
         for bytes in self.sizes.distinct() {
             self.buffers.wipe();
@@ -161,7 +160,7 @@ impl Copying {
         fold(fold(self.sizes.hash(), done), self.sizes.bytes_of(done))
     }
 
-    /// The largest of the sizes that the work copied.
+    /// Returns the largest size that the work copied.
     fn bytes_largest(&self) -> usize {
         let sizes = (0..self.ops.min(sizes::DRAWN as u64)).map(|op| self.sizes.of(op));
         sizes.max().unwrap_or(0) as usize
@@ -173,7 +172,7 @@ fn use_routine(name: &str) -> Result<&'static Routine, WorkError> {
     let routine = routine::find(name)?;
     let patched = ROUTINE.set(routine.copy);
     patched.map_err(|source| WorkError::Patch { path: routine.name.into(), source })?;
-    // Else a pointer would be loaded for each call. Where there is one routine, it is the same each time.
+    // Unpatched sites would load a pointer for each call. With a single routine, this load is the same for every run.
     if routine::ROUTINES.len() > 1 {
         require_patched(routine.name, &[ROUTINE.raw()])?;
     }
@@ -219,7 +218,7 @@ impl Work for Copying {
             return Err(WorkError::Copied { path: self.routine.name, bytes });
         }
         let checksum = self.buffers.checksum();
-        // The next run in this process has to copy everything itself.
+        // The next run in this process must copy everything itself.
         self.buffers.wipe();
         Ok(vec![
             hash(work),

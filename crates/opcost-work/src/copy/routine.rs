@@ -1,12 +1,12 @@
-//! The registry of copy routines: one row each, with the CPU feature it needs.
+//! The registry of copy routines: one row for each, with the CPU feature that it needs.
 
 #[cfg(target_arch = "x86_64")]
 use super::x86_64;
 use crate::error::WorkError;
 use std::ffi::c_void;
 
-/// Copies `bytes` bytes from `from` to `to` and returns `to`; the two do not overlap. As memcpy,
-/// so that the C library's is one of them.
+/// Copies `bytes` bytes from `from` to `to` and returns `to`; the two ranges must not overlap. The type equals memcpy's, so the C
+/// library's memcpy can be one of the routines.
 pub(super) type Copy =
     unsafe extern "C" fn(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void;
 
@@ -18,10 +18,10 @@ pub(super) struct Routine {
     needs: Option<Feature>,
 }
 
-/// Something that not every CPU of the architecture has.
+/// A feature that not every CPU of the architecture has.
 struct Feature {
     name: &'static str,
-    /// Whether the CPU has it and the operating system saves its registers.
+    /// Whether the CPU has the feature and the operating system saves its registers.
     present: fn() -> bool,
 }
 
@@ -34,9 +34,9 @@ macro_rules! registry {
             Routine { name: $first, copy: $first_copy, needs: $first_needs },
             $(Routine { name: $name, copy: $copy, needs: $needs },)*
         ];
-        /// Their names.
+        /// The names of all routines.
         pub(super) const NAMES: &str = concat!($first $(, "|", $name)*);
-        /// What each is.
+        /// A description of each routine.
         pub(super) const HELP: &str = concat!(
             "the routine that copies; --in-process exchanges it. ",
             $first, ": ", $first_help $(, "; ", $name, ": ", $help)*
@@ -72,11 +72,10 @@ registry! {
     "libc", libc::memcpy, None, "memcpy of the C library";
 }
 
-/// The routine of that name, if this CPU can execute it.
+/// Returns the routine of that name, if this CPU can execute it.
 ///
 /// # Errors
-/// [`WorkError::Feature`] names the missing feature; [`WorkError::NoPath`]: there is no such
-/// routine.
+/// [`WorkError::Feature`]: the CPU lacks the named feature; [`WorkError::NoPath`]: no routine has this name.
 pub(super) fn find(name: &str) -> Result<&'static Routine, WorkError> {
     let Some(routine) = ROUTINES.iter().find(|routine| routine.name == name) else {
         return Err(WorkError::NoPath { path: name.into(), known: NAMES });
@@ -123,7 +122,7 @@ mod tests {
                     continue;
                 }
                 let mut copied = vec![0xa5; 2000];
-                // SAFETY: both ranges are inside their vectors, which are different ones.
+                // SAFETY: each range is inside its own vector.
                 let returned = unsafe {
                     (routine.copy)(
                         copied.as_mut_ptr().add(to).cast(),

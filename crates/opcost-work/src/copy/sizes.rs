@@ -1,10 +1,10 @@
-//! How many bytes each operation copies.
+//! The sizes that the operations copy.
 
 use crate::random::{Random, below, fold};
 use crate::unrolled::TURN;
 
-/// Sizes of memcpy's calls below 4,096 bytes in SPEC CPU2017, with how often each occurs in 65,536
-/// calls, down to 30 (the table that glibc's benchtests/bench-memcpy-random.c draws from).
+/// Sizes of memcpy calls below 4,096 bytes in SPEC CPU2017 with their frequency in 65,536 calls, down to 30 (the table that glibc's
+/// benchtests/bench-memcpy-random.c draws from).
 #[rustfmt::skip] // as a table
 const REAL: [(u32, u32); 58] = [
     (32, 22320), (16, 9554), (8, 8915), (152, 5327), (4, 2159), (292, 2035), (12, 1608),
@@ -20,20 +20,18 @@ const REAL: [(u32, u32); 58] = [
 /// The largest single size.
 pub(super) const BYTES_MAX: u64 = 64 << 20;
 
-/// Drawn sizes before they repeat: too many for a branch predictor to learn, few enough for half a
-/// first-level cache.
+/// The number of drawn sizes before they repeat: too many for a branch predictor to learn, few enough for half a first-level cache.
 pub(super) const DRAWN: usize = 4096;
 
-/// The sizes, in the order of the operations, which begin again at the end; their number is a
-/// power of two.
+/// The sizes, in the order of the operations, repeated from the start at the end; their number is a power of two.
 pub(super) struct Sizes(Box<[u32]>);
 
 impl Sizes {
-    /// `text`: a number of bytes, `small` or `real`, as the parameter accepts it.
+    /// Draws sizes; `text`: a number of bytes, `small` or `real`, as the parameter accepts it.
     pub(super) fn draw(text: &str, seed: u64) -> Sizes {
         let mut random = Random::seeded(seed);
         let sizes = match text {
-            // Each size as often as every other, but for one.
+            // Each size occurs equally often, except for one.
             "small" => (0..DRAWN as u32).map(|index| index % 257).collect(),
             "real" => {
                 let calls: u32 = REAL.iter().map(|(_, calls)| calls).sum();
@@ -51,13 +49,13 @@ impl Sizes {
         self.0[op as usize & (self.0.len() - 1)]
     }
 
-    /// Those of the operations of a turn, of which `op` is the first; there are drawn sizes.
+    /// Returns the sizes of a turn whose first operation is `op`; only for drawn sizes.
     #[inline(always)]
     pub(super) fn turn(&self, op: u64) -> &[u32; TURN as usize] {
         &self.0.as_chunks().0[op as usize / TURN as usize % (DRAWN / TURN as usize)]
     }
 
-    /// The size of all operations, if it is one.
+    /// Returns the size of all operations, if they share one.
     pub(super) fn only(&self) -> Option<usize> {
         match &*self.0 {
             [bytes] => Some(*bytes as usize),
@@ -65,19 +63,18 @@ impl Sizes {
         }
     }
 
-    /// The bytes of so many operations together.
+    /// Returns the total bytes of `ops` operations.
     pub(super) fn bytes_of(&self, ops: u64) -> u64 {
         let sum = |sizes: &[u32]| sizes.iter().map(|size| u64::from(*size)).sum::<u64>();
         let drawn = self.0.len() as u64;
         ops / drawn * sum(&self.0) + sum(&self.0[..(ops % drawn) as usize])
     }
 
-    /// The largest.
     pub(super) fn bytes_max(&self) -> usize {
         self.0.iter().copied().max().unwrap_or(0) as usize
     }
 
-    /// Each size once, from the smallest.
+    /// Returns each size once, ascending.
     pub(super) fn distinct(&self) -> Vec<usize> {
         let mut sizes: Vec<usize> = self.0.iter().map(|size| *size as usize).collect();
         sizes.sort_unstable();
@@ -85,13 +82,13 @@ impl Sizes {
         sizes
     }
 
-    /// A hash over the sizes and their order.
+    /// Returns a hash over the sizes and their order.
     pub(super) fn hash(&self) -> u64 {
         self.0.iter().fold(0, |hash, size| fold(hash, u64::from(*size)))
     }
 }
 
-/// The size of one of all the calls of the distribution, numbered from the most frequent size's.
+/// Returns the size of a call of the distribution; calls are numbered from the most frequent size's.
 fn of_call(mut call: u32) -> u32 {
     for (size, calls) in REAL {
         if call < calls {
@@ -102,7 +99,7 @@ fn of_call(mut call: u32) -> u32 {
     unreachable!("below the number of calls")
 }
 
-/// In a random order (Fisher and Yates).
+/// Shuffles sizes randomly (Fisher and Yates).
 fn shuffled(mut sizes: Vec<u32>, random: &mut Random) -> Vec<u32> {
     for last in (1..sizes.len()).rev() {
         sizes.swap(last, below(random.draw() >> 32, 32, last as u64 + 1) as usize);

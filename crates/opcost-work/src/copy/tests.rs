@@ -24,7 +24,7 @@ fn every_routine_does_the_same_work_at_every_size() {
 #[test]
 fn in_one_process_every_path_does_what_it_does_in_its_own() {
     let names = ROUTINES.iter().filter(|routine| routine::find(routine.name).is_ok());
-    // Forth and back, as a block has them.
+    // Back and forth, as in a block.
     let mut paths: Vec<String> = names.map(|routine| routine.name.to_string()).collect();
     paths.extend(paths.clone().into_iter().rev());
     for size in ["48", "4099", "real"] {
@@ -70,20 +70,20 @@ fn several_processes_copy_what_one_does_each() {
     assert_eq!((value(&one, "bytes"), value(&two, "bytes")), ("4800", "4800"));
 }
 
-/// Copies one byte less than it should.
+/// Copies one byte too few.
 unsafe extern "C" fn short(
     to: *mut std::ffi::c_void,
     from: *const std::ffi::c_void,
     bytes: usize,
 ) -> *mut std::ffi::c_void {
-    // SAFETY: less than the caller allows.
+    // SAFETY: one byte less than the caller allows.
     unsafe { libc::memcpy(to, from, bytes.saturating_sub(1)) }
 }
 
 #[test]
 fn a_routine_that_is_wrong_gives_no_figures() {
     let params = SPEC.resolve(&[("ops".to_string(), "10".to_string())]).unwrap();
-    // Sites are the whole process's, and other tests have theirs.
+    // Sites belong to the whole process, and other tests use them as well.
     let told = in_child(|| {
         let mut copying = Copying::prepare(&params, 1).unwrap();
         ROUTINE.set(short).unwrap();
@@ -117,7 +117,7 @@ fn every_routine_is_called_directly_where_code_can_be_patched() {
         return;
     }
     let states: Vec<&str> = told.split_whitespace().collect();
-    // A function of another object may be out of a call's reach, and then has a jump nearby.
+    // A function of another object may be out of a call's reach; its site then calls a nearby jump.
     assert!(states.len() > ROUTINES.len(), "{told}");
     assert!(states.iter().all(|state| ["call", "stub"].contains(state)), "{told}");
 }

@@ -1,13 +1,13 @@
-//! The routines in assembly: exactly these instructions, in every build.
+//! The routines in assembly: the same instructions in every build.
 //!
-//! All have memcpy's interface: destination in rdi, source in rsi, bytes in rdx, the destination
-//! returned in rax (x86-64 psABI, 3.2.3). Loops work on whole turns; what is left, less than the
-//! widest step, is copied by halves: 8, 4, 2, 1 bytes, each if its bit of the count is set.
+//! All routines have memcpy's interface: destination in rdi, source in rsi, bytes in rdx; they return the destination in rax
+//! (x86-64 psABI, 3.2.3). Loops do whole turns. The remainder, less than the widest step, is copied by halves: 8, 4, 2, 1 bytes,
+//! each if its bit of the count is set.
 
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
-/// The last 0 to 15 bytes, and the return; `rdx` is the count, `rcx` is free.
+/// Copies the last 0 to 15 bytes and returns; `rdx` is the count, `rcx` is free.
 macro_rules! tail {
     () => {
         "
@@ -37,7 +37,7 @@ macro_rules! tail {
     };
 }
 
-/// Steps of 16 bytes while there are as many.
+/// Copies steps of 16 bytes while at least 16 remain.
 macro_rules! sixteens {
     () => {
         "
@@ -53,7 +53,7 @@ macro_rules! sixteens {
     };
 }
 
-/// Four loads and four stores of 16 bytes, and on to the next 64.
+/// Does four loads and four stores of 16 bytes, and advances by 64.
 macro_rules! sixty_four {
     () => {
         "
@@ -71,7 +71,7 @@ macro_rules! sixty_four {
     };
 }
 
-/// Four loads and four stores of 8 bytes, from `at` on.
+/// Does four loads and four stores of 8 bytes, from `at` on.
 macro_rules! four_words {
     ($at:literal) => {
         concat!(
@@ -99,7 +99,7 @@ macro_rules! four_words {
     };
 }
 
-/// Single words while there are any: what is left after turns of several.
+/// Copies single words while any remain: the remainder of turns of several words.
 macro_rules! words {
     () => {
         "
@@ -115,12 +115,12 @@ macro_rules! words {
     };
 }
 
-/// Declares a routine of these lines.
+/// Declares a routine with these lines.
 macro_rules! routine {
     ($name:ident: $($line:expr),+ $(,)?) => {
         /// # Safety
-        /// As memcpy: `to` can be written and `from` read for as many bytes, and they do not
-        /// overlap; the CPU has what the registry's row asks for.
+        /// As for memcpy: `bytes` bytes are writable at `to` and readable at `from`, and the ranges do not overlap. The CPU has the
+        /// feature in the registry's row.
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name(
             to: *mut c_void,
@@ -134,7 +134,7 @@ macro_rules! routine {
 
 routine!(rep_movsb: "mov rcx, rdx", "rep movsb", "ret");
 
-// The start-up of the second instruction is paid even where it has nothing to do.
+// The second instruction costs its start-up even where it has nothing to do.
 routine!(rep_movsq:
     "mov rcx, rdx",
     "shr rcx, 3",
@@ -205,7 +205,7 @@ routine!(sse2_prefetch:
     tail!(),
 );
 
-// vzeroupper: else every later SSE instruction could wait for the upper halves.
+// vzeroupper: otherwise every later SSE instruction could wait for the upper halves.
 routine!(avx2:
     ".p2align 4",
     "2: cmp rdx, 128",
@@ -264,8 +264,7 @@ routine!(avx512:
     tail!(),
 );
 
-// movnti takes any alignment. The fence orders the stores as others expect of a copy (Intel SDM
-// vol. 1, 10.4.6.2).
+// movnti accepts any alignment. The fence orders the stores as users of a copy expect (Intel SDM vol. 1, 10.4.6.2).
 routine!(non_temporal:
     ".p2align 4",
     "2: cmp rdx, 64",

@@ -1,4 +1,4 @@
-//! What the file holds: blocks of one seeded pattern, each beginning with a stamp of its own.
+//! The contents of the file: blocks of one seeded pattern, each with a stamp of its own at its beginning.
 
 use crate::error::WorkError;
 use crate::random::{Random, fold};
@@ -7,42 +7,42 @@ use std::ptr;
 /// Bytes of a stamp.
 pub(super) const STAMP_BYTES: usize = 8;
 
-/// What is known of the blocks of a file.
+/// The state of a file's blocks.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Blocks {
-    /// How often each block was written since the file was laid out; of all blocks it may have.
+    /// How often each block was written since the file was laid out; one entry for each block that the file may have.
     written: Vec<u32>,
-    /// How many blocks it has.
+    /// The number of blocks in the file.
     pub(super) len: u64,
 }
 
 impl Blocks {
-    /// An empty file that may get `count` blocks.
+    /// Makes the state of an empty file that may get `count` blocks.
     pub(super) fn none(count: u64) -> Blocks {
-        // A vector of zeros would not be resident.
+        // A zeroed vector would not be resident.
         let mut blocks = Blocks { written: vec![1; count as usize], len: 0 };
         blocks.reset(false);
         blocks
     }
 
-    /// As nothing had been written, the file empty or whole.
+    /// Resets the state to an unwritten file: complete if `whole`, else empty.
     pub(super) fn reset(&mut self, whole: bool) {
         self.written.fill(0);
         self.len = if whole { self.most() } else { 0 };
     }
 
-    /// How many blocks the file may have.
+    /// The largest number of blocks.
     pub(super) fn most(&self) -> u64 {
         self.written.len() as u64
     }
 
-    /// What block `index` begins with.
+    /// Returns the stamp of block `index`.
     #[inline(always)]
     pub(super) fn stamp(&self, index: u64) -> u64 {
         fold(0, index << u32::BITS | u64::from(self.written[index as usize]))
     }
 
-    /// Notes that block `index` is written; what it begins with from now on.
+    /// Notes that block `index` is written, and returns its new stamp.
     #[inline(always)]
     pub(super) fn write(&mut self, index: u64) -> u64 {
         let written = &mut self.written[index as usize];
@@ -51,10 +51,10 @@ impl Blocks {
     }
 }
 
-/// What every block holds behind its stamp.
+/// The bytes of every block behind its stamp.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    /// As long as a block.
+    /// The pattern; as long as a block, so a stamp can overwrite its beginning.
     pub(super) bytes: Vec<u8>,
     /// Sum of the bytes behind the stamp.
     pub(super) sum: u64,
@@ -69,14 +69,14 @@ impl Pattern {
         Pattern { bytes, sum }
     }
 
-    /// Sum of the bytes of a block with this stamp.
+    /// Returns the sum of the bytes of a block with this stamp.
     #[inline(always)]
     pub(super) fn sum_with(&self, stamp: u64) -> u64 {
         self.sum + stamp.to_le_bytes().iter().map(|byte| u64::from(*byte)).sum::<u64>()
     }
 }
 
-/// Memory for one block, resident and aligned to a page, as `O_DIRECT` wants it (open(2)).
+/// Memory for one block, resident and aligned to a page, as `O_DIRECT` demands (open(2)).
 #[derive(Debug)]
 pub(super) struct Buffer {
     start: *mut u8,
@@ -106,7 +106,6 @@ impl Buffer {
         self.start as usize
     }
 
-    /// Bytes of a block.
     pub(super) fn len(&self) -> usize {
         self.bytes
     }
@@ -115,40 +114,40 @@ impl Buffer {
         self.start
     }
 
-    /// The stamp that is in it.
+    /// Returns the stamp in the buffer.
     #[inline(always)]
     pub(super) fn stamp(&self) -> u64 {
         // SAFETY: the mapping is readable, aligned, and has room for a stamp.
         unsafe { self.start.cast::<u64>().read_volatile() }
     }
 
-    /// Puts a stamp into it.
+    /// Writes a stamp into the buffer.
     #[inline(always)]
     pub(super) fn set_stamp(&self, stamp: u64) {
         // SAFETY: the mapping is writable, aligned, and has room for a stamp.
         unsafe { self.start.cast::<u64>().write_volatile(stamp) }
     }
 
-    /// Copies the whole pattern into it.
+    /// Copies the whole pattern into the buffer.
     pub(super) fn set(&self, pattern: &Pattern) {
         let bytes = self.bytes.min(pattern.bytes.len());
-        // SAFETY: both are at least that long, and a mapping of our own overlaps nothing.
+        // SAFETY: both are at least that long, and the buffer's own mapping overlaps nothing.
         unsafe { ptr::copy_nonoverlapping(pattern.bytes.as_ptr(), self.start, bytes) }
     }
 
-    /// What is in it, for as long as no system call writes to it.
+    /// Returns the contents, for as long as no system call writes to the buffer.
     ///
     /// # Safety
-    /// Nobody changes it meanwhile.
+    /// Nothing changes the buffer meanwhile.
     pub(super) unsafe fn as_slice(&self) -> &[u8] {
-        // SAFETY: the mapping is readable and that long; the caller keeps it as it is.
+        // SAFETY: the mapping is readable and that long; the caller keeps it unchanged.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 
-    /// The memory itself, to be read into.
+    /// Returns the memory itself, to be read into.
     ///
     /// # Safety
-    /// There is no other reference to it.
+    /// There is no other reference to the buffer.
     #[allow(clippy::mut_from_ref)] // The memory is not part of the value; the caller keeps it single.
     pub(super) unsafe fn as_mut_slice(&self) -> &mut [u8] {
         // SAFETY: the mapping is writable and that long; the caller keeps the reference single.
@@ -158,7 +157,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this buffer's, and nothing refers to it any more.
+        // SAFETY: the mapping belongs to this buffer, and nothing refers to it any more.
         unsafe { libc::munmap(self.start.cast(), self.bytes) };
     }
 }
@@ -188,7 +187,7 @@ mod tests {
         let buffer = Buffer::of(512).unwrap();
         buffer.set(&one);
         buffer.set_stamp(0x0102_0304);
-        // SAFETY: nobody else has the buffer.
+        // SAFETY: nothing else uses the buffer.
         let sum = unsafe { buffer.as_slice() }.iter().map(|byte| u64::from(*byte)).sum::<u64>();
         assert_eq!((sum, buffer.stamp()), (one.sum_with(0x0102_0304), 0x0102_0304));
         assert_eq!(one.sum_with(0), one.sum);

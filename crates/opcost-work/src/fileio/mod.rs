@@ -9,10 +9,9 @@
 //! | `read` | a block is read |
 //! | `seeks` | a block at a seeded place is read; one in ten is changed and written back |
 //!
-//! `putc` and `write` start with an empty file, and empty it again when it is full; the others go
-//! through the file from its beginning, again and again. With `phase=all` each does a sixth of the
-//! operations, in this order, on what the one before has left. Every block says which one it is and
-//! how often it was written: each read is checked, and at the end the whole file.
+//! `putc` and `write` start with an empty file and empty it again when it is full; the other phases go through the file from its
+//! beginning repeatedly. With `phase=all` each phase does a sixth of the operations, in this order, on the file that the previous
+//! phase left. Every block contains its number and how often it was written: each read is checked, and at the end the whole file.
 //!
 //! Source: T. Bray, Bonnie 1.4 (1989–1996), whose manual names the phases.
 
@@ -91,10 +90,10 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     prepare: |params, seed| Ok(Box::new(FileIo::prepare(params, seed)?)),
 };
 
-/// So that what is kept of each block has room in memory.
+/// The limit keeps the state of all blocks small enough for memory.
 const MIB_MAX: u64 = 65_536;
 
-/// Blocks each phase moves to warm up.
+/// The number of blocks that each phase moves to warm up.
 const WARM_UP_BLOCKS: u64 = 64;
 
 fn directory(path: &str) -> Option<String> {
@@ -114,11 +113,11 @@ struct FileIo {
     fsync: bool,
     seed: u64,
     ops: u64,
-    /// Operations of each phase.
+    /// The number of operations of each phase.
     shares: [u64; Phase::ALL.len()],
-    /// What is in the file.
+    /// The contents of the file.
     blocks: Blocks,
-    /// What would be in the file if the twin wrote it.
+    /// The contents that the file would have if the twin wrote it.
     twin_blocks: Blocks,
     work_tally: Tally,
     twin_tally: Tally,
@@ -151,7 +150,7 @@ impl FileIo {
         })
     }
 
-    /// The loop, over this file.
+    /// Returns the loop over this file.
     fn the_loop(&self) -> Loop<'_> {
         Loop {
             fd: self.file.number(),
@@ -183,11 +182,11 @@ impl FileIo {
         // SAFETY: Nothing makes no system call; the buffer is this workload's own.
         let done = unsafe { self.the_loop().pass::<Nothing>(&mut blocks, shares) };
         self.twin_blocks = blocks;
-        // The empty gate returns what was expected, so that there is no failure.
+        // The empty gate returns the expected result, so there is no failure.
         done.unwrap_or_default()
     }
 
-    /// Makes the file what the first phase expects: empty, or whole.
+    /// Makes the file as the first phase expects it: empty, or complete.
     fn lay_out(&mut self) -> Result<(), WorkError> {
         let first = self.shares.iter().position(|ops| *ops > 0).map(|at| Phase::ALL[at]);
         let whole = first.is_some_and(|phase| !phase.starts_empty());

@@ -1,4 +1,4 @@
-//! The loop over the operations, the same for the work and for its twin.
+//! The loop over the operations, shared by the work and its twin.
 
 use super::content::{Blocks, Buffer, Pattern};
 use super::phase::Phase;
@@ -6,10 +6,10 @@ use crate::gate::Gate;
 use crate::random::{Random, below, fold};
 use std::hint::black_box;
 
-/// Of 65,536 blocks that `seeks` reads, how many are written back: one in ten, as in bonnie.
+/// The number of blocks that `seeks` writes back, out of 65,536 that it reads: one in ten, as in bonnie.
 const SEEKS_WRITTEN: u64 = 6_554;
 
-/// What a pass over the operations did.
+/// The counts of one pass over the operations.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Tally {
     pub(super) hash: u64,
@@ -18,16 +18,16 @@ pub(super) struct Tally {
     pub(super) bytes_read: u64,
 }
 
-/// Where a pass stopped.
+/// The place at which a pass stopped.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// A call did not do what it had to.
+    /// A call did not return the expected result.
     Call { call: &'static str, op: u64, returned: usize, expected: usize },
-    /// A block was not what had been written to it.
+    /// A block did not hold the bytes written to it.
     Contents { op: u64, block: u64, found: u64, expected: u64 },
 }
 
-/// What the operations are made on.
+/// The file, the memory and the settings of the operations.
 pub(super) struct Loop<'a> {
     pub(super) fd: usize,
     pub(super) buffer: &'a Buffer,
@@ -36,32 +36,32 @@ pub(super) struct Loop<'a> {
     pub(super) seed: u64,
 }
 
-/// Where a stream of characters stands in its buffer, as stdio has it.
+/// The position of a stream of characters in its buffer, as in stdio.
 struct Stream {
     next: *mut u8,
     end: *mut u8,
 }
 
-/// Puts one character, a call each as in bonnie.
+/// Appends one character to a stream; a call for each, as in bonnie.
 ///
 /// # Safety
-/// There is room for it in the stream's buffer.
+/// The stream's buffer has room for the character.
 #[inline(never)]
 unsafe fn put(stream: &mut Stream, character: u8) {
-    // SAFETY: the caller says that there is room.
+    // SAFETY: the caller promises that there is room.
     unsafe {
         stream.next.write(character);
         stream.next = stream.next.add(1);
     }
 }
 
-/// Takes one character, a call each as in bonnie.
+/// Takes one character from a stream; a call for each, as in bonnie.
 ///
 /// # Safety
-/// There is one left in the stream's buffer.
+/// The stream's buffer has a character left.
 #[inline(never)]
 unsafe fn get(stream: &mut Stream) -> u8 {
-    // SAFETY: the caller says that there is one.
+    // SAFETY: the caller promises that there is one.
     unsafe {
         let character = stream.next.read();
         stream.next = stream.next.add(1);
@@ -70,11 +70,10 @@ unsafe fn get(stream: &mut Stream) -> u8 {
 }
 
 impl Loop<'_> {
-    /// Does `shares` operations of each phase, through the kernel or through nothing; stops at the
-    /// first that fails.
+    /// Does `shares` operations of each phase, through the kernel or the empty gate; stops at the first failure.
     ///
     /// # Safety
-    /// The descriptor and the buffer are of a file and of memory that nothing else uses.
+    /// Nothing else uses the file behind the descriptor, or the buffer.
     #[inline(never)]
     pub(super) unsafe fn pass<G: Gate>(
         &self,
@@ -92,13 +91,13 @@ impl Loop<'_> {
                 Phase::Read => Self::phase::<G, { Phase::Read as usize }>,
                 Phase::Seeks => Self::phase::<G, { Phase::Seeks as usize }>,
             };
-            // SAFETY: the caller keeps the contract of this function.
+            // SAFETY: as the caller promises.
             tally = unsafe { run(self, shares, blocks, &mut random, tally)? };
         }
         Ok(tally)
     }
 
-    /// One phase, in a loop of its own, that nothing is asked in which is the same each time.
+    /// Executes one phase, in a loop of its own without conditions that are the same each time.
     #[inline(never)]
     unsafe fn phase<G: Gate, const PHASE: usize>(
         &self,
@@ -109,7 +108,7 @@ impl Loop<'_> {
     ) -> Result<Tally, Failed> {
         let phase = const { Phase::ALL[PHASE] };
         let before: u64 = shares[..phase as usize].iter().sum();
-        // The phase before has left in it whatever block it moved last.
+        // The previous phase left its last block in the buffer.
         self.buffer.set(self.pattern);
         let mut at = 0;
         for op in before..before + shares[phase as usize] {
@@ -118,7 +117,7 @@ impl Loop<'_> {
                 at = 0;
                 if phase.starts_empty() {
                     blocks.len = 0;
-                    // SAFETY: the caller keeps the contract of this function.
+                    // SAFETY: as the caller promises.
                     unsafe { self.call::<G>(FTRUNCATE, op, [0, 0], 0)? };
                 }
                 // SAFETY: as above.
@@ -130,7 +129,7 @@ impl Loop<'_> {
                     Phase::Putc | Phase::Write => {
                         let stamp = blocks.write(at);
                         match phase {
-                            // A character is what the phase measures, so that the twin has none.
+                            // The phase measures the characters, so the twin has none.
                             Phase::Putc if G::WORKS => self.put_all(stamp),
                             _ => self.buffer.set_stamp(stamp),
                         }
@@ -165,13 +164,13 @@ impl Loop<'_> {
         }
         if self.fsync && phase.writes() {
             let last = before + shares[phase as usize] - 1;
-            // SAFETY: the caller keeps the contract of this function.
+            // SAFETY: as the caller promises.
             unsafe { self.call::<G>(FSYNC, last, [0, 0], 0)? };
         }
         Ok(tally)
     }
 
-    /// Reads the next block, which is block `at`, and looks at its stamp.
+    /// Reads the next block, which is block `at`, and checks its stamp.
     #[inline(always)]
     unsafe fn read<G: Gate>(
         &self,
@@ -181,7 +180,7 @@ impl Loop<'_> {
         tally: &mut Tally,
     ) -> Result<(), Failed> {
         let (address, bytes) = (self.buffer.address(), self.buffer.len());
-        // SAFETY: the caller keeps the contract of `pass`: the buffer is ours alone.
+        // SAFETY: as the caller of `pass` promises: nothing else uses the buffer.
         unsafe { self.call::<G>(READ, op, [address, bytes], bytes)? };
         let expected = blocks.stamp(at);
         let found = G::found(self.buffer.stamp(), expected);
@@ -191,7 +190,7 @@ impl Loop<'_> {
         Ok(())
     }
 
-    /// Changes the block that was just read, and writes it to its place.
+    /// Changes the block that was just read, and writes it back to its place.
     #[inline(always)]
     unsafe fn write_back<G: Gate>(
         &self,
@@ -203,7 +202,7 @@ impl Loop<'_> {
         let stamp = blocks.write(at);
         self.buffer.set_stamp(stamp);
         tally.hash = fold(tally.hash, stamp);
-        // SAFETY: the caller keeps the contract of `pass`.
+        // SAFETY: as the caller of `pass` promises.
         unsafe {
             self.seek::<G>(op, at)?;
             self.write::<G>(op, tally)
@@ -213,7 +212,7 @@ impl Loop<'_> {
     #[inline(always)]
     unsafe fn write<G: Gate>(&self, op: u64, tally: &mut Tally) -> Result<(), Failed> {
         let (address, bytes) = (self.buffer.address(), self.buffer.len());
-        // SAFETY: the caller keeps the contract of `pass`; the buffer is only read.
+        // SAFETY: as the caller of `pass` promises; the buffer is only read.
         unsafe { self.call::<G>(WRITE, op, [address, bytes], bytes)? };
         tally.bytes_written += bytes as u64;
         Ok(())
@@ -222,11 +221,11 @@ impl Loop<'_> {
     #[inline(always)]
     unsafe fn seek<G: Gate>(&self, op: u64, block: u64) -> Result<(), Failed> {
         let offset = block as usize * self.buffer.len();
-        // SAFETY: the caller keeps the contract of `pass`.
+        // SAFETY: as the caller of `pass` promises.
         unsafe { self.call::<G>(LSEEK, op, [offset, libc::SEEK_SET as usize], offset) }
     }
 
-    /// One system call on the file.
+    /// Makes one system call on the file.
     #[inline(always)]
     unsafe fn call<G: Gate>(
         &self,
@@ -235,7 +234,7 @@ impl Loop<'_> {
         [one, two]: [usize; 2],
         expected: usize,
     ) -> Result<(), Failed> {
-        // SAFETY: the caller keeps the contract of `pass`.
+        // SAFETY: as the caller of `pass` promises.
         let returned = unsafe { G::call(number as usize, [self.fd, one, two, 0, 0, 0], expected) };
         match returned == expected {
             true => Ok(()),
@@ -248,7 +247,7 @@ impl Loop<'_> {
         Stream { next, end: next.wrapping_add(self.buffer.len()) }
     }
 
-    /// Puts a block together character by character.
+    /// Assembles a block character by character.
     fn put_all(&self, stamp: u64) {
         let mut stream = self.stream();
         for character in stamp.to_le_bytes() {
@@ -262,12 +261,12 @@ impl Loop<'_> {
         black_box(stream.next);
     }
 
-    /// Adds up the block's characters, taken one by one.
+    /// Adds up the block's characters, one by one.
     fn sum_all(&self) -> u64 {
         let mut stream = self.stream();
         let mut sum = 0;
         while stream.next < stream.end {
-            // SAFETY: there is one before the end.
+            // SAFETY: a character is left before the end.
             sum += u64::from(unsafe { get(&mut stream) });
         }
         sum

@@ -1,4 +1,4 @@
-//! The six phases, and how the operations are divided among them.
+//! The six phases, and the division of the operations among them.
 
 /// A phase, in bonnie's order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,18 +23,18 @@ impl Phase {
         Phase::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
-    /// Whether it begins with an empty file and makes it grow.
+    /// Whether the phase begins with an empty file and makes it grow.
     pub(super) fn starts_empty(self) -> bool {
         matches!(self, Phase::Putc | Phase::Write)
     }
 
-    /// Whether it changes the file.
+    /// Whether the phase changes the file.
     pub(super) fn writes(self) -> bool {
         !matches!(self, Phase::Getc | Phase::Read)
     }
 }
 
-/// Operations of each phase: all of one, or of all a sixth, the first having what is left over.
+/// Returns the operations of each phase: all for `only`, or a sixth each, with the remainder spread over the first phases.
 pub(super) fn shares(only: Option<Phase>, ops: u64) -> [u64; Phase::ALL.len()] {
     let phases = Phase::ALL.len() as u64;
     Phase::ALL.map(|phase| match only {

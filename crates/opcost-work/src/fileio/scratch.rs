@@ -1,4 +1,4 @@
-//! The file: made in a directory, without a name as soon as it is open, checked at the end.
+//! The file: made in a directory, unlinked as soon as it is open, checked at the end.
 
 use super::content::{Blocks, Buffer, Pattern};
 use crate::error::WorkError;
@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
-/// A file that ends with the process, however that ends.
+/// A file that disappears with the process, however the process ends.
 #[derive(Debug)]
 pub(super) struct ScratchFile {
     file: File,
@@ -19,12 +19,12 @@ pub(super) struct ScratchFile {
 }
 
 impl ScratchFile {
-    /// Makes an empty file in `dir`, on whose file system `needed_bytes` are free.
+    /// Makes an empty file in `dir`, whose file system must have `needed_bytes` free.
     ///
     /// # Errors
-    /// [`WorkError::Setup`]: no file can be made there; [`WorkError::Room`]: too little space.
+    /// [`WorkError::Setup`]: no file can be made in `dir`; [`WorkError::Room`]: too little space.
     pub(super) fn create(dir: &str, needed_bytes: u64) -> Result<ScratchFile, WorkError> {
-        // Threads of one process have a file each.
+        // Threads of one process each have a file of their own.
         let (dir_name, process) = (dir.trim_end_matches('/'), std::process::id());
         let path = format!("{dir_name}/.opcost-fileio-{process}-{}", task::current());
         let mut options = OpenOptions::new();
@@ -51,16 +51,15 @@ impl ScratchFile {
         self.file.as_raw_fd() as usize
     }
 
-    /// The file itself.
     #[cfg(test)]
     pub(super) fn handle(&self) -> &File {
         &self.file
     }
 
-    /// Sets `O_DIRECT` and tries whether a block can be written and read so.
+    /// Sets `O_DIRECT`, and checks by trial that a block can be written and read.
     ///
     /// # Errors
-    /// [`WorkError::Setup`]: the file system cannot, or not with blocks of this size.
+    /// [`WorkError::Setup`]: the file system does not support this, or not with blocks of this size.
     pub(super) fn go_past_the_cache(&self, block: &Buffer) -> Result<(), WorkError> {
         let fd = self.file.as_raw_fd();
         // SAFETY: the descriptor is open; both commands take and return plain numbers.
@@ -78,7 +77,7 @@ impl ScratchFile {
         // SAFETY: nothing else refers to the buffer's memory.
         let bytes = unsafe { block.as_slice() };
         let tried = self.file.write_all_at(bytes, 0).and_then(|()| {
-            // SAFETY: the reference above is used no more.
+            // SAFETY: the reference above is no longer used.
             self.file.read_exact_at(unsafe { block.as_mut_slice() }, 0)
         });
         tried.map_err(|source| WorkError::Setup {
@@ -93,7 +92,7 @@ impl ScratchFile {
         })
     }
 
-    /// Makes the file hold exactly these blocks, and waits until its device has them.
+    /// Fills the file with exactly these blocks, and waits until the device has them.
     ///
     /// # Errors
     /// [`WorkError::Setup`].
@@ -117,10 +116,10 @@ impl ScratchFile {
         write().map_err(|source| self.problem("write the file", source))
     }
 
-    /// Reads the whole file and compares it; result: a checksum of its contents, 32 bits.
+    /// Reads the whole file and compares it; returns a 32-bit checksum of its contents.
     ///
     /// # Errors
-    /// [`WorkError::Setup`]: it cannot be read; [`WorkError::File`]: it holds something else.
+    /// [`WorkError::Setup`]: the file cannot be read; [`WorkError::File`]: the file differs.
     pub(super) fn verify(
         &self,
         blocks: &Blocks,
@@ -160,7 +159,7 @@ impl ScratchFile {
     }
 }
 
-/// What to do about an error in a directory.
+/// Returns the advice for an error in a directory.
 fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::ENOENT) => "make the directory, or name another with 'dir'",
@@ -174,8 +173,8 @@ fn advice(source: &io::Error) -> &'static str {
     }
 }
 
-/// What an ordinary user may still write to the directory's file system; `None` where it sets no
-/// limit (ramfs) or does not say.
+/// Returns the bytes that an ordinary user may still write to the directory's file system; `None` if the file system sets no limit
+/// (ramfs) or does not report it.
 fn free_bytes(dir: &str) -> Option<u64> {
     let path = CString::new(dir).ok()?;
     let mut found = MaybeUninit::<libc::statvfs>::uninit();
@@ -184,7 +183,7 @@ fn free_bytes(dir: &str) -> Option<u64> {
     if result != 0 {
         return None;
     }
-    // SAFETY: the call has succeeded and so filled it in.
+    // SAFETY: the call succeeded and therefore filled the structure.
     let found = unsafe { found.assume_init() };
     (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
 }

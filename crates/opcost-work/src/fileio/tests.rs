@@ -12,7 +12,7 @@ fn resolve(given: &[(&str, &str)]) -> Params {
     SPEC.resolve(&given).unwrap()
 }
 
-/// A directory that goes with the test.
+/// A directory that is removed with the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -34,8 +34,8 @@ impl Drop for Folder {
     }
 }
 
-/// What `task` says in a process where a file system with these options is mounted on `folder`;
-/// `None` where nothing may be mounted.
+/// Returns the text of `task`, run in a process with a file system with these options mounted on `folder`; `None` if nothing may be
+/// mounted.
 fn on_tmpfs(
     folder: &Folder,
     options: &str,
@@ -47,7 +47,7 @@ fn on_tmpfs(
     let said = in_child(|| {
         let private = libc::MS_REC | libc::MS_PRIVATE;
         let none = std::ptr::null();
-        // SAFETY: all texts end with 0; the mounts are this process's alone and go with it.
+        // SAFETY: all texts end with 0; the mounts belong to this process alone and end with it.
         let mounted = unsafe {
             libc::unshare(libc::CLONE_NEWNS) == 0
                 && libc::mount(none, c"/".as_ptr(), none, private, none.cast()) == 0
@@ -127,7 +127,7 @@ fn putc_and_write_leave_the_same_file() {
         value(&report, "file-checksum").to_string()
     };
     assert_eq!(checksum("putc"), checksum("write"));
-    // 128 blocks fit: the second time only 72 were written.
+    // 128 blocks fit: the second round wrote only 72.
     assert_ne!(checksum("write"), checksum("rewrite"));
 }
 
@@ -170,7 +170,7 @@ fn direct_moves_the_same_blocks_where_the_file_system_can() {
 
 #[test]
 fn a_block_that_no_device_moves_is_refused() {
-    // A file system on a device with 512-byte sectors takes these blocks.
+    // A file system on a device with 512-byte sectors accepts these blocks.
     let folder = Folder::new("unaligned");
     let said = refusal(&[("block", "512"), ("direct", "on"), ("dir", folder.path())]);
     if said == "it was prepared" {
@@ -306,7 +306,7 @@ fn what_was_changed_behind_its_back_is_found() {
         work.warm_up().unwrap();
         work.twin();
         work.work().unwrap();
-        // Behind the stamp, so that only the check at the end can see it.
+        // Behind the stamp, so that only the check at the end can see the change.
         let other = work.file.handle().try_clone().unwrap();
         other.write_all_at(b"x", 3 * 8192 + 100).unwrap();
         let whole = work.invariants().unwrap_err().to_string();

@@ -1,8 +1,8 @@
-//! The `futex` workload: a baton that goes round, each task woken by the one before it.
+//! The `futex` workload: a baton goes round, and each task wakes the next.
 //!
-//! Every task has a word of its own. Whoever has the baton adds one to the word of the next task and
-//! wakes it, then waits until its own word has changed. That is the kernel's way from a wake-up to the
-//! task that was woken: on one CPU by switching to it, on several by interrupting another CPU.
+//! Every task has a word of its own. The task with the baton adds 1 to the next task's word and wakes that task, then waits until
+//! its own word has changed. This exercises the kernel's path from a wake-up to the woken task: on one CPU by switching to it, on
+//! several by interrupting another CPU.
 
 use crate::error::WorkError;
 use crate::gate::{Gate, Kernel, Nothing};
@@ -29,7 +29,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
 /// Operations of the warm-up.
 const WARM_UP_OPS: u64 = 100;
 
-/// How often a task was given the baton, alone in its cache line.
+/// How often a task got the baton, alone in its cache line.
 #[repr(align(64))]
 struct Word(AtomicU32);
 
@@ -40,11 +40,11 @@ static WORDS: [Word; TASKS_MAX] = {
     words
 };
 
-/// The handovers, of all tasks. Loaded and stored, never changed in one step: two tasks that had the
-/// baton at the same time would lose some.
+/// The handovers of all tasks. The number is loaded and stored, not changed in one atomic step: two tasks that had the baton at the
+/// same time would lose some handovers.
 static HANDED: AtomicU64 = AtomicU64::new(0);
 
-/// What a pass over the operations did.
+/// The count of one pass over the operations.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Pass {
     done: u64,
@@ -58,9 +58,9 @@ struct Failed {
 
 struct Runner {
     me: usize,
-    /// Tasks that it goes round.
+    /// The number of tasks that share the baton.
     rivals: usize,
-    /// How often this task had it.
+    /// How often this task got the baton.
     taken: u32,
     ops: u64,
     work: Pass,
@@ -71,7 +71,7 @@ impl Runner {
     fn prepare(params: &Params) -> Self {
         let rivals = params.number("threads").max(1) as usize;
         Runner {
-            // A process shares its words with nobody, whichever task it is.
+            // A process shares its words with nobody, whatever its task.
             me: task::current() % rivals,
             rivals,
             taken: 0,
@@ -81,21 +81,21 @@ impl Runner {
         }
     }
 
-    /// Hands it on `ops` times, through the kernel or through nothing; stops at the first call that fails.
+    /// Hands the baton on `ops` times, through the kernel or the empty gate; stops at the first failing call.
     #[inline(never)]
     fn pass<G: Gate>(&mut self, ops: u64) -> Result<Pass, Failed> {
         let own = &WORDS[self.me].0;
         let next = &WORDS[(self.me + 1) % self.rivals].0;
         let mut pass = Pass::default();
         while pass.done < ops {
-            // A signal, or a baton that came meanwhile, ends the wait as well.
+            // A signal, or a baton that came meanwhile, also ends the wait.
             while G::WORKS && own.load(Ordering::Acquire) == self.taken {
                 futex::<G>(own, libc::FUTEX_WAIT, self.taken);
             }
             if G::WORKS {
                 self.taken = self.taken.wrapping_add(1);
                 HANDED.store(HANDED.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                // Release: the next task sees what was counted.
+                // Release: the next task sees the counted handover.
                 next.fetch_add(1, Ordering::Release);
             }
             let returned = futex::<G>(next, libc::FUTEX_WAKE, 1);
@@ -118,7 +118,7 @@ impl Runner {
     }
 }
 
-/// Waits while a word holds a value, or wakes that many waiting tasks; returns what the kernel returned.
+/// Waits while a word holds a value, or wakes that many waiting tasks; returns the kernel's result.
 #[inline(always)]
 fn futex<G: Gate>(word: &AtomicU32, operation: libc::c_int, value: u32) -> usize {
     let operation = (operation | libc::FUTEX_PRIVATE_FLAG) as usize;
@@ -139,7 +139,7 @@ impl Work for Runner {
     }
 
     fn twin(&mut self) {
-        // Through nothing no call fails.
+        // The empty gate never fails.
         self.twin = self.pass::<Nothing>(self.ops).unwrap_or_default();
     }
 
@@ -172,7 +172,7 @@ mod tests {
     fn the_baton_goes_round_as_often_as_it_has_to() {
         for (threads, handed) in [("0", 200), ("1", 200), ("2", 400), ("5", 1000)] {
             let given = [("ops", "200"), ("threads", threads), ("oversubscribe", "on")];
-            // An error, were a handover missing.
+            // A missing handover would be an error.
             let report = measured(&SPEC, &given, 1).unwrap();
             assert_eq!(report.ops, Some(handed), "{threads} threads");
             assert_eq!(value(&report, "ops-futex"), "200");

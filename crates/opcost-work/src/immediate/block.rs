@@ -1,6 +1,5 @@
-//! The code of the operations: 4096 reads one after the other, each with its branch, in three forms
-//! of the same length. It is entered so far before its end as an operation has reads, once for each
-//! operation; the loop over them is at its end, three instructions.
+//! The code of the operations: 4096 reads in a row, each with its branch, in three forms of the same length. An operation
+//! with n reads enters the code n reads before its end. The loop over the operations, three instructions, is at the end.
 
 use patchpoint::{Branch, Value};
 
@@ -10,29 +9,29 @@ pub(super) const READS_MAX: u64 = 4096;
 /// Bytes of the code of one read, in each form.
 const READ_BYTES: u64 = 15;
 
-/// Bytes between the lines that are read.
+/// The distance of the lines that are read, in bytes.
 pub(super) const LINE_BYTES: usize = 64;
 
-/// A block: where the lines begin, where to enter it (see [`entry`]), and how many times, at least
-/// once; how many branches were taken.
+/// A block. Arguments: the address of the lines, where to enter the block (see [`entry`]), and how many times, at least once. The
+/// result is the number of taken branches.
 pub(super) type Block = unsafe extern "C" fn(*const u8, u64, u64) -> u64;
 
-/// What a block has to be given to make so many reads.
+/// Returns the entry into a block that makes `reads` reads.
 pub(super) const fn entry(reads: u64) -> u64 {
     (READS_MAX - reads) * READ_BYTES
 }
 
-/// The number that the patched reads find.
+/// The number in the patched reads.
 pub(super) static NUMBER: Value<u32> = Value::new(c"immediate_number", 0);
 
-/// The question that the patched branches ask.
+/// The condition of the patched branches.
 pub(super) static FLAG: Branch = Branch::new(c"immediate_flag", false);
 
-/// A function that enters `READS_MAX` copies of a read at the place given, again and again.
+/// A function that repeatedly enters `READS_MAX` copies of a read at the given place.
 ///
-/// In each copy `line` is another line, in the order of a linear congruential generator of full
-/// period (Hull and Dobell, 1962), the same in every build; where the first line is, the caller
-/// draws. rdi: the lines; rsi: the entry; rdx: operations that are left; rax: branches taken so far.
+/// In each copy `line` is another line, in the order of a linear congruential generator of full period (Hull and Dobell, 1962), the
+/// same in every build; the caller draws the place of the first line. rdi: the lines; rsi: the entry; rdx: the remaining
+/// operations; rax: the branches taken so far.
 macro_rules! block {
     ($(#[$attribute:meta])* $name:ident, $read:expr $(, $key:ident)?) => {
         $(#[$attribute])*
@@ -66,12 +65,12 @@ macro_rules! block {
 }
 
 block! {
-    /// No reads, which is entered at their beginning: the loop alone.
+    /// No reads; entered at the beginning, this block is the loop alone.
     nothing,
     ""
 }
 
-/// The branch on %ecx, and what follows when it is taken, out of the way.
+/// The branch on %ecx; its taken path is placed out of the way.
 macro_rules! branch_on_number {
     () => {
         "testl %ecx, %ecx
@@ -91,14 +90,14 @@ block! {
     /// Loads from memory, each from a line of its own.
     loads,
     concat!(
-        // mov line*64(%rdi), %ecx, never shortened, and as long as a site.
+        // mov line*64(%rdi), %ecx in its long form, as long as a site.
         ".byte 0x40, 0x8b, 0x8f\n.long .Lopcost_line * 64\n",
         branch_on_number!(),
     )
 }
 
 block! {
-    /// Numbers in the instructions.
+    /// Reads of numbers in the instructions.
     immediates,
     concat!(
         patchpoint::site_begin!(),
@@ -110,7 +109,7 @@ block! {
 }
 
 block! {
-    /// Branches that are patched; one more nop makes each read as long as the others.
+    /// Patched branches; one more nop makes each read as long as in the other forms.
     branches,
     concat!(
         patchpoint::site_begin!(),
@@ -132,20 +131,20 @@ block! {
 mod tests {
     use super::*;
 
-    /// The code of a block, and where its first read begins.
+    /// Returns the code of a block, and the place of its first read.
     fn code(block: Block) -> (usize, &'static [u8]) {
         let bytes = (READS_MAX * READ_BYTES) as usize;
         let start = block as *const () as usize;
         let first = start.next_multiple_of(64);
-        // The block's own instructions before the first read are fewer bytes than a line.
+        // The block's own instructions before the first read have fewer bytes than a line.
         let first = if first == start { start + 64 } else { first };
-        // SAFETY: code of this program, as long as the loop that made it says, and what follows it.
+        // SAFETY: code of this program, as long as the macro makes it, and the bytes behind it.
         (first, unsafe { std::slice::from_raw_parts(first as *const u8, bytes + 3) })
     }
 
     #[test]
     fn the_text_of_the_three_forms_has_the_same_size() {
-        // Each read ends with its branch, or with the nop that fills it up.
+        // Each read ends with its branch, or with the nop that pads it.
         let branch: &[u8] = &[0x0f, 0x85];
         let nop: &[u8] = &[0x66, 0x0f, 0x1f, 0x84];
         for (block, offset, end) in

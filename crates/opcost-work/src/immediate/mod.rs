@@ -1,10 +1,8 @@
-//! The `immediate` workload: numbers that seldom change, read from memory, from the instruction
-//! stream, or not at all.
+//! The `immediate` workload: numbers that rarely change are read from memory, read from the instruction stream, or not read at all.
 //!
-//! What immediate values are to a kernel (2009): each operation reads so many integers in cache
-//! lines of their own and branches on each. The forms have the same length, so that nothing
-//! differs but where the number comes from. Between operations a walk over other lines can take
-//! the caches away; it is in the twin too, so that its cost is told apart.
+//! The workload models a kernel's immediate values (2009): each operation reads some integers in cache lines of their own and
+//! branches on each. The forms have the same length, so that only the source of the number differs. A walk over other lines between
+//! operations can evict the caches. The twin does the same walk, so that its cost is told apart.
 
 mod block;
 
@@ -58,24 +56,24 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
 
 const NAMES: &str = "load|immediate|branch";
 
-/// Operations of the warm-up at most, and reads and steps of the walk.
+/// Limits of the warm-up: operations, and reads plus steps of the walk.
 const WARM_UP_OPS: u64 = 10_000;
 const WARM_UP_STEPS: u64 = 10_000_000;
 
-/// What the loop goes through, and what came of it.
+/// The loop's input, and its results.
 struct Pass {
     lines: *const u8,
     entry: u64,
     ops: u64,
-    /// Operations gone through.
+    /// Operations done so far.
     done: u64,
-    /// Branches taken, which there are none of while the numbers are 0.
+    /// Branches taken; none while the numbers are 0.
     taken: u64,
 }
 
 type Passage = unsafe extern "C" fn(*mut Pass, *const Walk);
 
-/// One code path: the loop with its block, and the key that has to be patched.
+/// One code path: the loop with its block, and the key that must be patched.
 struct Path {
     name: &'static str,
     passage: Passage,
@@ -97,25 +95,25 @@ const BRANCHES: usize = 2;
 const NOTHING: usize = 3;
 const BLOCKS: [Block; 4] = [block::loads, block::immediates, block::branches, block::nothing];
 
-/// Goes through all operations of a pass by one of the blocks, or through the loop alone.
+/// Goes through all operations of a pass with one of the blocks, or through the loop alone.
 ///
 /// # Safety
-/// The pass is nobody else's and has `READS_MAX` lines; the walk is one.
+/// Nothing else uses the pass, which has `READS_MAX` lines; `walk` is valid.
 #[inline(never)]
 unsafe extern "C" fn through<const BLOCK: usize>(pass: *mut Pass, walk: *const Walk) {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     let (pass, walk) = unsafe { (&mut *pass, &*walk) };
-    // All in one go, unless there is a walk before each.
+    // All operations at once, unless there is a walk before each.
     let at_once = if walk.steps() == 0 { pass.ops } else { 1 };
     while pass.done < pass.ops {
         walk.go();
-        // SAFETY: the block reads the lines there are, and is entered at one of its reads.
+        // SAFETY: the block reads only lines that exist, and is entered at one of its reads.
         pass.taken += unsafe { BLOCKS[BLOCK](pass.lines, pass.entry, at_once) };
         pass.done += at_once;
     }
 }
 
-/// The numbers: twice as many lines as are read, so that the first may be any of the first half.
+/// A line with a number. There are twice as many lines as are read, so that the first may be any of the first half.
 #[repr(align(64))]
 #[derive(Clone)]
 struct Line([u32; LINE_BYTES / 4]);
@@ -123,7 +121,7 @@ struct Line([u32; LINE_BYTES / 4]);
 struct Immediate {
     path: &'static Path,
     lines: Vec<Line>,
-    /// The first line.
+    /// The index of the first line.
     first: usize,
     reads: u64,
     walk: Walk,
@@ -157,8 +155,7 @@ impl Immediate {
 
     fn go(&self, ops: u64) -> Pass {
         let mut pass = self.pass(ops);
-        // SAFETY: the pass and the walk are this workload's; there are enough lines after the
-        // first.
+        // SAFETY: the pass and the walk belong to this workload; enough lines follow the first.
         unsafe { patchpoint::call!(PASSAGE, &raw mut pass, &raw const self.walk) };
         pass
     }
@@ -170,7 +167,7 @@ impl Immediate {
         pass
     }
 
-    /// Whether every read of one operation sees the number, when it is 1 and when it is 0.
+    /// Checks that every read of one operation sees the number, both 1 and 0.
     fn verify(&mut self) -> Result<(), WorkError> {
         for number in [1, 0] {
             self.set_number(number)?;

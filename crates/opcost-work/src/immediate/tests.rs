@@ -33,7 +33,7 @@ fn every_read_sees_the_number_by_its_own_path_only() {
             for path in ["branch", "load", "immediate", "branch"] {
                 work.exchange(path).unwrap();
                 work.verify().unwrap();
-                // The number in memory alone is seen by loads alone.
+                // Only loads see a change of the number in memory.
                 for line in &mut work.lines {
                     line.0[0] = 1;
                 }

@@ -1,13 +1,13 @@
-//! The `lock` workload: acquire a lock, add one to what it protects, release it.
+//! The `lock` workload: acquire a lock, add 1 to the counter that it protects, release the lock.
 //!
-//! What is compared is the lock and the shape of the call that reaches it, as in the question of
-//! 2009 whether spinlocks behind paravirt_ops cost a native kernel something: there each lock and
-//! unlock was a call, a call through a table, a locked instruction and two returns.
+//! The workload compares locks, and shapes of the calls that reach them. The question is from 2009: do spinlocks behind
+//! paravirt_ops cost a native kernel something? There, each lock and unlock was a call, a call through a table, a locked
+//! instruction and two returns.
 //!
-//! With `threads` above 1 the threads contend for one lock. The counter it protects has to be exact
-//! afterwards. Where there is more than one thread, who had the lock before is kept beside it, which
-//! tells how it goes round: a fair lock changes hands often and nobody has it many times in a row. Waiters spin; with `oversubscribe=on`
-//! they let others have their CPU now and then, since queues of waiters without one stand still.
+//! With `threads` above 1 the threads contend for one lock. Afterwards the protected counter must be exact. With more than one
+//! thread, the loop also records the previous owner. The record shows how the lock goes round: a fair lock changes hands often, and
+//! nobody gets it many times in a row. Waiters spin. With `oversubscribe=on` they yield their CPU now and then, since a queue
+//! stands still while its next waiter has no CPU.
 
 mod pass;
 mod protected;
@@ -80,13 +80,13 @@ const STEPS_MAX: u64 = 100_000;
 /// Operations of the warm-up.
 const WARM_UP_OPS: u64 = 100;
 
-/// A lock of which there is one in each process.
+/// A kind of lock with one instance in each process.
 trait Lock: Sync + 'static {
-    /// The one lock.
+    /// Returns the one lock.
     fn the() -> &'static Self;
-    /// Returns when the task of that index, which does not have the lock, has it.
+    /// Returns once the task with that index, which does not have the lock, has it.
     fn acquire(&self, me: usize);
-    /// Lets the lock go, which the task of that index has.
+    /// Releases the lock; the task with that index has it.
     fn release(&self, me: usize);
 }
 
@@ -103,14 +103,14 @@ impl Lock for Unlocked {
     fn release(&self, _: usize) {}
 }
 
-/// What the work counts, in each process.
+/// The work's counter, one in each process.
 static WORK: Protected = Protected::new();
-/// What the warm-up counts.
+/// The warm-up's counter.
 static WARM_UP: Protected = Protected::new();
 
 struct Contender {
     me: usize,
-    /// Tasks that share the lock.
+    /// The number of tasks that share the lock.
     rivals: u64,
     kind: &'static str,
     seed: u64,
@@ -119,7 +119,7 @@ struct Contender {
     run: Loop,
     /// The loop without the lock.
     run_twin: Loop,
-    /// What the twin counts, alone.
+    /// The twin's counter, which only this task uses.
     alone: Protected,
     work: Pass,
     twin: Pass,
@@ -149,7 +149,7 @@ impl Contender {
         })
     }
 
-    /// Goes through `ops` operations by one of the loops.
+    /// Goes through `ops` operations with one of the loops.
     fn go(&self, run: Loop, ops: u64, protected: &Protected) -> Pass {
         run(self.me, ops, protected, self.steps, self.seed)
     }
@@ -158,7 +158,7 @@ impl Contender {
         fold(fold(0, pass.done), pass.state)
     }
 
-    /// Whether each acquisition of each task was counted.
+    /// Checks that each acquisition of each task was counted.
     fn verify(&self, protected: &Protected, ops: u64) -> Result<(), WorkError> {
         let (counted, expected) = (protected.total(), self.rivals * ops);
         match counted == expected {
@@ -168,7 +168,7 @@ impl Contender {
     }
 }
 
-/// The loop of a lock in a shape, and of its twin.
+/// Returns the loop of a lock in a shape, and the loop of its twin.
 fn loops_of(kind: &str, shape: &str, duties: Duties) -> Result<[Loop; 2], WorkError> {
     let run = match kind {
         "tas" => loop_in::<spin::TestAndSet>(shape, duties),
@@ -205,7 +205,7 @@ impl Work for Contender {
     fn warm_up(&mut self) -> Result<(), WorkError> {
         std::hint::black_box(self.go(self.run_twin, WARM_UP_OPS, &self.alone));
         std::hint::black_box(self.go(self.run, WARM_UP_OPS, &WARM_UP));
-        // Its page is the program's until it is first written to.
+        // Until the first write, the counter's page is the program's own.
         WORK.make_resident();
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Work for Contender {
     }
 
     fn figures(&self) -> Vec<Reading> {
-        // The lock is every thread's, so that one of them tells of it.
+        // The lock belongs to all threads, so only one of them reports the figures.
         let told = |value: u64| if self.me == 0 { value } else { 0 };
         vec![
             figure(LOCK_HANDOVERS, told(WORK.handovers())),

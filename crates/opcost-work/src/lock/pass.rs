@@ -1,4 +1,4 @@
-//! The loops over the acquisitions: only what a run needs is done beside them.
+//! The loops over the acquisitions; each does only what its run needs.
 
 use super::Lock;
 use super::protected::Protected;
@@ -6,11 +6,11 @@ use super::shape::Shape;
 use crate::random::fold;
 use crate::unrolled::times;
 
-/// What one task did in a pass.
+/// The counts of one task's pass.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Pass {
     pub(super) done: u64,
-    /// The result of the computation inside and outside.
+    /// The result of the computation inside and outside the lock.
     pub(super) state: u64,
 }
 
@@ -21,23 +21,23 @@ pub(super) struct Steps {
     pub(super) outside: u64,
 }
 
-/// A loop: the task's index, operations, what the lock protects, the steps, and the state that the
-/// computation starts with.
+/// A loop. Arguments: the task's index, the number of operations, the data that the lock protects, the steps, and the initial state
+/// of the computation.
 pub(super) type Loop = fn(usize, u64, &Protected, Steps, u64) -> Pass;
 
-/// What a loop has to do besides acquiring, counting and releasing.
+/// The duties of a loop besides acquiring, counting and releasing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Duties {
-    /// Nothing: one task has the lock to itself.
+    /// None: one task has the lock to itself.
     None,
-    /// To keep a record of who has the lock.
+    /// Recording who has the lock.
     Record,
-    /// That, and a computation inside and outside.
+    /// The record, and a computation inside and outside the lock.
     RecordAndSteps,
 }
 
 impl Duties {
-    /// What is to be done where so many tasks share the lock.
+    /// Returns the duties if `rivals` tasks share the lock.
     pub(super) fn of(rivals: u64, steps: Steps) -> Duties {
         match (rivals, steps) {
             (1, Steps { inside: 0, outside: 0 }) => Duties::None,
@@ -46,7 +46,7 @@ impl Duties {
         }
     }
 
-    /// The loop that does it, for a lock in a shape.
+    /// Returns the loop with these duties, for a lock in a shape.
     pub(super) fn pass<L: Lock, S: Shape>(self) -> Loop {
         match self {
             Duties::None => bare::<L, S, false>,
@@ -96,7 +96,7 @@ fn with_steps<L: Lock, S: Shape>(
     pass
 }
 
-/// So many steps, each of which needs the result of the one before.
+/// Computes `steps` steps; each needs the result of the previous one.
 #[inline(always)]
 fn compute(mut state: u64, steps: u64) -> u64 {
     for step in 0..steps {

@@ -1,25 +1,25 @@
-//! What the lock protects, and the record of who had it.
+//! The data that the lock protects, and the record of its owners.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the lock protects. Atomics that are loaded and stored only, never changed in one step: they
-/// are plain memory to the machine, and a lock that lets two tasks in loses counts.
+/// The data that the lock protects. The atomics are only loaded and stored, never changed in one atomic step: to the machine they
+/// are plain memory, and a lock that lets two tasks in loses counts.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Protected {
     /// Acquisitions so far.
     total: AtomicU64,
-    /// The task that had the lock last.
+    /// The last task that had the lock.
     owner: AtomicU64,
-    /// The total when that task got it.
+    /// The total when this task got the lock.
     run_start: AtomicU64,
-    /// The longest run of one task that has ended.
+    /// The longest finished series of one task.
     run_max: AtomicU64,
     /// How often the lock went to another task.
     handovers: AtomicU64,
 }
 
-/// Nobody: no task has this index.
+/// The index that no task has.
 const NOBODY: u64 = u64::MAX;
 
 impl Protected {
@@ -33,13 +33,13 @@ impl Protected {
         }
     }
 
-    /// Counts one acquisition by the task that has the lock: the work that the lock is for.
+    /// Counts one acquisition by the task that has the lock; this is the work under the lock.
     #[inline(always)]
     pub(super) fn count(&self) {
         self.total.store(self.total.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Keeps a record of who has the lock, before the acquisition is counted.
+    /// Records who has the lock, before the acquisition is counted.
     #[inline(always)]
     pub(super) fn record(&self, me: u64) {
         if self.owner.load(Ordering::Relaxed) != me {
@@ -59,23 +59,22 @@ impl Protected {
         self.owner.store(me, Ordering::Relaxed);
     }
 
-    /// Acquisitions so far.
     pub(super) fn total(&self) -> u64 {
         self.total.load(Ordering::Acquire)
     }
 
-    /// How often the lock went to another task.
+    /// Returns how often the lock went to another task.
     pub(super) fn handovers(&self) -> u64 {
         self.handovers.load(Ordering::Relaxed)
     }
 
-    /// The longest run of one task, with the one that goes on; all of them if no record was kept.
+    /// Returns the longest series of one task, including the present one; without a record, all acquisitions.
     pub(super) fn run_longest(&self) -> u64 {
         let now = self.total() - self.run_start.load(Ordering::Relaxed);
         now.max(self.run_max.load(Ordering::Relaxed))
     }
 
-    /// Has a page of this process's own behind it, before anybody counts.
+    /// Gives the data a page of this process's own before anybody counts.
     pub(super) fn make_resident(&self) {
         self.handovers.store(0, Ordering::Relaxed);
     }
@@ -88,7 +87,7 @@ mod tests {
     #[test]
     fn two_that_have_the_lock_at_once_lose_a_count() {
         let protected = Protected::new();
-        // What two tasks do that are let in together: both read, then both write.
+        // The effect of two tasks that are let in together: both read, then both write.
         let total = protected.total.load(Ordering::Relaxed);
         protected.count();
         protected.total.store(total + 1, Ordering::Relaxed);

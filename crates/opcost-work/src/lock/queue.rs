@@ -1,11 +1,11 @@
-//! Waiters in a queue, each looking at memory of its own.
+//! Queues of waiters, each of which spins on memory of its own.
 
 use super::Lock;
 use super::wait::wait_while;
 use crate::task::TASKS_MAX;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// One task's place in a queue; tasks are named by their index plus 1, 0 is nobody.
+/// One task's place in a queue. A task's name is its index plus 1; 0 means nobody.
 #[repr(align(64))]
 pub(super) struct Place {
     next: AtomicU32,
@@ -24,11 +24,11 @@ impl Places {
 
     #[inline(always)]
     fn of(&self, name: u32) -> &Place {
-        // The remainder is the index itself; it spares the check of the bounds.
+        // The remainder is the index itself; it avoids the bounds check.
         &self.0[(name as usize - 1) % TASKS_MAX]
     }
 
-    /// Makes a task's place ready, before others can see it.
+    /// Prepares a task's place, before others can see the place.
     #[inline(always)]
     pub(super) fn enter(&self, name: u32) {
         let place = self.of(name);
@@ -36,20 +36,20 @@ impl Places {
         place.waits.store(true, Ordering::Relaxed);
     }
 
-    /// Stands behind another task and returns when that one calls.
+    /// Queues behind another task, and returns when that task calls.
     #[inline(always)]
     pub(super) fn wait_behind(&self, before: u32, name: u32) {
         self.of(before).next.store(name, Ordering::Release);
         wait_while(|| self.of(name).waits.load(Ordering::Acquire));
     }
 
-    /// Who stands behind a task, if that is known by now.
+    /// Returns the task behind a task, if known by now.
     #[inline(always)]
     fn behind(&self, name: u32) -> Option<u32> {
         Some(self.of(name).next.load(Ordering::Acquire)).filter(|next| *next != 0)
     }
 
-    /// Calls the task behind this one, which is there or about to be.
+    /// Calls the next task in the queue, which is there or about to arrive.
     #[inline(always)]
     pub(super) fn call_next(&self, name: u32) {
         wait_while(|| self.behind(name).is_none());
@@ -62,7 +62,7 @@ impl Places {
 /// The queue lock of Mellor-Crummey and Scott (ACM TOCS 9(1), 1991).
 #[repr(align(64))]
 pub(super) struct Mcs {
-    /// The last in the queue.
+    /// The last task in the queue.
     tail: AtomicU32,
     places: Places,
 }

@@ -1,8 +1,7 @@
-//! The lock that Linux has on most architectures since 4.2: one word, in which the first waiter
-//! leaves a bit and only later ones queue (kernel/locking/qspinlock.c).
+//! The lock of Linux on most architectures since 4.2: one word, in which the first waiter leaves a bit and only later waiters queue
+//! (kernel/locking/qspinlock.c).
 //!
-//! Bits 0 to 7 of the word say that it is locked, bit 8 that somebody waits, bits 16 to 31 name the
-//! last in the queue.
+//! Bits 0 to 7 of the word mean locked, bit 8 means that a task waits, and bits 16 to 31 name the last task in the queue.
 
 use super::Lock;
 use super::queue::Places;
@@ -15,7 +14,7 @@ const PENDING: u32 = 1 << 8;
 const TAIL_SHIFT: u32 = 16;
 const TAIL: u32 = u32::MAX << TAIL_SHIFT;
 
-/// How often to look for the end of a handover before queueing (_Q_PENDING_LOOPS on x86).
+/// The number of checks for the end of a handover before queueing (_Q_PENDING_LOOPS on x86).
 const HANDOVER_LOOKS: u32 = 512;
 
 #[repr(align(64))]
@@ -44,13 +43,12 @@ impl Lock for Queued {
 }
 
 impl Queued {
-    /// Clears the byte that says locked: a plain store, since nobody else writes that byte.
+    /// Clears the byte that means locked: a plain store, since nobody else writes this byte.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn unlock(&self) {
-        // SAFETY: the word is valid, and its lowest byte the caller's. An instruction, since the
-        // language has no atomic access to a part of an atomic; x86 orders it behind earlier
-        // accesses (Intel SDM vol. 3A, 8.2.2).
+        // SAFETY: the word is valid, and its lowest byte belongs to the caller. An instruction is used because the language has no
+        // atomic access to a part of an atomic. x86 orders the store behind earlier accesses (Intel SDM vol. 3A, 8.2.2).
         unsafe {
             std::arch::asm!(
                 "mov byte ptr [{word}], 0",
@@ -74,7 +72,7 @@ impl Queued {
         }
     }
 
-    /// Tries to be the one waiter that needs no queue; whether that gave it the lock.
+    /// Tries to be the one waiter that needs no queue; returns whether that gave it the lock.
     fn wait_first(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         for _ in 0..HANDOVER_LOOKS {
@@ -89,7 +87,7 @@ impl Queued {
         }
         word = self.word.fetch_or(PENDING, Ordering::Acquire);
         if word & !LOCKED != 0 {
-            // Somebody was faster. If the bit is ours all the same, it is in the way.
+            // Another task was faster. If this task set the bit all the same, the bit must go.
             if word & PENDING == 0 {
                 self.word.fetch_and(!PENDING, Ordering::Relaxed);
             }
@@ -110,12 +108,12 @@ impl Queued {
         if before != 0 {
             self.places.wait_behind(before, name);
         }
-        // The first of the queue waits for the owner, and for the one that waits by its bit.
+        // The first task of the queue waits for the owner, and for the waiter with the bit.
         wait_while(|| self.word.load(Ordering::Acquire) & !TAIL != 0);
-        // It succeeds if nobody is behind.
+        // The exchange succeeds if nobody is behind this task.
         let claim = self.word.compare_exchange(tail, LOCKED, Ordering::Acquire, Ordering::Relaxed);
         if claim.is_err() {
-            // Somebody is behind, or set the bit in the meantime, finds the tail and queues.
+            // Somebody is behind, or set the bit meanwhile and will find the tail and queue.
             self.word.fetch_or(LOCKED, Ordering::Acquire);
             self.places.call_next(name);
         }

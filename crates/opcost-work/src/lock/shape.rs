@@ -1,4 +1,4 @@
-//! How lock and unlock are reached from the loop.
+//! The shapes: the ways in which the loop reaches lock and unlock.
 
 use super::Lock;
 use super::protected::Protected;
@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub(super) trait Shape {
     /// Acquires the one lock of this kind.
     fn acquire<L: Lock>(me: usize);
-    /// Releases it.
+    /// Releases the lock.
     fn release<L: Lock>(me: usize);
-    /// Counts the acquisition, with the lock held.
+    /// Counts the acquisition while the lock is held.
     #[inline(always)]
     fn count(protected: &Protected) {
         protected.count();
     }
 }
 
-/// No operation at all: what is left of the loop is the twin.
+/// No operation at all; the remaining loop is the twin.
 pub(super) struct Nothing;
 
 impl Shape for Nothing {
@@ -47,7 +47,7 @@ pub(super) struct Direct;
 /// Each operation is a call to a function that makes the call.
 pub(super) struct Wrapper;
 
-/// Each operation is a call through a table of functions that was filled before.
+/// Each operation is a call through a table of functions that was filled beforehand.
 pub(super) struct Table;
 
 impl Shape for Inline {
@@ -78,7 +78,7 @@ impl Shape for Wrapper {
     #[inline(never)]
     fn acquire<L: Lock>(me: usize) {
         Direct::acquire::<L>(me);
-        // Something to be done after the call, so that it is not turned into a jump.
+        // An instruction after the call keeps the compiler from turning the call into a jump.
         nothing();
     }
 
@@ -104,8 +104,7 @@ pub(super) fn fill_table<L: Lock>() {
 impl Shape for Table {
     #[inline(always)]
     fn acquire<L: Lock>(me: usize) {
-        // SAFETY: the loop with this shape is handed out after the table was filled with an
-        // operation of this type.
+        // SAFETY: callers get the loop with this shape only after the table was filled with operations of this type.
         let operation = unsafe { transmute::<*mut (), Operation>(ACQUIRE.load(Ordering::Relaxed)) };
         operation(me);
     }
@@ -118,8 +117,7 @@ impl Shape for Table {
     }
 }
 
-/// Each operation is a call through a table whose call sites were patched, so that it is a direct
-/// call again.
+/// Each operation is a call through a table, whose call sites were patched into direct calls.
 pub(super) struct Patched;
 
 type Entry = extern "C" fn(usize);
@@ -140,7 +138,7 @@ extern "C" fn release_entry<L: Lock>(me: usize) {
 /// Patches the calls of both operations to this kind of lock.
 ///
 /// # Errors
-/// [`WorkError::Patch`] and [`WorkError::Unpatched`]: no code can be written here.
+/// [`WorkError::Patch`] and [`WorkError::Unpatched`]: code cannot be patched here.
 pub(super) fn patch_calls<L: Lock>() -> Result<(), WorkError> {
     const SHAPE: &str = "patched";
     let mut change = Transaction::new();

@@ -5,7 +5,7 @@ use super::wait::wait_while;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-/// Test-and-set: waiters go on trying to take it.
+/// Test-and-set: waiters try repeatedly to take the lock.
 #[repr(align(64))]
 pub(super) struct TestAndSet(AtomicU32);
 
@@ -26,8 +26,8 @@ impl Lock for TestAndSet {
     }
 }
 
-/// Test-and-test-and-set of one byte: waiters only read until it looks free (Rudolph and Segall,
-/// ISCA 1984); the lock that Xen's paravirt spinlocks had in 2009.
+/// Test-and-test-and-set of one byte: waiters only read until the lock looks free (Rudolph and Segall, ISCA 1984). Xen's paravirt
+/// spinlocks of 2009 were this lock.
 #[repr(align(64))]
 pub(super) struct Byte(AtomicU8);
 
@@ -50,8 +50,8 @@ impl Lock for Byte {
     }
 }
 
-/// Tickets: in the order of arrival, the waiters looking at the number that is served (Linux had
-/// this lock from 2.6.25 to 4.1).
+/// A ticket lock: waiters are served in the order of arrival, and watch the number being served (Linux had this lock from 2.6.25 to
+/// 4.1).
 #[repr(align(64))]
 pub(super) struct Ticket {
     next: AtomicU16,
@@ -72,7 +72,7 @@ impl Lock for Ticket {
 
     #[inline(always)]
     fn release(&self, _: usize) {
-        // Only who has the lock writes it.
+        // Only the owner writes the number.
         let served = self.served.load(Ordering::Relaxed);
         self.served.store(served.wrapping_add(1), Ordering::Release);
     }
@@ -93,14 +93,14 @@ impl Lock for Mutex {
 
     #[inline(always)]
     fn acquire(&self, _: usize) {
-        // A normal mutex that was initialised has no error to report (pthread_mutex_lock(3)).
-        // SAFETY: it was initialised and stays where it is.
+        // An initialised normal mutex reports no errors (pthread_mutex_lock(3)).
+        // SAFETY: the mutex was initialised and does not move.
         unsafe { libc::pthread_mutex_lock(self.0.get()) };
     }
 
     #[inline(always)]
     fn release(&self, _: usize) {
-        // SAFETY: as above, and the caller has it.
+        // SAFETY: as above, and the caller has the mutex.
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
 }

@@ -8,7 +8,7 @@ fn contender(given: &[(&str, &str)]) -> Contender {
     Contender::prepare(&SPEC.resolve(&given).unwrap(), 1).unwrap()
 }
 
-/// The shapes that this machine has.
+/// Returns the shapes that work on this machine.
 fn shapes() -> impl Iterator<Item = &'static str> {
     let patches =
         in_child(|| shape::patch_calls::<Unlocked>().map_or(String::new(), |()| "yes".into()));
@@ -32,7 +32,7 @@ fn every_lock_in_every_shape_does_the_same_work() {
             let report = measured(&SPEC, &given, 7).unwrap();
             assert_eq!(value(&report, "ops-lock"), "500", "{kind} {shape}");
             assert_eq!(value(&report, PAGE_FAULTS), "0", "{kind} {shape}");
-            // Nobody else wants it.
+            // Nobody else wants the lock.
             assert_eq!((told(&report, LOCK_HANDOVERS), told(&report, LOCK_RUN_MAX)), (0, 500));
             seen.push(value(&report, OP_STREAM_HASH).to_string());
         }
@@ -52,7 +52,7 @@ fn threads_that_contend_lose_no_count() {
                 ("threads", "3"),
                 ("oversubscribe", "on"),
             ];
-            // An error, were the counter not exact.
+            // An inexact counter would be an error.
             let report = measured(&SPEC, &given, 1).unwrap();
             assert_eq!(report.ops, Some(600), "{kind} {shape}");
             let (handovers, run) = (told(&report, LOCK_HANDOVERS), told(&report, LOCK_RUN_MAX));
@@ -77,7 +77,7 @@ fn a_lost_count_is_an_error() {
         contender.twin();
         contender.work().unwrap();
         contender.invariants().unwrap();
-        // As if one of one operation more were lost.
+        // As if one operation were lost.
         contender.ops += 1;
         contender.invariants().unwrap_err().to_string()
     });

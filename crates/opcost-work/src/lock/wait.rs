@@ -3,19 +3,18 @@
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether waiters let others have their CPU: where there are more tasks than CPUs, the one that is
-/// waited for may be waiting for a CPU itself.
+/// Whether waiters yield their CPU: with more tasks than CPUs, the awaited task may itself be waiting for a CPU.
 static YIELDING: AtomicBool = AtomicBool::new(false);
 
-/// Looks before a waiter lets others have its CPU, some microseconds.
+/// The number of checks before a waiter yields its CPU; takes some microseconds.
 const LOOKS: u32 = 1000;
 
-/// Says whether waiters let others have their CPU.
+/// Sets whether waiters yield their CPU.
 pub(super) fn yield_while_waiting(yielding: bool) {
     YIELDING.store(yielding, Ordering::Relaxed);
 }
 
-/// Looks again and again, until the lock is not taken.
+/// Checks repeatedly, until the lock is not taken.
 #[inline(always)]
 pub(super) fn wait_while(mut taken: impl FnMut() -> bool) {
     let mut looks = 0;
@@ -33,7 +32,7 @@ pub(super) fn wait_while(mut taken: impl FnMut() -> bool) {
 #[inline(never)]
 fn look_up() {
     if YIELDING.load(Ordering::Relaxed) {
-        // SAFETY: it takes nothing and changes no memory.
+        // SAFETY: the call takes nothing and changes no memory.
         unsafe { libc::sched_yield() };
     }
 }

@@ -1,4 +1,4 @@
-//! The file that is mapped, and what it holds.
+//! The mapped file and its contents.
 
 use crate::error::WorkError;
 use crate::random::{Random, fold};
@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 const ADVICE: &str = "lower 'size', or free memory";
 
-/// A file in memory, whose bytes at every stride are drawn from the seed.
+/// A file in memory; its bytes at every stride are drawn from the seed.
 pub(super) struct Content {
     file: File,
     size: u64,
@@ -21,7 +21,7 @@ impl Content {
     /// Makes the file, with memory for all of it.
     ///
     /// # Errors
-    /// [`WorkError::Setup`]: the kernel has no such files, or no memory.
+    /// [`WorkError::Setup`]: the kernel has no files in memory, or too little memory.
     pub(super) fn create(
         size: u64,
         stride: u64,
@@ -58,7 +58,7 @@ impl Content {
         self.file.as_raw_fd() as usize
     }
 
-    /// The size in whole pages.
+    /// Returns the size, rounded up to whole pages.
     pub(super) fn bytes_mapped(&self) -> usize {
         self.size.next_multiple_of(self.page_bytes) as usize
     }
@@ -73,7 +73,7 @@ impl Content {
         Ok(())
     }
 
-    /// How many pieces of so many bytes, or of a page if that is more, are touched.
+    /// Returns the number of touched pieces of `reach_bytes`, or of a page if a page is larger.
     pub(super) fn pieces_touched(&self, reach_bytes: u64) -> u64 {
         let piece = reach_bytes.max(self.page_bytes);
         let last_touched = (self.size - 1) / self.stride * self.stride;
@@ -83,7 +83,7 @@ impl Content {
         }
     }
 
-    /// Whether every byte touched was last written by the operation that writes this byte.
+    /// Checks that every touched byte was last written by the operation that writes `expected`.
     pub(super) fn verify_written(&self, expected: u8) -> Result<(), WorkError> {
         for at in self.places() {
             let found = self.byte(at)?;
@@ -95,7 +95,7 @@ impl Content {
         Ok(())
     }
 
-    /// Whether the bytes read in so many operations are those of the file, by their sum.
+    /// Checks by their sum that the bytes read in `ops` operations are the file's.
     pub(super) fn verify_sum(&self, ops: u64, found: u64) -> Result<(), WorkError> {
         let mut random = Random::seeded(self.seed);
         let expected = ops * self.places().map(|_| u64::from(random.draw() as u8)).sum::<u64>();
@@ -105,7 +105,7 @@ impl Content {
         }
     }
 
-    /// A hash over the bytes at every stride.
+    /// Returns a hash over the bytes at every stride.
     pub(super) fn checksum(&self) -> Result<u64, WorkError> {
         self.places().try_fold(0, |sum, at| Ok(fold(sum, self.byte(at)?.into())))
     }
@@ -132,10 +132,10 @@ mod tests {
     #[test]
     fn pieces_are_counted_as_they_are_touched() {
         let content = |size, stride| Content::create(size, stride, 4096, 1).unwrap();
-        // 64 places in as many pages; of 16 pages each, 16 windows.
+        // 64 places in as many pages; with pieces of 16 pages, 16 windows.
         assert_eq!(content(1 << 20, 16 << 10).pieces_touched(1), 64);
         assert_eq!(content(1 << 20, 16 << 10).pieces_touched(64 << 10), 16);
-        // Every byte of a page and a byte: two pages.
+        // Every byte of a page plus one byte: two pages.
         assert_eq!(content(4097, 1).pieces_touched(1), 2);
         assert_eq!(content(4097, 4096).pieces_touched(1), 2);
         assert_eq!(content(4097, 5000).pieces_touched(1), 1);

@@ -1,10 +1,9 @@
 //! The `mapfile` workload: map a file, touch it with a stride, unmap it.
 //!
-//! What lmbench's *lat_mmap* measures (McVoy and Staelin, USENIX 1996), on a file in memory
-//! (`memfd_create(2)`), whose pages are there, so that no disk is measured. Each operation maps the
-//! whole file at the same address and unmaps it in the end, so that every operation has the same
-//! page faults: when written to, one for each page touched, when read, one for each window of
-//! neighbouring pages that the kernel maps along with the one that is read.
+//! The workload measures what lmbench's *lat_mmap* measures (McVoy and Staelin, USENIX 1996), on a file in memory
+//! (`memfd_create(2)`) whose pages are resident, so that no disk is involved. Each operation maps the whole file at the same
+//! address and unmaps it in the end. Every operation therefore has the same page faults: for writes, one for each touched page; for
+//! reads, one for each window of neighbouring pages that the kernel maps along with the page being read.
 
 mod content;
 
@@ -37,7 +36,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
         },
         ParamSpec {
             name: "stride",
-            // As lmbench has it (PSIZE of lat_mmap).
+            // As in lmbench (PSIZE of lat_mmap).
             default: "16384",
             values: "1..=1073741824",
             help: "bytes from one touched byte to the next; the first byte is always touched",
@@ -57,13 +56,13 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
 
 const SIZE_MAX: u64 = 1 << 30;
 
-/// Pages around a read that the kernel maps with it, as bytes (mm/memory.c, fault_around_bytes).
+/// The pages around a read that the kernel maps along with it, in bytes (mm/memory.c, fault_around_bytes).
 const FAULT_AROUND_BYTES: u64 = 64 << 10;
 
 /// Operations of the warm-up.
 const WARM_UP_OPS: u64 = 10;
 
-/// What a pass over the operations did.
+/// The counts of one pass over the operations.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Pass {
     done: u64,
@@ -73,7 +72,7 @@ struct Pass {
     sum: u64,
 }
 
-/// A call that did not do what it had to.
+/// A call that did not return the expected result.
 struct Failed {
     call: &'static str,
     op: u64,
@@ -110,13 +109,13 @@ impl MapFile {
         })
     }
 
-    /// Maps, touches and unmaps `ops` times; stops at the first call that fails.
+    /// Maps, touches and unmaps `ops` times; stops at the first failing call.
     ///
     /// # Safety
     /// With [`Kernel`], nothing is mapped in the arena.
     unsafe fn pass<G: Gate, const TOUCH: bool>(&self, ops: u64) -> Result<Pass, Failed> {
         match self.writes {
-            // SAFETY: the caller keeps the contract of this method.
+            // SAFETY: as the caller promises.
             true => unsafe { self.touch::<G, TOUCH, true>(ops) },
             // SAFETY: as above.
             false => unsafe { self.touch::<G, TOUCH, false>(ops) },
@@ -135,7 +134,7 @@ impl MapFile {
         let bytes = self.content.bytes_mapped();
         let map = self.map_arguments(address);
         for op in 0..ops {
-            // SAFETY: the arena's address is free, and the file is this workload's.
+            // SAFETY: the arena's address is free, and the file belongs to this workload.
             let mapped = unsafe { G::call(libc::SYS_mmap as usize, map, address) };
             if mapped != address {
                 return Err(Failed { call: "mmap", op, returned: mapped, expected: address });
@@ -144,7 +143,7 @@ impl MapFile {
                 let place = (address + at as usize) as *mut u8;
                 pass.touched += 1;
                 match (TOUCH, WRITE) {
-                    // SAFETY: the byte is in the mapping just made, and only used here.
+                    // SAFETY: the byte is in the new mapping, and only used here.
                     (true, true) => unsafe { place.write_volatile(op as u8) },
                     // SAFETY: as above.
                     (true, false) => pass.sum += u64::from(unsafe { place.read_volatile() }),
@@ -185,11 +184,11 @@ impl MapFile {
     fn run_twin(&self, ops: u64) -> Pass {
         // SAFETY: nothing is mapped, and nothing is touched.
         let done = unsafe { self.pass::<Nothing, false>(ops) };
-        // The empty gate returns what was expected, so that there is no failure.
+        // The empty gate returns the expected result, so there is no failure.
         done.unwrap_or_default()
     }
 
-    /// Page faults of one operation.
+    /// Returns the page faults of one operation.
     fn faults_per_op(&self) -> u64 {
         let reach = if self.writes { 1 } else { FAULT_AROUND_BYTES };
         self.content.pieces_touched(reach)

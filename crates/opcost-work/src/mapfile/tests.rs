@@ -78,7 +78,7 @@ fn a_mapping_in_the_way_makes_the_call_an_error() {
     let said = in_child(|| {
         let mut work = prepared(&[("ops", "20")]);
         let address = work.arena.address(0, 0);
-        // SAFETY: the address is the arena's and free.
+        // SAFETY: the address belongs to the arena and is free.
         unsafe { Kernel::call(libc::SYS_mmap as usize, work.map_arguments(address), address) };
         work.work().unwrap_err().to_string()
     });

@@ -1,32 +1,29 @@
-//! The address range of the `mmap` workload: a window for each slot, the same in every run.
+//! The address range of the `mmap` workload: one window for each slot, the same in every run.
 //!
 //! ```text
 //! | free | guard | window 0 | window 1 | … | guard | neighbours | free |
 //!                 \-- half A, gap, half B, gap
 //! ```
-//! A mapping lies at the start of a half and a gap of one page follows each half, so that two
-//! mappings never touch and the kernel never merges them. The guards (one page without access)
-//! keep the range together for as long as it is used, and the free ranges take the mappings that
-//! the process makes meanwhile: the kernel searches for room from the top down (or from the bottom
-//! up), and finds them first.
+//! A mapping lies at the start of a half, and a gap of one page follows each half. Two mappings therefore never touch, and the
+//! kernel never merges them. The guards (one page without access) keep the range together while it is used. The free ranges take
+//! the mappings that the process makes meanwhile: the kernel searches for room from the top down (or from the bottom up) and finds
+//! them first.
 
 use crate::error::WorkError;
 use std::fs;
 use std::io::Read;
 use std::ptr;
 
-/// The arena starts at a multiple of this and has at least as much free room on both sides: it
-/// then shares no page table below the top levels with other mappings, so that which tables the
-/// kernel makes and frees depends on the work alone.
+/// The arena starts at a multiple of this size and has at least this much free room on both sides. It then shares no page table
+/// below the top levels with other mappings, so the work alone determines which tables the kernel makes and frees.
 const ROOM_BYTES: usize = 1 << 30;
 
-/// Mappings the kernel wants to be left before it moves one (mm/mremap.c), and some for the
-/// process.
+/// The number of mappings that the kernel wants to have left before it moves one (mm/mremap.c), and some for the process.
 const MAPPINGS_SPARE: u64 = 64;
 
 const ADVICE_ADDRESS_SPACE: &str = "raise the limit on address space (ulimit -v), or map less";
 
-/// Addresses reserved for one process's work; releases what it reserved, not what the work mapped.
+/// Addresses reserved for one process's work. Dropping the arena releases the reservation, not the work's mappings.
 #[derive(Debug)]
 pub(crate) struct Arena {
     /// Address of the first window.
@@ -86,8 +83,7 @@ impl Arena {
         };
         let upper_guard = arena.base + arena.windows_bytes;
         let upper_free = upper_guard + page_bytes + arena.neighbours_bytes;
-        // SAFETY: the three ranges are parts of the mapping above, which nothing refers to; the
-        // guards between them stay.
+        // SAFETY: the three ranges are parts of the mapping above, which nothing refers to; the guards between them stay.
         unsafe {
             release(start, arena.base - page_bytes)?;
             release(arena.base, upper_guard)?;
@@ -97,8 +93,8 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Makes every other neighbour readable: mappings with different protections do not merge, so
-    /// each page is a mapping of its own.
+    /// Makes every other neighbour readable: mappings with different protections do not merge, so each page is a mapping of its
+    /// own.
     fn split_neighbours(&self) -> Result<(), WorkError> {
         let page_bytes = 1 << self.page_shift;
         let first = self.base + self.windows_bytes + page_bytes;
@@ -116,14 +112,13 @@ impl Arena {
         Ok(())
     }
 
-    /// Address of a slot's mapping in one half (0 or 1) of its window.
+    /// Returns the address of a slot's mapping in one half (0 or 1) of its window.
     #[inline(always)]
     pub(crate) fn address(&self, slot: usize, half: usize) -> usize {
         let page = slot * window_pages(self.pages_max) + half * (self.pages_max + 1);
         self.base + (page << self.page_shift)
     }
 
-    /// Bytes of a number of pages.
     #[inline(always)]
     pub(crate) fn bytes(&self, pages: usize) -> usize {
         pages << self.page_shift
@@ -134,8 +129,8 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let page_bytes = 1 << self.page_shift;
         let upper_guard = self.base + self.windows_bytes;
-        // Failing to give addresses back harms nobody: the process is about to end.
-        // SAFETY: the guards and neighbours are this arena's, and nothing refers to them.
+        // A failure to give addresses back is harmless: the process is about to end.
+        // SAFETY: the guards and neighbours belong to this arena, and nothing refers to them.
         unsafe {
             let _ = release(self.base - page_bytes, self.base);
             let _ = release(upper_guard, upper_guard + page_bytes + self.neighbours_bytes);
@@ -150,7 +145,7 @@ fn window_pages(pages_max: usize) -> usize {
 /// Unmaps the addresses from `start` up to `end`.
 ///
 /// # Safety
-/// They belong to a reservation that nothing else refers to.
+/// The addresses belong to a reservation that nothing else refers to.
 unsafe fn release(start: usize, end: usize) -> Result<(), WorkError> {
     // SAFETY: the caller owns the range.
     match unsafe { libc::munmap(start as *mut libc::c_void, end - start) } {
@@ -171,11 +166,10 @@ fn check_map_count(in_use: u64, slots: u64, neighbours: u64, limit: u64) -> Resu
     Err(WorkError::MapCount { neighbours, slots, needed, limit })
 }
 
-/// The mappings of this process; `None` where procfs is not mounted (the kernel's own check then
-/// makes the failing call an error).
+/// Returns the number of this process's mappings; `None` if procfs is not mounted (the failing system call is then the error).
 pub(crate) fn mappings_in_use() -> Option<u64> {
     let mut maps = fs::File::open("/proc/self/maps").ok()?;
-    // Piece by piece: a buffer for all of it would be a mapping more.
+    // Piece by piece: a buffer for the whole file would be another mapping.
     let mut piece = [0; 4096];
     let mut lines = 0;
     loop {

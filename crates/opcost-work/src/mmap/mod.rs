@@ -1,13 +1,12 @@
 //! The `mmap` workload: seeded mmap, munmap and mremap calls over a table of slots.
 //!
-//! The modern form of *mmap-perf*, with which the cost of paravirt_ops in the kernel's memory
-//! management was measured in 2009: a million calls, touching the mappings with some chance.
+//! This is a modern form of *mmap-perf*, which measured the cost of paravirt_ops in the kernel's memory management in 2009: a
+//! million calls that touch the mappings with some probability.
 //!
-//! Each operation draws 64 seeded bits and picks a slot. An empty slot is mapped. A mapped one is
-//! unmapped (1 in 2), resized in place (1 in 4), or moved to the other half of its window (1 in 4);
-//! in the long run each of the three calls is a third of all. After a call that leaves a mapping,
-//! one page of it is written to with the chance `touch`. The workload keeps for each slot which
-//! pages it has written to, and so knows every page fault in advance.
+//! Each operation draws 64 seeded bits and picks a slot. An empty slot gets mapped. A mapped slot is unmapped (1 in 2), resized in
+//! place (1 in 4), or moved to the other half of its window (1 in 4); in the long run each of the three calls is a third of all.
+//! After a call that leaves a mapping, one page of the mapping is written to with the probability `touch`. The workload remembers
+//! the written pages of each slot, and therefore knows every page fault in advance.
 
 pub(crate) mod arena;
 
@@ -63,7 +62,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     prepare: |params, seed| Ok(Box::new(Mmap::prepare(params, seed)?)),
 };
 
-/// One bit for each page of a mapping.
+/// The bits of a slot's `resident`: one for each page of a mapping.
 const PAGES_MAX: u64 = u64::BITS as u64;
 
 /// Operations of the warm-up: enough to fill the slots and the kernel's caches.
@@ -78,13 +77,13 @@ const MREMAP: usize = 2;
 struct Slot {
     /// Pages mapped; 0 for an empty slot.
     pages: u8,
-    /// Which half of the window the mapping is in.
+    /// The half of the window that holds the mapping.
     half: u8,
-    /// The pages that were written to, so that they cause no fault any more.
+    /// The pages that were written to; they cause no further fault.
     resident: u64,
 }
 
-/// What a pass over the operations did.
+/// The counts of one pass over the operations.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Tally {
     hash: u64,
@@ -92,7 +91,7 @@ struct Tally {
     faults: u64,
 }
 
-/// A call that did not do what it had to.
+/// A call that did not return the expected result.
 struct Failed {
     call: usize,
     op: u64,
@@ -105,7 +104,7 @@ struct Mmap {
     ops: u64,
     seed: u64,
     pages: u64,
-    /// A draw of 16 bits below this means touch.
+    /// A 16-bit draw below this number means touch.
     touch_below: u64,
     /// The slots of the work; exactly these are mapped.
     slots: Vec<Slot>,
@@ -133,11 +132,11 @@ impl Mmap {
         })
     }
 
-    /// Goes through `ops` operations of the stream that `seed` stands for, through the kernel or
-    /// through nothing; stops at the first call that fails.
+    /// Goes through `ops` operations of the stream for `seed`, through the kernel or the empty gate; stops at the first failing
+    /// call.
     ///
     /// # Safety
-    /// With [`Kernel`], `slots` describes exactly what is mapped in the arena.
+    /// With [`Kernel`], `slots` describes exactly the mappings in the arena.
     #[inline(never)]
     unsafe fn pass<G: Gate>(
         &self,
@@ -148,7 +147,7 @@ impl Mmap {
         let mut random = Random::seeded(seed);
         let mut tally = Tally::default();
         for op in 0..ops {
-            // Bits of the draw: 20 slot, 2 what to do, 12 size, 16 whether to touch, 12 where.
+            // Bits of the draw: 20 for the slot, 2 for the action, 12 for the size, 16 for whether to touch, 12 for the page.
             let draw = random.draw();
             let index = below(draw & 0xf_ffff, 20, slots.len() as u64) as usize;
             let slot = &mut slots[index];
@@ -178,9 +177,8 @@ impl Mmap {
                 const MOVE: usize = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
                 (call, arguments, expected) = (MREMAP, [address, bytes, bytes, MOVE, to, 0], to);
             }
-            // SAFETY: the arguments name this slot's window only, to which nothing but this
-            // workload refers; a new mapping never replaces one (MAP_FIXED_NOREPLACE, and a half
-            // that is free according to the slot).
+            // SAFETY: the arguments name this slot's window only, and nothing but this workload refers to the window. A new mapping
+            // never replaces another (MAP_FIXED_NOREPLACE, and a half that is free according to the slot).
             let returned = unsafe { G::call(NUMBERS[call], arguments, expected) };
             if returned != expected {
                 *slot = old;
@@ -207,7 +205,7 @@ impl Mmap {
         Ok(tally)
     }
 
-    /// Unmaps what the work left mapped.
+    /// Unmaps the mappings that the work left.
     fn unmap_all(&mut self) {
         for (index, slot) in self.slots.iter_mut().enumerate() {
             if slot.pages != 0 {
@@ -224,7 +222,7 @@ impl Mmap {
 
     fn run(&mut self, seed: u64, ops: u64) -> Result<Tally, WorkError> {
         let mut slots = std::mem::take(&mut self.slots);
-        // SAFETY: `slots` are the work's own, kept right by every pass and by unmap_all.
+        // SAFETY: `slots` belong to the work; every pass and unmap_all keep them correct.
         let done = unsafe { self.pass::<Kernel>(&mut slots, seed, ops) };
         self.slots = slots;
         done.map_err(|failed| WorkError::Call {
@@ -241,7 +239,7 @@ impl Mmap {
         // SAFETY: Nothing makes no system call and touches nothing.
         let done = unsafe { self.pass::<Nothing>(&mut slots, seed, ops) };
         self.twin_slots = slots;
-        // The empty gate returns what was expected, so that there is no failure.
+        // The empty gate returns the expected result, so there is no failure.
         done.unwrap_or_default()
     }
 }
@@ -257,8 +255,8 @@ fn mmap_arguments(address: usize, bytes: usize) -> [usize; 6] {
     [address, bytes, ACCESS, FLAGS, usize::MAX, 0]
 }
 
-/// A size from 1 to `most` other than `now`, since the kernel returns at once from a resize to the
-/// same size; where there is no other, `now`.
+/// Returns a size from 1 to `most` other than `now`, since the kernel returns at once from a resize to the same size; returns `now`
+/// if there is no other.
 #[inline(always)]
 fn other_size(now: u64, draw: u64, most: u64) -> u64 {
     if most == 1 {
@@ -274,7 +272,7 @@ impl Work for Mmap {
     }
 
     fn warm_up(&mut self) -> Result<(), WorkError> {
-        // Not the work's own stream, so that no branch predictor knows the work by heart.
+        // Another stream than the work's, so that no branch predictor knows the work by heart.
         let seed = !self.seed;
         self.run_twin(seed, WARM_UP_OPS);
         self.run(seed, WARM_UP_OPS)?;

@@ -145,7 +145,7 @@ fn other_sizes_are_within_bounds_and_other() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    // The kernel is the oracle: it refuses a wrong call, and it counts the faults.
+    // The kernel is the oracle: it refuses a wrong call and counts the faults.
     #[test]
     fn page_faults_are_predicted_exactly(
         seed: u64,

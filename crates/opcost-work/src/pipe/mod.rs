@@ -1,9 +1,8 @@
-//! The `pipe` workload: a write to a pipe and the read that takes the same bytes out again.
+//! The `pipe` workload: a write to a pipe, and the read that takes the same bytes out again.
 //!
-//! The shortest system calls whose argument is memory of the process: the kernel copies every byte
-//! in and out with the routine that it chose for this CPU, at the offsets that the parameters say.
-//! The first bytes written change from one operation to the next, and those read are compared each
-//! time; the whole contents are compared at the end.
+//! These are the shortest system calls whose argument is memory of the process. The kernel copies every byte in and out with the
+//! routine that it chose for this CPU, at the offsets that the parameters give. The first byte written changes from one operation
+//! to the next, and the first byte read is compared each time; the whole contents are compared at the end.
 
 use crate::error::WorkError;
 use crate::gate::{Gate, Kernel, Nothing};
@@ -41,25 +40,25 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     prepare: |params, seed| Ok(Box::new(Pipe::prepare(params, seed)?)),
 };
 
-/// What a pipe holds by default on every kernel with pages of 4 KiB (pipe(7)).
+/// The default capacity of a pipe on every kernel with pages of 4 KiB (pipe(7)).
 const SIZE_MAX: u64 = 65_536;
 
-/// Buffers begin at multiples of this, bytes.
+/// The alignment of buffers, in bytes.
 const PAGE: u64 = 4096;
 
 /// Operations of the warm-up.
 const WARM_UP_OPS: u64 = 1000;
 
-/// What a pass over the operations did.
+/// The counts of one pass over the operations.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Pass {
     /// Pairs of a write and a read.
     done: u64,
-    /// Every bit in which some first byte read differed from what was written.
+    /// Every bit in which any first byte read differed from the byte written.
     wrong: u8,
 }
 
-/// A call that did not do what it had to.
+/// A call that did not return the expected result.
 struct Failed {
     call: &'static str,
     op: u64,
@@ -76,7 +75,7 @@ struct Buffer {
 impl Buffer {
     fn new(size: usize, offset: usize) -> Self {
         let page = PAGE as usize;
-        // Written here, so that no page of it is missing later.
+        // Written here, so that every page is resident later.
         let memory = vec![1; size + offset + page];
         let start = memory.as_ptr().align_offset(page) + offset;
         Buffer { memory, start, size }
@@ -102,7 +101,7 @@ struct Pipe {
 }
 
 impl Pipe {
-    /// The seed says which bytes are written.
+    /// Prepares the work; the seed determines the written bytes.
     fn prepare(params: &Params, seed: u64) -> Result<Self, WorkError> {
         let mut ends = [0; 2];
         // SAFETY: two writable descriptors. Without O_NONBLOCK a full pipe would block for ever.
@@ -110,15 +109,15 @@ impl Pipe {
             let advice = "raise the limit of open files (ulimit -n)";
             return Err(WorkError::setup("make a pipe", advice));
         }
-        // SAFETY: both were just made and have no other owner.
+        // SAFETY: both descriptors were just made and have no other owner.
         let (reader, writer) =
             unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
         let (size, offset) = (params.number("size"), params.number("offset"));
-        // A user with many pipes gets smaller ones (pipe(7), pipe-user-pages-soft).
+        // A user with many pipes gets smaller pipes (pipe(7), pipe-user-pages-soft).
         // SAFETY: F_GETPIPE_SZ takes a descriptor and changes no memory.
         let room = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_GETPIPE_SZ) };
         if u64::try_from(room).is_ok_and(|room| room < size) {
-            // SAFETY: F_SETPIPE_SZ takes plain numbers and changes no memory of ours.
+            // SAFETY: F_SETPIPE_SZ takes plain numbers and changes no memory of this process.
             let grown =
                 unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, size as libc::c_int) };
             if grown < 0 {
@@ -141,8 +140,7 @@ impl Pipe {
         })
     }
 
-    /// Goes through `ops` operations, through the kernel or through nothing; stops at the first
-    /// call that fails.
+    /// Goes through `ops` operations, through the kernel or the empty gate; stops at the first failing call.
     #[inline(never)]
     fn pass<G: Gate>(&mut self, ops: u64) -> Result<Pass, Failed> {
         let (from, to) = (self.from.bytes_mut().as_mut_ptr(), self.to.bytes_mut().as_mut_ptr());
@@ -154,7 +152,7 @@ impl Pipe {
         };
         let mut pass = Pass::default();
         while pass.done < ops {
-            // SAFETY: a buffer has at least one byte. Volatile, since the kernel reads it.
+            // SAFETY: a buffer has at least one byte. Volatile, since the kernel reads the byte.
             unsafe { from.write_volatile(pass.done as u8) };
             let returned = call(libc::SYS_write, &self.writer, from);
             if returned != size {
@@ -164,7 +162,7 @@ impl Pipe {
             if returned != size {
                 return Err(Failed { call: "read", op: pass.done, returned });
             }
-            // SAFETY: as above; the kernel has written it.
+            // SAFETY: as above; the kernel has written the byte.
             pass.wrong |= unsafe { to.read_volatile() } ^ pass.done as u8;
             pass.done += 1;
         }
@@ -187,7 +185,7 @@ impl Pipe {
     }
 
     fn hash_of(&self, pass: Pass) -> u64 {
-        // The first byte changes meanwhile.
+        // Without the first byte, which changes during the work.
         let contents = self.from.bytes()[1..].iter().map(|byte| u64::from(*byte));
         fold(contents.fold(self.from.size as u64, fold), pass.done)
     }
@@ -204,7 +202,7 @@ impl Work for Pipe {
     }
 
     fn twin(&mut self) {
-        // Through nothing no call fails.
+        // The empty gate never fails.
         self.twin = self.pass::<Nothing>(self.ops).unwrap_or_default();
     }
 

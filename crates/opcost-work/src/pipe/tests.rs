@@ -59,7 +59,7 @@ fn the_twin_makes_no_call() {
 #[test]
 fn bytes_that_came_out_otherwise_are_an_error() {
     let mut work = pipe(&[("ops", "2"), ("size", "8")]);
-    // A write of someone else's: every read is 8 bytes late.
+    // A foreign write: every read is 8 bytes late.
     // SAFETY: eight readable bytes.
     let written = unsafe { libc::write(work.writer.as_raw_fd(), [0x55u8; 8].as_ptr().cast(), 8) };
     assert_eq!(written, 8);
@@ -71,7 +71,7 @@ fn bytes_that_came_out_otherwise_are_an_error() {
 fn a_pipe_that_is_full_is_named() {
     let mut work = pipe(&[("ops", "5"), ("size", "65536")]);
     let more = [0u8; 4096];
-    // SAFETY: as many readable bytes as it says.
+    // SAFETY: `more` has this many readable bytes.
     let written = unsafe { libc::write(work.writer.as_raw_fd(), more.as_ptr().cast(), more.len()) };
     assert_eq!(written, 4096);
     let error = work.work().unwrap_err().to_string();

@@ -1,12 +1,11 @@
 //! The `pvops` workload: page table entries read and written through a table of operations.
 //!
-//! What paravirt_ops is to a kernel (2009): each access to a page table goes through an operation
-//! that a hypervisor may replace, and that on hardware is an identity, a store or nothing. The
-//! same accesses are made by several code paths, which differ in how code gets to the operation.
-//! A path is taken by one transaction of patchpoint, which also directs the loop to its code.
+//! The workload models a kernel's paravirt_ops (2009): each access to a page table goes through an operation that a hypervisor may
+//! replace; on hardware the operation is an identity, a store or nothing. Several code paths make the same accesses; they differ in
+//! the way in which code reaches the operation. One transaction of patchpoint takes a path, and also directs the loop to its code.
 //!
-//! The loop reads nothing of what an operation leaves: what was read is part of what is written
-//! back, so that the entries tell afterwards, and are computed once more without any of the paths.
+//! The loop does not check the effect of an operation. Instead, every value read is part of a value written back, so the entries
+//! show the effects afterwards. The expected entries are computed once more without any of the paths.
 
 mod operations;
 mod pass;
@@ -61,7 +60,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
 /// Operations of the warm-up.
 const WARM_UP_OPS: u64 = 10_000;
 
-/// What the table's operations are counted as; an operation of the work is one of each.
+/// The counted names of the table's operations; an operation of the work is one of each.
 const NAMES: [&str; 4] = ["pte_val", "make_pte", "set_pte", "flush"];
 
 struct Pvops {
@@ -119,7 +118,7 @@ impl Pvops {
         self.entries.copy_from_slice(&initial);
     }
 
-    /// Whether the entries are what so many operations leave.
+    /// Checks that the entries are the result of `ops` operations.
     fn verify(&self, seed: u64, ops: u64) -> Result<(), WorkError> {
         let initial = initial_entries(self.entries.len() as u64, self.seed);
         let expected = checksum(&expected(initial, self.sites_are_cold, seed, ops));
@@ -134,13 +133,13 @@ fn checksum(entries: &[u64]) -> u64 {
     entries.iter().fold(0, |sum, entry| fold(sum, *entry))
 }
 
-/// Entries that look like those of a page table: a frame's number and some flags.
+/// Returns entries that look like a page table's: a frame's number and some flags.
 fn initial_entries(length: u64, seed: u64) -> Vec<u64> {
     let mut random = Random::seeded(seed ^ 0x7074_6573);
     (0..length).map(|_| random.draw() & 0x000f_ffff_ffff_f067).collect()
 }
 
-/// The entries that a pass has to leave, computed without any of its code.
+/// Returns the entries that a pass must leave, computed without any of its code.
 fn expected(mut entries: Vec<u64>, sites_are_cold: bool, seed: u64, ops: u64) -> Vec<u64> {
     let mut random = Random::seeded(seed);
     let length = entries.len() as u64;
@@ -166,7 +165,7 @@ impl Work for Pvops {
     }
 
     fn warm_up(&mut self) -> Result<(), WorkError> {
-        // Not the work's own stream, so that no branch predictor knows the work by heart.
+        // Another stream than the work's, so that no branch predictor knows the work by heart.
         let seed = !self.seed;
         self.go_without_operations(seed, WARM_UP_OPS);
         self.reset();
@@ -195,7 +194,7 @@ impl Work for Pvops {
         self.verify(self.seed, done)?;
         let mut invariants = vec![hash(work)];
         invariants.extend(NAMES.map(|name| count(format!("ops-{name}"), done)));
-        // Shortened, so that those of many processes can be added.
+        // Shortened, so that the checksums of many processes can be added.
         invariants.push(count("checksum-entries", checksum(&self.entries) >> 16));
         invariants.push(count(PAGE_FAULTS_EXPECTED, 0));
         // The next run in this process begins like this one.

@@ -1,4 +1,4 @@
-//! The four operations on page table entries, and the ways in which code gets to them.
+//! The four operations on page table entries, and the ways in which code reaches them.
 
 use crate::unrolled::nothing;
 use patchpoint::Call;
@@ -9,7 +9,7 @@ pub(super) type Convert = extern "C" fn(u64) -> u64;
 pub(super) type Store = unsafe extern "C" fn(*mut u64, u64);
 pub(super) type Notice = extern "C" fn(usize);
 
-/// An implementation of the operations, as a kernel has one for each hypervisor.
+/// An implementation of the operations; a kernel has one for each hypervisor.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Implementation {
@@ -59,7 +59,7 @@ macro_rules! functions {
             number
         }
         pub(super) unsafe extern "C" fn store(entry: *mut u64, pte: u64) {
-            // SAFETY: the caller's entry is its own.
+            // SAFETY: the caller promises that the entry is its own.
             unsafe { entry.write_volatile(pte) }
         }
         pub(super) extern "C" fn nothing(_: usize) {}
@@ -69,34 +69,34 @@ mod native {
     functions!("");
 }
 mod opaque {
-    // A prefix for the segment ES, which processors ignore in 64-bit mode (Intel SDM vol. 1,
-    // 3.3.7.1) and patchpoint's recogniser does not take: same instructions, same cost.
+    // A prefix for the segment ES. Processors ignore the prefix in 64-bit mode (Intel SDM vol. 1, 3.3.7.1), and patchpoint's
+    // recogniser does not accept it: same instructions, same cost.
     functions!(".byte 0x26");
 }
 
-/// One way of getting to the operations.
+/// A way to reach the operations.
 pub(super) trait Operations {
     fn pte_val(pte: u64) -> u64;
     fn make_pte(number: u64) -> u64;
     /// # Safety
-    /// `entry` is writable and nobody else's.
+    /// `entry` is writable, and nothing else uses it.
     unsafe fn set_pte(entry: *mut u64, pte: u64);
     fn flush(address: usize);
 }
 
-/// What the loops make of an entry.
+/// The loops' use of an entry.
 pub(super) trait Modify {
-    /// An operation of the work: reads an entry, changes flags, writes it back and says so.
+    /// Performs an operation of the work: reads an entry, changes flags, writes the entry back and flushes its address.
     ///
     /// # Safety
-    /// `entry` is writable and nobody else's.
+    /// `entry` is writable, and nothing else uses it.
     unsafe fn modify(entry: *mut u64, flags: u64);
 }
 
 impl<O: Operations> Modify for O {
     #[inline(always)]
     unsafe fn modify(entry: *mut u64, flags: u64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         unsafe {
             let old = O::pte_val(entry.read_volatile());
             O::set_pte(entry, O::make_pte(old ^ flags));
@@ -115,7 +115,7 @@ impl Modify for Nothing {
     }
 }
 
-/// The operations where they are used, without a table.
+/// The operations compiled in where they are used, without a table.
 pub(super) struct CompiledIn;
 
 impl Operations for CompiledIn {
@@ -129,7 +129,7 @@ impl Operations for CompiledIn {
     }
     #[inline(always)]
     unsafe fn set_pte(entry: *mut u64, pte: u64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         unsafe { entry.write_volatile(pte) }
     }
     #[inline(always)]
@@ -141,7 +141,7 @@ pub(super) static MAKE_PTE: Call<Convert> = Call::new(c"pvops_make_pte", native:
 pub(super) static SET_PTE: Call<Store> = Call::new(c"pvops_set_pte", native::store);
 pub(super) static FLUSH: Call<Notice> = Call::new(c"pvops_flush", native::nothing);
 
-/// Sites that are patched: to direct calls, or to what the operations do.
+/// Patched sites: direct calls, or the effects of the operations in place of calls.
 pub(super) struct Patched;
 
 impl Operations for Patched {
@@ -155,7 +155,7 @@ impl Operations for Patched {
     }
     #[inline(always)]
     unsafe fn set_pte(entry: *mut u64, pte: u64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         unsafe { patchpoint::call!(SET_PTE, entry, pte) }
     }
     #[inline(always)]
@@ -164,20 +164,20 @@ impl Operations for Patched {
     }
 }
 
-/// A call through the table in memory, as a site is before it is patched.
+/// A call through the table in memory, like a site before patching.
 pub(super) struct Indirect;
 
-/// The same through a retpoline, as where indirect calls must not be predicted.
+/// A call through the table by a retpoline, as where indirect calls must not be predicted.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Retpoline;
 
-/// One call with the table's entry at an offset, by the instructions given.
+/// Makes one call of the table's entry at an offset, with the given instructions.
 #[cfg(target_arch = "x86_64")]
 macro_rules! through_table {
     ($instructions:literal, $offset:literal, [$($operands:tt)*]) => {{
         let word: u64;
-        // SAFETY: calls the table's function with its arguments and C's convention; the functions
-        // store through the one pointer that the caller answers for.
+        // SAFETY: calls the table's function with its arguments and C's convention. The functions store only through the pointer
+        // for which the caller is responsible.
         unsafe {
             std::arch::asm!(
                 $instructions,
@@ -225,8 +225,7 @@ table_operations!(
     [retpoline = sym retpoline,]
 );
 
-/// Jumps to where r11 points; speculation runs into the loop (Intel, Retpoline: a branch target
-/// injection mitigation, 2018).
+/// Jumps to the address in r11; speculation runs into the loop (Intel, Retpoline: a branch target injection mitigation, 2018).
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn retpoline() {
@@ -253,7 +252,7 @@ impl Operations for Indirect {
     }
     #[inline(always)]
     unsafe fn set_pte(entry: *mut u64, pte: u64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         unsafe { (black_box(&NATIVE).set_pte)(entry, pte) }
     }
     #[inline(always)]

@@ -1,70 +1,70 @@
-//! The loops over the operations, with sites that are executed again and again, or seldom.
+//! The loops over the operations: with sites that are executed repeatedly, or rarely.
 
 use super::operations::Modify;
 use crate::random::{Random, below, fold};
 use crate::unrolled::{TURN, ready, turn};
 
-/// Modify to go through, and what came of them.
+/// The loop's input, and its results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
     /// The page table.
     pub(super) entries: *mut u64,
-    /// Its entries.
+    /// The number of entries.
     pub(super) length: u64,
     pub(super) seed: u64,
     pub(super) ops: u64,
-    /// Modify gone through.
+    /// Operations done so far.
     pub(super) done: u64,
-    /// Over which entries they were.
+    /// A hash over the indices of the changed entries.
     pub(super) hash: u64,
 }
 
 /// A loop over all operations of a pass.
 pub(super) type Passage = unsafe extern "C" fn(*mut Pass);
 
-/// Copies of the sites where these are cold.
+/// The number of copies of cold sites.
 const COPIES: usize = 64;
 
-/// What is drawn for an operation, or for a range of them.
+/// The draw for an operation, or for a range of operations.
 pub(super) struct Draw {
-    /// The entry, or the first.
+    /// The entry, or the first of a range.
     pub(super) index: u64,
     pub(super) flags: u64,
-    /// The copy of the code.
+    /// The number of the code's copy.
     copy: usize,
 }
 
 impl Draw {
-    /// One of so many entries, and the rest.
+    /// Draws an entry below `length`, the flags and the copy.
     #[inline(always)]
     pub(super) fn below(length: u64, random: &mut Random) -> Draw {
-        // Bits of the draw: 32 entry, 12 flags, the rest for the copy.
+        // Bits of the draw: 32 for the entry, 12 for the flags, the rest for the copy.
         let draw = random.draw();
         let index = below(draw & 0xffff_ffff, 32, length);
         let flags = (draw >> 32) & 0xfff;
-        // So that twins draw what the work does.
+        // Twins need the flags as well, so that they draw the same as the work.
         ready(flags as usize);
         Draw { index, flags, copy: (draw >> 44) as usize % COPIES }
     }
 }
 
-/// Adjacent entries that are changed one after the other: some turns.
+/// The number of adjacent entries that are changed one after the other: some turns.
 pub(super) const RANGE: u64 = 4 * TURN;
 
-/// How many of a pass's operations are done in ranges.
+/// Returns the number of a pass's operations that are done in ranges.
 pub(super) fn in_ranges(ops: u64, length: u64) -> u64 {
     if length < RANGE { 0 } else { ops - ops % RANGE }
 }
 
-/// All operations by the sites of one turn: an entry and the flags are drawn for the first of a
-/// range, as where a kernel changes a range of a page table. What is left of a range, and all of them
-/// in a table shorter than one, are drawn one by one.
+/// Does all operations with the sites of one turn. An entry and the flags are drawn for the first of a range, as where a kernel
+/// changes a range of a page table. Operations that do not fill a range are drawn one by one, as are all operations on a table
+/// shorter than a range.
 ///
 /// # Safety
-/// The pass's entries are as many as it says, and nobody else's.
+/// The pass has as many entries as it says, and nothing else uses them.
 #[inline(never)]
 pub(super) unsafe extern "C" fn hot<M: Modify>(pass: *mut Pass) {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     let pass = unsafe { &mut *pass };
     let (entries, length) = (pass.entries, pass.length);
     let mut random = Random::seeded(pass.seed);
@@ -72,7 +72,7 @@ pub(super) unsafe extern "C" fn hot<M: Modify>(pass: *mut Pass) {
     let in_ranges = in_ranges(pass.ops, length);
     while done < in_ranges {
         let Draw { index, flags, .. } = Draw::below(length - RANGE + 1, &mut random);
-        // SAFETY: there is a whole range of entries after the one that is drawn.
+        // SAFETY: a whole range of entries starts at the drawn one.
         unsafe {
             let mut entry = entries.add(index as usize);
             let end = entry.add(RANGE as usize);
@@ -96,14 +96,14 @@ pub(super) unsafe extern "C" fn hot<M: Modify>(pass: *mut Pass) {
     (pass.done, pass.hash) = (done, hash);
 }
 
-/// Each operation by the sites of a copy of the code that is drawn, as the entry is.
+/// Does each operation with the sites of a randomly drawn copy of the code.
 ///
 /// # Safety
-/// As [`hot`].
+/// As for [`hot`].
 #[inline(never)]
 pub(super) unsafe extern "C" fn cold<M: Modify>(pass: *mut Pass) {
     let copies = const { copies::<M>() };
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     let pass = unsafe { &mut *pass };
     let (entries, length) = (pass.entries, pass.length);
     let mut random = Random::seeded(pass.seed);
@@ -121,13 +121,13 @@ pub(super) unsafe extern "C" fn cold<M: Modify>(pass: *mut Pass) {
 type Copy = unsafe fn(*mut u64, u64);
 
 /// # Safety
-/// As [`Modify::modify`].
+/// As for [`Modify::modify`].
 #[inline(never)]
 unsafe fn copy<M: Modify, const NUMBER: usize>(entry: *mut u64, flags: u64) {
-    // Makes the copies different, so that the compiler does not fold them.
+    // Makes the copies different, so that the compiler does not merge them.
     // SAFETY: there is no instruction.
     unsafe { std::arch::asm!("/* {} */", const NUMBER, options(nomem, nostack, preserves_flags)) };
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     unsafe { M::modify(entry, flags) }
 }
 

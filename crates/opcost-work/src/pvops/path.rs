@@ -1,4 +1,4 @@
-//! The code paths by name, and taking one of them: one transaction.
+//! The code paths by name; one transaction takes a path.
 
 #[cfg(target_arch = "x86_64")]
 use super::operations::Retpoline;
@@ -14,11 +14,11 @@ use patchpoint::{Call, Transaction};
 /// The values of the parameter `path`.
 #[cfg(target_arch = "x86_64")]
 pub(super) const NAMES: &str = "unpatched|retpoline|direct|inlined|compiled-in";
-/// Retpolines are x86-64's.
+/// Only x86-64 has retpolines.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const NAMES: &str = "unpatched|direct|inlined|compiled-in";
 
-/// What they are, for help texts.
+/// The description of the paths, for help texts.
 pub(super) const HELP: &str = "how code gets to the operations: unpatched, an indirect call through \
                                the table; retpoline, the same without prediction; direct, sites \
                                patched to direct calls; inlined, sites patched to what the trivial \
@@ -30,7 +30,7 @@ pub(super) struct Path {
     pub(super) name: &'static str,
     hot: Passage,
     cold: Passage,
-    /// What the patched sites call, or do; `None` where the path has no patched sites.
+    /// The implementation that the patched sites call or inline; `None` if the path has no patched sites.
     implementation: Option<&'static Implementation>,
 }
 
@@ -50,15 +50,15 @@ static PATHS: &[Path] = &[
     path::<CompiledIn>("compiled-in", None),
 ];
 
-/// The pass that the work executes.
+/// The loop that the work executes.
 static PASSAGE: Call<Passage> = Call::new(c"pvops_pass", hot::<CompiledIn>);
 
-/// Has the pass go through the operations by one of the paths.
+/// Directs the loop to one of the paths, and returns the path.
 ///
-/// `sites_are_cold`: whether by many copies of the code. Result: the path taken.
+/// `sites_are_cold`: whether the loop uses many copies of the code.
 ///
 /// # Errors
-/// [`WorkError`]: there is no such path, or code cannot be patched here.
+/// [`WorkError`]: no path has this name, or code cannot be patched here.
 pub(super) fn take(name: &str, sites_are_cold: bool) -> Result<&'static Path, WorkError> {
     let Some(path) = PATHS.iter().find(|path| path.name == name) else {
         return Err(WorkError::NoPath { path: name.into(), known: NAMES });
@@ -80,20 +80,20 @@ pub(super) fn take(name: &str, sites_are_cold: bool) -> Result<&'static Path, Wo
     Ok(path)
 }
 
-/// Goes through the operations by the path taken last.
+/// Goes through the operations with the path taken last.
 ///
 /// # Safety
-/// As [`hot`].
+/// As for [`hot`].
 pub(super) unsafe fn go(pass: &mut Pass) {
-    // SAFETY: the caller's promise, which is the same for every passage.
+    // SAFETY: as the caller promises; the promise is the same for every passage.
     unsafe { patchpoint::call!(PASSAGE, &raw mut *pass) }
 }
 
 /// Goes through the loop alone.
 ///
 /// # Safety
-/// As [`hot`].
+/// As for [`hot`].
 pub(super) unsafe fn go_without_operations(pass: &mut Pass, sites_are_cold: bool) {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     unsafe { if sites_are_cold { cold::<Nothing>(pass) } else { hot::<Nothing>(pass) } }
 }

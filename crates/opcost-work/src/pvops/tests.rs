@@ -48,7 +48,7 @@ fn in_a_range_adjacent_entries_are_changed() {
         after.iter().filter(|entry| **entry != 0).count()
     };
     assert_eq!(changed(300, false, 256), 256);
-    // Of those drawn one by one some are drawn more than once.
+    // With single draws some entries are drawn more than once.
     assert!(changed(300, true, 256) < 256 && changed(255, false, 256) < 255);
 }
 
@@ -92,7 +92,7 @@ fn sites_are_what_the_path_says() {
             let sites = patchpoint::sites().unwrap();
             for (key, state) in keys.iter().zip(states) {
                 let of_key: Vec<_> = sites.iter().filter(|site| site.key == *key).collect();
-                // A turn and what may be left of one where sites are hot, and one in each copy.
+                // Hot sites: a turn and a single one for the remainder. Cold sites: one in each copy.
                 assert_eq!(of_key.len(), 64 + 1 + 64);
                 assert!(of_key.iter().all(|site| site.state == state), "{of_key:?}");
             }

@@ -1,4 +1,4 @@
-//! The calls by name, with what they are given and what they have to return.
+//! The calls by name, with their arguments and expected results.
 
 use crate::error::WorkError;
 use crate::gate::{Gate, Kernel};
@@ -6,34 +6,34 @@ use crate::unrolled::{four, turn, unknown};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// The names, as the parameter has them.
+/// The names, as the parameter accepts them.
 pub(super) const NAMES: [&str; 6] =
     ["getppid", "getpid", "getuid", "read", "clock_gettime", "clock_gettime-vdso"];
 
-/// One call, ready to be made as often as wanted.
+/// One call, ready to be made any number of times.
 pub(super) struct Call {
     pub(super) name: &'static str,
-    /// Whether it goes to a function of the C library, which need not enter the kernel.
+    /// Whether the call goes to a function of the C library, which need not enter the kernel.
     pub(super) in_library: bool,
     pub(super) number: usize,
     pub(super) arguments: [usize; 3],
     pub(super) expected: usize,
-    /// What a read reads from; open as long as the call may be made.
+    /// The file that `read` reads from; open as long as the call may be made.
     _source: Option<File>,
-    /// Where the time is written to.
+    /// The memory that the time is written to.
     _time: Box<libc::timespec>,
 }
 
 impl Call {
-    /// The call of that name.
+    /// Returns the call of that name.
     ///
     /// # Errors
-    /// [`WorkError::Setup`]: there is nothing to read from.
+    /// [`WorkError::Setup`]: `/dev/zero` cannot be opened.
     pub(super) fn prepare(name: &str) -> Result<Call, WorkError> {
         let mut time = Box::new(libc::timespec { tv_sec: 0, tv_nsec: 0 });
         let place = &raw mut *time as usize;
         let mut source = None;
-        // What the C library says is what the instruction has to return.
+        // The C library's result is the expected result of the instruction.
         // SAFETY: these calls cannot fail and change no memory.
         let (name, number, arguments, expected) = unsafe {
             match name {
@@ -62,7 +62,7 @@ impl Call {
         })
     }
 
-    /// Makes the call once; the kernel's register value, `-errno` for an error.
+    /// Makes the call once; returns the kernel's register value, `-errno` for an error.
     pub(super) fn once(&self) -> usize {
         let [a, b, c] = self.arguments;
         match self.in_library {
@@ -88,9 +88,8 @@ fn open_zero() -> Result<File, WorkError> {
 
 /// A way to make calls.
 pub(super) trait Way {
-    /// Makes the call `TIMES` times, or (`ENTER` false) does all of it but that, arguments included;
-    /// returns the bits in which results differ from what is expected, meaningless if nothing was
-    /// called.
+    /// Makes the call `TIMES` times or, without `ENTER`, does everything except the calls, arguments included. Returns the bits in
+    /// which results differ from the expected result; meaningless without `ENTER`.
     fn calls<const TIMES: usize, const ENTER: bool>(call: &Call) -> usize;
 }
 
@@ -111,7 +110,7 @@ impl Way for Library {
     #[inline(always)]
     fn calls<const TIMES: usize, const ENTER: bool>(call: &Call) -> usize {
         let mut wrong: libc::c_int = 0;
-        // What a call returns is 0, so that there is nothing to compare before it is collected.
+        // The call returns 0, so its result needs no comparison before it is collected.
         let mut one = || wrong |= if ENTER { library_call(call) } else { unknown() as libc::c_int };
         match TIMES {
             64 => turn!(one()),
@@ -123,24 +122,24 @@ impl Way for Library {
     }
 }
 
-/// Asks the C library for the time, which it reads through the kernel's vdso (`vdso(7)`) where the
-/// clock source allows it; 0, or -1 with errno set.
+/// Gets the time from the C library, which reads it through the kernel's vdso (`vdso(7)`) if the clock source allows. Returns 0, or
+/// -1 with errno set.
 #[inline(always)]
 fn library_call(call: &Call) -> libc::c_int {
     let [clock, place, _] = call.arguments;
-    // SAFETY: the place is the call's own, and nothing refers to it.
+    // SAFETY: the place belongs to the call, and nothing refers to it.
     unsafe { libc::clock_gettime(clock as libc::clockid_t, place as *mut libc::timespec) }
 }
 
-/// Makes a system call `TIMES` times, or (`ENTER` false) only collects what would be its results;
-/// returns the bits in which results differ from `expected`, meaningless if nothing entered.
+/// Makes a system call `TIMES` times or, without `ENTER`, only collects the would-be results. Returns the bits in which results
+/// differ from `expected`; meaningless without `ENTER`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn enter<const TIMES: usize, const ENTER: bool>(call: &Call) -> usize {
     let (number, [a, b, c], expected) = (call.number, call.arguments, call.expected);
     let mut wrong = 0usize;
-    // SAFETY: `call` says where the kernel may write, and nothing refers to that memory meanwhile;
-    // rcx and r11, which the instruction clobbers, are declared, and the stack is not used.
+    // SAFETY: `call` says where the kernel may write, and nothing refers to that memory meanwhile. rcx and r11, which the
+    // instruction clobbers, are declared, and the stack is not used.
     unsafe {
         std::arch::asm!(
             ".rept {times}",
@@ -164,14 +163,14 @@ fn enter<const TIMES: usize, const ENTER: bool>(call: &Call) -> usize {
     wrong
 }
 
-/// As on x86-64; the number stays in x8, which the kernel keeps.
+/// Does the same as on x86-64; the number stays in x8, which the kernel keeps.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 fn enter<const TIMES: usize, const ENTER: bool>(call: &Call) -> usize {
     let (number, [a, b, c], expected) = (call.number, call.arguments, call.expected);
     let mut wrong = 0usize;
-    // SAFETY: `call` says where the kernel may write, and nothing refers to that memory meanwhile;
-    // x0 is declared, and the stack is not used.
+    // SAFETY: `call` says where the kernel may write, and nothing refers to that memory meanwhile; x0 is declared, and the stack is
+    // not used.
     unsafe {
         std::arch::asm!(
             ".rept {times}",

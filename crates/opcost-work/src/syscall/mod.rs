@@ -1,12 +1,10 @@
-//! The `syscall` workload: a null system call, again and again.
+//! The `syscall` workload: a null system call, repeatedly.
 //!
-//! The instruction stands unrolled in a loop, and every single result is compared: exclusive-or
-//! with the known result, collected by or. The twin lacks the instruction that enters the kernel and
-//! the one that says which call it is.
+//! The instruction stands unrolled in a loop, and every single result is compared: exclusive-or with the known result, collected by
+//! or. The twin lacks the instruction that enters the kernel and the instruction that sets the call's number.
 //!
-//! With `pollute` the operation is a call whose code and data were pushed out of the caches: before
-//! each one the loop walks over so many lines of memory. The twin does the same walk, so that the
-//! difference between the two regions is the polluted call.
+//! With `pollute` an operation is a call whose code and data were evicted from the caches: before each call the loop walks over
+//! that many lines of memory. The twin does the same walk, so the difference between the two regions is the polluted call.
 
 mod call;
 
@@ -63,22 +61,22 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     prepare: |params, seed| Ok(Box::new(NullCall::prepare(params, seed)?)),
 };
 
-/// What the share of extra calls is given in.
+/// The unit of the share of extra calls.
 const MILLION: u64 = 1_000_000;
 
 /// 256 MiB, more than caches hold.
 const LINES_MAX: u64 = 4 << 20;
 
-/// Operations of the warm-up, and lines that it walks over at most.
+/// Limits of the warm-up: operations, and lines of the walk.
 const WARM_UP_OPS: u64 = 10_000;
 const WARM_UP_LINES: u64 = 10_000_000;
 
-/// What a pass over the operations did.
+/// The counts of one pass over the operations.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Pass {
     /// Calls made, as counted in the loop.
     done: u64,
-    /// Every bit in which some result differed from what was expected.
+    /// Every bit in which any result differed from the expected result.
     wrong: usize,
 }
 
@@ -87,7 +85,7 @@ struct NullCall {
     walk: Walk,
     unroll: u64,
     ops: u64,
-    /// Calls on top that the work makes and does not tell of.
+    /// Extra calls that the work makes without reporting them.
     ops_extra: u64,
     work: Pass,
     extra: Pass,
@@ -95,7 +93,7 @@ struct NullCall {
 }
 
 impl NullCall {
-    /// The calls are the same for every seed; the walk is not.
+    /// Prepares the work; the calls are the same for every seed, the walk is not.
     fn prepare(params: &Params, seed: u64) -> Result<Self, WorkError> {
         Ok(NullCall {
             call: Call::prepare(params.text("call"))?,
@@ -127,7 +125,7 @@ impl NullCall {
         }
     }
 
-    /// A walk before each call.
+    /// Makes calls with a walk before each.
     #[inline(never)]
     fn polluted<W: Way, const ENTER: bool>(&self, ops: u64) -> Pass {
         let mut pass = Pass::default();
@@ -139,13 +137,13 @@ impl NullCall {
         pass
     }
 
-    /// Full turns of the unrolled loop, then single calls.
+    /// Does full turns of the unrolled loop, then single calls.
     #[inline(never)]
     fn unrolled<W: Way, const TIMES: usize, const ENTER: bool>(&self, ops: u64) -> Pass {
         let times = TIMES as u64;
         let in_turns = ops - ops % times;
         let mut pass = Pass::default();
-        // Counted down, which is an instruction less.
+        // Counting down takes one instruction less.
         let mut left = in_turns;
         while left != 0 {
             pass.wrong |= W::calls::<TIMES, ENTER>(&self.call);
@@ -171,19 +169,19 @@ impl NullCall {
         if pass.wrong == 0 {
             return Ok(());
         }
-        // Which call it was is not kept; one more shows what the kernel says.
+        // The failing call is not known; one more call shows the kernel's answer.
         let again = self.call.once();
         let (call, expected) = (self.call.name, self.call.expected);
         Err(WorkError::NullCall { call, ops: pass.done, again, expected })
     }
 
-    /// Operations of the warm-up: fewer where each is a long walk.
+    /// Returns the operations of the warm-up: fewer if each is a long walk.
     fn warm_up_ops(&self) -> u64 {
         WARM_UP_OPS.min(WARM_UP_LINES / self.walk.steps().max(1)).max(1)
     }
 }
 
-/// So many millionths of `ops`, which may be too large to be multiplied first.
+/// Returns the share `millionths` of `ops`, computed without overflow.
 fn share(ops: u64, millionths: u64) -> u64 {
     (u128::from(ops) * u128::from(millionths) / u128::from(MILLION)) as u64
 }
@@ -205,7 +203,7 @@ impl Work for NullCall {
 
     fn work(&mut self) -> Result<(), WorkError> {
         self.work = self.pass::<true>(self.ops);
-        // By the same code where there are none, so that nothing differs but their number.
+        // The same code also runs without extra calls, so that nothing differs but their number.
         self.extra = self.pass::<true>(self.ops_extra);
         Ok(())
     }

@@ -38,7 +38,7 @@ fn every_call_has_a_hash_of_its_own_and_filters_change_nothing() {
     assert_eq!(hashes.len(), 5);
 }
 
-/// Whether the twin goes through calls of which the first would end the process.
+/// Whether the twin survives calls of which the first would end the process.
 fn twin_survives_its_call(given: &[(&str, &str)]) -> bool {
     let said = in_child(|| {
         let mut work = null_call(given);
@@ -68,7 +68,7 @@ fn extra_calls_are_made_and_not_told() {
     let told = |extra: &str| measured(&SPEC, &[("ops", "2000"), ("extra", extra)], 1).unwrap();
     assert_eq!(told("5000"), told("0"));
     assert_eq!(share(1_000_000_000_000, MILLION), 1_000_000_000_000);
-    // Those are verified, too.
+    // The extra calls are verified as well.
     work.extra.wrong = 1;
     assert!(work.invariants().unwrap_err().to_string().contains("of 10 calls"));
 }
@@ -95,7 +95,7 @@ fn wrong_results_are_an_error() {
 fn a_call_the_kernel_refuses_is_an_error() {
     let said = in_child(|| {
         let mut work = null_call(&[("ops", "100"), ("unroll", "64")]);
-        // No system call has this number, as if a filter had refused it.
+        // No system call has this number, as if a filter had refused the call.
         work.call.number = 0xffff;
         work.warm_up().unwrap_err().to_string()
     });
@@ -114,7 +114,7 @@ fn a_right_result_does_not_hide_the_wrong_ones_before_it() {
     let said = in_child(|| {
         let mut inotify_init = Call::prepare("getppid").unwrap();
         inotify_init.number = libc::SYS_inotify_init as usize;
-        // Fills gaps, so that what follows is contiguous.
+        // Fills gaps, so that the following descriptors are contiguous.
         let mut last = 0;
         while last < 200 {
             // SAFETY: dup takes a plain number.
@@ -184,7 +184,7 @@ fn the_twin_walks_as_far_and_calls_nothing() {
     work.twin();
     work.work().unwrap();
     assert_eq!(work.twin.done, work.work.done);
-    // Less of it is another work.
+    // A missing operation is different work.
     work.work.done -= 1;
     assert!(work.invariants().unwrap_err().to_string().contains("mistake in the workload"));
 }

@@ -1,5 +1,4 @@
-//! The memory that the tasks of a team share: the step to do, who has done it, and a note from
-//! each.
+//! The memory that the tasks of a team share: the current step, the number of arrivals, and a note from each task.
 
 use crate::error::WorkError;
 use std::cell::UnsafeCell;
@@ -14,9 +13,9 @@ const NOTE_BYTES: usize = 4096 - size_of::<AtomicU32>();
 
 #[repr(C)]
 struct Shared {
-    /// The step to do; a futex.
+    /// The current step; a futex.
     step: AtomicU32,
-    /// How many times a task has finished a step, over all steps.
+    /// The number of times that a task has finished a step, over all steps.
     arrivals: AtomicU32,
     notes: [Note; TASKS_MAX],
 }
@@ -28,15 +27,15 @@ struct Note {
     text: UnsafeCell<[u8; NOTE_BYTES]>,
 }
 
-/// The shared memory, and the eventfd that says that all have arrived.
+/// The shared memory, and the eventfd that signals that all tasks have arrived.
 pub(super) struct Board {
     shared: NonNull<Shared>,
     all_arrived: OwnedFd,
     procs: u32,
 }
 
-// SAFETY: what is behind the pointer is mapped until the board is dropped and made of atomics, and
-// of notes that change hands as `write_note` says; the descriptor is a plain number.
+// SAFETY: the memory behind the pointer is mapped until the board is dropped. It consists of atomics, and of notes that change
+// hands as `write_note` says. The descriptor is a plain number.
 unsafe impl Send for Board {}
 // SAFETY: as above.
 unsafe impl Sync for Board {}
@@ -72,12 +71,12 @@ impl Board {
     }
 
     fn shared(&self) -> &Shared {
-        // SAFETY: the mapping lives as long as the board, is aligned to a page and was zeroed by
-        // the kernel, which is a valid value; all of it is atomics and cells.
+        // SAFETY: the mapping lives as long as the board and is aligned to a page. The kernel zeroed it, which is a valid value;
+        // all of it is atomics and cells.
         unsafe { self.shared.as_ref() }
     }
 
-    /// Names the step to do and wakes everybody.
+    /// Announces the next step and wakes all tasks.
     pub(super) fn announce(&self, step: u32) {
         let word = &self.shared().step;
         word.store(step, Ordering::Release);
@@ -85,7 +84,7 @@ impl Board {
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
     }
 
-    /// Sleeps until this step, or one after it, is named.
+    /// Sleeps until this step or a later one is announced.
     pub(super) fn wait_for(&self, step: u32) {
         let word = &self.shared().step;
         loop {
@@ -93,7 +92,7 @@ impl Board {
             if now >= step {
                 return;
             }
-            // Whatever it returns (changed, interrupted, woken), the loop looks again.
+            // Whatever the result (changed, interrupted, woken), the loop checks again.
             // SAFETY: the word is a valid, aligned futex in shared memory, and there is no timeout.
             unsafe {
                 libc::syscall(
@@ -107,31 +106,30 @@ impl Board {
         }
     }
 
-    /// Says that this task has done the step; the last one signals the parent.
+    /// Notes that this task has done the step; the last task to arrive signals the parent.
     pub(super) fn arrive(&self) {
-        // Steps do not overlap: the parent names the next one after all have arrived.
+        // Steps do not overlap: the parent announces the next step after all tasks have arrived.
         let before = self.shared().arrivals.fetch_add(1, Ordering::AcqRel);
         if (before + 1).is_multiple_of(self.procs) {
             let one = 1u64;
-            // SAFETY: eight bytes of a valid integer. It cannot fail: the eventfd is ours and its
-            // count is 0.
+            // SAFETY: eight bytes of a valid integer. The write cannot fail: the eventfd belongs to this team, and its count is 0.
             unsafe { libc::write(self.signal_fd(), (&raw const one).cast(), size_of::<u64>()) };
         }
     }
 
-    /// The descriptor that becomes readable when all have arrived.
+    /// The descriptor that becomes readable when all tasks have arrived.
     pub(super) fn signal_fd(&self) -> libc::c_int {
         self.all_arrived.as_raw_fd()
     }
 
-    /// Makes the signal unreadable again.
+    /// Takes the signal, so that the descriptor is unreadable again.
     pub(super) fn take_signal(&self) {
         let mut count = 0u64;
         // SAFETY: eight writable bytes of an integer.
         unsafe { libc::read(self.signal_fd(), (&raw mut count).cast(), size_of::<u64>()) };
     }
 
-    /// Leaves a note; what does not fit is cut off, which the reader notices.
+    /// Leaves a note; text that does not fit is cut off, which the reader notices.
     pub(super) fn write_note(&self, index: usize, text: &str) {
         let note = &self.shared().notes[index];
         let len = text.len().min(NOTE_BYTES);
@@ -141,7 +139,7 @@ impl Board {
         note.len.store(len as u32, Ordering::Release);
     }
 
-    /// The note of a task that has arrived or ended; empty if it has left none.
+    /// Returns the note of a task that has arrived or ended; empty if the task left none.
     pub(super) fn note(&self, index: usize) -> String {
         let note = &self.shared().notes[index];
         let len = (note.len.load(Ordering::Acquire) as usize).min(NOTE_BYTES);
@@ -156,7 +154,7 @@ impl Board {
 
 impl Drop for Board {
     fn drop(&mut self) {
-        // SAFETY: the mapping is the board's, and references to it cannot outlive the board.
+        // SAFETY: the mapping belongs to the board, and references to it cannot outlive the board.
         let result = unsafe { libc::munmap(self.shared.as_ptr().cast(), size_of::<Shared>()) };
         debug_assert_eq!(result, 0, "{}", io::Error::last_os_error());
     }

@@ -1,21 +1,21 @@
-//! How a task ended.
+//! The end of a task.
 
-/// How a task ended, as `waitpid` tells it; nothing where nobody can tell any more.
+/// The end of a task, as `waitpid` reports it; `None` if the status is lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Ending(Option<libc::c_int>);
 
 impl Ending {
-    /// Nothing is known.
+    /// Returns an unknown end.
     pub(super) fn unknown() -> Self {
         Ending(None)
     }
 
-    /// By a wait status of the kernel.
+    /// Makes an end from a wait status of the kernel.
     pub(super) fn of_wait_status(status: libc::c_int) -> Self {
         Ending(Some(status))
     }
 
-    /// With an exit status, as a wait status holds it (`wait(2)`: bits 8 to 15).
+    /// Makes an end with an exit status, in the form of a wait status (`wait(2)`: bits 8 to 15).
     pub(super) fn exited(status: i32) -> Self {
         Ending(Some((status & 0xff) << 8))
     }
@@ -30,7 +30,7 @@ impl Ending {
         }
     }
 
-    /// How it ended, unless it was known to be well.
+    /// Returns how the task ended, unless the end is known to be good or is unknown.
     pub(super) fn failure(self) -> Option<String> {
         (self.0.unwrap_or(0) != 0).then(|| self.how())
     }

@@ -1,18 +1,16 @@
-//! Several tasks, processes or threads, that do the same work at the same time, step by step
-//! together.
+//! Several tasks, processes or threads, that do the same work at the same time, step by step.
 //!
-//! The protocol, which [`board`] keeps in shared memory:
-//! 1. The parent starts the tasks. Each waits on a futex for the number of the next step.
-//! 2. The parent writes the step's number and wakes all; each task does the step and counts
-//!    itself as arrived; the last one to arrive signals an eventfd.
-//! 3. The parent sleeps in one `poll` over that eventfd and the tasks' handles. A task ends
-//!    only after the step [`Step::Leave`]; one that ends before has failed and has written why, or
+//! The protocol, whose state [`board`] keeps in shared memory:
+//! 1. The parent starts the tasks. Each task waits on a futex for the number of the next step.
+//! 2. The parent writes the step's number and wakes all tasks. Each task does the step and counts
+//!    itself as arrived. The last task to arrive signals an eventfd.
+//! 3. The parent sleeps in one `poll` over this eventfd and the tasks' handles. A task ends
+//!    only after the step [`Step::Leave`]. A task that ends earlier has failed and has written why, or
 //!    has died. Nobody waits for it: the parent kills the other processes, and other threads end
-//!    with it.
+//!    with the parent.
 //!
-//! So the parent spends a few system calls on a step, however long it takes, and a death is noticed
-//! at once without a signal handler or a timer. A process is killed by the kernel when its parent
-//! ends.
+//! The parent thus spends a few system calls on a step, however long the step takes. It notices a death at once, without a signal
+//! handler or a timer. The kernel kills a process when its parent ends.
 
 mod board;
 mod ending;
@@ -33,7 +31,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use thread::Thread;
 
-/// The steps in their order; the numbers are what the tasks wait for.
+/// The steps in their order; tasks wait for their numbers.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 enum Step {
@@ -61,7 +59,7 @@ impl Member {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the task.
     fn wait(&mut self) -> Ending {
         match self {
             Member::Process(process) => process.wait(),
@@ -70,20 +68,19 @@ impl Member {
     }
 }
 
-/// The tasks; dropping it kills the processes that are left.
+/// The tasks; dropping the value kills the remaining processes.
 pub(crate) struct Team {
     board: Arc<Board>,
     kind: TaskKind,
     members: Vec<Member>,
-    /// For `poll`: the board's signal, then each task. Made once, so that a counted region
-    /// allocates nothing.
+    /// The entries for `poll`: the board's signal, then each task. Made once, so that a counted region allocates nothing.
     watched: Vec<libc::pollfd>,
 }
 
 impl Team {
     /// Starts the tasks and has each prepare its work.
     ///
-    /// `prepare` is called in each with its index from 0.
+    /// `prepare` is called in each task with the task's index from 0.
     pub(crate) fn gather<C: Crew>(
         tasks: Tasks,
         prepare: impl Fn(usize) -> Result<C, WorkError> + Clone + Send + 'static,
@@ -120,7 +117,7 @@ impl Team {
         Ok(())
     }
 
-    /// Has every task do one step; returns when all have, or one has ended.
+    /// Has every task do one step; returns when all have done it, or one task has ended.
     fn step(&mut self, step: Step) -> Result<(), WorkError> {
         self.board.announce(step as u32);
         loop {
@@ -150,7 +147,7 @@ impl Team {
         }
     }
 
-    /// The error for a task that ended too early.
+    /// Returns the error for a task that ended too early.
     fn failed(&mut self, index: usize) -> WorkError {
         let ending = self.members[index].wait();
         match wire::parse(&self.board.note(index)) {
@@ -202,7 +199,7 @@ impl Crew for Team {
     }
 }
 
-/// The life of one task; the result is its exit status.
+/// Runs one task to its end; returns its exit status.
 fn run_task<C: Crew>(
     board: &Board,
     index: usize,
@@ -227,7 +224,7 @@ fn follow_steps<C: Crew>(
 ) -> Result<(), WorkError> {
     become_task(index, tasks.pinned)?;
     let timed = tasks.timed;
-    // As a closure, since work that is not timed reads no clock.
+    // A closure, since work that is not timed must not read a clock.
     let now_ns = || if timed { monotonic_ns() } else { 0 };
 
     board.wait_for(Step::Prepare as u32);

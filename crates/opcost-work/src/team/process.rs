@@ -1,4 +1,4 @@
-//! One forked process: its handle, its end.
+//! One forked process with its handle and its end.
 
 use super::ending::Ending;
 use crate::error::WorkError;
@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-/// A child; dropping it kills it, unless it was waited for.
+/// A child process; dropping the value kills the process, unless it was waited for.
 pub(super) struct Process {
     pid: libc::pid_t,
     handle: OwnedFd,
@@ -14,21 +14,21 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Forks; the child runs `life` and ends with the status it returns, without running the
-    /// parent's destructors or exit handlers. It is killed when the forking thread ends.
+    /// Forks. The child runs `life` and exits with the returned status, without the parent's destructors and exit handlers. The
+    /// child is killed when the forking thread ends.
     pub(super) fn fork(life: impl FnOnce() -> i32) -> Result<Self, WorkError> {
         const ADVICE: &str = "use fewer processes ('procs'), or raise the limit (ulimit -u)";
         // SAFETY: getpid cannot fail.
         let parent = unsafe { libc::getpid() };
-        // SAFETY: the child runs only `life` and ends. A caller with other threads relies on the C
-        // library, which keeps its allocator usable across a fork; this crate's callers have none.
+        // SAFETY: the child only runs `life` and ends. A caller with other threads relies on the C library to keep its allocator
+        // usable across a fork; this crate's callers have none.
         match unsafe { libc::fork() } {
             -1 => Err(WorkError::setup("fork a process for the work", ADVICE)),
             0 => {
                 // SAFETY: plain numbers only; _exit does not return.
                 unsafe {
                     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                    // The parent may have ended before that was set.
+                    // The parent may have ended before this setting.
                     if libc::getppid() != parent {
                         libc::_exit(1);
                     }
@@ -40,14 +40,14 @@ impl Process {
     }
 
     fn adopt(pid: libc::pid_t) -> Result<Self, WorkError> {
-        // SAFETY: plain numbers; the child is ours and was not waited for.
+        // SAFETY: plain numbers; the process is a child that was not waited for.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         if fd < 0 {
             let error = WorkError::setup(
                 "open a handle of a process (pidfd_open)",
                 "it needs Linux 5.3; use procs=1",
             );
-            // SAFETY: plain numbers; the child is ours, was not waited for, and waits for its step.
+            // SAFETY: plain numbers; the process is a child that was not waited for, and it waits for its step.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             end_of(pid);
             return Err(error);
@@ -62,7 +62,7 @@ impl Process {
         self.handle.as_raw_fd()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub(super) fn wait(&mut self) -> Ending {
         *self.ending.get_or_insert_with(|| end_of(self.pid))
     }
@@ -71,7 +71,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.ending.is_none() {
-            // By handle: where SIGCHLD is ignored, the pid may by now be another process's.
+            // By handle: if SIGCHLD is ignored, the pid may by now belong to another process.
             // SAFETY: a valid handle, no signal information, no flags.
             unsafe {
                 libc::syscall(
@@ -125,7 +125,7 @@ mod tests {
         .unwrap();
         let pid = process.pid;
         drop(process);
-        // SAFETY: signal 0 only asks.
+        // SAFETY: signal 0 only checks.
         assert_eq!(unsafe { libc::kill(pid, 0) }, -1);
     }
 }

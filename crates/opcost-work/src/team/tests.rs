@@ -1,4 +1,4 @@
-//! Deaths and errors of a process must surface, whichever step they come in.
+//! Deaths and errors of a process must surface, in whichever step they come.
 
 use super::Team;
 use crate::error::WorkError;
@@ -11,7 +11,7 @@ use crate::work::{Crew, Work};
 use crate::workloads::WORKLOADS;
 use opcost_record::{Invariant, Report};
 
-/// A workload whose second task ends as `end` says in the step that `at` says.
+/// A workload whose second task ends in the way `end` in the step `at`.
 const DOOMED: WorkloadSpec = WorkloadSpec {
     name: "doomed",
     summary: "does nothing until it ends too early",
@@ -106,7 +106,7 @@ fn doom(tasks: &str, end: &str, at: &str) -> String {
     measured(&DOOMED, &given, 1).unwrap_err()
 }
 
-/// The parameters of three doomed processes.
+/// Returns the parameters of three doomed processes.
 fn doomed_params(given: (&str, &str)) -> Params {
     let all = [("procs", "3"), ("oversubscribe", "on"), given];
     DOOMED.resolve(&all.map(|(name, value)| (name.to_string(), value.to_string()))).unwrap()
@@ -238,7 +238,7 @@ fn what_a_process_cannot_set_up_is_told() {
         crate::measure::measure(spec, &params, 1, &mut meter).unwrap_err().to_string()
     });
     let said = said.unwrap();
-    // Which of the two is first is chance.
+    // Either process may be the first to fail.
     assert!(
         said.starts_with("process 1 of 2: cannot reserve 3080 MiB of addresses")
             || said.starts_with("process 2 of 2: cannot reserve 3080 MiB of addresses"),
@@ -246,7 +246,7 @@ fn what_a_process_cannot_set_up_is_told() {
     );
 }
 
-/// Goes through every step, does nothing and reports so many invariants.
+/// A crew that goes through every step, does nothing, and reports this number of invariants.
 struct Idle(usize);
 
 impl Crew for Idle {
@@ -269,7 +269,7 @@ impl Crew for Idle {
 
 const THREE: Tasks = Tasks { kind: TaskKind::Process, number: 3, timed: false, pinned: false };
 
-/// Lets three processes go through the steps up to their report.
+/// Takes three processes through the steps up to their report.
 fn report_of_three(invariants: usize) -> Result<Vec<Report>, WorkError> {
     let mut team = Team::gather(THREE, move |_| Ok(Idle(invariants)))?;
     team.warm_up()?;
@@ -291,8 +291,8 @@ fn a_report_too_long_for_its_note_is_an_error() {
 
 #[test]
 fn processes_end_with_their_parent() {
-    // in_child returns when everybody who has its pipe has ended: a process that outlived its
-    // parent would keep this test from ending.
+    // in_child returns when every holder of its pipe has ended: a process that outlived its parent would keep this test from
+    // ending.
     let said = in_child(|| {
         let mut team = Team::gather(THREE, |_| Ok(Idle(0))).unwrap();
         team.warm_up().unwrap();

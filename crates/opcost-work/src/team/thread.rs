@@ -1,4 +1,4 @@
-//! One thread of this process: its handle, its end.
+//! One thread of this process with its handle and its end.
 
 use super::ending::Ending;
 use crate::error::WorkError;
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A thread; dropping it lets it go on until its process ends, since nothing can end it safely.
+/// A thread; when the value is dropped the thread runs on until the process ends, since nothing can end a thread safely.
 pub(super) struct Thread {
     handle: Option<JoinHandle<i32>>,
     /// An eventfd that becomes readable when the thread is done.
@@ -16,7 +16,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Starts a thread that runs `life`, which must not panic, and ends with the status it returns.
+    /// Starts a thread that runs `life`, which must not panic; the thread ends with the returned status.
     pub(super) fn start(life: impl FnOnce() -> i32 + Send + 'static) -> Result<Self, WorkError> {
         const ADVICE: &str =
             "use fewer threads ('threads'), or raise the limit (ulimit -u, ulimit -v)";
@@ -31,7 +31,7 @@ impl Thread {
         let handle = std::thread::Builder::new().spawn(move || {
             let status = life();
             let one = 1u64;
-            // SAFETY: eight bytes of a valid integer. It cannot fail: nobody else writes to it.
+            // SAFETY: eight bytes of a valid integer. The write cannot fail: nobody else writes to the eventfd.
             unsafe { libc::write(signal.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
             status
         });
@@ -46,7 +46,7 @@ impl Thread {
         self.done.as_raw_fd()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the thread.
     pub(super) fn wait(&mut self) -> Ending {
         if let Some(handle) = self.handle.take() {
             self.ending = handle.join().map_or(Ending::unknown(), Ending::exited);

@@ -7,12 +7,11 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-// The programs belong to crate opcost, which links nothing of QEMU's; the file stands by itself.
+// Crate opcost owns the module and does not link to QEMU; the file has no dependencies.
 #[path = "../../../../opcost/src/machine/emulated/probe.rs"]
 #[allow(unreachable_pub, reason = "in crate opcost the items are public")]
 pub(crate) mod probe;
 
-/// Emulates one program.
 /// The head of an image that a boot loader accepts (Multiboot Specification 0.6.96, section 3.1).
 const MULTIBOOT: &str = "
 .code32
@@ -22,6 +21,7 @@ const MULTIBOOT: &str = "
 .long 0x1badb002, 0, -0x1badb002
 ";
 
+/// Emulates one program.
 pub(crate) const USER: &str = "qemu-x86_64";
 /// Emulates a whole machine.
 pub(crate) const SYSTEM: &str = "qemu-system-x86_64";
@@ -32,9 +32,9 @@ pub(crate) struct Emulator {
     folder: TempDir,
 }
 
-/// What a run gave.
+/// The results of a run.
 pub(crate) struct Run {
-    /// The report's text; empty where none was written.
+    /// The report's text; empty if the plugin wrote none.
     pub(crate) report: String,
     /// QEMU's exit status, if it ended by itself.
     pub(crate) status: Option<i32>,
@@ -44,7 +44,7 @@ pub(crate) struct Run {
     pub(crate) errors: String,
 }
 
-/// Says why a test does nothing.
+/// Prints the reason why a test does nothing.
 pub(crate) fn skip(why: &str) {
     opcost_skip::skip!("{why}");
 }
@@ -59,7 +59,7 @@ pub(crate) fn have(program: &str) -> bool {
         .is_ok()
 }
 
-/// The plugin: cargo puts it beside the test's own folder.
+/// Returns the path of the plugin: cargo puts the plugin beside the test's own folder.
 fn plugin() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().unwrap().join("libopcost_emu.so")
@@ -79,7 +79,7 @@ impl Emulator {
         Some(Emulator { qemu, folder: TempDir::new().unwrap() })
     }
 
-    /// The first number of QEMU's version.
+    /// Returns the first number of QEMU's version.
     pub(crate) fn major_version(&self) -> u32 {
         let told = Command::new(self.qemu).arg("--version").output().unwrap().stdout;
         let told = String::from_utf8_lossy(&told).into_owned();
@@ -87,12 +87,12 @@ impl Emulator {
         version.and_then(|(major, _)| major.parse().ok()).expect(&told)
     }
 
-    /// The folder for the test's files.
+    /// Returns the folder for the test's files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Writes an executable file; its path.
+    /// Writes an executable file and returns its path.
     pub(crate) fn file(&self, name: &str, contents: &[u8]) -> String {
         use std::os::unix::fs::PermissionsExt;
         let path = self.folder().join(name);
@@ -101,9 +101,9 @@ impl Emulator {
         path.to_str().unwrap().into()
     }
 
-    /// Assembles or compiles a program that needs no library; its path, or nothing without gcc.
+    /// Assembles or compiles a program without libraries and returns its path, or `None` without gcc.
     ///
-    /// `name`: of the source, whose ending tells the language.
+    /// `name`: the source's name; its extension tells the language.
     pub(crate) fn build(&self, name: &str, source: &str, options: &[&str]) -> Option<String> {
         if !have("gcc") {
             skip("gcc is not installed");
@@ -121,20 +121,20 @@ impl Emulator {
         Some(program)
     }
 
-    /// Builds a multiboot image of 32-bit code, which begins at `_start` and at 1 MiB.
+    /// Builds a multiboot image of 32-bit code; the image begins at `_start` and at 1 MiB.
     pub(crate) fn build_image(&self, name: &str, code: &str, more: &[&str]) -> Option<String> {
         let flat = ["-m32", "-Wl,-Ttext=0x100000", "-Wl,-m,elf_i386", "-no-pie", "-Wl,-n"];
         self.build(name, &format!("{MULTIBOOT}{code}"), &[&flat[..], more].concat())
     }
 
-    /// Runs QEMU, with the filters that its self-test finds.
+    /// Runs QEMU with the filters that the self-test found.
     ///
-    /// `plugin_arguments`: each `key=value`; `arguments`: QEMU's own, or program and its arguments.
+    /// `plugin_arguments`: each `key=value`; `arguments`: QEMU's own arguments, or the program with its arguments.
     pub(crate) fn run(&self, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
         self.run_in(&[], plugin_arguments, arguments)
     }
 
-    /// The same with variables of QEMU's own environment.
+    /// Runs QEMU as [`run`](Self::run) does, with variables in QEMU's environment.
     pub(crate) fn run_in(
         &self,
         environment: &[(&str, &str)],
@@ -194,18 +194,18 @@ impl Emulator {
     }
 }
 
-/// What must be known of a QEMU before it counts.
+/// Facts about a QEMU that the plugin needs for counting.
 pub(crate) struct Learned {
-    /// The version of its plugin API, where the plugin must be told.
+    /// The version of the plugin API, if the plugin must be told.
     pub(crate) api: Option<i32>,
-    /// Debian's of programs takes none from 10.0 on.
+    /// Whether this QEMU takes plugins. Debian's QEMU for programs takes none from 10.0 on.
     takes_plugins: bool,
     /// The filters that count the iterations of string instructions.
     pub(crate) filters: Vec<String>,
 }
 
 impl Learned {
-    /// Learns it once for each QEMU.
+    /// Returns the facts about a QEMU, learnt once for each.
     pub(crate) fn of(qemu: &'static str) -> &'static Learned {
         static USERS: OnceLock<Learned> = OnceLock::new();
         static SYSTEMS: OnceLock<Learned> = OnceLock::new();
@@ -228,7 +228,7 @@ impl Learned {
 }
 
 impl Run {
-    /// The one region that was counted.
+    /// Returns the only counted region of the only run.
     pub(crate) fn work(&self) -> RegionCost {
         match <[RegionCost; 1]>::try_from(self.works()) {
             Ok([work]) => work,
@@ -236,7 +236,7 @@ impl Run {
         }
     }
 
-    /// The one region that was counted in each run.
+    /// Returns the only counted region of each run.
     pub(crate) fn works(&self) -> Vec<RegionCost> {
         let parsed = emulation::parse(&self.report)
             .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.output, self.errors));
@@ -253,7 +253,7 @@ impl Run {
         parsed.runs.into_iter().map(of_run).collect()
     }
 
-    /// Every region of the only run.
+    /// Returns every region of the only run.
     pub(crate) fn regions(&self) -> Vec<RegionCost> {
         let mut parsed = emulation::parse(&self.report)
             .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.output, self.errors));
@@ -261,13 +261,13 @@ impl Run {
         parsed.runs.remove(0)
     }
 
-    /// The error that the plugin reported.
+    /// Returns the error that the plugin reported.
     pub(crate) fn error(&self) -> String {
         emulation::parse(&self.report).expect_err("an error was expected").to_string()
     }
 }
 
-/// One count of a region, user and kernel together.
+/// Returns one count of a region, user and kernel together.
 pub(crate) fn count(work: &RegionCost, name: &str) -> u64 {
     work.count(name, Domain::All).unwrap_or_else(|| panic!("no {name}"))
 }
@@ -279,7 +279,7 @@ pub(crate) fn check(work: &RegionCost, expected: &[(&str, u64)]) {
     assert_eq!(got, expected);
 }
 
-/// The contexts as lines `path calls cost`, where a path is the functions from the root on.
+/// Returns the contexts as lines `path calls cost`; a path lists the functions from the root on.
 pub(crate) fn paths(profile: &Profile) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut lines = Vec::new();

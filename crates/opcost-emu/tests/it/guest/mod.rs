@@ -1,4 +1,4 @@
-//! Boots the kernel that `OPCOST_TEST_KERNEL` names with a small program as its first.
+//! Boots the kernel that `OPCOST_TEST_KERNEL` names with a small program as the first process.
 
 use crate::emulator::{Emulator, Run, SYSTEM, have, skip};
 use opcost_profile::symbols::Part;
@@ -7,7 +7,7 @@ use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash}
 use opcost_record::{Function, Profile};
 use std::sync::OnceLock;
 
-/// What every program has: system calls, markers, a port to send through, and the end.
+/// The parts that every program shares: system calls, markers, a port to send through, and the end.
 pub(crate) const PRELUDE: &str = include_str!("prelude.c");
 
 /// Sends `/proc/kallsyms`.
@@ -27,10 +27,10 @@ pub(crate) struct Guest {
     kallsyms: &'static str,
 }
 
-/// What a guest did.
+/// The results of a guest.
 pub(crate) struct Booted {
     pub(crate) run: Run,
-    /// Lines of `name number` that the program sent.
+    /// The lines of `name number` that the program sent.
     pub(crate) sent: String,
 }
 
@@ -53,9 +53,7 @@ impl Guest {
         Some(guest)
     }
 
-    /// Boots a program.
-    ///
-    /// `source`: in C, with a function `program`; `options`: the plugin's; `machine`: QEMU's.
+    /// Boots a program; `source`: C with a function `program`; `options`: the plugin's options; `machine`: QEMU's options.
     pub(crate) fn boot(&self, source: &str, options: &[&str], machine: &[&str]) -> Booted {
         let compile = ["-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-fcf-protection=none"];
         let plain = ["-fno-pic", "-no-pie", "-fno-stack-protector", "-ffreestanding", "-mno-sse"];
@@ -111,7 +109,7 @@ impl Guest {
     }
 }
 
-/// Name, file offset and size of a program's functions; its text is loaded at 0x400000.
+/// Returns name, file offset and size of a program's functions; its text is loaded at 0x400000.
 fn functions(program: &str) -> Vec<(String, u64, u64)> {
     let run = std::process::Command::new("nm").args(["-n", "-f", "sysv", program]).output();
     let text = String::from_utf8(run.unwrap().stdout).unwrap();
@@ -125,7 +123,7 @@ fn functions(program: &str) -> Vec<(String, u64, u64)> {
     functions
 }
 
-/// An initramfs: a folder for proc, and the program.
+/// Returns an initramfs with a folder for proc, and the program.
 fn archive(init: &[u8]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (name, mode, contents) in
@@ -146,16 +144,16 @@ fn archive(init: &[u8]) -> Vec<u8> {
 }
 
 impl Booted {
-    /// A number that the program sent.
+    /// Returns a number that the program sent.
     pub(crate) fn sent(&self, name: &str) -> u64 {
         let found = self.sent.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
         found.unwrap_or_else(|| panic!("no {name} in {:?}", self.sent)).parse().unwrap()
     }
 }
 
-/// Calls of a function, from a caller or from everywhere.
+/// Returns the number of calls of a function, from one caller or from all.
 ///
-/// `caller`: a function, or "" for all; a context without a caller has the caller "-".
+/// `caller`: a function, or "" for all; the caller of a context without a caller is "-".
 pub(crate) fn calls(profile: &Profile, caller: &str, symbol: &str) -> u64 {
     let name = |context: u32| {
         profile.functions[profile.contexts[context as usize].function as usize].symbol.as_str()
@@ -171,7 +169,7 @@ pub(crate) fn calls(profile: &Profile, caller: &str, symbol: &str) -> u64 {
     sum
 }
 
-/// Each function's chain of callers, outermost first, and its calls.
+/// Returns each chain of callers of a function, outermost first, with the number of calls.
 pub(crate) fn chains(profile: &Profile, symbol: &str) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for context in &profile.contexts {

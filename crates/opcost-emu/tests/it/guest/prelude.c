@@ -1,4 +1,4 @@
-/* What the programs of the guest tests share; they are linked with no library. */
+/* The code that the programs of the guest tests share; the programs are linked with no library. */
 #define SYS_read 0
 #define SYS_write 1
 #define SYS_open 2
@@ -44,8 +44,8 @@ static void tell(const char *name, unsigned long number) {
     send('\n');
 }
 
-/* Markers with a reading of the clock beside each: five instructions lie between both readings that
-   do not lie between the markers. */
+/* Markers with a reading of the clock beside each: five instructions between the readings are not
+ * between the markers. */
 #define START_CLOCK(clock) __asm__ volatile("rdtsc\n shl $32,%%rdx\n or %%rdx,%%rax\n" \
     ".byte 0x0f,0x1f,0x80,0x00,0x01,0x63,0x6f" : "=a"(clock) : : "rdx", "memory")
 #define STOP_CLOCK(clock) __asm__ volatile(".byte 0x0f,0x1f,0x80,0x00,0x02,0x63,0x6f\n" \
@@ -67,7 +67,7 @@ static void catch(int signal, void (*handler)(int)) {
     call_4(SYS_sigaction, signal, (long)&action, 0, 8);
 }
 
-/* Page faults that needed no device, as the kernel counts them. */
+/* Returns the page faults that needed no device, as the kernel counts them. */
 static long faults(void) {
     long usage[18];
     call(SYS_getrusage, 0, usage, 0);
@@ -79,7 +79,7 @@ void *memset(void *to, int byte, unsigned long size) {
     return to;
 }
 
-/* An anonymous mapping. */
+/* Returns an anonymous mapping. */
 static char *map(long bytes) {
     register long flags __asm__("r10") = 0x22;
     register long file __asm__("r8") = -1;
@@ -90,7 +90,7 @@ static char *map(long bytes) {
     return (char *)result;
 }
 
-/* What /proc/stat says, as text; telling it is for later. */
+/* The text of /proc/stat, to be parsed later. */
 struct stat { char text[8192]; };
 static void observe(struct stat *stat) {
     long file = call(SYS_open, "/proc/stat", 0, 0);
@@ -98,7 +98,7 @@ static void observe(struct stat *stat) {
     stat->text[size < 0 ? 0 : size] = 0;
 }
 
-/* The first number of the line that starts with a word. */
+/* Returns the first number of the line that starts with `word`. */
 static long stated(struct stat *stat, const char *word) {
     for (char *line = stat->text; *line;) {
         int at = 0;
