@@ -5,8 +5,8 @@ use libfuzzer_sys::fuzz_target;
 use opcost::comparison::compare;
 use opcost::import::parsed::Input;
 use opcost::import::{FORMATS, Options, ReadFile, assemble, read};
+use opcost::recording::{Recording, State};
 use opcost::render::{FORMATS as OUTPUTS, Style, View, render};
-use opcost::store::{Recording, State};
 use opcost_record::Dictionary;
 use std::path::Path;
 

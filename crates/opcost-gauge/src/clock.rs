@@ -51,6 +51,14 @@ fn add_chain(length: u64) {
     }
 }
 
+/// The error that another user of the PMU took the place of the pinned counter.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the counter of cycles cannot be read any more: another program took its place on this CPU; stop that program, or choose \
+     another CPU with --cpu"
+)]
+pub(crate) struct CounterLost;
+
 /// The counter of cycles on this machine.
 pub(crate) struct Timer {
     /// The event `cycles:u` of this thread, open and enabled.
@@ -72,7 +80,7 @@ impl Timer {
         let counter = perf.open(&attr, 0, -1, None).ok();
         let counter = counter.filter(|id| perf.read(*id).is_ok()).map(|id| (perf, id));
         let mut timer = Timer { counter, empty: 0 };
-        timer.empty = (0..1000).map(|_| timer.ticks(|| ())).min().unwrap_or_default();
+        timer.empty = (0..1000).filter_map(|_| timer.ticks(|| ())).min().unwrap_or_default();
         timer
     }
 
@@ -80,30 +88,33 @@ impl Timer {
         if self.counter.is_some() { Clock::Pmu } else { Clock::Tsc }
     }
 
-    fn now(&self) -> u64 {
+    /// Reads the clock; `None` if a pinned counter lost its place on the CPU, after which every read of it fails.
+    fn now(&self) -> Option<u64> {
         match &self.counter {
-            // `new` read the counter once. If a pinned counter loses its place later, its reads fail and give `u64::MAX`.
-            Some((perf, id)) => perf.read(*id).map_or(u64::MAX, |reading| reading.value),
-            None => tsc().unwrap_or_default(),
+            Some((perf, id)) => perf.read(*id).ok().map(|reading| reading.value),
+            None => tsc(),
         }
     }
 
-    fn ticks(&self, work: impl FnOnce()) -> u64 {
-        let from = self.now();
+    fn ticks(&self, work: impl FnOnce()) -> Option<u64> {
+        let from = self.now()?;
         work();
-        let to = self.now();
-        to.saturating_sub(from).saturating_sub(self.empty)
+        let to = self.now()?;
+        Some(to.saturating_sub(from).saturating_sub(self.empty))
     }
 
     /// Times `work` once.
-    pub(crate) fn sample(&self, work: impl FnOnce()) -> Sample {
-        if self.counter.is_some() {
-            return Sample { ticks: self.ticks(work), calibration: None };
-        }
-        let before = self.ticks(|| multiply_chain(CHAIN_LENGTH));
-        let ticks = self.ticks(work);
-        let after = self.ticks(|| multiply_chain(CHAIN_LENGTH));
-        Sample { ticks, calibration: Some((before, after)) }
+    ///
+    /// # Errors
+    /// The clock cannot be read any more.
+    pub(crate) fn sample(&self, work: impl FnOnce()) -> Result<Sample, CounterLost> {
+        let chain = || match self.counter {
+            Some(_) => None,
+            None => self.ticks(|| multiply_chain(CHAIN_LENGTH)),
+        };
+        let before = chain();
+        let ticks = self.ticks(work).ok_or(CounterLost)?;
+        Ok(Sample { ticks, calibration: before.zip(chain()) })
     }
 }
 
@@ -113,7 +124,7 @@ mod tests {
 
     /// The least of many times. Interruptions only add time, so load does not change the ratio of two such minima.
     fn least(timer: &Timer, work: impl Fn()) -> u64 {
-        (0..300).map(|_| timer.ticks(&work)).min().unwrap_or_default()
+        (0..300).map(|_| timer.ticks(&work).unwrap()).min().unwrap()
     }
 
     #[test]

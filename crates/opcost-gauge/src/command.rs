@@ -107,7 +107,7 @@ impl Arguments {
 /// Times each kernel.
 ///
 /// # Errors
-/// The machine is too loaded, or a kernel computed a wrong sum.
+/// The machine is too loaded, the clock cannot be read any more, or a kernel computed a wrong sum.
 pub(crate) fn time(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     arguments.settle()?;
     let all = arguments.some(arguments.kernels())?;
@@ -125,7 +125,7 @@ pub(crate) fn time(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
             kernel.before();
             samples.push(timer.sample(|| {
                 black_box(kernel.run(2 * repetition + 1));
-            }));
+            })?);
         }
     }
     waited_since(scheduled)?;
@@ -148,7 +148,7 @@ pub(crate) fn time(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
 /// Times each loop; the figures are those of one operation.
 ///
 /// # Errors
-/// The machine is too loaded.
+/// The machine is too loaded, or the clock cannot be read any more.
 pub(crate) fn loops(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     arguments.settle()?;
     let all = arguments.some(arguments.loops())?;
@@ -164,7 +164,7 @@ pub(crate) fn loops(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
             it.run(loops::LONG);
             for (times, samples) in [1, loops::LONG].into_iter().zip(samples) {
                 it.before();
-                samples.push(timer.sample(|| it.run(times)));
+                samples.push(timer.sample(|| it.run(times))?);
             }
         }
     }

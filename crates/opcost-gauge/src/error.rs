@@ -1,5 +1,6 @@
 //! The program's errors.
 
+use crate::clock;
 use crate::kernel;
 use crate::sample;
 
@@ -19,6 +20,8 @@ pub(crate) enum GaugeError {
     Program { command: String, what: String },
     #[error("{0}")]
     Loaded(#[from] sample::Loaded),
+    #[error("{0}")]
+    CounterLost(#[from] clock::CounterLost),
     #[error("{0}")]
     Crowded(#[from] sample::Crowded),
     #[error("{0}")]

@@ -106,9 +106,19 @@ impl Closure<'_> {
         if self.modules.builtin.contains(name) {
             return Ok(());
         }
+        if let Some(known) = self.order.iter_mut().find(|module| module.name == name) {
+            if needed && !known.needed {
+                known.needed = true;
+                let path = known.path.clone();
+                // A needed module needs its dependencies, which were optional so far.
+                for name in Info::read(&path)?.depends {
+                    self.visit(&name, true)?;
+                }
+            }
+            return Ok(());
+        }
+        // A module that is seen but not in the order is one that is being visited: a circle.
         if !self.seen.insert(name.to_string()) {
-            let known = self.order.iter_mut().find(|module| module.name == name);
-            known.into_iter().for_each(|module| module.needed |= needed);
             return Ok(());
         }
         let Some(path) = self.modules.files.get(name) else {
@@ -231,6 +241,9 @@ pub(super) mod tests {
         // A module that is requested twice, or that a later module needs, is loaded once.
         let expected = "crc32c_generic? simd_base crc32c_intel? jbd2 mbcache ext4";
         assert_eq!(order(folder.path(), &["ext4", "simd-base", "ext4"]), expected);
+        // The dependencies of an optional module become needed with it.
+        let expected = "crc32c_generic? simd_base crc32c_intel jbd2 mbcache ext4";
+        assert_eq!(order(folder.path(), &["ext4", "crc32c-intel"]), expected);
         assert_eq!(order(folder.path(), &["built-in-one"]), "");
     }
 

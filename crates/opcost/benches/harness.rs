@@ -1,5 +1,5 @@
-//! What opcost itself costs: per run of a command, beside perf stat and hyperfine, and to show a
-//! large recording, to compare the sizes of large programs, and to sample what runs.
+//! opcost's own cost: for a run of a command, beside perf stat and hyperfine; for showing a large recording, for comparing the
+//! sizes of large programs, and for sampling.
 //!
 //! `cargo bench --bench harness` measures; run by `cargo test`, or with `--tiny`, the same code goes
 //! through sizes that take a moment; with `--sampling` the last part alone is done. Nothing is asserted
@@ -152,7 +152,7 @@ fn show_large(sizes: &Sizes, dir: &Path, runs: u32, metrics: usize) {
 
 /// Time and memory to compare the sizes of two large programs, beside listing the symbols of both.
 fn size_large(sizes: &Sizes, dir: &Path) {
-    // What is copied beside the symbols has no effect but to be read, as a kernel's data has.
+    // The copied bytes beside the symbols are only read, like a kernel's data.
     let paths = ["one", "two"].map(|name| dir.join(name));
     for (variant, path) in (0u64..).zip(&paths) {
         std::fs::write(path, program(sizes.program_bytes, variant)).expect("a program");
@@ -174,8 +174,7 @@ fn size_large(sizes: &Sizes, dir: &Path) {
     }
 }
 
-/// What sampling 1000 times a second costs a program, as ratios of neighbouring runs with and
-/// without it in mirrored order.
+/// Measures what sampling at 1000 Hz costs a program: ratios of neighbouring runs with and without sampling, in mirrored order.
 fn sampling_cost(sizes: &Sizes) {
     let (runs, count) = sizes.sampled;
     let script = format!("i=0; while [ $i -lt {count} ]; do i=$((i+1)); done");

@@ -43,10 +43,10 @@ use std::ffi::OsString;
 )]
 pub struct Cli {
     #[command(subcommand)]
-    /// What to do.
+    /// The command.
     pub action: Action,
 
-    /// What every command takes.
+    /// The options that every command takes.
     #[command(flatten)]
     pub globals: Globals,
 }

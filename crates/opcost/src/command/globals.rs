@@ -9,7 +9,7 @@ use opcost_sys::xdg;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-/// What every command takes.
+/// The options that every command takes.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Globals {
     /// File that recordings are stored in [default: recordings.sqlite in the XDG data directory] [env: OPCOST_STORE]

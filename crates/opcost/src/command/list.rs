@@ -40,7 +40,7 @@ pub struct ListArgs {
     pub json: bool,
 }
 
-/// What can be listed.
+/// The things that opcost can list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Listing {
     /// Built-in workloads with their parameters.

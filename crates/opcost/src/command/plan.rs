@@ -59,19 +59,13 @@ pub fn plan(globals: &Globals, args: &PlanOfArgs) -> Result<Status> {
         return Ok(Status::Done);
     };
     let plan = sharded(&experiment, of)?;
-    let earlier = earlier(globals, &plan)?;
-    let run_ns = earlier.as_ref().and_then(ns_of_a_run);
+    let (earlier, run_ns) = earlier(globals, &plan)?.unzip();
     let rows: Vec<ShardRow> =
         (1..=of).map(|index| row(&plan, Shard { index, of }, run_ns)).collect();
     let whole = plan.with_shard(None);
     print(&match args.json {
         true => shards_json(&whole, &rows)?,
-        false => shards_text(
-            &whole,
-            &rows,
-            earlier.map(|earlier| earlier.id).as_deref(),
-            &globals.style(),
-        ),
+        false => shards_text(&whole, &rows, earlier.as_deref(), &globals.style()),
     })?;
     Ok(Status::Done)
 }
@@ -100,8 +94,9 @@ fn row(plan: &Plan, shard: Shard, run_ns: Option<u64>) -> ShardRow {
     }
 }
 
-/// The newest recording in the store of the same experiment, with the same variants and machine.
-fn earlier(globals: &Globals, plan: &Plan) -> Result<Option<Recording>> {
+/// The newest recording in the store of the same experiment, with the same variants and machine, whose runs are enough for an
+/// estimate: its ID, and the time of a run in nanoseconds.
+fn earlier(globals: &Globals, plan: &Plan) -> Result<Option<(String, u64)>> {
     let store = match Store::open_for_reading(&globals.store_path()?) {
         Ok(store) => store,
         Err(error) if error.kind == StoreErrorKind::Absent => return Ok(None),
@@ -117,8 +112,9 @@ fn earlier(globals: &Globals, plan: &Plan) -> Result<Option<Recording>> {
         let recording = store.read(&head.id).map_err(StoreError::carried)?;
         if described(&recording.plan) == described(plan)
             && recording.plan.machine() == plan.machine()
+            && let Some(run_ns) = ns_of_a_run(&recording)
         {
-            return Ok(Some(recording));
+            return Ok(Some((recording.id, run_ns)));
         }
     }
     Ok(None)

@@ -27,7 +27,7 @@ use std::time::Duration;
 /// The time between two checks whether sampling should end.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// What to sample.
+/// The subject of sampling: a command, a workload, processes or the whole machine.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct SubjectArgs {
     /// Command to run once and sample, one argument, split like a shell does

@@ -56,7 +56,7 @@ pub enum EnvironmentPolicy {
     Randomised,
 }
 
-/// Which variants are compared with each other.
+/// The pairs of variants that opcost compares.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum PairsOfVariants {

@@ -58,6 +58,9 @@ impl Package {
         let script = lab.write("script/run-tests", "");
         std::fs::copy(root().join("script/run-tests"), script).unwrap();
         lab.write("crates/mine/data", "one");
+        for name in ["opcost", "libopcost_emu.so", "opcost-guest", "opcost-gauge"] {
+            lab.write(&format!("target/debug/{name}"), "first");
+        }
         Package(lab)
     }
 
@@ -102,6 +105,19 @@ fn what_passed_runs_again_once_something_has_changed() {
     let another = package.test("unit-2b", "mine", "b", "any");
     assert_eq!(another, (Some(0), "ran another\n".into()));
     assert_eq!(package.test("other-1a", "mine", "b", "any"), ran());
+}
+
+#[test]
+fn a_changed_program_runs_the_tests_of_the_packages_that_start_it() {
+    let package = Package::new();
+    let runs = |name| !package.test("unit-1a", name, "a", "any").1.starts_with("UNCHANGED");
+    let all = ["opcost", "opcost-emu", "mine"];
+    assert_eq!(all.map(runs), [true; 3]);
+    assert_eq!(all.map(runs), [false; 3]);
+    package.0.write("target/debug/opcost", "second");
+    assert_eq!(all.map(runs), [true, false, false]);
+    package.0.write("target/debug/libopcost_emu.so", "second");
+    assert_eq!(all.map(runs), [true, true, false]);
 }
 
 #[test]

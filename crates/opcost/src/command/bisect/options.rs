@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What sort of options is searched.
+/// The sort of options that the search is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(super) enum OptionKind {
     /// Kernel configurations: two files, whole or fragments.

@@ -42,7 +42,7 @@ pub struct View<'a> {
     pub naming: Naming,
 }
 
-/// What functions are sorted by.
+/// The order of functions.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub enum Sort {
     /// Their own cost, the dearest first

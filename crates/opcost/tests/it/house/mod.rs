@@ -3,4 +3,5 @@
 
 mod floors;
 mod investigations;
+mod prose;
 mod tidy;
