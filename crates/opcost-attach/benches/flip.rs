@@ -27,7 +27,8 @@ fn main() {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     let key = survey.keys.iter().find(|key| key.name == "slow").unwrap();
-    let change = Change::plan(&survey, key, &[body::asked(&process, &survey, key, 1)]).unwrap();
+    let change =
+        Change::plan(&survey, key, &[body::state_with(&process, &survey, key, 1)]).unwrap();
     let mut stopped_ns = Vec::new();
     let mut longest_ns = [Vec::new(), Vec::new()];
     let mut side = Side::FOUND;

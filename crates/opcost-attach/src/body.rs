@@ -31,7 +31,7 @@ pub fn agrees(memory: &impl Memory, key: &Key) -> bool {
 ///
 /// Sites that were never patched stay so. If the two libraries disagree, sites call the function,
 /// which is right for every function.
-pub fn asked(memory: &impl Memory, survey: &Survey, key: &Key, asked: u64) -> State {
+pub fn state_with(memory: &impl Memory, survey: &Survey, key: &Key, asked: u64) -> State {
     if key.kind != Kind::Call || key.state.form == Form::AS_COMPILED {
         return State { value: asked, ..key.state };
     }

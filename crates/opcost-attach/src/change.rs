@@ -30,7 +30,7 @@ pub fn objects(registry: &Registry) -> Vec<(u64, u32)> {
 
 impl Change {
     /// Plans the writes that give `key` each of the states `asked` (see
-    /// [`body::asked`](crate::body::asked)).
+    /// [`body::state_with`](crate::body::state_with)).
     ///
     /// A site that is still as compiled stays so, since it reads the key. A patched site gets the
     /// patched form of the new value.

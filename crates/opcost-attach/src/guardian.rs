@@ -83,7 +83,7 @@ impl Guardian {
     }
 
     /// Tells the guardian that nothing is left to restore, and waits for its end.
-    pub fn dismiss(mut self) {
+    pub fn stop(mut self) {
         if let Some(mut input) = self.input.take() {
             // If the guardian is gone, nobody reads this.
             let _ = writeln!(input, "{DONE}");

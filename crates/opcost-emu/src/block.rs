@@ -347,7 +347,7 @@ impl Block {
     /// Marks the block as one whose cuts the kernel's entries tell.
     ///
     /// `steps`: whether the last instruction has a step; the step tells whether control reached the end.
-    pub(crate) fn told_by_entries(mut self, steps: bool) -> Block {
+    pub(crate) fn cut_by_entries(mut self, steps: bool) -> Block {
         self.by_entry = true;
         self.further_runs = steps.into();
         self
@@ -491,7 +491,7 @@ mod tests {
 
     #[test]
     fn what_the_kernels_entries_tell_of_is_known_by_its_address() {
-        let block = made(0x1000, &[NOP, LOAD, RET]).told_by_entries(false).tagged(7, false, true);
+        let block = made(0x1000, &[NOP, LOAD, RET]).cut_by_entries(false).tagged(7, false, true);
         assert_eq!((block.begun_tag, block.index_of(0x1001)), (NEVER, Some(1)));
         assert_eq!(block.index_of(0x1002), None);
         assert_eq!(block.index_of(0xfff), None);
@@ -499,7 +499,7 @@ mod tests {
         let place = &raw const block;
         let block = block.placed(place);
         assert!(block.is_held() && block.exit_tag() == behind(place, true));
-        let stepped = made(0, &[LOAD, RET]).told_by_entries(true).tagged(7, false, true);
+        let stepped = made(0, &[LOAD, RET]).cut_by_entries(true).tagged(7, false, true);
         let stepped = stepped.placed(std::ptr::null());
         assert_eq!((stepped.begun_tag, stepped.exit_tag()), (NEVER - 1, NEVER));
         assert!(made(0, &[LOAD]).is_one_access() && !made(0, &[LOAD, NOP]).is_one_access());

@@ -162,7 +162,7 @@ impl Translator {
             let mut special = special;
             if by_entry {
                 special |= block.is_one_access();
-                block = block.told_by_entries(steps);
+                block = block.cut_by_entries(steps);
             }
             block.tagged(owner.function, special, turns).placed(place)
         })

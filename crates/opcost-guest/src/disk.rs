@@ -120,7 +120,7 @@ fn load(wanted: &GuestModule) -> Result<(), DiskError> {
         Err(error) if wanted.needed => Err(DiskError::Module {
             path: wanted.path.clone(),
             source: error.into(),
-            said: words.said(),
+            said: words.printed(),
         }),
         // For example, the processor lacks the feature that the module is for.
         _ => Ok(()),
@@ -140,7 +140,7 @@ fn mount_it(disk: &GuestDisk) -> Result<(), DiskError> {
             file_system: disk.file_system.clone(),
             options: disk.options.clone(),
             source: error.into(),
-            said: words.said(),
+            said: words.printed(),
         }),
     }
 }
@@ -169,7 +169,7 @@ impl Words {
     }
 
     /// The last messages since then, as the end of an error.
-    fn said(&self) -> String {
+    fn printed(&self) -> String {
         let lines = log::lines().unwrap_or_default();
         let lines = lines.get(self.before..).unwrap_or_default();
         match &lines[lines.len().saturating_sub(LINES_SHOWN)..] {

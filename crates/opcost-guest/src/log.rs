@@ -9,7 +9,7 @@ const OUT_OF_MEMORY_LINES_MAX: usize = 10;
 
 /// The last lines of the kernel's log, if the kernel killed a process for lack of memory.
 pub(crate) fn out_of_memory() -> Option<String> {
-    told_of_killing(&lines().ok()?)
+    killing_in(&lines().ok()?)
 }
 
 /// The messages of the kernel's log.
@@ -35,7 +35,7 @@ pub(crate) fn lines() -> io::Result<Vec<String>> {
     }
 }
 
-fn told_of_killing(lines: &[String]) -> Option<String> {
+fn killing_in(lines: &[String]) -> Option<String> {
     let at = lines.iter().rposition(|line| line.contains("Out of memory"))?;
     let first = (at + 1).saturating_sub(OUT_OF_MEMORY_LINES_MAX);
     Some(format!("{}\ngive the guest more memory (--memory-mib)", lines[first..].join("\n")))
@@ -48,10 +48,10 @@ mod tests {
     #[test]
     fn a_killing_is_told_with_what_stands_before() {
         let mut lines: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();
-        assert_eq!(told_of_killing(&lines), None);
+        assert_eq!(killing_in(&lines), None);
         lines.push("Out of memory: Killed process 40 (sh)".into());
         lines.push("oom_reaper: reaped process 40 (sh)".into());
-        let told = told_of_killing(&lines).unwrap();
+        let told = killing_in(&lines).unwrap();
         assert_eq!(told.lines().count(), OUT_OF_MEMORY_LINES_MAX + 2);
         assert!(told.starts_with("line 11\n") && told.contains("Killed process 40"));
     }

@@ -155,7 +155,7 @@ impl<'a> Steps<'a> {
             (EndedBy::Interrupt, _) => Err(KernelError::Interrupted),
             (_, Status::Code(0)) => Ok(output),
             (_, status) => {
-                let mut lines = telling_lines(&output);
+                let mut lines = informative_lines(&output);
                 if lines.is_empty() {
                     lines.push(match status {
                         Status::Code(code) => format!("exit status {code}"),
@@ -204,7 +204,7 @@ pub(super) fn words(words: &[&dyn AsRef<OsStr>]) -> Vec<OsString> {
 }
 
 /// The lines that explain a program's failure: those with an error, else the last ones.
-fn telling_lines(output: &str) -> Vec<String> {
+fn informative_lines(output: &str) -> Vec<String> {
     let lines: Vec<&str> = output.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
     let telling = |line: &&&str| {
         let small = line.to_lowercase();

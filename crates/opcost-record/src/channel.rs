@@ -184,7 +184,7 @@ pub enum ChannelError {
     #[error("the guest's frame {0} is damaged: it cannot be decompressed")]
     Deflated(&'static str),
     /// The last frame is missing.
-    #[error("the guest died after {frames} whole frames{}", said(.last_error))]
+    #[error("the guest died after {frames} whole frames{}", last_error_in_words(.last_error))]
     CutShort { frames: usize, last_error: Option<String> },
     /// Bytes follow the last frame.
     #[error(
@@ -196,7 +196,7 @@ pub enum ChannelError {
     Exit(String),
 }
 
-fn said(error: &Option<String>) -> String {
+fn last_error_in_words(error: &Option<String>) -> String {
     error.as_ref().map_or(String::new(), |text| format!("; the last one says: {text}"))
 }
 

@@ -232,7 +232,7 @@ pub const ONE_IN_MAX: u16 = 1_000;
 pub const WORKLOAD: &str = "workload";
 
 /// A row for a figure that a workload reports, the same for any number of operations.
-const fn told(name: &'static str, unit: Unit, better: Better, help: &'static str) -> MetricRow {
+const fn reported(name: &'static str, unit: Unit, better: Better, help: &'static str) -> MetricRow {
     MetricRow { better, per_op: false, ..row(name, &[], WORKLOAD, unit, Family::Rest, help) }
 }
 
@@ -327,11 +327,11 @@ pub static METRICS: &[MetricRow] = &[
     modelled("model-L1-dcache-misses", Kind::Modelled, "misses of the model of a level 1 data cache"),
     modelled("model-LLC-misses", Kind::Modelled, "misses of the model of a last-level cache"),
     modelled("estimated-cycles", Kind::Estimated, "a formula over instructions and the models' misses, in recordings of earlier versions; model-cycles has taken its place"),
-    told("task-time-min", Unit::Ns, Better::Lower, "elapsed time of the fastest of several tasks (scale=on)"),
-    told("task-time-max", Unit::Ns, Better::Lower, "elapsed time of the slowest of several tasks (scale=on)"),
-    told("task-fairness-ppm", Unit::Count, Better::Higher, "time of the fastest task over that of the slowest, in millionths: 1,000,000 is fair (scale=on)"),
-    MetricRow { per_op: true, ..told("lock-handovers", Unit::Count, Better::Neither, "acquisitions by another task than the one before") },
-    told("lock-run-max", Unit::Count, Better::Lower, "the most acquisitions by one task in a row"),
+    reported("task-time-min", Unit::Ns, Better::Lower, "elapsed time of the fastest of several tasks (scale=on)"),
+    reported("task-time-max", Unit::Ns, Better::Lower, "elapsed time of the slowest of several tasks (scale=on)"),
+    reported("task-fairness-ppm", Unit::Count, Better::Higher, "time of the fastest task over that of the slowest, in millionths: 1,000,000 is fair (scale=on)"),
+    MetricRow { per_op: true, ..reported("lock-handovers", Unit::Count, Better::Neither, "acquisitions by another task than the one before") },
+    reported("lock-run-max", Unit::Count, Better::Lower, "the most acquisitions by one task in a row"),
     row("steal", &[], "procfs", Unit::Ns, Family::Control, "time the hypervisor gave to others, all CPUs, during the run"),
     row("machine-busy", &[], "procfs", Unit::Ns, Family::Control, "CPU time of everything on the machine during the run, the run itself included"),
     condition("run-window", Unit::Ns, "time over which a run's conditions are read: from before its process is made to after it ended"),

@@ -51,7 +51,7 @@ pub fn measure(
             let (spec, params) = (*spec, params.clone());
             let mut team = Team::gather(tasks, move |_| Hand::prepare(&spec, &params, seed))?;
             let reports = warmed_up_and_counted(&mut team)?;
-            team.dismiss()?;
+            team.stop()?;
             reports
         }
     };

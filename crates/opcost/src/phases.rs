@@ -38,7 +38,7 @@ impl Phases {
     }
 
     /// Reports the phase, and how far it is (`done`).
-    pub(crate) fn tell(&mut self, phase: &str, done: Option<&str>) {
+    pub(crate) fn report(&mut self, phase: &str, done: Option<&str>) {
         match &self.bar {
             Some(bar) => bar.set_message(match done {
                 Some(done) => format!("{phase} ({done})"),

@@ -13,7 +13,7 @@ pub trait Progress {
     /// One run begins, or several begin at the same time; each comes with its variant's name.
     fn next(&mut self, runs: &[(&Slot, &str)]);
     /// Reports `line`, an answer that the first runs already give.
-    fn say(&mut self, line: &str);
+    fn print_line(&mut self, line: &str);
     /// Announces how long the runs will take; called for long recordings only.
     fn estimate(&mut self, estimate: &Estimate);
     /// The runs have ended.
@@ -108,7 +108,7 @@ pub struct Silent;
 impl Progress for Silent {
     fn begin(&mut self, _: &Plan, _: usize) {}
     fn next(&mut self, _: &[(&Slot, &str)]) {}
-    fn say(&mut self, _: &str) {}
+    fn print_line(&mut self, _: &str) {}
     fn estimate(&mut self, _: &Estimate) {}
     fn end(&mut self) {}
 }
@@ -119,7 +119,7 @@ struct Lines(Who);
 impl Progress for Lines {
     fn begin(&mut self, _: &Plan, _: usize) {}
     fn next(&mut self, _: &[(&Slot, &str)]) {}
-    fn say(&mut self, _: &str) {}
+    fn print_line(&mut self, _: &str) {}
     fn estimate(&mut self, estimate: &Estimate) {
         eprintln!("opcost: {}", printable(&estimate.line(self.0)));
     }
@@ -170,12 +170,12 @@ impl Progress for Bar {
         }
     }
 
-    fn say(&mut self, line: &str) {
+    fn print_line(&mut self, line: &str) {
         self.bar.println(format!("  {}", printable(line)));
     }
 
     fn estimate(&mut self, estimate: &Estimate) {
-        self.say(&estimate.line(self.who));
+        self.print_line(&estimate.line(self.who));
     }
 
     fn end(&mut self) {

@@ -167,7 +167,7 @@ impl Session<'_> {
                 return Ok(Ending::Interrupted);
             }
             if let Some(answer) = stopping.first_answer() {
-                progress.say(&answer);
+                progress.print_line(&answer);
             }
             if let Some(reason) = stopping.reason(monotonic_ns().saturating_sub(begun_ns)) {
                 return Ok(Ending::Stopped(reason));

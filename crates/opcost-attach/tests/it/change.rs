@@ -26,7 +26,7 @@ fn opened(busy: &Busy) -> (Process, Survey) {
 /// A change of one key to one value.
 fn plan(process: &Process, survey: &Survey, name: &str, asked: u64) -> Result<Change, ChangeError> {
     let key = key(survey, name);
-    Change::plan(survey, key, &[body::asked(process, survey, key, asked)])
+    Change::plan(survey, key, &[body::state_with(process, survey, key, asked)])
 }
 
 fn function(process: &Process, name: &str) -> u64 {
@@ -170,8 +170,8 @@ fn where_the_programs_library_inlines_otherwise_functions_are_called() {
     other.state.body = [0x40, 0x3e, 0x2e, 0x2e, 0x48, 0x89, 0xf8];
     assert!(!body::agrees(&process, &other));
     let zero = function(&process, "step_zero");
-    assert_eq!(body::asked(&process, &survey, &other, zero).form, Form::DIRECT);
-    assert_eq!(body::asked(&process, &survey, key(&survey, "step"), zero).form, Form::INLINE);
+    assert_eq!(body::state_with(&process, &survey, &other, zero).form, Form::DIRECT);
+    assert_eq!(body::state_with(&process, &survey, key(&survey, "step"), zero).form, Form::INLINE);
     assert_eq!(busy.ask("check"), "check 0");
 }
 
@@ -184,7 +184,7 @@ fn one_change_has_as_many_sides_as_are_asked_for() {
     let states: Vec<State> = names[1..]
         .iter()
         .map(|name| {
-            body::asked(&process, &survey, step, function(&process, &format!("step_{name}")))
+            body::state_with(&process, &survey, step, function(&process, &format!("step_{name}")))
         })
         .collect();
     let change = Change::plan(&survey, step, &states).unwrap();

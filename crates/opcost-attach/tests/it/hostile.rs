@@ -89,7 +89,8 @@ fn the_whole_memory_is_read_as_it_was_laid_out() {
     let [key] = survey.keys.as_slice() else { panic!("{:?}", survey.keys) };
     assert_eq!((key.name.as_str(), key.kind, key.state.value), ("limit", Kind::Value, 42));
     assert_eq!((key.sites.len(), key.sites[0].state), (1, "immediate"));
-    let change = Change::plan(&survey, key, &[body::asked(&memory, &survey, key, 43)]).unwrap();
+    let change =
+        Change::plan(&survey, key, &[body::state_with(&memory, &survey, key, 43)]).unwrap();
     assert_eq!(change.code_writes, 1);
     assert_eq!(change.writes[0].sides[1], [0x40, 0xc7, 0xc0, 0x2b, 0, 0, 0]);
     assert_eq!(change.writes[1].address, START + KEY as u64);
@@ -211,7 +212,7 @@ fn plans(memory: &impl Memory, maps: &[maps::Mapping], registry: u64, values: &[
     let mut planned = 0;
     for key in &survey.keys {
         let states: Vec<_> =
-            values.iter().map(|asked| body::asked(memory, &survey, key, *asked)).collect();
+            values.iter().map(|asked| body::state_with(memory, &survey, key, *asked)).collect();
         if let Ok(change) = Change::plan(&survey, key, &states) {
             let fits = |write: &Write| write.sides.iter().all(|side| side.len() == write.length());
             assert!(change.writes.iter().all(fits));
@@ -272,7 +273,7 @@ proptest! {
         if let Ok(survey) = survey(&memory) {
             for key in &survey.keys {
                 // The functions asked for may lie anywhere, too.
-                let states = [7, START + CODE as u64].map(|asked| body::asked(&memory, &survey, key, asked));
+                let states = [7, START + CODE as u64].map(|asked| body::state_with(&memory, &survey, key, asked));
                 if let Ok(change) = Change::plan(&survey, key, &states) {
                     let fits = |write: &Write| write.sides.len() == 3 && write.sides.iter().all(|side| side.len() == write.length());
                     prop_assert!(change.writes.iter().all(fits));

@@ -22,7 +22,8 @@ fn opened(busy: &Busy) -> (Process, Survey, Change) {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     let slow = slow(&survey);
-    let change = Change::plan(&survey, slow, &[body::asked(&process, &survey, slow, 1)]).unwrap();
+    let change =
+        Change::plan(&survey, slow, &[body::state_with(&process, &survey, slow, 1)]).unwrap();
     (process, survey, change)
 }
 

@@ -21,7 +21,7 @@ fn key<'a>(survey: &'a Survey, name: &str) -> &'a Key {
 
 fn plan(process: &Process, survey: &Survey, name: &str, asked: u64) -> Change {
     let key = key(survey, name);
-    Change::plan(survey, key, &[body::asked(process, survey, key, asked)]).unwrap()
+    Change::plan(survey, key, &[body::state_with(process, survey, key, asked)]).unwrap()
 }
 
 /// The distinct states of a key's sites.

@@ -93,7 +93,8 @@ fn one_whose_lock_is_held_for_ever_is_given_up_and_unchanged() {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     let key = survey.keys.iter().find(|key| key.name == "slow").unwrap();
-    let change = Change::plan(&survey, key, &[body::asked(&process, &survey, key, 1)]).unwrap();
+    let change =
+        Change::plan(&survey, key, &[body::state_with(&process, &survey, key, 1)]).unwrap();
     let memory = File::options().write(true).open(format!("/proc/{}/mem", busy.pid())).unwrap();
     let lock = survey.registries[0].address + 16;
     memory.write_all_at(&4711u32.to_le_bytes(), lock).unwrap();
@@ -111,7 +112,8 @@ fn one_that_is_traced_already() {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     let key = survey.keys.iter().find(|key| key.name == "slow").unwrap();
-    let change = Change::plan(&survey, key, &[body::asked(&process, &survey, key, 1)]).unwrap();
+    let change =
+        Change::plan(&survey, key, &[body::state_with(&process, &survey, key, 1)]).unwrap();
     let first = Stopped::stop(busy.pid()).unwrap();
     // Tracing belongs to a thread: for another thread, the process is traced by somebody else.
     let tried = std::thread::scope(|scope| {

@@ -65,7 +65,7 @@ pub(super) fn look(tid: i32) -> io::Result<Seen> {
 
 /// Gives this thread priority over all threads of ordinary priority, if the user may ask for that (sched(7), SCHED_FIFO); otherwise
 /// changes nothing.
-pub(super) fn come_first() {
+pub(super) fn take_priority() {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: sched_setscheduler reads one sched_param; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &lowest) };

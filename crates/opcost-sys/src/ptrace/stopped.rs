@@ -92,7 +92,7 @@ impl Stopped {
     ) -> Result<T, StopError> {
         let (done, tid) = thread::scope(|scope| {
             let stop = || {
-                call::come_first();
+                call::take_priority();
                 let tid = call::own_tid();
                 let mut stopped = Stopped::none(pid);
                 let done = stopped.stop_all().map(|()| act(&stopped));

@@ -83,7 +83,7 @@ const WARM_UP_OPS: u64 = 100;
 /// A kind of lock with one instance in each process.
 trait Lock: Sync + 'static {
     /// Returns the one lock.
-    fn the() -> &'static Self;
+    fn instance() -> &'static Self;
     /// Returns once the task with that index, which does not have the lock, has it.
     fn acquire(&self, me: usize);
     /// Releases the lock; the task with that index has it.
@@ -94,7 +94,7 @@ trait Lock: Sync + 'static {
 struct Unlocked;
 
 impl Lock for Unlocked {
-    fn the() -> &'static Self {
+    fn instance() -> &'static Self {
         &Unlocked
     }
     #[inline(always)]

@@ -68,7 +68,7 @@ pub(super) struct Mcs {
 }
 
 impl Lock for Mcs {
-    fn the() -> &'static Self {
+    fn instance() -> &'static Self {
         static THE: Mcs = Mcs { tail: AtomicU32::new(0), places: Places::new() };
         &THE
     }

@@ -24,7 +24,7 @@ pub(super) struct Queued {
 }
 
 impl Lock for Queued {
-    fn the() -> &'static Self {
+    fn instance() -> &'static Self {
         static THE: Queued = Queued { word: AtomicU32::new(0), places: Places::new() };
         &THE
     }

@@ -53,24 +53,24 @@ pub(super) struct Table;
 impl Shape for Inline {
     #[inline(always)]
     fn acquire<L: Lock>(me: usize) {
-        L::the().acquire(me);
+        L::instance().acquire(me);
     }
 
     #[inline(always)]
     fn release<L: Lock>(me: usize) {
-        L::the().release(me);
+        L::instance().release(me);
     }
 }
 
 impl Shape for Direct {
     #[inline(never)]
     fn acquire<L: Lock>(me: usize) {
-        L::the().acquire(me);
+        L::instance().acquire(me);
     }
 
     #[inline(never)]
     fn release<L: Lock>(me: usize) {
-        L::the().release(me);
+        L::instance().release(me);
     }
 }
 
@@ -127,12 +127,12 @@ static RELEASE_ENTRY: Call<Entry> = Call::new(c"lock_release", release_entry::<s
 
 #[inline(never)]
 extern "C" fn acquire_entry<L: Lock>(me: usize) {
-    L::the().acquire(me);
+    L::instance().acquire(me);
 }
 
 #[inline(never)]
 extern "C" fn release_entry<L: Lock>(me: usize) {
-    L::the().release(me);
+    L::instance().release(me);
 }
 
 /// Patches the calls of both operations to this kind of lock.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 pub(super) struct TestAndSet(AtomicU32);
 
 impl Lock for TestAndSet {
-    fn the() -> &'static Self {
+    fn instance() -> &'static Self {
         static THE: TestAndSet = TestAndSet(AtomicU32::new(0));
         &THE
     }
@@ -32,7 +32,7 @@ impl Lock for TestAndSet {
 pub(super) struct Byte(AtomicU8);
 
 impl Lock for Byte {
-    fn the() -> &'static Self {
+    fn instance() -> &'static Self {
         static THE: Byte = Byte(AtomicU8::new(0));
         &THE
     }
@@ -59,7 +59,7 @@ pub(super) struct Ticket {
 }
 
 impl Lock for Ticket {
-    fn the() -> &'static Self {
+    fn instance() -> &'static Self {
         static THE: Ticket = Ticket { next: AtomicU16::new(0), served: AtomicU16::new(0) };
         &THE
     }
@@ -86,7 +86,7 @@ pub(super) struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
 unsafe impl Sync for Mutex {}
 
 impl Lock for Mutex {
-    fn the() -> &'static Self {
+    fn instance() -> &'static Self {
         static THE: Mutex = Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
         &THE
     }

@@ -92,7 +92,7 @@ fn a_lost_count_is_an_error() {
 fn the_twin_takes_no_lock() {
     let said = in_child(|| {
         let mut contender = contender(&[("ops", "100")]);
-        spin::Ticket::the().acquire(0);
+        spin::Ticket::instance().acquire(0);
         contender.twin();
         assert_eq!(contender.twin.done, 100);
         assert_eq!((WORK.total(), contender.alone.total()), (0, 0));

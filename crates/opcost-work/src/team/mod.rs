@@ -107,7 +107,7 @@ impl Team {
     }
 
     /// Lets the tasks end, and waits for them.
-    pub(crate) fn dismiss(mut self) -> Result<(), WorkError> {
+    pub(crate) fn stop(mut self) -> Result<(), WorkError> {
         self.board.announce(Step::Leave as u32);
         for index in 0..self.members.len() {
             if let Some(how) = self.members[index].wait().failure() {

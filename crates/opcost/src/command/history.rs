@@ -77,7 +77,7 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
     };
     let Listed { heads, damaged } = store.list_all().map_err(StoreError::carried)?;
     for damaged in &damaged {
-        tell_damaged(&damaged.name, &damaged.why);
+        report_damaged(&damaged.name, &damaged.why);
     }
     let mut recordings: Vec<Recording> = Vec::new();
     for head in heads.iter().filter(|head| head.experiment == args.experiment) {
@@ -85,7 +85,7 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
             Ok(recording) => recordings.push(recording),
             // One damaged recording must not hide the others.
             Err(StoreError { kind: StoreErrorKind::Damaged { recording, why }, .. }) => {
-                tell_damaged(&recording, &why);
+                report_damaged(&recording, &why);
             }
             Err(error) => return Err(error.carried()),
         }
@@ -147,6 +147,6 @@ fn show_notes(args: &HistoryArgs) -> Result<Status> {
 }
 
 /// Reports a damaged recording that is left out, on standard error.
-fn tell_damaged(recording: &str, why: &str) {
+fn report_damaged(recording: &str, why: &str) {
     eprintln!("opcost: recording {recording} is damaged and left out: {}", printable(why));
 }

@@ -116,7 +116,7 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
         .status(Status::Missing)?;
     let mut shown = Phases::new(globals.quiet);
     let built =
-        prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.tell(phase, done));
+        prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.report(phase, done));
     shown.end();
     let kernel = built.map_err(HasStatus::carried)?;
     let release = kernel.release.as_deref().unwrap_or("unknown release");

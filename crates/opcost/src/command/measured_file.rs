@@ -97,7 +97,7 @@ fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
         .status(Status::Missing)?;
     let mut shown = Phases::new(quiet);
     let kernel =
-        prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.tell(phase, done));
+        prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.report(phase, done));
     shown.end();
     let kernel = kernel.map_err(|error| match error {
         KernelError::NotBuilt { .. } => {

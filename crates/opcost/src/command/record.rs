@@ -75,7 +75,7 @@ pub(super) fn carry_out(
     if let (Some(shard), Some(recording)) = (plan.shard(), &earlier)
         && recording.state == State::Finished
     {
-        shard::tell(globals, shard, recording, true);
+        shard::report(globals, shard, recording, true);
         return Ok(Status::Done);
     }
     let (mut machine, state) = machine_for(globals.quiet, &plan, &interrupt)?;
@@ -156,7 +156,7 @@ pub(crate) fn machine_for<'a>(
         MachineKind::Emulated => {
             let mut phases = Phases::new(quiet);
             let emulated =
-                Emulated::new(plan, interrupt, &mut |phase, done| phases.tell(phase, done));
+                Emulated::new(plan, interrupt, &mut |phase, done| phases.report(phase, done));
             phases.end();
             let emulated = emulated?;
             let state = emulated.state();
@@ -192,7 +192,7 @@ pub(super) fn record(
     match ending {
         Ending::Complete | Ending::Stopped(_) => match plan.shard() {
             Some(shard) => {
-                shard::tell(globals, shard, &recording, false);
+                shard::report(globals, shard, &recording, false);
                 Ok(Status::Done)
             }
             None => present(globals, &recording, output),

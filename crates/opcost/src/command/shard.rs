@@ -48,7 +48,7 @@ pub(super) fn earlier(store: &Store, plan: &Plan) -> Result<Option<Recording>> {
 }
 
 /// Reports that a shard is made; `already`: whether it was made before.
-pub(super) fn tell(globals: &Globals, shard: Shard, recording: &Recording, already: bool) {
+pub(super) fn report(globals: &Globals, shard: Shard, recording: &Recording, already: bool) {
     if globals.quiet {
         return;
     }

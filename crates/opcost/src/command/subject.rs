@@ -182,7 +182,7 @@ impl SubjectArgs {
         let granted = recorder.granted();
         let mut intake = recorder.intake();
         recorder.enable().status(Status::Missing)?;
-        existing::tell(proc_root, &pids, |event| intake.event(event));
+        existing::report(proc_root, &pids, |event| intake.event(event));
         let begun_ns = monotonic_ns();
         let collecting = recorder.collect(intake, true).status(Status::Missing)?;
         let elapsed = || Duration::from_nanos(monotonic_ns().saturating_sub(begun_ns));

@@ -122,11 +122,11 @@ pub(super) fn conclusion(comparison: &Comparison) -> Option<String> {
         1 => "1 run".to_string(),
         n => format!("{} runs", grouped(n as u64)),
     };
-    Some(format!("{name}: {} {}; {runs}", row.label, said(row, side)))
+    Some(format!("{name}: {} {}; {runs}", row.label, figure_in_words(row, side)))
 }
 
 /// A figure with its interval, or with the note that it is exact or multiplexed.
-fn said(row: &Row, side: &Figures) -> String {
+fn figure_in_words(row: &Row, side: &Figures) -> String {
     let median = figure(side.center(), row.unit);
     if side.multiplexed > 0 {
         return format!("{median}, multiplexed in {} runs, so not a full count", side.multiplexed);

@@ -173,7 +173,7 @@ impl Comparison {
             let told: Vec<String> = all
                 .iter()
                 .filter(|observation| observation.metric == *metric)
-                .map(|observation| told(observation))
+                .map(|observation| describe(observation))
                 .collect();
             let (begin, remedy) = kind.words(self.comparisons.is_empty());
             Some(format!("{begin}: {metric} of {}; {remedy}", told.join(", ")))
@@ -191,7 +191,7 @@ fn multiple(size: f64) -> String {
     format!("{size:.decimals$} ×")
 }
 
-fn told(observation: &Observation) -> String {
+fn describe(observation: &Observation) -> String {
     let Observation { variant, size, runs, .. } = observation;
     match observation.kind {
         ObservationKind::Drift => format!("'{variant}' {}", percent(*size)),

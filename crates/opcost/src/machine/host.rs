@@ -473,7 +473,7 @@ fn collect(plan: &Plan, sampling: &SamplingPlan, pid: i32) -> Result<(Granted, C
     let recorder = Recorder::open(sampling, &process_clock(), &target, true, &cpus);
     let recorder = recorder.status(Status::Missing)?;
     let mut intake = recorder.intake();
-    existing::tell(Path::new("/proc"), &[], |event| intake.event(event));
+    existing::report(Path::new("/proc"), &[], |event| intake.event(event));
     let granted = recorder.granted();
     let collecting = recorder.collect(intake, false).context("cannot collect samples");
     Ok((granted, collecting.status(Status::Missing)?))

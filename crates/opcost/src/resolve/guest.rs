@@ -1,7 +1,7 @@
 //! Resolves the user's words into the emulated machine of each variant.
 
 use super::Surroundings;
-use super::host::says_how_to_sample;
+use super::host::sets_sampling;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, Variant};
 use crate::plan::guest::{CORE_DEFAULT, CPU_MODEL, DEFAULT_KERNEL, NO_KERNEL};
@@ -146,7 +146,7 @@ pub(super) fn resolve_emulation(
         return Ok(None);
     }
     check_kernel_tree(experiment)?;
-    if says_how_to_sample(experiment) {
+    if sets_sampling(experiment) {
         return Err(fail(
             Status::Usage,
             "--frequency, --call-graph and --stack-bytes: the emulated machine counts every \

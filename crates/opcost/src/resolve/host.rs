@@ -18,7 +18,7 @@ pub(super) fn resolve_host(experiment: &Experiment, events: &[EventPlan]) -> Res
 }
 
 /// Whether the experiment has options of sampling.
-pub(super) fn says_how_to_sample(experiment: &Experiment) -> bool {
+pub(super) fn sets_sampling(experiment: &Experiment) -> bool {
     experiment.frequency.is_some()
         || experiment.call_graph.is_some()
         || experiment.stack_bytes.is_some()
@@ -26,7 +26,7 @@ pub(super) fn says_how_to_sample(experiment: &Experiment) -> bool {
 
 fn resolve_sampling(experiment: &Experiment, events: &[EventPlan]) -> Result<Option<SamplingPlan>> {
     if !experiment.profile {
-        return match says_how_to_sample(experiment) {
+        return match sets_sampling(experiment) {
             true => Err(fail(
                 Status::Usage,
                 "--frequency, --call-graph and --stack-bytes: they say how to sample; add --profile",

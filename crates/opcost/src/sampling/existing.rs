@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Reports the kernel's build id, and the names and mappings of these processes. Processes that cannot be read, or that end
 /// meanwhile, are skipped.
-pub fn tell(proc_root: &Path, pids: &[i32], mut take: impl FnMut(&Event<'_>)) {
+pub fn report(proc_root: &Path, pids: &[i32], mut take: impl FnMut(&Event<'_>)) {
     if let Some(id) = running_build_id() {
         take(&Event::Mapping(Mapping {
             pid: -1,
@@ -111,7 +111,7 @@ mod tests {
     fn this_process_is_told() {
         let pid = std::process::id() as i32;
         let (mut names, mut mapped) = (Vec::new(), Vec::new());
-        tell(Path::new("/proc"), &[pid, -5], |event| match event {
+        report(Path::new("/proc"), &[pid, -5], |event| match event {
             Event::Name { name, .. } => names.push(name.to_vec()),
             Event::Mapping(mapping) => {
                 mapped.push(String::from_utf8_lossy(mapping.path).into_owned())

@@ -39,7 +39,7 @@ pub(super) fn keep(
 ) -> Result<Status> {
     let guardian = stand_guard(process, &kept.key.name, change)?;
     let applied = process.apply(change, Side::FOUND, Side::ASKED, |_| ());
-    guardian.dismiss();
+    guardian.stop();
     let stopped_ns = applied.map_err(AttachError::carried)?.stopped_ns;
     report(process, kept, Some(&Written { sites: change.code_writes, stopped_ns }), json)
 }

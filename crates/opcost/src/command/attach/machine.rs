@@ -50,7 +50,7 @@ pub(super) struct Flips {
 
 impl Flips {
     /// Describes the changes, in one sentence or two.
-    pub(super) fn told(&self, key: &str) -> String {
+    pub(super) fn describe(&self, key: &str) -> String {
         let mut stops_ns = self.stops_ns.clone();
         stops_ns.sort_unstable();
         let time = |ns: u64| figure(ns as f64, Unit::Ns);
@@ -130,7 +130,7 @@ impl<'a> Attached<'a> {
         match restored {
             // The guardian then takes its owner for dead, and restores what is left to be restored.
             Err(AttachError::Stop(_) | AttachError::Busy { .. }) => drop(guardian),
-            _ => guardian.dismiss(),
+            _ => guardian.stop(),
         }
         restored
     }

@@ -166,7 +166,7 @@ pub fn attach(globals: &Globals, args: &AttachArgs) -> Result<Status> {
     }
     check_values(key, &slots, &args.to).map_err(|error| AttachError::from(error).carried())?;
     let asked: Vec<State> =
-        slots.iter().map(|slot| body::asked(&process, &survey, key, *slot)).collect();
+        slots.iter().map(|slot| body::state_with(&process, &survey, key, *slot)).collect();
     let planned = Change::plan(&survey, key, &asked);
     let change = planned.map_err(|error| AttachError::from(error).carried())?;
     let functions = functions_called(&process, &survey)?;
@@ -235,7 +235,7 @@ fn set_and_keep(
     if slot == key.state.value {
         return keep::already(process, &kept, args.output.json);
     }
-    let planned = Change::plan(survey, key, &[body::asked(process, survey, key, slot)]);
+    let planned = Change::plan(survey, key, &[body::state_with(process, survey, key, slot)]);
     let change = planned.map_err(|error| AttachError::from(error).carried())?;
     keep::keep(process, &change, &kept, args.output.json)
 }
@@ -303,7 +303,7 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
                  also where a change by the program itself would put its body in the call's place"
             );
         }
-        eprintln!("{}", flips.told(key));
+        eprintln!("{}", flips.describe(key));
     }
     match ending {
         Ending::Interrupted => Err(fail(

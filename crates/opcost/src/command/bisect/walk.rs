@@ -248,7 +248,7 @@ impl<'a> Walk<'a> {
         }
         let built = self.built(desk, point, which)?;
         let phase = format!("counting {which} {}", point.suspect.shown());
-        desk.phases.tell(phase.trim_end(), None);
+        desk.phases.report(phase.trim_end(), None);
         Ok((desk.bench.count(case, &built, seeds)?, false))
     }
 
@@ -317,7 +317,7 @@ impl<'a> Walk<'a> {
                 self.known += usize::from(reading.as_ref().is_ok_and(|reading| reading.known));
                 let figures = reading.map(|reading| self.figures(&reading));
                 search.learn(point, figures);
-                self.tell(desk, &search, points, point);
+                self.report_point(desk, &search, points, point);
             }
         }
     }
@@ -334,7 +334,7 @@ impl<'a> Walk<'a> {
             return Ok(vec![self.read(desk, &points[point], How::kept(&which(0)))?]);
         }
         let names: Vec<&str> = next.iter().map(|point| points[*point].suspect.name()).collect();
-        desk.phases.tell(&format!("building and counting {}", names.join(", ")), None);
+        desk.phases.report(&format!("building and counting {}", names.join(", ")), None);
         // Nobody can read messages of several threads at the same time.
         let quiet = Globals { quiet: true, ..self.globals.clone() };
         let read = |at: usize, point: usize| {
@@ -356,7 +356,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Reports what was found at a point.
-    fn tell(&self, desk: &mut Desk<'_>, search: &Search, points: &[Point], point: usize) {
+    fn report_point(&self, desk: &mut Desk<'_>, search: &Search, points: &[Point], point: usize) {
         desk.phases.end();
         desk.phases = Phases::new(self.globals.quiet);
         if self.globals.quiet {
@@ -415,7 +415,7 @@ impl<'a> Walk<'a> {
         });
         let [one, other] = points;
         let built = [self.built(desk, one, "good")?, self.built(desk, other, "point")?];
-        desk.phases.tell(&format!("measuring {}", other.suspect.shown()), None);
+        desk.phases.report(&format!("measuring {}", other.suspect.shown()), None);
         desk.phases.end();
         let side = |at: usize, name| Side { name, case: &cases[at], built: &built[at] };
         let recording = desk.bench.compare([side(0, "before"), side(1, other.suspect.name())]);
@@ -466,7 +466,7 @@ impl<'a> Walk<'a> {
             [Ok(one), Ok(other)] => [one, other],
             [Err(error), _] | [_, Err(error)] => return of_culprit(error),
         };
-        desk.phases.tell(&format!("checking {}", culprit.suspect.shown()), None);
+        desk.phases.report(&format!("checking {}", culprit.suspect.shown()), None);
         desk.phases.end();
         let name = match self.kind {
             SuspectKind::Commit => culprit.suspect.name(),

@@ -42,7 +42,7 @@ pub(super) fn calibrate_core(
     let mut phases = Phases::still(globals.quiet);
     let mut reports = Vec::new();
     for process in 0..PROCESSES {
-        phases.tell(
+        phases.report(
             "timing instructions on this CPU",
             Some(&format!("{} of {PROCESSES}", process + 1)),
         );

@@ -113,7 +113,7 @@ impl Gate<'_> {
     /// Judges a case whose counts are exact: each side is counted by itself.
     fn exact(&mut self, case: &Case, tip: &Built, report: &mut CaseReport) -> Result<()> {
         let seeds = if self.update { Seeds::Floor } else { Seeds::One };
-        self.phases.tell(&format!("counting {}", case.name), None);
+        self.phases.report(&format!("counting {}", case.name), None);
         let measured = match of_case(self.bench.count(case, tip, seeds))? {
             Ok(measured) => measured,
             Err(failure) => {
@@ -223,7 +223,7 @@ impl Gate<'_> {
             return Ok(before);
         }
         let built = self.trees.built(commit, "base", recipe(case), &mut self.phases)?;
-        self.phases.tell(&format!("counting {} on the base", case.name), None);
+        self.phases.report(&format!("counting {} on the base", case.name), None);
         self.bench.count(case, &built, seeds)
     }
 
@@ -276,7 +276,7 @@ impl Gate<'_> {
                 return Ok(());
             }
         };
-        self.phases.tell(&format!("measuring {}", case.name), None);
+        self.phases.report(&format!("measuring {}", case.name), None);
         self.phases.end();
         let recording = match of_case(self.bench.compare(
             [("base", &base), ("tip", tip)].map(|(name, built)| Side { name, case, built }),

@@ -232,8 +232,10 @@ impl Walk<'_> {
             return Ok(before);
         }
         let built = self.trees.built(commit, which, recipe(case), &mut self.phases)?;
-        self.phases
-            .tell(&format!("counting {} at {which} {}", case.name, short_commit(&commit.id)), None);
+        self.phases.report(
+            &format!("counting {} at {which} {}", case.name, short_commit(&commit.id)),
+            None,
+        );
         self.bench.count(case, &built, seeds)
     }
 }

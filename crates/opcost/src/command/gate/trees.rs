@@ -197,7 +197,7 @@ impl<'a> Trees<'a> {
 
     fn lock(&self, id: &str, phases: &mut Phases) -> Result<File> {
         lock(&self.home.join("locks"), id, self.interrupt, &mut |phase, done| {
-            phases.tell(phase, done)
+            phases.report(phase, done)
         })
         .map_err(HasStatus::carried)
     }
@@ -396,7 +396,7 @@ impl<'a> Trees<'a> {
         phases: &mut Phases,
     ) -> Result<()> {
         let folder = self.home.join("trees").join(key).join("tree");
-        phases.tell(&format!("checking out {shown}"), None);
+        phases.report(&format!("checking out {shown}"), None);
         {
             let _lock = self.lock("git", phases)?;
             make_folder(folder.parent().unwrap_or(&folder))?;
@@ -405,7 +405,7 @@ impl<'a> Trees<'a> {
             git(&self.own_repository(), &words, &[])?;
         }
         let Some(build) = build else { return Ok(()) };
-        phases.tell(&format!("building {shown}: {build}"), None);
+        phases.report(&format!("building {shown}: {build}"), None);
         let log = self.home.join("trees").join(format!("{key}.log"));
         let file = File::create(&log)
             .with_context(|| format!("cannot write '{}'", log.display()))

@@ -133,7 +133,7 @@ pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
             elapsed().as_secs_f64(),
             budget.as_secs_f64()
         );
-        phases.tell("making reports", Some(&done));
+        phases.report("making reports", Some(&done));
         let report_begun = elapsed();
         let drawn = Random::new(seed).fork(number as u64).next_u64() >> 32;
         let experiment = subject.experiment(planted, drawn);

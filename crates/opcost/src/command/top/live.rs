@@ -58,7 +58,7 @@ impl Live {
         live.recorder.enable()?;
         let pids = pid.map_or_else(|| existing::processes(proc_root), |pid| vec![pid]);
         let Live { intake, names, .. } = &mut live;
-        existing::tell(proc_root, &pids, |event| {
+        existing::report(proc_root, &pids, |event| {
             names.note(event);
             intake.event(event);
         });

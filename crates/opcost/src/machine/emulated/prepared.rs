@@ -373,16 +373,16 @@ impl Emulated<'_> {
                 .status(Status::Missing)?;
             return Ok(Rc::new(Known { symbols, modules: None }));
         }
-        let told = self.told(kernel, guest, disk, say)?;
-        let symbols = KernelSymbols::parse(&told.kallsyms)
+        let listed = self.listed(kernel, guest, disk, say)?;
+        let symbols = KernelSymbols::parse(&listed.kallsyms)
             .with_context(|| format!("kernel {}", kernel.name))
             .status(Status::Missing)?;
-        Ok(Rc::new(Known { symbols, modules: told.modules }))
+        Ok(Rc::new(Known { symbols, modules: listed.modules }))
     }
 
     /// The kernel's own list of functions, including those of modules for a disk. The kernel boots
     /// once for this list.
-    fn told(
+    fn listed(
         &self,
         kernel: &Kernel,
         guest: &GuestPlan,

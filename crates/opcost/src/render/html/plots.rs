@@ -81,7 +81,7 @@ fn of_primary(view: &View<'_>, row: &Row) -> Vec<Markup> {
 /// The differences of a headline metric; its distributions if it has no blocks, as imported metrics.
 fn of_headline(view: &View<'_>, row: &Row, number: usize) -> Vec<Markup> {
     let judged: Vec<usize> = (0..row.changes.len().min(VARIANTS_MAX))
-        .filter(|index| tells(&row.changes[*index]))
+        .filter(|index| has_differences(&row.changes[*index]))
         .collect();
     let id = format!("plot-headline-{number}");
     let of_pair = |index: &usize| differences(view, row, *index, SMALL, &format!("{id}-{index}"));
@@ -94,7 +94,7 @@ fn of_headline(view: &View<'_>, row: &Row, number: usize) -> Vec<Markup> {
 }
 
 /// Whether there are differences to show: runs that are not comparable have none.
-fn tells(change: &Change) -> bool {
+fn has_differences(change: &Change) -> bool {
     let judged = !matches!(change.verdict, Verdict::NotComparable | Verdict::Unavailable);
     judged && !change.identical
 }
@@ -103,7 +103,7 @@ fn tells(change: &Change) -> bool {
 fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -> Option<Markup> {
     let comparison = view.comparison;
     let (baseline, variant) = comparison.comparisons[index];
-    let change = row.changes.get(index).filter(|change| tells(change))?;
+    let change = row.changes.get(index).filter(|change| has_differences(change))?;
     let paired_blocks = change.paired.as_ref()?;
     let (unit, units) = view.recording.plan.unit_words();
     let ratios: Option<Vec<f64>> = paired_blocks

@@ -114,7 +114,7 @@ pub(super) fn noise(globals: &Globals, seconds: f64, json: bool) -> Result<Statu
     let mut phases = Phases::still(globals.quiet);
     let mut map = NoiseMap { schema: 1, seconds, cpus: Vec::new(), quietest: None };
     for cpu in &cpus {
-        phases.tell("listening to CPUs", Some(&format!("{cpu}, {} in all", cpus.len())));
+        phases.report("listening to CPUs", Some(&format!("{cpu}, {} in all", cpus.len())));
         let heard = probe::listen(root, *cpu, Duration::from_secs_f64(seconds));
         map.cpus.push(place(root, *cpu, heard));
     }

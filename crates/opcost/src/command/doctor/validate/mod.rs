@@ -107,11 +107,12 @@ pub(super) fn validate(
     let mut phases = Phases::still(globals.quiet);
     let mut reports = Vec::new();
     for process in 0..PROCESSES {
-        phases.tell("timing kernels on this CPU", Some(&format!("{} of {PROCESSES}", process + 1)));
+        phases
+            .report("timing kernels on this CPU", Some(&format!("{} of {PROCESSES}", process + 1)));
         reports.push(gauge::run(&program, "time", &chosen, &interrupt)?);
     }
     let truth = Truth::of(&reports).map_err(|loaded| fail(Status::Missing, loaded))?;
-    phases.tell("running the kernels under emulation (a minute)", None);
+    phases.report("running the kernels under emulation (a minute)", None);
     let recording = record(&plan, &interrupt).or_else(|error| {
         // In Debian 13, the QEMU for programs has no plugins, but the QEMU for machines has.
         if status_of(&error) != Some(Status::Missing) {
