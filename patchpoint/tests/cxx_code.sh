@@ -13,7 +13,7 @@ functions=(leaf loop read real choose nothing)
 compared=0 compiled=0 failed=0
 
 
-# form COMPILER NUMBER FLAGS...: writes the bytes of each function, and the offset and type of its relocations.
+# form COMPILER NUMBER FLAGS...: writes the bytes of each function, and its relocations. The forms have other names for keys and thunks.
 form() {
     local compiler=$1 number=$2 object=$place/$2.o
     shift 2
@@ -22,7 +22,9 @@ form() {
     # The first lines name the file.
     objdump -s "${functions[@]/#/--section=.text.}" "$object" | tail -n +3 >"$place/$number"
     readelf -W -r "$object" | awk '/^Relocation section/ { section = $3 }
-        section ~ /text\.(leaf|loop|read|real|choose|nothing)/ && /R_X86/ { print section, $1, $3 }' >>"$place/$number"
+        section ~ /text\.(leaf|loop|read|real|choose|nothing)/ && /R_X86/ { print section, $1, $3, $5, $6, $7 }' |
+        sed -E 's/ patchpoint_key_/ /; s/ patchpoint_saved_/ thunk of /
+            s/ _ZN10patchpoint6detail5thunkIL_?Z[0-9]+([a-z]+)EEEvv/ thunk of \1/' >>"$place/$number"
     # Counts the sections of records, without those of the thunks, which in C are in another file.
     readelf -W -S "$object" | awk '$0 ~ / patchpoint_sites / { n++ } $0 ~ / [.]text[.]_ZN10patchpoint6detail5thunk/ { n-- }
         END { print n, "sites" }' >>"$place/$number"
