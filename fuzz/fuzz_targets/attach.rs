@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     let registry = 4096 + u64::from(u16::from_le_bytes(*place));
     let Ok(survey) = Survey::read(&memory, &[], &[registry]) else { return };
     for key in &survey.keys {
-        let states = [0, 1, u64::MAX].map(|asked| body::asked(&memory, &survey, key, asked));
+        let states = [0, 1, u64::MAX].map(|asked| body::state_with(&memory, &survey, key, asked));
         let Ok(change) = Change::plan(&survey, key, &states) else { continue };
         for write in &change.writes {
             assert!(write.sides.iter().all(|side| side.len() == write.length()));

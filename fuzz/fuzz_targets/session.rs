@@ -11,7 +11,8 @@ fuzz_target!(|bytes: &[u8]| {
     for step in bytes.chunks_exact(8) {
         let pid = i32::from(step[1] % 4);
         let address = u64::from(step[2]) << 12 | u64::from(step[3]);
-        let chain = [CONTEXT_KERNEL, address, !u64::from(step[4]), CONTEXT_USER, u64::from(step[5]) << 12];
+        let chain =
+            [CONTEXT_KERNEL, address, !u64::from(step[4]), CONTEXT_USER, u64::from(step[5]) << 12];
         let path = [b'/', step[6]];
         match step[0] % 6 {
             0 => session.take(&Event::Mapping(Mapping {
@@ -46,6 +47,7 @@ fuzz_target!(|bytes: &[u8]| {
     let nodes = session.finish().tree;
     let found: u64 = nodes.nodes().iter().map(|node| node.samples).sum();
     assert_eq!(found, samples);
-    let earlier = |(at, parent): (usize, Option<u32>)| parent.is_none_or(|parent| (parent as usize) < at);
+    let earlier =
+        |(at, parent): (usize, Option<u32>)| parent.is_none_or(|parent| (parent as usize) < at);
     assert!(nodes.nodes().iter().map(|node| node.parent).enumerate().all(earlier));
 });

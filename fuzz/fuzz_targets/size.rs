@@ -10,7 +10,9 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((size, files)) = bytes.split_first_chunk() else { return };
     let size = usize::from(u16::from_le_bytes(*size)) * 64;
     let (one, two) = files.split_at(size.min(files.len()));
-    let (Ok(one), Ok(two)) = (Measured::read("one", one), Measured::read("two", two)) else { return };
+    let (Ok(one), Ok(two)) = (Measured::read("one", one), Measured::read("two", two)) else {
+        return;
+    };
     if let Ok(difference) = compare([&one, &two]) {
         let parts: i64 = difference.parts().iter().map(|part| part.change()).sum();
         assert_eq!(parts, difference.change());

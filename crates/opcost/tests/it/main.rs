@@ -1,5 +1,8 @@
 //! The integration tests of opcost: one program, so that it is linked once.
 
+// Fuzz targets name the crate of libfuzzer; `fuzz` has its macro.
+extern crate self as libfuzzer_sys;
+
 mod across;
 mod attach;
 mod bisect;
@@ -27,6 +30,7 @@ mod events_replay;
 mod events_verdict;
 mod few_layouts;
 mod functions;
+mod fuzz;
 mod gate;
 mod gate_formats;
 mod guest_boot;

@@ -1,0 +1,137 @@
+//! The fuzz targets in `fuzz/`, compiled with the tests: a renamed function breaks this build, not the next fuzzing a month later. Each
+//! runs on real files, whole and cut, and on random bytes.
+
+// A target is the root of its own program for cargo-fuzz.
+#![allow(unused_attributes)]
+
+use crate::lab::root;
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+
+#[path = "../../../../fuzz/fuzz_targets/attach.rs"]
+mod attach;
+#[path = "../../../../fuzz/fuzz_targets/baseline.rs"]
+mod baseline;
+#[path = "../../../../fuzz/fuzz_targets/elf.rs"]
+mod elf;
+#[path = "../../../../fuzz/fuzz_targets/events.rs"]
+mod events;
+#[path = "../../../../fuzz/fuzz_targets/experiment.rs"]
+mod experiment;
+#[path = "../../../../fuzz/fuzz_targets/import.rs"]
+mod import;
+#[path = "../../../../fuzz/fuzz_targets/kallsyms.rs"]
+mod kallsyms;
+#[path = "../../../../fuzz/fuzz_targets/perf_data.rs"]
+mod perf_data;
+#[path = "../../../../fuzz/fuzz_targets/pprof.rs"]
+mod pprof;
+#[path = "../../../../fuzz/fuzz_targets/profile_text.rs"]
+mod profile_text;
+#[path = "../../../../fuzz/fuzz_targets/regions.rs"]
+mod regions;
+#[path = "../../../../fuzz/fuzz_targets/ring.rs"]
+mod ring;
+#[path = "../../../../fuzz/fuzz_targets/session.rs"]
+mod session;
+#[path = "../../../../fuzz/fuzz_targets/size.rs"]
+mod size;
+#[path = "../../../../fuzz/fuzz_targets/suite.rs"]
+mod suite;
+#[path = "../../../../fuzz/fuzz_targets/transcript.rs"]
+mod transcript;
+#[path = "../../../../fuzz/fuzz_targets/wire.rs"]
+mod wire;
+
+/// An input that libfuzzer would make of bytes; `None` if these bytes make none.
+pub(crate) trait Input<'a>: Sized {
+    fn read(bytes: &'a [u8]) -> Option<Self>;
+}
+
+impl<'a> Input<'a> for &'a [u8] {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        Some(bytes)
+    }
+}
+
+impl<'a> Input<'a> for &'a str {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        std::str::from_utf8(bytes).ok()
+    }
+}
+
+impl Input<'_> for (bool, u64, Vec<u64>) {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        let words: Vec<u64> = words.collect();
+        let (mask, words) = words.split_first()?;
+        Some((bytes[0] & 1 == 0, *mask, words.to_vec()))
+    }
+}
+
+/// Takes the place of libfuzzer's macro: a function that runs the target's body.
+#[macro_export]
+macro_rules! fuzz_target {
+    (|$input:ident: $kind:ty| $body:block) => {
+        pub(crate) fn run(bytes: &[u8]) {
+            let Some($input) = <$kind as $crate::fuzz::Input>::read(bytes) else { return };
+            $body
+        }
+    };
+}
+
+const TARGETS: [fn(&[u8]); 17] = [
+    attach::run,
+    baseline::run,
+    elf::run,
+    events::run,
+    experiment::run,
+    import::run,
+    kallsyms::run,
+    perf_data::run,
+    pprof::run,
+    profile_text::run,
+    regions::run,
+    ring::run,
+    session::run,
+    size::run,
+    suite::run,
+    transcript::run,
+    wire::run,
+];
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+#[test]
+fn every_fuzz_target_takes_real_files() {
+    let targets = std::fs::read_dir(root().join("fuzz/fuzz_targets")).unwrap().count();
+    assert_eq!(targets, TARGETS.len(), "a fuzz target is missing from this test's table");
+    let mut found = Vec::new();
+    for folder in ["crates/opcost-profile/tests/data", "crates/opcost/tests/imports", "experiments"]
+    {
+        files(&root().join(folder), &mut found);
+    }
+    assert!(found.len() > 60);
+    for path in found {
+        let bytes = std::fs::read(&path).unwrap();
+        let bytes = &bytes[..bytes.len().min(20_000)];
+        for length in [bytes.len(), bytes.len() / 2, bytes.len() / 7] {
+            TARGETS.iter().for_each(|run| run(&bytes[..length]));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_fuzz_target_takes_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..400), text in ".{0,200}") {
+        for run in TARGETS {
+            run(&bytes);
+            run(text.as_bytes());
+        }
+    }
+}
