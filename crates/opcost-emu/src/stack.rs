@@ -50,7 +50,7 @@ impl Stack {
     /// Makes the state in which nothing is known.
     pub(crate) fn new() -> Stack {
         // SAFETY: a function of QEMU lives for ever and has this type in 7.2 to 11.1
-        // (include/exec/cpu-common.h, later include/exec/cpu-common.h; `target_ulong` has 64 bits).
+        // (include/exec/cpu-all.h, later include/exec/cpu-common.h; `target_ulong` has 64 bits).
         let access = api::find(c"cpu_memory_rw_debug")
             .map(|found| unsafe { std::mem::transmute::<*mut c_void, Access>(found) });
         Stack {
