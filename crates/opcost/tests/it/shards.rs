@@ -48,7 +48,7 @@ fn gathered_shards_are_the_recording_of_one_machine() {
     let gathered = lab.json(&["gather", "second.opcost", "first.sqlite", "--json"]);
     assert_eq!(gathered["opcost"]["state"], "finished");
     assert_eq!(plain(gathered), plain(whole));
-    // Shards of another build of the guest's init, or of another seed, are parts of another plan.
+    // Shards of another seed are parts of another plan.
     let other = ["run", "x.toml", "--shard", "2/2", "--store", "other.sqlite", "--seed", "2"];
     lab.run(&other).expect(0);
     lab.run(&["gather", "first.sqlite", "other.sqlite"]).expect(3).says(&[
