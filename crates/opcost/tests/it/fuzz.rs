@@ -4,9 +4,8 @@
 // A target is the root of its own program for cargo-fuzz.
 #![allow(unused_attributes)]
 
-use crate::lab::root;
+use crate::lab::{files, root};
 use proptest::prelude::*;
-use std::path::{Path, PathBuf};
 
 #[path = "../../../../fuzz/fuzz_targets/attach.rs"]
 mod attach;
@@ -100,22 +99,13 @@ const TARGETS: [fn(&[u8]); 17] = [
     wire::run,
 ];
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { files(&path, found) } else { found.push(path) }
-    }
-}
-
 #[test]
 fn every_fuzz_target_takes_real_files() {
     let targets = std::fs::read_dir(root().join("fuzz/fuzz_targets")).unwrap().count();
     assert_eq!(targets, TARGETS.len(), "a fuzz target is missing from this test's table");
-    let mut found = Vec::new();
-    for folder in ["crates/opcost-profile/tests/data", "crates/opcost/tests/imports", "experiments"]
-    {
-        files(&root().join(folder), &mut found);
-    }
+    let folders =
+        ["crates/opcost-profile/tests/data", "crates/opcost/tests/imports", "experiments"];
+    let found = folders.map(|folder| files(&root().join(folder))).concat();
     assert!(found.len() > 60);
     for path in found {
         let bytes = std::fs::read(&path).unwrap();

@@ -29,38 +29,17 @@ fn inverted(text: &str) -> Vec<String> {
     found
 }
 
-/// The comments of a source file that have lines of their own, without headings and code: a paragraph or an item of a list each.
-fn comments(text: &str) -> Vec<String> {
-    let mut paragraphs = vec![String::new()];
-    let (mut in_fence, mut in_block) = (false, false);
-    for line in text.lines() {
-        let line = line.trim();
-        let body = match ["//!", "///", "//", "/**", "/*"].iter().find_map(|m| line.strip_prefix(m))
-        {
-            Some(body) => {
-                in_block = line.starts_with("/*");
-                Some(body)
-            }
-            None if in_block => Some(line.trim_start_matches('*')),
-            None => None,
-        };
-        in_block &= !line.ends_with("*/");
-        let body = body.map(|body| body.trim_end_matches("*/").trim());
-        let is_fence = body.is_some_and(|body| body.starts_with("```"));
-        in_fence = body.is_some() && in_fence != is_fence;
-        match body {
-            Some(body) if !in_fence && !is_fence && !body.is_empty() && !body.starts_with('#') => {
-                if body.starts_with(['*', '-']) {
-                    paragraphs.push(String::new());
-                }
-                let paragraph = paragraphs.last_mut().expect("there is one");
-                paragraph.push_str(body.trim_start_matches(['*', '-', ' ']));
-                paragraph.push(' ');
-            }
-            _ => paragraphs.push(String::new()),
-        }
-    }
-    paragraphs
+/// The comments of a source file that have lines of their own, as a document: other lines become empty.
+fn comments(text: &str) -> String {
+    let mut in_block = false;
+    let bodies = text.lines().map(str::trim).map(|line| {
+        let marked =
+            ["//!", "///", "//", "/**", "/*"].iter().find_map(|mark| line.strip_prefix(mark));
+        let body = marked.or(in_block.then(|| line.trim_start_matches('*')));
+        in_block = (in_block || line.starts_with("/*")) && !line.ends_with("*/");
+        body.unwrap_or_default().trim_end_matches("*/").to_string() + "\n"
+    });
+    bodies.collect()
 }
 
 /// The paragraphs, rows and items of a document, without its headings and code.
@@ -90,7 +69,8 @@ fn paragraphs(text: &str) -> Vec<String> {
 #[test]
 fn sentences_begin_with_their_subject() {
     let code = "/// Counts. What it counts\n/// is said.\nlet a = \"What x.\"; // What else.\n/* Which\n * one */\nb();\n// Why? What for?\n";
-    let found: Vec<String> = comments(code).iter().flat_map(|text| inverted(text)).collect();
+    let found: Vec<String> =
+        paragraphs(&comments(code)).iter().flat_map(|text| inverted(text)).collect();
     assert_eq!(found, ["What it counts is said.", "Which one ."]);
     let page = "# What it is\n\nIt is. So is this.\n```\nWhat x.\n```\n2. Of two, one.\n";
     let found: Vec<String> = paragraphs(page).iter().flat_map(|text| inverted(text)).collect();
@@ -99,7 +79,8 @@ fn sentences_begin_with_their_subject() {
     let mut wrong = Vec::new();
     for ending in ["rs", "c", "h", "hpp", "cpp", "md"] {
         for (path, text) in with_ending(ending) {
-            let texts = if ending == "md" { paragraphs(&text) } else { comments(&text) };
+            let page = if ending == "md" { text } else { comments(&text) };
+            let texts = paragraphs(&page);
             let sentences = texts.iter().flat_map(|text| inverted(text));
             wrong.extend(sentences.map(|sentence| format!("{}: {sentence}", path.display())));
         }

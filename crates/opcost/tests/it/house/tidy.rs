@@ -1,35 +1,15 @@
 //! The house rules that a program can check.
 
-use crate::lab::root;
+use crate::lab::{files, root};
 use crate::made;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Every file of the project, without build output.
-fn files() -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut folders = vec![root()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() {
-                if !["target", ".git"].contains(&name.as_str()) {
-                    folders.push(path);
-                }
-            } else {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    files
-}
-
 pub(crate) fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
-    let files =
-        files().into_iter().filter(|path| path.extension().is_some_and(|found| found == ending));
+    let files = files(&root())
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|found| found == ending));
     files.map(|path| (path.clone(), fs::read_to_string(&path).unwrap())).collect()
 }
 
@@ -163,7 +143,7 @@ fn every_glossary_word_is_used() {
 
 #[test]
 fn no_file_is_named_after_nothing() {
-    for path in files() {
+    for path in files(&root()) {
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
         let vague = ["utils", "util", "common", "helpers", "helper", "misc", "manager"];
         assert!(
