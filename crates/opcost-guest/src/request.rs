@@ -53,19 +53,19 @@ fn wait_for_one() -> Result<String, JobError> {
 
 /// Reads a file of the fw_cfg device.
 fn file(fw_cfg: &mut SelectedPort, name: &str) -> io::Result<String> {
-    fw_cfg.select(DIRECTORY);
+    fw_cfg.select(DIRECTORY)?;
     let mut count = [0; 4];
-    fw_cfg.read(&mut count);
+    fw_cfg.read(&mut count)?;
     let mut entry = [0; ENTRY_BYTES];
     for _ in 0..u32::from_be_bytes(count).min(ENTRIES_MAX) {
-        fw_cfg.read(&mut entry);
+        fw_cfg.read(&mut entry)?;
         if let Some((size, selector)) = entry_of(&entry, name) {
             if size > REQUEST_BYTES_MAX {
                 return Err(io::Error::other(format!("it has {size} bytes")));
             }
             let mut bytes = vec![0; size as usize];
-            fw_cfg.select(selector);
-            fw_cfg.read(&mut bytes);
+            fw_cfg.select(selector)?;
+            fw_cfg.read(&mut bytes)?;
             return String::from_utf8(bytes).map_err(io::Error::other);
         }
     }
