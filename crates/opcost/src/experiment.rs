@@ -297,7 +297,8 @@ pub struct Experiment {
     pub boot: Vec<String>,
 
     /// CPU of the emulated machine in QEMU's words, for example Skylake-Client-v1 or max,-avx512f.
-    /// If it is repeated, each CPU makes a variant [default: max]
+    /// If it is repeated, each CPU makes a variant [default:
+    /// EPYC-Rome-v2]
     #[arg(long, value_name = "MODEL", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub cpu_model: Vec<String>,

@@ -8,8 +8,9 @@ use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, EMULATOR, M
 use opcost_record::{Domain, MetricKey};
 use serde::{Deserialize, Serialize};
 
-/// The CPU model with every feature of the emulator.
-pub(crate) const CPU_MODEL: &str = "max";
+/// The CPU by default: a server's, of whose features the emulator lacks none that decides which code a kernel takes on its hot paths
+/// (ARCHITECTURE.md, "Decisions that were not obvious").
+pub(crate) const CPU_MODEL: &str = "EPYC-Rome-v2";
 
 /// The core that is modelled by default, the same on every computer.
 pub(crate) const CORE_DEFAULT: &str = "zen4";

@@ -40,7 +40,7 @@ fn kernels_given_twice_are_two_variants_of_one_work() {
     assert_eq!(names, ["a", "b"]);
     let guest = plan.variants[1].guest.as_ref().unwrap();
     assert_eq!(guest.kernel, Some(KernelSpec::Image("/boot/b".into())));
-    assert_eq!((guest.memory_mib, guest.cpu_model.as_str()), (512, "max"));
+    assert_eq!((guest.memory_mib, guest.cpu_model.as_str()), (512, "EPYC-Rome-v2"));
     assert_eq!(plan.aslr, Aslr::Fixed);
     assert_eq!(plan.primary.label(), "instructions");
 }

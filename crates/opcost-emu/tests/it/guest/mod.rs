@@ -71,7 +71,7 @@ impl Guest {
         let boot = "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr mitigations=off norandmaps \
                     nolapic_timer no_timer_check";
         let time = ["-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01T00:00:00,clock=vm"];
-        let fixed = ["-accel", "tcg,thread=single", "-cpu", "max", "-m", "256", "-seed", "1"];
+        let fixed = ["-accel", "tcg,thread=single", "-cpu", "EPYC-Rome-v2", "-m", "256", "-seed", "1"];
         let quiet = ["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"];
         let image = ["-kernel", &self.kernel, "-initrd", &archive, "-append", boot];
         let ports = ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04", "-debugcon", &debug];

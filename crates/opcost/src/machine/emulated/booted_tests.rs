@@ -149,7 +149,7 @@ fn guest() -> GuestPlan {
         kernel: None,
         kernel_name: "k".into(),
         boot: String::new(),
-        cpu_model: "max".into(),
+        cpu_model: "EPYC-Rome-v2".into(),
         memory_mib: 256,
         cpus: 1,
         disk: None,
@@ -169,7 +169,7 @@ fn another_emulator_processor_kernel_or_file_has_another_key() {
     keys.push(emulated.key(&kernel(), &guest(), Aslr::Randomised, b"files"));
     keys.push(key(&emulated, Kernel { digest: "d2".into(), ..kernel() }, guest()));
     for other in [
-        GuestPlan { cpu_model: "max,-erms".into(), ..guest() },
+        GuestPlan { cpu_model: "EPYC-Rome-v2,-avx2".into(), ..guest() },
         GuestPlan { memory_mib: 512, ..guest() },
         GuestPlan { boot: "mitigations=off".into(), ..guest() },
     ] {
