@@ -6,7 +6,7 @@ use super::cache::{
 use super::config::Config;
 use super::error::KernelError;
 use super::source::Source;
-use super::spec::{Recipe, Revision, check_name};
+use super::spec::{Recipe, Revision, Toolchain, check_name};
 use super::step::{Expected, Steps, words};
 use super::{Kernel, functions, git, image, kconfig, renamed, tools};
 use opcost_record::printable::hexadecimal;
@@ -30,8 +30,8 @@ const FIXED: [(&str, &str); 4] = [
 /// Builds kernels into the cache and reports progress.
 pub(crate) struct Builder<'a> {
     pub(crate) cache: Cache,
-    /// The folder in which linux-source packages put their tarballs.
-    pub(crate) tarballs: PathBuf,
+    /// The root folder of this system: its release, its kernel sources and apt's lists are there.
+    pub(crate) system: PathBuf,
     pub(crate) path_env: Option<OsString>,
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) progress: &'a mut dyn FnMut(&str, Option<&str>),
@@ -45,6 +45,7 @@ struct Ingredients {
     identity: String,
     configuration: Configuration,
     patches: Vec<(PathBuf, Vec<u8>)>,
+    toolchain: Toolchain,
     tools: String,
 }
 
@@ -142,29 +143,44 @@ fn file_name(path: &Path) -> String {
 impl Ingredients {
     /// The digest of everything that determines the built kernel.
     fn key(&self) -> String {
-        let mut hash = Sha256::new();
-        let mut part = |label: &str, content: &[u8]| {
-            hash.update(label.as_bytes());
-            hash.update([0]);
-            hash.update((content.len() as u64).to_le_bytes());
-            hash.update(content);
-        };
-        part("recipe", RECIPE_VERSION.as_bytes());
-        part("source", self.identity.as_bytes());
+        let mut parts = Parts::new();
+        parts.add("source", self.identity.as_bytes());
         if self.configuration.kind != ConfigurationKind::Fragments {
-            part("configuration", format!("{:?}", self.configuration.kind).as_bytes());
+            parts.add("configuration", format!("{:?}", self.configuration.kind).as_bytes());
         }
-        self.configuration.files.iter().for_each(|file| part("fragment", &file.content));
-        self.patches.iter().for_each(|(_, content)| part("patch", content));
-        part("tools", self.tools.as_bytes());
-        hexadecimal(&hash.finalize())
+        self.configuration.files.iter().for_each(|file| parts.add("fragment", &file.content));
+        self.patches.iter().for_each(|(_, content)| parts.add("patch", content));
+        parts.add("tools", self.tools.as_bytes());
+        parts.digest()
+    }
+}
+
+/// A digest of labelled parts.
+struct Parts(Sha256);
+
+impl Parts {
+    fn new() -> Parts {
+        let mut parts = Parts(Sha256::new());
+        parts.add("recipe", RECIPE_VERSION.as_bytes());
+        parts
+    }
+
+    fn add(&mut self, label: &str, content: &[u8]) {
+        self.0.update(label.as_bytes());
+        self.0.update([0]);
+        self.0.update((content.len() as u64).to_le_bytes());
+        self.0.update(content);
+    }
+
+    fn digest(self) -> String {
+        hexadecimal(&self.0.finalize())
     }
 }
 
 /// Builds a kernel, or finds it in the cache.
 pub(crate) fn build(builder: &mut Builder<'_>, recipe: &Recipe) -> Result<Kernel, KernelError> {
     check_name(&recipe.name)?;
-    let tarballs = builder.tarballs.clone();
+    let system = builder.system.clone();
     let kernel = build_as(builder, &recipe.name, &mut |steps| {
         let configuration = Configuration::read(&recipe.config)?;
         let mut patches = Vec::new();
@@ -172,8 +188,8 @@ pub(crate) fn build(builder: &mut Builder<'_>, recipe: &Recipe) -> Result<Kernel
             let content = fs::read(path).map_err(KernelError::input("patch", path))?;
             patches.push((path.clone(), content));
         }
-        let source = Source::find(recipe.source.as_deref(), &tarballs)?;
-        gather(&recipe.name, source, configuration, patches, steps)
+        let source = Source::find(recipe.source.as_deref(), &system)?;
+        gather(&recipe.name, source, configuration, patches, &recipe.toolchain, steps)
     });
     let (kernel, key) = kernel?;
     builder.cache.set_name(&recipe.name, &key)?;
@@ -189,7 +205,7 @@ pub(crate) fn build_revision(
     let kernel = build_as(builder, &log, &mut |steps| {
         let configuration = Configuration::of_revision(&revision.config)?;
         let source = Source::Commit(revision.clone());
-        gather(&revision.name, source, configuration, Vec::new(), steps)
+        gather(&revision.name, source, configuration, Vec::new(), &revision.toolchain, steps)
     });
     kernel.map(|(kernel, _)| kernel)
 }
@@ -214,16 +230,22 @@ fn build_as(
         builder.progress,
     )?;
     let ingredients = ingredients(&mut steps)?;
-    let key = ingredients.key();
+    let inputs = ingredients.key();
+    let mut key = builder.cache.entry_of(&inputs);
     let entry = builder.cache.path(&[&key]);
     let kernel = match builder.cache.find(&entry, &ingredients.name) {
         Some(kernel) => kernel,
         None => {
-            let _lock = builder.cache.lock(&key, steps.interrupt, steps.progress)?;
+            let _lock = builder.cache.lock(&inputs, steps.interrupt, steps.progress)?;
             // The process that held the lock may have built the kernel.
-            match builder.cache.find(&entry, &ingredients.name) {
+            key = builder.cache.entry_of(&inputs);
+            match builder.cache.find(&builder.cache.path(&[&key]), &ingredients.name) {
                 Some(kernel) => kernel,
-                None => make(&builder.cache, &ingredients, &key, &mut steps)?,
+                None => {
+                    let (kernel, made) = make(&builder.cache, &ingredients, &inputs, &mut steps)?;
+                    key = made;
+                    kernel
+                }
             }
         }
     };
@@ -237,31 +259,61 @@ fn gather(
     source: Source,
     configuration: Configuration,
     patches: Vec<(PathBuf, Vec<u8>)>,
+    toolchain: &Toolchain,
     steps: &mut Steps<'_>,
 ) -> Result<Ingredients, KernelError> {
-    tools::check(steps, &configuration.asked(), source.path(), !patches.is_empty())?;
-    let tools = tools::versions(steps)?;
+    tools::check(steps, toolchain, &configuration.asked(), source.path(), !patches.is_empty())?;
+    let tools = tools::versions(steps, toolchain)?;
     (steps.progress)("reading the source", None);
     let identity = source.identity()?;
-    Ok(Ingredients { name: name.into(), source, identity, configuration, patches, tools })
+    let toolchain = toolchain.clone();
+    Ok(Ingredients {
+        name: name.into(),
+        source,
+        identity,
+        configuration,
+        patches,
+        toolchain,
+        tools,
+    })
 }
 
+/// Builds a kernel; returns it with the key of its entry. If the configuration or the image shows that an entry has this kernel
+/// already, the inputs stand for that entry from now on.
 fn make(
     cache: &Cache,
     ingredients: &Ingredients,
     key: &str,
     steps: &mut Steps<'_>,
-) -> Result<Kernel, KernelError> {
+) -> Result<(Kernel, String), KernelError> {
     let started_ns = monotonic_ns();
     let (source, _in_use) =
         ingredients.source.prepare(&ingredients.identity, &ingredients.patches, cache, steps)?;
     let objects = cache.workplace(key)?;
+    let same = |is_same: &dyn Fn(&Description) -> bool| {
+        let (path, entry) = cache.entries().into_iter().find(|(_, entry)| is_same(entry))?;
+        Some((cache.find(&path, &ingredients.name)?, entry.key))
+    };
+    let stand_for = |(kernel, entry): (Kernel, String)| {
+        cache.set_same(key, &entry, ingredients.source.commit())?;
+        Ok((kernel, entry))
+    };
+    let maker = Maker { cache, ingredients, source: &source, objects: &objects };
+    let configured = maker.configure(steps).inspect_err(|_| {
+        // The error of the build is more useful than an error here.
+        let _ = remove(&objects);
+    })?;
+    if let Some(found) = same(&|entry| entry.configured.as_deref() == Some(&configured)) {
+        remove(&objects)?;
+        return stand_for(found);
+    }
     let made = cache.workplace(&format!("{key}.kept"))?;
     let files: Vec<String> = (ingredients.configuration.files.iter().map(|file| file.name.clone()))
         .chain(ingredients.patches.iter().map(|(path, _)| file_name(path)))
         .collect();
-    let expected = expected(cache, &files, ingredients.configuration.kind);
-    let built = make_image(cache, ingredients, &source, &objects, expected, steps)
+    steps.expected = expected(cache, &files, ingredients.configuration.kind);
+    let built = maker
+        .make(&format!("building {}", ingredients.name), "bzImage", steps)
         .and_then(|()| functions::write(&objects, &source, &made.join(FUNCTIONS)))
         .and_then(|()| collect(&objects, &made, steps))
         .and_then(|()| image::read(&made.join(IMAGE)));
@@ -271,10 +323,19 @@ fn make(
         let _ = remove(&made);
     })?;
     removed?;
+    let is_same = |entry: &Description| {
+        entry.digest == image.digest && entry.compiler.as_ref() == Some(&ingredients.tools)
+    };
+    if let Some(found) = same(&|entry| is_same(entry)) {
+        remove(&made)?;
+        return stand_for(found);
+    }
     let description = Description {
         name: ingredients.name.clone(),
         names: Vec::new(),
         commit: ingredients.source.commit().map(str::to_string),
+        same_commits: Vec::new(),
+        configured: Some(configured),
         key: key.to_string(),
         release: image.release,
         digest: image.digest,
@@ -285,7 +346,8 @@ fn make(
         build_ns: Some(monotonic_ns() - started_ns),
         objects: Some(steps.objects).filter(|objects| *objects > 0),
     };
-    cache.keep(&made, &cache.path(&[key]), description)
+    let kernel = cache.keep(&made, &cache.path(&[key]), description)?;
+    Ok((kernel, key.to_string()))
 }
 
 /// Objects of Linux 6.1 in opcost's own configuration, until a build has counted them.
@@ -301,29 +363,24 @@ fn expected(cache: &Cache, files: &[String], kind: ConfigurationKind) -> Option<
     Some(Expected { objects })
 }
 
-/// Configures and builds the kernel in `objects`.
-fn make_image(
-    cache: &Cache,
-    ingredients: &Ingredients,
-    source: &Path,
-    objects: &Path,
-    expected: Option<Expected>,
-    steps: &mut Steps<'_>,
-) -> Result<(), KernelError> {
-    let mut output = OsString::from("O=");
-    output.push(objects);
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    // ccache returns the same objects that gcc would make.
-    let compiled = cache.path(&["ccache"]);
-    let ccache = steps.find("ccache").is_ok().then(|| compiled.to_str()).flatten();
-    let mut env = FIXED.to_vec();
-    env.extend(ccache.map(|folder| ("CCACHE_DIR", folder)));
-    let make = |what: String, target: &str, steps: &mut Steps<'_>| {
+/// Runs a build's makefile.
+struct Maker<'a> {
+    cache: &'a Cache,
+    ingredients: &'a Ingredients,
+    source: &'a Path,
+    objects: &'a Path,
+}
+
+impl Maker<'_> {
+    fn make(&self, what: &str, target: &str, steps: &mut Steps<'_>) -> Result<(), KernelError> {
+        let mut output = OsString::from("O=");
+        output.push(self.objects);
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         // An empty LOCALVERSION keeps git's state out of the release (scripts/setlocalversion).
         let mut argv = words(&[
             &"make",
             &"-C",
-            &source,
+            &self.source,
             &output,
             &"ARCH=x86_64",
             &"LOCALVERSION=",
@@ -333,27 +390,45 @@ fn make_image(
             &format!("-j{jobs}"),
             &target,
         ]);
-        if ccache.is_some() {
-            argv.extend(words(&[&"CC=ccache gcc", &"HOSTCC=ccache gcc"]));
-        }
-        steps.run(&what, Path::new("/"), &argv, &env).map(drop)
-    };
-    let name = &ingredients.name;
-    let path = objects.join(CONFIG);
-    let kind = ingredients.configuration.kind;
-    let mut configs = ingredients.configuration.configs();
-    let text = if kind == ConfigurationKind::Whole {
-        without_missing_keys(&Config::asked(&configs), source).text_with(&[])
-    } else {
-        renamed::in_words_of(source, &mut configs);
-        make(format!("configuring {name}"), "tinyconfig", steps)?;
-        Config::read(&path)?.text_with(&configs)
-    };
-    fs::write(&path, text).map_err(KernelError::file("write", &path))?;
-    make(format!("configuring {name}"), "olddefconfig", steps)?;
-    check_options(&Config::read(&path)?, kind, &Config::asked(&configs), source)?;
-    steps.expected = expected;
-    make(format!("building {name}"), "bzImage", steps)
+        // ccache returns the same objects that the compiler would make.
+        let compiled = self.cache.path(&["ccache"]);
+        let ccache = steps.find("ccache").is_ok().then(|| compiled.to_str()).flatten();
+        argv.extend(
+            self.ingredients.toolchain.arguments(ccache.is_some()).into_iter().map(OsString::from),
+        );
+        let mut env = FIXED.to_vec();
+        env.extend(ccache.map(|folder| ("CCACHE_DIR", folder)));
+        steps.run(what, Path::new("/"), &argv, &env).map(drop)
+    }
+
+    /// Configures the kernel. Returns the digest of everything that then determines its image.
+    fn configure(&self, steps: &mut Steps<'_>) -> Result<String, KernelError> {
+        let Ingredients { name, configuration, identity, patches, tools, .. } = self.ingredients;
+        let path = self.objects.join(CONFIG);
+        let mut configs = configuration.configs();
+        let text = if configuration.kind == ConfigurationKind::Whole {
+            without_missing_keys(&Config::asked(&configs), self.source).text_with(&[])
+        } else {
+            renamed::in_words_of(self.source, &mut configs);
+            self.make(&format!("configuring {name}"), "tinyconfig", steps)?;
+            Config::read(&path)?.text_with(&configs)
+        };
+        fs::write(&path, text).map_err(KernelError::file("write", &path))?;
+        self.make(&format!("configuring {name}"), "olddefconfig", steps)?;
+        check_options(
+            &Config::read(&path)?,
+            configuration.kind,
+            &Config::asked(&configs),
+            self.source,
+        )?;
+        let came = fs::read(&path).map_err(KernelError::file("read", &path))?;
+        let mut parts = Parts::new();
+        parts.add("source", identity.as_bytes());
+        patches.iter().for_each(|(_, content)| parts.add("patch", content));
+        parts.add("configuration", &came);
+        parts.add("tools", tools.as_bytes());
+        Ok(parts.digest())
+    }
 }
 
 /// The user's configuration without the names of certificates that the source lacks. Configurations

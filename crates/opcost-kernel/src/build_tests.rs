@@ -4,7 +4,7 @@ use super::{Builder, build, build_revision};
 use crate::cache::Cache;
 use crate::error::KernelError;
 use crate::git::tests::{commit, run};
-use crate::spec::{KernelSpec, Recipe};
+use crate::spec::{KernelSpec, Recipe, Toolchain};
 use crate::{Kernel, find_revision, functions, image};
 use opcost_sys::interrupt::Interrupt;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ bzImage:
 	@cp note $(O)/System.map
 	@echo '  CC      mm/mmap.o'
 	@if [ -f mmap.o ]; then mkdir -p $(O)/mm; cp mmap.o $(O)/mm/; cp mmap.o $(O)/mm/none.o; fi
-	@echo "$(CC)" > $(O)/../../compiler
+	@echo "$(CC)$(if $(LLVM), and LLVM=$(LLVM))" > $(O)/../../compiler
 	@if grep -q BREAK=y $(O)/.config; then echo 'mm/mmap.c:7:1: error: broken'; exit 1; fi
 	@cat image note $(O)/.config > $(O)/arch/x86/boot/bzImage
 	@if grep -q FORGET=y $(O)/.config; then rm $(O)/vmlinux; fi
@@ -81,6 +81,7 @@ impl Mock {
             source: Some(self.path("linux")),
             config: config.iter().map(|name| self.path(name)).collect(),
             patches: patches.iter().map(|name| self.path(name)).collect(),
+            toolchain: Toolchain::Gcc,
         }
     }
 
@@ -91,7 +92,7 @@ impl Mock {
         let result = build(
             &mut Builder {
                 cache: Cache::new(&self.path("cache")),
-                tarballs: self.path("tarballs"),
+                system: self.folder.path().into(),
                 path_env: Some(search),
                 interrupt: &Interrupt::none(),
                 progress: &mut |phase, _| told.push(phase.to_string()),
@@ -144,7 +145,6 @@ fn a_kernel_is_built_once() {
 fn every_input_changes_the_key() {
     let Some(mock) = Mock::new() else { return };
     mock.write("a.patch", "--- a/note\n+++ b/note\n@@ -1 +1 @@\n-as it was\n+patched\n");
-    mock.write("comment.config", "# only a comment\nCONFIG_ASKED=y\n");
     let mut images: Vec<PathBuf> = Vec::new();
     let mut built = |what: &str, config: &[&str], patches: &[&str]| {
         let image = mock.build(config, patches).unwrap().image;
@@ -153,15 +153,93 @@ fn every_input_changes_the_key() {
     };
     built("nothing", &["base.config"], &[]);
     built("another fragment", &["base.config", "more.config"], &[]);
-    built("the order", &["more.config", "base.config"], &[]);
-    built("a fragment's text", &["comment.config"], &[]);
+    mock.write("asked.config", "CONFIG_ASKED=m\n");
+    built("a fragment's text", &["asked.config"], &[]);
     built("a patch", &["base.config"], &["a.patch"]);
     mock.tool("gcc", "#!/bin/sh\necho gcc 2.0\n");
     built("the compiler", &["base.config"], &[]);
     mock.tool("ld", "#!/bin/sh\necho ld 2.0\n");
     built("the linker", &["base.config"], &[]);
-    mock.write("linux/mm/new.c", "");
+    mock.write("linux/note", "another\n");
     built("the source", &["base.config"], &[]);
+}
+
+#[test]
+fn inputs_that_configure_the_same_kernel_share_one() {
+    let Some(mock) = Mock::new() else { return };
+    let kernel = mock.build(&["base.config", "more.config"], &[]).unwrap();
+    mock.write("comment.config", "# only a comment\nCONFIG_ASKED=y\n");
+    mock.write("all.config", "CONFIG_MORE=7\nCONFIG_ASKED=y\n");
+    for config in [&["comment.config", "more.config"][..], &["all.config"], &["all.config"]] {
+        assert_eq!(mock.build(config, &[]).unwrap(), kernel, "{config:?}");
+    }
+    assert_eq!(mock.builds(), 1);
+    assert!(mock.left_in("building").is_empty());
+    // Sources with other bytes may give the same image.
+    mock.write("linux/mm/new.c", "");
+    assert_eq!(mock.build(&["base.config", "more.config"], &[]).unwrap(), kernel);
+    assert_eq!(mock.build(&["base.config", "more.config"], &[]).unwrap(), kernel);
+    assert_eq!(mock.builds(), 2);
+    let entries = Cache::new(&mock.path("cache")).entries();
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entries[0].1.names, ["mock"]);
+}
+
+#[test]
+fn a_word_that_means_several_kernels_is_refused_with_their_keys() {
+    let Some(mock) = Mock::new() else { return };
+    let Some(commit) = mock.repository() else { return };
+    let find = |name: &str| Cache::new(&mock.path("cache")).find_built(name);
+    let small = mock.build_commit("HEAD", &["base.config"]).unwrap();
+    assert_eq!(find(&commit).unwrap().image, small.image);
+    assert_eq!(find(&format!("{} (HEAD)", &commit[..12])).unwrap().image, small.image);
+    let large = mock.build_commit("HEAD", &["base.config", "more.config"]).unwrap();
+    let error = find(&commit[..12]).unwrap_err();
+    assert!(matches!(error, KernelError::Ambiguous { .. }), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("means 2 kernels"), "{error}");
+    for kernel in [small, large] {
+        let key = kernel.image.parent().unwrap().file_name().unwrap().to_str().unwrap();
+        assert!(error.contains(&key[..12]), "{error}");
+        assert_eq!(find(&key[..12]).unwrap().image, kernel.image);
+    }
+    // A commit that builds a kernel that is there selects it, too.
+    mock.write("mine.config", "# opcost\nCONFIG_ASKED=y\n");
+    run(&mock.path("linux"), &["commit", "-q", "--allow-empty", "-m", "nothing"]);
+    let again = mock.build_commit("HEAD", &["mine.config"]).unwrap();
+    let now = run(&mock.path("linux"), &["rev-parse", "HEAD"]).unwrap();
+    assert_eq!(find(&now).unwrap().image, again.image);
+    assert_eq!(mock.builds(), 2);
+}
+
+#[test]
+fn the_toolchain_is_the_one_asked_for() {
+    let Some(mock) = Mock::new() else { return };
+    let build = |toolchain: Toolchain| {
+        let recipe = Recipe { toolchain, ..mock.recipe(&["base.config"], &[]) };
+        mock.build_telling(&recipe).0
+    };
+    mock.tool("other-cc", "#!/bin/sh\necho other 3.0\n");
+    let gcc = build(Toolchain::Gcc).unwrap();
+    let other = build(Toolchain::Cc("other-cc".into())).unwrap();
+    assert_ne!(gcc.image, other.image);
+    assert_eq!(text(Some(&mock.path("cache/compiler"))), "other-cc\n");
+    let missing = build(Toolchain::Cc("no-such-cc".into())).unwrap_err().to_string();
+    let why = "building a kernel needs what is missing here: no-such-cc; on Debian: apt-get install no-such-cc";
+    assert_eq!(missing, why);
+    let llvm =
+        ["clang", "ld.lld", "llvm-ar", "llvm-nm", "llvm-objcopy", "llvm-objdump", "llvm-readelf"];
+    for tool in llvm {
+        mock.tool(tool, &format!("#!/bin/sh\necho {tool} 14\n"));
+    }
+    build(Toolchain::Llvm).unwrap();
+    assert_eq!(text(Some(&mock.path("cache/compiler"))), "cc and LLVM=1\n");
+    let compilers: Vec<Option<String>> = Cache::new(&mock.path("cache"))
+        .entries()
+        .into_iter()
+        .map(|(_, entry)| entry.compiler)
+        .collect();
+    assert!(compilers.contains(&Some("clang 14; ld.lld 14".into())), "{compilers:?}");
 }
 
 #[test]
@@ -184,9 +262,9 @@ fn a_patch_is_applied_to_a_copy() {
 fn debians_tarball_is_unpacked_once_and_stays_as_it_was() {
     let Some(mock) = Mock::new() else { return };
     mock.write("a.patch", "--- a/note\n+++ b/note\n@@ -1 +1 @@\n-as it was\n+patched\n");
-    fs::create_dir(mock.path("tarballs")).unwrap();
+    fs::create_dir_all(mock.path("usr/src")).unwrap();
     let packed = Command::new("tar")
-        .args(["-cJf", "tarballs/linux-source-6.1.tar.xz", "linux"])
+        .args(["-cJf", "usr/src/linux-source-6.1.tar.xz", "linux"])
         .current_dir(mock.folder.path())
         .status();
     assert!(packed.unwrap().success());
@@ -277,7 +355,7 @@ fn missing_tools_are_named_at_once() {
     let result = build(
         &mut Builder {
             cache: Cache::new(&mock.path("cache")),
-            tarballs: mock.path("tarballs"),
+            system: mock.folder.path().into(),
             path_env: Some(mock.path("bin").into()),
             interrupt: &Interrupt::none(),
             progress: &mut |_, _| {},
@@ -332,7 +410,7 @@ impl Mock {
         build_revision(
             &mut Builder {
                 cache: Cache::new(&self.path("cache")),
-                tarballs: self.path("tarballs"),
+                system: self.folder.path().into(),
                 path_env: Some(search),
                 interrupt: &Interrupt::none(),
                 progress: &mut |_, _| (),

@@ -4,6 +4,8 @@
 //! KEY/                 a built kernel: bzImage, System.map, vmlinux, .config, functions, kernel.json
 //! debian/PACKAGE_VER/  an image package: bzImage, .config, kernel.json, modules/ that disks need
 //! names/NAME           the key of the kernel that was last built under that name
+//! same/KEY             the key of the entry that the inputs of KEY build as well, and the commit, if it is one
+//! apt/PACKAGE          apt's last answer, and the state of its lists at that time
 //! source/ID/           unpacked source, as it was or patched
 //! trees/ID/            a worktree of a user's git repository
 //! ccache/              compiled objects, where ccache is installed
@@ -83,6 +85,12 @@ pub struct Description {
     /// The commit that it was built from, if it was built from a git tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
+    /// Other commits whose build is the same kernel.
+    #[serde(skip)]
+    pub same_commits: Vec<String>,
+    /// The digest of source, final configuration and tools; absent for a package and in older entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured: Option<String>,
     /// The digest of all inputs.
     pub key: String,
     /// The release, as `uname -r` shows it, if the image contains it.
@@ -108,16 +116,17 @@ pub struct Description {
 const BEGINNING_MIN: usize = 6;
 
 impl Description {
-    /// Whether a user's word selects this kernel: one of its names of today, a package's name, or
-    /// the beginning of its key or commit.
+    /// Whether a user's word selects this kernel: one of its names of today, a package's name, the
+    /// beginning of its key or commit, or its whole name in lists.
     ///
     /// A revision such as HEAD selects no kernel, since it may name another commit tomorrow.
     pub fn is_meant_by(&self, word: &str) -> bool {
-        let begins = |whole: &str| word.len() >= BEGINNING_MIN && whole.starts_with(word);
+        let begins = |whole: &String| word.len() >= BEGINNING_MIN && whole.starts_with(word);
         self.names.iter().any(|name| name == word)
             || (self.compiler.is_none() && self.name == word)
+            || self.shown_name() == word
             || begins(&self.key)
-            || self.commit.as_deref().is_some_and(begins)
+            || self.commit.iter().chain(&self.same_commits).any(begins)
     }
 
     /// The name in lists and messages.
@@ -219,13 +228,23 @@ impl Cache {
 
     /// Lets `name` stand for `key` from now on.
     pub(crate) fn set_name(&self, name: &str, key: &str) -> Result<(), KernelError> {
-        let (folder, path) = (self.path(&["names"]), self.path(&["names", name]));
+        self.write_whole("names", name, key)
+    }
+
+    /// Writes a small file of the cache.
+    pub(crate) fn write_whole(
+        &self,
+        folder: &str,
+        name: &str,
+        text: &str,
+    ) -> Result<(), KernelError> {
+        let (folder, path) = (self.path(&[folder]), self.path(&[folder, name]));
         fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
-        // Renaming the file into place keeps readers from seeing half a name.
+        // Renaming the file into place keeps readers from seeing half of it.
         let fail = KernelError::file("write", &path);
         let made = tempfile::Builder::new().prefix(".").tempfile_in(&folder);
         made.and_then(|mut made| {
-            made.write_all(key.as_bytes())?;
+            made.write_all(text.as_bytes())?;
             Ok(made.persist(&path)?)
         })
         .map(drop)
@@ -244,23 +263,60 @@ impl Cache {
         names
     }
 
-    /// The built kernel that a word selects by [`Description::is_meant_by`].
+    /// The kernel that a word selects by [`Description::is_meant_by`].
     pub(crate) fn find_built(&self, name: &str) -> Result<Kernel, KernelError> {
-        let entries = self.entries().into_iter();
-        let mut meant =
-            entries.filter(|(_, entry)| entry.compiler.is_some() && entry.is_meant_by(name));
-        // A name selects one kernel. If two keys have the same beginning, the word must be longer.
-        let one = meant.next().filter(|_| meant.next().is_none());
-        let shown = |entry: &Description| match entry.names.iter().any(|one| one == name) {
+        let mut meant = self.entries();
+        meant.retain(|(_, entry)| entry.is_meant_by(name));
+        // A name is more than the beginning of another kernel's key or commit.
+        let has_name = |entry: &Description| entry.names.iter().any(|one| one == name);
+        if meant.iter().any(|(_, entry)| has_name(entry)) {
+            meant.retain(|(_, entry)| has_name(entry));
+        }
+        if meant.len() > 1 {
+            let shown = |(_, entry): &(PathBuf, Description)| {
+                let key = &entry.key[..entry.key.len().min(KEY_SHOWN)];
+                format!("{key} ({})", entry.shown_name())
+            };
+            let kernels = meant.iter().map(shown).collect();
+            return Err(KernelError::Ambiguous { name: name.to_string(), kernels });
+        }
+        let shown = |entry: &Description| match has_name(entry) {
             true => name.to_string(),
             false => entry.shown_name(),
         };
-        one.and_then(|(path, entry)| self.find(&path, &shown(&entry))).ok_or_else(|| {
+        let one = meant.first();
+        one.and_then(|(path, entry)| self.find(path, &shown(entry))).ok_or_else(|| {
             KernelError::NotBuilt {
                 name: name.to_string(),
                 nearest: did_you_mean(name, self.names().keys().map(String::as_str)),
             }
         })
+    }
+
+    /// The key of the entry that holds the kernel of these inputs.
+    pub(crate) fn entry_of(&self, key: &str) -> String {
+        let same = fs::read_to_string(self.path(&["same", key])).unwrap_or_default();
+        same.split_whitespace().next().unwrap_or(key).to_string()
+    }
+
+    /// Lets the inputs of `key`, a commit if there is one, stand for the kernel of `entry` from now on.
+    pub(crate) fn set_same(
+        &self,
+        key: &str,
+        entry: &str,
+        commit: Option<&str>,
+    ) -> Result<(), KernelError> {
+        self.write_whole("same", key, &format!("{entry} {}\n", commit.unwrap_or_default()))
+    }
+
+    /// The commits whose inputs stand for other keys' entries, with these keys.
+    fn same_commits(&self) -> Vec<(String, String)> {
+        let pair = |path: PathBuf| {
+            let text = fs::read_to_string(path).ok()?;
+            let (key, commit) = text.trim_end().split_once(' ')?;
+            Some((key.to_string(), commit.to_string()))
+        };
+        folder_of(&self.path(&["same"])).into_iter().filter_map(pair).collect()
     }
 
     /// Removes the kernels that a word selects. Returns their descriptions.
@@ -281,12 +337,16 @@ impl Cache {
 
     /// All readable entries: built kernels by name, then packages.
     pub(crate) fn entries(&self) -> Vec<(PathBuf, Description)> {
-        let names = self.names();
+        let (names, same) = (self.names(), self.same_commits());
         let mut found: Vec<(PathBuf, Description)> = Vec::new();
         for path in [folder_of(&self.root), folder_of(&self.path(&["debian"]))].concat() {
             if let Some(mut description) = describe(&path) {
                 let of_key = names.iter().filter(|(_, key)| **key == description.key);
                 description.names = of_key.map(|(name, _)| name.clone()).collect();
+                let commits = same
+                    .iter()
+                    .filter(|(key, commit)| *key == description.key && !commit.is_empty());
+                description.same_commits = commits.map(|(_, commit)| commit.clone()).collect();
                 found.push((path, description));
             }
         }
@@ -334,6 +394,8 @@ mod tests {
             name: name.into(),
             names: names.iter().map(|name| name.to_string()).collect(),
             commit: commit.map(str::to_string),
+            same_commits: Vec::new(),
+            configured: None,
             key: key.into(),
             release: None,
             digest: String::new(),
@@ -358,14 +420,14 @@ mod tests {
             }
         };
         let named = entry("old", "0123456789abcdef", &["command", "mine"], None);
-        let means = ["command", "mine", "012345", "0123456789abcdef"];
-        check(&named, "command, mine", &means, &["old", "01234", "command, mine", "", "comm"]);
+        let means = ["command", "mine", "012345", "0123456789abcdef", "command, mine"];
+        check(&named, "command, mine", &means, &["old", "01234", "command,", "", "comm"]);
         // Another kernel was built under the same name later.
         let replaced = entry("mine", "aabbccddee", &[], None);
-        check(&replaced, "(formerly mine)", &["aabbcc"], &["mine", "(formerly mine)"]);
+        check(&replaced, "(formerly mine)", &["aabbcc", "(formerly mine)"], &["mine"]);
         let commit = "c1b8f55a0d0e9f3bc1b8f55a0d0e9f3bc1b8f55a";
         let revision = entry("HEAD", "ffeeddccbb", &[], Some(commit));
-        let means = ["c1b8f5", "c1b8f55a0d0e", commit, "ffeedd"];
+        let means = ["c1b8f5", "c1b8f55a0d0e", commit, "ffeedd", "c1b8f55a0d0e (HEAD)"];
         check(&revision, "c1b8f55a0d0e (HEAD)", &means, &["HEAD", "c1b8f"]);
         let package =
             Description { compiler: None, ..entry("debian:cloud", "dddddddd", &[], None) };

@@ -1,7 +1,7 @@
 //! Downloads Debian's kernel image packages and unpacks them without installing them.
 
 use super::build::Builder;
-use super::cache::{CONFIG, Description, IMAGE, MODULES, remove};
+use super::cache::{CONFIG, Cache, Description, IMAGE, MODULES, remove};
 use super::error::KernelError;
 use super::modules::{BUILTIN, Modules};
 use super::spec::{DebianImage, Flavour};
@@ -10,7 +10,45 @@ use super::{Kernel, image};
 use crate::disk;
 use opcost_sys::clock::unix_ns;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// The cache's folder of apt's answers.
+const ANSWERS: &str = "apt";
+
+/// Files and folders that determine apt's answers: its program, its lists, what is installed, and its settings.
+const DETERMINE_ANSWERS: [&str; 5] = [
+    "usr/bin/apt-cache",
+    "var/lib/apt/lists",
+    "var/lib/dpkg/status",
+    "etc/apt",
+    "etc/apt/preferences.d",
+];
+
+/// apt's answers so far, and the present state of the files that determine them.
+struct Asked {
+    cache: Cache,
+    state: String,
+}
+
+/// A digest of times and lengths of the files that determine apt's answers.
+fn state_of_apt(system: &Path) -> String {
+    let mut lines = Vec::new();
+    let mut add = |path: &Path| {
+        if let Ok(found) = path.metadata() {
+            let time = (found.mtime(), found.mtime_nsec());
+            lines.push(format!("{} {time:?} {} {}", path.display(), found.len(), found.ino()));
+        }
+    };
+    for path in DETERMINE_ANSWERS.map(|path| system.join(path)) {
+        add(&path);
+        let mut inside: Vec<PathBuf> =
+            fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        inside.sort();
+        inside.iter().filter(|path| path.is_file()).for_each(|path| add(path));
+    }
+    image::digest(lines.join("\n").as_bytes())
+}
 
 /// The cache's folder of packages that were downloaded in advance (by script/demo, while opcost is built).
 const BROUGHT: &str = "brought";
@@ -36,13 +74,14 @@ pub(super) fn fetch(
             "{wanted} is fetched with apt, but there is no {missing} here; give a kernel image (--kernel PATH) or build one (opcost kernel build)"
         )));
     }
+    let asked = Asked { cache: builder.cache.clone(), state: state_of_apt(&builder.system) };
     let (package, version) = match &wanted.release {
         Some(release) => {
             let package = format!("linux-image-{release}-{}", wanted.flavour.suffix());
-            let version = field(&ask(&mut steps, wanted, &package)?, "Version");
+            let version = field(&ask(&asked, &mut steps, wanted, &package)?, "Version");
             (package, version)
         }
-        None => newest_package(&mut steps, wanted)?,
+        None => newest_package(&asked, &mut steps, wanted)?,
     };
     let version = version.ok_or_else(|| unknown(wanted, &package))?;
     let id = format!("{package}_{}", version.replace([':', '/'], "-"));
@@ -68,6 +107,8 @@ pub(super) fn fetch(
                         name,
                         names: Vec::new(),
                         commit: None,
+                        same_commits: Vec::new(),
+                        configured: None,
                         key: image.digest.clone(),
                         release: image.release,
                         digest: image.digest,
@@ -90,11 +131,12 @@ pub(super) fn fetch(
 
 /// The name and version of the package that a flavour's metapackage depends on.
 fn newest_package(
+    asked: &Asked,
     steps: &mut Steps<'_>,
     wanted: &DebianImage,
 ) -> Result<(String, Option<String>), KernelError> {
     let meta = format!("linux-image-{}", wanted.flavour.suffix());
-    let shown = ask(steps, wanted, &meta)?;
+    let shown = ask(asked, steps, wanted, &meta)?;
     let depends = field(&shown, "Depends").unwrap_or_default();
     image_package(&depends, wanted.flavour).ok_or_else(|| unknown(wanted, &meta))
 }
@@ -112,7 +154,30 @@ fn image_package(depends: &str, flavour: Flavour) -> Option<(String, Option<Stri
 }
 
 /// apt's description of a package's newest version.
-fn ask(steps: &mut Steps<'_>, wanted: &DebianImage, package: &str) -> Result<String, KernelError> {
+///
+/// apt reads all its lists for an answer, which takes longer than a short run. It is asked once a state of its lists.
+fn ask(
+    asked: &Asked,
+    steps: &mut Steps<'_>,
+    wanted: &DebianImage,
+    package: &str,
+) -> Result<String, KernelError> {
+    let known = asked.cache.path(&[ANSWERS, package]);
+    let known = fs::read_to_string(known).unwrap_or_default();
+    match known.split_once('\n') {
+        Some((state, answer)) if state == asked.state => return Ok(answer.to_string()),
+        _ => {}
+    }
+    let answer = ask_apt(steps, wanted, package)?;
+    asked.cache.write_whole(ANSWERS, package, &format!("{}\n{answer}", asked.state))?;
+    Ok(answer)
+}
+
+fn ask_apt(
+    steps: &mut Steps<'_>,
+    wanted: &DebianImage,
+    package: &str,
+) -> Result<String, KernelError> {
     let argv = words(&[&"apt-cache", &"show", &"--no-all-versions", &package]);
     match steps.run(&format!("asking apt for {package}"), Path::new("/"), &argv, &[]) {
         // apt-cache fails if it does not know the package, and hardly ever otherwise.
@@ -252,14 +317,13 @@ fn single_file(folder: &Path, begin: &str, end: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::Cache;
     use crate::modules::tests::made;
     use crate::spec::KernelSpec;
     use opcost_sys::interrupt::Interrupt;
     use std::os::unix::fs::PermissionsExt;
 
     /// Stand-ins for apt's programs that know one package.
-    const APT_CACHE: &str = r#"case "$1 $*" in
+    const APT_CACHE: &str = r#"echo "$*" >> "$ROOT/questions"; case "$1 $*" in
 show*all-versions\ linux-image-cloud-amd64) echo 'Depends: linux-image-6.1.0-9-cloud-amd64 (= 1:6.1-2)';;
 show*linux-image-6.1.0-9-cloud-amd64) printf 'Package: x\nVersion: 1:6.1-2\n';;
 *) echo 'E: No packages found' >&2; exit 100;;
@@ -284,7 +348,7 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
         }
         let mut builder = Builder {
             cache: Cache::new(&folder.join("cache")),
-            tarballs: folder.into(),
+            system: folder.into(),
             path_env: Some(path),
             interrupt: &Interrupt::none(),
             progress: &mut |_, _| {},
@@ -322,6 +386,35 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
         kept.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
         let kept: Vec<_> = kept.into_iter().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(kept, [".config", "bzImage", "kernel.json", "modules"]);
+    }
+
+    #[test]
+    fn apt_is_asked_once_a_state_of_its_lists() {
+        let folder = with_apt();
+        let lists = folder.path().join("var/lib/apt/lists");
+        fs::create_dir_all(&lists).unwrap();
+        let list = lists.join("deb.debian.org_Packages");
+        let questions_after = |change: &dyn Fn()| {
+            change();
+            fetched(folder.path(), "debian:cloud").unwrap();
+            fs::read_to_string(folder.path().join("questions")).unwrap().lines().count()
+        };
+        assert_eq!(questions_after(&|| ()), 1);
+        assert_eq!(questions_after(&|| ()), 1, "nothing changed");
+        assert_eq!(questions_after(&|| fs::write(&list, "a").unwrap()), 2, "a new list");
+        assert_eq!(questions_after(&|| fs::write(&list, "ab").unwrap()), 3, "a longer list");
+        let settings = folder.path().join("etc/apt/preferences.d");
+        let pin = || {
+            fs::create_dir_all(&settings).unwrap();
+            fs::write(settings.join("pin"), "").unwrap();
+        };
+        assert_eq!(questions_after(&pin), 4, "a pin");
+        assert_eq!(questions_after(&|| ()), 4);
+        // An unknown package is asked for again, since the error advises apt-get update.
+        for _ in 0..2 {
+            fetched(folder.path(), "debian:rt").unwrap_err();
+        }
+        assert_eq!(questions_after(&|| ()), 6);
     }
 
     #[test]

@@ -26,6 +26,14 @@ pub enum KernelError {
         /// A hint at similar names.
         nearest: String,
     },
+    /// Several kernels of the cache begin with the given word.
+    #[error("'{name}' means {} kernels: {}; give one of these keys, or build one under a name of its own (opcost kernel build --name)", .kernels.len(), .kernels.join(", "))]
+    Ambiguous {
+        /// The word as given.
+        name: String,
+        /// Each kernel's key and name.
+        kernels: Vec<String>,
+    },
     /// A file that the user named cannot be read.
     #[error("cannot read the {what} '{}': {source}", .path.display())]
     Input {
@@ -55,7 +63,7 @@ pub enum KernelError {
         packages: Vec<String>,
     },
     /// There is no kernel source to build from.
-    #[error("no kernel source: there is no linux-source-*.tar.* in {}; on Debian: apt-get install linux-source-6.1 (or your release's), or give a source tree with --source DIR", .0.display())]
+    #[error("no kernel source: there is no linux-source-*.tar.* in {}; on Debian: apt-get install linux-source, or give a source tree or a tarball with --source", .0.display())]
     NoSource(PathBuf),
     /// Options that were asked for did not take effect.
     #[error("the kernel cannot be configured as asked:{}", .0.iter().map(|option| format!("\n  {option}")).collect::<String>())]

@@ -4,7 +4,7 @@
 //! in its `.git/worktrees`; `git worktree list` shows it.
 
 use super::error::KernelError;
-use super::spec::Revision;
+use super::spec::{Revision, Toolchain};
 use serde::Serialize;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -92,7 +92,14 @@ pub fn find_revision(tree: &Path, name: &str, config: &[PathBuf]) -> Result<Revi
             )));
         }
     }
-    Ok(Revision { name: name.into(), tree: top.into(), commit, hash, config: config.to_vec() })
+    Ok(Revision {
+        name: name.into(),
+        tree: top.into(),
+        commit,
+        hash,
+        config: config.to_vec(),
+        toolchain: Toolchain::default(),
+    })
 }
 
 /// The part of a commit's name that is shown.

@@ -29,7 +29,7 @@ pub use git::{
 pub use image::digest;
 pub use modules::Module;
 pub use repository::{NotedCommit, Repository, RepositoryCommit};
-pub use spec::{DebianImage, Flavour, KernelSpec, Recipe, Revision};
+pub use spec::{DebianImage, Flavour, KernelSpec, Recipe, Revision, Toolchain};
 
 use build::Builder;
 use cache::Cache;
@@ -40,9 +40,6 @@ use opcost_sys::xdg;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-
-/// The folder in which Debian's linux-source packages put their tarballs.
-const TARBALLS: &str = "/usr/src";
 
 /// A kernel that can be booted.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -112,7 +109,7 @@ pub fn prepare(
 ) -> Result<Kernel, KernelError> {
     let mut builder = Builder {
         cache: Cache::new(cache),
-        tarballs: TARBALLS.into(),
+        system: "/".into(),
         path_env: std::env::var_os("PATH"),
         interrupt,
         progress,
@@ -278,6 +275,8 @@ mod tests {
             name: "mine".into(),
             names: Vec::new(),
             commit: None,
+            same_commits: Vec::new(),
+            configured: None,
             key: "abc".into(),
             release: None,
             digest: digest.clone(),

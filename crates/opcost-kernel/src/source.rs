@@ -14,6 +14,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// The folder in which Debian's linux-source packages put their tarballs.
+const TARBALLS: &str = "usr/src";
+
 /// The origin of the source.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Source {
@@ -26,17 +29,23 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Returns the given tree, or the newest tarball of a folder.
-    pub(super) fn find(tree: Option<&Path>, tarballs: &Path) -> Result<Source, KernelError> {
-        let Some(tree) = tree else {
-            return newest_tarball(tarballs)
-                .map(Source::Tarball)
-                .ok_or_else(|| KernelError::NoSource(tarballs.to_path_buf()));
+    /// Returns the given tree or tarball, or the tarball of Debian's linux-source package.
+    ///
+    /// `system`: the root folder of this system.
+    pub(super) fn find(given: Option<&Path>, system: &Path) -> Result<Source, KernelError> {
+        let Some(tree) = given else {
+            return default_tarball(system).map(Source::Tarball);
         };
         let wrong =
             |what: String| Err(KernelError::Usage(format!("--source {}: {what}", tree.display())));
+        if tree.is_file() {
+            return match has_tarballs_name(tree) {
+                true => Ok(Source::Tarball(tree.to_path_buf())),
+                false => wrong("it is a file, but no *.tar.xz, .gz, .bz2 or .zst".into()),
+            };
+        }
         if !tree.is_dir() {
-            return wrong("there is no such folder".into());
+            return wrong("there is no such folder or tarball".into());
         }
         if let Some(missing) =
             ["Makefile", "Kconfig"].iter().find(|name| !tree.join(name).is_file())
@@ -270,18 +279,53 @@ fn make(
     Ok(place)
 }
 
-/// The tarball with the highest version.
-fn newest_tarball(folder: &Path) -> Option<PathBuf> {
-    let version = |path: &Path| -> Option<Vec<u32>> {
-        let name = path.file_name()?.to_str()?.strip_prefix("linux-source-")?;
-        let (version, ending) = name.split_once(".tar.")?;
-        let compressed = ["xz", "gz", "bz2", "zst"].contains(&ending);
-        let numbers: Option<_> = version.split('.').map(|number| number.parse().ok()).collect();
-        numbers.filter(|_| compressed)
-    };
-    let paths = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
-    let versions = paths.filter_map(|path| version(&path).map(|version| (version, path)));
-    versions.max().map(|(_, path)| path)
+/// The version of Linux that each release of Debian has for its lifetime (package `linux-source`), by the release's codename.
+const OWN_VERSIONS: [(&str, &str); 2] = [("bookworm", "6.1"), ("trixie", "6.12")];
+
+/// The only tarball of Debian's linux-source packages, or, of several, the one of the release's own version.
+///
+/// The newest one would make a default kernel depend on packages that were installed for other reasons.
+fn default_tarball(system: &Path) -> Result<PathBuf, KernelError> {
+    let folder = system.join(TARBALLS);
+    let mut found: Vec<(Vec<u32>, PathBuf)> =
+        (fs::read_dir(&folder).into_iter().flatten().flatten())
+            .filter_map(|entry| Some((version_of(&entry.path())?, entry.path())))
+            .collect();
+    found.sort();
+    let release = fs::read_to_string(system.join("etc/os-release")).unwrap_or_default();
+    let codename = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    let own = OWN_VERSIONS.iter().find(|(name, _)| Some(*name) == codename);
+    let own = own.and_then(|(_, own)| {
+        found.iter().find(|(version, _)| numbers(own).as_ref() == Some(version))
+    });
+    match (&found[..], own) {
+        ([], _) => Err(KernelError::NoSource(folder)),
+        ([(_, only)], _) | (_, Some((_, only))) => Ok(only.clone()),
+        (several, None) => {
+            let names: Vec<String> =
+                several.iter().map(|(_, path)| path.display().to_string()).collect();
+            Err(KernelError::Usage(format!(
+                "there are several kernel sources, and none is known as this system's own: {}; name one with --source",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// The version in the name of a linux-source tarball.
+fn version_of(path: &Path) -> Option<Vec<u32>> {
+    let name = path.file_name()?.to_str()?.strip_prefix("linux-source-")?;
+    let (version, _) = name.split_once(".tar.")?;
+    numbers(version).filter(|_| has_tarballs_name(path))
+}
+
+fn numbers(version: &str) -> Option<Vec<u32>> {
+    version.split('.').map(|number| number.parse().ok()).collect()
+}
+
+fn has_tarballs_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    ["xz", "gz", "bz2", "zst"].iter().any(|ending| name.ends_with(&format!(".tar.{ending}")))
 }
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -361,18 +405,52 @@ fn copy(from: &Path, to: &Path, link: bool, steps: &Steps<'_>) -> Result<(), Ker
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_newest_tarball_is_found_by_number() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(newest_tarball(folder.path()), None);
-        for name in ["6.1.tar.xz", "6.12.tar.xz", "6.9.tar.gz", "6.99.tar.xz.part", "x.tar.xz"] {
-            fs::write(folder.path().join(format!("linux-source-{name}")), "").unwrap();
+    /// Makes a system with these tarballs, whose release has this codename.
+    fn system(codename: &str, versions: &[&str]) -> tempfile::TempDir {
+        let system = tempfile::tempdir().unwrap();
+        fs::create_dir_all(system.path().join(TARBALLS)).unwrap();
+        fs::create_dir_all(system.path().join("etc")).unwrap();
+        let release = format!("NAME=\"X\"\nVERSION_CODENAME={codename}\n");
+        fs::write(system.path().join("etc/os-release"), release).unwrap();
+        for version in versions {
+            let name = format!("linux-source-{version}");
+            fs::write(system.path().join(TARBALLS).join(name), "").unwrap();
         }
-        fs::write(folder.path().join("other-7.0.tar.xz"), "").unwrap();
-        let expected = folder.path().join("linux-source-6.12.tar.xz");
-        assert_eq!(Source::find(None, folder.path()).unwrap(), Source::Tarball(expected));
-        let error = Source::find(None, Path::new("/nonexistent")).unwrap_err().to_string();
-        assert!(error.contains("apt-get install linux-source-6.1"), "{error}");
+        fs::write(system.path().join(TARBALLS).join("other-7.0.tar.xz"), "").unwrap();
+        system
+    }
+
+    #[test]
+    fn the_releases_own_tarball_is_the_default_whatever_else_is_installed() {
+        let both = ["6.1.tar.xz", "6.12.tar.xz", "6.9.tar.gz", "6.99.tar.xz.part", "x.tar.xz"];
+        let found = |codename: &str, versions: &[&str]| -> Result<String, String> {
+            let system = system(codename, versions);
+            let found = Source::find(None, system.path()).map_err(|error| error.to_string())?;
+            Ok(found.name())
+        };
+        assert_eq!(found("bookworm", &both), Ok("linux-source-6.1.tar.xz".to_string()));
+        assert_eq!(found("trixie", &both), Ok("linux-source-6.12.tar.xz".into()));
+        assert_eq!(found("sid", &both[1..2]), Ok("linux-source-6.12.tar.xz".into()));
+        assert_eq!(found("bookworm", &both[1..2]), Ok("linux-source-6.12.tar.xz".into()));
+        let several = found("sid", &both).unwrap_err();
+        for part in ["several kernel sources", "linux-source-6.1.tar.xz", "6.9.tar.gz", "--source"]
+        {
+            assert!(several.contains(part), "{several}");
+        }
+        assert!(!several.contains("6.99") && !several.contains("other"), "{several}");
+        let none = found("bookworm", &[]).unwrap_err();
+        assert!(none.contains("apt-get install linux-source"), "{none}");
+    }
+
+    #[test]
+    fn a_named_tarball_is_taken_and_another_file_refused() {
+        let system = system("bookworm", &["6.1.tar.xz", "6.12.tar.xz"]);
+        let named = system.path().join(TARBALLS).join("linux-source-6.12.tar.xz");
+        let found = Source::find(Some(&named), system.path()).unwrap();
+        assert_eq!(found, Source::Tarball(named));
+        let file = system.path().join("etc/os-release");
+        let error = Source::find(Some(&file), system.path()).unwrap_err().to_string();
+        assert!(error.contains("it is a file, but no *.tar.xz"), "{error}");
     }
 
     #[test]
@@ -380,7 +458,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path();
         let refused = |tree: &Path| Source::find(Some(tree), tree).unwrap_err().to_string();
-        assert!(refused(&tree.join("none")).contains("no such folder"));
+        assert!(refused(&tree.join("none")).contains("no such folder or tarball"));
         assert!(refused(tree).contains("it has no Makefile"));
         fs::write(tree.join("Makefile"), "").unwrap();
         assert!(refused(tree).contains("it has no Kconfig"));

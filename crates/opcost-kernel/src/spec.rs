@@ -69,7 +69,7 @@ impl Flavour {
 pub struct Recipe {
     /// The name of the kernel in the cache.
     pub name: String,
-    /// The source tree; `None` is the newest of Debian's linux-source packages.
+    /// The source tree or tarball; `None` is Debian's linux-source package, of the release's own version if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<PathBuf>,
     /// Fragments of configuration, in order; later fragments win.
@@ -77,6 +77,79 @@ pub struct Recipe {
     /// Patches, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<PathBuf>,
+    /// Compiler and linker.
+    #[serde(default, skip_serializing_if = "Toolchain::is_default")]
+    pub toolchain: Toolchain,
+}
+
+/// The compiler and linker of a kernel.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Toolchain {
+    /// gcc and binutils.
+    #[default]
+    Gcc,
+    /// clang, lld and LLVM's other tools (`make LLVM=1`).
+    Llvm,
+    /// Another compiler, with binutils (`make CC=`).
+    Cc(String),
+}
+
+impl Toolchain {
+    fn is_default(&self) -> bool {
+        *self == Toolchain::Gcc
+    }
+
+    /// The compiler of the kernel.
+    pub(crate) fn compiler(&self) -> &str {
+        match self {
+            Toolchain::Gcc => "gcc",
+            Toolchain::Llvm => "clang",
+            Toolchain::Cc(program) => program,
+        }
+    }
+
+    /// The compiler of the programs that run during the build.
+    pub(crate) fn host_compiler(&self) -> &str {
+        if *self == Toolchain::Llvm { "clang" } else { "gcc" }
+    }
+
+    /// The linker.
+    pub(crate) fn linker(&self) -> &str {
+        if *self == Toolchain::Llvm { "ld.lld" } else { "ld" }
+    }
+
+    /// The programs that a build needs, with their Debian packages.
+    pub(crate) fn programs(&self) -> Vec<(&str, &str)> {
+        let gcc = vec![("gcc", "gcc"), ("ld", "binutils")];
+        match self {
+            Toolchain::Gcc => gcc,
+            Toolchain::Llvm => {
+                let llvm = ["llvm-ar", "llvm-nm", "llvm-objcopy", "llvm-objdump", "llvm-readelf"];
+                let own = [("clang", "clang"), ("ld.lld", "lld")];
+                own.into_iter().chain(llvm.map(|program| (program, "llvm"))).collect()
+            }
+            Toolchain::Cc(program) => {
+                let package = program.rsplit('/').next().unwrap_or(program);
+                [gcc, vec![(program, package)]].concat()
+            }
+        }
+    }
+
+    /// make's arguments that choose the tools (Documentation/kbuild/llvm.rst).
+    pub(crate) fn arguments(&self, ccache: bool) -> Vec<String> {
+        let mut arguments = Vec::new();
+        if *self == Toolchain::Llvm {
+            arguments.push("LLVM=1".into());
+        }
+        if ccache {
+            arguments.push(format!("CC=ccache {}", self.compiler()));
+            arguments.push(format!("HOSTCC=ccache {}", self.host_compiler()));
+        } else if let Toolchain::Cc(program) = self {
+            arguments.push(format!("CC={program}"));
+        }
+        arguments
+    }
 }
 
 /// A commit of a git tree with its configuration.
@@ -94,6 +167,9 @@ pub struct Revision {
     /// empty, opcost's own fragments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config: Vec<PathBuf>,
+    /// Compiler and linker.
+    #[serde(default, skip_serializing_if = "Toolchain::is_default")]
+    pub toolchain: Toolchain,
 }
 
 impl Recipe {
@@ -147,7 +223,11 @@ impl KernelSpec {
                 )))
             };
         }
-        check_name(text)?;
+        // Lists show further words, for example `c1b8f55a0d0e (HEAD)`.
+        let shown = |c: char| is_name_character(c) || " ,()".contains(c);
+        if text.is_empty() || text.starts_with('-') || !text.chars().all(shown) {
+            check_name(text)?;
+        }
         Ok(KernelSpec::Built(text.to_string()))
     }
 
@@ -220,7 +300,9 @@ mod tests {
         assert_eq!(parse("./native"), KernelSpec::BuildDir(base.join("./native")));
         // A folder that is no kernel build does not hide a built kernel's name.
         assert_eq!(parse("native"), KernelSpec::Built("native".into()));
-        assert_eq!(parse("base+native"), KernelSpec::Built("base+native".into()));
+        for name in ["base+native", "c1b8f55a0d0e (HEAD)", "command, mine", "(formerly mine)"] {
+            assert_eq!(parse(name), KernelSpec::Built(name.into()));
+        }
         let debian = |flavour, release: Option<&str>| {
             KernelSpec::Debian(DebianImage { flavour, release: release.map(Into::into) })
         };
@@ -250,6 +332,7 @@ mod tests {
             source: None,
             config: vec!["base.config".into()],
             patches: vec![],
+            toolchain: Toolchain::Gcc,
         });
         let text = serde_json::to_string(&recipe).unwrap();
         assert_eq!(text, r#"{"recipe":{"name":"a","config":["base.config"]}}"#);

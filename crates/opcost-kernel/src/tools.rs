@@ -2,19 +2,13 @@
 
 use super::config::Config;
 use super::error::KernelError;
+use super::spec::Toolchain;
 use super::step::{Steps, words};
 use std::path::Path;
 
-/// Programs that every build needs, with their Debian packages.
-const PROGRAMS: [(&str, &str); 7] = [
-    ("gcc", "gcc"),
-    ("ld", "binutils"),
-    ("make", "make"),
-    ("flex", "flex"),
-    ("bison", "bison"),
-    ("bc", "bc"),
-    ("tar", "tar"),
-];
+/// Programs that every build needs beside compiler and linker, with their Debian packages.
+const PROGRAMS: [(&str, &str); 5] =
+    [("make", "make"), ("flex", "flex"), ("bison", "bison"), ("bc", "bc"), ("tar", "tar")];
 /// Compressors of the image, by option (arch/x86/boot/compressed/Makefile).
 const PACKERS: [(&str, &str, &str); 6] = [
     ("KERNEL_GZIP", "gzip", "gzip"),
@@ -28,11 +22,13 @@ const PACKERS: [(&str, &str, &str); 6] = [
 /// Checks that everything for a build of `asked` from `source`, a file or folder, is there.
 pub(super) fn check(
     steps: &mut Steps<'_>,
+    toolchain: &Toolchain,
     asked: &Config,
     source: &Path,
     patched: bool,
 ) -> Result<(), KernelError> {
-    let mut needed: Vec<(&str, &str)> = PROGRAMS.to_vec();
+    let mut needed = toolchain.programs();
+    needed.extend(PROGRAMS);
     if patched {
         needed.push(("patch", "patch"));
     }
@@ -53,7 +49,8 @@ pub(super) fn check(
         .map(|(program, package)| (program.to_string(), package.to_string()))
         .collect();
     // Headers can be checked only with a compiler. objtool needs this header.
-    if steps.find("gcc").is_ok() && !has_header(steps, "gelf.h")? {
+    let compiler = toolchain.host_compiler();
+    if steps.find(compiler).is_ok() && !has_header(steps, compiler, "gelf.h")? {
         missing.push(("libelf's headers".into(), "libelf-dev".into()));
     }
     if missing.is_empty() {
@@ -65,8 +62,8 @@ pub(super) fn check(
     Err(KernelError::Tools { missing, packages })
 }
 
-fn has_header(steps: &mut Steps<'_>, header: &str) -> Result<bool, KernelError> {
-    let argv = words(&[&"gcc", &"-E", &"-include", &header, &"-x", &"c", &"/dev/null"]);
+fn has_header(steps: &mut Steps<'_>, compiler: &str, header: &str) -> Result<bool, KernelError> {
+    let argv = words(&[&compiler, &"-E", &"-include", &header, &"-x", &"c", &"/dev/null"]);
     match steps.run("looking at the tools", Path::new("/"), &argv, &[]) {
         Ok(_) => Ok(true),
         Err(KernelError::Step { .. }) => Ok(false),
@@ -75,9 +72,12 @@ fn has_header(steps: &mut Steps<'_>, header: &str) -> Result<bool, KernelError> 
 }
 
 /// The first line of each version text of compiler and linker, which determine the image's bytes.
-pub(super) fn versions(steps: &mut Steps<'_>) -> Result<String, KernelError> {
+pub(super) fn versions(
+    steps: &mut Steps<'_>,
+    toolchain: &Toolchain,
+) -> Result<String, KernelError> {
     let mut lines = Vec::new();
-    for program in ["gcc", "ld"] {
+    for program in [toolchain.compiler(), toolchain.linker()] {
         let argv = words(&[&program, &"--version"]);
         let output = steps.run("looking at the tools", Path::new("/"), &argv, &[])?;
         lines.extend(output.lines().next().map(ToString::to_string));

@@ -83,6 +83,7 @@ impl HasStatus for KernelError {
                 Status::WorkFailed
             }
             KernelError::Usage(_)
+            | KernelError::Ambiguous { .. }
             | KernelError::Input { .. }
             | KernelError::NotAnImage { .. }
             | KernelError::Options(_) => Status::Usage,

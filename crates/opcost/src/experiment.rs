@@ -426,7 +426,7 @@ fn one_or_many<'de, D: serde::Deserializer<'de>>(texts: D) -> Result<Vec<String>
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct KernelRecipe {
-    /// A kernel source tree [default: Debian's linux-source package].
+    /// A kernel source tree or tarball [default: Debian's linux-source package].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<PathBuf>,
     /// Configuration fragments, over tinyconfig, in order.
@@ -435,6 +435,12 @@ pub struct KernelRecipe {
     /// Patches, in order.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many_paths")]
     pub patch: Vec<PathBuf>,
+    /// Whether clang, lld and LLVM's other tools build it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub llvm: bool,
+    /// Another compiler than gcc.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cc: Option<String>,
 }
 
 fn one_or_many_paths<'de, D: serde::Deserializer<'de>>(texts: D) -> Result<Vec<PathBuf>, D::Error> {

@@ -20,6 +20,11 @@ pub(crate) struct Shipped {
     data: Vec<PathBuf>,
 }
 
+/// Whether a file lies where Cargo built it: Cargo marks the folder that it builds in.
+pub(crate) fn is_of_a_build(file: &Path) -> bool {
+    file.ancestors().nth(2).is_some_and(|folder| folder.join("CACHEDIR.TAG").is_file())
+}
+
 impl Shipped {
     /// The files that came with this program.
     pub(crate) fn here() -> Shipped {
@@ -36,8 +41,8 @@ impl Shipped {
             None => vec![beside.to_path_buf(), prefix.join("lib/opcost")],
         };
         let mut data = vec![prefix.join("share/opcost")];
-        // Cargo marks the folder that it builds in. Elsewhere the parent folder has other people's files.
-        if let (true, Some(source)) = (prefix.join("CACHEDIR.TAG").is_file(), prefix.parent()) {
+        // Elsewhere than in a build the parent folder has other people's files.
+        if let (true, Some(source)) = (is_of_a_build(program), prefix.parent()) {
             data.insert(0, source.to_path_buf());
         }
         Shipped { parts, data }

@@ -10,12 +10,14 @@ use crate::shipped::Shipped;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use opcost_kernel::{
-    Description, KernelSpec, Recipe, default_cache, find_revision, kept, prepare, short,
+    Description, KernelSpec, Recipe, Revision, Toolchain, default_cache, find_revision, kept,
+    prepare, short,
 };
 use opcost_sys::interrupt::Interrupt;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use unicode_width::UnicodeWidthStr;
 
 /// Arguments of `opcost kernel`.
 #[derive(Args, Debug)]
@@ -38,6 +40,8 @@ enum Action {
 const BUILD_EXAMPLES: &str = "Examples:
   opcost kernel build --config base.config native.config --name native
   opcost kernel build --config my.config --source ~/linux --patch cure.patch --name cured
+  opcost kernel build --config base.config native.config --source /usr/src/linux-source-6.12.tar.xz
+  opcost kernel build --config base.config native.config --llvm --name clang
   opcost kernel build --source ~/linux --revision v6.12";
 
 #[derive(Args, Debug)]
@@ -49,9 +53,9 @@ struct BuildArgs {
     #[arg(long, value_name = "FRAGMENT", required_unless_present = "revision", num_args = 1..)]
     config: Vec<PathBuf>,
 
-    /// Kernel source tree; opcost does not write to it [default: Debian's newest linux-source
-    /// package]
-    #[arg(long, value_name = "DIR")]
+    /// Kernel source: a tree, to which opcost does not write, or a tarball [default: Debian's
+    /// linux-source package; of several, the one that the release has as its own]
+    #[arg(long, value_name = "SOURCE")]
     source: Option<PathBuf>,
 
     /// Build this revision of the git tree --source, in a worktree of opcost's own, as compare
@@ -66,6 +70,14 @@ struct BuildArgs {
     /// Name of the kernel [default: the files' names, as in base+native]
     #[arg(long)]
     name: Option<String>,
+
+    /// Build with clang, lld and LLVM's other tools
+    #[arg(long, conflicts_with = "cc")]
+    llvm: bool,
+
+    /// Build with another compiler, and binutils [default: gcc]
+    #[arg(long, value_name = "PROGRAM")]
+    cc: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -98,16 +110,22 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
         files.iter().map(|file| shipped.recipe_file(Path::new(""), file)).collect()
     };
     let (config, patches): (Vec<PathBuf>, Vec<PathBuf>) = (found(&args.config), found(&args.patch));
+    let toolchain = match &args.cc {
+        Some(program) => Toolchain::Cc(program.clone()),
+        None if args.llvm => Toolchain::Llvm,
+        None => Toolchain::Gcc,
+    };
     let spec = match (&args.revision, &args.source) {
         (Some(revision), Some(source)) => {
             let found = find_revision(source, revision, &config).map_err(HasStatus::carried)?;
-            KernelSpec::Revision(found)
+            KernelSpec::Revision(Revision { toolchain, ..found })
         }
         _ => KernelSpec::Recipe(Recipe {
             name: (args.name.clone()).unwrap_or_else(|| Recipe::default_name(&config, &patches)),
             source: args.source.clone(),
             config,
             patches,
+            toolchain,
         }),
     };
     let cache = default_cache().map_err(HasStatus::carried)?;
@@ -120,7 +138,10 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
     shown.end();
     let kernel = built.map_err(HasStatus::carried)?;
     let release = kernel.release.as_deref().unwrap_or("unknown release");
-    print(&format!("{}: Linux {release}, {}\n", kernel.name, kernel.image.display()))?;
+    let of = kept(&cache).into_iter().find(|(path, _)| kernel.image.starts_with(path));
+    let of = of.and_then(|(_, entry)| entry.made_from.into_iter().next());
+    let of = of.map_or(String::new(), |source| format!(" of {source}"));
+    print(&format!("{}: Linux {release}{of}, {}\n", kernel.name, kernel.image.display()))?;
     Ok(Status::Done)
 }
 
@@ -155,7 +176,10 @@ fn list_kernels(args: &ListArgs) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// The table of kernels: two lines a kernel, 80 columns.
+/// The width of the column of names.
+const NAME_COLUMNS: usize = 24;
+
+/// The table of kernels: two lines a kernel, 80 columns; a long name has a line of its own.
 fn table(entries: &[Description]) -> String {
     if entries.is_empty() {
         return "no kernels yet; make one with opcost kernel build --config …, or use --kernel debian:cloud\n"
@@ -165,20 +189,21 @@ fn table(entries: &[Description]) -> String {
     for entry in entries {
         let megabytes = format!("{:.1} MB", entry.image_bytes as f64 / 1e6);
         let release = entry.release.as_deref().unwrap_or("?");
-        text += &row(
-            &entry.shown_name(),
-            release,
-            short(&entry.key),
-            &megabytes,
-            &day(entry.made_unix_ns),
-        );
+        let mut name = entry.shown_name();
+        // A name that was cut off would select no kernel.
+        if name.width() > NAME_COLUMNS {
+            text += &format!("{name}\n");
+            name.clear();
+        }
+        text += &row(&name, release, short(&entry.key), &megabytes, &day(entry.made_unix_ns));
         let _ = writeln!(text, "  of {}", fit(&entry.made_from.join(", "), 75).trim_end());
     }
     text
 }
 
 fn row(name: &str, release: &str, key: &str, size: &str, made: &str) -> String {
-    let cells = [fit(name, 24), fit(release, 21), fit(key, 12), align(size, 8), fit(made, 10)];
+    let cells =
+        [fit(name, NAME_COLUMNS), fit(release, 21), fit(key, 12), align(size, 8), fit(made, 10)];
     cells.join(" ").trim_end().to_string() + "\n"
 }
 
@@ -191,7 +216,6 @@ pub(super) fn day(unix_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unicode_width::UnicodeWidthStr;
 
     #[test]
     fn the_table_has_eighty_columns() {
@@ -199,6 +223,8 @@ mod tests {
             name: "base+paravirt+no-identity-patching".into(),
             names: Vec::new(),
             commit: None,
+            same_commits: Vec::new(),
+            configured: None,
             key: "0123456789abcdef".into(),
             release: Some("6.1.0-56-cloud-amd64".into()),
             digest: "00".into(),
@@ -213,10 +239,11 @@ mod tests {
         let text = table(&[entry, long]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
-            lines[..3],
+            lines[..4],
             [
                 "NAME                     RELEASE               KEY              SIZE MADE",
-                "base+paravirt+no-identi… 6.1.0-56-cloud-amd64  0123456789ab   3.0 MB 2023-11-14",
+                "base+paravirt+no-identity-patching",
+                "                         6.1.0-56-cloud-amd64  0123456789ab   3.0 MB 2023-11-14",
                 "  of linux-source-6.1.tar.xz, base.config",
             ]
         );

@@ -51,6 +51,7 @@ pub fn read_state(root: &Path, plan: &Plan, environment_bytes: Vec<usize>) -> Ma
         emulator_version: None,
         shard: None,
         kernels: Vec::new(),
+        guest_build: None,
     }
 }
 
@@ -190,6 +191,7 @@ mod tests {
             emulator_version: None,
             shard: None,
             kernels: vec![],
+            guest_build: None,
         };
         let state = read_state(root().path(), &plan(2, 2), vec![10, 20]);
         assert_eq!(state, expected);

@@ -1,6 +1,6 @@
 //! The state of a machine while a recording was made.
 
-use super::KernelState;
+use super::{GuestBuild, KernelState};
 use opcost_size::Totals;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +63,9 @@ pub struct MachineState {
     /// The kernels that an emulated machine boots, one for each variant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelState>,
+    /// The build of the guest's init, if a guest ran the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest_build: Option<GuestBuild>,
 }
 
 /// A program as it was when the recording began.

@@ -1,8 +1,10 @@
 //! A recording: its plan, the machine, the runs and their profiles.
 
+mod guest_build;
 mod kernel_state;
 mod machine_state;
 
+pub use guest_build::GuestBuild;
 pub use kernel_state::KernelState;
 pub use machine_state::{MachineState, ProgramState};
 

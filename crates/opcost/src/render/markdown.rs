@@ -5,6 +5,7 @@ use super::{View, alone, functions, imported, size, text as page_text};
 use crate::comparison::conclusion::detectable;
 use crate::comparison::{Change, Figures, Row, Severity, Verdict};
 use crate::number::{figures, percent};
+use crate::recording::MachineState;
 use anyhow::Result;
 use opcost_record::printable::is_obeyed;
 use std::fmt::Write as _;
@@ -89,6 +90,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     }
     if let Some(provenance) = view.recording.plan.provenance() {
         let _ = writeln!(text, "- {}", escape(&provenance));
+    }
+    if let Some(words) = view.recording.machine.first().and_then(MachineState::emulated_words) {
+        let _ = writeln!(text, "- {}", escape(&words));
     }
     for (labels, reason) in comparison.missing() {
         let _ =

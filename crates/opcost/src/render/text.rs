@@ -7,6 +7,7 @@ use crate::comparison::conclusion::detectable;
 use crate::comparison::cycles::NOT_DECIDED;
 use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Verdict};
 use crate::number::{figures, magnitude, percent};
+use crate::recording::MachineState;
 use anyhow::Result;
 use opcost_record::metric::MODEL_CYCLES;
 use opcost_record::{Better, Domain, Kind, Unit};
@@ -57,6 +58,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     ledger(&mut page, comparison);
     if let Some(provenance) = view.recording.plan.provenance() {
         page.wrap(PLAIN, "  ", &provenance);
+    }
+    if let Some(words) = view.recording.machine.first().and_then(MachineState::emulated_words) {
+        page.wrap(PLAIN, "  ", &words);
     }
     if let Some(stopped) = &comparison.stopped {
         page.wrap(PLAIN, "  ", stopped);

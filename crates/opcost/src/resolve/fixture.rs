@@ -3,7 +3,7 @@
 use super::{Surroundings, resolve};
 use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
 use crate::plan::{BlockPlan, CorePlan, EventPlan, Plan};
-use opcost_kernel::{KernelSpec, Revision};
+use opcost_kernel::{KernelSpec, Revision, Toolchain};
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,7 @@ impl Surroundings for FakeSurroundings {
             commit: format!("c0ffee of {name}"),
             hash: "f00d".into(),
             config: config.to_vec(),
+            toolchain: Toolchain::Gcc,
         }))
     }
 

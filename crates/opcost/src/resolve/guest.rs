@@ -10,7 +10,7 @@ use crate::plan::{
 };
 use anyhow::{Context, Result};
 use opcost_kernel::disk::{DiskError, DiskSpec};
-use opcost_kernel::{KernelError, KernelSpec, Recipe};
+use opcost_kernel::{KernelError, KernelSpec, Recipe, Toolchain};
 use opcost_record::metric::ONE_IN_MAX;
 use opcost_record::nearest::did_you_mean;
 use std::path::PathBuf;
@@ -390,6 +390,15 @@ fn resolve_kernel(
                 format!("[kernels.{name}] has no config; name one or more fragments"),
             ));
         }
+        let toolchain = match (&recipe.cc, recipe.llvm) {
+            (Some(_), true) => {
+                let why = format!("[kernels.{name}] has llvm and cc; leave one of them out");
+                return Err(fail(Status::Usage, why));
+            }
+            (Some(program), false) => Toolchain::Cc(program.clone()),
+            (None, true) => Toolchain::Llvm,
+            (None, false) => Toolchain::Gcc,
+        };
         let here = surroundings.working_dir().context("cannot read the working directory")?;
         let absolute = |path: &PathBuf| here.join(path);
         return Ok(KernelSpec::Recipe(Recipe {
@@ -397,6 +406,7 @@ fn resolve_kernel(
             source: recipe.source.as_ref().map(absolute),
             config: recipe.config.iter().map(absolute).collect(),
             patches: recipe.patch.iter().map(absolute).collect(),
+            toolchain,
         }));
     }
     let of_tree = experiment.kernel_tree.as_ref().filter(|_| !is_file_or_package(name));

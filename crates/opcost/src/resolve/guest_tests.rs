@@ -209,8 +209,12 @@ fn blocks_hold_each_variant_once_with_a_seed_and_padding_of_their_own() {
 
 #[test]
 fn recipes_are_found_by_name_and_need_a_fragment() {
-    let recipe =
-        KernelRecipe { config: vec!["base.config".into()], patch: vec!["/p".into()], source: None };
+    let recipe = KernelRecipe {
+        config: vec!["base.config".into()],
+        patch: vec!["/p".into()],
+        llvm: true,
+        ..KernelRecipe::default()
+    };
     let boots = vec!["x".to_string(), "y".to_string()];
     let mut asked = Experiment { boot: boots, ..emulated(vec![one_workload()]) };
     asked.kernels.insert("a".into(), recipe);
@@ -220,8 +224,19 @@ fn recipes_are_found_by_name_and_need_a_fragment() {
     };
     assert_eq!(recipe.config, [std::path::PathBuf::from("/base.config")]);
     assert_eq!(recipe.patches, [std::path::PathBuf::from("/p")]);
+    assert_eq!(recipe.toolchain, opcost_kernel::Toolchain::Llvm);
+    let again = plan.to_experiment().unwrap();
+    assert!(again.kernels["a"].llvm && again.kernels["a"].cc.is_none());
     asked.kernels.insert("a".into(), KernelRecipe::default());
     assert!(refusal(&asked).contains("[kernels.a] has no config"));
+    let both = KernelRecipe {
+        config: vec!["base.config".into()],
+        llvm: true,
+        cc: Some("gcc-11".into()),
+        ..KernelRecipe::default()
+    };
+    asked.kernels.insert("a".into(), both);
+    assert!(refusal(&asked).contains("[kernels.a] has llvm and cc"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::plan::{
 use crate::sampling::SamplingPlan;
 use crate::source::perf_event::{DEFAULT_EVENTS, syntax};
 use crate::time::TimeLimit;
-use opcost_kernel::KernelSpec;
+use opcost_kernel::{KernelSpec, Toolchain};
 use opcost_record::program_region::VARIABLE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -195,6 +195,11 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
                     source: recipe.source.clone(),
                     config: recipe.config.clone(),
                     patch: recipe.patches.clone(),
+                    llvm: recipe.toolchain == Toolchain::Llvm,
+                    cc: match &recipe.toolchain {
+                        Toolchain::Cc(program) => Some(program.clone()),
+                        Toolchain::Gcc | Toolchain::Llvm => None,
+                    },
                 };
                 kernels.insert(guest.kernel_name.clone(), made);
                 guest.kernel_name.clone()

@@ -99,8 +99,8 @@ pub struct BisectArgs {
     #[arg(long, value_name = "FILE")]
     kernel_config: Vec<PathBuf>,
 
-    /// Kernel source tree, for --options kernel-config [default: Debian's newest linux-source package]
-    #[arg(long, value_name = "DIR", requires = "options")]
+    /// Kernel source tree or tarball, for --options kernel-config [default: as kernel build has it]
+    #[arg(long, value_name = "SOURCE", requires = "options")]
     kernel_source: Option<PathBuf>,
 
     /// How probable the place of the culprit has to be, if the figure varies

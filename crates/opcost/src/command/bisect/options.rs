@@ -286,7 +286,8 @@ fn with_config(
     let mut case = case.clone();
     case.experiment.kernel_config.clear();
     case.experiment.kernel = vec![name.clone()];
-    case.experiment.kernels = [(name, KernelRecipe { source, config, patch: Vec::new() })].into();
+    let recipe = KernelRecipe { source, config, ..KernelRecipe::default() };
+    case.experiment.kernels = [(name, recipe)].into();
     Ok(case)
 }
 

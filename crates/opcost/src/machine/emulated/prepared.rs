@@ -15,7 +15,8 @@ use crate::hook::{Hook, HookEnd, HookRunner, HookShell, HookVariant};
 use crate::machine::state::program_state;
 use crate::machine::streams::Streams;
 use crate::plan::{Aslr, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan};
-use crate::recording::{KernelState, MachineState, ProgramState};
+use crate::recording::{GuestBuild, KernelState, MachineState, ProgramState};
+use crate::shipped;
 use anyhow::{Context, Result};
 use flate2::read::MultiGzDecoder;
 use opcost_kernel::disk::DiskSpec;
@@ -536,6 +537,10 @@ pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState
         emulator_version: Some(tools.qemu_version.clone()),
         programs,
         kernels: prepared.iter().enumerate().filter_map(kernel_of).collect(),
+        guest_build: prepared.iter().any(|prepared| prepared.boot.is_some()).then(|| {
+            let file = fs::read(&tools.guest).unwrap_or_default();
+            GuestBuild::read(&file, !shipped::is_of_a_build(&tools.guest))
+        }),
         ..MachineState::default()
     }
 }
