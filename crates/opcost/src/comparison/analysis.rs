@@ -108,15 +108,15 @@ pub(super) fn is_alone(plan: &Plan) -> bool {
 fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
     let plan = &recording.plan;
     let mut parts = Vec::new();
-    match &plan.variants[0].work {
-        _ if let Some(attachment) = plan.attachment() => {
+    match (plan.attachment(), &plan.variants[0].work) {
+        (Some(attachment), _) => {
             let period = number::figure(attachment.period_ns as f64, Unit::Ns);
             parts.push(format!("{} in periods of {period}", plan.experiment));
             parts.push(attachment.words().into());
         }
-        WorkPlan::Workload { name, .. } => parts.push(name.clone()),
-        WorkPlan::Command { .. } if is_alone(plan) => parts.push("command".into()),
-        WorkPlan::Command { .. } => parts.push("commands".into()),
+        (None, WorkPlan::Workload { name, .. }) => parts.push(name.clone()),
+        (None, WorkPlan::Command { .. }) if is_alone(plan) => parts.push("command".into()),
+        (None, WorkPlan::Command { .. }) => parts.push("commands".into()),
     }
     let ops = finished.iter().flatten().find_map(|record| record.ops);
     if let Some(ops) = ops.filter(|_| plan.attachment().is_none()) {
