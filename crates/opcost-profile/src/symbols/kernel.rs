@@ -3,8 +3,8 @@
 //! Each symbol ends where the next symbol of data or text begins. The last symbol of the kernel, and
 //! of each module, is taken to be at most a page long, since nothing tells what follows. Marks of
 //! sections' limits (`_etext`, `__sched_text_end`) end the symbol before them and start nothing.
-//! Padding in front of a function (`__pfx_f` directly before `f`) belongs to the function, and so do
-//! the labels in the kernel's entries.
+//! Padding in front of a function (`__pfx_f` directly before `f`) belongs to the function as a part of
+//! its own, since control enters behind it. The labels in the kernel's entries belong to the entries.
 
 use super::alias::{best, is_mark, padded};
 use super::label::is_inside;
@@ -24,7 +24,7 @@ const KERNEL_HALF: u64 = 1 << 63;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct KernelSymbols {
     /// Functions by address, ascending, disjoint; the module is [`KERNEL`], or a loadable module in
-    /// brackets.
+    /// brackets. Padding in front of a function is a part of that function.
     pub parts: Vec<Part>,
     /// Addresses with a meaning, ascending.
     pub landmarks: Vec<LandmarkAt>,
@@ -87,15 +87,21 @@ impl KernelSymbols {
     /// [`KernelSymbolsError`]: a line of another form, addresses hidden by `kptr_restrict`, or no
     /// function at all.
     pub fn parse(text: &str) -> Result<KernelSymbols, KernelSymbolsError> {
-        let (symbols, functions) = read(text)?;
+        let Read { symbols, functions, entries } = read(text)?;
         let namesakes = Namesakes::of(&functions, functions.iter().map(|span| span.name));
-        let part = |span: &Span<KernelFunction>| {
+        let mut entries = entries.into_iter().peekable();
+        let mut parts = Vec::with_capacity(functions.len());
+        for span in &functions {
             let KernelFunction { symbol, module } = span.name;
             let function =
                 Function { source: namesakes.source(span), ..Function::new(symbol, module) };
-            Part { start: span.start, end: span.end, function }
-        };
-        let parts = functions.iter().map(part).collect();
+            let mut start = span.start;
+            while let Some(entry) = entries.next_if(|entry| *entry < span.end) {
+                parts.push(Part { start, end: entry, function: function.clone() });
+                start = entry;
+            }
+            parts.push(Part { start, end: span.end, function });
+        }
         Ok(KernelSymbols { parts, landmarks: landmark::find(&places(&symbols)) })
     }
 
@@ -120,7 +126,7 @@ pub struct KernelFunction<'t> {
 /// # Errors
 /// As [`KernelSymbols::parse`].
 pub fn functions(text: &str) -> Result<Vec<Span<KernelFunction<'_>>>, KernelSymbolsError> {
-    read(text).map(|(_, functions)| functions)
+    read(text).map(|read| read.functions)
 }
 
 /// Tells kernel functions of one name apart by their distance from the first function of the kernel
@@ -166,9 +172,16 @@ impl<'t> Namesakes<'t> {
     }
 }
 
-type Read<'t> = (Vec<Symbol<'t>>, Vec<Span<KernelFunction<'t>>>);
+/// The contents of a list.
+struct Read<'t> {
+    /// The symbols by address.
+    symbols: Vec<Symbol<'t>>,
+    /// The functions that they make.
+    functions: Vec<Span<KernelFunction<'t>>>,
+    /// The addresses behind the padding of functions that have some, ascending.
+    entries: Vec<u64>,
+}
 
-/// Returns the symbols by address, and the functions that they make.
 fn read(text: &str) -> Result<Read<'_>, KernelSymbolsError> {
     // A typical line has some 40 bytes.
     let mut symbols = Vec::with_capacity(text.len() / 40);
@@ -190,11 +203,11 @@ fn read(text: &str) -> Result<Read<'_>, KernelSymbolsError> {
     }
     symbols.retain(|symbol| symbol.address >= KERNEL_HALF && !matches!(symbol.kind, b'a' | b'A'));
     symbols.sort_by_key(|symbol| symbol.address);
-    let functions = spans(&symbols);
+    let (functions, entries) = spans(&symbols);
     if functions.is_empty() {
         return Err(KernelSymbolsError::Empty { symbols: count });
     }
-    Ok((symbols, functions))
+    Ok(Read { symbols, functions, entries })
 }
 
 /// Parses a line as the kernel writes it for its own functions: 16 digits, a letter and a name, with
@@ -235,10 +248,10 @@ fn read_line(text: &str) -> Option<Symbol<'_>> {
     Some(Symbol { address: u64::from_str_radix(address, 16).ok()?, kind, name, module })
 }
 
-/// Makes functions of the symbols, which are in the order of their addresses.
-fn spans<'t>(symbols: &[Symbol<'t>]) -> Vec<Span<KernelFunction<'t>>> {
+/// Makes functions of the symbols, which are in the order of their addresses. Returns them with the addresses behind padding.
+fn spans<'t>(symbols: &[Symbol<'t>]) -> (Vec<Span<KernelFunction<'t>>>, Vec<u64>) {
     let mut places = symbols.chunk_by(|one, other| one.address == other.address).peekable();
-    let mut parts = Vec::new();
+    let (mut parts, mut entries) = (Vec::new(), Vec::new());
     // The start of the padding in front of the next function.
     let mut padding = None;
     while let Some(here) = places.next() {
@@ -284,9 +297,10 @@ fn spans<'t>(symbols: &[Symbol<'t>]) -> Vec<Span<KernelFunction<'t>>> {
         // Nothing is behind the very last address.
         if start < end {
             parts.push(Span { start, end, name });
+            entries.extend((start < address).then_some(address));
         }
     }
-    parts
+    (parts, entries)
 }
 
 /// Returns the kernel's own global text symbols by name, each with the next symbol's address.

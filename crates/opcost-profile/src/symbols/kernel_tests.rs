@@ -75,7 +75,8 @@ fn each_symbol_ends_where_the_next_begins() {
         KernelSymbols::parse(KALLSYMS).unwrap().parts,
         [
             own(0, 0x40, "startup_64"),
-            own(0x40, 0x90, "run_init"),
+            own(0x40, 0x50, "run_init"),
+            own(0x50, 0x90, "run_init"),
             own(0x90, 0xa0, "run_init.cold"),
             own(0xa0, 0xc0, "memcpy"),
             one_of_several(own(0xc0, 0xc8, "helper"), "+0xc0"),
@@ -92,6 +93,32 @@ fn each_symbol_ends_where_the_next_begins() {
             part(module + 0x2000, module + 0x3000, "hold", "[second]"),
         ]
     );
+}
+
+/// Since Linux 6.2, x86's functions have padding (CONFIG_CALL_PADDING); system calls have several names.
+#[test]
+fn control_enters_a_padded_function_at_the_start_of_a_part() {
+    let text = "ffffffff81064d80 t __pfx___do_sys_getppid\n\
+                ffffffff81064d80 T __pfx___x64_sys_getppid\n\
+                ffffffff81064d90 t __do_sys_getppid\n\
+                ffffffff81064d90 T __x64_sys_getppid\n\
+                ffffffff81064e00 t __pfx_other\n\
+                ffffffff81064e10 t other\n\
+                ffffffff81064e40 T plain\n\
+                ffffffff81064e80 T _etext\n";
+    let kernel = KernelSymbols::parse(text).unwrap();
+    assert_eq!(
+        kernel.parts,
+        [
+            own(0x64d80, 0x64d90, "__x64_sys_getppid"),
+            own(0x64d90, 0x64e00, "__x64_sys_getppid"),
+            own(0x64e00, 0x64e10, "other"),
+            own(0x64e10, 0x64e40, "other"),
+            own(0x64e40, 0x64e80, "plain"),
+        ]
+    );
+    // For names alone, each function is one range.
+    assert_eq!(functions(text).unwrap().len(), 3);
 }
 
 #[test]

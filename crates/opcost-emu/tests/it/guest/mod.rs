@@ -1,7 +1,7 @@
 //! Boots the kernel that `OPCOST_TEST_KERNEL` names with a small program as the first process.
 
 use crate::emulator::{Emulator, Run, SYSTEM, have, skip};
-use opcost_profile::symbols::Part;
+use opcost_profile::symbols::assemble::join;
 use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
 use opcost_record::{Function, Profile};
@@ -71,7 +71,8 @@ impl Guest {
         let boot = "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr mitigations=off norandmaps \
                     nolapic_timer no_timer_check";
         let time = ["-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01T00:00:00,clock=vm"];
-        let fixed = ["-accel", "tcg,thread=single", "-cpu", "EPYC-Rome-v2", "-m", "256", "-seed", "1"];
+        let fixed =
+            ["-accel", "tcg,thread=single", "-cpu", "EPYC-Rome-v2", "-m", "256", "-seed", "1"];
         let quiet = ["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"];
         let image = ["-kernel", &self.kernel, "-initrd", &archive, "-append", boot];
         let ports = ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04", "-debugcon", &debug];
@@ -83,17 +84,13 @@ impl Guest {
 
     fn symbols(&self, program: &str, contents: &[u8]) -> String {
         let mut symbols = Symbols::default();
+        if !self.kallsyms.is_empty() {
+            symbols = join(Some(&KernelSymbols::parse(self.kallsyms).unwrap()), &[]);
+        }
         let mut number = |function: Function| {
             symbols.functions.push(function);
             symbols.functions.len() as u32 - 1
         };
-        if !self.kallsyms.is_empty() {
-            let kernel = KernelSymbols::parse(self.kallsyms).unwrap();
-            for Part { start, end, function } in kernel.parts {
-                symbols.kernel.push(Range { start, end, function: number(function) });
-            }
-            symbols.landmarks = kernel.landmarks;
-        }
         let mut file = FileSymbols::default();
         for (symbol, start, size) in functions(program) {
             let function = number(Function::new(symbol, "/init"));

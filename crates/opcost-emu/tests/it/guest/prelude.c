@@ -7,6 +7,7 @@
 #define SYS_sigaction 13
 #define SYS_sigprocmask 14
 #define SYS_pipe 22
+#define SYS_nanosleep 35
 #define SYS_setitimer 38
 #define SYS_getpid 39
 #define SYS_fork 57
