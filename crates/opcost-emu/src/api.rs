@@ -136,6 +136,7 @@ functions! {
 functions! {
     /// Inline additions of version 1: object, operation, address, number.
     PlainAdds;
+    at_block: c"qemu_plugin_register_vcpu_tb_exec_inline", fn(*mut c_void, c_int, *mut c_void, u64);
     at_instruction: c"qemu_plugin_register_vcpu_insn_exec_inline", fn(*mut c_void, c_int, *mut c_void, u64);
     at_memory: c"qemu_plugin_register_vcpu_mem_inline", fn(*mut c_void, c_int, c_int, *mut c_void, u64);
 }
@@ -143,6 +144,7 @@ functions! {
 functions! {
     /// Inline additions of version 2 and later: object, operation, entry, number.
     EntryAdds;
+    at_block: c"qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu", fn(*mut c_void, c_int, Entry, u64);
     at_instruction: c"qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu", fn(*mut c_void, c_int, Entry, u64);
     at_memory: c"qemu_plugin_register_vcpu_mem_inline_per_vcpu", fn(*mut c_void, c_int, c_int, Entry, u64);
     new_scoreboard: c"qemu_plugin_scoreboard_new", fn(usize) -> *mut c_void;
@@ -150,13 +152,11 @@ functions! {
 }
 
 functions! {
-    /// The conditional callbacks and inline operations of version 3 and later; QEMU runs them when a block begins. The first takes
-    /// block, callback, flags, condition, entry, the number that the entry is compared with, data. The second takes block,
-    /// operation, entry, number.
+    /// The conditional callback of version 3 and later, which QEMU runs when a block begins: block, callback, flags, condition,
+    /// entry, the number that the entry is compared with, data. Inline operations may store from this version on.
     Conditions;
     call_if: c"qemu_plugin_register_vcpu_tb_exec_cond_cb",
         fn(*mut c_void, ExecCallback, c_int, c_int, Entry, u64, *mut c_void);
-    at_block: c"qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu", fn(*mut c_void, c_int, Entry, u64);
 }
 
 functions! {
@@ -265,17 +265,39 @@ impl Api {
         Entry { scoreboard, offset: (cell as usize).wrapping_sub(base).wrapping_sub(translating) }
     }
 
-    /// Adds 1 to a cell each time an instruction begins.
+    /// Adds a number to a cell each time a block begins.
     ///
     /// # Safety
-    /// `instruction` is QEMU's of the running callback, and `cell` lives for ever.
-    pub(crate) unsafe fn add_at_instruction(&self, instruction: *mut c_void, cell: *mut u64) {
+    /// `block` is QEMU's of the running callback, and `cell` lives for ever.
+    pub(crate) unsafe fn add_at_block(&self, block: *mut c_void, cell: *mut u64, number: u64) {
         // SAFETY: as the caller promises.
         unsafe {
             match &self.adds {
-                Adds::Plain(adds) => (adds.at_instruction)(instruction, ADD, cell.cast(), 1),
+                Adds::Plain(adds) => (adds.at_block)(block, ADD, cell.cast(), number),
                 Adds::Entry(adds, scoreboard, _) => {
-                    (adds.at_instruction)(instruction, ADD, self.entry(adds, *scoreboard, cell), 1);
+                    (adds.at_block)(block, ADD, self.entry(adds, *scoreboard, cell), number);
+                }
+            }
+        }
+    }
+
+    /// Adds a number to a cell each time an instruction begins.
+    ///
+    /// # Safety
+    /// `instruction` is QEMU's of the running callback, and `cell` lives for ever.
+    pub(crate) unsafe fn add_at_instruction(
+        &self,
+        instruction: *mut c_void,
+        cell: *mut u64,
+        number: u64,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match &self.adds {
+                Adds::Plain(adds) => (adds.at_instruction)(instruction, ADD, cell.cast(), number),
+                Adds::Entry(adds, scoreboard, _) => {
+                    let entry = self.entry(adds, *scoreboard, cell);
+                    (adds.at_instruction)(instruction, ADD, entry, number);
                 }
             }
         }
@@ -299,7 +321,7 @@ impl Api {
                     let entry = self.entry(adds, *scoreboard, cell);
                     (adds.at_instruction)(instruction, STORE, entry, next);
                 }
-                _ => self.add_at_instruction(instruction, cell),
+                _ => self.add_at_instruction(instruction, cell, 1),
             }
         }
     }
@@ -318,7 +340,7 @@ impl Api {
             (conditions.call_if)(block, callback, NO_REGISTERS, DIFFERS, entry_of, expected, data);
             for (operation, cells) in [(ADD, beginning.adds), (STORE, beginning.stores)] {
                 for (cell, number) in cells {
-                    (conditions.at_block)(block, operation, entry(*cell), *number);
+                    (adds.at_block)(block, operation, entry(*cell), *number);
                 }
             }
         }

@@ -18,10 +18,17 @@ use opcost_record::symbols::Landmark;
 
 /// Twice the largest number of runs in a block: QEMU's blocks have at most 512 instructions (TCG_MAX_INSNS).
 const TAG_UNIT: u64 = 1024;
+/// The first kernel address in 64-bit mode: the upper half of the address space is the kernel's.
+const KERNEL_START: u64 = 1 << 63;
 /// A [`Block::exit_tag`] that neither equals a tag nor lies a little below one: the next block always gets a closer look.
 pub(crate) const NEVER: u64 = TAG_UNIT / 2 + TAG_UNIT / 4;
 /// The value of [`Cells::expected`] behind an access that QEMU executed by itself; the next block gets a closer look.
 pub(crate) const CUT: u64 = NEVER + 1;
+
+/// Whether an address is the kernel's.
+pub(crate) fn is_kernel(address: u64) -> bool {
+    address >= KERNEL_START
+}
 
 /// Returns the value of [`Cells::expected`] with which a block goes on without a closer look.
 ///
@@ -165,6 +172,8 @@ pub(crate) struct Rest {
     /// The place behind the repeated string instruction that ends this block.
     pub(crate) repeats: Option<*mut Site>,
     pub(crate) cost: Cost,
+    /// The block's number in [`Blocks::numbered`](crate::blocks::Blocks), where only totals are counted.
+    pub(crate) number: u64,
     /// Each instruction, with the distance of its address from the start.
     pub(crate) facts: Box<[(Facts, u16)]>,
     /// Index of the last instruction of each run, ascending.
@@ -275,6 +284,7 @@ impl Block {
                 behind: None,
                 repeats: None,
                 cost,
+                number: 0,
                 ends: ends.into(),
                 facts: facts.into_iter().zip(offsets).collect(),
             }),

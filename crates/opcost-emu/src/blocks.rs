@@ -26,6 +26,14 @@ impl Blocks {
         self.read.len()
     }
 
+    /// Returns the block with a number: 1 for the first that was added, 0 for none.
+    pub(crate) fn numbered(&self, number: u64) -> Option<&'static Block> {
+        let place =
+            usize::try_from(number).ok()?.checked_sub(1).filter(|place| *place < self.len())?;
+        // SAFETY: `add` wrote the block, which lives for ever.
+        Some(unsafe { &*self.blocks[place / CHUNK].add(place % CHUNK) })
+    }
+
     /// Adds the block that `make` returns; `make` gets the place of the block and the place of its count.
     pub(crate) fn add(
         &mut self,
@@ -78,6 +86,12 @@ mod tests {
             })
             .collect();
         assert_eq!(blocks.len(), all.len());
+        let last = all.len() as u64;
+        for number in [1, CHUNK as u64 + 1, last] {
+            let found = blocks.numbered(number).unwrap();
+            assert!(std::ptr::eq(found, all[number as usize - 1]));
+        }
+        assert!(blocks.numbered(0).is_none() && blocks.numbered(last + 1).is_none());
         for turn in 1..3 {
             for place in [0, CHUNK, 2 * CHUNK + 4] {
                 assert_eq!(all[place].start, place as u64);

@@ -6,7 +6,7 @@
 use crate::api;
 use crate::block::{Block, MarkerSite};
 use crate::core::Core;
-use crate::decode::Repeat;
+use crate::decode::{Exit, Repeat};
 use crate::rcu;
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
@@ -141,6 +141,36 @@ pub(crate) unsafe extern "C" fn on_turn(vcpu: c_uint, data: *mut c_void) {
             let block = block_of(data);
             core().look(vcpu, block);
             core().expect(block);
+        }
+    }
+}
+
+/// Called when a block begins that needs more than QEMU's own counting, where only totals are counted.
+pub(crate) unsafe extern "C" fn on_total(vcpu: c_uint, data: *mut c_void) {
+    if allowed(vcpu) {
+        // SAFETY: this thread owns the state; the data are those of this callback.
+        unsafe { core().look_total(block_of(data)) };
+    }
+}
+
+/// Called when the last instruction of some blocks accesses memory, where only totals are counted.
+pub(crate) unsafe extern "C" fn on_total_access(
+    vcpu: c_uint,
+    access: u32,
+    address: u64,
+    data: *mut c_void,
+) {
+    if !allowed(vcpu) {
+        return;
+    }
+    // SAFETY: this thread owns the state; the data are those of this callback, and QEMU passed the description of the access.
+    unsafe {
+        let block = block_of(data);
+        let (last, _) = block.facts[block.facts.len() - 1];
+        if last.exit == Exit::Call {
+            core().called_at(address);
+        } else if last.stores == 0 || (api::api().functions.memory_is_store)(access) {
+            core().accessed(block);
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::repeat::Site;
 use crate::report::{Reports, write_error};
 use crate::stack::{Pushed, Stack};
 use crate::timing::Timing;
+use crate::totals::Totals;
 use crate::tree::{NODES_MAX, Tree};
 use crate::vcpu::Vcpus;
 use crate::walk::{Left, Position, Walk, is_entry};
@@ -74,7 +75,7 @@ pub(crate) struct Core {
     /// Places behind translated repeated string instructions.
     pub(crate) sites: Vec<*mut Site>,
     sums: Counters,
-    landmarks: Vec<u64>,
+    pub(crate) landmarks: Vec<u64>,
     pub(crate) regions: Regions,
     /// The regions that the program itself marks.
     program_regions: ProgramRegions<Reading>,
@@ -94,7 +95,9 @@ pub(crate) struct Core {
     /// Raw counts of every filter, by kind; for the self-test.
     pub(crate) probes: Box<[[u64; 3]; 7]>,
     /// The guest's stack.
-    stack: Stack,
+    pub(crate) stack: Stack,
+    /// The state of counting totals only; `None` with contexts.
+    pub(crate) totals: Option<Totals>,
     /// Whether blocks translated from now on rely on the kernel's entries for cuts and on the stack pointer for slots.
     pub(crate) by_entry: bool,
     /// The first problem that makes the counts useless.
@@ -152,9 +155,16 @@ impl Core {
             mapped: Mapped::default(),
             probes: Box::default(),
             stack: Stack::new(),
+            totals: None,
             by_entry: false,
             failure: None,
         };
+        let one_kernel = core.arguments.system && core.one_vcpu && core.attribution.knows_faults();
+        let counts_only = !core.arguments.profile && core.model.is_none() && core.timing.is_none();
+        if counts_only && one_kernel && core.arguments.window == Window::Markers {
+            let learns = core.stack.is_open() && api::current_cpu().is_some();
+            core.totals = learns.then(Totals::new);
+        }
         if core.arguments.window == Window::Whole {
             let now = core.reading(&Cost::default(), false);
             // Nothing is open yet, so this cannot fail.
@@ -591,7 +601,7 @@ impl Core {
     }
 
     #[cold]
-    fn take_back(&mut self, cost: &Cost, kernel: bool) {
+    pub(crate) fn take_back(&mut self, cost: &Cost, kernel: bool) {
         self.sums.take_back(cost, kernel);
         self.give(cost.instructions.wrapping_neg());
     }
@@ -698,8 +708,8 @@ impl Core {
                 let tail = block.tail(index + 1);
                 let now = self.reading(&tail, block.kernel);
                 let node = self.position.node;
-                self.regions
-                    .start(region, now)
+                self.begin_totals(block)
+                    .and_then(|()| self.regions.start(region, now))
                     .map(|()| self.walk.tree.shift(node, OUTSIDE, region + 1, tail.instructions))
             }
             MarkerAt::Stop(region) => {
@@ -766,6 +776,7 @@ impl Core {
             &self.walk.tree,
             &self.regions,
             &self.program_regions,
+            self.totals.is_none(),
         )?;
         self.reports.add(&self.arguments.out, &costs)
     }

@@ -17,6 +17,8 @@ use opcost_record::{Domain, Profile};
 
 /// Returns the costs since the last run's end.
 ///
+/// `by_context`: whether the tree was charged with the instructions.
+///
 /// # Errors
 /// The parts of a region do not add up to its total.
 pub(crate) fn costs(
@@ -25,13 +27,14 @@ pub(crate) fn costs(
     tree: &Tree,
     regions: &Regions,
     program_regions: &ProgramRegions<Reading>,
+    by_context: bool,
 ) -> Result<Vec<RegionCost>, String> {
     let mut all = Vec::new();
     for (region, sum) in regions.sums() {
         let (functions, frames) = (attribution.functions(), attribution.vcpu_frames());
         let profile = tree.profile(region + 1, functions, frames, arguments.cycles.is_some());
         let total = sum.counters.get(Figure::Instructions, Domain::All);
-        if profile.total() != total {
+        if by_context && profile.total() != total {
             return Err(format!(
                 "the plugin's own sums differ in region '{}': {total} instructions in all, {} by \
                  context; this is a fault of opcost",

@@ -266,6 +266,18 @@ fn faults_without_memory(instruction: &Instruction) -> bool {
         || instruction.cpuid_features().contains(&CpuidFeature::FPU)
 }
 
+/// Decodes the first instruction of `code` at an address in a mode of 64 or 32 bits, and returns it with its length; `None` if the
+/// code ends too soon.
+pub(crate) fn decode_one(bits: u32, address: u64, code: &[u8]) -> Option<(Facts, u64)> {
+    let mut decoder = Decoder::with_ip(bits, code, address, DecoderOptions::NONE);
+    let length = decoder.decode().len();
+    if decoder.last_error() == DecoderError::NoMoreBytes {
+        return None;
+    }
+    let facts = decode_in_mode(bits, address, &[&code[..length]], false)?;
+    Some((*facts.first()?, length as u64))
+}
+
 /// Returns the target that a jump, branch or call in 64-bit mode names.
 pub(crate) fn target(address: u64, code: &[u8]) -> Option<u64> {
     let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();

@@ -15,7 +15,7 @@
 //! - `mode=user|system`: refuses the other mode.
 //! - `model=on|off`: caches and branch predictor; `l1i`, `l1d`, `llc` as `SIZE:WAYS:LINE`.
 //! - `cycles=PATH`: models the cycles of the core that the file describes (`timing.rs`); needs a machine with one vCPU.
-//! - `profile=on|off`: cost by calling context.
+//! - `profile=on|off`: cost by calling context. Without it a machine with one vCPU and a known kernel is counted by `totals.rs`.
 //! - `probe=on`: raw counts of QEMU's memory filters. The self-test of crate `opcost` derives
 //!   `filter-KIND=FILTER/DIVISOR` from them.
 //!
@@ -65,6 +65,9 @@
 //! the processor pushes the address of a faulted instruction, and the stack pointer gives the slots (`stack.rs`). Both ways give
 //! the same counts and contexts.
 //!
+//! Totals alone need no callback at calls and returns either: QEMU's own code counts the blocks, and the plugin is called where the
+//! kernel is entered (`totals.rs`).
+//!
 //! # Speed
 //! docs/emulation.md has ratios for each QEMU; `benches/speed.rs` and `script/bench` measure them. Most of the cost of counting is
 //! memory, not instructions: QEMU's caches of translated code and of addresses fill the host's caches, so a callback fetches every
@@ -82,6 +85,7 @@ mod callback;
 mod core;
 mod costs;
 mod counters;
+mod cuts;
 mod decode;
 mod events;
 mod frames;
@@ -99,6 +103,7 @@ mod report;
 mod slices;
 mod stack;
 mod timing;
+mod totals;
 mod translate;
 mod tree;
 mod vcpu;

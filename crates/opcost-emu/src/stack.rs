@@ -30,6 +30,10 @@ pub(crate) struct Pushed {
     pub(crate) instruction: u64,
     /// The stack pointer of the interrupted code.
     pub(crate) stack: u64,
+    /// The code segment of the interrupted code.
+    pub(crate) segment: u16,
+    /// The exception's error code, if it has one.
+    pub(crate) error: Option<u64>,
 }
 
 /// The stack of one vCPU.
@@ -124,14 +128,30 @@ impl Stack {
         // In 64-bit mode the processor aligns the stack to 16 bytes, then pushes five words, and for some exceptions an error code
         // (Intel SDM volume 3, section 6.14.2).
         let with_code = stack.is_multiple_of(16);
-        let mut words = [0u64; 4];
-        let from = stack.wrapping_add(8 * u64::from(with_code));
-        // SAFETY: `words` has room for the bytes read. QEMU reads as a debugger would and changes nothing that the guest sees.
-        let failed = unsafe {
-            (self.access?)(self.vcpu, from, words.as_mut_ptr().cast(), size_of_val(&words), false)
+        let mut bytes = [0u8; 40];
+        if !self.read(stack, &mut bytes) {
+            return None;
+        }
+        let word = |index: usize| {
+            let at = 8 * (index + usize::from(with_code));
+            bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
         };
-        let [instruction, _, _, stack] = words;
-        (failed == 0).then_some(Pushed { instruction, stack })
+        let error =
+            if with_code { Some(u64::from_le_bytes(bytes[..8].try_into().ok()?)) } else { None };
+        let (instruction, segment, stack) = (word(0)?, word(1)? as u16, word(3)?);
+        Some(Pushed { instruction, stack, segment, error })
+    }
+
+    /// Reads the guest's memory as a debugger would, which changes nothing that the guest sees. Returns whether all of it is mapped.
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        let Some(access) = self.access.filter(|_| !self.vcpu.is_null()) else { return false };
+        // SAFETY: the buffer has room for the bytes read, and QEMU's object lives as long as the vCPU.
+        unsafe { access(self.vcpu, address, bytes.as_mut_ptr().cast(), bytes.len(), false) == 0 }
+    }
+
+    /// Whether the stack pointer's place is known.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.place.is_null()
     }
 }
 

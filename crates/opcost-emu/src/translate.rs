@@ -3,7 +3,7 @@
 use crate::api::{self, Api, Beginning, Code, MemoryCallback};
 use crate::arguments::{Filters, Window};
 use crate::attribution::Owner;
-use crate::block::{Block, Ending, MarkerSite};
+use crate::block::{Block, Ending, MarkerSite, is_kernel};
 use crate::callback;
 use crate::core::{Core, leak};
 use crate::decode::{Exit, Facts, Repeat, decode, may_end_with_repeat, target};
@@ -12,6 +12,7 @@ use crate::model::Model;
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
 use crate::timing::access_data;
+use crate::totals::Closing;
 use opcost_record::symbols::PAGE_BYTES;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,9 +22,6 @@ use std::ptr;
 
 /// Largest number of blocks; a block of six instructions takes about 400 bytes.
 const BLOCKS_MAX: usize = 1 << 21;
-
-/// The first kernel address in 64-bit mode: the upper half of the address space is the kernel's.
-const KERNEL_START: u64 = 1 << 63;
 
 /// The identity of a block: address, number of instructions, hash of the code, function, and whether the kernel's entries tell its
 /// cuts.
@@ -85,7 +83,7 @@ impl Translator {
             return;
         }
         let codes: Vec<&[u8]> = sources.iter().map(|source| source.code.bytes()).collect();
-        let kernel = core.arguments.system && start >= KERNEL_START;
+        let kernel = core.arguments.system && is_kernel(start);
         // SAFETY: QEMU keeps the page of the first instruction mapped until the callback returns.
         let page = host.map(|host| unsafe { page_of(host) });
         let owner = if !core.arguments.profile {
@@ -151,8 +149,10 @@ impl Translator {
         let model = &core.model;
         let code =
             core.timing.as_ref().map(|timing| timing.core().decode(start, &codes[..facts.len()]));
+        let number = core.blocks.len() as u64 + 1;
         core.blocks.add(|place, count| {
             let mut block = Block::new(start, codes, facts, count);
+            block.number = number;
             let prepare = |model: &Model| model.prepare(start, block.end());
             block.fetch = model.as_ref().map(prepare).unwrap_or_default();
             block.code = code;
@@ -186,6 +186,24 @@ impl Request<'_> {
     /// # Safety
     /// The handles are QEMU's of the running callback.
     unsafe fn count(&mut self, translator: &mut Translator, known: &'static Block) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.core.totals.is_none() {
+                self.count_contexts(known);
+            }
+            self.watch_instructions(translator, known);
+            // At an instruction QEMU calls before it adds: up to version 2 always, later in the order of registration.
+            if self.core.totals.is_some() {
+                self.count_total(known);
+            }
+        }
+    }
+
+    /// Has the block's cost counted where its instructions are charged to contexts.
+    ///
+    /// # Safety
+    /// The handles are QEMU's of the running callback.
+    unsafe fn count_contexts(&mut self, known: &'static Block) {
         let api = self.api;
         let last = known.facts.len() - 1;
         let data = ptr::from_ref(known).cast_mut().cast::<c_void>();
@@ -236,6 +254,55 @@ impl Request<'_> {
                     data,
                 );
             }
+        }
+    }
+
+    /// Has QEMU count the block, and call the plugin only where a cut may become visible.
+    ///
+    /// # Safety
+    /// The handles are QEMU's of the running callback.
+    unsafe fn count_total(&mut self, known: &'static Block) {
+        let Some(totals) = &self.core.totals else { return };
+        let (api, open) = (self.api, totals.open);
+        let last = known.facts.len() - 1;
+        let data = ptr::from_ref(known).cast_mut().cast::<c_void>();
+        let (last_facts, _) = known.facts[last];
+        let closing = Closing::of(known);
+        // SAFETY: the handles are QEMU's; cells and counts live for ever, as does what the data point to. QEMU calls at a block's
+        // beginning before it adds.
+        unsafe {
+            if self.core.needs_look(known) {
+                (api.functions.on_block)(self.handle, callback::on_total, api::NO_REGISTERS, data);
+            }
+            // The iterations of a string instruction are counted apart.
+            if last > 0 || last_facts.repeat.is_none() {
+                api.add_at_block(self.handle, known.count, 1);
+            }
+            if closing == Closing::AtLast {
+                api.add_at_block(self.handle, open, known.number);
+                api.add_at_instruction(self.handles[last], open, known.number.wrapping_neg());
+            }
+            let learns = self.core.stack.is_open() && known.kernel && last_facts.exit == Exit::Call;
+            if known.is_one_access() || closing == Closing::ByStore || learns {
+                (api.functions.on_memory)(
+                    self.handles[last],
+                    callback::on_total_access,
+                    api::NO_REGISTERS,
+                    api::READ_WRITE,
+                    data,
+                );
+            }
+        }
+    }
+
+    /// Has the plugin told of markers, of repeated string instructions, and of accesses to memory that a model needs.
+    ///
+    /// # Safety
+    /// The handles are QEMU's of the running callback.
+    unsafe fn watch_instructions(&mut self, translator: &mut Translator, known: &'static Block) {
+        let api = self.api;
+        // SAFETY: the handles are QEMU's; what the data point to lives for ever.
+        unsafe {
             for (index, (facts, _)) in known.facts.iter().enumerate() {
                 let instruction = self.handles[index];
                 if let Some(marker) = facts.marker {
@@ -250,7 +317,7 @@ impl Request<'_> {
                 }
                 if let Some(kind) = facts.repeat {
                     let site = translator.site(known.end(), known.kernel);
-                    self.repeat(instruction, kind, site);
+                    self.repeat(instruction, kind, known.end(), site);
                 }
                 let accesses = facts.loads + facts.stores > 0 || facts.repeat.is_some();
                 let told = match (self.core.arguments.model, &self.core.timing, known.kernel) {
@@ -318,16 +385,25 @@ impl Request<'_> {
 
     /// # Safety
     /// `instruction` is QEMU's of the running callback, and `site` lives for ever.
-    unsafe fn repeat(&mut self, instruction: *mut c_void, kind: Repeat, site: *mut Site) {
+    unsafe fn repeat(
+        &mut self,
+        instruction: *mut c_void,
+        kind: Repeat,
+        behind: u64,
+        site: *mut Site,
+    ) {
         let api = self.api;
         // SAFETY: sites live for ever, and no other reference to one is in use.
         if !std::mem::replace(unsafe { &mut (*site).listed }, true) {
             self.core.sites.push(site);
         }
+        if let Some(totals) = &mut self.core.totals {
+            totals.sites.insert(behind, site);
+        }
         let filters: &Filters = &self.core.arguments.filters;
         // SAFETY: as the caller promises; the counters live as long as site and core, for ever.
         unsafe {
-            api.add_at_instruction(instruction, &raw mut (*site).starts);
+            api.add_at_instruction(instruction, &raw mut (*site).starts, 1);
             if kind == Repeat::Cmps {
                 // The second of its loads may fault after the first was done, so pairs of loads are counted.
                 let (on_start, on_load) = (callback::on_compare, callback::on_compare_load);

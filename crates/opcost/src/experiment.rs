@@ -382,6 +382,12 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache: Vec<String>,
 
+    /// Count totals only, without functions: every figure has the same digits, and runs take little
+    /// more time than the emulator alone (docs/emulation.md)
+    #[arg(long, conflicts_with_all = ["model", "cycles"], help_heading = GUEST)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub no_functions: bool,
+
     /// Emulated machines that run at the same time [default: one for each CPU, at most 4; 1 with
     /// --prepare or --conclude]
     #[arg(long, value_name = "N", help_heading = GUEST)]

@@ -98,6 +98,81 @@ fn options_and_a_busy_computer_change_nothing() {
     }
 }
 
+/// Faults in the middle and at the end of blocks and within string instructions, divisions by zero, code that changes the block in
+/// which it is executed, a device's memory, and reading and writing pipes and files.
+const CUTS: &str = r#"
+static volatile long handled, refused;
+static char *pages;
+void divided(int signal, void *info, unsigned long *context) { handled++; context[21] += 2; }
+void missed(int signal, void *info, unsigned long *context) {
+    handled++;
+    call(10, pages, 64 * 4096, 3);
+}
+void divide(void) { __asm__ volatile("xor %%ecx, %%ecx\n div %%ecx" ::: "eax", "ecx", "edx"); }
+void strings(char *to, char *from, long bytes) {
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) :: "memory");
+}
+void pushes(char *to) {
+    __asm__ volatile("mov %%rsp, %%rbx\n lea 4096(%0), %%rsp\n call 1f\n1: pop %%rax\n mov %%rbx, %%rsp"
+                     :: "r"(to) : "rax", "rbx", "memory");
+}
+/* movb $0x90, 0(%rip); nop; ret */
+static const char middle[] = "\xc6\x05\0\0\0\0\x90\x90\xc3";
+/* nop; nop; movb $0x90, -8(%rip), up to the end of a page; then ret */
+static const char last[] = "\x90\x90\xc6\x05\xf8\xff\xff\xff\x90\xc3";
+void program(char **arguments) {
+    catch(8, (void (*)(int))divided);
+    catch(11, (void (*)(int))missed);
+    pages = map(64 * 4096);
+    char *code = map(2 * 4096), *fresh = map(256 * 4096);
+    call(10, code, 2 * 4096, 7);
+    for (int at = 0; at < 9; at++) code[at] = middle[at];
+    for (int at = 0; at < 10; at++) code[4096 - 9 + at] = last[at];
+    long ends[2];
+    call(SYS_pipe, ends, 0, 0);
+    START();
+    for (int turn = 0; turn < 50; turn++) divide();
+    for (int turn = 0; turn < 20; turn++) {
+        call(10, pages, 64 * 4096, 0);
+        pages[turn * 4096] = 1;
+    }
+    strings(fresh, pages, 60 * 4096);
+    strings(fresh + 100 * 4096 + 5, fresh, 30 * 4096);
+    for (int page = 200; page < 250; page++) pushes(fresh + page * 4096);
+    for (int turn = 0; turn < 100; turn++) ((void (*)(void))code)();
+    for (int turn = 0; turn < 100; turn++) ((void (*)(void))(code + 4096 - 9))();
+    for (int turn = 0; turn < 30; turn++) {
+        call(SYS_write, ((int *)ends)[1], fresh, 3000);
+        call(SYS_read, ((int *)ends)[0], fresh + 180 * 4096 + 100 * turn, 3000);
+    }
+    /* The kernel faults where it copies, and gives up. */
+    for (int turn = 0; turn < 20; turn++) refused += call(SYS_write, ((int *)ends)[1], (char *)64 + turn, 100) < 0;
+    observe(&before);
+    STOP();
+    tell("handled", handled);
+    tell("refused", refused);
+}
+"#;
+
+#[test]
+fn totals_alone_are_those_with_functions() {
+    let Some(guest) = Guest::find() else { return };
+    for program in [ONE_TASK, FORKS, CUTS] {
+        let whole = guest.boot(program, &[], &[]);
+        let totals = guest.boot(program, &["profile=off"], &[]);
+        assert_eq!(totals.sent, whole.sent);
+        if program == CUTS {
+            assert_eq!((whole.sent("handled"), whole.sent("refused")), (50 + 20, 20));
+        }
+        let (whole, totals) = (whole.run.work(), totals.run.work());
+        for (totals, whole) in totals.counts.iter().zip(&whole.counts) {
+            assert_eq!(totals, whole);
+        }
+        assert_eq!(totals.counts.len(), whole.counts.len());
+        assert!(totals.profile.contexts.is_empty() && !whole.profile.contexts.is_empty());
+    }
+}
+
 /// Sets a flag when dropped.
 struct Stop<'a>(&'a AtomicBool);
 

@@ -264,7 +264,13 @@ pub(crate) fn make_runs(
 
 /// Refuses limits for metrics that a plan's runs will not have, before any run is made.
 fn check_limits(plan: &Plan, limits: &[FailOn]) -> Result<()> {
+    let totals_only = plan.emulation().is_some_and(|emulation| emulation.no_functions);
     for fail_on in limits {
+        if totals_only && matches!(fail_on.what, Watched::Functions) {
+            let why =
+                "--fail-on functions: --no-functions counts totals only; leave one of them out";
+            return Err(fail(Status::Usage, why));
+        }
         let Watched::Metric(name) = &fail_on.what else { continue };
         let is = |key: &MetricKey| key.label() == *name || key.name == *name;
         if let Some(missing) = plan.unavailable.iter().find(|missing| is(&missing.key)) {

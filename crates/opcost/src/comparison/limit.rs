@@ -159,7 +159,9 @@ pub enum LimitError {
         limit: &'static str,
     },
     /// The comparison has no functions.
-    #[error("--fail-on functions: no run has a profile; add --profile, or use --machine emulated")]
+    #[error(
+        "--fail-on functions: no run has a profile; add --profile, or use --machine emulated without --no-functions"
+    )]
     NoFunctions,
 }
 

@@ -235,12 +235,18 @@ impl Case {
         if watched.iter().any(|figure| figure.name().is_empty()) {
             return Err("a metric or function without a name".into());
         }
-        if let (MachineKind::Host, Some(WatchedFigure::Function(function))) =
-            (machine, watched.iter().find(|figure| matches!(figure, WatchedFigure::Function(_))))
-        {
-            return Err(format!(
-                "function {function}: functions are counted on the emulated machine only; leave machine out"
-            ));
+        let function = watched.iter().find(|figure| matches!(figure, WatchedFigure::Function(_)));
+        let why = match machine {
+            MachineKind::Host => {
+                Some("functions are counted on the emulated machine only; leave machine out")
+            }
+            MachineKind::Emulated if experiment.no_functions => {
+                Some("a case with no-functions counts totals only; leave no-functions out")
+            }
+            _ => None,
+        };
+        if let (Some(function), Some(why)) = (function, why) {
+            return Err(format!("function {}: {why}", function.name()));
         }
         experiment.name = Some(Case::experiment_name(name));
         experiment.variants = vec![Variant {
@@ -396,6 +402,10 @@ mod tests {
             (
                 "[case.a]\ncommand = 'x'\nmachine = 'host'\nfunction = 'f'",
                 "function f: functions are counted on",
+            ),
+            (
+                "[case.a]\ncommand = 'x'\nno-functions = true\nfunction = 'f'",
+                "function f: a case with no-functions counts totals only",
             ),
             ("[case.a]\ncommand = 'x'\nmetric = ''", "a metric or function without a name"),
             ("[case.'a b']\ncommand = 'x'", "case 'a b': a case's name has letters"),

@@ -32,6 +32,9 @@ pub struct EmulationPlan {
     /// The number of instructions for which each modelled instruction stands; `None` models all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles_one_in: Option<u16>,
+    /// Whether totals only are counted, without functions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_functions: bool,
     /// Machines that run at the same time.
     pub jobs: usize,
     /// Files and folders that every guest contains, as `PATH` or `PATH:PATH_IN_GUEST`.

@@ -132,6 +132,7 @@ pub(super) fn resolve_emulation(
             ("cycles", experiment.cycles),
             ("cycles-one-in", experiment.cycles_one_in.is_some()),
             ("core", experiment.core.is_some()),
+            ("no-functions", experiment.no_functions),
             ("cache", !experiment.cache.is_empty()),
             ("memory-mib", experiment.memory_mib.is_some()),
             ("cpus", experiment.cpus.is_some()),
@@ -146,6 +147,15 @@ pub(super) fn resolve_emulation(
         return Ok(None);
     }
     check_kernel_tree(experiment)?;
+    if experiment.no_functions
+        && let Some((name, _)) =
+            [("model", experiment.model), ("cycles", experiment.cycles)].iter().find(|(_, on)| *on)
+    {
+        let why = format!(
+            "no-functions counts totals only, and '{name}' needs a closer look at every block: leave one of them out"
+        );
+        return Err(fail(Status::Usage, why));
+    }
     if sets_sampling(experiment) {
         return Err(fail(
             Status::Usage,
@@ -202,6 +212,7 @@ pub(super) fn resolve_emulation(
         model: experiment.model.then_some(caches),
         core: resolve_core(experiment, surroundings)?,
         cycles_one_in: experiment.cycles_one_in,
+        no_functions: experiment.no_functions,
         jobs,
         pack: experiment.pack.clone(),
         pack_used: experiment.pack_used,

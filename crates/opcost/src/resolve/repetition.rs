@@ -99,6 +99,7 @@ impl Plan {
             cycles_one_in: emulation.and_then(|emulation| emulation.cycles_one_in),
             core: emulation.and_then(|emulation| Some(emulation.core.as_ref()?.given.clone())),
             cache: model.map(cache_texts).unwrap_or_default(),
+            no_functions: emulation.is_some_and(|emulation| emulation.no_functions),
             jobs: emulation.map(|emulation| emulation.jobs as u32),
             kernel_tree: revision.map(|revision| revision.tree.clone()),
             kernel_config: revision.map(|revision| revision.config.clone()).unwrap_or_default(),
@@ -343,6 +344,14 @@ mod tests {
         written.cycles_one_in = Some(16);
         let text = check(&written, &here());
         assert!(text.contains("cycles = true\ncycles-one-in = 16\ncore = \"zen5\"\n"), "{text}");
+    }
+
+    #[test]
+    fn totals_come_again_without_functions() {
+        let mut written = experiment(2, 4);
+        (written.machine, written.no_functions) = (Some(MachineKind::Emulated), true);
+        let text = check(&written, &here());
+        assert!(text.contains("no-functions = true\n"), "{text}");
     }
 
     #[test]

@@ -79,6 +79,72 @@ fn the_same_work_twice_is_the_same_to_the_last_instruction() {
     assert!(faults["value"].as_f64().unwrap() > 0.0, "{faults:#}");
 }
 
+/// The figures of a measurement: metric, domain and the count of each run.
+fn counted(lab: &Lab, args: &[&str]) -> Vec<(String, String, Value)> {
+    let all = [&["measure", "--machine", "emulated", "--seed", "1", "-n", "2", "--json"], args];
+    let shown = lab.run(&all.concat()).expect(0).stdout;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let is_total = args.contains(&"--no-functions");
+    assert_eq!(shown["opcost"]["function_costs"].is_null(), is_total, "{shown:#}");
+    let text = |figure: &Value, field: &str| figure[field].as_str().unwrap().to_string();
+    let figures = shown["opcost"]["figures"].as_array().unwrap().iter();
+    figures
+        .map(|figure| (text(figure, "metric"), text(figure, "domain"), figure["values"].clone()))
+        .collect()
+}
+
+/// Checks that work has the same figures, counted with functions and without.
+fn totals_are_the_same(lab: &Lab, args: &[&str]) {
+    let whole = counted(lab, args);
+    let totals = counted(lab, &[args, &["--no-functions"]].concat());
+    assert!(totals.iter().any(|(metric, ..)| metric == "instructions"), "{totals:?}");
+    for figure in &totals {
+        assert!(whole.contains(figure), "{args:?}: {figure:?} of {whole:?}");
+    }
+    // Parts of the instructions by context need functions.
+    for figure in whole.iter().filter(|(metric, ..)| !metric.starts_with("instructions-")) {
+        assert!(totals.contains(figure), "{args:?}: {figure:?} of {totals:?}");
+    }
+}
+
+#[test]
+fn totals_alone_have_the_digits_that_they_have_with_functions() {
+    let Some(kernel) = needs::kernel() else { return };
+    let lab = Lab::new();
+    for work in [
+        &["-w", "syscall:ops=500"][..],
+        &["-w", "pipe:ops=100"],
+        &["-w", "mmap:ops=100"],
+        &["--pack", "/bin/sh", "sh -c 'for i in 1 2 3; do kill -0 $$; echo $i | read j; done'"],
+    ] {
+        totals_are_the_same(&lab, &[&["--kernel", &kernel], work].concat());
+    }
+}
+
+#[test]
+fn totals_of_programs_without_a_kernel_are_those_with_functions() {
+    if !needs::emulator() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("data", "some text that repeats itself\n".repeat(2000));
+    for work in ["gzip -9 -c data", "sort -r data", "sed s/text/page/ data"] {
+        totals_are_the_same(&lab, &["--kernel", "none", work]);
+    }
+    for (flags, why) in [
+        (
+            &["--fail-on", "functions"][..],
+            "--no-functions counts totals only; leave one of them out",
+        ),
+        (&["--cycles"], "cannot be used with"),
+        (&["--model"], "cannot be used with"),
+    ] {
+        let asked = ["compare", "--machine", "emulated", "--kernel", "none", "--no-functions"];
+        let ended = lab.run(&[&asked[..], flags, &["true", "false"]].concat()).expect(2);
+        assert!(ended.stderr.contains(why), "{flags:?}: {}", ended.stderr);
+    }
+}
+
 #[test]
 fn code_is_patched_inside_a_guest_and_counted_to_the_instruction() {
     let Some(kernel) = needs::kernel() else { return };

@@ -198,6 +198,7 @@ fn planned_emulated(pairs: u32) -> Plan {
         jobs: 1,
         pack: Vec::new(),
         pack_used: false,
+        no_functions: false,
         booted_once: false,
     });
     plan.primary = made::key("instructions", EMULATOR);

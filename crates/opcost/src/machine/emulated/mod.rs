@@ -127,7 +127,8 @@ impl<'a> Emulated<'a> {
         let mut plugin_arguments = learned.filters.arguments();
         plugin_arguments.extend(command_line::model_arguments(emulation.model.as_ref()));
         plugin_arguments.extend(emulation.cycles_one_in.map(|one_in| format!("one-in={one_in}")));
-        plugin_arguments.push("profile=on".into());
+        let profile = if emulation.no_functions { "profile=off" } else { "profile=on" };
+        plugin_arguments.push(profile.into());
         plugin_arguments.push(Self::mode_argument(emulator));
         plugin_arguments.push(match emulator {
             Emulator::System => "window=markers".into(),

@@ -16,6 +16,7 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
         jobs: 1,
         pack: Vec::new(),
         pack_used: false,
+        no_functions: false,
         booted_once: false,
     });
     plan.primary = key("instructions", EMULATOR);

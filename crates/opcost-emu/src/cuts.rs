@@ -1,0 +1,179 @@
+//! Settles blocks that were cut short where only totals are counted (`totals.rs`).
+
+use crate::block::{Block, cost, is_kernel};
+use crate::core::Core;
+use crate::counters::Cost;
+use crate::stack::Pushed;
+use crate::totals::{Closing, began, interrupted};
+use opcost_record::symbols::Landmark;
+
+/// The bit of a page fault's error code that says that a fetch faulted (Intel SDM volume 3, section 4.7).
+const FETCH: u64 = 1 << 4;
+
+impl Core {
+    /// Whether the beginning of a block needs a callback where only totals are counted.
+    pub(crate) fn needs_look(&self, block: &Block) -> bool {
+        let landmark = block
+            .landmark
+            .is_some_and(|(landmark, place)| place.is_some() || landmark == Landmark::Fault);
+        landmark
+            || block.behind.is_some()
+            || Closing::of(block) == Closing::ByStore
+            || self.stack.is_open()
+    }
+
+    /// Does what the beginning of a block needs beside QEMU's own counting.
+    pub(crate) fn look_total(&mut self, begun: &'static Block) {
+        let Some(totals) = &mut self.totals else { return };
+        let plain = begun.kernel && begun.landmark.is_none() && begun.behind.is_none();
+        if let Some(slot) = totals.call.take().filter(|_| plain) {
+            // SAFETY: a block begins on the one vCPU.
+            unsafe { self.stack.learn(slot) };
+        }
+        if let Some((landmark, place)) = begun.landmark {
+            if landmark == Landmark::Fault {
+                self.settle_fault(place);
+            }
+            if let Some(place) = place {
+                self.landmarks[place] += 1;
+            }
+        }
+        if Closing::of(begun) == Closing::ByStore {
+            if begun.is_one_access() {
+                self.settle_own_store(begun);
+            }
+            if let Some(totals) = &mut self.totals {
+                totals.set(begun.number);
+            }
+        }
+        // SAFETY: sites live as long as the plugin; QEMU adds to them between callbacks only.
+        if let Some(site) = begun.behind.map(|site| unsafe { &mut *site }) {
+            self.pass(site);
+        }
+    }
+
+    /// Notes the slot of a call that ended a block.
+    pub(crate) fn called_at(&mut self, slot: u64) {
+        if let Some(totals) = &mut self.totals
+            && self.stack.is_open()
+        {
+            totals.call = Some(slot);
+        }
+    }
+
+    /// Notes the access of a block that is one access, or that ends with a plain store.
+    ///
+    /// QEMU 7.2 also calls for accesses of later instructions that it leaves to functions of its own (`cmpxchg16b`, `fxsave`);
+    /// these calls mean nothing.
+    pub(crate) fn accessed(&mut self, block: &Block) {
+        let Some(totals) = &mut self.totals else { return };
+        let number = totals.number();
+        if number == block.number {
+            totals.set(0);
+            return;
+        }
+        // QEMU left another block for an access to a device, and executed the instruction by itself.
+        let Some(left) = self.blocks.numbered(number) else { return };
+        if let Some(index) = left.index_of(block.start) {
+            totals.set(0);
+            self.take_back(&left.tail(index + 1), left.kernel);
+        }
+    }
+
+    /// Takes back what a store into its own block left undone; the store begins again, as a block of its own.
+    fn settle_own_store(&mut self, again: &Block) {
+        let Some(totals) = &mut self.totals else { return };
+        let number = totals.take();
+        let Some(left) = self.blocks.numbered(number) else { return };
+        match left.index_of(again.start) {
+            Some(index) => {
+                self.take_back(&left.tail(index + 1), left.kernel);
+                // Hardware does not count the first attempt; the emulator did begin it.
+                self.take_back(&Cost { starts: 0, ..left.one(index) }, left.kernel);
+            }
+            None => self.lose(number, Some(again.start)),
+        }
+    }
+
+    /// Takes back what a fault left undone. `place`: where the fault is counted.
+    fn settle_fault(&mut self, place: Option<usize>) {
+        let Some(totals) = &mut self.totals else { return };
+        let number = totals.take();
+        // Before the place of the stack pointer is known, no region begins.
+        if !self.stack.is_known() {
+            return;
+        }
+        // SAFETY: the first block of a handler begins.
+        let Some(pushed) = (unsafe { self.stack.pushed() }) else { return self.lose(number, None) };
+        if number == 0 {
+            let metrics = self.attribution.metrics();
+            let page_fault = place.is_some_and(|place| metrics[place] == "page-faults");
+            return self.settle_last(&pushed, page_fault);
+        }
+        let left = self.blocks.numbered(number);
+        let found = left.and_then(|left| Some((left, left.index_of(pushed.instruction)?)));
+        let Some((left, index)) = found else { return self.lose(number, Some(pushed.instruction)) };
+        self.take_back(&left.tail(index + 1), left.kernel);
+        if began(&left.facts[index].0) {
+            self.take_back(&Cost { starts: 0, ..left.one(index) }, left.kernel);
+        }
+        if let Some(site) = left.repeats {
+            // SAFETY: as above.
+            unsafe { (*site).leave() };
+        }
+    }
+
+    /// Takes back a block's last instruction, which faulted.
+    fn settle_last(&mut self, pushed: &Pushed, page_fault: bool) {
+        if page_fault && pushed.error.is_some_and(|error| error & FETCH != 0) {
+            return;
+        }
+        // The instruction's page is missing only if its fetch faulted.
+        let Some((facts, length)) = interrupted(&self.stack, pushed) else { return };
+        if began(&facts) {
+            let cost = Cost { starts: 0, ..cost([&facts]) };
+            self.take_back(&cost, is_kernel(pushed.instruction));
+        }
+        if facts.repeat.is_some() {
+            let behind = pushed.instruction.wrapping_add(length);
+            if let Some(site) = self.totals.as_ref().and_then(|totals| totals.sites.get(&behind)) {
+                // SAFETY: as above.
+                unsafe { (**site).leave() };
+            }
+        }
+    }
+
+    /// Notes that a cut was found where no block fits: the counts of an open region are wrong.
+    ///
+    /// `number`: the cell's value; `at`: the address at which control left the block.
+    #[cold]
+    fn lose(&mut self, number: u64, at: Option<u64>) {
+        if self.regions.open().is_none() {
+            return;
+        }
+        let left = self.blocks.numbered(number).map(|block| block.start);
+        self.failure.get_or_insert_with(|| {
+            format!(
+                "the plugin lost track of where control left a block (the cell holds {number:#x}, block \
+                 {left:x?}, left at {at:x?}); this is a fault of opcost. Count with functions instead"
+            )
+        });
+    }
+
+    /// Makes the cell right at a region's start in a block: what came before may have left it anyhow.
+    ///
+    /// # Errors
+    /// The stack pointer's place is not known, so faults could not be settled.
+    pub(crate) fn begin_totals(&mut self, block: &Block) -> Result<(), String> {
+        let Some(totals) = &mut self.totals else { return Ok(()) };
+        totals.set(if Closing::of(block) == Closing::Never { 0 } else { block.number });
+        match self.stack.is_known() {
+            true => Ok(()),
+            false => {
+                Err("the guest's stack pointer was not found in this QEMU, so totals alone cannot \
+                          be counted exactly: count with functions instead"
+                    .into())
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Counting totals only: without contexts, QEMU's own code counts nearly every block, and calls the plugin only where it must.
+//!
+//! QEMU adds 1 to a block's count when the block begins. Control may leave the block before its end: by a fault, by an access to a
+//! device, or by a store into the block's own code. One cell shows this with nothing but additions, which every version of the API
+//! has. A block that can be cut short adds its number to the cell when it begins, and takes the number off again when its last
+//! instruction begins. Wherever a cut becomes visible (`Core::settle_by_entry` has the three ways, `cuts.rs` settles them), the cell
+//! holds the number of the block that was cut, or 0 if control reached the block's last instruction.
+//!
+//! A last instruction that faulted is found by the address that the processor pushed: the plugin reads the instruction from the
+//! guest's memory. If the processor could not even fetch the instruction, nothing began.
+//!
+//! A plain store at a block's end may write to the block, and the store then begins again. In such blocks the store's memory
+//! callback takes the number off. These blocks are rare: QEMU ends a block behind a plain store only at a page's end, or where its
+//! budget of instructions ends.
+
+use crate::block::Block;
+use crate::decode::{Exit, Facts, decode_one};
+use crate::low;
+use crate::repeat::Site;
+use crate::stack::{Pushed, Stack};
+use opcost_record::symbols::PAGE_BYTES;
+use std::collections::HashMap;
+
+/// Selector of 32-bit user code (`__USER32_CS` in arch/x86/include/asm/segment.h).
+const USER32: u16 = 0x23;
+/// The longest instruction, bytes (Intel SDM volume 2, section 2.3.11).
+const LENGTH_MAX: usize = 15;
+
+/// The state of counting totals, beside the blocks' counts.
+pub(crate) struct Totals {
+    /// The number of the block that began and whose last instruction did not begin yet; QEMU adds.
+    pub(crate) open: *mut u64,
+    /// The slot of the call that ended the last block, while the stack pointer's place is being learnt.
+    pub(crate) call: Option<u64>,
+    /// Places behind repeated string instructions, by address.
+    pub(crate) sites: HashMap<u64, *mut Site>,
+}
+
+impl Totals {
+    /// Makes the state before the first block.
+    pub(crate) fn new() -> Totals {
+        Totals { open: low::zeros(1, true), call: None, sites: HashMap::new() }
+    }
+
+    /// Returns the number of the open block.
+    pub(crate) fn number(&self) -> u64 {
+        // SAFETY: the cell lives for ever, and QEMU adds to it between callbacks only.
+        unsafe { *self.open }
+    }
+
+    /// Returns the number of the open block, and closes the block.
+    pub(crate) fn take(&mut self) -> u64 {
+        let number = self.number();
+        self.set(0);
+        number
+    }
+
+    /// Has the cell hold a block's number, or 0 for none.
+    pub(crate) fn set(&mut self, number: u64) {
+        // SAFETY: as above.
+        unsafe { *self.open = number };
+    }
+}
+
+/// The way in which a block's number leaves the cell.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Closing {
+    /// The block never enters the cell: no instruction in front of its last can be the last that began.
+    Never,
+    /// When the last instruction begins.
+    AtLast,
+    /// When the last instruction, a plain store, has stored.
+    ByStore,
+}
+
+impl Closing {
+    /// Returns the way of a block.
+    pub(crate) fn of(block: &Block) -> Closing {
+        let Some(((last, _), before)) = block.facts.split_last() else { return Closing::Never };
+        if last.stores > 0 && last.exit == Exit::Next && last.repeat.is_none() {
+            Closing::ByStore
+        } else if before.iter().any(|(facts, _)| facts.may_fault) {
+            Closing::AtLast
+        } else {
+            Closing::Never
+        }
+    }
+}
+
+/// Whether a fault's entry into the kernel shows that an instruction began and did not finish.
+pub(crate) fn began(facts: &Facts) -> bool {
+    (facts.may_fault || facts.may_be_refused) && facts.repeat.is_none() && !facts.never_retires
+}
+
+/// Reads the instruction at the address that the processor pushed, and its length; `None` if its page is not mapped.
+pub(crate) fn interrupted(stack: &Stack, pushed: &Pushed) -> Option<(Facts, u64)> {
+    let bits = if pushed.segment == USER32 { 32 } else { 64 };
+    let mut code = [0u8; LENGTH_MAX];
+    let page = PAGE_BYTES - (pushed.instruction % PAGE_BYTES as u64) as usize;
+    let here = page.min(LENGTH_MAX);
+    if !stack.read(pushed.instruction, &mut code[..here]) {
+        return None;
+    }
+    decode_one(bits, pushed.instruction, &code[..here]).or_else(|| {
+        let next = pushed.instruction.wrapping_add(here as u64);
+        let whole = here < LENGTH_MAX && stack.read(next, &mut code[here..]);
+        whole.then(|| decode_one(bits, pushed.instruction, &code)).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::made;
+
+    const NOP: &[u8] = &[0x90];
+    const LOAD: &[u8] = &[0x48, 0x8b, 0x07];
+    const STORE: &[u8] = &[0x48, 0x89, 0x07];
+    const CALL: &[u8] = &[0xff, 0x17];
+    const REP: &[u8] = &[0xf3, 0xa4];
+
+    #[test]
+    fn only_blocks_that_can_be_cut_enter_the_cell() {
+        let closing = |codes| Closing::of(&made(0x1000, codes));
+        assert_eq!(closing(&[NOP, NOP]), Closing::Never);
+        assert_eq!(closing(&[NOP, LOAD]), Closing::Never);
+        assert_eq!(closing(&[NOP, CALL]), Closing::Never);
+        assert_eq!(closing(&[LOAD, NOP]), Closing::AtLast);
+        assert_eq!(closing(&[STORE, CALL]), Closing::AtLast);
+        assert_eq!(closing(&[LOAD, REP]), Closing::AtLast);
+        assert_eq!(closing(&[REP]), Closing::Never);
+        assert_eq!(closing(&[LOAD, STORE]), Closing::ByStore);
+        assert_eq!(closing(&[STORE]), Closing::ByStore);
+    }
+
+    #[test]
+    fn instructions_that_the_processor_never_finishes_are_not_taken_back() {
+        let began = |code| began(&decode_one(64, 0x1000, code).unwrap().0);
+        assert!(began(LOAD) && began(&[0xf4]) && began(&[0x48, 0xf7, 0xf1]));
+        assert!(!began(NOP) && !began(REP) && !began(&[0x0f, 0x0b]));
+    }
+
+    #[test]
+    fn an_instruction_is_read_with_its_length() {
+        let (facts, length) = decode_one(64, 0x1000, &[0x48, 0x8b, 0x07, 0xff]).unwrap();
+        assert_eq!((facts.loads, length), (1, 3));
+        assert!(decode_one(64, 0x1000, &[0x48, 0x8b]).is_none());
+        // 48 alone is an instruction in 32-bit code.
+        assert_eq!(decode_one(32, 0x1000, &[0x48, 0x8b, 0x07]).unwrap().1, 1);
+    }
+}
