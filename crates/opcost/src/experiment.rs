@@ -303,7 +303,7 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub cpu_model: Vec<String>,
 
-    /// Memory of the emulated machine, MiB [default: 512]
+    /// Memory of the emulated machine, MiB [default: 1024]
     #[arg(long, value_name = "MIB", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,

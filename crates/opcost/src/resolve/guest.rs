@@ -15,8 +15,9 @@ use opcost_record::metric::ONE_IN_MAX;
 use opcost_record::nearest::did_you_mean;
 use std::path::PathBuf;
 
-/// Default memory of an emulated machine, MiB.
-const MEMORY_MIB: u32 = 512;
+/// Default memory of an emulated machine, MiB. With less than 512 MiB of usable memory a kernel makes no huge pages by itself
+/// (mm/huge_memory.c, hugepage_init), as no user's machine does.
+const MEMORY_MIB: u32 = 1024;
 /// The largest number of CPUs of a machine: the plugin distinguishes no more.
 const CPUS_MAX: u32 = 8;
 /// The default time limit of a run: a guest that hangs would never end.

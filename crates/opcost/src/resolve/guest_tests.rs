@@ -40,7 +40,7 @@ fn kernels_given_twice_are_two_variants_of_one_work() {
     assert_eq!(names, ["a", "b"]);
     let guest = plan.variants[1].guest.as_ref().unwrap();
     assert_eq!(guest.kernel, Some(KernelSpec::Image("/boot/b".into())));
-    assert_eq!((guest.memory_mib, guest.cpu_model.as_str()), (512, "EPYC-Rome-v2"));
+    assert_eq!((guest.memory_mib, guest.cpu_model.as_str()), (1024, "EPYC-Rome-v2"));
     assert_eq!(plan.aslr, Aslr::Fixed);
     assert_eq!(plan.primary.label(), "instructions");
 }
@@ -66,7 +66,7 @@ fn several_cpus_have_figures_of_their_own_where_every_variant_has_them() {
     let all = Experiment { cpus: Some(2), ..two() };
     assert_eq!(figures(&all), ["halts", "cpu-turns", "instructions-cpu0", "instructions-cpu1"]);
     let guest = plan(&all).variants[0].guest.clone().unwrap();
-    assert_eq!(guest.describe(), "kernel a, boot options quiet, 512 MiB, 2 CPUs");
+    assert_eq!(guest.describe(), "kernel a, boot options quiet, 1024 MiB, 2 CPUs");
     let own = Variant { cpus: Some(4), ..one_workload() };
     let some = emulated(vec![one_workload(), own]);
     assert_eq!(plan(&some).variants[1].name, "CPUs=4");
@@ -82,10 +82,10 @@ fn disks_given_twice_are_two_variants_and_a_machine_has_room_for_its_own() {
     let names: Vec<&str> = two.variants.iter().map(|variant| variant.name.as_str()).collect();
     assert_eq!(names, ["ext4:64M", "ext4,data=journal:64M"]);
     let guest = two.variants[1].guest.as_ref().unwrap();
-    assert_eq!(guest.describe(), "kernel a, 512 MiB, disk ext4,data=journal:64M in memory");
+    assert_eq!(guest.describe(), "kernel a, 1024 MiB, disk ext4,data=journal:64M in memory");
     let own = Variant { disk: Some("ext2:1G".into()), memory_mib: Some(2048), ..one_workload() };
     let plan = plan(&emulated(vec![one_workload(), own.clone()]));
-    assert_eq!(plan.variants[0].name, "MiB=512 no disk");
+    assert_eq!(plan.variants[0].name, "MiB=1024 no disk");
     let without = Experiment { kernel: vec!["none".into()], ..emulated(vec![one_workload()]) };
     let command = Variant {
         command: Some(crate::experiment::Command::Line("/bin/true".into())),
@@ -93,7 +93,7 @@ fn disks_given_twice_are_two_variants_and_a_machine_has_room_for_its_own() {
     };
     for (asked, why) in [
         (asked(&["ext4:64M", "ext5:64M"]), "no file system 'ext5' can be made here"),
-        (asked(&["ext4:300M", "ext4:64M"]), "or give --memory-mib 600"),
+        (asked(&["ext4:600M", "ext4:64M"]), "or give --memory-mib 1200"),
         (
             Experiment { machine: None, kernel: Vec::new(), ..asked(&["ext4:64M", "ext2:64M"]) },
             "'disk' is for the emulated machine; add --machine emulated",
