@@ -7,6 +7,7 @@ use opcost_record::request::{GuestCommand, GuestOutput};
 use opcost_sys::spawn::{Output, Spawn, Status};
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 /// Files of the program's standard output and error; the initramfs is in memory.
 const OUTPUTS: [(FrameKind, &str); 2] =
@@ -24,7 +25,7 @@ pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), J
     spawn.cwd = Some(request.cwd.clone());
     (spawn.stdout, spawn.stderr) = (stdout?, stderr?);
     match &request.output {
-        GuestOutput::Kept | GuestOutput::Sent => {}
+        GuestOutput::Kept => {}
         GuestOutput::Null => spawn.stdout = Output::Null,
         GuestOutput::File(path) => {
             let write = JobError::system(format!("write {} in the guest", path.display()));
@@ -39,9 +40,13 @@ pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), J
         Status::Code(code) => GuestExit::Code(code),
         Status::Signal(signal) => GuestExit::Signal(signal),
     };
-    let sends = request.output == GuestOutput::Sent;
-    for (kind, path) in OUTPUTS.into_iter().filter(|_| sends) {
-        let (bytes, dropped) = start_of(path).map_err(JobError::system(format!("read {path}")))?;
+    for (kind, path) in OUTPUTS.into_iter().filter(|_| request.sends) {
+        let path = match (&request.output, kind) {
+            (GuestOutput::File(file), FrameKind::Stdout) => file.as_path(),
+            _ => Path::new(path),
+        };
+        let read = JobError::system(format!("read {}", path.display()));
+        let (bytes, dropped) = start_of(path).map_err(read)?;
         send(channel, kind, &bytes)?;
         if dropped > 0 {
             let note = format!(
@@ -55,7 +60,7 @@ pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), J
 }
 
 /// Returns the start of a file and the number of bytes left out.
-fn start_of(path: &str) -> io::Result<(Vec<u8>, u64)> {
+fn start_of(path: &Path) -> io::Result<(Vec<u8>, u64)> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
     let mut bytes = Vec::new();
@@ -70,7 +75,7 @@ mod tests {
     #[test]
     fn long_output_is_cut_and_counted() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let path = file.path().to_str().unwrap();
+        let path = file.path();
         file.as_file().set_len(OUTPUT_BYTES_MAX).unwrap();
         let (bytes, dropped) = start_of(path).unwrap();
         assert_eq!((bytes.len() as u64, dropped), (OUTPUT_BYTES_MAX, 0));

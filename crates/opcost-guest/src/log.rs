@@ -7,9 +7,15 @@ use std::os::unix::fs::OpenOptionsExt;
 /// The most lines of the kernel's log that are reported; one killing takes about as many.
 const OUT_OF_MEMORY_LINES_MAX: usize = 10;
 
-/// The last lines of the kernel's log, if the kernel killed a process for lack of memory.
-pub(crate) fn out_of_memory() -> Option<String> {
-    killing_in(&lines().ok()?)
+/// The kernel's words for an instruction that the CPU does not have (arch/x86/kernel/traps.c).
+const TRAP: &str = "trap invalid opcode";
+
+/// The messages of the kernel's log about processes that it killed for lack of memory, or for an
+/// instruction that the CPU does not have.
+pub(crate) fn killings() -> impl Iterator<Item = String> {
+    let lines = lines().unwrap_or_default();
+    let trap = lines.iter().rfind(|line| line.contains(TRAP)).cloned();
+    killing_in(&lines).into_iter().chain(trap)
 }
 
 /// The messages of the kernel's log.

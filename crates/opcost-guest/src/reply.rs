@@ -13,13 +13,14 @@ pub(crate) fn send(channel: &mut Channel, kind: FrameKind, body: &[u8]) -> Resul
     channel.send(kind, body).map_err(JobError::system("write to the channel"))
 }
 
-/// Sends a program's exit status. If the program failed and the kernel killed a process for lack of
-/// memory, perhaps a child of the program, sends the kernel's messages about it first.
+/// Sends a program's exit status. If the program failed and the kernel killed a process, perhaps a child
+/// of the program, for lack of memory or for an instruction that the CPU does not have, sends the
+/// kernel's messages about it first.
 pub(crate) fn send_exit(channel: &mut Channel, exit: GuestExit) -> Result<(), JobError> {
-    if exit != GuestExit::Code(0)
-        && let Some(told) = log::out_of_memory()
-    {
-        send(channel, FrameKind::Note, told.as_bytes())?;
+    if exit != GuestExit::Code(0) {
+        for text in log::killings() {
+            send(channel, FrameKind::Note, text.as_bytes())?;
+        }
     }
     send(channel, FrameKind::Exit, exit.to_string().as_bytes())
 }

@@ -92,6 +92,16 @@ pub enum Failure {
         /// The limit, in milliseconds.
         limit_ms: u64,
     },
+    /// The program executed an instruction that its CPU does not have.
+    IllegalInstruction {
+        /// How it ended, the instruction and its feature as far as they are known, and a remedy.
+        detail: String,
+    },
+    /// The program's output does not say how many operations it did.
+    Operations {
+        /// The fault, and the first lines of the output.
+        detail: String,
+    },
     /// The built-in workload reported an error, or its report could not be read.
     Work {
         /// The reported error, or the fault of the report.

@@ -2,7 +2,7 @@
 //! was booted before the job was known.
 //!
 //! ```text
-//! opcost-request 5
+//! opcost-request 6
 //! vary 7 30
 //! cpus 2
 //! job command
@@ -13,8 +13,9 @@
 //! env PATH=/bin
 //! cwd /root
 //! input /root/data
-//! output sent
-//! end 11
+//! output kept
+//! sends output
+//! end 12
 //! ```
 //!
 //! [`framing`](crate::framing) describes the frame. Bytes other than printable ASCII, and
@@ -27,7 +28,7 @@ use std::path::PathBuf;
 
 /// The format.
 pub static FORMAT: Format = Format {
-    header: "opcost-request 5",
+    header: "opcost-request 6",
     name: "the request",
     peer: "guest",
     empty: "the request is empty",
@@ -117,16 +118,16 @@ pub struct GuestCommand {
     pub input: Option<PathBuf>,
     /// The destination of standard output.
     pub output: GuestOutput,
+    /// Whether the host gets what the program printed on both streams. Sending takes the emulator more
+    /// than a microsecond a byte.
+    pub sends: bool,
 }
 
 /// The destination of the output of a program in a guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GuestOutput {
-    /// A file in memory that nobody reads.
+    /// A file in memory.
     Kept,
-    /// The same file, and from there the host. Sending takes the emulator more than a microsecond a
-    /// byte.
-    Sent,
     /// /dev/null.
     Null,
     /// A file of the guest, absolute.
@@ -178,12 +179,12 @@ impl GuestRequest {
                 }
                 lines.push(match &command.output {
                     GuestOutput::Kept => "output kept".to_string(),
-                    GuestOutput::Sent => "output sent".to_string(),
                     GuestOutput::Null => "output null".to_string(),
                     GuestOutput::File(path) => {
                         format!("output-file {}", escaped(path.as_os_str().as_bytes()))
                     }
                 });
+                lines.extend(command.sends.then(|| "sends output".to_string()));
             }
         }
         FORMAT.write(&lines)
@@ -219,6 +220,7 @@ struct Items {
     cwd: Option<OsString>,
     input: Option<OsString>,
     output: Option<GuestOutput>,
+    sends: bool,
 }
 
 impl Items {
@@ -250,12 +252,12 @@ impl Items {
             "cwd" => self.cwd = Some(unescaped(value)?),
             "output" => {
                 self.output = Some(match value {
-                    "sent" => GuestOutput::Sent,
                     "kept" => GuestOutput::Kept,
                     "null" => GuestOutput::Null,
-                    _ => return Err("none of 'sent', 'kept' and 'null'"),
+                    _ => return Err("neither 'kept' nor 'null'"),
                 });
             }
+            "sends" if value == "output" => self.sends = true,
             "output-file" => self.output = Some(GuestOutput::File(unescaped(value)?.into())),
             "input" => self.input = Some(unescaped(value)?),
             _ => return Err("unknown item"),
@@ -284,6 +286,7 @@ impl Items {
                 cwd: self.cwd.ok_or("cwd")?.into(),
                 input: self.input.map(PathBuf::from),
                 output: self.output.ok_or("output")?,
+                sends: self.sends,
             })),
             _ => Err("known job"),
         }
@@ -355,15 +358,14 @@ mod tests {
         let words = prop::collection::vec(bytes(), 0..4);
         let output = prop_oneof![
             Just(GuestOutput::Kept),
-            Just(GuestOutput::Sent),
             Just(GuestOutput::Null),
             bytes().prop_map(|path| GuestOutput::File(path.into())),
         ];
         let input = prop::option::of(bytes().prop_map(PathBuf::from));
-        let command = (bytes(), words, pairs(), bytes(), input, output).prop_map(
-            |(program, argv, env, cwd, input, output)| {
+        let command = (bytes(), words, pairs(), bytes(), input, output, any::<bool>()).prop_map(
+            |(program, argv, env, cwd, input, output, sends)| {
                 let (program, cwd) = (program.into(), cwd.into());
-                GuestJob::Command(GuestCommand { program, argv, env, cwd, input, output })
+                GuestJob::Command(GuestCommand { program, argv, env, cwd, input, output, sends })
             },
         );
         let job = prop_oneof![Just(GuestJob::Symbols), workload, command];
@@ -404,11 +406,12 @@ mod tests {
             env: vec![("PATH".into(), "/bin".into())],
             cwd: "/root".into(),
             input: Some("/root/data".into()),
-            output: GuestOutput::Sent,
+            output: GuestOutput::Kept,
+            sends: true,
         });
         let request = GuestRequest { variation, cpus: Some(2), job };
-        let text = "opcost-request 5\nvary 7 30\ncpus 2\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
-                    argv my%20file\nenv PATH=/bin\ncwd /root\ninput /root/data\noutput sent\nend 11\n";
+        let text = "opcost-request 6\nvary 7 30\ncpus 2\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
+                    argv my%20file\nenv PATH=/bin\ncwd /root\ninput /root/data\noutput kept\nsends output\nend 12\n";
         assert_eq!(request.format(), text);
     }
 
@@ -430,7 +433,8 @@ mod tests {
         assert!(fault("argv %4\n").contains("hexadecimal"));
         assert!(fault("argv %+4\n").contains("hexadecimal"));
         assert!(fault("job symbols\nend 2\n").contains("cut short after 1 lines"));
-        assert!(fault("output lost\n").contains("none of 'sent', 'kept' and 'null'"));
+        assert!(fault("output lost\n").contains("neither 'kept' nor 'null'"));
+        assert!(fault("sends lost\n").contains("unknown item"));
         assert!(fault("lunch now\n").contains("unknown item"));
     }
 }

@@ -3,7 +3,9 @@
 //! Each field is declared once, here. The field's name is the flag and the key in the file; the first
 //! paragraph of its comment is the help text. [`crate::plan`] resolves the fields that are left open.
 
-use crate::plan::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, SameFile, Shard, Width};
+use crate::plan::{
+    Aslr, EnvironmentPolicy, MachineKind, OpsPattern, PairsOfVariants, SameFile, Shard, Width,
+};
 use crate::sampling::CallGraph;
 use crate::time::TimeLimit;
 use anyhow::{Context, Result, bail};
@@ -200,6 +202,15 @@ pub struct Experiment {
     #[arg(long, help_heading = METRICS)]
     #[serde(skip_serializing_if = "is_false")]
     pub regions: bool,
+
+    /// Read the number of operations from what each command prints, and show every metric per
+    /// operation: a regular expression that matches once a run, on standard output or standard error,
+    /// with one group around the whole number, for example 'events: +([0-9]+)'
+    ///
+    /// For programs that run for a time: their total says nothing of what an operation costs.
+    #[arg(long, value_name = "REGEX", help_heading = METRICS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ops: Option<OpsPattern>,
 
     /// The metric that decides, declared before the first run [default: wall]
     #[arg(long, value_name = "METRIC", help_heading = METRICS)]
@@ -504,6 +515,9 @@ pub struct Variant {
     /// Where the standard output of this variant goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
+    /// Where this variant prints the number of its operations, in place of the experiment's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ops: Option<OpsPattern>,
     /// Command run before each run of this variant, in place of the experiment's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepare: Option<String>,

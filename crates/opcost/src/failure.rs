@@ -19,6 +19,10 @@ pub fn in_words(failure: &Failure) -> String {
                 time_in_words(*limit_ms)
             )
         }
+        Failure::IllegalInstruction { detail } => detail.clone(),
+        Failure::Operations { detail } => {
+            format!("the number of its operations is not known: {detail}")
+        }
         Failure::Work { detail } => format!("the workload failed: {detail}"),
     }
 }

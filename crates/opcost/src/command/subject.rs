@@ -4,6 +4,7 @@ use crate::command::variant::{command_of, parse_workload};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Experiment, Scalar, Variant};
 use crate::machine::host::{Host, HostSurroundings};
+use crate::plan::OpsPattern;
 use crate::resolve::resolve;
 use crate::sampling::{
     self, CallGraph, Granted, Recorder, SamplingArgs, SamplingPlan, cycles_or_clock, existing,
@@ -88,23 +89,35 @@ impl SubjectArgs {
         self.command.is_some() || self.workload.is_some() || self.pid.is_some() || self.all
     }
 
+    /// Whether the user asks for a command to be run.
+    pub(super) fn is_command(&self) -> bool {
+        self.command.is_some()
+    }
+
     /// Samples the work that the user asks for.
+    ///
+    /// `ops`: where a command prints the number of its operations, if it is to be read.
     ///
     /// # Errors
     /// A usage error; a right that the kernel denies, with a remedy; Ctrl-C before a command's end.
-    pub(super) fn take(&self) -> Result<Taken> {
+    pub(super) fn take(&self, ops: Option<&OpsPattern>) -> Result<Taken> {
         let plan = self.sampling.plan()?;
         let interrupt = Interrupt::install()
             .context("cannot install the signal handler")
             .status(Status::Missing)?;
         match (&self.command, &self.workload) {
             (None, None) => self.watch(&plan, &interrupt),
-            _ => self.run(&plan, &interrupt),
+            _ => self.run(&plan, &interrupt, ops),
         }
     }
 
     /// Runs and samples a command or a workload once.
-    fn run(&self, sampling: &SamplingPlan, interrupt: &Interrupt) -> Result<Taken> {
+    fn run(
+        &self,
+        sampling: &SamplingPlan,
+        interrupt: &Interrupt,
+        ops: Option<&OpsPattern>,
+    ) -> Result<Taken> {
         let mut variant = match (&self.command, &self.workload) {
             (_, Some(workload)) => parse_workload(workload)?,
             (command, None) => {
@@ -131,6 +144,7 @@ impl SubjectArgs {
             stack_bytes: sampling.copied_bytes(),
             shell: self.shell.clone(),
             show_output: self.show_output,
+            ops: ops.cloned(),
             ..Experiment::default()
         };
         let plan = resolve(&experiment, &HostSurroundings)?;

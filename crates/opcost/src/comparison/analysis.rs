@@ -50,7 +50,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     if let Err(unknown) = check_matches(recording) {
         warnings.push(Warning::Matches(unknown));
     }
-    warnings.extend(short_runs(plan, &rows));
+    warnings.extend(short_runs(plan, &rows, &finished));
     warnings.extend(for_a_shell(plan));
     let stopped = stopped::stopped(recording, &rows, pairs_for_all);
     let mut comparison = Comparison {
@@ -118,9 +118,16 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
         (None, WorkPlan::Command { .. }) if is_alone(plan) => parts.push("command".into()),
         (None, WorkPlan::Command { .. }) => parts.push("commands".into()),
     }
-    let ops = finished.iter().flatten().find_map(|record| record.ops);
-    if let Some(ops) = ops.filter(|_| plan.attachment().is_none()) {
-        parts.push(format!("{} ops a run", number::grouped(ops)));
+    let ops = || finished.iter().flatten().filter_map(|record| record.ops);
+    if let (Some(least), Some(most), None) = (ops().min(), ops().max(), plan.attachment()) {
+        let range = match least == most {
+            true => number::grouped(least),
+            false => format!("{} to {}", number::grouped(least), number::grouped(most)),
+        };
+        parts.push(match plan.variants.iter().any(|variant| variant.ops.is_some()) {
+            true => format!("per op, from the program's output: {range} ops a run"),
+            false => format!("{range} ops a run"),
+        });
     }
     parts.push(plan.machine().words().into());
     let made = recording.pairs_made();
@@ -162,10 +169,27 @@ fn variants(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<VariantSumm
             runs_finished: finished[index].len(),
             runs_failed: runs.len() - finished[index].len(),
             ops: finished[index].first().and_then(|record| record.ops),
+            totals: totals(recording, &finished[index]),
             exit_codes: runs.iter().map(|record| record.exit_code).collect(),
         }
     };
     plan.variants.iter().enumerate().map(summary).collect()
+}
+
+/// Times of whole runs, by metric, where runs differ in their operations, so that figures per operation do not give them.
+fn totals(recording: &Recording, runs: &[&Record]) -> Vec<(String, Figures)> {
+    if runs.iter().all(|run| run.ops == runs[0].ops) {
+        return Vec::new();
+    }
+    let keys = recording.dictionary.keys().iter().enumerate();
+    let times = keys.filter(|(_, key)| key.region == WORK && key.row().unit == Unit::Ns);
+    let of_metric = |(id, key): (usize, &MetricKey)| {
+        let samples = runs.iter().filter_map(|run| run.sample(id as u16));
+        let mut column = Column::default();
+        column.values.extend(samples.map(|sample| sample.value as f64));
+        Some((key.name.clone(), summarise(&column)?))
+    };
+    times.filter_map(of_metric).collect()
 }
 
 /// The metrics that could not be opened, and those that were planned but found in no run.
@@ -611,14 +635,16 @@ fn for_a_shell(plan: &Plan) -> Option<Warning> {
 }
 
 /// Commands that end so soon that their start is most of the time measured.
-fn short_runs(plan: &Plan, rows: &[Row]) -> Option<Warning> {
+fn short_runs(plan: &Plan, rows: &[Row], finished: &[Vec<&Record>]) -> Option<Warning> {
     const SHORT_NS: f64 = 5e6;
     if plan.scope() != Scope::Command {
         return None;
     }
     let wall = rows.iter().find(|row| row.key.name == "wall")?;
-    let medians = plan.variants.iter().zip(&wall.values).filter_map(|(variant, figures)| {
-        let median = figures.as_ref()?.center();
+    let figures = plan.variants.iter().zip(&wall.values).zip(finished);
+    let medians = figures.filter_map(|((variant, figures), runs)| {
+        let ops = runs.first()?.ops.filter(|_| wall.per_op).unwrap_or(1);
+        let median = figures.as_ref()?.center() * ops as f64;
         (median < SHORT_NS).then(|| (variant.name.clone(), median as u64))
     });
     let variants: Vec<(String, u64)> = medians.collect();

@@ -81,6 +81,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         runs_finished: runs(index),
         runs_failed: 0,
         ops: None,
+        totals: Vec::new(),
         exit_codes: Vec::new(),
     });
     let mut comparison = Comparison {

@@ -6,7 +6,8 @@ use super::columns::{Column, Columns};
 use super::kernel_threads::kernel_threads;
 use super::repeatable::repeatable;
 use super::{
-    InvariantRow, LedgerEntry, Severity, Warning, conditions, disturbance, import_rules, settings,
+    InvariantRow, LedgerEntry, Severity, Warning, conditions, disturbance, import_rules,
+    operations, settings,
 };
 use crate::plan::MachineKind;
 use crate::recording::{MachineState, Recording, State};
@@ -15,7 +16,7 @@ use opcost_record::{Domain, MetricKey, Record};
 /// The data that the rules examine.
 pub(super) struct Evidence<'a> {
     pub(super) recording: &'a Recording,
-    finished: &'a [Vec<&'a Record>],
+    pub(super) finished: &'a [Vec<&'a Record>],
     invariants: &'a [InvariantRow],
     pub(super) columns: &'a Columns,
 }
@@ -109,6 +110,12 @@ pub static RULES: &[Rule] = &[
         help: "every variant needs finished runs, and as many as planned",
         machine: None,
         check: runs,
+    },
+    Rule {
+        name: operations::RULE,
+        help: "a program must do a number of operations, many and alike, and not run for a time",
+        machine: None,
+        check: operations::operations,
     },
     Rule {
         name: "exit-status",
@@ -242,8 +249,10 @@ pub(super) fn examine(
     let evidence = Evidence { recording, finished, invariants, columns };
     // Rules about opcost's own runs do not apply to imported figures, of whose runs little is known.
     let imported = recording.plan.machine() == MachineKind::Imported;
-    let about =
-        |rule: &&Rule| rule.machine.map_or(!imported, |kind| kind == recording.plan.machine());
+    let about = |rule: &&Rule| {
+        let here = rule.machine.map_or(!imported, |kind| kind == recording.plan.machine());
+        here && (rule.name != operations::RULE || operations::applies(&recording.plan))
+    };
     let entries = RULES
         .iter()
         .filter(about)

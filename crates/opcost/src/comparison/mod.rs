@@ -28,6 +28,8 @@ pub mod ledger;
 pub mod limit;
 pub mod matching;
 mod observations;
+mod operations;
+pub(crate) use operations::RULE as OPERATIONS_RULE;
 pub mod owner;
 mod per_megabyte;
 pub mod profile_difference;
@@ -211,8 +213,11 @@ pub struct VariantSummary {
     pub runs_finished: usize,
     /// Runs that failed, warm-up left out.
     pub runs_failed: usize,
-    /// Operations of one run; `None` for a command.
+    /// Operations of the first run; `None` for a command that is one operation.
     pub ops: Option<u64>,
+    /// The times of whole runs by metric; empty if every run made the same number of operations.
+    #[serde(skip)]
+    pub totals: Vec<(String, Figures)>,
     /// Exit status of each run, in the order of running; `None` if a signal ended the run.
     pub exit_codes: Vec<Option<i32>>,
 }

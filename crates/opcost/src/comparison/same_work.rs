@@ -25,7 +25,15 @@ pub(super) fn different_work(variants: [VariantOf<'_>; 2]) -> Vec<(&'static str,
                 input.as_ref().map_or("none".into(), |path| path.display().to_string())
             };
             let inputs = [input(&variants[0]), input(&variants[1])];
+            let ops = |of: &VariantOf<'_>| {
+                let ops = &of.recording.plan.variants[of.variant].ops;
+                ops.as_ref().map_or("none".into(), |pattern| format!("'{pattern}'"))
+            };
+            let ops = [ops(&variants[0]), ops(&variants[1])];
             match one == two {
+                _ if ops[0] != ops[1] => {
+                    Some(format!("the operations are read by --ops {} and {}", ops[0], ops[1]))
+                }
                 false => Some(format!("the commands differ: '{one}' and '{two}'")),
                 true if inputs[0] != inputs[1] => {
                     Some(format!("the standard inputs differ: {} and {}", inputs[0], inputs[1]))

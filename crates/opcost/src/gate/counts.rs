@@ -2,14 +2,14 @@
 
 use super::key::FigureKey;
 use super::suite::WatchedFigure;
-use crate::comparison::{Comparison, Severity, compare};
+use crate::comparison::{Comparison, LedgerEntry, OPERATIONS_RULE, Severity, compare};
 use crate::plan::{Aslr, VariantPlan, WorkPlan};
 use crate::recording::Recording;
 use opcost_kernel::KernelSpec;
 use opcost_record::emulation::COUNTING_VERSION;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::{hexadecimal, printable};
-use opcost_record::{Better, MetricId, MetricKey, Outcome, Unit};
+use opcost_record::{Better, MetricId, MetricKey, Outcome, Record, Unit};
 use opcost_stats::relevance;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -36,7 +36,14 @@ pub struct Count {
 /// # Errors
 /// The ledger's reason for refusing the runs.
 pub fn counts(recording: &Recording, watched: &[WatchedFigure]) -> Result<Vec<Count>, String> {
-    if let Some(why) = refusal(&compare(recording).0) {
+    let comparison = compare(recording).0;
+    // A gate compares recordings of one variant each, which by itself only raises a doubt.
+    let timed = |entry: &&LedgerEntry| {
+        entry.rule == OPERATIONS_RULE && entry.severity != Severity::Fine && !entry.waived
+    };
+    let timed = comparison.ledger.iter().find(timed);
+    let timed = timed.map(|entry| format!("{} ({})", entry.detail, entry.rule));
+    if let Some(why) = refusal(&comparison).or(timed) {
         return Err(why);
     }
     if watched.is_empty() {
@@ -58,10 +65,41 @@ pub fn refusal(comparison: &Comparison) -> Option<String> {
     Some(format!("{} ({})", entry.detail, entry.rule))
 }
 
+/// A count per operation is a count of so many operations, since counts are whole numbers.
+const OPERATIONS: f64 = 1e6;
+
+/// The text behind the name of a count of [`OPERATIONS`] operations; `None` if counts are those of whole runs, as a run's operations
+/// are the same in every revision.
+fn per_operations(recording: &Recording) -> Option<&'static str> {
+    recording.plan.variants[0].ops.is_some().then_some("/Mop")
+}
+
+fn scaled(per_op: f64) -> u64 {
+    (per_op * OPERATIONS).round() as u64
+}
+
+/// The count of a function of whose code an operation executes so many instructions.
+fn of_operations(recording: &Recording, per_op: bool, own: f64) -> u64 {
+    match (per_operations(recording), recording.records.iter().find_map(|run| run.ops)) {
+        (Some(_), _) if per_op => scaled(own),
+        (None, Some(ops)) if per_op => (own * ops as f64).round() as u64,
+        _ => own.round() as u64,
+    }
+}
+
 /// The counts of finished runs by block; warm-up runs have the key `None`.
 fn by_block(recording: &Recording, metric: MetricId) -> BTreeMap<Option<u32>, u64> {
     let finished = recording.records.iter().filter(|run| run.outcome == Outcome::Finished);
-    finished.filter_map(|run| Some((run.block, run.sample(metric)?.value))).collect()
+    let per_op = recording.dictionary.key(metric).is_some_and(|key| key.row().per_op);
+    let scale = per_operations(recording).filter(|_| per_op);
+    let count = |run: &Record| {
+        let value = run.sample(metric)?.value;
+        Some(match (scale, run.ops) {
+            (Some(_), Some(ops)) => scaled(value as f64 / ops.max(1) as f64),
+            _ => value,
+        })
+    };
+    finished.filter_map(|run| Some((run.block, count(run)?))).collect()
 }
 
 fn of_metric(recording: &Recording, name: &str) -> Count {
@@ -69,6 +107,7 @@ fn of_metric(recording: &Recording, name: &str) -> Count {
     let key = keys.iter().find(|key| key.label() == name);
     let row = key.map(MetricKey::row);
     let counts = |key| recording.dictionary.id(key).map(|id| by_block(recording, id));
+    let per = key.filter(|key| key.row().per_op).and_then(|_| per_operations(recording));
     let counts = key.and_then(counts).unwrap_or_default();
     let value = match (key, counts.get(&None), counts.get(&Some(0))) {
         (None, ..) => {
@@ -83,7 +122,7 @@ fn of_metric(recording: &Recording, name: &str) -> Count {
         _ => Err("no run has it".into()),
     };
     Count {
-        metric: name.to_string(),
+        metric: format!("{name}{}", per.unwrap_or_default()),
         unit: row.map_or(Unit::Count, |row| row.unit),
         better: row.map_or(Better::Neither, |row| row.better),
         value,
@@ -103,7 +142,7 @@ fn of_function(recording: &Recording, name: &str, label: &str) -> Count {
     let counts: Vec<Result<u64, String>> = counts.collect();
     let known: Vec<u64> = counts.iter().filter_map(|count| count.clone().ok()).collect();
     Count {
-        metric: label.to_string(),
+        metric: format!("{label}{}", per_operations(recording).unwrap_or_default()),
         unit: Unit::Count,
         better: Better::Lower,
         floor: floor(known.into_iter()),
@@ -122,9 +161,7 @@ fn function_count(recording: &Recording, name: &str) -> Result<u64, String> {
             "the work never ran such a function, or it is a part of its callers{near}"
         ));
     }
-    let ops =
-        recording.records.iter().find_map(|run| run.ops).filter(|_| costs.per_op).unwrap_or(1);
-    Ok(rows.iter().map(|row| (row.own * ops as f64).round() as u64).sum())
+    Ok(rows.iter().map(|row| of_operations(recording, costs.per_op, row.own)).sum())
 }
 
 /// The instructions of every function's own code by symbol, and how far seeds and layouts alone move each count. Empty if no run
@@ -146,10 +183,9 @@ pub fn functions(recording: &Recording) -> (BTreeMap<String, u64>, BTreeMap<Stri
 fn own_counts(recording: &Recording) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     let Some(costs) = compare(recording).0.function_costs else { return counts };
-    let ops = recording.records.iter().find_map(|run| run.ops);
-    let ops = ops.filter(|_| costs.per_op).unwrap_or(1);
     for row in &costs.rows {
-        *counts.entry(row.symbol.clone()).or_default() += (row.own * ops as f64).round() as u64;
+        *counts.entry(row.symbol.clone()).or_default() +=
+            of_operations(recording, costs.per_op, row.own);
     }
     counts
 }
@@ -248,6 +284,9 @@ fn work(variant: &VariantPlan, aslr: Aslr, tree: &Path) -> String {
     }
     if let Some(output) = &variant.output {
         words.extend([">".into(), below(Path::new(&output.text()))]);
+    }
+    if let Some(ops) = &variant.ops {
+        words.extend(["ops".into(), ops.to_string()]);
     }
     words.extend(variant.env.iter().map(|(key, value)| format!("{key}={value}")));
     let mut digest = Sha256::new();

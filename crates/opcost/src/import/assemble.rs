@@ -370,6 +370,7 @@ fn plan(
     import: ImportPlan,
 ) -> Plan {
     let variant = |name: &String| VariantPlan {
+        ops: None,
         name: printable(name),
         work: WorkPlan::Command { program: "".into(), argv: Vec::new(), line: printable(name) },
         env: Vec::new(),

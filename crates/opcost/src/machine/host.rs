@@ -1,8 +1,9 @@
 //! This computer: runs are processes under its own kernel.
 
 use super::emulated::default_kernel;
+use super::illegal::{self, Ran};
 use super::program_regions::{self, Serving, Socket};
-use super::streams::Streams;
+use super::streams::{Kept, Streams};
 use super::window::Window;
 use super::{Machine, RunEnd, Together, outcome};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
@@ -27,7 +28,7 @@ use opcost_profile::symbolise::symbolise;
 use opcost_record::framing::{Fault, TextError};
 use opcost_record::{Domain, Failure, MetricKey, Outcome, Profile, Reading, Report, WORK, wire};
 use opcost_sys::affinity::allowed_cpus;
-use opcost_sys::clock::unix_ns;
+use opcost_sys::clock::{monotonic_ns, unix_ns};
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::orphans::{Left, Orphanage};
 use opcost_sys::perf::constants::KIND_SOFTWARE;
@@ -43,6 +44,7 @@ use std::io::{PipeReader, Read, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::slice;
 use std::thread;
 use std::time::Duration;
 
@@ -146,8 +148,25 @@ impl<'a> Host<'a> {
         match &plan.variants[usize::from(slot.variant)].work {
             WorkPlan::Command { program, argv, .. } => {
                 let argv = argv.iter().map(OsString::from).collect();
-                let spawn = self.spawn(plan, slot, program.clone(), argv)?;
-                self.run_command(plan, spawn)
+                let (spawn, kept) = self.spawn(plan, slot, program.clone(), argv)?;
+                let begun_ns = monotonic_ns();
+                let mut end = self.run_command(plan, spawn)?;
+                if let Some(end) = &mut end {
+                    let log = match end.outcome {
+                        Outcome::Finished => String::new(),
+                        Outcome::Failed(_) => illegal::log_here(begun_ns),
+                    };
+                    illegal::explain(end, &log, slice::from_ref(program), Ran::Here);
+                }
+                if let (Some(kept), Some(end)) = (kept, &mut end) {
+                    let variant = &plan.variants[usize::from(slot.variant)];
+                    let printed = kept.read();
+                    if plan.shows_output(variant) {
+                        printed.show();
+                    }
+                    variant.ops.iter().for_each(|pattern| printed.count(pattern, end));
+                }
+                Ok(end)
             }
             WorkPlan::Workload { name, params } => {
                 let sampled = plan.sampling().is_some();
@@ -164,17 +183,17 @@ impl<'a> Host<'a> {
         slot: &Slot,
         program: PathBuf,
         argv: Vec<OsString>,
-    ) -> Result<Spawn> {
+    ) -> Result<(Spawn, Option<Kept>)> {
         let variant = usize::from(slot.variant);
         let mut env = self.environments[variant].clone();
         if plan.environment == EnvironmentPolicy::Randomised {
             env.push((PADDING.into(), "x".repeat(usize::from(slot.padding_bytes)).into()));
         }
-        let Streams { stdin, stdout, stderr } = Streams::open(plan, &plan.variants[variant])?;
+        let Streams { stdin, stdout, stderr, kept } = Streams::open(plan, &plan.variants[variant])?;
         if let Some(socket) = &self.socket {
             socket.name_in(&mut env);
         }
-        Ok(Spawn {
+        let spawn = Spawn {
             program,
             argv,
             env: Some(env),
@@ -189,7 +208,8 @@ impl<'a> Host<'a> {
                 Aslr::Inherit => opcost_sys::spawn::Aslr::Inherit,
             },
             pass_fds: Vec::new(),
-        })
+        };
+        Ok((spawn, kept))
     }
 
     fn run_command(&mut self, plan: &Plan, spawn: Spawn) -> Result<Option<RunEnd>> {
@@ -308,7 +328,7 @@ impl<'a> Host<'a> {
     /// A new copy of this program that waits for a request.
     fn spawn_own(&self, plan: &Plan, slot: &Slot) -> Result<Spawn> {
         let argv = vec!["opcost".into(), work_process::COMMAND.into()];
-        self.spawn(plan, slot, self.own_program.clone(), argv)
+        Ok(self.spawn(plan, slot, self.own_program.clone(), argv)?.0)
     }
 
     /// Starts the process with all sources attached and waits for its end, within the time limit of

@@ -2,6 +2,8 @@
 
 pub mod emulated;
 pub mod host;
+mod illegal;
+mod printed;
 mod program_regions;
 pub mod revision;
 mod state;

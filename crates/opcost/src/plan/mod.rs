@@ -8,6 +8,7 @@ pub(crate) mod guest;
 mod imported;
 mod in_process;
 pub(crate) mod judged;
+mod operations;
 mod origin;
 pub(crate) mod rule;
 mod same_file;
@@ -28,6 +29,8 @@ pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
 };
 pub use in_process::InProcessPlan;
+pub(crate) use operations::OPERATIONS_MIN;
+pub use operations::OpsPattern;
 pub use origin::Revision;
 pub use rule::find_rule;
 pub use same_file::SameFile;
@@ -157,6 +160,9 @@ pub struct VariantPlan {
     /// The destination of standard output; `None` follows [`Plan::show_output`], which may discard the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputPlan>,
+    /// Where the command prints the number of its operations; `None` counts the whole run as one operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ops: Option<OpsPattern>,
     /// Command run before each run.
     pub prepare: Option<String>,
     /// The emulated machine; `None` on another kind of machine.
@@ -293,6 +299,15 @@ impl Plan {
         self.variants
             .iter()
             .any(|variant| variant.guest.as_ref().is_some_and(|guest| guest.kernel.is_some()))
+    }
+
+    /// Whether opcost shows what a variant's command prints.
+    pub fn shows_output(&self, variant: &VariantPlan) -> bool {
+        match variant.output {
+            Some(OutputPlan::Inherit) => true,
+            Some(_) => false,
+            None => self.show_output,
+        }
     }
 
     /// Number of all runs, including warm-up runs.

@@ -9,6 +9,7 @@ pub(crate) const NAMES: &[&str] = &[
     "invariants",
     "machine",
     "runs",
+    "operations",
     "exit-status",
     "multiplexing",
     "environment",

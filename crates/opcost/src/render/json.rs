@@ -78,6 +78,9 @@ fn result(view: &View<'_>, variant: usize) -> Value {
     let figures = |name: &str| {
         let row = comparison.rows.iter().find(|row| row.key.name == name)?;
         let ops = if row.per_op { summary.ops.unwrap_or(1) as f64 } else { 1.0 };
+        if let Some((_, total)) = summary.totals.iter().find(|(of, _)| of == name) {
+            return Some((total, 1.0));
+        }
         row.values[variant].as_ref().map(|figures| (figures, ops))
     };
     let seconds = |value: f64, ops: f64| value * ops / 1e9;

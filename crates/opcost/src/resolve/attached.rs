@@ -75,6 +75,7 @@ pub fn resolve_attached(
         cwd: None,
         input: None,
         output: None,
+        ops: None,
         prepare: None,
         guest: None,
         revision: None,

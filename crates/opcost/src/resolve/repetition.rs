@@ -34,6 +34,9 @@ impl Plan {
         let tree = self.variants[0].tree.clone();
         let tree = tree
             .filter(|_| self.variants.iter().all(|variant| variant.tree == self.variants[0].tree));
+        let ops = self.variants[0].ops.clone();
+        let ops =
+            ops.filter(|_| self.variants.iter().all(|variant| variant.ops == self.variants[0].ops));
         let mut kernels = BTreeMap::new();
         let variants = self.variants.iter().map(|plan| {
             let variant = variant(plan, &mut kernels);
@@ -41,6 +44,7 @@ impl Plan {
                 prepare: variant.prepare.filter(|_| prepare.is_none()),
                 cwd: variant.cwd.filter(|_| cwd.is_none()),
                 tree: variant.tree.filter(|_| tree.is_none()),
+                ops: variant.ops.filter(|_| ops.is_none()),
                 ..variant
             }
         });
@@ -75,6 +79,7 @@ impl Plan {
             regions: self.regions(),
             ignore_failure: self.ignore_failure,
             events: self.event_texts(),
+            ops,
             primary: Some(self.primary.label()),
             allow: self.allow.clone(),
             matches: self.matches.clone(),
@@ -165,6 +170,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         tree: plan.tree.clone(),
         input: plan.input.as_ref().map(|path| path.to_string_lossy().into_owned()),
         output: plan.output.as_ref().map(OutputPlan::text),
+        ops: plan.ops.clone(),
         prepare: plan.prepare.clone(),
         scanned: plan.scanned.clone(),
         ..Variant::default()

@@ -32,7 +32,8 @@ pub(super) fn resolve_streams(
         None => None,
     };
     let output = variant.output.as_deref().map(|text| OutputPlan::of_text(text, cwd));
-    check_output(experiment, guest, output.as_ref())?;
+    let ops = variant.ops.is_some() || experiment.ops.is_some();
+    check_output(experiment, guest, output.as_ref(), ops)?;
     Ok((input, output))
 }
 
@@ -63,6 +64,7 @@ fn check_output(
     experiment: &Experiment,
     guest: Option<&GuestPlan>,
     output: Option<&OutputPlan>,
+    ops: bool,
 ) -> Result<()> {
     let Some(output) = output else { return Ok(()) };
     let boots = guest.is_some_and(|guest| guest.kernel.is_some());
@@ -70,6 +72,9 @@ fn check_output(
         OutputPlan::Pipe if boots => {
             "in a guest nothing runs beside the command that could read a pipe; give null, inherit, or a file \
              of the guest such as /disk/out"
+        }
+        OutputPlan::Pipe if ops => {
+            "--ops reads what the command prints from a file; leave --output out, or give a file"
         }
         OutputPlan::Null | OutputPlan::Pipe | OutputPlan::File(_) if experiment.show_output => {
             "--show-output shows it; leave one of both out"

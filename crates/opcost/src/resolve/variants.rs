@@ -69,9 +69,16 @@ pub(super) fn resolve_variants(
         let (input, output) =
             streams::resolve_streams(experiment, variant, (&work, guest.as_ref(), &cwd))
                 .with_context(|| format!("variant {which}"))?;
+        let ops = variant.ops.as_ref().or(experiment.ops.as_ref());
+        if let (WorkPlan::Workload { name, .. }, Some(_)) = (&work, ops) {
+            let why =
+                format!("--ops: workload {name} counts its operations by itself; leave it out");
+            return Err(fail(Status::Usage, why));
+        }
         plans.push(VariantPlan {
             input,
             output,
+            ops: ops.cloned(),
             name: printable(variant.name.as_deref().unwrap_or_default()),
             guest,
             work,

@@ -33,7 +33,8 @@ fn command(program: &str, argv: &[&str], cwd: &Path) -> CommandPack {
         pack: Vec::new(),
         used: Vec::new(),
         input: None,
-        output: GuestOutput::Sent,
+        output: GuestOutput::Kept,
+        sends: true,
     }
 }
 
@@ -148,7 +149,7 @@ fn a_command_that_is_killed_for_its_memory_is_told_of() {
     let Some((kernel, guest)) = machine() else { return };
     // tail keeps the last line in memory, and this line never ends.
     let mut command = command("/usr/bin/tail", &["tail", "/dev/zero"], Path::new("/"));
-    command.output = GuestOutput::Kept;
+    command.sends = false;
     let frames = boot_in(96, &kernel, &Initramfs::for_command(&guest, &command).unwrap());
     assert_eq!(exit(&frames), GuestExit::Signal(9), "{frames:?}");
     assert!(text(&frames, FrameKind::Note).contains("Out of memory"), "{frames:?}");

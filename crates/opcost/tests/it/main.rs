@@ -47,6 +47,7 @@ mod made;
 mod needs;
 mod one_rule;
 mod opened_libraries;
+mod operations;
 mod own_loop;
 mod profile_files;
 mod profiles;

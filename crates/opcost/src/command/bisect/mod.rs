@@ -15,6 +15,7 @@ use crate::gate::bisect::{BisectStep, BisectedFigure, Bisection, SuspectKind};
 use crate::gate::search::{Found, Search};
 use crate::gate::suite::{Case, WatchedFigure};
 use crate::number::grouped;
+use crate::plan::OpsPattern;
 use crate::render::gate::bisect as page;
 use crate::shipped::Shipped;
 use anyhow::{Context, Result};
@@ -89,6 +90,10 @@ pub struct BisectArgs {
     /// [default: max]
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["case", "suite"])]
     cpu_model: Option<String>,
+
+    /// Where a command in place of a case prints the number of its operations, as compare takes it
+    #[arg(long, value_name = "REGEX", requires = "command")]
+    ops: Option<OpsPattern>,
 
     /// How a revision is built, for a command in place of a case
     #[arg(long, value_name = "COMMAND", requires = "command")]
@@ -184,6 +189,7 @@ impl BisectArgs {
         case.experiment.kernel = self.kernel.iter().cloned().collect();
         case.experiment.kernel_config = recipe_files(&self.kernel_config)?;
         case.experiment.cpu_model = self.cpu_model.iter().cloned().collect();
+        case.experiment.ops = self.ops.clone();
         Ok(Some(case))
     }
 

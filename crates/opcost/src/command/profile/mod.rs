@@ -10,6 +10,7 @@ use crate::command::profile_exports::ProfileExports;
 use crate::command::subject::{SubjectArgs, Taken};
 use crate::comparison::call_tree::{CallTree, Counted};
 use crate::exit::{Status, fail};
+use crate::plan::OpsPattern;
 use crate::render::sampled as page;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -18,7 +19,9 @@ use opcost_profile::read::{self, ReadProfile};
 use opcost_profile::symbolise::symbolise;
 use opcost_profile::table::FunctionTable;
 use opcost_record::{Failure, Function};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 pub use source::SourceArgs;
 
@@ -63,9 +66,10 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "COLUMN", default_value_t, value_enum)]
     sort: page::Sort,
 
-    /// Operations that the work performed; opcost then shows costs per operation
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    ops: Option<u64>,
+    /// Operations that the work performed, or a regular expression that finds their number in what the
+    /// command prints (one match, one group); opcost then shows costs per operation
+    #[arg(long, value_name = "N|REGEX")]
+    ops: Option<Ops>,
 
     /// Show function names in full. Otherwise opcost shortens C++ and Rust names that do not fit,
     /// and drops template arguments, parameters and namespaces first
@@ -78,6 +82,25 @@ pub struct ProfileArgs {
 
     #[command(flatten)]
     exports: ProfileExports,
+}
+
+/// The number of operations, or where it is printed.
+#[derive(Clone, Debug)]
+enum Ops {
+    Number(NonZeroU64),
+    Printed(OpsPattern),
+}
+
+impl FromStr for Ops {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Ops, String> {
+        match text.parse::<u64>().map(NonZeroU64::new) {
+            Ok(Some(number)) => Ok(Ops::Number(number)),
+            Ok(None) => Err("nothing can be divided by 0 operations".into()),
+            Err(_) => text.parse().map(Ops::Printed),
+        }
+    }
 }
 
 /// The formats of files with profiles, for help texts.
@@ -99,7 +122,6 @@ pub fn formats_help() -> String {
 pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
     args.exports.check(printed_by(None, args.json).as_deref())?;
     let Subject { name, profile, ops, failure } = subject(args)?;
-    let ops = args.ops.or(ops);
     if !args.exports.is_empty() {
         args.exports.write_tree(&call_tree(&profile, &name, ops)?)?;
     }
@@ -143,18 +165,28 @@ struct Subject {
 
 /// Reads the profile of a file, or samples the work.
 fn subject(args: &ProfileArgs) -> Result<Subject> {
+    let (given, printed) = match &args.ops {
+        Some(Ops::Number(number)) => (Some(number.get()), None),
+        Some(Ops::Printed(pattern)) => (None, Some(pattern)),
+        None => (None, None),
+    };
+    if let (Some(pattern), false) = (printed, args.subject.is_command()) {
+        let why =
+            format!("--ops '{pattern}': only a command prints its operations; give their number");
+        return Err(fail(Status::Usage, why));
+    }
     if let Some(path) = &args.input {
         let profile = args.source.read(path)?;
-        return Ok(Subject { name: display_name(path), profile, ops: None, failure: None });
+        return Ok(Subject { name: display_name(path), profile, ops: given, failure: None });
     }
     if !args.subject.is_given() {
         let why = "what is to be profiled? Give a command, a workload (-w), a process (-p), \
                    everything (-a), or a file with a profile (--input)";
         return Err(fail(Status::Usage, why));
     }
-    let Taken { about, recorded, name, ops, failure } = args.subject.take()?;
+    let Taken { about, recorded, name, ops, failure } = args.subject.take(printed)?;
     let profile = read::sampled(about, symbolise(&recorded, &args.source.sources()));
-    Ok(Subject { name, profile, ops, failure })
+    Ok(Subject { name, profile, ops: given.or(ops), failure })
 }
 
 /// A file's name for a heading.

@@ -2,6 +2,7 @@
 
 use super::seconds::Watch;
 use crate::exit::{Status, WithStatus, fail};
+use crate::machine::streams::Kept;
 use anyhow::{Context, Result};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
@@ -72,6 +73,8 @@ pub(super) struct Flight {
     pub(super) started_unix_ns: u64,
     /// Measures the phases of the guest, if asked for.
     pub(super) watch: Option<Watch>,
+    /// The files with the output of a program without a kernel, if opcost reads it.
+    pub(super) kept: Option<Kept>,
 }
 
 impl Flight {
@@ -87,7 +90,12 @@ impl Flight {
         let started_unix_ns = unix_ns();
         let running =
             spawn.hold().and_then(Held::release).map_err(|error| fail(Status::Missing, error))?;
-        Ok(Flight { running, files, started_unix_ns, watch: None })
+        Ok(Flight { running, files, started_unix_ns, watch: None, kept: None })
+    }
+
+    /// Keeps the files with what the program prints.
+    pub(super) fn keeping(self, kept: Option<Kept>) -> Flight {
+        Flight { kept, ..self }
     }
 
     /// Measures the phases of the guest from now on.

@@ -30,8 +30,10 @@ pub use tools::{Artefact, Emulator, ToolError, Tools, artefact, default_kernel};
 use super::program_regions;
 use super::{Machine, RunEnd, Together};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::machine::streams::Streams;
-use crate::plan::{EnvironmentPolicy, Group, OutputPlan, Plan, Slot, VariantPlan, WorkPlan};
+use crate::machine::illegal::{self, Ran};
+use crate::machine::printed::Printed;
+use crate::machine::streams::{Kept, Streams};
+use crate::plan::{EnvironmentPolicy, Group, Plan, Slot, VariantPlan, WorkPlan};
 use crate::recording::MachineState;
 use crate::scratch::Scratch;
 use anyhow::{Context, Result};
@@ -201,7 +203,7 @@ impl<'a> Emulated<'a> {
         let paths: Vec<(&str, &Path)> = paths.into_iter().chain(core).collect();
         let plugin = command_line::plugin(&self.tools.plugin, &self.plugin_arguments, &paths);
         let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
-        let mut restored = None;
+        let (mut restored, mut kept) = (None, None);
         let mut spawn = match (&prepared.boot, &variant.work) {
             (Some(boot), _) => {
                 let (console, channel) = (files.path("console"), files.path("channel"));
@@ -251,7 +253,8 @@ impl<'a> Emulated<'a> {
                 argv.extend(words[1..].iter().map(OsString::from));
                 let mut env = self.environments[index].clone();
                 env.push((PADDING.into(), "x".repeat(slot.padding_bytes.into()).into()));
-                let Streams { stdin, stdout, .. } = Streams::open(plan, variant)?;
+                let Streams { stdin, stdout, kept: files_kept, .. } = Streams::open(plan, variant)?;
+                kept = files_kept;
                 Spawn {
                     env: Some(env),
                     cwd: variant.cwd.clone(),
@@ -268,7 +271,8 @@ impl<'a> Emulated<'a> {
         spawn.aslr = opcost_sys::spawn::Aslr::Fixed;
         self.note("opcost writes what a run needs", lap.end());
         let Some(state) = restored else {
-            return Ok(Some(self.started(Flight::launch(spawn, files)?)));
+            let flight = Flight::launch(spawn, files)?.keeping(kept);
+            return Ok(Some(self.started(flight)));
         };
         spawn.pass_fds = state
             .passed()
@@ -323,32 +327,45 @@ impl<'a> Emulated<'a> {
             plugin: report.as_deref(),
             modules: boot.and_then(Boot::modules),
         };
+        let variant = &plan.variants[usize::from(runs[0].variant)];
+        let (printed, notes);
         let mut mapped = Vec::new();
         let mut died = false;
         let mut ends = if boot.is_some() {
             let channel = fs::read(files.path("channel")).unwrap_or_default();
             died = outcome::guest_died(&traces, &channel);
-            // The guest sends output only if asked for.
-            outcome::show_output(&channel);
+            printed = outcome::printed(&channel);
+            notes = outcome::notes(&channel);
             let (failing, started_unix_ns) = (plan.ignore_failure, flight.started_unix_ns);
             outcome::of_guest(&traces, &channel, failing, runs.len(), started_unix_ns)
         } else {
-            let output = &plan.variants[usize::from(runs[0].variant)].output;
-            if plan.show_output || *output == Some(OutputPlan::Inherit) {
-                eprint!("{stderr}");
-            }
+            notes = String::new();
+            // The emulator's standard error is also the program's.
+            let kept = flight.kept.as_ref().map(Kept::read).unwrap_or_default();
+            printed = Printed { stderr: stderr.clone().into_bytes(), ..kept };
             let (end, of_program) =
                 outcome::of_program(&traces, plan.ignore_failure, flight.started_unix_ns);
             mapped = of_program;
             vec![end]
         };
+        if plan.shows_output(variant) {
+            printed.show();
+        }
+        let prepared = &self.prepared[usize::from(runs[0].variant)];
+        let model = variant.guest.as_ref().map_or("", |guest| guest.cpu_model.as_str());
+        let kept = matches!(boot, Some(Boot { initrd: Initrd::Booted { .. }, .. }));
+        for end in &mut ends {
+            illegal::explain(end, &notes, &prepared.files_here(), Ran::Emulated { model, kept });
+        }
+        if let Some(pattern) = &variant.ops {
+            ends.iter_mut().for_each(|end| printed.count(pattern, end));
+        }
         let planned = plan.metrics();
         let is_wanted = |key: &MetricKey| {
             let same = |known: &MetricKey| known.name == key.name && known.domain == key.domain;
             let unasked = key.row().family == Family::Control || key.source == WORKLOAD;
             unasked || planned.iter().any(same)
         };
-        let prepared = &self.prepared[usize::from(runs[0].variant)];
         for end in &mut ends {
             if let Some(profile) = &mut end.profile {
                 profile.modules = prepared.modules_of(profile);

@@ -2,6 +2,7 @@
 //! failure.
 
 use crate::machine::RunEnd;
+use crate::machine::printed::Printed;
 use crate::time::time_in_words;
 use opcost_record::channel::{self, ChannelError, Frame, FrameKind, GuestExit};
 use opcost_record::emulation::{self, Emulation, RegionCost};
@@ -336,17 +337,18 @@ fn without_figures(outcome: Outcome, exit_code: Option<i32>, started_unix_ns: u6
     RunEnd { started_unix_ns, outcome, exit_code, report, profile: None }
 }
 
-/// Prints the output of a command in a guest.
-pub(super) fn show_output(channel: &[u8]) {
-    use std::io::Write;
-    let Ok(frames) = channel::parse(channel) else { return };
-    // It is no error of opcost if the reader has gone away.
-    for frame in of_kind(&frames, FrameKind::Stdout) {
-        let _ = std::io::stdout().write_all(&frame.body);
-    }
-    for frame in of_kind(&frames, FrameKind::Stderr) {
-        let _ = std::io::stderr().write_all(&frame.body);
-    }
+/// The guest's notes, a line each.
+pub(super) fn notes(channel: &[u8]) -> String {
+    let Ok(frames) = channel::parse(channel) else { return String::new() };
+    let notes = of_kind(&frames, FrameKind::Note).map(|frame| frame.text() + "\n");
+    notes.collect()
+}
+
+/// The output of a command in a guest; empty unless the guest was asked to send it.
+pub(super) fn printed(channel: &[u8]) -> Printed {
+    let Ok(frames) = channel::parse(channel) else { return Printed::default() };
+    let all = |kind| of_kind(&frames, kind).flat_map(|frame| frame.body.clone()).collect();
+    Printed { stdout: all(FrameKind::Stdout), stderr: all(FrameKind::Stderr) }
 }
 
 #[cfg(test)]

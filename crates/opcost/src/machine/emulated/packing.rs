@@ -42,6 +42,8 @@ pub struct CommandPack {
     pub input: Option<PathBuf>,
     /// The destination of standard output.
     pub output: GuestOutput,
+    /// Whether the host gets what the program prints.
+    pub sends: bool,
 }
 
 /// The files packed with a built-in workload.
@@ -173,6 +175,7 @@ pub(super) fn pack_command(
         cwd: command.cwd.clone(),
         input: command.input.clone(),
         output: command.output.clone(),
+        sends: command.sends,
     };
     Ok((request, Programs { files, executed: Some(executed) }))
 }
@@ -436,6 +439,7 @@ mod tests {
             used: Vec::new(),
             input: None,
             output: GuestOutput::Kept,
+            sends: false,
         }
     }
 

@@ -151,6 +151,11 @@ impl Prepared {
         Ok(true)
     }
 
+    /// The programs and libraries by their paths on this machine.
+    pub(super) fn files_here(&self) -> Vec<PathBuf> {
+        self.programs.files.iter().map(|file| file.host.clone()).collect()
+    }
+
     /// The facts about the files of a profile's functions.
     pub(super) fn modules_of(&self, profile: &Profile) -> Vec<Module> {
         let has = |module: &&Module| profile.functions.iter().any(|one| one.module == module.path);
@@ -197,11 +202,10 @@ impl Emulated<'_> {
                 output: match &variant.output {
                     Some(OutputPlan::Null) => GuestOutput::Null,
                     Some(OutputPlan::File(path)) => GuestOutput::File(path.clone()),
-                    Some(OutputPlan::Inherit) => GuestOutput::Sent,
-                    None if plan.show_output => GuestOutput::Sent,
                     // The plan refuses pipes, since nobody would read their other end.
-                    Some(OutputPlan::Pipe) | None => GuestOutput::Kept,
+                    Some(OutputPlan::Inherit | OutputPlan::Pipe) | None => GuestOutput::Kept,
                 },
+                sends: plan.shows_output(variant) || variant.ops.is_some(),
             }),
             WorkPlan::Workload { .. } => None,
         };
@@ -324,8 +328,12 @@ impl Emulated<'_> {
         }
         // An output file's path is one in the guest, and may not exist here.
         let shown = matches!(variant.output, Some(OutputPlan::Inherit));
-        let here = VariantPlan { output: shown.then_some(OutputPlan::Inherit), ..variant.clone() };
-        let Streams { stdin, stdout, stderr } = Streams::open(plan, &here)?;
+        let here = VariantPlan {
+            output: shown.then_some(OutputPlan::Inherit),
+            ops: None,
+            ..variant.clone()
+        };
+        let Streams { stdin, stdout, stderr, .. } = Streams::open(plan, &here)?;
         let spawn = Spawn {
             env: Some(self.environments[index].clone()),
             cwd: variant.cwd.clone(),

@@ -1,0 +1,343 @@
+//! Names the instruction for which SIGILL killed a program, and the CPU feature that it needs.
+
+use super::RunEnd;
+use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
+use object::elf::{PF_X, PT_LOAD};
+use object::read::elf::{ElfFile64, ProgramHeader};
+use opcost_record::printable::printable;
+use opcost_record::{Failure, Outcome};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The kernel's word for the trap (arch/x86/kernel/traps.c of Linux, handle_invalid_op).
+pub(super) const TRAP: &str = "trap invalid opcode";
+
+const SIGILL: i32 = 4;
+
+/// The exit status of a shell whose command SIGILL killed.
+const SHELL_STATUS: i32 = 128 + SIGILL;
+
+/// The longest instruction of x86-64, bytes.
+const INSTRUCTION_BYTES_MAX: usize = 15;
+
+const PAGE_BYTES: u64 = 4096;
+
+/// The advice for random number instructions in a guest that went on from a kept state.
+const FRESH_BOOTS: &str = "guests that go on from a kept state have no random number instructions: give --fresh-boots, and \
+                           a CPU model that has them";
+
+/// The machine on which a program ran.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ran<'a> {
+    /// This computer.
+    Here,
+    /// An emulated CPU.
+    Emulated {
+        /// The CPU model.
+        model: &'a str,
+        /// Whether the guest went on from a kept state, and so had no random number instructions.
+        kept: bool,
+    },
+}
+
+/// A trap in the kernel's log: `traps: prog[7] trap invalid opcode ip:401136 sp:7ffd error:0 in prog[401000+1000]`. Since Linux 6.9
+/// the offset in the file stands in front of the mapping's start: `prog[1136,401000+1000]`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Trap {
+    address: u64,
+    mapped: Option<Mapped>,
+}
+
+/// The mapping that contains a trap's address.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Mapped {
+    /// The last part of the file's path.
+    file: String,
+    /// The address's offset in the file, if the kernel names it.
+    offset: Option<u64>,
+    start: u64,
+    size: u64,
+}
+
+/// Says why a program died of SIGILL, if it did.
+///
+/// `log`: the lines of the kernel's log about traps, empty if nothing is known of them; `files`: programs and libraries of the run.
+pub(super) fn explain(end: &mut RunEnd, log: &str, files: &[PathBuf], ran: Ran<'_>) {
+    let trap = log.lines().rev().find_map(Trap::parse);
+    let killed = match &end.outcome {
+        Outcome::Failed(Failure::Signal { signal: SIGILL }) => "signal 4 (SIGILL) killed it",
+        Outcome::Failed(Failure::ExitStatus { code: SHELL_STATUS }) if trap.is_some() => {
+            "it ended with status 132, since SIGILL killed a program"
+        }
+        _ => return,
+    };
+    let detail = format!("{killed}: {}", cause(trap.as_ref(), files, ran));
+    end.outcome = Outcome::Failed(Failure::IllegalInstruction { detail });
+}
+
+fn cause(trap: Option<&Trap>, files: &[PathBuf], ran: Ran<'_>) -> String {
+    let cpu = match ran {
+        Ran::Here => "this computer's CPU".to_string(),
+        Ran::Emulated { model, .. } => format!("the CPU model {}", printable(model)),
+    };
+    let found = trap.and_then(|trap| Some((trap, trap.instruction(files)?)));
+    let Some((trap, instruction)) = found else {
+        let place = trap.map_or(String::new(), |trap| format!(" at {}", trap.place()));
+        return format!(
+            "it executed an instruction{place} that {cpu} does not have; {}",
+            remedy(&[], ran)
+        );
+    };
+    let mut text = String::new();
+    NasmFormatter::new().format(&instruction, &mut text);
+    let place = trap.place();
+    if [Mnemonic::Ud0, Mnemonic::Ud1, Mnemonic::Ud2].contains(&instruction.mnemonic()) {
+        return format!(
+            "it executed {text} at {place}, by which programs end themselves (a failed check, __builtin_trap)"
+        );
+    }
+    let features: Vec<String> =
+        instruction.cpuid_features().iter().map(|feature| format!("{feature:?}")).collect();
+    let remedy = remedy(&features, ran);
+    // Whether the model has them is then not known.
+    let lacks = if remedy == FRESH_BOOTS { String::new() } else { format!("; {cpu} lacks it") };
+    format!(
+        "it executed '{text}' at {place}, which needs {}{lacks}; {remedy}",
+        features.join(" and ")
+    )
+}
+
+/// The advice for features that a machine lacks; none are named if they are not known.
+fn remedy(features: &[String], ran: Ran<'_>) -> &'static str {
+    let any = |names: &[&str]| {
+        features.iter().any(|feature| names.iter().any(|name| feature.starts_with(name)))
+    };
+    match ran {
+        Ran::Here => "build it for this CPU, without -march of another",
+        Ran::Emulated { kept: true, .. } if any(&["RDRAND", "RDSEED"]) => FRESH_BOOTS,
+        Ran::Emulated { .. } if any(&["AVX512", "AMX", "AVX10"]) => {
+            "QEMU emulates it for no model: build the program without it, for example with -march=x86-64-v3"
+        }
+        Ran::Emulated { kept: true, .. } if features.is_empty() => {
+            "give a CPU model that has it (--cpu-model), --fresh-boots if it may be RDRAND, or build the program \
+             without it (-march=x86-64-v2)"
+        }
+        Ran::Emulated { .. } => {
+            "give a CPU model that has it (--cpu-model), or build the program without it (-march=x86-64-v2)"
+        }
+    }
+}
+
+impl Trap {
+    fn parse(line: &str) -> Option<Trap> {
+        let (_, rest) = line.split_once(TRAP)?;
+        let (_, rest) = rest.split_once("ip:")?;
+        let address = hexadecimal(rest.split(' ').next()?)?;
+        let mapped = rest.split_once(" in ").and_then(|(_, place)| Mapped::parse(place));
+        Some(Trap { address, mapped })
+    }
+
+    fn place(&self) -> String {
+        match &self.mapped {
+            Some(mapped) => format!("{:#x} in {}", self.address, printable(&mapped.file)),
+            None => format!("{:#x}", self.address),
+        }
+    }
+
+    /// The instruction at the trap's address, if its file is known.
+    fn instruction(&self, files: &[PathBuf]) -> Option<Instruction> {
+        let mapped = self.mapped.as_ref()?;
+        let is_named = |path: &&PathBuf| path.file_name().is_some_and(|name| *name == *mapped.file);
+        let bytes = fs::read(files.iter().find(is_named)?).ok()?;
+        let offset = match mapped.offset {
+            Some(offset) => offset,
+            None => mapped.file_start(&bytes)? + self.address.checked_sub(mapped.start)?,
+        };
+        let code = bytes.get(usize::try_from(offset).ok()?..)?;
+        let code = &code[..code.len().min(INSTRUCTION_BYTES_MAX)];
+        let instruction = Decoder::with_ip(64, code, self.address, DecoderOptions::NONE).decode();
+        (!instruction.is_invalid()).then_some(instruction)
+    }
+}
+
+impl Mapped {
+    /// Parses `NAME[START+SIZE]` or `NAME[OFFSET,START+SIZE]`.
+    fn parse(text: &str) -> Option<Mapped> {
+        let (file, rest) = text.trim_end().strip_suffix(']')?.rsplit_once('[')?;
+        let (start, size) = rest.split_once('+')?;
+        let (offset, start) = match start.split_once(',') {
+            Some((offset, start)) => (Some(hexadecimal(offset)?), start),
+            None => (None, start),
+        };
+        Some(Mapped {
+            file: file.to_string(),
+            offset,
+            start: hexadecimal(start)?,
+            size: hexadecimal(size)?,
+        })
+    }
+
+    /// The offset in the file at which the mapping starts: that of the executable segment of this size.
+    fn file_start(&self, bytes: &[u8]) -> Option<u64> {
+        let elf = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
+        let endian = elf.endian();
+        let down = |address: u64| address / PAGE_BYTES * PAGE_BYTES;
+        let executable = elf.elf_program_headers().iter().filter(|header| {
+            header.p_type(endian) == PT_LOAD && header.p_flags(endian).contains(PF_X)
+        });
+        let segments: Vec<(u64, u64)> = executable
+            .map(|header| {
+                let end = header.p_vaddr(endian).saturating_add(header.p_filesz(endian));
+                let size =
+                    end.saturating_add(PAGE_BYTES - 1).saturating_sub(down(header.p_vaddr(endian)));
+                (down(header.p_offset(endian)), down(size))
+            })
+            .collect();
+        let same = segments.iter().find(|(_, size)| *size == self.size);
+        Some(same.or(segments.first())?.0)
+    }
+}
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
+}
+
+/// The lines about traps in the log of this computer's kernel, since a time; empty if the log cannot be read.
+///
+/// `since_ns`: nanoseconds of the monotonic clock.
+pub(super) fn log_here(since_ns: u64) -> String {
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    // Without this flag, a read at the log's end waits (Documentation/ABI/testing/dev-kmsg).
+    const O_NONBLOCK: i32 = 0o4000;
+    let options =
+        fs::File::options().read(true).custom_flags(O_NONBLOCK).open(Path::new("/dev/kmsg"));
+    let Ok(mut file) = options else { return String::new() };
+    let mut found = String::new();
+    let mut record = vec![0; 8192];
+    loop {
+        match file.read(&mut record) {
+            Ok(length @ 1..) => {
+                let text = String::from_utf8_lossy(&record[..length]);
+                found += trap_since(&text, since_ns / 1000).unwrap_or_default();
+            }
+            // Records were lost in the meantime; the next read goes on behind them.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            _ => return found,
+        }
+    }
+}
+
+/// The first line of a record "priority,number,microseconds,flags;message", if it is about a trap and not older than a time.
+fn trap_since(record: &str, since_us: u64) -> Option<&str> {
+    let (head, message) = record.split_once(';')?;
+    let time_us: u64 = head.split(',').nth(2)?.parse().ok()?;
+    let line = message.split_inclusive('\n').next()?;
+    (time_us >= since_us && line.contains(TRAP)).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opcost_record::Report;
+    use proptest::prelude::*;
+
+    const LINE: &str =
+        "traps: prog[57] trap invalid opcode ip:401136 sp:7ffe0 error:0 in prog[401000+1000]";
+
+    fn died(outcome: Outcome, log: &str, files: &[PathBuf], ran: Ran<'_>) -> Outcome {
+        let report = Report::default();
+        let mut end =
+            RunEnd { started_unix_ns: 0, outcome, exit_code: None, report, profile: None };
+        explain(&mut end, log, files, ran);
+        end.outcome
+    }
+
+    fn detail(log: &str, files: &[PathBuf], ran: Ran<'_>) -> String {
+        match died(Outcome::Failed(Failure::Signal { signal: 4 }), log, files, ran) {
+            Outcome::Failed(Failure::IllegalInstruction { detail }) => detail,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const MAX: Ran<'_> = Ran::Emulated { model: "max", kept: true };
+
+    /// A file with these bytes at an offset, as a program of this name.
+    fn program(code: &[u8]) -> (tempfile::TempDir, Vec<PathBuf>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prog");
+        fs::write(&path, [&[0; 0x136], code].concat()).unwrap();
+        (folder, vec![path])
+    }
+
+    #[test]
+    fn both_forms_of_a_trap_are_read() {
+        let mapped =
+            |offset| Some(Mapped { file: "prog".into(), offset, start: 0x40_1000, size: 0x1000 });
+        let trap = Trap { address: 0x40_1136, mapped: mapped(None) };
+        assert_eq!(Trap::parse(LINE), Some(trap.clone()));
+        let newer = LINE.replace("[401000", "[136,401000");
+        assert_eq!(Trap::parse(&newer), Some(Trap { mapped: mapped(Some(0x136)), ..trap.clone() }));
+        let nowhere = LINE.split(" in ").next().unwrap();
+        assert_eq!(Trap::parse(nowhere), Some(Trap { mapped: None, ..trap }));
+        assert_eq!(Trap::parse("traps: prog[57] general protection ip:0 sp:0 error:0"), None);
+    }
+
+    #[test]
+    fn instruction_feature_and_remedy_are_named() {
+        let log = LINE.replace("[401000", "[136,401000");
+        // vpaddd zmm0, zmm1, zmm2
+        let (_folder, files) = program(&[0x62, 0xf1, 0x75, 0x48, 0xfe, 0xc2]);
+        let text = detail(&log, &files, MAX);
+        let expected = "signal 4 (SIGILL) killed it: it executed 'vpaddd zmm0,zmm1,zmm2' at 0x401136 in prog, \
+                        which needs AVX512F; the CPU model max lacks it; QEMU emulates it for no model";
+        assert!(text.starts_with(expected), "{text}");
+        // rdrand eax
+        let (_folder, files) = program(&[0x0f, 0xc7, 0xf0]);
+        let text = detail(&log, &files, MAX);
+        assert!(text.contains("'rdrand eax'") && text.contains("give --fresh-boots"), "{text}");
+        let text = detail(&log, &files, Ran::Here);
+        assert!(text.contains("needs RDRAND; this computer's CPU lacks it; build it"), "{text}");
+        let (_folder, files) = program(&[0x0f, 0x0b]);
+        assert!(detail(&log, &files, MAX).contains("executed ud2 at 0x401136 in prog, by which"));
+    }
+
+    #[test]
+    fn without_a_file_or_a_log_the_cpu_is_named() {
+        let text = detail(LINE, &[], MAX);
+        assert!(
+            text.contains("an instruction at 0x401136 in prog that the CPU model max"),
+            "{text}"
+        );
+        let text = detail("", &[], Ran::Here);
+        assert!(text.contains("an instruction that this computer's CPU does not have"), "{text}");
+    }
+
+    #[test]
+    fn a_shells_status_counts_if_the_log_has_a_trap() {
+        let status = Outcome::Failed(Failure::ExitStatus { code: 132 });
+        assert_eq!(died(status.clone(), "", &[], MAX), status);
+        assert_ne!(
+            died(status, LINE, &[], MAX),
+            Outcome::Failed(Failure::ExitStatus { code: 132 })
+        );
+        let other = Outcome::Failed(Failure::Signal { signal: 11 });
+        assert_eq!(died(other.clone(), LINE, &[], MAX), other);
+    }
+
+    #[test]
+    fn old_traps_are_of_other_programs() {
+        let record = format!("6,4711,5000,-;{LINE}\n SUBSYSTEM=x\n");
+        assert_eq!(trap_since(&record, 5000), Some(&*format!("{LINE}\n")));
+        assert_eq!(trap_since(&record, 5001), None);
+        assert_eq!(trap_since("6,4711,5000,-;other\n", 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_log_makes_it_panic(line in "\\PC*", place in "\\PC{0,20}") {
+            let _ = Trap::parse(&line);
+            let _ = Trap::parse(&format!("{TRAP} ip:1 in {place}"));
+        }
+    }
+}
