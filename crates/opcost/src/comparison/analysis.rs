@@ -380,6 +380,9 @@ fn change(
             // Counts of the host have one layout only, or noise of their own that the test allows for.
             if plan.machine() == MachineKind::Emulated {
                 change.relevance_floor_ratio = relevance_floor([baseline, variant], &paired);
+                let known = change.relevance_floor_ratio.is_some();
+                change.relevance_floor_layouts =
+                    if known { baseline.drawn.min(variant.drawn) } else { 0 };
             }
             change.change_ratio = paired.change_ratio();
             if plan.machine() == MachineKind::Emulated && plan.in_process.is_none() {

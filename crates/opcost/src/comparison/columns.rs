@@ -29,7 +29,7 @@ pub(super) struct Column {
     pub(super) varies: bool,
     /// How often the inputs were drawn: once a run, or once a process on the emulated machine if a process makes several runs, as
     /// seed and padding then belong to the process.
-    drawn: usize,
+    pub(super) drawn: usize,
     /// The figures, per operation if the metric is per operation.
     pub(super) values: Vec<f64>,
     /// Runs in which the counter was multiplexed.

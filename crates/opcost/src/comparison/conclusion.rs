@@ -1,6 +1,9 @@
 //! The answer in words.
 
-use super::{Change, Comparison, ModelAccuracy, Row, Severity, Verdict, alone, cycles, reconciled};
+use super::{
+    Change, Comparison, ModelAccuracy, Row, Severity, Verdict, alone, cycles, exact_functions,
+    reconciled,
+};
 use crate::number::{figure, magnitude, percent};
 use opcost_record::Kind;
 
@@ -32,6 +35,7 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
                 comparison.variants[*variant].name, comparison.variants[*baseline].name
             );
             let others = [
+                exact_changes(comparison, row, [*baseline, *variant], index),
                 reconciled::other_kind(comparison, row, index),
                 reconciled::other_times(comparison, row, index),
                 cycles::beside(&comparison.rows, index),
@@ -40,6 +44,23 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
             format!("{names}: {}{}", sentence(row, index), others.collect::<String>())
         })
         .collect()
+}
+
+/// The functions that changed exactly, if the primary metric alone does not answer: no change of it was found, or layouts move it as
+/// far.
+fn exact_changes(
+    comparison: &Comparison,
+    row: &Row,
+    sides: [usize; 2],
+    index: usize,
+) -> Option<String> {
+    let change = &row.changes[index];
+    if change.verdict == Verdict::Changed && change.below_floor().is_none() {
+        return None;
+    }
+    let mut functions = comparison.functions.iter();
+    let of_sides = functions.find(|functions| [functions.baseline, functions.variant] == sides);
+    of_sides.and_then(exact_functions::clause)
 }
 
 fn sentence(row: &Row, index: usize) -> String {
@@ -66,10 +87,8 @@ fn sentence(row: &Row, index: usize) -> String {
                     None => format!("{label} {amount}, {} and exact", change.found()),
                 },
             };
-            match change.below_floor() {
-                Some(floor) => {
-                    format!("{real}, but layouts alone shift it by up to {}", magnitude(floor))
-                }
+            match change.floor_words().filter(|_| change.below_floor().is_some()) {
+                Some(floor) => format!("{real}, but layouts alone shift it by up to {floor}"),
                 None => real,
             }
         }
@@ -81,9 +100,9 @@ fn sentence(row: &Row, index: usize) -> String {
         },
         Verdict::FewLayouts => {
             let layouts = in_layouts(change).unwrap_or_default();
-            let floor = change.relevance_floor_ratio.map(|floor| {
+            let floor = change.floor_words().map(|floor| {
                 let but = if change.below_floor().is_some() { ", but" } else { ";" };
-                format!("{but} layouts alone shift it by up to {}", magnitude(floor))
+                format!("{but} layouts alone shift it by up to {floor}")
             });
             format!("{label} {amount}, exact{layouts}{}", floor.unwrap_or_default())
         }

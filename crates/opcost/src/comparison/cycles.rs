@@ -279,6 +279,7 @@ pub(super) fn functions(recording: &Recording, rows: &[Row]) -> Vec<FunctionComp
     let made = comparisons.filter_map(|(index, (baseline, variant))| {
         let mut made = compare_attributed(&whole, baseline, variant)?;
         made.modelled = true;
+        made.forget_exact();
         made.per_op = total.is_some_and(|row| row.per_op);
         made.verdict =
             total.map_or(FunctionVerdict::Inconclusive, |row| row.changes[index].verdict.into());

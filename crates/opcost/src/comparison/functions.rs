@@ -6,13 +6,14 @@
 //! A figure is a mean per operation: first over the runs of each block, then over the blocks that have runs of both variants.
 //! Because figures are means, the functions and the cost charged to no function add up to the change of the metric.
 //!
-//! The signed-rank test over the blocks' plain differences judges a function's change. Functions are judged only if a metric of the
-//! same comparison changed, so a report on two equal variants has no more false alarms than its metrics have. Benjamini and
+//! A change that is the same in every layout is exact and needs no test ([`super::exact_functions`]). The signed-rank test over the
+//! blocks' plain differences judges any other change. Functions are tested only if a metric of the same comparison changed, so a report on two equal variants has no more false alarms than its metrics have. Benjamini and
 //! Hochberg's method controls the share of false positives among the functions, at the level of the family "rest". A function whose
 //! blocks differ by less than [`SHARE_MIN`] of the metric on average is not tested. This rule looks at the size of the differences,
 //! never at their signs, so the test of the other functions stays exact.
 
 use super::attribution::{AttributedRun, Attribution, FunctionId, SAMPLED_UNIT, profiled_metric};
+use super::exact_functions::{ExactDifference, exact_difference};
 use super::function_test::Design;
 use super::matching::{Matching, ModulePair};
 use super::sampled_by::SampledBy;
@@ -64,6 +65,8 @@ pub struct FunctionComparison {
     pub verdict: FunctionVerdict,
     /// The layouts in which the metric's counts were compared exactly; `None` if the counts do not repeat.
     pub layouts: Option<Layouts>,
+    /// The layouts in which profiles of both sides were compared; `None` for samples, estimates and files.
+    pub profiled_layouts: Option<usize>,
     /// The functions, the largest changes first.
     pub rows: Vec<FunctionRow>,
     /// The cost that no function is charged with: `total` less all rows.
@@ -152,6 +155,8 @@ pub struct FunctionRow {
     pub vanished: bool,
     /// Whether every run of each variant gave the same integer.
     pub exact: bool,
+    /// The difference if it is the same in every layout; `None` for other figures.
+    pub exact_difference: Option<ExactDifference>,
     /// Interval of the change by the signed-rank test, at `ci_level`; `None` for exact figures,
     /// functions that were not tested, and too few blocks.
     pub ci: Option<(f64, f64)>,
@@ -210,6 +215,7 @@ impl FunctionComparison {
     /// same.
     pub(super) fn mark_sampled(&mut self, by: SampledBy) {
         self.sampled = Some(by);
+        self.forget_exact();
         self.rows.iter_mut().for_each(|row| row.exact = false);
     }
 
@@ -419,7 +425,10 @@ pub(super) fn summed(
     let mut rows: Vec<FunctionRow> = sums
         .into_iter()
         .filter(|(_, sum)| sum.own != [0.0; 2])
-        .map(|(function, sum)| row(matching, pair, function, sum, runs_by_side))
+        .map(|(function, sum)| FunctionRow {
+            exact_difference: exact_difference(function, &sides),
+            ..row(matching, pair, function, sum, runs_by_side)
+        })
         .collect();
     let changes: Vec<(FunctionId, f64)> = rows.iter().map(|row| (row.id, row.own.change)).collect();
     let unmatched = matching.unmatched(pair, &changes);
@@ -436,6 +445,7 @@ pub(super) fn summed(
         total: Sides::of(total),
         verdict: FunctionVerdict::Inconclusive,
         layouts: None,
+        profiled_layouts: Some(counts[0].min(counts[1])),
         rows,
         unattributed: Sides::of(unattributed),
         modules: matching.pairs(pair),
@@ -498,6 +508,9 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>)
             if size == 0.0 {
                 row.verdict = FunctionVerdict::Unchanged;
                 row.reason = design.same().into();
+            } else if let Some(exact) = row.exact_difference {
+                row.verdict = FunctionVerdict::Changed;
+                row.reason = format!("exact: alike in each of {} layouts", exact.layouts);
             } else if !*changed {
                 row.reason = "no metric is known to have changed".into();
             } else if let Some(layouts) = few.filter(|_| !row.exact) {
@@ -551,6 +564,7 @@ pub(super) mod tests {
             total: Sides::default(),
             verdict: FunctionVerdict::Changed,
             layouts: None,
+            profiled_layouts: None,
             rows: Vec::new(),
             unattributed: Sides::default(),
             modules: Vec::new(),

@@ -212,6 +212,8 @@ pub fn profile_difference(
     let any = unattributed.cost.iter().flatten().any(|cost| *cost > 0);
     let unattributed = any.then(|| alone(UNATTRIBUTED, &unattributed));
     functions.verdict = total.verdict;
+    // Files of one program are runs, and nobody knows whether their layouts differ.
+    functions.forget_exact();
     let clock = first.profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
     let sum = |of: &dyn Fn(&ProfileOf<'_>) -> u64| sides.map(|files| files.iter().map(of).sum());
     Ok(ProfileDifference {

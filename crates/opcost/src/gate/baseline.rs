@@ -1,23 +1,25 @@
 //! The baseline file: the figures of a suite, committed beside the sources.
 //!
 //! ```text
-//! opcost-baseline 1
+//! opcost-baseline 2
 //!
-//! parse instructions 1234567 210 arch=x86_64;cpu=max;…
+//! parse instructions 1234567 210/11 arch=x86_64;cpu=max;…
 //!
-//! print instructions 500123 77 arch=x86_64;cpu=max;…
+//! print instructions 500123 77/11 arch=x86_64;cpu=max;…
 //! ```
 //!
-//! One line for each figure: case, metric, value, layout floor (`-` if unknown), key. Lines are sorted, with an empty line before
+//! One line for each figure: case, metric, value, layout floor with the number of layouts (`-` if unknown), key. Version 1 has the
+//! floor alone. Lines are sorted, with an empty line before
 //! each: git merges changes of neighbouring lines only if an unchanged line separates them.
 
+use super::floor::Floor;
 use super::key::{FigureKey, escaped, unescaped};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const NAME: &str = "opcost-baseline";
-/// The version that this opcost writes, and the newest that it reads.
-const VERSION: u32 = 1;
+/// The version that this opcost writes, and the newest that it reads; it also reads all older ones.
+const VERSION: u32 = 2;
 
 /// The figures of a baseline file, by case and metric.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -32,7 +34,7 @@ pub struct BaselineFigure {
     /// The count.
     pub value: u64,
     /// How far seeds and layouts alone move the count; `None` if that was not measured.
-    pub floor: Option<u64>,
+    pub floor: Option<Floor>,
     /// The conditions on which the count depends.
     pub key: FigureKey,
 }
@@ -88,7 +90,7 @@ impl Baseline {
         }
         let version = header.strip_prefix(NAME).and_then(|rest| rest.strip_prefix(' '));
         match version.and_then(|version| version.parse().ok()) {
-            Some(VERSION) => {}
+            Some(1..=VERSION) => {}
             Some(newer) if newer > VERSION => return Err(BaselineError::Newer(newer)),
             _ => return Err(BaselineError::Header),
         }
@@ -155,7 +157,10 @@ fn parse_line(line: &str) -> Result<Line, String> {
         let digits = word.bytes().all(|byte| byte.is_ascii_digit());
         word.parse().ok().filter(|_| digits).ok_or_else(|| format!("'{word}' is no count"))
     };
-    let floor = if floor == "-" { None } else { Some(number(floor)?) };
+    let floor = match floor {
+        "-" => None,
+        floor => Some(Floor::parse(floor).ok_or_else(|| format!("'{floor}' is no floor"))?),
+    };
     let key = FigureKey::parse(key).map_err(|part| format!("'{part}' is no part of a key"))?;
     Ok(((name(case)?, name(metric)?), BaselineFigure { value: number(value)?, floor, key }))
 }
@@ -168,10 +173,11 @@ mod tests {
     const KEY: &str = "arch=x86_64;cpu=max";
 
     fn figure() -> impl Strategy<Value = BaselineFigure> {
+        let floor = prop::option::of((any::<u64>(), any::<Option<u32>>()));
         let key = prop::collection::btree_map("\\PC{1,9}", "\\PC{1,9}", 1..4);
-        (any::<u64>(), any::<Option<u64>>(), key).prop_map(|(value, floor, key)| BaselineFigure {
+        (any::<u64>(), floor, key).prop_map(|(value, floor, key)| BaselineFigure {
             value,
-            floor,
+            floor: floor.map(|(most, layouts)| Floor { most, layouts }),
             key: FigureKey::new(key),
         })
     }
@@ -194,15 +200,21 @@ mod tests {
 
     #[test]
     fn lines_are_sorted_and_apart() {
-        let text =
-            format!("opcost-baseline 1\nb instructions 2 - {KEY}\na instructions 17 3 {KEY}\n");
+        let text = format!(
+            "opcost-baseline 2\nb instructions 2 - {KEY}\na instructions 17 3/11 {KEY}\n"
+        );
         let baseline = Baseline::parse(&text).unwrap();
-        let sorted =
-            format!("opcost-baseline 1\n\na instructions 17 3 {KEY}\n\nb instructions 2 - {KEY}\n");
+        let sorted = format!(
+            "opcost-baseline 2\n\na instructions 17 3/11 {KEY}\n\nb instructions 2 - {KEY}\n"
+        );
         assert_eq!(baseline.format(), sorted);
         assert_eq!(baseline.cases().collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(baseline.figure("a", "instructions").unwrap().floor, Some(3));
+        assert_eq!(baseline.figure("a", "instructions").unwrap().floor, Some(Floor { most: 3, layouts: Some(11) }));
         assert_eq!(baseline.figure("b", "instructions").unwrap().floor, None);
+        let older = format!("opcost-baseline 1\na instructions 17 3 {KEY}\n");
+        let older = Baseline::parse(&older).unwrap();
+        let floor = older.figure("a", "instructions").unwrap().floor;
+        assert_eq!(floor, Some(Floor { most: 3, layouts: None }));
     }
 
     #[test]
@@ -214,6 +226,7 @@ mod tests {
             ("a instructions 17 3".into(), "line 2: expected 'CASE METRIC VALUE FLOOR KEY'"),
             (format!("a instructions 17k 3 {KEY}"), "line 2: '17k' is no count"),
             (format!("a instructions +17 3 {KEY}"), "line 2: '+17' is no count"),
+            (format!("a instructions 17 3/ {KEY}"), "line 2: '3/' is no floor"),
             (format!("a instructions 17 3 {KEY};cpu=max"), "line 2: 'cpu=max' is no part of a key"),
             (format!("a i 1 1 {KEY}\n\na i 2 1 {KEY}"), "line 4: a i is there twice"),
             ("<<<<<<< HEAD".into(), "line 2: git left a conflict"),
@@ -222,11 +235,11 @@ mod tests {
             let error = error(&lines);
             assert!(error.starts_with(part), "{error}");
         }
-        assert_eq!(Baseline::parse("opcost-baseline 2\n"), Err(BaselineError::Newer(2)));
-        for other in ["", "a instructions 17 3 k=1", "opcost-baseline", "opcost-baseline one"] {
+        assert_eq!(Baseline::parse("opcost-baseline 3\n"), Err(BaselineError::Newer(3)));
+        for other in ["", "a instructions 17 3 k=1", "opcost-baseline", "opcost-baseline one", "opcost-baseline 0"] {
             assert_eq!(Baseline::parse(other), Err(BaselineError::Header), "{other}");
         }
-        assert!(!BaselineError::Newer(2).is_mended_by_update());
+        assert!(!BaselineError::Newer(3).is_mended_by_update());
         assert!(BaselineError::Conflict(3).is_mended_by_update());
     }
 }

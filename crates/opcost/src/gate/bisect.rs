@@ -1,5 +1,6 @@
 //! The result of a bisection: the changes that moved a figure, each with its contribution.
 
+use super::floor::Floor;
 use super::report::{FigureReport, Outcome};
 use crate::comparison::FunctionComparison;
 use opcost_record::{Better, Unit};
@@ -83,7 +84,7 @@ pub struct BisectedFigure {
     /// The values of the good end and of the bad end.
     pub values: [u64; 2],
     /// How far seeds and layouts alone move the figure.
-    pub floor: Option<u64>,
+    pub floor: Option<Floor>,
     /// The largest move that is not a step.
     pub least_step: u64,
 }
@@ -155,7 +156,8 @@ impl Bisection {
             better: self.figure.better,
             baseline: Some(from as f64),
             value: Some((i128::from(from) + change) as f64),
-            floor: self.figure.floor.map(|floor| floor as f64),
+            floor: self.figure.floor,
+            exact: None,
             limit: None,
             outcome: Outcome::Exceeded,
         }

@@ -1,5 +1,6 @@
 //! The counts of one revision, from its recording.
 
+use super::floor::Floor;
 use super::key::FigureKey;
 use super::suite::WatchedFigure;
 use crate::comparison::{Comparison, LedgerEntry, OPERATIONS_RULE, Severity, compare};
@@ -9,10 +10,10 @@ use opcost_kernel::KernelSpec;
 use opcost_record::emulation::COUNTING_VERSION;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::{hexadecimal, printable};
+use opcost_record::profile::KERNEL;
 use opcost_record::{Better, MetricId, MetricKey, Outcome, Record, Unit};
-use opcost_stats::relevance;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// One count of one revision.
@@ -27,7 +28,7 @@ pub struct Count {
     /// The count, or why there is none.
     pub value: Result<u64, String>,
     /// How far seeds and layouts alone move the count; `None` if too few layouts were run.
-    pub floor: Option<u64>,
+    pub floor: Option<Floor>,
 }
 
 /// The watched counts in a recording of one variant. They are those of the first block, whose inputs are the same in every
@@ -67,11 +68,13 @@ pub fn refusal(comparison: &Comparison) -> Option<String> {
 
 /// A count per operation is a count of so many operations, since counts are whole numbers.
 const OPERATIONS: f64 = 1e6;
+/// The text behind the name of such a count.
+pub const PER_OPERATIONS: &str = "/Mop";
 
 /// The text behind the name of a count of [`OPERATIONS`] operations; `None` if counts are those of whole runs, as a run's operations
 /// are the same in every revision.
 fn per_operations(recording: &Recording) -> Option<&'static str> {
-    recording.plan.variants[0].ops.is_some().then_some("/Mop")
+    recording.plan.variants[0].ops.is_some().then_some(PER_OPERATIONS)
 }
 
 fn scaled(per_op: f64) -> u64 {
@@ -126,14 +129,10 @@ fn of_metric(recording: &Recording, name: &str) -> Count {
         unit: row.map_or(Unit::Count, |row| row.unit),
         better: row.map_or(Better::Neither, |row| row.better),
         value,
-        floor: floor(counts.iter().filter(|(block, _)| block.is_some()).map(|(_, count)| *count)),
+        floor: Floor::of(
+            counts.iter().filter(|(block, _)| block.is_some()).map(|(_, count)| *count),
+        ),
     }
-}
-
-/// How far seeds and layouts alone move a count, rounded up.
-fn floor(counts: impl Iterator<Item = u64>) -> Option<u64> {
-    let counts: Vec<f64> = counts.map(|count| count as f64).collect();
-    relevance::floor(&counts).map(|floor| floor.ceil() as u64)
 }
 
 fn of_function(recording: &Recording, name: &str, label: &str) -> Count {
@@ -145,7 +144,7 @@ fn of_function(recording: &Recording, name: &str, label: &str) -> Count {
         metric: format!("{label}{}", per_operations(recording).unwrap_or_default()),
         unit: Unit::Count,
         better: Better::Lower,
-        floor: floor(known.into_iter()),
+        floor: Floor::of(known.into_iter()),
         value: counts.into_iter().next().unwrap_or_else(|| Err("no run has it".into())),
     }
 }
@@ -164,28 +163,64 @@ fn function_count(recording: &Recording, name: &str) -> Result<u64, String> {
     Ok(rows.iter().map(|row| of_operations(recording, costs.per_op, row.own)).sum())
 }
 
-/// The instructions of every function's own code by symbol, and how far seeds and layouts alone move each count. Empty if no run
-/// has a profile.
-pub fn functions(recording: &Recording) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+/// A function's own instructions and its calls in one layout.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct OwnCount {
+    /// Its own instructions.
+    pub own: u64,
+    /// Its calls.
+    pub calls: u64,
+    /// Whether it is a function of the kernel.
+    pub is_kernel: bool,
+}
+
+/// The own instructions of every function of a recording of one variant, by symbol.
+#[derive(Clone, Debug, Default)]
+pub struct FunctionCounts {
+    /// The counts of the first layout. Empty if no run has a profile.
+    pub own: BTreeMap<String, OwnCount>,
+    /// How far seeds and layouts alone move each function's own instructions; none if too few layouts were run.
+    pub floors: BTreeMap<String, Floor>,
+    /// The functions whose own instructions are not the same in every layout.
+    pub varying: BTreeSet<String>,
+    /// The layouts that were run.
+    pub layouts: u32,
+}
+
+/// The own instructions of every function of a recording of one variant.
+pub fn functions(recording: &Recording) -> FunctionCounts {
     let blocks = recording.plan.blocks.len() as u32;
     let of_blocks: Vec<_> =
         (0..blocks).map(|block| own_counts(&only_block(recording, block))).collect();
-    let of = |block: &BTreeMap<String, u64>, name: &String| block.get(name).copied().unwrap_or(0);
-    let first = of_blocks.first().cloned().unwrap_or_default();
-    let floors = first.keys().filter_map(|name| {
-        Some((name.clone(), floor(of_blocks.iter().map(|block| of(block, name)))?))
+    let of = |block: &BTreeMap<String, OwnCount>, name: &String| {
+        block.get(name).map_or(0, |count| count.own)
+    };
+    let all: BTreeSet<&String> = of_blocks.iter().flat_map(BTreeMap::keys).collect();
+    let floors = all.iter().filter_map(|name| {
+        Some(((*name).clone(), Floor::of(of_blocks.iter().map(|block| of(block, name)))?))
     });
-    let floors = floors.collect();
-    (first, floors)
+    let varies = |name: &&&String| {
+        of_blocks.iter().any(|block| of(block, name) != of(&of_blocks[0], name))
+    };
+    FunctionCounts {
+        floors: floors.collect(),
+        varying: all.iter().filter(varies).map(|name| (*name).clone()).collect(),
+        own: of_blocks.first().cloned().unwrap_or_default(),
+        layouts: blocks,
+    }
 }
 
-/// The instructions of every function's own code in a recording of one run.
-fn own_counts(recording: &Recording) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
+/// The own instructions of every function in a recording of one run.
+fn own_counts(recording: &Recording) -> BTreeMap<String, OwnCount> {
+    let mut counts: BTreeMap<String, OwnCount> = BTreeMap::new();
     let Some(costs) = compare(recording).0.function_costs else { return counts };
     for row in &costs.rows {
-        *counts.entry(row.symbol.clone()).or_default() +=
-            of_operations(recording, costs.per_op, row.own);
+        let count = counts.entry(row.symbol.clone()).or_default();
+        let [own, calls] = [row.own, row.calls.unwrap_or(0.0)]
+            .map(|figure| of_operations(recording, costs.per_op, figure));
+        count.own += own;
+        count.calls += calls;
+        count.is_kernel |= row.module == KERNEL;
     }
     counts
 }

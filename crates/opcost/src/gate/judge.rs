@@ -2,6 +2,8 @@
 
 use super::baseline::BaselineFigure;
 use super::counts::Count;
+use super::exact::{ExactChange, of_metric};
+use super::floor::Floor;
 use super::key::FigureKey;
 use super::report::{FigureReport, Outcome};
 use super::trailer::{Accepted, accepts};
@@ -29,13 +31,14 @@ pub fn judge(
     limit: Option<Limit>,
     trailers: &[Accepted],
 ) -> FigureReport {
-    let report = |baseline: Option<u64>, floor: Option<u64>, outcome| FigureReport {
+    let report = |baseline: Option<u64>, floor: Option<Floor>, outcome| FigureReport {
         metric: count.metric.clone(),
         unit: count.unit,
         better: count.better,
         baseline: baseline.map(|value| value as f64),
         value: count.value.as_ref().ok().map(|value| *value as f64),
-        floor: floor.map(|floor| floor as f64),
+        floor,
+        exact: None,
         limit,
         outcome,
     };
@@ -66,6 +69,38 @@ pub fn judge(
     report(Some(baseline), floor, outcome)
 }
 
+/// Judges a figure within its layout floor by the functions that changed exactly: the floor says what layouts may do to the figure, and
+/// layouts do nothing to these functions. Returns whether their sum is beyond the limit; a figure without a limit allows its floor.
+///
+/// `trailers`: the trailers of the case.
+pub fn judge_exact(
+    figure: &mut FigureReport,
+    changes: &[ExactChange],
+    trailers: &[Accepted],
+) -> bool {
+    let changes = of_metric(changes, &figure.metric);
+    if changes.is_empty() {
+        return false;
+    }
+    let sum = changes.iter().map(|change| change.change()).sum::<i128>() as f64;
+    figure.exact = Some(sum);
+    let (Some(limit), Some(base), Outcome::WithinFloor) =
+        (figure.limit, figure.baseline, &figure.outcome)
+    else {
+        return false;
+    };
+    let ratio = if base == 0.0 { f64::INFINITY } else { sum / base };
+    if sum <= 0.0 || !limit.is_exceeded(ratio, sum) {
+        return false;
+    }
+    let trailers = for_metric(trailers, &figure.metric);
+    figure.outcome = match accepts(&trailers, base, sum) {
+        true => Outcome::Accepted(trailers.into_iter().cloned().collect()),
+        false => Outcome::Exceeded,
+    };
+    true
+}
+
 /// The trailers that apply to a metric.
 fn for_metric<'a>(trailers: &'a [Accepted], metric: &str) -> Vec<&'a Accepted> {
     let speaks = |of: &&Accepted| of.metric.as_deref().is_none_or(|named| named == metric);
@@ -75,7 +110,7 @@ fn for_metric<'a>(trailers: &'a [Accepted], metric: &str) -> Vec<&'a Accepted> {
 fn outcome(
     baseline: u64,
     value: u64,
-    floor: Option<u64>,
+    floor: Option<Floor>,
     limit: Option<Limit>,
     better: Better,
     trailers: &[&Accepted],
@@ -84,7 +119,7 @@ fn outcome(
     if size == 0 {
         return Outcome::Same;
     }
-    if floor.is_some_and(|floor| size <= floor) {
+    if floor.is_some_and(|floor| size <= floor.most) {
         return Outcome::WithinFloor;
     }
     let (amount, base) = (size as f64, baseline as f64);
@@ -148,6 +183,7 @@ pub fn judge_comparison(
             baseline: None,
             value: None,
             floor: None,
+            exact: None,
             limit,
             outcome: Outcome::Refused("the runs have no such metric".into()),
         },
@@ -196,6 +232,7 @@ fn judge_row(
         baseline,
         value,
         floor: None,
+        exact: None,
         limit,
         outcome,
     }
@@ -215,6 +252,8 @@ fn is_improved(row: &Row, ratio: Option<f64>, limit: Option<Limit>) -> bool {
 mod tests {
     use super::*;
 
+    const FLOOR: Floor = Floor { most: 200, layouts: Some(11) };
+
     fn count(value: u64) -> Count {
         Count {
             metric: "instructions".into(),
@@ -233,7 +272,7 @@ mod tests {
     fn of(value: u64, limit: Option<&str>, trailers: &[&str]) -> Outcome {
         let trailers: Vec<Accepted> =
             trailers.iter().map(|text| Accepted::parse("c0ffee", text).unwrap()).collect();
-        let figure = BaselineFigure { value: 1_000_000, floor: Some(200), key: key("max") };
+        let figure = BaselineFigure { value: 1_000_000, floor: Some(FLOOR), key: key("max") };
         let limit = limit.map(|limit| limit.parse().unwrap());
         judge(&count(value), &key("max"), &Held::Baseline(Some(&figure)), limit, &trailers).outcome
     }
@@ -287,9 +326,48 @@ mod tests {
     }
 
     #[test]
+    fn functions_that_no_layout_moves_count_within_the_floor() {
+        let change = |own: [u64; 2]| ExactChange {
+            function: "table_add".into(),
+            own,
+            calls: [10, 10],
+            is_kernel: false,
+        };
+        let judged = |limit: Option<&str>, own: [u64; 2], trailers: &[&str]| {
+            let trailers: Vec<Accepted> =
+                trailers.iter().map(|text| Accepted::parse("c0ffee", text).unwrap()).collect();
+            let floor = Floor { most: 9_000, layouts: Some(11) };
+            let figure = BaselineFigure { value: 1_000_000, floor: Some(floor), key: key("max") };
+            let held = Held::Baseline(Some(&figure));
+            let limit = limit.map(|limit| limit.parse().unwrap());
+            let mut figure = judge(&count(1_000_100), &key("max"), &held, limit, &trailers);
+            assert_eq!(figure.outcome, Outcome::WithinFloor);
+            let decided = judge_exact(&mut figure, &[change(own)], &trailers);
+            assert_eq!(decided, figure.outcome != Outcome::WithinFloor);
+            figure
+        };
+        let limit = Some("0.1%");
+        let exceeded = judged(limit, [500, 5_500], &[]);
+        assert_eq!((&exceeded.outcome, exceeded.exact), (&Outcome::Exceeded, Some(5_000.0)));
+        assert_eq!(
+            exceeded.words(),
+            "exact changes of functions, +5,000, are more than 0.10 %"
+        );
+        let amount = exceeded.acceptance().unwrap();
+        assert_eq!(amount, "+0.50%");
+        let accepted = judged(limit, [500, 5_500], &[&format!("parse {amount}")]);
+        assert!(matches!(accepted.outcome, Outcome::Accepted(_)), "{accepted:?}");
+        // Within the limit, cheaper, or without a limit: reported and no more.
+        assert_eq!(judged(limit, [500, 1_500], &[]).outcome, Outcome::WithinFloor);
+        assert_eq!(judged(limit, [5_500, 500], &[]).outcome, Outcome::WithinFloor);
+        let free = judged(None, [500, 5_500], &[]);
+        assert_eq!((free.outcome, free.exact), (Outcome::WithinFloor, Some(5_000.0)));
+    }
+
+    #[test]
     fn what_is_to_be_written_is_accepted() {
         for value in [1_000_201, 1_005_000, 1_020_949, 1_000_000_000] {
-            let figure = BaselineFigure { value: 1_000_000, floor: Some(200), key: key("max") };
+            let figure = BaselineFigure { value: 1_000_000, floor: Some(FLOOR), key: key("max") };
             let held = Held::Baseline(Some(&figure));
             let judged = judge(&count(value), &key("max"), &held, None, &[]);
             assert_eq!(judged.outcome, Outcome::Exceeded);

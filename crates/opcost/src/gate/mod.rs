@@ -5,6 +5,8 @@ pub mod baseline;
 pub mod bisect;
 pub mod counts;
 pub mod edits;
+pub mod exact;
+pub mod floor;
 pub mod judge;
 pub mod key;
 pub mod notes;

@@ -187,7 +187,7 @@ mod tests {
         let one = note(None, &[("a", "instructions", 1, "max"), ("b", "instructions", 2, "max")]);
         let two = note(Some(&one), &[("b", "instructions", 3, "max")]);
         let expected =
-            "opcost-baseline 1\n\na instructions 1 - cpu=max\n\nb instructions 3 - cpu=max\n";
+            "opcost-baseline 2\n\na instructions 1 - cpu=max\n\nb instructions 3 - cpu=max\n";
         assert_eq!(two, expected);
         assert!(noted(Some("hello"), Figures::new()).is_err());
     }

@@ -1,5 +1,7 @@
 //! The report of a gate: the answer, case by case.
 
+use super::exact::ExactChange;
+use super::floor::Floor;
 use super::key::{FigureKey, KeyDifference};
 use super::trailer::{Accepted, Amount};
 use crate::comparison::FunctionComparison;
@@ -60,6 +62,8 @@ pub struct CaseReport {
     pub failure: Option<CaseFailure>,
     /// The functions that explain a change of the instructions.
     pub functions: Option<FunctionComparison>,
+    /// The functions that changed exactly, with the number of layouts of the base in which they are alike; empty if that is not known.
+    pub exact: (Vec<ExactChange>, u32),
     /// Why the change cannot be explained by functions.
     pub functions_missing: Option<String>,
     /// The recordings of the base and of the tip.
@@ -109,7 +113,9 @@ pub struct FigureReport {
     /// The value of the tip.
     pub value: Option<f64>,
     /// How far seeds and layouts alone move the figure.
-    pub floor: Option<f64>,
+    pub floor: Option<Floor>,
+    /// The sum of the exact changes of functions whose instructions the figure counts; `None` if that is not known.
+    pub exact: Option<f64>,
     /// How much worse the figure may become.
     pub limit: Option<Limit>,
     /// The outcome of the comparison.
@@ -210,6 +216,14 @@ impl FigureReport {
         Some(self.value? - self.baseline?)
     }
 
+    /// The sum of the exact changes of functions, if it decided: the change is within the layout floor, and this sum is more than the
+    /// limit.
+    pub fn decided_by_functions(&self) -> Option<f64> {
+        let within = |floor: Floor| self.change().is_some_and(|change| change.abs() <= floor.most as f64);
+        let exceeded = matches!(self.outcome, Outcome::Exceeded | Outcome::Accepted(_));
+        self.exact.filter(|_| exceeded && self.floor.is_some_and(within))
+    }
+
     /// The change as a share of the baseline; `None` if the baseline is 0 and the figure is not.
     pub fn ratio(&self) -> Option<f64> {
         match (self.change()?, self.baseline?) {
@@ -242,7 +256,7 @@ impl FigureReport {
 
     /// The outcome in words.
     pub fn words(&self) -> String {
-        let floor = || self.floor.map_or(String::new(), |floor| figure(floor, self.unit));
+        let floor = || self.floor.map_or(String::new(), |floor| floor.words(self.unit));
         match &self.outcome {
             Outcome::Same => "the same".into(),
             Outcome::WithinFloor => format!("within the layout floor, {}", floor()),
@@ -252,7 +266,14 @@ impl FigureReport {
                 let commits: Vec<&str> = trailers.iter().map(|one| one.commit.as_str()).collect();
                 format!("accepted by {}", commits.join(", "))
             }
-            Outcome::Exceeded => format!("more than {}", self.limit_words()),
+            Outcome::Exceeded => match self.decided_by_functions() {
+                Some(exact) => format!(
+                    "exact changes of functions, +{}, are more than {}",
+                    figure(exact, self.unit),
+                    self.limit_words()
+                ),
+                None => format!("more than {}", self.limit_words()),
+            },
             Outcome::Unchanged(found) => format!("no change found{found}"),
             Outcome::Undecided(why) => format!("undecided: {why}"),
             Outcome::NotComparable(differences) => {
@@ -266,9 +287,11 @@ impl FigureReport {
 
     /// The text that accepts the change if it follows the case's name in a trailer: `+0.50%`.
     pub fn acceptance(&self) -> Option<String> {
-        let change = self.change().filter(|change| *change > 0.0)?;
+        let exact = self.decided_by_functions();
+        let change = exact.or(self.change()).filter(|change| *change > 0.0)?;
         let whole = || format!("+{}", change.ceil());
-        let percent = self.ratio().map(|ratio| magnitude(ratio).replace(' ', ""));
+        let baseline = self.baseline.filter(|baseline| *baseline != 0.0);
+        let percent = exact.map_or(self.ratio(), |exact| Some(exact / baseline?.abs())).map(|ratio| magnitude(ratio).replace(' ', ""));
         let text = percent.map_or_else(whole, |percent| format!("+{percent}"));
         let accepts = Accepted::parse("", &format!("case {text}")).is_ok_and(|accepted| {
             super::trailer::accepts(&[&accepted], self.baseline.unwrap_or_default(), change)

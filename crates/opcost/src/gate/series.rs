@@ -1,5 +1,7 @@
 //! The effect of each commit of a series on each figure of a suite; the changes add up to the total.
 
+use super::exact::ExactChange;
+use super::floor::Floor;
 use super::report::{FigureReport, Outcome, RevisionSide};
 use opcost_record::{Better, Unit};
 
@@ -30,7 +32,7 @@ pub struct SeriesFigure {
     /// The value at the base, or why there is none.
     pub base: Result<u64, String>,
     /// How far seeds and layouts alone move the figure.
-    pub floor: Option<u64>,
+    pub floor: Option<Floor>,
 }
 
 /// One commit.
@@ -40,6 +42,8 @@ pub struct SeriesRow {
     pub side: RevisionSide,
     /// The values of the figures, in their order; an error says why there is none.
     pub values: Vec<Result<u64, String>>,
+    /// For each figure, the functions that changed exactly since the last commit with a value.
+    pub functions: Vec<Vec<ExactChange>>,
 }
 
 /// The effect of a commit on a figure.
@@ -90,13 +94,14 @@ impl Series {
         }
     }
 
-    fn step(from: u64, value: u64, floor: Option<u64>) -> Step {
+    fn step(from: u64, value: u64, floor: Option<Floor>) -> Step {
         let change = i128::from(value) - i128::from(from);
-        let within = floor.is_some_and(|floor| change.unsigned_abs() <= u128::from(floor));
+        let within = floor.is_some_and(|floor| change.unsigned_abs() <= u128::from(floor.most));
         Step::Changed { change, from, within_floor: within }
     }
 
-    /// The figures that a commit changed beyond the layout floor or for which a commit has no value, then the other figures.
+    /// The figures that a commit changed beyond the layout floor, in which it changed a function exactly, or for which it has no value;
+    /// then the other figures.
     pub fn changed(&self) -> (Vec<usize>, Vec<usize>) {
         let is_still = |step: &Step| {
             matches!(
@@ -104,7 +109,9 @@ impl Series {
                 Step::Changed { within_floor: true, .. } | Step::Changed { change: 0, .. }
             )
         };
-        (0..self.figures.len()).partition(|figure| !self.steps(*figure).iter().all(is_still))
+        let exact = |figure: usize| self.rows.iter().any(|row| !row.functions[figure].is_empty());
+        (0..self.figures.len())
+            .partition(|figure| exact(*figure) || !self.steps(*figure).iter().all(is_still))
     }
 
     /// Why commits have no values: each reason once, with its commits.
@@ -132,7 +139,8 @@ pub fn as_figure(figure: &SeriesFigure, change: i128, from: u64) -> FigureReport
         better: figure.better,
         baseline: Some(from as f64),
         value: Some(from as f64 + change as f64),
-        floor: figure.floor.map(|floor| floor as f64),
+        floor: figure.floor,
+        exact: None,
         limit: None,
         outcome: Outcome::Same,
     }
@@ -150,11 +158,12 @@ mod tests {
             unit: Unit::Count,
             better: Better::Lower,
             base: owned(&base),
-            floor: Some(10),
+            floor: Some(Floor { most: 10, layouts: Some(11) }),
         };
         let rows = values.iter().map(|value| SeriesRow {
             side: RevisionSide { commit: "c0ffee".into(), ..RevisionSide::default() },
             values: vec![owned(value)],
+            functions: vec![Vec::new()],
         });
         Series {
             base: RevisionSide::default(),
@@ -193,5 +202,14 @@ mod tests {
         assert_eq!(changes(&[of.total(0)]), [None]);
         let still = series(Ok(100), &[Ok(105), Ok(100)]);
         assert_eq!(still.changed(), (vec![], vec![0]));
+        // A function that layouts do not move says what the total within its floor cannot.
+        let mut exact = still;
+        exact.rows[0].functions[0].push(ExactChange {
+            function: "do_mmap".into(),
+            own: [500, 507],
+            calls: [1, 1],
+            is_kernel: true,
+        });
+        assert_eq!(exact.changed(), (vec![0], vec![]));
     }
 }

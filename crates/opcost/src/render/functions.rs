@@ -3,6 +3,7 @@
 use super::page::{BOLD, DIM, PLAIN, Page, align, column, fit};
 use super::{Style, function_table};
 use crate::comparison::cycles::causes_in_words;
+use crate::comparison::exact_functions::division;
 use crate::comparison::matching::{ModuleMatch, ModulePair};
 use crate::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED,
@@ -124,6 +125,9 @@ fn text_of(
     function_table::matching(page, "    ", functions, parts.rows, names);
     if let Some(covered) = covered(functions, parts.rows.len()) {
         page.wrap(DIM, "    ", &covered);
+    }
+    if let Some(division) = division(functions) {
+        page.wrap(DIM, "    ", &division);
     }
     if let Some(by) = &functions.sampled {
         page.wrap(DIM, "    ", &format!("estimated from {}", by.describe()));
@@ -294,7 +298,7 @@ fn table_markdown(
     escape: fn(&str) -> String,
     table: Table,
 ) {
-    let Table { heading, lines, covered, notes } = table;
+    let Table { heading, lines, covered, division, notes } = table;
     let [baseline, variant] = sides.map(|side| escape(&comparison.variants[side].name));
     let _ = writeln!(text, "\nWhere the {} come from:\n", escape(&heading));
     let _ = writeln!(text, "| function | {baseline} | {variant} | change | | called from |");
@@ -305,8 +309,8 @@ fn table_markdown(
         let [one, two, change] = &line.figures;
         let _ = writeln!(text, "| {name} | {one} | {two} | {change} | {mark} | {from} |");
     }
-    if let Some(covered) = covered {
-        let _ = writeln!(text, "\n{covered}");
+    for sentence in [covered, division].into_iter().flatten() {
+        let _ = writeln!(text, "\n{}", escape(&sentence));
     }
     for note in notes {
         let _ = writeln!(text, "\n{}.", escape(&note));
@@ -321,6 +325,8 @@ pub(super) struct Table {
     pub(super) lines: Vec<Line>,
     /// The share of the change that the named functions explain, in words.
     pub(super) covered: Option<String>,
+    /// The part of the change that is the same in every layout, in words.
+    pub(super) division: Option<String>,
     /// How files were matched, if their names do not show it.
     pub(super) notes: Vec<String>,
 }
@@ -397,6 +403,7 @@ fn table(
         heading: parts.heading(),
         lines: lines.map(|(line, figures)| Line { figures, ..line }).collect(),
         covered: covered(functions, parts.rows.len()),
+        division: division(functions),
         notes,
     }
 }

@@ -50,6 +50,10 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     if !comparison.cycles.is_empty() {
         document["opcost"]["cycle_functions"] = json!(functions(view, &comparison.cycles));
     }
+    let parts = exact_parts(view);
+    if !parts.is_empty() {
+        document["opcost"]["exact_parts"] = json!(parts);
+    }
     if let Some(per_megabyte) = &comparison.per_megabyte {
         document["opcost"]["per_megabyte"] = json!(per_megabyte);
     }
@@ -151,6 +155,7 @@ fn metrics(view: &View<'_>) -> Vec<Value> {
                 "mde_ratio": null,
                 "mde_difference": null,
                 "relevance_floor_ratio": null,
+                "relevance_floor_layouts": null,
                 "n_pairs": 0,
                 "pairs_needed": null,
                 "layouts": null,
@@ -196,6 +201,7 @@ pub(super) fn metric(
         "mde_ratio": change.mde_ratio,
         "mde_difference": change.mde_difference,
         "relevance_floor_ratio": change.relevance_floor_ratio,
+        "relevance_floor_layouts": change.relevance_floor_ratio.map(|_| change.relevance_floor_layouts),
         "n_pairs": change.n_pairs,
         "pairs_needed": change.pairs_needed,
         "layouts": change.layouts.map(|layouts| layouts.count),
@@ -259,6 +265,24 @@ fn functions(view: &View<'_>, all: &[FunctionComparison]) -> Vec<Value> {
     rows
 }
 
+/// The part of each comparison's change that is the same in every layout, and the rest.
+fn exact_parts(view: &View<'_>) -> Vec<Value> {
+    let variants = &view.comparison.variants;
+    let part = |functions: &FunctionComparison| {
+        let part = functions.exact_part()?;
+        Some(json!({
+            "baseline": variants[functions.baseline].name,
+            "variant": variants[functions.variant].name,
+            "per_op": functions.per_op,
+            "functions": part.functions,
+            "change": part.change,
+            "rest": part.rest,
+            "layouts": part.layouts,
+        }))
+    };
+    view.comparison.functions.iter().filter_map(part).collect()
+}
+
 fn kind(functions: &FunctionComparison) -> Kind {
     match (functions.modelled, &functions.sampled) {
         (true, _) => Kind::Modelled,
@@ -304,6 +328,8 @@ pub(super) fn function(
         "appeared": row.appeared,
         "vanished": row.vanished,
         "exact": row.exact,
+        "exact_in_layouts": row.exact_difference.map(|exact| exact.layouts),
+        "change_per_call": row.exact_difference.and_then(|exact| exact.per_call),
         "ci_low": row.ci.map(|(low, _)| low),
         "ci_high": row.ci.map(|(_, high)| high),
         "ci_level": row.ci.map(|_| row.ci_level),

@@ -366,6 +366,16 @@ fn missing(page: &mut Page, comparison: &Comparison) {
     }
 }
 
+/// The largest floor that a change lies below, with its layouts, in words.
+pub(super) fn largest_floor(changes: &[Change]) -> Option<String> {
+    let below = changes.iter().filter(|change| change.below_floor().is_some());
+    let largest = below.max_by(|one, two| {
+        let floor = |change: &Change| change.relevance_floor_ratio.unwrap_or(0.0);
+        floor(one).total_cmp(&floor(two))
+    });
+    largest.and_then(Change::floor_words)
+}
+
 /// Writes the meaning of the short remarks that occur in the table.
 fn footnotes(page: &mut Page, comparison: &Comparison) {
     let mut changes = comparison.rows.iter().flat_map(|row| &row.changes);
@@ -374,13 +384,11 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
         page.wrap(DIM, "  ", text);
     }
     for row in &comparison.rows {
-        let floors = row.changes.iter().filter_map(Change::below_floor);
-        if let Some(floor) = floors.reduce(f64::max) {
+        if let Some(floor) = largest_floor(&row.changes) {
             let text = format!(
                 "< layout: {} is real for each seed, and smaller than the {} by which other seeds \
                  and layouts shift it",
-                row.label,
-                magnitude(floor)
+                row.label, floor
             );
             page.wrap(DIM, "  ", &text);
         }

@@ -138,8 +138,8 @@ fn baselines_that_say_nothing_are_no_pass() {
     };
     yard.gate(&["--baseline", "figures"]).expect(3).says(&["there is no baseline", "--update"]);
     refused("opcost-baseline 2\n", "has format 2");
-    refused("opcost-baseline 1\n<<<<<<< HEAD\n", "line 2: git left a conflict");
-    refused("opcost-baseline 1\nwork instructions many - k=v\n", "line 2: 'many' is no count");
+    refused("opcost-baseline 2\n<<<<<<< HEAD\n", "line 2: git left a conflict");
+    refused("opcost-baseline 2\nwork instructions many - k=v\n", "line 2: 'many' is no count");
     refused("figures\n", "this is no baseline file");
     yard.gate(&["--baseline", "figures", "--update"]).expect(3).says(&["this is no baseline file"]);
 }
@@ -291,7 +291,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     let check = ["--baseline", "figures"];
     yard.gate(&["--baseline", "figures", "--update"]).expect(0);
     let figures = yard.lab.read("repository/figures");
-    assert!(figures.starts_with("opcost-baseline 1\n\nloop instructions:u "), "{figures}");
+    assert!(figures.starts_with("opcost-baseline 2\n\nloop instructions:u "), "{figures}");
     yard.commit("The baseline");
     let same = yard.gate(&check).expect(0);
     assert!(same.stdout.contains("1 figure the same"), "{}", same.stdout);
@@ -440,7 +440,7 @@ fn notes_of_commits_keep_figures_without_a_server() {
     let note = yard.in_repository(&["notes", "--ref=opcost", "show", "HEAD"]);
     yard.gate(&["--base", "HEAD~1", "--notes"]).expect(0);
     assert_eq!(yard.in_repository(&["notes", "--ref=opcost", "show", "HEAD"]), note);
-    assert!(note.starts_with("opcost-baseline 1\n\nloop instructions:u "), "{note}");
+    assert!(note.starts_with("opcost-baseline 2\n\nloop instructions:u "), "{note}");
     let work_tree = |state: &(String, Vec<String>)| {
         let files = state.1.iter().filter(|file| !file.contains(".git"));
         files.cloned().collect::<Vec<String>>()

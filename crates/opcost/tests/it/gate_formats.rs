@@ -4,6 +4,8 @@ use opcost::comparison::{CallerRow, FunctionComparison, FunctionRow, FunctionVer
 use opcost::gate::bisect::{
     Alone, BisectStep, BisectedFigure, Bisection, Check, Suspect, SuspectKind,
 };
+use opcost::gate::exact::ExactChange;
+use opcost::gate::floor::Floor;
 use opcost::gate::key::{FigureKey, KeyDifference};
 use opcost::gate::report::{
     Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, Place,
@@ -33,7 +35,8 @@ fn figure(metric: &str, sides: [f64; 2], limit: Option<&str>, outcome: Outcome) 
         better: Better::Lower,
         baseline: Some(sides[0]),
         value: Some(sides[1]),
-        floor: Some(210.0),
+        floor: Some(Floor { most: 210, layouts: Some(11) }),
+        exact: None,
         limit: limit.map(|limit| limit.parse().unwrap()),
         outcome,
     }
@@ -46,6 +49,7 @@ fn case(name: &str, figures: Vec<FigureReport>) -> CaseReport {
         figures,
         failure: None,
         functions: None,
+        exact: (Vec::new(), 0),
         functions_missing: None,
         recordings: [Some("261123-1a".into()), Some("261123-2b".into())],
         key: FigureKey::new([("arch", "x86_64"), ("cpu", "max"), ("emulator", "7.2.22")]),
@@ -79,6 +83,7 @@ fn functions() -> FunctionComparison {
         total: sides(1_000_000.0, 1_005_000.0),
         verdict: FunctionVerdict::FewLayouts,
         layouts: None,
+        profiled_layouts: None,
         rows: vec![
             row(
                 "parse_line",
@@ -289,10 +294,22 @@ fn a_series_adds_up_in_every_format() {
         unit: Unit::Count,
         better: Better::Lower,
         base,
-        floor: Some(50),
+        floor: Some(Floor { most: 50, layouts: Some(11) }),
     };
     let failed =
         || Err("parse: the build 'make' ended with status 2\n    main.c:3: error".to_string());
+    // One commit changed functions that no layout moves.
+    let exact = |commit: char| match commit {
+        'b' => [("parse_line", [500, 530], [1, 1]), ("check", [0, 90], [0, 30])]
+            .map(|(function, own, calls)| ExactChange {
+                function: function.into(),
+                own,
+                calls,
+                is_kernel: false,
+            })
+            .to_vec(),
+        _ => Vec::new(),
+    };
     let row = |commit: char, parse: Result<u64, String>| SeriesRow {
         side: RevisionSide {
             subject:
@@ -300,6 +317,7 @@ fn a_series_adds_up_in_every_format() {
                     .into(),
             ..side("", commit)
         },
+        functions: vec![exact(commit), Vec::new()],
         values: vec![parse, Ok(7_000)],
     };
     let series = Series {
@@ -372,7 +390,7 @@ fn a_bisection_adds_up_in_every_format() {
             unit: Unit::Count,
             better: Better::Lower,
             values: [1_000_000, 1_274_700],
-            floor: Some(50),
+            floor: Some(Floor { most: 50, layouts: Some(11) }),
             least_step: 1_400,
         },
         points: 40,

@@ -25,6 +25,7 @@ mod comparison;
 mod conclusions;
 mod cycles;
 mod emulated;
+mod exact_functions;
 mod events_live;
 mod events_replay;
 mod events_verdict;

@@ -236,7 +236,7 @@ impl Commits<'_> {
                 return Ok(());
             }
         }
-        step.check = Some(walk.check(desk, [before, culprit], step.change)?);
+        step.check = Some(walk.check(desk, [before, culprit], step.change, &step.functions)?);
         Ok(())
     }
 }

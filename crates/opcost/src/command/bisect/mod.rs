@@ -258,10 +258,12 @@ fn count_ends<'a>(
     let [from, to] = [&good, &bad].map(|reading| reading.count.value.clone().unwrap_or(0));
     let name = &good.count.metric;
     if search.steps().is_empty() {
-        let floor = good.count.floor.unwrap_or(0);
-        let alone = match from == to {
-            true => String::new(),
-            false => format!(", and layouts alone move it by up to {}", grouped(floor)),
+        let alone = match good.count.floor.filter(|_| from != to) {
+            None => String::new(),
+            Some(floor) => {
+                let words = floor.words(good.count.unit);
+                format!(", and layouts alone move it by up to {words}")
+            }
         };
         let why = format!(
             "the ends do not differ: {name}: {} at {} and {} at {}{alone}; {refusal}",
@@ -282,7 +284,9 @@ fn count_ends<'a>(
         let floor = good
             .count
             .floor
-            .map_or(String::new(), |floor| format!(" (layouts alone: up to {})", grouped(floor)));
+            .map_or(String::new(), |floor| {
+                format!(" (layouts alone: up to {})", floor.words(good.count.unit))
+            });
         eprintln!(
             "opcost: {name}: {} → {}{floor}; {} {words} to search take {cost} more counts for one culprit{each}",
             grouped(from),

@@ -126,7 +126,7 @@ pub(super) fn search(
     let values = [value(0), value(1)];
     let check = match places.len() {
         // The posterior says how sure the place is, so the check need not confirm a change.
-        1 => Some(walk.check(&mut desk, [&points[places.start], &points[places.end]], 0)?),
+        1 => Some(walk.check(&mut desk, [&points[places.start], &points[places.end]], 0, &[])?),
         _ => None,
     };
     let note = format!(

@@ -9,7 +9,8 @@ use crate::comparison::{Comparison, Verdict, compare};
 use crate::exit::{Status, in_words, status_of};
 use crate::experiment::Seed;
 use crate::gate::bisect::{Check, Suspect, SuspectKind};
-use crate::gate::counts::{Count, counts, describe, functions};
+use crate::gate::counts::{Count, FunctionCounts, counts, describe, functions};
+use crate::gate::exact::exact_changes;
 use crate::gate::key::FigureKey;
 use crate::gate::search::{Figures, Search};
 use crate::gate::suite::{Case, WatchedFigure};
@@ -104,9 +105,7 @@ pub(super) struct Reading {
     /// The figure that is reported first.
     pub(super) count: Count,
     /// The instructions of every function's own code.
-    functions: Figures,
-    /// How far the functions' instructions move without a cause.
-    function_floors: Figures,
+    functions: FunctionCounts,
     key: FigureKey,
     /// The case that was counted: the point's case, without kernel options that need others.
     pub(super) case: Case,
@@ -190,11 +189,11 @@ impl<'a> Walk<'a> {
         }
         let of_function = matches!(self.watched, Some(WatchedFigure::Function(_)));
         let explains = !of_function && count.metric.starts_with("instructions");
-        let (functions, function_floors) =
-            if explains { functions(&measured.recording) } else { Default::default() };
+        let functions =
+            if explains { functions(&measured.recording) } else { FunctionCounts::default() };
         let work = describe(&measured.recording);
         let key = measured.key;
-        Ok(Ok(Reading { count, functions, function_floors, key, case, work, known }))
+        Ok(Ok(Reading { count, functions, key, case, work, known }))
     }
 
     fn is_alike(&self, one: &FigureKey, other: &FigureKey) -> bool {
@@ -255,7 +254,7 @@ impl<'a> Walk<'a> {
     /// The figures of a reading that the search looks at.
     pub(super) fn figures(&self, reading: &Reading) -> Figures {
         let of_function =
-            |name: &String| Some((format!("function:{name}"), *reading.functions.get(name)?));
+            |name: &String| Some((format!("function:{name}"), reading.functions.own.get(name)?.own));
         let functions = self.names.iter().filter_map(of_function);
         let count = reading.count.value.clone().unwrap_or_default();
         functions.chain([(reading.count.metric.clone(), count)]).collect()
@@ -264,25 +263,39 @@ impl<'a> Walk<'a> {
     /// Takes the figures to watch from the readings of both ends, and how far each may move without being a step.
     pub(super) fn watch(&mut self, good: &Reading, bad: &Reading) {
         let value = |reading: &Reading| reading.count.value.clone().unwrap_or(0);
-        let floor = least_step(good.count.floor.unwrap_or(0), value(good).abs_diff(value(bad)));
-        let of = |reading: &Reading, name: &str| reading.functions.get(name).copied().unwrap_or(0);
-        let names = good.functions.keys().chain(bad.functions.keys());
+        let floor = good.count.floor.map_or(0, |floor| floor.most);
+        let floor = least_step(floor, value(good).abs_diff(value(bad)));
+        let of = |reading: &Reading, name: &str| {
+            reading.functions.own.get(name).map_or(0, |count| count.own)
+        };
+        let size_of = |name: &String| of(good, name).abs_diff(of(bad, name));
+        let own_floor = |name: &str| good.functions.floors.get(name).map_or(0, |floor| floor.most);
+        // Layouts do not move these functions, so the floor of the total does not hide them.
+        let exact: Vec<(u64, String)> = exact_changes(&good.functions, &bad.functions)
+            .into_iter()
+            .map(|change| (size_of(&change.function), change.function))
+            .collect();
+        let names = good.functions.own.keys().chain(bad.functions.own.keys());
         let mut moved: Vec<(u64, String)> = names
-            .map(|name| (of(good, name).abs_diff(of(bad, name)), name.clone()))
-            .filter(|(size, name)| {
-                *size > good.function_floors.get(name).copied().unwrap_or(0).max(floor)
-            })
+            .map(|name| (size_of(name), name.clone()))
+            .filter(|(size, name)| *size > own_floor(name).max(floor))
             .collect();
         moved.sort();
         moved.dedup();
-        let size_of = |name: &String| of(good, name).abs_diff(of(bad, name));
-        let most = moved.last().map_or(0, |(size, _)| *size);
-        moved.retain(|(size, _)| size.saturating_mul(PART_MIN) > most);
-        let names = moved.into_iter().rev().take(FUNCTIONS_MAX).map(|(_, name)| name);
-        self.names = names.collect();
+        moved.reverse();
+        let large = |of: Vec<(u64, String)>| {
+            let most = of.first().map_or(0, |(size, _)| *size);
+            of.into_iter().filter(move |(size, _)| size.saturating_mul(PART_MIN) > most)
+        };
+        let names = large(exact).chain(large(moved)).map(|(_, name)| name);
+        self.names.clear();
+        for name in names {
+            if self.names.len() < FUNCTIONS_MAX {
+                self.names.insert(name);
+            }
+        }
         let of_functions = self.names.iter().map(|name| {
-            let own = good.function_floors.get(name).copied().unwrap_or(0);
-            (format!("function:{name}"), least_step(own, size_of(name)))
+            (format!("function:{name}"), least_step(own_floor(name), size_of(name)))
         });
         self.floors = of_functions.chain([(good.count.metric.clone(), floor)]).collect();
     }
@@ -423,14 +436,25 @@ impl<'a> Walk<'a> {
         recording
     }
 
-    /// Whether a comparison confirms the search: a change of the figure, in the same direction. `None` if it cannot tell.
-    fn confirmed(&self, comparison: &Comparison, change: i128) -> Option<bool> {
-        // A comparison never decides by a function, and if the changes of functions cancel, the figure does not move.
+    /// Whether a comparison confirms the search: a change of the figure, or, if layouts move the figure as far, of every function that
+    /// moved in the search, in the same direction. `None` if it cannot tell.
+    fn confirmed(
+        &self,
+        comparison: &Comparison,
+        change: i128,
+        functions: &[(String, i128)],
+    ) -> Option<bool> {
         let mut floors = self.floors.iter().filter(|(name, _)| !name.starts_with("function:"));
         let least = floors.next().map_or(0, |(_, floor)| *floor);
         let of_function = matches!(self.watched, Some(WatchedFigure::Function(_)));
         if of_function || change.unsigned_abs() <= u128::from(least) {
-            return None;
+            // The comparison decides by a function only if the function's change is exact.
+            let exact = comparison.functions.first()?;
+            let found = |(name, change): &(String, i128)| {
+                let towards = |own: f64| if *change > 0 { own > 0.0 } else { own < 0.0 };
+                exact.exact_rows().any(|row| row.symbol == *name && towards(row.own.change))
+            };
+            return (!functions.is_empty() && functions.iter().all(found)).then_some(true);
         }
         let found = comparison.rows.iter().find(|row| row.primary)?.changes.first()?;
         let towards = |ratio: f64| if change > 0 { ratio > 0.0 } else { ratio < 0.0 };
@@ -444,12 +468,14 @@ impl<'a> Walk<'a> {
 
     /// Compares a culprit with the point before it, in the whole experiment.
     ///
-    /// `change`: the change that the search found; 0 if the check need not confirm it.
+    /// `change`: the change that the search found; 0 if the check need not confirm it; `functions`: the changes of functions that it
+    /// found.
     pub(super) fn check(
         &self,
         desk: &mut Desk<'_>,
         [before, culprit]: [&Point; 2],
         change: i128,
+        functions: &[(String, i128)],
     ) -> Result<Check> {
         let of_culprit = |error: anyhow::Error| match status_of(&error) {
             Some(status) if is_of_point(status) => Ok(Check {
@@ -498,7 +524,7 @@ impl<'a> Walk<'a> {
         Ok(Check {
             recording: recording.id.clone(),
             conclusion: comparison.conclusions.join("; "),
-            confirmed: self.confirmed(&comparison, change),
+            confirmed: self.confirmed(&comparison, change, functions),
             differences: differences.collect(),
             functions: comparison.functions.into_iter().find(|functions| functions.shifted()),
         })

@@ -8,7 +8,8 @@ use crate::comparison::difference::{WORK_RULE, difference};
 use crate::exit::{Status, in_words, status_of};
 use crate::gate::baseline::{Baseline, BaselineFigure};
 use crate::gate::counts::{self, Count, counts, only_block};
-use crate::gate::judge::{Held, judge, judge_comparison};
+use crate::gate::exact::{ExactChange, exact_changes};
+use crate::gate::judge::{Held, judge, judge_comparison, judge_exact};
 use crate::gate::key::FigureKey;
 use crate::gate::report::{CaseFailure, CaseReport, FigureReport, Outcome, Place, accepts_new};
 use crate::gate::suite::{Case, Suite, WatchedFigure};
@@ -78,6 +79,7 @@ impl Gate<'_> {
             figures: Vec::new(),
             failure: None,
             functions: None,
+            exact: (Vec::new(), 0),
             functions_missing: None,
             recordings: [None, None],
             key: FigureKey::default(),
@@ -141,7 +143,7 @@ impl Gate<'_> {
         match &self.standard {
             Standard::Base(commit) => {
                 let commit = commit.clone();
-                self.against_base(case, &commit, &measured, &counted, report)
+                self.against_base(case, &commit, tip, &measured, &counted, report)
             }
             Standard::Baseline { held, written } => {
                 let trailers = self.trailers_of(case);
@@ -163,6 +165,7 @@ impl Gate<'_> {
         &mut self,
         case: &Case,
         commit: &RepositoryCommit,
+        built: &Built,
         tip: &Measured,
         counted: &[Count],
         report: &mut CaseReport,
@@ -191,6 +194,44 @@ impl Gate<'_> {
         if report.figures.iter().any(is_explained_by_functions) {
             explained(&base, tip, report);
         }
+        self.exact_functions(case, built, [&base, tip], report)
+    }
+
+    /// Reports the functions that changed exactly, and judges figures within their floors by them.
+    fn exact_functions(
+        &mut self,
+        case: &Case,
+        built: &Built,
+        [base, tip]: [&Measured; 2],
+        report: &mut CaseReport,
+    ) -> Result<()> {
+        if !report.figures.iter().any(|figure| figure.metric.starts_with("instructions")) {
+            return Ok(());
+        }
+        let of_base = counts::functions(&base.recording);
+        let mut changes = exact_changes(&of_base, &counts::functions(&tip.recording));
+        let trailers = self.trailers_of(case);
+        let judged = |changes: &[ExactChange], report: &mut CaseReport| {
+            let figures = report.figures.iter_mut();
+            let decided = figures.map(|figure| judge_exact(figure, changes, &trailers));
+            decided.filter(|decided| *decided).count() > 0
+        };
+        let before = report.figures.clone();
+        if judged(&changes, report) {
+            // The tip was counted in one layout. What others move there must not decide.
+            self.phases.report(&format!("counting {} in other layouts", case.name), None);
+            let again = match of_case(self.bench.count(case, built, Seeds::Floor))? {
+                Ok(again) => again,
+                Err(failure) => {
+                    report.failure = Some(failure);
+                    return Ok(());
+                }
+            };
+            changes = exact_changes(&of_base, &counts::functions(&again.recording));
+            report.figures = before;
+            judged(&changes, report);
+        }
+        report.exact = (changes, of_base.layouts);
         Ok(())
     }
 

@@ -69,7 +69,7 @@ impl Seeds {
     fn count(self) -> u32 {
         match self {
             Seeds::One => 1,
-            Seeds::Floor => relevance::COUNTS_MIN as u32,
+            Seeds::Floor => relevance::COUNTS_WANTED as u32,
         }
     }
 }

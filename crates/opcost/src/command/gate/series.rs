@@ -7,7 +7,8 @@ use super::{Place, SUITE, suite_at};
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::exit::{HasStatus, Status, WithStatus, fail, in_words, status_of};
-use crate::gate::counts::{Count, counts};
+use crate::gate::counts::{Count, FunctionCounts, counts, functions};
+use crate::gate::exact::{exact_changes, of_metric};
 use crate::gate::report::RevisionSide;
 use crate::gate::series::{Series, SeriesFigure, SeriesRow};
 use crate::gate::suite::{Case, WatchedFigure};
@@ -99,27 +100,42 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
         fresh: BTreeMap::new(),
     };
     let mut figures = Vec::new();
+    // The functions of each case at the last commit that has them, and which of them layouts move at the base.
+    let mut last: Vec<FunctionCounts> = Vec::new();
     for case in &suite.cases {
         walk.begin(case, &tip)?;
         let counted = walk.counted(case, &base, "base", Seeds::Floor)?;
-        figures.extend(of_base(case, counted));
+        last.push(counted.as_ref().map_or_else(|_| FunctionCounts::default(), |of| of.1.clone()));
+        figures.extend(of_base(case, counted.map(|(counts, _)| counts)));
     }
     let mut rows = Vec::new();
     for (at, commit) in commits.iter().enumerate() {
         let which = format!("commit {} of {},", at + 1, commits.len());
-        let mut values = Vec::new();
-        for case in &suite.cases {
+        let (mut values, mut changed) = (Vec::new(), Vec::new());
+        for (case, last) in suite.cases.iter().zip(&mut last) {
             let counted = walk.counted(case, commit, &which, Seeds::One)?;
-            let of_case = figures.iter().filter(|figure| figure.case == case.name);
-            values.extend(of_case.map(|figure| match &counted {
-                Ok(counts) => match counts.iter().find(|count| count.metric == figure.metric) {
+            let of_case = || figures.iter().filter(|figure| figure.case == case.name);
+            let now = counted.as_ref().map(|(_, functions)| functions).ok();
+            let exact = now.map_or_else(Vec::new, |now| exact_changes(last, now));
+            changed.extend(of_case().map(|figure| {
+                of_metric(&exact, &figure.metric).into_iter().cloned().collect::<Vec<_>>()
+            }));
+            if let Some(now) = now.filter(|now| !now.own.is_empty()) {
+                last.own = now.own.clone();
+            }
+            values.extend(of_case().map(|figure| match &counted {
+                Ok((counts, _)) => match counts.iter().find(|count| count.metric == figure.metric) {
                     Some(count) => count.value.clone(),
                     None => Err(format!("{}: no run has {}", case.name, figure.metric)),
                 },
                 Err(why) => Err(format!("{}: {why}", case.name)),
             }));
         }
-        rows.push(SeriesRow { side: shown(commit, short_commit(&commit.id)), values });
+        rows.push(SeriesRow {
+            side: shown(commit, short_commit(&commit.id)),
+            values,
+            functions: changed,
+        });
     }
     walk.phases.end();
     let series = Series { base: shown(&base, base_name), range: args.range.clone(), figures, rows };
@@ -196,22 +212,26 @@ impl Walk<'_> {
         }
     }
 
-    /// The counts of a case at a commit, from an earlier command if it made them; `Err` within says
-    /// why a commit has none.
+    /// The counts of a case and of its functions at a commit, from an earlier command if it made them; `Err` within says why a commit
+    /// has none.
     fn counted(
         &mut self,
         case: &Case,
         commit: &RepositoryCommit,
         which: &str,
         seeds: Seeds,
-    ) -> Result<Result<Vec<Count>, String>> {
+    ) -> Result<Result<(Vec<Count>, FunctionCounts), String>> {
+        let of = |measured: &Measured| {
+            let counts = counts(&measured.recording, &case.watched)?;
+            Ok((counts, functions(&measured.recording)))
+        };
         if let Some((tip, measured)) = self.fresh.get(&case.name)
             && *tip == commit.id
         {
-            return Ok(counts(&measured.recording, &case.watched));
+            return Ok(of(measured));
         }
         match self.measured(case, commit, which, seeds) {
-            Ok(measured) => Ok(counts(&measured.recording, &case.watched)),
+            Ok(measured) => Ok(of(&measured)),
             Err(error) if status_of(&error).is_some_and(is_of_commit) => Ok(Err(in_words(&error))),
             Err(error) => Err(error).context(format!("commit {}", short_commit(&commit.id))),
         }

@@ -12,8 +12,8 @@ pub(super) fn render(view: &GateView<'_>) -> Result<String> {
             let Some(value) = figure.value else { continue };
             let mut metric = Map::from_iter([("value".to_string(), json!(value))]);
             if let Some(floor) = figure.floor {
-                metric.insert("lower_value".into(), json!(value - floor));
-                metric.insert("upper_value".into(), json!(value + floor));
+                metric.insert("lower_value".into(), json!(value - floor.most as f64));
+                metric.insert("upper_value".into(), json!(value + floor.most as f64));
             }
             metrics.insert(figure.metric.clone(), metric.into());
         }

@@ -135,8 +135,8 @@ fn heading(page: &mut Page, bisection: &Bisection) {
     );
     let unit = bisection.figure.unit;
     let [from, to] = bisection.figure.values.map(|value| exactly(value as f64, unit));
-    let floor = bisection.figure.floor.filter(|floor| *floor > 0).map_or(String::new(), |floor| {
-        format!("; layouts alone move it by up to {}", grouped(floor))
+    let floor = bisection.figure.floor.filter(|floor| floor.most > 0).map_or(String::new(), |floor| {
+        format!("; layouts alone move it by up to {}", floor.words(unit))
     });
     page.line("");
     let change = bisection.change();
@@ -322,7 +322,8 @@ pub fn json(bisection: &Bisection) -> Result<String> {
         "metric": bisection.figure.name,
         "unit": bisection.figure.unit.symbol(),
         "values": bisection.figure.values,
-        "floor": bisection.figure.floor,
+        "floor": bisection.figure.floor.map(|floor| floor.most),
+        "floor_layouts": bisection.figure.floor.and_then(|floor| floor.layouts),
         "least_step": bisection.figure.least_step,
         "points": bisection.points,
         "counted": bisection.counted,

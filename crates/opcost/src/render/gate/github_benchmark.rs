@@ -19,7 +19,7 @@ pub(super) fn render(view: &GateView<'_>) -> Result<String> {
             "extra": figure.words(),
         });
         if let (Some(floor), Value::Object(row)) = (figure.floor, &mut row) {
-            row.insert("range".into(), json!(format!("± {floor}")));
+            row.insert("range".into(), json!(format!("± {}", floor.most)));
         }
         Some(row)
     });

@@ -1,7 +1,7 @@
 //! One comment for a pull request; scripts find it again by its first line and edit it in place.
 
 use super::functions::lines;
-use super::{GateView, against_words, both, side_words};
+use super::{GateView, against_words, both, exact_words, side_words};
 use crate::gate::report::{CaseReport, GateReport, GateVerdict, Outcome};
 use crate::render::markdown::escape;
 use std::fmt::Write as _;
@@ -105,6 +105,9 @@ fn table(text: &mut String, report: &GateReport) {
         .collect();
     if !rest.is_empty() {
         let _ = writeln!(text, "\nWithout a change: {}.", escape(&rest.join(", ")));
+    }
+    for words in report.cases.iter().filter_map(exact_words) {
+        let _ = writeln!(text, "\n{}.", escape(&words));
     }
     for orphan in &report.orphans {
         let orphan = escape(orphan);

@@ -13,7 +13,8 @@ pub mod series;
 mod text;
 
 use super::Style;
-use crate::gate::report::{Against, GateReport, RevisionSide};
+use crate::gate::exact::{ExactChange, list};
+use crate::gate::report::{Against, CaseReport, GateReport, RevisionSide};
 use crate::number::{figure, figures};
 use anyhow::{Context, Result};
 use opcost_record::Unit;
@@ -109,4 +110,24 @@ fn both(baseline: Option<f64>, value: Option<f64>, unit: Unit) -> [String; 2] {
     let known: Vec<f64> = [baseline, value].into_iter().flatten().collect();
     let mut words = figures(&known, unit).into_iter();
     [baseline, value].map(|side| side.and_then(|_| words.next()).unwrap_or_else(|| "–".into()))
+}
+
+/// Functions named for a case whose change is exact, at most.
+const EXACT_SHOWN: usize = 3;
+
+/// The functions of a case that changed exactly, in words; `None` if there are none or they are not known.
+fn exact_words(case: &CaseReport) -> Option<String> {
+    let (changes, layouts) = &case.exact;
+    let sum: i128 = changes.iter().map(ExactChange::change).sum();
+    let changes: Vec<&ExactChange> = changes.iter().collect();
+    let sign = if sum < 0 { '−' } else { '+' };
+    let size = u64::try_from(sum.unsigned_abs()).unwrap_or(u64::MAX);
+    (!changes.is_empty()).then(|| {
+        format!(
+            "deterministic in {}, {sign}{} instructions: {} (alike in each of {layouts} layouts of the base)",
+            case.name,
+            crate::number::grouped(size),
+            list(&changes, EXACT_SHOWN)
+        )
+    })
 }

@@ -1,6 +1,7 @@
 //! The change that each commit of a series made: a table for a terminal, for a mail, and JSON.
 
 use super::side_words;
+use crate::gate::exact::{ExactChange, list};
 use crate::gate::series::{Series, Step, as_figure};
 use crate::number::grouped;
 use crate::render::Style;
@@ -15,6 +16,8 @@ use unicode_width::UnicodeWidthStr;
 const MAIL_WIDTH: usize = 72;
 /// Minimum width of a subject, in columns.
 const SUBJECT_WIDTH_MIN: usize = 16;
+/// Functions named for a commit, at most.
+const FUNCTIONS_SHOWN: usize = 3;
 /// Version of the JSON format.
 const SCHEMA: u32 = 1;
 
@@ -118,18 +121,22 @@ fn table(page: &mut Page, series: &Series, figure: usize) {
     let id_width = ids.iter().map(|id| id.width()).max().unwrap_or(0).max("all".len());
     let room =
         page.width.saturating_sub(id_width + widths[0] + widths[1] + 10).max(SUBJECT_WIDTH_MIN);
-    let mut line = |id: &str, cells: &[String; 2], step: &Step, subject: &str| {
+    let mut line = |id: &str, cells: &[String; 2], step: &Step, subject: &str, below: &str| {
         let figures = format!("{}  {}", align(&cells[0], widths[0]), align(&cells[1], widths[1]));
         let subject = fit_subject(subject, room);
         let painted = page.paint(color(of.better, step), &figures);
         page.line(&format!("    {}  {painted}  {subject}", fit(id, id_width)));
+        if !below.is_empty() {
+            page.wrap(DIM, &" ".repeat(id_width + 6), below);
+        }
     };
     for ((row, id), (step, cells)) in series.rows.iter().zip(&ids).zip(&steps) {
-        line(id, cells, step, &row.side.subject);
+        let exact: Vec<&ExactChange> = row.functions[figure].iter().collect();
+        line(id, cells, step, &row.side.subject, &list(&exact, FUNCTIONS_SHOWN));
     }
-    line("all", &sum, &total, "");
-    if let Some(floor) = of.floor.filter(|floor| *floor > 0) {
-        let words = format!("layouts alone move it by up to {}", grouped(floor));
+    line("all", &sum, &total, "", "");
+    if let Some(floor) = of.floor.filter(|floor| floor.most > 0) {
+        let words = format!("layouts alone move it by up to {}", floor.words(of.unit));
         page.wrap(DIM, "    ", &words);
     }
 }
@@ -169,7 +176,9 @@ pub fn json(series: &Series) -> Result<String> {
             "metric": figure.metric,
             "unit": figure.unit.symbol(),
             "base": figure.base.as_ref().ok(),
-            "floor": figure.floor,
+            "floor": figure.floor.map(|floor| floor.most),
+            "floor_layouts": figure.floor.and_then(|floor| floor.layouts),
+            "functions": series.rows.iter().map(|row| json!(row.functions[at])).collect::<Vec<_>>(),
             "steps": series.steps(at).iter().map(step).collect::<Vec<_>>(),
             "total": step(&series.total(at)),
         })

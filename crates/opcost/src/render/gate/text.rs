@@ -1,7 +1,7 @@
 //! The answer for people, in 80 columns.
 
 use super::functions::{lines, show_lines};
-use super::{GateView, against_words, both, side_words};
+use super::{GateView, against_words, both, exact_words, side_words};
 use crate::gate::report::{CaseReport, FigureReport, GateVerdict, Outcome};
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use unicode_width::UnicodeWidthStr;
@@ -39,6 +39,10 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     }
     for case in &report.cases {
         of_functions(&mut page, case);
+        if let Some(words) = exact_words(case) {
+            page.line("");
+            page.wrap(PLAIN, "  ", &words);
+        }
     }
     let differing = report.figures().filter(|(_, figure)| {
         matches!(

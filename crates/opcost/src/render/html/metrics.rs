@@ -3,7 +3,7 @@
 use super::glance::glance;
 use super::{class_of, sentence, whose};
 use crate::comparison::{Change, Row, Verdict};
-use crate::number::{figures, magnitude, percent};
+use crate::number::{figures, percent};
 use crate::render::View;
 use crate::render::markdown::verdict;
 use crate::render::text::{self, always_zero, drifted, heading, side_texts};
@@ -214,9 +214,9 @@ fn notes(view: &View<'_>) -> Markup {
             @if has_spread(view) && view.comparison.imported.is_some() { li { "Of imported means, these stand in place of medians." } }
             @if detectable { li { "“x would have been”: a change of x or more would have been found 9 times in 10." } }
             @for row in rows {
-                @if let Some(floor) = row.changes.iter().filter_map(Change::below_floor).reduce(f64::max) {
+                @if let Some(floor) = text::largest_floor(&row.changes) {
                     li {
-                        (row.label) ": real for each seed, and smaller than the " (magnitude(floor))
+                        (row.label) ": real for each seed, and smaller than the " (floor)
                         " by which other seeds and layouts shift it."
                     }
                 }

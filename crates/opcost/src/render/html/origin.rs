@@ -75,7 +75,9 @@ fn functions_table(table: &functions::Table, names: [&str; 2]) -> Markup {
                 }
             }
         }
-        @if let Some(covered) = &table.covered { p { (covered) } }
+        @for sentence in [&table.covered, &table.division].into_iter().flatten() {
+            p { (sentence) }
+        }
         @for note in &table.notes { p { (note) "." } }
     }
 }
