@@ -12,9 +12,13 @@ use super::attribution::{AttributedRun, FunctionId};
 use super::functions::{FunctionComparison, FunctionRow, FunctionVerdict};
 use crate::number::{figure, grouped};
 use opcost_record::Unit;
+use std::borrow::Cow;
 
 /// Functions that a sentence names, at most.
 const NAMED_MAX: usize = 3;
+
+/// Bytes of a function's name in a sentence; longer names are shortened.
+const NAME_LENGTH_MAX: usize = 48;
 
 /// A difference that is the same in every layout.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,9 +68,8 @@ pub(super) fn exact_difference(
         return None;
     }
     let (one, two) = (of_side(&sides[0])?, of_side(&sides[1])?);
-    let alike = |side: &[Counted]| {
-        side.iter().all(|(own, _, ops)| (*own, *ops) == (side[0].0, side[0].2))
-    };
+    let alike =
+        |side: &[Counted]| side.iter().all(|(own, _, ops)| (*own, *ops) == (side[0].0, side[0].2));
     let per_call = per_call(&one, &two);
     let is_exact = alike(&one) && alike(&two) || per_call.is_some_and(|change| change != 0.0);
     is_exact.then_some(ExactDifference { layouts, per_call })
@@ -128,7 +131,7 @@ impl FunctionComparison {
     }
 }
 
-/// The exact change of a function in words: `do_mmap +7 a call`, `rw_check new, 6 a call`, `kmalloc +120/op (calls +2/op)`.
+/// The exact change of a function in words: `do_mmap +7 a call`, `rw_check (new, 6 a call)`, `kmalloc +120/op (calls +2/op)`.
 ///
 /// `own`, `calls`: own cost and calls of both sides; `per`: the divisor of these figures, `/op` or nothing.
 pub(crate) fn in_words(
@@ -144,8 +147,8 @@ pub(crate) fn in_words(
     };
     let change = signed(own[1] - own[0]);
     match per_call {
-        _ if own[0] == 0.0 => format!("{name} new, {}", a_call(1)),
-        _ if own[1] == 0.0 => format!("{name} gone, {} before", a_call(0)),
+        _ if own[0] == 0.0 => format!("{name} (new, {})", a_call(1)),
+        _ if own[1] == 0.0 => format!("{name} (gone, {} before)", a_call(0)),
         Some(change) => format!("{name} {} a call", signed(change)),
         None if calls[0] != calls[1] => {
             format!("{name} {change}{per} (calls {}{per})", signed(calls[1] - calls[0]))
@@ -159,14 +162,21 @@ fn signed(value: f64) -> String {
     format!("{sign}{}", figure(value.abs(), Unit::Count))
 }
 
+/// A name for a sentence: a long one ends where its template arguments or its parameters begin.
+fn short(symbol: &str) -> Cow<'_, str> {
+    match symbol.find(['<', '(']).filter(|at| *at > 0 && symbol.len() > NAME_LENGTH_MAX) {
+        Some(at) => format!("{}…", &symbol[..at]).into(),
+        None => symbol.into(),
+    }
+}
+
 /// The functions that changed exactly, by name; the rest as a number.
 fn named(functions: &FunctionComparison) -> String {
     let per = if functions.per_op { "/op" } else { "" };
     let of_row = |row: &FunctionRow| {
-        let [own, calls] =
-            [row.own, row.calls].map(|sides| [sides.value_baseline, sides.value]);
+        let [own, calls] = [row.own, row.calls].map(|sides| [sides.value_baseline, sides.value]);
         let per_call = row.exact_difference.and_then(|exact| exact.per_call);
-        in_words(&row.symbol, own, calls, per_call, per)
+        in_words(&short(&row.symbol), own, calls, per_call, per)
     };
     let words = functions.exact_rows().take(NAMED_MAX).map(of_row);
     let mut words: Vec<String> = words.collect();
@@ -187,7 +197,7 @@ fn named(functions: &FunctionComparison) -> String {
 /// `None` if no function changed exactly.
 pub(super) fn clause(functions: &FunctionComparison) -> Option<String> {
     let part = functions.exact_part().filter(|part| part.functions > 0)?;
-    let rest = match part.rest == 0.0 {
+    let rest = match part.rest == 0.0 && functions.varies_most().is_none() {
         true => "nothing else changed",
         false => "nothing else deterministic changed",
     };
@@ -207,12 +217,9 @@ pub fn division(functions: &FunctionComparison) -> Option<String> {
     }
     let (unit, total) = (functions.unit_words(), signed(functions.total.change));
     let layouts = format!("each of {} layouts", grouped(part.layouts as u64));
-    let most = functions.varies_most().map(|row| format!(", most in {}", row.symbol));
-    let rest = format!(
-        "{} varies with the layout{}",
-        signed(part.rest),
-        most.unwrap_or_default()
-    );
+    let most = functions.varies_most().map(|row| format!(", most in {}", short(&row.symbol)));
+    let rest =
+        format!("{} differs from layout to layout{}", signed(part.rest), most.unwrap_or_default());
     Some(match part.functions {
         0 => format!("Deterministic: no function changed alike in {layouts}; {rest}."),
         _ => {

@@ -200,7 +200,8 @@ pub(super) fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
                     let layouts = Layouts::of(paired);
                     (change.layouts, change.n_pairs) = (Some(layouts), layouts.count);
                     change.relevance_floor_ratio = *floor;
-                    change.relevance_floor_layouts = if floor.is_some() { layouts.count } else { 0 };
+                    change.relevance_floor_layouts =
+                        if floor.is_some() { layouts.count } else { 0 };
                     if *identical {
                         change.identical = true;
                         (change.change_ratio, change.ratio_of_medians) = (Some(0.0), Some(0.0));

@@ -200,16 +200,18 @@ mod tests {
 
     #[test]
     fn lines_are_sorted_and_apart() {
-        let text = format!(
-            "opcost-baseline 2\nb instructions 2 - {KEY}\na instructions 17 3/11 {KEY}\n"
-        );
+        let text =
+            format!("opcost-baseline 2\nb instructions 2 - {KEY}\na instructions 17 3/11 {KEY}\n");
         let baseline = Baseline::parse(&text).unwrap();
         let sorted = format!(
             "opcost-baseline 2\n\na instructions 17 3/11 {KEY}\n\nb instructions 2 - {KEY}\n"
         );
         assert_eq!(baseline.format(), sorted);
         assert_eq!(baseline.cases().collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(baseline.figure("a", "instructions").unwrap().floor, Some(Floor { most: 3, layouts: Some(11) }));
+        assert_eq!(
+            baseline.figure("a", "instructions").unwrap().floor,
+            Some(Floor { most: 3, layouts: Some(11) })
+        );
         assert_eq!(baseline.figure("b", "instructions").unwrap().floor, None);
         let older = format!("opcost-baseline 1\na instructions 17 3 {KEY}\n");
         let older = Baseline::parse(&older).unwrap();
@@ -236,7 +238,13 @@ mod tests {
             assert!(error.starts_with(part), "{error}");
         }
         assert_eq!(Baseline::parse("opcost-baseline 3\n"), Err(BaselineError::Newer(3)));
-        for other in ["", "a instructions 17 3 k=1", "opcost-baseline", "opcost-baseline one", "opcost-baseline 0"] {
+        for other in [
+            "",
+            "a instructions 17 3 k=1",
+            "opcost-baseline",
+            "opcost-baseline one",
+            "opcost-baseline 0",
+        ] {
             assert_eq!(Baseline::parse(other), Err(BaselineError::Header), "{other}");
         }
         assert!(!BaselineError::Newer(3).is_mended_by_update());

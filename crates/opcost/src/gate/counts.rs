@@ -199,9 +199,8 @@ pub fn functions(recording: &Recording) -> FunctionCounts {
     let floors = all.iter().filter_map(|name| {
         Some(((*name).clone(), Floor::of(of_blocks.iter().map(|block| of(block, name)))?))
     });
-    let varies = |name: &&&String| {
-        of_blocks.iter().any(|block| of(block, name) != of(&of_blocks[0], name))
-    };
+    let varies =
+        |name: &&&String| of_blocks.iter().any(|block| of(block, name) != of(&of_blocks[0], name));
     FunctionCounts {
         floors: floors.collect(),
         varying: all.iter().filter(varies).map(|name| (*name).clone()).collect(),

@@ -122,19 +122,25 @@ mod tests {
         let changes = exact_changes(&base, &tip);
         assert_eq!(
             words(&changes),
-            ["do_mmap +7 a call", "check new, 6 a call", "old gone, 5 a call before", "main −10 a call"]
+            [
+                "do_mmap +7 a call",
+                "check (new, 6 a call)",
+                "old (gone, 5 a call before)",
+                "main −10 a call"
+            ]
         );
         assert_eq!(changes.iter().map(ExactChange::change).sum::<i128>(), 70 + 60 - 20 - 10);
-        let named = |metric| words(&of_metric(&changes, metric).into_iter().cloned().collect::<Vec<_>>());
+        let named =
+            |metric| words(&of_metric(&changes, metric).into_iter().cloned().collect::<Vec<_>>());
         assert_eq!(named("instructions:u"), ["main −10 a call"]);
         assert_eq!(named("instructions:k").len(), 3);
         assert_eq!(named("page-faults"), Vec::<String>::new());
         let all: Vec<&ExactChange> = changes.iter().collect();
-        assert_eq!(list(&all, 2), "do_mmap +7 a call, check new, 6 a call and 2 more functions");
+        assert_eq!(list(&all, 2), "do_mmap +7 a call, check (new, 6 a call) and 2 more functions");
         assert_eq!(list(&all[..1], 2), "do_mmap +7 a call");
         // One layout of the base says nothing about layouts.
         assert_eq!(exact_changes(&FunctionCounts { layouts: 1, ..base.clone() }, &tip), []);
-        // What other layouts of the tip move is not exact either.
+        // A function that other layouts of the tip move is not exact either.
         let tip = FunctionCounts { varying: ["do_mmap".to_string()].into(), layouts: 11, ..tip };
         assert_eq!(exact_changes(&base, &tip)[0].function, "check");
         assert_eq!(exact_changes(&base, &base), []);

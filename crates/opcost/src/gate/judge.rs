@@ -349,10 +349,7 @@ mod tests {
         let limit = Some("0.1%");
         let exceeded = judged(limit, [500, 5_500], &[]);
         assert_eq!((&exceeded.outcome, exceeded.exact), (&Outcome::Exceeded, Some(5_000.0)));
-        assert_eq!(
-            exceeded.words(),
-            "exact changes of functions, +5,000, are more than 0.10 %"
-        );
+        assert_eq!(exceeded.words(), "exact changes of functions, +5,000, are more than 0.10 %");
         let amount = exceeded.acceptance().unwrap();
         assert_eq!(amount, "+0.50%");
         let accepted = judged(limit, [500, 5_500], &[&format!("parse {amount}")]);

@@ -219,7 +219,8 @@ impl FigureReport {
     /// The sum of the exact changes of functions, if it decided: the change is within the layout floor, and this sum is more than the
     /// limit.
     pub fn decided_by_functions(&self) -> Option<f64> {
-        let within = |floor: Floor| self.change().is_some_and(|change| change.abs() <= floor.most as f64);
+        let within =
+            |floor: Floor| self.change().is_some_and(|change| change.abs() <= floor.most as f64);
         let exceeded = matches!(self.outcome, Outcome::Exceeded | Outcome::Accepted(_));
         self.exact.filter(|_| exceeded && self.floor.is_some_and(within))
     }
@@ -291,7 +292,9 @@ impl FigureReport {
         let change = exact.or(self.change()).filter(|change| *change > 0.0)?;
         let whole = || format!("+{}", change.ceil());
         let baseline = self.baseline.filter(|baseline| *baseline != 0.0);
-        let percent = exact.map_or(self.ratio(), |exact| Some(exact / baseline?.abs())).map(|ratio| magnitude(ratio).replace(' ', ""));
+        let percent = exact
+            .map_or(self.ratio(), |exact| Some(exact / baseline?.abs()))
+            .map(|ratio| magnitude(ratio).replace(' ', ""));
         let text = percent.map_or_else(whole, |percent| format!("+{percent}"));
         let accepts = Accepted::parse("", &format!("case {text}")).is_ok_and(|accepted| {
             super::trailer::accepts(&[&accepted], self.baseline.unwrap_or_default(), change)

@@ -84,7 +84,8 @@ fn runs_of_one_layout_are_compared_with_each_other() {
     let changed = functions(&one, &more);
     assert_eq!(changed.verdict, FunctionVerdict::FewLayouts);
     let row = &changed.rows[0];
-    assert_eq!((row.symbol.as_str(), row.verdict), ("helper", FunctionVerdict::FewLayouts));
+    assert_eq!((row.symbol.as_str(), row.verdict), ("helper", FunctionVerdict::Changed));
+    assert_eq!(row.exact_difference.unwrap().layouts, 6);
     // With enough layouts, the change is decided.
     let [one, more] =
         [("one", 100_000), ("two", 112_000)].map(|(id, cost)| in_layouts(id, cost, 12));

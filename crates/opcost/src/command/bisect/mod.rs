@@ -281,12 +281,9 @@ fn count_ends<'a>(
             0..2 => String::new(),
             seconds => format!(", each some {seconds} s as the ends took"),
         };
-        let floor = good
-            .count
-            .floor
-            .map_or(String::new(), |floor| {
-                format!(" (layouts alone: up to {})", floor.words(good.count.unit))
-            });
+        let floor = good.count.floor.map_or(String::new(), |floor| {
+            format!(" (layouts alone: up to {})", floor.words(good.count.unit))
+        });
         eprintln!(
             "opcost: {name}: {} → {}{floor}; {} {words} to search take {cost} more counts for one culprit{each}",
             grouped(from),

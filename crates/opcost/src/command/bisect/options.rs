@@ -120,7 +120,12 @@ fn search<'a>(
             }
         }
         let [before, culprit] = &counted;
-        step.check = Some(ends.walk.check(&mut ends.desk, [before, culprit], step.change, &step.functions)?);
+        step.check = Some(ends.walk.check(
+            &mut ends.desk,
+            [before, culprit],
+            step.change,
+            &step.functions,
+        )?);
         // The first step starts at the good end, so it shows its option alone.
         step.alone = if found.from == 0 {
             Some(Alone::Moves(step.change))

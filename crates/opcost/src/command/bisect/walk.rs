@@ -253,8 +253,9 @@ impl<'a> Walk<'a> {
 
     /// The figures of a reading that the search looks at.
     pub(super) fn figures(&self, reading: &Reading) -> Figures {
-        let of_function =
-            |name: &String| Some((format!("function:{name}"), reading.functions.own.get(name)?.own));
+        let of_function = |name: &String| {
+            Some((format!("function:{name}"), reading.functions.own.get(name)?.own))
+        };
         let functions = self.names.iter().filter_map(of_function);
         let count = reading.count.value.clone().unwrap_or_default();
         functions.chain([(reading.count.metric.clone(), count)]).collect()
@@ -294,9 +295,10 @@ impl<'a> Walk<'a> {
                 self.names.insert(name);
             }
         }
-        let of_functions = self.names.iter().map(|name| {
-            (format!("function:{name}"), least_step(own_floor(name), size_of(name)))
-        });
+        let of_functions = self
+            .names
+            .iter()
+            .map(|name| (format!("function:{name}"), least_step(own_floor(name), size_of(name))));
         self.floors = of_functions.chain([(good.count.metric.clone(), floor)]).collect();
     }
 

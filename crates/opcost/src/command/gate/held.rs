@@ -218,7 +218,7 @@ impl Gate<'_> {
         };
         let before = report.figures.clone();
         if judged(&changes, report) {
-            // The tip was counted in one layout. What others move there must not decide.
+            // The tip was counted in one layout. A function that others move there must not decide.
             self.phases.report(&format!("counting {} in other layouts", case.name), None);
             let again = match of_case(self.bench.count(case, built, Seeds::Floor))? {
                 Ok(again) => again,

@@ -124,10 +124,12 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
                 last.own = now.own.clone();
             }
             values.extend(of_case().map(|figure| match &counted {
-                Ok((counts, _)) => match counts.iter().find(|count| count.metric == figure.metric) {
-                    Some(count) => count.value.clone(),
-                    None => Err(format!("{}: no run has {}", case.name, figure.metric)),
-                },
+                Ok((counts, _)) => {
+                    match counts.iter().find(|count| count.metric == figure.metric) {
+                        Some(count) => count.value.clone(),
+                        None => Err(format!("{}: no run has {}", case.name, figure.metric)),
+                    }
+                }
                 Err(why) => Err(format!("{}: {why}", case.name)),
             }));
         }

@@ -135,9 +135,10 @@ fn heading(page: &mut Page, bisection: &Bisection) {
     );
     let unit = bisection.figure.unit;
     let [from, to] = bisection.figure.values.map(|value| exactly(value as f64, unit));
-    let floor = bisection.figure.floor.filter(|floor| floor.most > 0).map_or(String::new(), |floor| {
-        format!("; layouts alone move it by up to {}", floor.words(unit))
-    });
+    let floor =
+        bisection.figure.floor.filter(|floor| floor.most > 0).map_or(String::new(), |floor| {
+            format!("; layouts alone move it by up to {}", floor.words(unit))
+        });
     page.line("");
     let change = bisection.change();
     page.wrap(
