@@ -137,7 +137,7 @@ fn baselines_that_say_nothing_are_no_pass() {
         yard.gate(&["--baseline", "figures"]).expect(3).says(&["baseline 'figures'", part]);
     };
     yard.gate(&["--baseline", "figures"]).expect(3).says(&["there is no baseline", "--update"]);
-    refused("opcost-baseline 2\n", "has format 2");
+    refused("opcost-baseline 3\n", "has format 3");
     refused("opcost-baseline 2\n<<<<<<< HEAD\n", "line 2: git left a conflict");
     refused("opcost-baseline 2\nwork instructions many - k=v\n", "line 2: 'many' is no count");
     refused("figures\n", "this is no baseline file");
