@@ -1,6 +1,6 @@
 //! Functions that changed exactly between two revisions: no seed and no layout moves them.
 
-use super::counts::FunctionCounts;
+use super::counts::{FunctionCounts, PER_OPERATIONS};
 use crate::comparison::exact_functions::in_words;
 use serde::Serialize;
 
@@ -62,6 +62,7 @@ pub fn of_metric<'a>(changes: &'a [ExactChange], metric: &str) -> Vec<&'a ExactC
     if !metric.starts_with("instructions") {
         return Vec::new();
     }
+    let metric = metric.strip_suffix(PER_OPERATIONS).unwrap_or(metric);
     let is_counted = |change: &&ExactChange| match metric.rsplit_once(':') {
         Some((_, "k")) => change.is_kernel,
         Some((_, "u")) => !change.is_kernel,
@@ -133,6 +134,7 @@ mod tests {
         let named =
             |metric| words(&of_metric(&changes, metric).into_iter().cloned().collect::<Vec<_>>());
         assert_eq!(named("instructions:u"), ["main −10 a call"]);
+        assert_eq!(named("instructions:u/Mop"), ["main −10 a call"]);
         assert_eq!(named("instructions:k").len(), 3);
         assert_eq!(named("page-faults"), Vec::<String>::new());
         let all: Vec<&ExactChange> = changes.iter().collect();
