@@ -215,7 +215,15 @@ impl Walk {
         }
         match found {
             Some(frame) => at.node = frame.node,
-            None => self.jump(at, to, to.at_entry),
+            None => {
+                // A function that takes its own return address off the stack returns past its caller, to where the caller wanted to
+                // jump (Linux, srso_safe_ret).
+                let parent = self.tree.parent(at.node);
+                let below = slot.wrapping_sub(8);
+                let skipped = self.frames(at, slot).pop(below, |frame| frame.node == parent);
+                at.node = skipped.map_or(at.node, |frame| frame.node);
+                self.jump(at, to, to.at_entry);
+            }
         }
     }
 

@@ -2,12 +2,13 @@
 
 use crate::error::JobError;
 use crate::reply::{Channel, send};
-use crate::{command, disk, kernel, mounts, power, request, variation, workload};
+use crate::{command, disk, kernel, log, mounts, power, request, variation, workload};
 use opcost_record::channel::{FrameKind, PORT};
 use opcost_record::request::{GuestJob, GuestRequest};
 use opcost_sys::loopback;
 use opcost_sys::port::Port;
 use std::io;
+use std::path::Path;
 
 /// Does the job and ends the machine.
 pub(crate) fn run() -> ! {
@@ -45,7 +46,18 @@ fn serve(channel: &mut Channel, odd: &[String], asked: Result<Asked, JobError>) 
         channel.send(FrameKind::Note, text.as_bytes())?;
     }
     channel.send(FrameKind::Uname, kernel::uname().as_bytes())?;
-    channel.send(FrameKind::Cpuinfo, kernel::cpuinfo().as_bytes())?;
+    let root = Path::new("/");
+    channel.send(FrameKind::Cpuinfo, kernel::cpuinfo(root).as_bytes())?;
+    for (kind, text) in [
+        (FrameKind::Vulnerabilities, kernel::vulnerabilities(root)),
+        (FrameKind::Clocksource, kernel::clocksource(root)),
+        (FrameKind::UnknownOptions, kernel::unknown_options(&log::lines().unwrap_or_default())),
+    ] {
+        // A kernel that does not say leaves no frame.
+        if let Some(text) = text {
+            channel.send(kind, text.as_bytes())?;
+        }
+    }
     match asked.and_then(|asked| perform(channel, asked)) {
         Ok(()) => Ok(()),
         Err(error) => channel.send(FrameKind::Error, error.to_string().as_bytes()),

@@ -4,10 +4,13 @@ use crate::error::JobError;
 use opcost_sys::affinity;
 use std::fs::{self, File};
 use std::io::Read;
+use std::path::Path;
 
 const KALLSYMS: &str = "/proc/kallsyms";
 const MODULES: &str = "/proc/modules";
-const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities";
+/// The fields of /proc/cpuinfo that are sent.
+const CPU_FIELDS: [&str; 7] =
+    ["vendor_id", "cpu family", "model", "model name", "stepping", "flags", "bugs"];
 
 /// Release and version, as `uname -rv` prints them.
 pub(crate) fn uname() -> String {
@@ -15,26 +18,45 @@ pub(crate) fn uname() -> String {
     format!("{} {}", uname.release().to_string_lossy(), uname.version().to_string_lossy())
 }
 
-/// The flags of the first processor, and a line for each vulnerability, by name. Information that
-/// the kernel lacks is left out.
-pub(crate) fn cpuinfo() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let mut lines: Vec<String> = info
-        .lines()
-        .find(|line| line.starts_with("flags"))
-        .map(str::to_string)
-        .into_iter()
+/// The lines of /proc/cpuinfo about the first processor that say what it is and has; empty if there
+/// are none.
+pub(crate) fn cpuinfo(root: &Path) -> String {
+    let info = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
+    let first = info.lines().take_while(|line| !line.is_empty());
+    let wanted = first.filter(|line| {
+        line.split_once(':').is_some_and(|(key, _)| CPU_FIELDS.contains(&key.trim()))
+    });
+    wanted.collect::<Vec<_>>().join("\n")
+}
+
+/// A line for each vulnerability, by name: `NAME: STATE`; `None` if the kernel has no list (before
+/// Linux 4.15, or without sysfs).
+pub(crate) fn vulnerabilities(root: &Path) -> Option<String> {
+    let entries = fs::read_dir(root.join("sys/devices/system/cpu/vulnerabilities")).ok()?;
+    let mut lines: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let text = fs::read_to_string(entry.path()).ok()?;
+            Some(format!("{}: {}", entry.file_name().display(), text.trim_end()))
+        })
         .collect();
-    let mut names: Vec<_> = fs::read_dir(VULNERABILITIES)
-        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-        .unwrap_or_default();
-    names.sort();
-    for path in names {
-        if let (Some(name), Ok(text)) = (path.file_name(), fs::read_to_string(&path)) {
-            lines.push(format!("{}: {}", name.display(), text.trim_end()));
-        }
-    }
-    lines.join("\n")
+    lines.sort();
+    Some(lines.join("\n"))
+}
+
+/// The kernel's clock source; `None` if the kernel does not say.
+pub(crate) fn clocksource(root: &Path) -> Option<String> {
+    let path = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    Some(fs::read_to_string(root.join(path)).ok()?.trim_end().to_string())
+}
+
+/// The boot options that the kernel does not know, by its log (init/main.c, print_unknown_bootoptions;
+/// from Linux 5.14 on). An option with a dot is for a module, and the kernel does not check it.
+pub(crate) fn unknown_options(log: &[String]) -> Option<String> {
+    log.iter().find_map(|line| {
+        let (_, rest) = line.split_once("Unknown kernel command line parameters \"")?;
+        Some(rest.rsplit_once('"')?.0.trim().to_string())
+    })
 }
 
 /// Checks that exactly `wanted` CPUs run.
@@ -109,7 +131,44 @@ mod tests {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         assert!(uname().starts_with(release.trim()));
         if fs::read_to_string("/proc/cpuinfo").unwrap().contains("flags") {
-            assert!(cpuinfo().contains("flags"));
+            assert!(cpuinfo(Path::new("/")).contains("flags"));
         }
+    }
+
+    #[test]
+    fn the_processor_and_its_faults_are_described_as_far_as_the_kernel_does() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        // A guest without /sys, and with a kernel that lacks the files.
+        assert_eq!(cpuinfo(root.path()), "");
+        assert_eq!((vulnerabilities(root.path()), clocksource(root.path())), (None, None));
+        write(
+            "proc/cpuinfo",
+            "processor\t: 0\nvendor_id\t: A\ncpu MHz\t: 1.5\nmodel\t\t: 49\nflags\t\t: fpu de\n\n\
+             processor\t: 1\nvendor_id\t: B\n",
+        );
+        assert_eq!(cpuinfo(root.path()), "vendor_id\t: A\nmodel\t\t: 49\nflags\t\t: fpu de");
+        let folder = "sys/devices/system/cpu/vulnerabilities";
+        write(&format!("{folder}/spectre_v2"), "Mitigation: Retpolines\n");
+        write(&format!("{folder}/l1tf"), "Not affected\n");
+        write("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc \n");
+        let lines = "l1tf: Not affected\nspectre_v2: Mitigation: Retpolines";
+        assert_eq!(vulnerabilities(root.path()).as_deref(), Some(lines));
+        assert_eq!(clocksource(root.path()).as_deref(), Some("tsc"));
+    }
+
+    #[test]
+    fn options_that_the_kernel_does_not_know_are_found_in_its_log() {
+        let log = [
+            "Kernel command line: quiet foo=1 bar",
+            "Unknown kernel command line parameters \"foo=1 bar\", will be passed to user space.",
+        ];
+        let log = log.map(String::from);
+        assert_eq!(unknown_options(&log).as_deref(), Some("foo=1 bar"));
+        assert_eq!(unknown_options(&log[..1]), None);
     }
 }

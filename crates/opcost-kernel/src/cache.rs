@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! KEY/                 a built kernel: bzImage, System.map, vmlinux, .config, functions, kernel.json
-//! debian/PACKAGE_VER/  an image package: bzImage, .config, kernel.json, modules/ that disks need
+//! debian/PACKAGE_VER/  an image package: bzImage, .config, kernel.json, disk-modules/
 //! names/NAME           the key of the kernel that was last built under that name
 //! same/KEY             the key of the entry that the inputs of KEY build as well, and the commit, if it is one
 //! apt/PACKAGE          apt's last answer, and the state of its lists at that time
@@ -31,7 +31,8 @@ pub(crate) const IMAGE: &str = "bzImage";
 pub(crate) const SYSTEM_MAP: &str = "System.map";
 pub(crate) const VMLINUX: &str = "vmlinux";
 pub(crate) const CONFIG: &str = ".config";
-pub(crate) const MODULES: &str = "modules";
+/// Entries of earlier versions have a folder `modules`, without the modules for the CPU.
+pub(crate) const MODULES: &str = "disk-modules";
 pub(crate) const FUNCTIONS: &str = "functions";
 const DESCRIPTION: &str = "kernel.json";
 

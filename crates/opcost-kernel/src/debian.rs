@@ -234,6 +234,7 @@ fn unpack(
         })?;
         fs::rename(&from, made.join(to)).map_err(KernelError::file("move", &from))?;
     }
+    decompress_modules(steps, &contents.join("lib/modules"))?;
     keep_modules(&contents.join("lib/modules"), &made.join(MODULES))?;
     // The package's System.map is a stub; symbols come from the running kernel.
     remove(&contents)?;
@@ -281,6 +282,28 @@ fn no_room(error: KernelError, package: &str, made: &Path) -> KernelError {
     }
 }
 
+/// Decompresses a package's modules in their places, as from Debian 13 on they are compressed. Without `xz` they stay compressed:
+/// only disks need them.
+fn decompress_modules(steps: &mut Steps<'_>, folder: &Path) -> Result<(), KernelError> {
+    let mut argv = words(&[&"xz", &"--decompress", &"--"]);
+    let options = argv.len();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else if path.to_string_lossy().ends_with(".ko.xz") {
+                argv.push(path.into());
+            }
+        }
+    }
+    if argv.len() > options && steps.find("xz").is_ok() {
+        steps.run("decompressing modules", folder, &argv, &[])?;
+    }
+    Ok(())
+}
+
 /// Copies the modules that disks need, and the list of built-in modules, from `from`, a package's
 /// folder with one folder for its release.
 fn keep_modules(from: &Path, to: &Path) -> Result<(), KernelError> {
@@ -291,8 +314,9 @@ fn keep_modules(from: &Path, to: &Path) -> Result<(), KernelError> {
     };
     let modules = Modules::find(&folder)?;
     let mut files = vec![folder.join(BUILTIN)];
+    let uses: Vec<&str> = disk::all_uses().into_iter().collect();
     for name in disk::modules() {
-        match modules.closure(&[name]) {
+        match modules.closure(&[name], &uses) {
             Ok(closure) => files.extend(closure.into_iter().map(|module| module.path)),
             // Disks do not work on such a kernel; the error comes if a disk is asked for.
             Err(KernelError::NoModule { .. }) => {}
@@ -385,7 +409,7 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
         let mut kept: Vec<_> = fs::read_dir(kernel.image.parent().unwrap()).unwrap().collect();
         kept.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
         let kept: Vec<_> = kept.into_iter().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(kept, [".config", "bzImage", "kernel.json", "modules"]);
+        assert_eq!(kept, [".config", "bzImage", "disk-modules", "kernel.json"]);
     }
 
     #[test]
@@ -438,7 +462,7 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
         let folder = with_apt();
         let path = |name: &str| folder.path().join(name);
         let names = |kernel: &Kernel| {
-            let modules = kernel.modules(&["brd", "ext4"]).unwrap().unwrap();
+            let modules = kernel.modules(&["brd", "ext4"], &["crypto-crc32c"]).unwrap().unwrap();
             modules.into_iter().map(|module| module.name).collect::<Vec<_>>().join(" ")
         };
         fs::create_dir(path("modules")).unwrap();
@@ -447,12 +471,15 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
             ("brd.ko", &["depends="][..]),
             ("ext4.ko", &["depends=jbd2,crc16"]),
             ("jbd2.ko", &[]),
+            ("crc32c-intel.ko", &["alias=crypto-crc32c"]),
             ("unrelated.ko", &[]),
         ] {
             fs::write(path("modules").join(name), made(entries)).unwrap();
         }
+        // Debian 13's modules are compressed. A computer without xz tests those of Debian 12 only.
+        let _ = std::process::Command::new("xz").arg(path("modules/jbd2.ko")).status();
         let kernel = fetched_for(folder.path(), "debian:cloud", true).unwrap();
-        assert_eq!(names(&kernel), "brd jbd2 ext4");
+        assert_eq!(names(&kernel), "crc32c_intel brd jbd2 ext4");
         let kept = kernel.modules.clone().unwrap();
         assert!(!kept.join("unrelated.ko").exists());
         // An entry of an earlier version is good enough for guests without a disk.
@@ -461,7 +488,7 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
         assert_eq!(fetched(folder.path(), "debian:cloud").unwrap().modules, None);
         assert_eq!(downloads(), 1);
         let again = fetched_for(folder.path(), "debian:cloud", true).unwrap();
-        assert_eq!((names(&again).as_str(), downloads()), ("brd jbd2 ext4", 2));
+        assert_eq!((names(&again).as_str(), downloads()), ("crc32c_intel brd jbd2 ext4", 2));
     }
 
     #[test]

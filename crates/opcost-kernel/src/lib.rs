@@ -75,11 +75,17 @@ impl Kernel {
     /// The modules that must be loaded, in order, to have the modules `names`; `None` if the
     /// modules' files are not available.
     ///
+    /// `uses`: aliases of modules that should be loaded, too, if they exist.
+    ///
     /// # Errors
     /// A module is missing or damaged.
-    pub fn modules(&self, names: &[&str]) -> Result<Option<Vec<Module>>, KernelError> {
+    pub fn modules(
+        &self,
+        names: &[&str],
+        uses: &[&str],
+    ) -> Result<Option<Vec<Module>>, KernelError> {
         let modules = self.modules.as_deref().map(Modules::find).transpose()?;
-        modules.map(|modules| modules.closure(names)).transpose()
+        modules.map(|modules| modules.closure(names, uses)).transpose()
     }
 }
 

@@ -60,10 +60,20 @@ impl Modules {
     /// The modules to load to have the modules `names`, each behind those that it needs. Built-in
     /// modules are left out.
     ///
+    /// `uses`: aliases of modules that should be loaded first, as far as they exist: also a built-in
+    /// driver asks for what these provide.
+    ///
     /// # Errors
     /// A module is missing or damaged.
-    pub(super) fn closure(&self, names: &[&str]) -> Result<Vec<Module>, KernelError> {
+    pub(super) fn closure(
+        &self,
+        names: &[&str],
+        uses: &[&str],
+    ) -> Result<Vec<Module>, KernelError> {
         let mut closure = Closure { modules: self, seen: BTreeSet::new(), order: Vec::new() };
+        for name in uses.iter().flat_map(|alias| self.meant(&alias.replace('-', "_"))) {
+            closure.visit(&name, false)?;
+        }
         for name in names {
             closure.visit(&name.replace('-', "_"), true)?;
         }
@@ -214,7 +224,7 @@ pub(super) mod tests {
     }
 
     fn order(folder: &Path, names: &[&str]) -> String {
-        match Modules::find(folder).unwrap().closure(names) {
+        match Modules::find(folder).unwrap().closure(names, &[]) {
             Ok(order) => {
                 let words = order.iter().map(|module| {
                     format!("{}{}", module.name, if module.needed { "" } else { "?" })
@@ -245,6 +255,25 @@ pub(super) mod tests {
         let expected = "crc32c_generic? simd_base crc32c_intel jbd2 mbcache ext4";
         assert_eq!(order(folder.path(), &["ext4", "crc32c-intel"]), expected);
         assert_eq!(order(folder.path(), &["built-in-one"]), "");
+    }
+
+    #[test]
+    fn what_a_built_in_driver_uses_is_loaded_if_it_exists() {
+        let folder = folder(&[
+            ("kernel/block/brd.ko", &["depends="]),
+            (
+                "kernel/x86/crc32c-intel.ko",
+                &["alias=crypto-crc32c", "alias=cpu:type:x86,feature:*0094*"],
+            ),
+        ]);
+        let modules = Modules::find(folder.path()).unwrap();
+        let order = |uses: &[&str]| {
+            let order = modules.closure(&["brd", "built-in-one"], uses).unwrap();
+            order.into_iter().map(|module| (module.name, module.needed)).collect::<Vec<_>>()
+        };
+        let [intel, brd] = [("crc32c_intel".to_string(), false), ("brd".to_string(), true)];
+        assert_eq!(order(&["crypto-crc32c", "crypto-none"]), [intel, brd.clone()]);
+        assert_eq!(order(&["crypto-none"]), [brd]);
     }
 
     #[test]

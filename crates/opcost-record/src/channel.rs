@@ -60,15 +60,21 @@ pub enum FrameKind {
     Note,
     /// Release and version of the kernel.
     Uname,
-    /// The processor as the kernel sees it: its flags, and a line for each vulnerability.
+    /// The first processor as the kernel sees it: lines of `/proc/cpuinfo`, among them its identity and flags.
     Cpuinfo,
     /// The loaded modules and their addresses, a line for each: name, address.
     Modules,
+    /// The processor's vulnerabilities by the kernel, a line for each: `name: state`.
+    Vulnerabilities,
+    /// The kernel's clock source.
+    Clocksource,
+    /// The boot options that the kernel does not know, as its log has them.
+    UnknownOptions,
 }
 
 impl FrameKind {
     /// Every kind with its word.
-    pub const NAMES: [(FrameKind, &'static str); 10] = [
+    pub const NAMES: [(FrameKind, &'static str); 13] = [
         (FrameKind::Kallsyms, "kallsyms"),
         (FrameKind::Report, "report"),
         (FrameKind::Stdout, "stdout"),
@@ -79,6 +85,9 @@ impl FrameKind {
         (FrameKind::Uname, "uname"),
         (FrameKind::Cpuinfo, "cpuinfo"),
         (FrameKind::Modules, "modules"),
+        (FrameKind::Vulnerabilities, "vulnerabilities"),
+        (FrameKind::Clocksource, "clocksource"),
+        (FrameKind::UnknownOptions, "unknown-options"),
     ];
 
     /// The word in the frame's first line.
@@ -319,9 +328,15 @@ pub fn after_work(bytes: &[u8]) -> Option<usize> {
         let at = reader.at;
         let FrameLine { word, length, .. } = reader.frame_line().ok()??;
         match FrameKind::from_word(word) {
-            Some(FrameKind::Note | FrameKind::Uname | FrameKind::Cpuinfo | FrameKind::Modules) => {
-                reader.take(length.checked_add(1)?)?
-            }
+            Some(
+                FrameKind::Note
+                | FrameKind::Uname
+                | FrameKind::Cpuinfo
+                | FrameKind::Modules
+                | FrameKind::Vulnerabilities
+                | FrameKind::Clocksource
+                | FrameKind::UnknownOptions,
+            ) => reader.take(length.checked_add(1)?)?,
             _ => return Some(at),
         };
     }

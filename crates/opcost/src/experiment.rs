@@ -314,6 +314,14 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub cpu_model: Vec<String>,
 
+    /// CPU of the emulated machine by a known CPU: nehalem, westmere, sandybridge, ivybridge, haswell,
+    /// broadwell, skylake, skylake-server, cascadelake, icelake, alderlake, sapphirerapids, zen, zen2,
+    /// zen3, zen4, zen5, or host for this computer's. opcost takes QEMU's nearest model; the report has the features
+    /// that QEMU leaves out of it. If it is repeated, each CPU makes a variant
+    #[arg(long, value_name = "CPU", conflicts_with = "cpu_model", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub like: Vec<String>,
+
     /// Memory of the emulated machine, MiB [default: 1024]
     #[arg(long, value_name = "MIB", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -530,6 +538,9 @@ pub struct Variant {
     /// CPU of this variant's emulated machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<String>,
+    /// CPU of this variant's emulated machine by a known CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub like: Option<String>,
     /// Memory of this variant's emulated machine, MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,

@@ -465,6 +465,27 @@ FUNCTION _start\n START\n lea target(%rip),%rax\n call thunk\n nop\n STOP\n EXIT
 }
 
 #[test]
+fn a_retpoline_that_returns_safely_calls_what_it_returns_to() {
+    // As Linux returns on CPUs with the fault SRSO: through a function that skips its own return address.
+    let source = "FUNCTION target\n nop\n jmp goback\nEND target
+FUNCTION safe\n lea 8(%rsp),%rsp\n ret\n int3\nEND safe
+FUNCTION goback\n call safe\n ud2\nEND goback
+FUNCTION thunk\n call 1f\n2: pause\n jmp 2b\n1: mov %rax,(%rsp)\n jmp goback\nEND thunk
+FUNCTION _start\n START\n lea target(%rip),%rax\n call thunk\n nop\n STOP\n EXIT\nEND _start";
+    let Some(contexts) = contexts(source) else { return };
+    assert_eq!(
+        contexts,
+        [
+            "_start 0 3",
+            "_start/goback 2 2",
+            "_start/goback/safe 2 4",
+            "_start/target 1 2",
+            "_start/thunk 1 3"
+        ]
+    );
+}
+
+#[test]
 fn a_jump_out_of_nested_calls_finds_its_function() {
     let source = "FUNCTION inner\n mov %rbp,%rsp\n jmp *%rbx\nEND inner
 FUNCTION outer\n call inner\n ret\nEND outer

@@ -21,6 +21,16 @@ pub fn modules() -> BTreeSet<&'static str> {
     needs.filter_map(|need| need.module).collect()
 }
 
+/// Aliases of modules whose algorithms a disk's file system uses.
+pub fn uses(spec: &DiskSpec) -> &'static [&'static str] {
+    FileSystem::find(&spec.file_system).map_or(&[], |row| row.uses)
+}
+
+/// Aliases of modules whose algorithms any disk may use.
+pub(crate) fn all_uses() -> BTreeSet<&'static str> {
+    FILE_SYSTEMS.iter().flat_map(|row| row.uses).copied().collect()
+}
+
 /// The parameters of a module for a disk.
 pub fn parameters(spec: &DiskSpec, module: &str) -> String {
     if module == "brd" { device_parameters(spec, "") } else { String::new() }

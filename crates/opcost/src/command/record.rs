@@ -245,15 +245,19 @@ pub(crate) fn make_runs(
     let id = writer.id().to_string();
     let ending =
         run::run(plan, earlier, machine, &mut HookShell { interrupt }, &mut writer, progress);
-    let state_after = match plan.machine() {
+    match plan.machine() {
         MachineKind::Host => {
             let environment_bytes = state_before.environment_bytes.clone();
-            Some(read_state(Path::new("/"), plan, environment_bytes))
+            let after = read_state(Path::new("/"), plan, environment_bytes);
+            if state_before.has_become(&after) {
+                writer.note_machine(&after).map_err(StoreError::carried)?;
+            }
         }
-        _ => machine.state_now(),
-    };
-    if let Some(state_after) = state_after.filter(|after| state_before.has_become(after)) {
-        writer.note_machine(&state_after).map_err(StoreError::carried)?;
+        _ => {
+            if let Some(state) = machine.state_now() {
+                writer.complete_machine(&state).map_err(StoreError::carried)?;
+            }
+        }
     }
     let state = ending.as_ref().map_or(State::Failed, Ending::state);
     let store = writer.end(state).map_err(StoreError::carried);

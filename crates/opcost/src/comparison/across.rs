@@ -13,7 +13,7 @@ use super::difference::{DifferenceError, noted};
 use super::same_machine::{SharedLayouts, different_machine};
 use super::same_work::different_work;
 use super::two_sample::{self, Test};
-use super::{Change, Comparison, Row, conclusion, cycles};
+use super::{Change, Comparison, Row, conclusion, cycles, guests};
 use crate::plan::MachineKind;
 
 /// The comparison of two variants of two recordings, with the doubts about it.
@@ -126,6 +126,11 @@ pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, 
             variant.name = of.recording.id.clone();
         }
     }
+    let named = comparison.variants.iter().zip(variants);
+    let guests: Vec<_> = named
+        .filter_map(|(variant, of)| Some((variant.name.as_str(), of.recording.guest(of.variant)?)))
+        .collect();
+    comparison.guests = guests::describe(&guests);
     comparison.conclusions = conclusion::conclusions(&comparison);
     if !emulated {
         notes.push(

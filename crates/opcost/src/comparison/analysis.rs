@@ -7,8 +7,8 @@ use super::repeatable::Repeats;
 use super::threads_max;
 use super::{
     Change, Comparison, Figures, InvariantRow, Layouts, RATIO_LEVEL, Row, TwinRow, VariantSummary,
-    Verdict, Warning, alone, conclusion, cycles, functions, imported, kernel_config, ledger,
-    observations, size, stopped,
+    Verdict, Warning, alone, conclusion, cycles, functions, guests, imported, kernel_config,
+    ledger, observations, size, stopped,
 };
 use crate::number;
 use crate::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
@@ -53,6 +53,10 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     warnings.extend(short_runs(plan, &rows, &finished));
     warnings.extend(for_a_shell(plan));
     let stopped = stopped::stopped(recording, &rows, pairs_for_all);
+    let named = plan.variants.iter().enumerate();
+    let guests: Vec<_> = named
+        .filter_map(|(index, variant)| Some((variant.name.as_str(), recording.guest(index)?)))
+        .collect();
     let mut comparison = Comparison {
         recording: recording.id.clone(),
         experiment: plan.experiment.clone(),
@@ -65,6 +69,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         kernel_commits: Vec::new(),
         function_costs: alone::function_costs(recording).filter(|_| is_alone(plan)),
         cycle_costs: is_alone(plan).then(|| alone::cycle_costs(recording)).flatten(),
+        guests: guests::describe(&guests),
         differences: kernel_config::differences(plan, kernels),
         sizes: size::rows(plan, recording.machine.first()),
         twin: twin(recording, &columns, &rows),
@@ -87,6 +92,13 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         comparison.observations = observations::observations(&comparison.rows, &names);
     }
     comparison.conclusions = conclusion::conclusions(&comparison);
+    if !comparison.refused() && comparison.conclusions.len() == comparison.comparisons.len() {
+        for index in 0..comparison.comparisons.len() {
+            if let Some(why) = guests::no_effect(recording, &comparison, index) {
+                comparison.conclusions[index] += &format!("; {why}");
+            }
+        }
+    }
     (comparison, warnings)
 }
 

@@ -96,6 +96,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         cycle_costs: None,
         kernel_commits: Vec::new(),
         function_costs: None,
+        guests: Vec::new(),
         differences: Vec::new(),
         twin: Vec::new(),
         rows,

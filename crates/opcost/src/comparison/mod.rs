@@ -20,6 +20,7 @@ pub mod exact_functions;
 pub mod function_context;
 mod function_test;
 mod functions;
+mod guests;
 mod import_rules;
 mod imported;
 pub mod kernel_commits;
@@ -104,6 +105,8 @@ pub struct Comparison {
     pub function_costs: Option<FunctionCosts>,
     /// The costs of these functions in modelled cycles.
     pub cycle_costs: Option<FunctionCosts>,
+    /// The machines of the guests, a line for each fact.
+    pub guests: Vec<String>,
     /// Differences between variants other than those that the user named.
     pub differences: Vec<VariantDifference>,
     /// Sizes of the programs or kernels that variants run, where these differ.

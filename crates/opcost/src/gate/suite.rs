@@ -214,6 +214,7 @@ impl Case {
             ("kernel", &experiment.kernel),
             ("boot", &experiment.boot),
             ("cpu-model", &experiment.cpu_model),
+            ("like", &experiment.like),
             ("disk", &experiment.disk),
         ] {
             if values.len() > 1 {

@@ -584,6 +584,10 @@ impl Surroundings for HostSurroundings {
         events.iter().map(open).collect()
     }
 
+    fn cpuinfo(&self) -> Option<String> {
+        std::fs::read_to_string("/proc/cpuinfo").ok()
+    }
+
     fn kernel(&self, name: &str) -> Result<KernelSpec> {
         let here = self.working_dir().context("cannot read the working directory")?;
         if name == DEFAULT_KERNEL && !here.join(name).exists() {

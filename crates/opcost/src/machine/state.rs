@@ -52,6 +52,7 @@ pub fn read_state(root: &Path, plan: &Plan, environment_bytes: Vec<usize>) -> Ma
         shard: None,
         kernels: Vec::new(),
         guest_build: None,
+        guests: Vec::new(),
     }
 }
 
@@ -192,6 +193,7 @@ mod tests {
             shard: None,
             kernels: vec![],
             guest_build: None,
+            guests: vec![],
         };
         let state = read_state(root().path(), &plan(2, 2), vec![10, 20]);
         assert_eq!(state, expected);

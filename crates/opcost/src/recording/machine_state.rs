@@ -1,6 +1,6 @@
 //! The state of a machine while a recording was made.
 
-use super::{GuestBuild, KernelState};
+use super::{GuestBuild, GuestState, KernelState};
 use opcost_size::Totals;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +66,9 @@ pub struct MachineState {
     /// The build of the guest's init, if a guest ran the work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_build: Option<GuestBuild>,
+    /// The machines of the guests, as their runs revealed them, one for each variant that boots a kernel.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<GuestState>,
 }
 
 /// A program as it was when the recording began.

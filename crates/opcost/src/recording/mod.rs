@@ -1,10 +1,12 @@
 //! A recording: its plan, the machine, the runs and their profiles.
 
 mod guest_build;
+mod guest_state;
 mod kernel_state;
 mod machine_state;
 
 pub use guest_build::GuestBuild;
+pub use guest_state::GuestState;
 pub use kernel_state::KernelState;
 pub use machine_state::{MachineState, ProgramState};
 
@@ -74,6 +76,12 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// The machine of a variant's guest, as the last process that ran it found it; `None` if no run told.
+    pub fn guest(&self, variant: usize) -> Option<&GuestState> {
+        let mut states = self.machine.iter().rev().flat_map(|state| &state.guests);
+        states.find(|guest| guest.variant == variant)
+    }
+
     /// The runs that should exist by now: the whole schedule, or the runs made until the plan stopped the recording.
     pub fn runs_due(&self) -> usize {
         match self.state {

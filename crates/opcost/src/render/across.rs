@@ -24,6 +24,9 @@ pub fn text(across: &Across, style: &Style) -> String {
     for conclusion in &comparison.conclusions {
         page.wrap(BOLD, "→ ", conclusion);
     }
+    for line in &comparison.guests {
+        page.wrap(PLAIN, "  ", line);
+    }
     for note in &across.notes {
         page.wrap(YELLOW, "! ", note);
     }

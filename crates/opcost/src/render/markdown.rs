@@ -88,6 +88,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     for observation in comparison.stopped.iter().cloned().chain(comparison.observed()) {
         let _ = writeln!(text, "- {}", escape(&observation));
     }
+    for line in &comparison.guests {
+        let _ = writeln!(text, "- {}", escape(line));
+    }
     if let Some(provenance) = view.recording.plan.provenance() {
         let _ = writeln!(text, "- {}", escape(&provenance));
     }

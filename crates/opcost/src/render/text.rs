@@ -56,6 +56,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         page.wrap(BOLD, "→ ", &with_short_names(comparison, conclusion));
     }
     ledger(&mut page, comparison);
+    for line in &comparison.guests {
+        page.wrap(PLAIN, "  ", &with_short_names(comparison, line));
+    }
     if let Some(provenance) = view.recording.plan.provenance() {
         page.wrap(PLAIN, "  ", &provenance);
     }

@@ -46,6 +46,10 @@ impl Surroundings for FakeSurroundings {
         events.iter().map(refusal).collect()
     }
 
+    fn cpuinfo(&self) -> Option<String> {
+        Some("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 63\n".into())
+    }
+
     fn kernel(&self, name: &str) -> anyhow::Result<KernelSpec> {
         Ok(KernelSpec::Image(PathBuf::from("/boot").join(name)))
     }

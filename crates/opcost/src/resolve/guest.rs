@@ -1,7 +1,7 @@
 //! Resolves the user's words into the emulated machine of each variant.
 
-use super::Surroundings;
 use super::host::sets_sampling;
+use super::{Surroundings, like};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, Variant};
 use crate::plan::guest::{CORE_DEFAULT, CPU_MODEL, DEFAULT_KERNEL, NO_KERNEL};
@@ -24,6 +24,9 @@ const CPUS_MAX: u32 = 8;
 pub(super) const LIMIT_MS: u64 = 30 * 60 * 1000;
 /// The default limit of concurrent machines, as each needs its own memory.
 const JOBS_MAX: usize = 4;
+
+/// The refusal of two names for one CPU.
+const ONE_CPU: &str = "--like and --cpu-model (like and cpu-model in a file) both name the emulated CPU; leave one out";
 
 /// The reason for packing no files without a kernel.
 const FILES_ARE_HERE: &str =
@@ -79,11 +82,19 @@ pub(super) fn pack_used(experiment: &Experiment, variants: &[VariantPlan]) -> bo
 /// The numbers of variants and values do not match.
 pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
     let mut variants = experiment.variants.clone();
+    let both = |cpu_model, like| {
+        if cpu_model && like { Err(fail(Status::Usage, ONE_CPU)) } else { Ok(()) }
+    };
+    both(!experiment.cpu_model.is_empty(), !experiment.like.is_empty())?;
+    for variant in &variants {
+        both(variant.cpu_model.is_some(), variant.like.is_some())?;
+    }
     type Field = fn(&mut Variant) -> &mut Option<String>;
-    let lists: [(&str, &[String], Field); 6] = [
+    let lists: [(&str, &[String], Field); 7] = [
         ("kernel", &experiment.kernel, |variant| &mut variant.kernel),
         ("boot", &experiment.boot, |variant| &mut variant.boot),
         ("cpu-model", &experiment.cpu_model, |variant| &mut variant.cpu_model),
+        ("like", &experiment.like, |variant| &mut variant.like),
         ("disk", &experiment.disk, |variant| &mut variant.disk),
         ("input", &experiment.input, |variant| &mut variant.input),
         ("output", &experiment.output, |variant| &mut variant.output),
@@ -105,8 +116,11 @@ pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
         }
         for (index, variant) in variants.iter_mut().enumerate() {
             let value = values.get(index).or_else(|| values.first().filter(|_| values.len() == 1));
+            // A variant's own CPU takes the place of the experiment's, whichever of the two fields names it.
+            let has_cpu = variant.cpu_model.is_some() || variant.like.is_some();
+            let names_cpu = ["cpu-model", "like"].contains(&name);
             let slot = field(variant);
-            if slot.is_none() {
+            if slot.is_none() && !(names_cpu && has_cpu) {
                 *slot = value.cloned();
             }
         }
@@ -288,6 +302,7 @@ pub(super) fn resolve_guest(
             ("kernel", variant.kernel.is_some()),
             ("boot", variant.boot.is_some()),
             ("cpu-model", variant.cpu_model.is_some()),
+            ("like", variant.like.is_some()),
             ("memory-mib", variant.memory_mib.is_some()),
             ("cpus", variant.cpus.is_some()),
             ("disk", variant.disk.is_some()),
@@ -350,11 +365,16 @@ pub(super) fn resolve_guest(
             ),
         ));
     }
+    let cpu_model = match (&variant.cpu_model, &variant.like) {
+        (Some(model), _) => model.clone(),
+        (None, Some(name)) => like::model_of(name, surroundings.cpuinfo().as_deref())?,
+        (None, None) => CPU_MODEL.into(),
+    };
     Ok(Some(GuestPlan {
         kernel,
         kernel_name: kernel_name.to_string(),
         boot,
-        cpu_model: variant.cpu_model.clone().unwrap_or_else(|| CPU_MODEL.into()),
+        cpu_model,
         memory_mib,
         cpus,
         disk,

@@ -112,6 +112,30 @@ fn disks_given_twice_are_two_variants_and_a_machine_has_room_for_its_own() {
 }
 
 #[test]
+fn a_known_cpu_is_the_emulators_nearest_model() {
+    let like = |names: &[&str]| Experiment {
+        like: names.iter().map(ToString::to_string).collect(),
+        ..emulated(vec![one_workload()])
+    };
+    let models = |asked: &Experiment| -> Vec<String> {
+        let variants = plan(asked).variants;
+        variants.into_iter().map(|variant| variant.guest.unwrap().cpu_model).collect()
+    };
+    assert_eq!(models(&like(&["skylake", "host"])), ["Skylake-Client-v3", "Haswell-v4"]);
+    let own = Variant { cpu_model: Some("max".into()), name: Some("own".into()), ..one_workload() };
+    let mixed = Experiment { variants: vec![one_workload(), own.clone()], ..like(&["zen3"]) };
+    assert_eq!(models(&mixed), ["EPYC-Milan-v1", "max"]);
+    let own = Variant { like: Some("zen".into()), ..own };
+    let twice = Experiment { cpu_model: vec!["max".into()], ..like(&["zen3"]) };
+    for asked in [twice, emulated(vec![one_workload(), own])] {
+        assert!(refusal(&asked).contains("both name the emulated CPU"), "{}", refusal(&asked));
+    }
+    assert!(refusal(&like(&["zen9"])).contains("--like zen9: unknown CPU (did you mean zen"));
+    let host = Experiment { machine: None, kernel: Vec::new(), ..like(&["zen"]) };
+    assert!(refusal(&host).contains("'like' is for the emulated machine"), "{}", refusal(&host));
+}
+
+#[test]
 fn several_variants_take_one_kernel_each_and_keep_their_own() {
     let own = Variant { kernel: Some("c".into()), name: Some("own".into()), ..one_workload() };
     let asked =

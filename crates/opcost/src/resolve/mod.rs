@@ -7,6 +7,7 @@ mod guest;
 mod host;
 mod in_process;
 mod length;
+mod like;
 mod measured;
 mod repetition;
 mod scan;
@@ -66,6 +67,8 @@ pub trait Surroundings {
     fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf;
     /// The value of PATH.
     fn search_path(&self) -> Option<std::ffi::OsString>;
+    /// The text of /proc/cpuinfo; `None` if it cannot be read.
+    fn cpuinfo(&self) -> Option<String>;
     /// The working directory of this process, absolute.
     ///
     /// # Errors

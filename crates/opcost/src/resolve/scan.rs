@@ -107,6 +107,7 @@ fn texts(variant: &mut Variant) -> Vec<&mut String> {
     texts.extend(variant.output.as_mut());
     texts.extend(variant.boot.as_mut());
     texts.extend(variant.cpu_model.as_mut());
+    texts.extend(variant.like.as_mut());
     texts
 }
 

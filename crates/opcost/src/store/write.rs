@@ -228,6 +228,24 @@ impl RecordingWriter {
         Ok(())
     }
 
+    /// Stores the state of this session's machine with what its runs revealed of it, in place of the state that was stored first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn complete_machine(&mut self, machine: &MachineState) -> Result<(), StoreError> {
+        if self.displaced {
+            return Ok(());
+        }
+        self.store.sql(|connection| {
+            connection.execute(
+                "UPDATE recordings SET machine = json_set(machine, '$[#-1]', json(?2))
+                 WHERE number = ?1 AND id = ?3",
+                params![self.number, text(machine)?, self.id],
+            )
+        })?;
+        Ok(())
+    }
+
     /// Stores how the recording ended, and returns the store.
     ///
     /// # Errors

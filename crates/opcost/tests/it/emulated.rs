@@ -63,6 +63,48 @@ fn a_system_call_costs_more_under_a_filter_and_it_is_said_where() {
 }
 
 #[test]
+fn the_machine_is_told_and_boot_options_that_decide_nothing_are_answered_with_the_reason() {
+    let Some(kernel) = needs::kernel() else { return };
+    let lab = Lab::new();
+    let asked = ["-w", "syscall:ops=2000", "--pairs", "1", "--cpu-model", "max", "--json"];
+    let compared = |boots: [&str; 2]| {
+        let boots = ["--boot", boots[0], "--boot", boots[1]];
+        let ended = guests(&lab, &kernel, &[&asked[..], &boots].concat()).expect(0);
+        let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
+        crate::schema::check(&shown);
+        shown["opcost"].clone()
+    };
+    let shown = compared(["mitigations=off", "mitigations=auto"]);
+    let conclusion = shown["conclusions"][0].as_str().unwrap();
+    assert!(
+        conclusion.contains("changed the mitigations of spectre_v1 and spectre_v2"),
+        "{conclusion}"
+    );
+    assert!(conclusion.contains("--like skylake asks on a CPU with more faults"), "{conclusion}");
+    let told = shown["machine"]["guests"].as_array().unwrap();
+    assert_eq!(told.len(), 2, "{told:?}");
+    for guest in told {
+        assert_eq!(guest["cpu_model"], "max");
+        assert_eq!(guest["mitigations"]["meltdown"], "Not affected", "{guest:#}");
+        assert!(guest["page_table_levels"].as_u64() >= Some(4), "{guest:#}");
+        assert!(guest["clocksource"].is_string(), "{guest:#}");
+    }
+    let text = lab.run(&["show", "last"]).expect(0).stdout;
+    for line in [
+        "\n  CPU max; ",
+        "\n  mitigations=off: vulnerable: spectre_v1, spectre_v2\n",
+        "\n  mitigations=auto: mitigations: spectre_v1 (",
+        "\n  every variant: mitigations: none; ",
+    ] {
+        assert!(text.contains(line), "{line:?}: {text}");
+    }
+    let unknown = compared(["opcostx=1", "opcostx=2"]);
+    let conclusion = unknown["conclusions"][0].as_str().unwrap();
+    let why = "the kernel does not know opcostx=1 and opcostx=2";
+    assert!(conclusion.contains(why), "{conclusion}");
+}
+
+#[test]
 fn the_same_work_twice_is_the_same_to_the_last_instruction() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();

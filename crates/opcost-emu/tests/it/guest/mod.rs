@@ -68,7 +68,7 @@ impl Guest {
         let symbols = format!("symbols={}", self.emulator.file("symbols", symbols.as_bytes()));
         let sent = self.emulator.folder().join("sent");
         let debug = format!("file:{}", sent.display());
-        let boot = "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr mitigations=off norandmaps \
+        let boot = "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr norandmaps \
                     nolapic_timer no_timer_check";
         let time = ["-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01T00:00:00,clock=vm"];
         let fixed =

@@ -142,6 +142,7 @@ impl Bench<'_> {
                 variant.kernel = of_case.kernel.first().cloned();
                 variant.boot = of_case.boot.first().cloned();
                 variant.cpu_model = of_case.cpu_model.first().cloned();
+                variant.like = of_case.like.first().cloned();
                 match built.site.kernel() {
                     Some(commit) => variant.kernel = Some(commit.to_string()),
                     None => variant.cwd = Some(built.site.below(cwd.as_deref())),
@@ -150,7 +151,12 @@ impl Bench<'_> {
                 variant
             })
             .collect();
-        for fields in [&mut experiment.kernel, &mut experiment.boot, &mut experiment.cpu_model] {
+        for fields in [
+            &mut experiment.kernel,
+            &mut experiment.boot,
+            &mut experiment.cpu_model,
+            &mut experiment.like,
+        ] {
             fields.clear();
         }
         experiment.kernels.extend(sides[1].case.experiment.kernels.clone());

@@ -56,6 +56,8 @@ impl Desk {
             core: None,
             qemu_environment: Vec::new(),
             prepared: Vec::new(),
+            left_out: std::collections::BTreeMap::new(),
+            guests: Vec::new(),
             learned: false,
             environments: Vec::new(),
             jobs: 1,

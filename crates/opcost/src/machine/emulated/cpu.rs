@@ -60,11 +60,12 @@ impl HasStatus for CpuError {
 
 /// Checks that a machine can have this CPU with every feature that is asked for by name.
 ///
-/// `model`: in QEMU's syntax, for example `max,-erms`. Makes a machine that never starts.
+/// `model`: in QEMU's syntax, for example `max,-erms`. Makes a machine that never starts. Returns the model's features that QEMU
+/// leaves out.
 ///
 /// # Errors
 /// [`CpuError`] names the model or the features.
-pub(super) fn check(tools: &Tools, model: &str) -> Result<(), CpuError> {
+pub(super) fn check(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError> {
     let program = || tools.qemu.display().to_string();
     let silent = |said: String| CpuError::Silent { model: model.into(), program: program(), said };
     let (ended_well, said) =
@@ -74,9 +75,10 @@ pub(super) fn check(tools: &Tools, model: &str) -> Result<(), CpuError> {
         let said = line.split_once(": ").map_or(line, |(_, what)| what).to_string();
         return Err(CpuError::Unknown { model: model.into(), said, program: program() });
     }
-    let features = left_out(&said, model);
+    let left_out = left_out(&said);
+    let features = asked_for(&left_out, model);
     match features.is_empty() {
-        true => Ok(()),
+        true => Ok(left_out),
         false => Err(CpuError::Left {
             model: model.into(),
             version: tools.qemu_version.clone(),
@@ -102,10 +104,26 @@ fn make_machine(qemu: &Path, model: &str) -> std::io::Result<(bool, String)> {
     Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// The features that are asked for by name and that QEMU leaves out by its warnings.
+/// The features that QEMU leaves out by its warnings.
 ///
 /// A warning: `TCG doesn't support requested feature: CPUID.07H:EDX.fsrm [bit 4]`.
-fn left_out(said: &str, model: &str) -> Vec<String> {
+fn left_out(said: &str) -> Vec<String> {
+    let features = said.lines().filter_map(|line| {
+        let (_, feature) = line.split_once("support requested feature: ")?;
+        feature.split(['.', ' ']).nth(2)
+    });
+    let mut names: Vec<String> = Vec::new();
+    // CPUID reports some features of AMD's twice.
+    for name in features.map(String::from) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Those of the features that a model's words ask for by name.
+fn asked_for(left_out: &[String], model: &str) -> Vec<String> {
     // `+name`, `name=on` and `name=true` ask for a feature (QEMU's manual, -cpu).
     let asked: Vec<&str> = model
         .split(',')
@@ -115,12 +133,9 @@ fn left_out(said: &str, model: &str) -> Vec<String> {
             None => property.strip_suffix("=on").or_else(|| property.strip_suffix("=true")),
         })
         .collect();
-    let refused = said.lines().filter_map(|line| {
-        let (_, feature) = line.split_once("support requested feature: ")?;
-        feature.split(['.', ' ']).nth(2)
-    });
     let same = |one: &str, other: &str| one.replace('_', "-") == other.replace('_', "-");
-    refused.filter(|name| asked.iter().any(|asked| same(asked, name))).map(String::from).collect()
+    let is_asked = |name: &&String| asked.iter().any(|asked| same(asked, name));
+    left_out.iter().filter(is_asked).cloned().collect()
 }
 
 #[cfg(test)]
@@ -132,11 +147,17 @@ mod tests {
 
     #[test]
     fn only_what_was_asked_for_by_name_counts() {
-        assert_eq!(left_out(SAID, "max,+fsrm,-erms"), ["fsrm"]);
-        assert_eq!(left_out(SAID, "max,fsrm=on,tsc_deadline=true"), ["fsrm", "tsc-deadline"]);
-        assert!(left_out(SAID, "Skylake-Client-v1").is_empty(), "the model's own features");
-        assert!(left_out(SAID, "max,-fsrm,tsc-deadline=off,+erms").is_empty());
-        assert!(left_out("", "max,+fsrm").is_empty());
+        let all = left_out(&format!("{SAID}{SAID}"));
+        assert_eq!(all, ["fsrm", "tsc-deadline"]);
+        assert_eq!(asked_for(&all, "max,+fsrm,-erms"), ["fsrm"]);
+        assert_eq!(asked_for(&all, "max,fsrm=on,tsc_deadline=true"), ["fsrm", "tsc-deadline"]);
+        assert!(asked_for(&all, "Skylake-Client-v1").is_empty(), "the model's own features");
+        assert!(asked_for(&all, "max,-fsrm,tsc-deadline=off,+erms").is_empty());
+        assert!(left_out("").is_empty());
+        // QEMU 11.1 words its warnings otherwise.
+        let newer = "qemu: warning: TCG doesn't support requested feature: \
+                     CPUID[eax=0Dh,ecx=01h].EAX.xsaves [bit 3]";
+        assert_eq!(left_out(newer), ["xsaves"]);
     }
 
     fn tools(folder: &Path, script: &str) -> Tools {
@@ -167,7 +188,8 @@ mod tests {
         let (status, text) = said("echo \"qemu: unable to find CPU model 'maxx'\" >&2; exit 1");
         assert_eq!(status, Status::Usage);
         assert!(text.contains("unable to find CPU model 'maxx'; see: "), "{text}");
-        assert_eq!(check(&tools(folder.path(), "exit 0"), "max,+fsrm"), Ok(()));
+        assert_eq!(check(&tools(folder.path(), "exit 0"), "max,+fsrm"), Ok(vec![]));
+        assert_eq!(check(&tools(folder.path(), &warn), "max").unwrap(), ["fsrm", "tsc-deadline"]);
         let mut gone = tools(folder.path(), "");
         gone.qemu = "/nonexistent/qemu".into();
         let text = check(&gone, "max").unwrap_err().to_string();

@@ -50,11 +50,9 @@ fn modules(spec: &DiskSpec, kernel: &Kernel) -> Result<Vec<Module>> {
         return Ok(Vec::new());
     };
     let names = disk::modules_needed(spec, &kernel.name, &options).map_err(HasStatus::carried)?;
-    if names.is_empty() {
-        return Ok(Vec::new());
+    match kernel.modules(&names, disk::uses(spec)).map_err(HasStatus::carried)? {
+        Some(modules) => Ok(modules),
+        None if names.is_empty() => Ok(Vec::new()),
+        None => Err(DiskError::Modules { kernel: kernel.name.clone(), modules: names }.carried()),
     }
-    kernel
-        .modules(&names)
-        .map_err(HasStatus::carried)?
-        .ok_or_else(|| DiskError::Modules { kernel: kernel.name.clone(), modules: names }.carried())
 }

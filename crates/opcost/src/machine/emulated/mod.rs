@@ -34,7 +34,7 @@ use crate::machine::illegal::{self, Ran};
 use crate::machine::printed::Printed;
 use crate::machine::streams::{Kept, Streams};
 use crate::plan::{EnvironmentPolicy, Group, Plan, Slot, VariantPlan, WorkPlan};
-use crate::recording::MachineState;
+use crate::recording::{GuestState, MachineState};
 use crate::scratch::Scratch;
 use anyhow::{Context, Result};
 use booted::BootedState;
@@ -49,7 +49,7 @@ use outcome::Traces;
 use prepared::{Boot, Initrd, Prepared};
 use seconds::{Lap, Seconds, Spent};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,6 +81,10 @@ pub struct Emulated<'a> {
     /// QEMU's own environment.
     qemu_environment: Vec<(OsString, OsString)>,
     prepared: Vec<Prepared>,
+    /// The features that QEMU leaves out of each CPU model.
+    left_out: BTreeMap<String, Vec<String>>,
+    /// The machines of the guests that ran.
+    guests: Vec<GuestState>,
     /// Whether a run mapped code of files that were unknown before.
     learned: bool,
     environments: Vec<Vec<(OsString, OsString)>>,
@@ -111,13 +115,15 @@ impl<'a> Emulated<'a> {
         let mut lap = Lap::begin();
         let emulator = if plan.boots_kernels() { Emulator::System } else { Emulator::User };
         let tools = Tools::find(emulator).status(Status::Missing)?;
+        let mut left_out = BTreeMap::new();
         if emulator == Emulator::System {
             let guests = plan.variants.iter().filter_map(|variant| variant.guest.as_ref());
             let cpus = guests.clone().map(|guest| guest.cpus).max().unwrap_or(1);
             tools.check_cpus(cpus).status(Status::Missing)?;
             let models: BTreeSet<&str> = guests.map(|guest| guest.cpu_model.as_str()).collect();
             for model in models {
-                cpu::check(&tools, model).map_err(HasStatus::carried)?;
+                let features = cpu::check(&tools, model).map_err(HasStatus::carried)?;
+                left_out.insert(model.to_string(), features);
             }
         }
         let folder = Scratch::new()
@@ -154,6 +160,8 @@ impl<'a> Emulated<'a> {
             core,
             qemu_environment: learned.environment(),
             prepared: Vec::new(),
+            left_out,
+            guests: Vec::new(),
             learned: false,
             environments,
             jobs: emulation.jobs,
@@ -182,7 +190,8 @@ impl<'a> Emulated<'a> {
     /// The machine's state for the recording: tools and kernels, and nothing of the host, which has
     /// no influence on counts.
     pub fn state(&self) -> MachineState {
-        prepared::state(&self.tools, &self.prepared)
+        let guests = self.guests.clone();
+        MachineState { guests, ..prepared::state(&self.tools, &self.prepared) }
     }
 
     /// Starts one machine; `None` if a signal came. `runs`: the runs that its work makes, one or
@@ -336,6 +345,16 @@ impl<'a> Emulated<'a> {
             died = outcome::guest_died(&traces, &channel);
             printed = outcome::printed(&channel);
             notes = outcome::notes(&channel);
+            let variant = usize::from(runs[0].variant);
+            if self.guests.iter().all(|known| known.variant != variant)
+                && let (Some(state), Some(guest)) =
+                    (outcome::guest_state(&channel), &plan.variants[variant].guest)
+            {
+                let cpu_model = guest.cpu_model.clone();
+                let left_out = self.left_out.get(&cpu_model).cloned().unwrap_or_default();
+                self.guests.push(GuestState { variant, cpu_model, left_out, ..state });
+                self.guests.sort_by_key(|guest| guest.variant);
+            }
             let (failing, started_unix_ns) = (plan.ignore_failure, flight.started_unix_ns);
             outcome::of_guest(&traces, &channel, failing, runs.len(), started_unix_ns)
         } else {
@@ -516,7 +535,7 @@ impl Machine for Emulated<'_> {
     }
 
     fn state_now(&self) -> Option<MachineState> {
-        self.learned.then(|| self.state())
+        (self.learned || !self.guests.is_empty()).then(|| self.state())
     }
 }
 

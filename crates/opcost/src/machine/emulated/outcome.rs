@@ -3,6 +3,7 @@
 
 use crate::machine::RunEnd;
 use crate::machine::printed::Printed;
+use crate::recording::GuestState;
 use crate::time::time_in_words;
 use opcost_record::channel::{self, ChannelError, Frame, FrameKind, GuestExit};
 use opcost_record::emulation::{self, Emulation, RegionCost};
@@ -132,6 +133,18 @@ fn of_kind(frames: &[Frame], kind: FrameKind) -> impl Iterator<Item = &Frame> {
 /// The text of the first frame of a kind.
 pub(super) fn text_of(frames: &[Frame], kind: FrameKind) -> Option<String> {
     of_kind(frames, kind).next().map(Frame::text)
+}
+
+/// The machine as a guest describes it; `None` if its channel is incomplete.
+pub(super) fn guest_state(channel: &[u8]) -> Option<GuestState> {
+    let frames = channel::parse(channel).ok()?;
+    let text = |kind| text_of(&frames, kind);
+    Some(GuestState::read(
+        text(FrameKind::Cpuinfo).as_deref(),
+        text(FrameKind::Vulnerabilities).as_deref(),
+        text(FrameKind::Clocksource),
+        text(FrameKind::UnknownOptions),
+    ))
 }
 
 /// Checks that modules are at the addresses that belong to the symbols; otherwise functions would

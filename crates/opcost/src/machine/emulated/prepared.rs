@@ -26,12 +26,14 @@ use opcost_profile::symbols::demangle::printable;
 use opcost_profile::symbols::elf;
 use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::channel::FrameKind;
+use opcost_record::printable::hexadecimal;
 use opcost_record::request::{GuestJob, GuestOutput};
 use opcost_record::{Module, Outcome, Profile};
 use opcost_size::Totals;
 use opcost_sys::ptrace::files_used;
 use opcost_sys::spawn::{EndedBy, Spawn};
 use opcost_work::WorkloadSpec;
+use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -52,6 +54,8 @@ pub(super) struct Boot {
     spec: KernelSpec,
     /// The disk in the plan.
     disk: Option<DiskSpec>,
+    /// The CPU in the plan.
+    cpu_model: String,
     /// The kernel's functions.
     known: Rc<Known>,
     pub(super) initrd: Initrd,
@@ -270,7 +274,9 @@ impl Emulated<'_> {
                     }
                 };
                 self.note("kept states are found or made", lap.end());
-                Some(Boot { kernel, spec: spec.clone(), disk: guest.disk.clone(), known, initrd })
+                let cpu_model = guest.cpu_model.clone();
+                let disk = guest.disk.clone();
+                Some(Boot { kernel, spec: spec.clone(), disk, cpu_model, known, initrd })
             }
             None => None,
         };
@@ -368,7 +374,10 @@ impl Emulated<'_> {
         say: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Rc<Known>> {
         let mut earlier = self.prepared.iter().filter_map(|prepared| prepared.boot.as_ref());
-        let same = |boot: &&Boot| boot.spec == *spec && boot.disk == guest.disk;
+        // The CPU decides which modules load.
+        let same = |boot: &&Boot| {
+            boot.spec == *spec && boot.disk == guest.disk && boot.cpu_model == guest.cpu_model
+        };
         if let Some(boot) = earlier.find(same) {
             return Ok(boot.known.clone());
         }
@@ -400,11 +409,14 @@ impl Emulated<'_> {
     ) -> Result<Told> {
         let folder = cache_folder()?.join("symbols");
         let name = match disk {
-            // The guest's init influences the modules' addresses, too.
+            // The guest's init influences the modules' addresses, too, and the CPU decides which modules load.
             Some(disk) => {
+                let cpu_model = &guest.cpu_model;
                 let guest = program_state(&self.tools.guest).map(|state| state.sha256);
                 let guest = guest.unwrap_or_default();
-                format!("{}-{:.16}-{guest:.16}", kernel.digest, disk.modules_digest())
+                let modules = disk.modules_digest();
+                let cpu = hexadecimal(&Sha256::digest(cpu_model));
+                format!("{}-{modules:.16}-{guest:.16}-{cpu:.16}", kernel.digest)
             }
             None => kernel.digest.clone(),
         };

@@ -25,8 +25,8 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Markup {
         .collect();
     let empty = serde_json::Map::new();
     let first = states.first().and_then(Value::as_object).unwrap_or(&empty);
-    // Kernels and the guest's build have rows of their own, and programs a table.
-    let apart = |name: &str| ["guest_build", "kernels", "programs"].contains(&name);
+    // Kernels, guests and the guest's build have rows of their own, and programs a table.
+    let apart = |name: &str| ["guest_build", "guests", "kernels", "programs"].contains(&name);
     let left_out = |name: &str| readers == Readers::Others && PRIVATE.contains(&name);
     let known =
         |(name, value): &(&String, &Value)| !is_absent(value) && !apart(name) && !left_out(name);
@@ -64,6 +64,7 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Markup {
                 }
             }
         }
+        @for line in &comparison.guests { p { (line) } }
         @if let Some(provenance) = view.recording.plan.provenance() { p { (provenance) } }
         @if let Some(words) = view.recording.machine.first().and_then(MachineState::emulated_words) { p { (words) } }
         @if first.is_empty() {

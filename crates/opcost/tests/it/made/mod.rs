@@ -39,6 +39,10 @@ impl Surroundings for NoCounters {
         events.iter().map(refusal).collect()
     }
 
+    fn cpuinfo(&self) -> Option<String> {
+        None
+    }
+
     fn kernel(&self, name: &str) -> anyhow::Result<KernelSpec> {
         Ok(KernelSpec::Built(name.to_string()))
     }
