@@ -5,11 +5,12 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     "alternative",
     "lock",
     "memory",
     "null",
+    "pages",
     "place",
     "registry",
     "sort",

@@ -67,15 +67,16 @@
  *   object may run any more when the object is closed.
  *
  * Duties of the program (all threads that execute sites while others change keys)
- *   - SIGTRAP stays unblocked. A change refuses with -EBUSY when it finds a thread that blocks it. A handler for SIGTRAP
- *     may be installed before or after patchpoint's own: it is called for traps that are not patchpoint's.
- *   - A thread at a site has room on its stack for a signal's frame, or an alternate signal stack.
+ *   - Before Linux 5.13, and for sealed text (mseal), SIGTRAP stays unblocked, and a thread at a site has room on its stack for
+ *     a signal's frame, or an alternate signal stack. Elsewhere no signal is used (docs/patchpoint.md, "What happens during a
+ *     change"). A handler for SIGTRAP may be installed before or after patchpoint's own: it is called for traps that are not
+ *     patchpoint's.
  *   - Keys are not changed from a signal handler (a handler that interrupts a change gets -EDEADLK), nor in a child of vfork,
  *     of _Fork or of a raw clone (-EPERM). A child of fork may change keys; they are its own.
  *   - No thread is created by a raw clone(CLONE_VM) that bypasses libc.
  *   - A tool that patches code by other means leaves alone: sites; functions whose body took the place of a call; and during a
- *     change all bytes within 256 bytes of two of its sites, because the library writes these bytes back as it read them a
- *     microsecond before. The library finds breakpoints there and keeps them.
+ *     change the pages of its sites: the library moves these pages, or writes bytes back as it read them a microsecond before.
+ *     It keeps the breakpoints that it finds there.
  *   - With gcc, a function with __attribute__((target("avx512f"))) has no call sites unless its file is compiled with
  *     -mavx512f: there gcc offers no way to say that the operation may change the upper vector registers. An operation
  *     must not change a global register variable; gcc does not look for that at a site.
@@ -181,9 +182,8 @@ struct patchpoint_object {
 	uint32_t registered;
 	uintptr_t text_start; /* from the first site to the last, once they were looked up */
 	uintptr_t text_stop;
-	unsigned char *alias; /* memfd writer: the text, writable */
-	unsigned char *fork_alias;
-	unsigned char *fork_code;
+	uint64_t copied; /* 1: pages of the text were replaced by changed copies in memory */
+	uint64_t reserved[2];
 };
 
 /*
@@ -235,6 +235,16 @@ enum patchpoint_writer {
 	PATCHPOINT_WRITER_MPROTECT = 3, /* only while the process has one thread */
 };
 
+/* What threads notice of a change while they run (docs/patchpoint.md, "What happens during a change"). */
+enum patchpoint_protocol {
+	PATCHPOINT_PROTOCOL_NONE = 0,   /* no site was changed yet */
+	PATCHPOINT_PROTOCOL_DIRECT = 1, /* the process has one thread */
+	PATCHPOINT_PROTOCOL_STORE = 2,  /* one store for each site (arm64) */
+	PATCHPOINT_PROTOCOL_MOVE = 3,   /* pages are written away from their place */
+	PATCHPOINT_PROTOCOL_TRAP = 4,   /* threads that meet a site trap, and wait in a handler of SIGTRAP */
+	PATCHPOINT_PROTOCOL_COPY = 5,   /* changed copies of pages take their place */
+};
+
 struct patchpoint_status {
 	enum patchpoint_writer writer;
 	bool fallback;           /* some keys are or may stay plain data */
@@ -248,6 +258,9 @@ struct patchpoint_status {
 	uint64_t transactions;
 	uint64_t sites_written;
 	uint64_t traps;
+	enum patchpoint_protocol protocol; /* of the last change of a site */
+	const char *protocol_name;	   /* "none", "direct", "store", "move", "trap", "copy" */
+	const char *protocol_reason;	   /* why each better protocol was refused then, with the thread that is the cause; or empty */
 };
 
 struct patchpoint_site_info {
@@ -259,6 +272,7 @@ struct patchpoint_site_info {
 	size_t length;
 	unsigned char bytes_original[16];
 	unsigned char bytes_now[16];
+	const char *name; /* of the key */
 };
 
 struct patchpoint_txn {
@@ -273,7 +287,7 @@ struct patchpoint_txn {
  * Optional: a key's sites read the key (a load, an indirect call, a test) until this or the key's first change. Safe to call
  * again. PATCHPOINT_PATCH_AT_LOAD; in one file of a program calls it before main.
  * Result: 0, also when nothing can be patched here (patchpoint_status says why); -EBUSY when a site holds a debugger's
- * breakpoint or a thread blocks SIGTRAP; -EILSEQ when a site holds other bytes than it must; -EFAULT when the memory of a
+ * breakpoint, or is in sealed text and a thread blocks SIGTRAP; -EILSEQ when a site holds other bytes than it must; -EFAULT when the memory of a
  * site is gone or an operation is no code; -EDEADLK, -EPERM: see the duties above. Threads: any. Order: as a change of all
  * keys.
  */
@@ -289,9 +303,10 @@ int patchpoint_status(struct patchpoint_status *status);
 #endif
 
 /**
- * Calls `visit` for every site of every registered object, in the order of registration, until it returns non-zero.
- * No change can begin meanwhile; `visit` must not change keys, nor open or close shared objects.
- * Result: what `visit` returned last, 0 without sites; -EDEADLK inside a change or another visit; -EPERM after vfork.
+ * Calls `visit` for every site of every registered object, in the order of registration, until it returns non-zero. The list is
+ * of one moment: `visit` may change keys, open and close shared objects, and so may other threads meanwhile. `info` and its texts
+ * live until `visit` returns; the key, the site and the object may be gone if another thread closes the object.
+ * Result: what `visit` returned last, 0 without sites; -ENOMEM; -EDEADLK inside a change; -EPERM after vfork.
  */
 int patchpoint_site_iterate(int (*visit)(const struct patchpoint_site_info *info, void *argument), void *argument);
 

@@ -15,6 +15,15 @@
 /* Hidden, so that two shared objects with a copy each do not call into one another. */
 #pragma GCC visibility push(hidden)
 
+/* A function that calls through pointers whose functions were compiled elsewhere, perhaps without types (clang's -fsanitize=cfi, kcfi). */
+#if !defined(__clang__)
+#define CALLS_ANY
+#elif __clang_major__ >= 16
+#define CALLS_ANY __attribute__((no_sanitize("cfi", "kcfi")))
+#else
+#define CALLS_ANY __attribute__((no_sanitize("cfi")))
+#endif
+
 #define LENGTH_MAX 11 /* bytes of the longest site */
 
 /* Returns the address that a field relative to itself points to. */
@@ -74,6 +83,7 @@ struct guard {
 };
 int guard_enter(struct guard *guard);
 void guard_leave(struct guard *guard);
+bool lock_is_mine(void); /* async-signal-safe */
 extern uint64_t guard_signals; /* the signals that the holder's thread had blocked */
 /* Whether this process was forked without libc's handlers (by _Fork or the system call). Async-signal-safe. */
 bool process_is_orphan(void);
@@ -83,16 +93,22 @@ void orphans_notice(void); /* prepares process_is_orphan */
 bool registry_look_up(void); /* finds the sites of all objects, by key; false if memory for an object's list was missing */
 const struct patchpoint_site *registry_first_site(const struct patchpoint_key *key);
 const struct patchpoint_site *registry_next_site(const struct patchpoint_key *key, const struct patchpoint_site *site);
-/* For orphans: whether a site of an object whose text is shared with the parent begins at an address. Async-signal-safe. */
-bool registry_shares_site(const unsigned char *address);
 bool registry_preserves(uint64_t function);
 extern bool patchpoint_eager;
 /* Once everything is to be patched: patch the sites of a new object, or of a key that a new import stands for. */
 void transaction_patch_object(const struct patchpoint_object *object);
 void transaction_patch_key(struct patchpoint_key *key);
 
-/* write.c: the protocol. */
-int patches_write(struct patch *patches, size_t count);
+/* write.c: the protocols. */
+extern enum patchpoint_protocol protocol_used;
+extern char protocol_refusals[256];
+/* Since when a change has waited for threads; 0: not at all. It waits between its attempts, without the lock. */
+struct patience {
+	uint64_t since_ns, of_program_ns;
+};
+/* -EAGAIN: the change must wait (patience_wait) and be planned anew. */
+int patches_write(struct patch *patches, size_t count, struct patience *patience);
+void patience_wait(void);
 /* For the handler: whether a breakpoint at an address is, or was, the library's. Async-signal-safe. */
 bool breakpoint_is_ours(const unsigned char *address);
 /* Whether nobody will remove the library's breakpoints any more. */
@@ -119,9 +135,18 @@ bool writer_fall_back(int error); /* the writer in use failed: chooses the next 
 int code_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length);
 void writer_after_fork(void); /* in the child */
 int writer_in_orphan(void); /* chooses a writer for an orphan: 0 or -errno. Async-signal-safe */
-void writer_memfd_before_fork(void);
-void writer_memfd_after_fork(bool child);
-void writer_memfd_forget(struct patchpoint_object *object);
+
+/*
+ * pages.c: ways to exchange whole pages of text. 0; -EOPNOTSUPP if it cannot be done here (pages_refusal says why); -errno if it
+ * failed. After an error all sites are as before. The sites are sorted, the lock is held.
+ */
+extern char pages_refusal[160];
+extern int moves_refused;
+int pages_move(const struct patch *patches, size_t count);
+int pages_copy(const struct patch *patches, size_t count);
+int pages_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length);
+int text_replace(unsigned char *text, const unsigned char *contents, size_t bytes);
+bool files_may_grow(void); /* whether there is no RLIMIT_FSIZE */
 
 /* stub.c: jumps for calls that do not reach their target. NULL if there is none, or none can be made. The lock is held. */
 extern char stub_refusal[128];
@@ -130,17 +155,31 @@ const unsigned char *stub_make(const struct patchpoint_object *object, uint64_t 
 void stubs_orphan(const struct patchpoint_object *object);
 
 /* sync.c: other threads. */
+void sync_prepare(void); /* without the lock */
 bool sync_possible(void);
 int sync_threads(void);
 void sync_self(void);
+uint64_t now_ns(void);
 void sync_after_fork(void);
 bool process_has_one_thread(void);
-int threads_accept_traps(bool first, bool *traced);
+/*
+ * Whether every thread takes traps now: 0; -EAGAIN if one does not for a moment; -EBUSY if the program's thread `blocker` does not.
+ * `first`: no handler was installed before.
+ */
+extern char blocker[96];
+int threads_accept_traps(bool first, bool anew, bool *traced);
 bool process_is_traced(void);
 
 /* memory.c: questions about what is mapped. */
 bool page_is_readable(uintptr_t address);
 bool memory_is_constant(uint64_t address, size_t length);
+struct mapping {
+	uint64_t start, stop, inode;
+	bool readable, executable, shared;
+};
+int mapping_at(uint64_t address, struct mapping *found); /* 1; 0 if nothing is mapped there; -1 without /proc */
+void mapping_name(uint64_t address, char *name, size_t size); /* the file's path; empty if there is none */
+bool text_is_relocated(uint64_t address);
 enum code { CODE_NONE, CODE_UNREADABLE, CODE_READABLE };
 enum code code_at(uint64_t address);
 

@@ -70,6 +70,11 @@ static void lock_give(void)
 		syscall(SYS_futex, &registry.lock, KERNEL_FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+bool lock_is_mine(void)
+{
+	return (__atomic_load_n(&registry.lock, __ATOMIC_RELAXED) & ~WAITED) == (uint32_t)syscall(SYS_gettid);
+}
+
 /*
  * A page that any kind of fork empties in the child (MADV_WIPEONFORK, Linux 4.14). NULL if there is none: then no process counts as
  * an orphan.
@@ -106,7 +111,6 @@ static void fork_prepare(void)
 
 	fork_guarded = false;
 	if (guard_enter(&guard) == 0) {
-		writer_memfd_before_fork();
 		fork_guard = guard;
 		fork_guarded = true;
 	}
@@ -116,7 +120,6 @@ static void fork_parent(void)
 {
 	if (!fork_guarded)
 		return;
-	writer_memfd_after_fork(false);
 	guard_leave(&fork_guard);
 }
 
@@ -132,7 +135,6 @@ static void fork_child(void)
 		*not_forked = 1;
 	sync_after_fork();
 	writer_after_fork();
-	writer_memfd_after_fork(true);
 	guard_leave(&fork_guard);
 }
 

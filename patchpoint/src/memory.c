@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -78,72 +79,149 @@ static bool code_of_object(uint64_t address, enum code *code)
 	}
 	return false;
 }
+
+/* Whether the loader wrote relocations into a text: then the file's pages are no code. */
+bool text_is_relocated(uint64_t address)
+{
+	struct dl_find_object found;
+	const ElfW(Dyn) *entry;
+
+	if (_dl_find_object((void *)(uintptr_t)address, &found) != 0 || !found.dlfo_link_map->l_ld)
+		return false;
+	for (entry = found.dlfo_link_map->l_ld; entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_TEXTREL || (entry->d_tag == DT_FLAGS && entry->d_un.d_val & DF_TEXTREL))
+			return true;
+	return false;
+}
 #else
 static bool code_of_object(uint64_t address, enum code *code)
 {
 	(void)address, (void)code;
 	return false;
 }
+
+/* Without the loader's table nothing is known; linkers make no such text unless told (-z notext). */
+bool text_is_relocated(uint64_t address)
+{
+	(void)address;
+	return false;
+}
 #endif
 
-/* A parser of /proc/self/maps: "start-end rwxp …". It is a state machine, since the end of the buffer may cut a line. */
+/* A parser of /proc/self/maps: "start-end rwxp offset major:minor inode   name". A state machine: a read may end in a line. */
 struct maps {
-	enum { START, STOP, RIGHTS, REST } field;
-	uint64_t bounds[2];
-	char rights[4];
+	enum { START, STOP, RIGHTS, OFFSET, DEVICE, INODE, NAME } field;
+	struct mapping now;
 	unsigned letters;
+	char *name;
+	size_t size, length;
 };
 
-static uint64_t hex_digit(char c)
+static uint64_t digit(char c)
 {
 	return c <= '9' ? (uint64_t)(c - '0') : (uint64_t)(c - 'a' + 10);
 }
 
-/* Takes one character. True if `c` ends the rights of the mapping that holds `address`. */
-static bool maps_take(struct maps *maps, char c, uint64_t address)
+static void maps_take_right(struct mapping *now, char c)
 {
-	if (c == '\n') {
-		*maps = (struct maps){.field = START};
-		return false;
-	}
-	if (maps->field == REST)
-		return false;
-	if (maps->field == RIGHTS) {
-		maps->rights[maps->letters++] = c;
-		if (maps->letters < sizeof maps->rights)
-			return false;
-		maps->field = REST;
-		return address >= maps->bounds[0] && address < maps->bounds[1];
-	}
-	if (c == '-' || c == ' ')
+	now->readable |= c == 'r';
+	now->executable |= c == 'x';
+	now->shared |= c == 's';
+}
+
+/* Takes one character of a line. */
+static void maps_take(struct maps *maps, char c)
+{
+	struct mapping *now = &maps->now;
+
+	if (maps->field == NAME) {
+		if ((c != ' ' || maps->length > 0) && maps->length + 1 < maps->size)
+			maps->name[maps->length++] = c;
+	} else if (c == ' ' || (c == '-' && maps->field == START)) {
 		maps->field++;
-	else
-		maps->bounds[maps->field] = maps->bounds[maps->field] << 4 | hex_digit(c);
+	} else if (maps->field == RIGHTS) {
+		maps_take_right(now, c);
+	} else if (maps->field == INODE) {
+		now->inode = now->inode * 10 + digit(c);
+	} else if (maps->field <= STOP) {
+		uint64_t *bound = maps->field == START ? &now->start : &now->stop;
+
+		*bound = *bound << 4 | digit(c);
+	}
+}
+
+/* Reads the list of mappings up to the one that holds `address`. */
+static bool maps_search(int file, uint64_t address, struct maps *maps)
+{
+	char text[4096];
+	ssize_t got;
+
+	while ((got = read(file, text, sizeof text)) > 0) {
+		for (ssize_t i = 0; i < got; i++) {
+			if (text[i] != '\n') {
+				maps_take(maps, text[i]);
+				continue;
+			}
+			if (address >= maps->now.start && address < maps->now.stop)
+				return true;
+			maps->field = START;
+			maps->now = (struct mapping){.start = 0};
+			maps->length = 0;
+		}
+	}
 	return false;
+}
+
+/* Asks the kernel for one mapping (Linux 6.11). Returns 1, 0 if nothing is mapped there, or -1 if the kernel does not know the request. */
+static int maps_ask(int file, uint64_t address, struct mapping *found)
+{
+	struct kernel_procmap query = {.size = sizeof query, .address = address};
+
+	if (ioctl(file, KERNEL_PROCMAP_QUERY, &query) != 0)
+		return errno == ENOENT ? 0 : -1;
+	*found = (struct mapping){query.start, query.stop, query.inode, query.rights & KERNEL_PROCMAP_READABLE,
+				  query.rights & KERNEL_PROCMAP_EXECUTABLE, query.rights & KERNEL_PROCMAP_SHARED};
+	return 1;
+}
+
+int mapping_at(uint64_t address, struct mapping *found)
+{
+	int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), result;
+	char none[1];
+	struct maps maps = {.field = START, .name = none, .size = sizeof none};
+
+	if (file < 0)
+		return -1;
+	result = maps_ask(file, address, found);
+	if (result < 0) {
+		result = maps_search(file, address, &maps);
+		*found = maps.now;
+	}
+	close(file);
+	return result;
+}
+
+void mapping_name(uint64_t address, char *name, size_t size)
+{
+	struct maps maps = {.field = START, .name = name, .size = size};
+	int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+	if (file < 0 || !maps_search(file, address, &maps) || maps.name[0] != '/')
+		maps.length = 0;
+	name[maps.length] = 0;
+	if (file >= 0)
+		close(file);
 }
 
 /* Asks the kernel's list of mappings. If the list is unavailable, any mapped memory may be code. */
 static enum code code_by_maps(uint64_t address)
 {
-	int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	enum code code = CODE_NONE;
-	struct maps maps = {.field = START};
-	char text[4096];
-	ssize_t got;
+	struct mapping mapping;
+	int found = mapping_at(address, &mapping);
 
-	if (file < 0)
+	if (found < 0)
 		return page_is_readable((uintptr_t)address) ? CODE_READABLE : CODE_NONE;
-	while ((got = read(file, text, sizeof text)) > 0) {
-		for (ssize_t i = 0; i < got; i++) {
-			if (maps_take(&maps, text[i], address)) {
-				code = code_by_rights(maps.rights[0] == 'r', maps.rights[2] == 'x');
-				close(file);
-				return code;
-			}
-		}
-	}
-	close(file);
-	return code;
+	return found ? code_by_rights(mapping.readable, mapping.executable) : CODE_NONE;
 }
 
 enum code code_at(uint64_t address)

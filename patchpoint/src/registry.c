@@ -120,7 +120,7 @@ void patchpoint_object_unregister(struct patchpoint_object *object)
 		link = &(*link)->next;
 	if (*link)
 		__atomic_store_n(link, object->next, __ATOMIC_SEQ_CST);
-	writer_memfd_forget(object);
+	object->copied = 0;
 	stubs_orphan(object);
 	object_forget(object);
 	object->next = NULL;
@@ -155,20 +155,6 @@ void patchpoint_import_unregister(struct patchpoint_key *key)
 	if (*link)
 		*link = key->imports;
 	guard_leave(&guard);
-}
-
-bool registry_shares_site(const unsigned char *address)
-{
-	const struct patchpoint_object *object = registry.objects;
-
-	for (; object; object = object->next) {
-		const struct patchpoint_site *sites = object_sites(object);
-
-		for (uint32_t i = 0; object->alias && i < object->count; i++)
-			if (sites[i].kind != PATCHPOINT_NONE && site_code(&sites[i]) == address)
-				return true;
-	}
-	return false;
 }
 
 bool registry_preserves(uint64_t function)

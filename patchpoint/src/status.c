@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "internal.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
@@ -17,6 +16,8 @@ static size_t sites_of(const struct patchpoint_object *object)
 	return count;
 }
 
+static const char *const protocol_names[] = {"none", "direct", "store", "move", "trap", "copy"};
+
 int patchpoint_status(struct patchpoint_status *status)
 {
 	struct guard guard;
@@ -24,6 +25,7 @@ int patchpoint_status(struct patchpoint_status *status)
 
 	if (!status)
 		return -EINVAL;
+	sync_prepare();
 	error = guard_enter(&guard);
 	if (error)
 		return error;
@@ -45,6 +47,9 @@ int patchpoint_status(struct patchpoint_status *status)
 	status->transactions = registry.transactions;
 	status->sites_written = registry.sites_written;
 	status->traps = __atomic_load_n(&registry.traps, __ATOMIC_RELAXED);
+	status->protocol = protocol_used;
+	status->protocol_name = protocol_names[protocol_used];
+	status->protocol_reason = protocol_refusals;
 	guard_leave(&guard);
 	return 0;
 }
@@ -56,8 +61,7 @@ static bool read_own(void *context, uint64_t address, uint8_t *byte)
 	return true;
 }
 
-static void describe(const struct patchpoint_object *object, const struct patchpoint_site *site, const char *path,
-		     struct patchpoint_site_info *info)
+static void describe(const struct patchpoint_object *object, const struct patchpoint_site *site, struct patchpoint_site_info *info)
 {
 	const struct patchpoint_key *key = key_resolve(site_key(site));
 	struct patchpoint_place place = site_place(site);
@@ -69,7 +73,6 @@ static void describe(const struct patchpoint_object *object, const struct patchp
 	info->key = key;
 	info->kind = site->kind;
 	info->address = code;
-	info->object = path;
 	info->length = site->length;
 	memcpy(info->bytes_now, code, site->length);
 	/* If the register of a value site is no longer known, the bytes as compiled stay zero. */
@@ -78,30 +81,88 @@ static void describe(const struct patchpoint_object *object, const struct patchp
 					    (uint64_t)(uintptr_t)stub_find(object, state.value));
 }
 
-int patchpoint_site_iterate(int (*visit)(const struct patchpoint_site_info *info, void *argument), void *argument)
+/*
+ * The list of all sites at one moment, with the texts that belong to objects, since these may be closed before the list was
+ * visited: neither the loader nor the visitor is called with the lock held.
+ */
+struct list {
+	size_t bytes, count;
+	struct patchpoint_site_info *sites; /* behind them the texts */
+	char *texts;
+};
+
+static bool list_make(struct list *list)
 {
+	const size_t path_max = 4096;
+	size_t texts = 0;
+
+	for (const struct patchpoint_object *object = registry.objects; object; object = object->next) {
+		const struct patchpoint_site *sites = object_sites(object);
+
+		texts += path_max;
+		for (size_t i = 0; i < object->count; i++)
+			if (sites[i].kind != PATCHPOINT_NONE) {
+				list->count++;
+				texts += strlen(key_resolve(site_key(&sites[i]))->name) + 1;
+			}
+	}
+	list->bytes = list->count * sizeof *list->sites + texts;
+	list->sites = list->count ? pages_get(list->bytes) : NULL;
+	list->texts = (char *)(list->sites + list->count);
+	return list->sites || !list->count;
+}
+
+static const char *list_text(struct list *list, const char *text)
+{
+	size_t bytes = strlen(text) + 1;
+	char *copy = memcpy(list->texts, text, bytes);
+
+	list->texts += bytes;
+	return copy;
+}
+
+static void list_fill(struct list *list)
+{
+	struct patchpoint_site_info *info = list->sites;
+
+	for (const struct patchpoint_object *object = registry.objects; object; object = object->next) {
+		const struct patchpoint_site *sites = object_sites(object);
+		const char *path = list->texts;
+
+		/* The object's own data: its text may be a copy by now. */
+		mapping_name((uintptr_t)object, list->texts, 4096);
+		list->texts += strlen(path) + 1;
+		for (size_t i = 0; i < object->count; i++) {
+			if (sites[i].kind == PATCHPOINT_NONE)
+				continue;
+			describe(object, &sites[i], info);
+			info->object = path;
+			info->name = list_text(list, info->key->name);
+			info++;
+		}
+	}
+}
+
+CALLS_ANY int patchpoint_site_iterate(int (*visit)(const struct patchpoint_site_info *info, void *argument), void *argument)
+{
+	struct list list = {.count = 0};
 	struct guard guard;
 	int result;
+	bool made;
 
 	if (!visit)
 		return -EINVAL;
 	result = guard_enter(&guard);
 	if (result)
 		return result;
-	for (struct patchpoint_object *object = registry.objects; object && !result; object = object->next) {
-		const struct patchpoint_site *sites = object_sites(object);
-		Dl_info file;
-		const char *name = dladdr(object, &file) && file.dli_fname ? file.dli_fname : "";
-
-		for (size_t i = 0; i < object->count && !result; i++) {
-			struct patchpoint_site_info info;
-
-			if (sites[i].kind == PATCHPOINT_NONE)
-				continue;
-			describe(object, &sites[i], name, &info);
-			result = visit(&info, argument);
-		}
-	}
+	made = list_make(&list);
+	if (made && list.count)
+		list_fill(&list);
 	guard_leave(&guard);
+	if (!made)
+		return -ENOMEM;
+	for (size_t i = 0; i < list.count && !result; i++)
+		result = visit(&list.sites[i], argument);
+	pages_put(list.sites, list.bytes);
 	return result;
 }

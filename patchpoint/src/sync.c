@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,10 +36,17 @@ bool process_has_one_thread(void)
 /* Registration holds for one memory map; exec and fork begin another. After a barrier failed, the next use tries one first. */
 static bool registered, doubtful;
 
+/* Once there are threads the kernel lets a registration wait for a grace period, so it is made without the lock. */
+void sync_prepare(void)
+{
+	if (!__atomic_load_n(&registered, __ATOMIC_RELAXED) &&
+	    syscall(SYS_membarrier, KERNEL_MEMBARRIER_REGISTER_SYNC_CORE, 0, 0) == 0)
+		__atomic_store_n(&registered, true, __ATOMIC_RELAXED);
+}
+
 bool sync_possible(void)
 {
-	if (!registered)
-		registered = syscall(SYS_membarrier, KERNEL_MEMBARRIER_REGISTER_SYNC_CORE, 0, 0) == 0;
+	sync_prepare();
 	if (registered && doubtful)
 		doubtful = sync_threads() != 0;
 	return registered && !doubtful;
@@ -49,10 +57,20 @@ void sync_after_fork(void)
 	registered = false;
 }
 
-/* On return every thread has executed a serialising instruction since the call (membarrier(2)). */
+static bool barrier(void)
+{
+	return syscall(SYS_membarrier, KERNEL_MEMBARRIER_SYNC_CORE, 0, 0) == 0;
+}
+
+/*
+ * On return every thread has executed a serialising instruction since the call (membarrier(2)). A process that was restored from a
+ * checkpoint has a new memory map, which is not registered: the kernel says EPERM.
+ */
 int sync_threads(void)
 {
-	if (syscall(SYS_membarrier, KERNEL_MEMBARRIER_SYNC_CORE, 0, 0) == 0)
+	if (barrier())
+		return 0;
+	if (errno == EPERM && syscall(SYS_membarrier, KERNEL_MEMBARRIER_REGISTER_SYNC_CORE, 0, 0) == 0 && barrier())
 		return 0;
 	doubtful = true;
 	return -errno;
@@ -68,13 +86,15 @@ void sync_self(void)
 /* Defined in programs with the thread sanitizer, which has a thread of its own that blocks all signals and executes no sites. */
 extern void __tsan_init(void) __attribute__((weak));
 
-/* The counts of one look at all threads. */
+/* The result of one look at all threads. */
 struct look {
 	unsigned blocked; /* threads in which the program blocks SIGTRAP */
 	unsigned busy;    /* threads in which libc blocks it briefly: it creates or ends a thread, or starts a process */
 	unsigned asleep;  /* threads suspended in the kernel that have children: perhaps in vfork */
 	bool traced;
 };
+
+char blocker[96];
 
 static uint64_t status_number(const char *text, const char *name, int base)
 {
@@ -104,6 +124,29 @@ static size_t read_start(int folder, const char *thread, const char *name, char 
 	return got > 0 ? (size_t)got : 0;
 }
 
+/* Whether a thread only ever runs in the kernel: io_uring's workers, and others that the kernel makes (PF_IO_WORKER, PF_USER_WORKER). */
+static bool runs_in_kernel(int tasks, const char *thread)
+{
+	const uint64_t of_kernel = 0x10 | 0x4000;
+	char text[512], *field;
+
+	if (!read_start(tasks, thread, "/stat", text, sizeof text))
+		return false;
+	/* The flags are the seventh field behind the name, which ends with the last parenthesis (proc(5)). */
+	field = strrchr(text, ')');
+	for (int i = 0; field && i < 7; i++)
+		field = strchr(field + 1, ' ');
+	return field && strtoull(field, NULL, 10) & of_kernel;
+}
+
+/* Notes a thread that blocks SIGTRAP: its number and its name. */
+static void name_blocker(const char *thread, const char *status, const char *what)
+{
+	const char *name = strncmp(status, "Name:\t", 6) == 0 ? status + 6 : "";
+
+	snprintf(blocker, sizeof blocker, "thread %s (%.*s) %s", thread, (int)strcspn(name, "\n"), name, what);
+}
+
 /*
  * Adds what /proc/…/status says of a thread, or nothing if the thread is gone. A program cannot block the signals 32 and 33, which
  * libc keeps for itself: a thread that blocks one of them runs libc's code and executes no site before it has its own mask again. A
@@ -122,12 +165,21 @@ static void look_at(int tasks, const char *thread, struct look *look)
 	mask = status_number(text, "\nSigBlk:", 16);
 	sleeps = strstr(text, "\nState:\tD") != NULL;
 	look->traced |= status_number(text, "\nTracerPid:", 10) != 0;
-	if (mask & trap && !(mask & of_libc))
-		look->blocked++;
-	else if (mask & trap && !sleeps)
-		look->busy++;
-	if (sleeps && read_start(tasks, thread, "/children", child, sizeof child))
+	if (mask & trap && !runs_in_kernel(tasks, thread)) {
+		if (!(mask & of_libc)) {
+			look->blocked++;
+			name_blocker(thread, text, "blocks SIGTRAP");
+		} else if (!sleeps) {
+			look->busy++;
+			if (!look->blocked)
+				name_blocker(thread, text, "blocks every signal");
+		}
+	}
+	if (sleeps && read_start(tasks, thread, "/children", child, sizeof child)) {
 		look->asleep++;
+		if (!look->blocked && !look->busy)
+			name_blocker(thread, text, "may be in vfork");
+	}
 }
 
 struct entry {
@@ -157,7 +209,7 @@ static struct look threads_look(int tasks)
 	return look;
 }
 
-static uint64_t now_ns(void)
+uint64_t now_ns(void)
 {
 	struct timespec now;
 
@@ -200,31 +252,27 @@ bool process_is_traced(void)
 }
 
 /*
- * Returns -EBUSY if a thread blocks SIGTRAP: the kernel would kill the process at that thread's first breakpoint. The program's
- * thread gets 20 ms to unblock it; libc's own blocking gets a second. Before the handler was installed for the `first` time, a
- * child of vfork may have begun that has no handler and executes the same code: the first change waits for such a child, too.
- * Without /proc only the calling thread's mask is known.
+ * The kernel would kill the process at the first breakpoint of a thread that blocks SIGTRAP. Before the handler was installed for
+ * the `first` time, a child of vfork may have begun that has no handler and executes the same code: the first change waits for such
+ * a child, too. Without /proc only the calling thread's mask is known.
  */
-int threads_accept_traps(bool first, bool *traced)
+int threads_accept_traps(bool first, bool anew, bool *traced)
 {
-	enum { LOOKS_MAX = 100, LOOKS_OF_LIBC_MAX = 5000 };
-	const struct timespec moment = {0, 200000};
 	const unsigned of_sanitizer = __tsan_init ? 1 : 0;
+	const struct look *look;
 
 	*traced = true;
-	if (guard_signals >> (SIGTRAP - 1) & 1)
+	if (guard_signals >> (SIGTRAP - 1) & 1) {
+		snprintf(blocker, sizeof blocker, "the changing thread blocks SIGTRAP");
 		return -EBUSY;
-	for (int looks = 0, of_program = 0; looks < LOOKS_OF_LIBC_MAX; looks++) {
-		const struct look *look = look_around(first || looks > 0);
-
-		if (!look)
-			return 0;
-		*traced = look->traced;
-		if (look->blocked > of_sanitizer && ++of_program == LOOKS_MAX)
-			return -EBUSY;
-		if (look->blocked <= of_sanitizer && look->busy <= of_sanitizer && !(first && look->asleep))
-			return 0;
-		nanosleep(&moment, NULL);
 	}
-	return -EBUSY;
+	look = look_around(first || anew);
+	if (!look)
+		return 0;
+	*traced = look->traced;
+	if (look->blocked > of_sanitizer)
+		return -EBUSY;
+	if (look->busy <= of_sanitizer && !(first && look->asleep))
+		return 0;
+	return -EAGAIN;
 }

@@ -305,7 +305,7 @@ static size_t last_of_each(struct patchpoint_change *changes, size_t count)
  * Plans and writes. If writing fails though the writer seemed ready, the next way of writing is tried. If none is left, sites that
  * still read their keys stay as they are; if a patched site would have to change, nothing is changed.
  */
-static int sites_change(struct plan *plan, struct patchpoint_change *changes, size_t count)
+static int sites_change(struct plan *plan, struct patchpoint_change *changes, size_t count, struct patience *patience)
 {
 	bool ready = writer_find();
 
@@ -318,8 +318,8 @@ static int sites_change(struct plan *plan, struct patchpoint_change *changes, si
 			error = plan_change(plan, &changes[i]);
 		if (error || plan->count == 0)
 			return error;
-		error = patches_write(plan->patches, plan->count);
-		if (!error || error == -EBUSY)
+		error = patches_write(plan->patches, plan->count, patience);
+		if (!error || error == -EBUSY || error == -EAGAIN)
 			return error;
 		if (sync_possible())
 			ready = writer_fall_back(error);
@@ -327,7 +327,7 @@ static int sites_change(struct plan *plan, struct patchpoint_change *changes, si
 }
 
 /* Commits changes with the lock held. `few` on the stack serves most transactions without a system call. */
-static int commit(struct patchpoint_change *changes, size_t count)
+static int commit(struct patchpoint_change *changes, size_t count, struct patience *patience)
 {
 	struct patch few[32];
 	struct plan plan = {.patches = few};
@@ -343,7 +343,7 @@ static int commit(struct patchpoint_change *changes, size_t count)
 		if (!plan.patches)
 			return -ENOMEM;
 	}
-	error = sites_change(&plan, changes, count);
+	error = sites_change(&plan, changes, count, patience);
 	if (!error) {
 		for (size_t i = 0; i < count; i++)
 			key_change(&changes[i]);
@@ -355,22 +355,49 @@ static int commit(struct patchpoint_change *changes, size_t count)
 	return error;
 }
 
+/* What a change attempts with the lock held; -EAGAIN: it must wait. */
+struct attempt {
+	int (*run)(struct attempt *attempt, struct patience *patience);
+	struct patchpoint_change *changes; /* attempt_changes: the last one of each key counts */
+	size_t count;
+	const struct patchpoint_object *only; /* attempt_again */
+};
+
+/* Attempts a change until it need not wait for another thread. The lock is free while it waits. */
+static int attempt(struct attempt *change)
+{
+	struct patience patience = {0, 0};
+	struct guard guard;
+	int error;
+
+	for (;;) {
+		sync_prepare();
+		error = guard_enter(&guard);
+		if (error)
+			return error;
+		error = change->run(change, &patience);
+		guard_leave(&guard);
+		if (error != -EAGAIN)
+			return error;
+		patience_wait();
+	}
+}
+
+static int attempt_changes(struct attempt *attempt, struct patience *patience)
+{
+	attempt->count = last_of_each(attempt->changes, attempt->count);
+	return commit(attempt->changes, attempt->count, patience);
+}
+
 int patchpoint_txn_commit(struct patchpoint_txn *txn)
 {
-	struct guard guard;
 	int error;
 
 	if (!txn)
 		return -EINVAL;
 	error = txn->error;
 	if (!error)
-		error = guard_enter(&guard);
-	if (!error) {
-		size_t count = last_of_each(txn->changes, txn->count);
-
-		error = commit(txn->changes, count);
-		guard_leave(&guard);
-	}
+		error = attempt(&(struct attempt){attempt_changes, txn->changes, txn->count, NULL});
 	patchpoint_txn_abort(txn);
 	return error;
 }
@@ -378,16 +405,9 @@ int patchpoint_txn_commit(struct patchpoint_txn *txn)
 int patchpoint_key_set(struct patchpoint_key *key, uint64_t value)
 {
 	struct patchpoint_change change;
-	struct guard guard;
 	int error = change_prepare(&change, key, value);
 
-	if (!error)
-		error = guard_enter(&guard);
-	if (error)
-		return error;
-	error = commit(&change, 1);
-	guard_leave(&guard);
-	return error;
+	return error ? error : attempt(&(struct attempt){attempt_changes, &change, 1, NULL});
 }
 
 /* Counts the keys with sites in `only` (NULL: in any object), and lists each with its present value. The lock guards the marks. */
@@ -421,60 +441,53 @@ static size_t keys_with_sites(const struct patchpoint_object *only, struct patch
 	return count;
 }
 
-static int commit_again(const struct patchpoint_object *only)
+/* Gives every key with sites in `only` (NULL: in any object) its present value again. */
+static int attempt_again(struct attempt *attempt, struct patience *patience)
 {
 	struct patchpoint_change *changes;
 	size_t count, bytes;
 	int error;
 
 	registry_look_up();
-	count = keys_with_sites(only, NULL);
-	if (count == 0) {
-		writer_find();
-		return 0;
-	}
+	count = keys_with_sites(attempt->only, NULL);
 	bytes = count * sizeof *changes;
-	changes = pages_get(bytes);
-	if (!changes)
+	changes = count ? pages_get(bytes) : NULL;
+	if (count && !changes)
 		return -ENOMEM;
-	keys_with_sites(only, changes);
-	error = commit(changes, count);
-	pages_put(changes, bytes);
+	keys_with_sites(attempt->only, changes);
+	if (count) {
+		error = commit(changes, count, patience);
+		pages_put(changes, bytes);
+	} else {
+		writer_find();
+		error = 0;
+	}
+	if (!error && !attempt->only)
+		patchpoint_eager = true;
 	return error;
+}
+
+static int attempt_key_again(struct attempt *attempt, struct patience *patience)
+{
+	attempt->changes->value = key_value(attempt->changes->key);
+	return commit(attempt->changes, 1, patience);
 }
 
 void transaction_patch_object(const struct patchpoint_object *object)
 {
-	struct guard guard;
-
-	if (!patchpoint_eager || guard_enter(&guard) != 0)
-		return;
-	commit_again(object);
-	guard_leave(&guard);
+	if (patchpoint_eager)
+		attempt(&(struct attempt){attempt_again, NULL, 0, object});
 }
 
 void transaction_patch_key(struct patchpoint_key *key)
 {
 	struct patchpoint_change change = {.key = key};
-	struct guard guard;
 
-	if (!patchpoint_eager || guard_enter(&guard) != 0)
-		return;
-	change.value = key_value(key);
-	commit(&change, 1);
-	guard_leave(&guard);
+	if (patchpoint_eager)
+		attempt(&(struct attempt){attempt_key_again, &change, 1, NULL});
 }
 
 int patchpoint_init(void)
 {
-	struct guard guard;
-	int error = guard_enter(&guard);
-
-	if (error)
-		return error;
-	error = commit_again(NULL);
-	if (!error)
-		patchpoint_eager = true;
-	guard_leave(&guard);
-	return error;
+	return attempt(&(struct attempt){attempt_again, NULL, 0, NULL});
 }

@@ -20,28 +20,73 @@ static struct sigaction chained[2];
 static unsigned chained_count;
 static _Thread_local bool in_chain __attribute__((tls_model("initial-exec")));
 
+/* The signal whose handler a thread is in, and one that came meanwhile and waits for the end of the handler. */
+static _Thread_local struct {
+	const void *context;
+	bool waits;
+	siginfo_t waiting;
+} now __attribute__((tls_model("initial-exec")));
+
+/*
+ * Calls a program's handler as the kernel would: with its mask, and once only if it asked for that. SIGTRAP itself stays open, since
+ * the handler may meet a breakpoint of the library; another SIGTRAP waits. When the library's handler returns, the kernel restores
+ * the interrupted code's mask.
+ */
+CALLS_ANY static void call(struct sigaction *chosen, int number, siginfo_t *info, void *context)
+{
+	struct sigaction action = *chosen;
+	const void *outer_context = now.context;
+	bool outer = in_chain;
+
+	if (action.sa_flags & (int)SA_RESETHAND) {
+		chosen->sa_handler = SIG_DFL;
+		chosen->sa_flags &= ~SA_SIGINFO;
+	}
+	sigdelset(&action.sa_mask, number);
+	sigprocmask(SIG_BLOCK, &action.sa_mask, NULL);
+	if (!(action.sa_flags & SA_NODEFER))
+		now.context = context;
+	in_chain = true;
+	if (action.sa_flags & SA_SIGINFO)
+		action.sa_sigaction(number, info, context);
+	else
+		action.sa_handler(number);
+	in_chain = outer;
+	now.context = outer_context;
+}
+
+/* Ends the process as if no handler were there. */
+static void die(void)
+{
+	struct sigaction fallback;
+
+	memset(&fallback, 0, sizeof fallback);
+	fallback.sa_handler = SIG_DFL;
+	sigaction(SIGTRAP, &fallback, NULL);
+	syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), SIGTRAP);
+}
+
 static void chain(int number, siginfo_t *info, void *context)
 {
 	unsigned count = __atomic_load_n(&chained_count, __ATOMIC_ACQUIRE);
-	const struct sigaction *action = &chained[count > 1 && !in_chain ? 1 : 0];
-	bool outer = in_chain;
+	struct sigaction *action = &chained[count > 1 && !in_chain ? 1 : 0];
 
-	if (action->sa_flags & SA_SIGINFO) {
-		in_chain = true;
-		action->sa_sigaction(number, info, context);
-		in_chain = outer;
-	} else if (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN) {
-		in_chain = true;
-		action->sa_handler(number);
-		in_chain = outer;
+	if (now.context && now.context != context && info->si_code <= 0) {
+		now.waiting = *info;
+		now.waits = true;
+	} else if (now.context && now.context != context) {
+		die();
+	} else if (action->sa_flags & SA_SIGINFO || (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN)) {
+		call(action, number, info, context);
 	} else if (action->sa_handler == SIG_DFL || info->si_code > 0) {
-		/* The kernel lets no process ignore a trap: both ways end the process as if no handler were there. */
-		struct sigaction fallback;
+		/* The kernel lets no process ignore a trap. */
+		die();
+	}
+	if (!now.context && now.waits) {
+		siginfo_t waiting = now.waiting;
 
-		memset(&fallback, 0, sizeof fallback);
-		fallback.sa_handler = SIG_DFL;
-		sigaction(SIGTRAP, &fallback, NULL);
-		syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), SIGTRAP);
+		now.waits = false;
+		chain(number, &waiting, context);
 	}
 }
 
@@ -65,22 +110,14 @@ static void wait_for_writer(const unsigned char *address)
 }
 
 /*
- * Resumes in a process that was forked without libc's handlers. If the process shares its text with its parent, the parent ends the
- * change soon; else the change ends here. If a breakpoint cannot be removed, the thread steps over it: without its first byte an
- * instruction is the same. Returns false for a breakpoint that is not the library's.
+ * Resumes in a process that was forked without libc's handlers: the change ends here. If a breakpoint cannot be removed, the thread
+ * steps over it: without its first byte an instruction is the same. Returns false for a breakpoint that is not the library's.
  */
 static bool resume_orphan(void *context, const unsigned char *address)
 {
-	enum { WAITS_MAX = 1000 };
-
-	if (registry_shares_site(address)) {
-		for (int waits = 0; waits < WAITS_MAX && !arch_trap_is_gone(address); waits++)
-			nanosleep(&moment, NULL);
-	} else if (!breakpoint_is_ours(address)) {
+	if (!breakpoint_is_ours(address))
 		return false;
-	} else {
-		change_abandon();
-	}
+	change_abandon();
 	arch_resume_at(context, arch_trap_is_gone(address) ? address : address + 1);
 	return true;
 }
@@ -94,7 +131,11 @@ static bool resume(void *context)
 	if (!arch_trap_is_gone(address)) {
 		if (!breakpoint_is_ours(address))
 			return false;
-		if (breakpoint_is_stuck()) {
+		/*
+		 * Behind its first byte the site is the old or the new instruction. A handler of the program's that interrupts the
+		 * changing thread would wait for itself.
+		 */
+		if (breakpoint_is_stuck() || lock_is_mine()) {
 			arch_resume_at(context, address + 1);
 			return true;
 		}
@@ -127,8 +168,13 @@ int trap_install(void)
 		return 0;
 	memset(&action, 0, sizeof action);
 	action.sa_sigaction = handle;
-	/* SA_NODEFER: a thread in the handler does not count as one that blocks the signal. SA_ONSTACK: for small stacks. */
-	action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER;
+	/*
+	 * SA_NODEFER: a thread in the handler does not count as one that blocks the signal. SA_ONSTACK, for small stacks, and
+	 * SA_RESTART, unless a program's handler was installed without.
+	 */
+	action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK | SA_RESTART;
+	if (found.sa_flags & SA_SIGINFO || (found.sa_handler != SIG_DFL && found.sa_handler != SIG_IGN))
+		action.sa_flags &= SA_SIGINFO | SA_NODEFER | found.sa_flags;
 	sigemptyset(&action.sa_mask);
 	chained[chained_count ? 1 : 0] = found;
 	__atomic_store_n(&chained_count, chained_count ? 2 : 1, __ATOMIC_RELEASE);

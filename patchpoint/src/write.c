@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The protocol that writes sites while other threads execute them. */
+/* The protocols that write sites while other threads execute them, and the choice of one. */
 #define _GNU_SOURCE
 #include "internal.h"
 #include "kernel.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -122,7 +123,7 @@ static int write_part(const struct patch *patches, size_t count, enum part part,
 		const struct patch *first = &patches[*touched];
 
 		span.sites = 1;
-		if (gap_max && !first->object->alias)
+		if (gap_max)
 			span_fill(&span, first, count - *touched, gap_max, part, old);
 		error = span.sites > 1 ? code_write(first->object, first->at, span.bytes, span.length)
 				       : site_write(first, part, old);
@@ -277,39 +278,132 @@ static int batches_write(const struct patch *patches, size_t count)
 	return error;
 }
 
-/* Writes all sites, or none: after a failure the sites written before are written back in the same way. The lock is held. */
-int patches_write(struct patch *patches, size_t count)
-{
-	static bool handled;
-	bool alone = process_has_one_thread(), traced = true;
-	int error = 0;
+enum patchpoint_protocol protocol_used;
+char protocol_refusals[256];
 
-	/* The handler is installed before the first thread or child of vfork that could need it. */
-	if (!arch_one_store && !alone) {
-		error = threads_accept_traps(!handled, &traced);
-		if (!error)
-			error = trap_install();
-		if (error)
-			return error;
-	} else if (!arch_one_store && !handled) {
-		trap_install();
-	}
-	if (!handled)
-		orphans_notice();
-	handled = true;
-	if (alone && count > 1 && !arch_one_store)
-		traced = process_is_traced();
-	/*
-	 * A debugger may insert a breakpoint at any moment while this thread is stopped: while traced, only the sites' own bytes
-	 * are written. The same holds where one store exchanges a site, since a longer write is several stores.
-	 */
-	gap_max = traced || arch_one_store ? 0 : writer_used->gap_max;
-	patches_sort(patches, count);
+static void reason_add(const char *protocol, const char *why)
+{
+	size_t used = strlen(protocol_refusals);
+
+	snprintf(protocol_refusals + used, sizeof protocol_refusals - used, "%s%s: %s", used ? "; " : "", protocol, why);
+}
+
+/* The breakpoints' protocol, with a handler from before the first thread or child of vfork that could need it. */
+static int traps_write(const struct patch *patches, size_t count)
+{
+	int error = trap_install();
+
+	if (error)
+		return error;
+	orphans_notice();
 	open_change.count = count;
 	__atomic_store_n(&open_change.patches, patches, __ATOMIC_RELEASE);
-	error = alone ? alone_write(patches, count) : arch_one_store ? stores_write(patches, count) : batches_write(patches, count);
+	error = batches_write(patches, count);
 	__atomic_store_n(&open_change.patches, NULL, __ATOMIC_RELEASE);
 	return error;
+}
+
+void patience_wait(void)
+{
+	nanosleep(&(struct timespec){0, 200000}, NULL);
+}
+
+/* Whether less than `most_ns` went by since a time, which is now if it is 0. */
+static bool may_wait(uint64_t *since_ns, uint64_t most_ns)
+{
+	uint64_t now = now_ns();
+
+	if (!*since_ns)
+		*since_ns = now;
+	return now - *since_ns < most_ns;
+}
+
+/*
+ * Whether breakpoints may be written now: 0; -EAGAIN to wait and ask again; -EBUSY. A change waits 20 ms for a thread in which the
+ * program blocks SIGTRAP, and a second for one in which libc does.
+ */
+static int traps_may_be_used(struct patience *patience, bool *traced)
+{
+	const uint64_t ms = 1000000;
+	static bool used;
+	int error = threads_accept_traps(!used, patience->since_ns != 0, traced);
+	bool more = may_wait(&patience->since_ns, 1000 * ms);
+
+	used |= error == 0;
+	if (error == -EBUSY)
+		more &= may_wait(&patience->of_program_ns, 20 * ms);
+	return !error ? 0 : more ? -EAGAIN : -EBUSY;
+}
+
+static bool text_is_copied(const struct patch *patches, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (patches[i].object->copied)
+			return true;
+	return false;
+}
+
+/*
+ * Chooses among the protocols for x86-64 by what they ask of a program's threads:
+ *   move   nothing. It asks for text that is mapped from its file and not sealed, and for Linux 5.13.
+ *   trap   that no thread blocks SIGTRAP: the kernel kills a process that traps then.
+ *   copy   nothing, but the text loses its file. It also serves where only memory files can be written (the writer memfd).
+ */
+static int threads_write(const struct patch *patches, size_t count, struct patience *patience)
+{
+	const bool copies = writer_used->id == PATCHPOINT_WRITER_MEMFD || text_is_copied(patches, count);
+	bool traced = true;
+	int error;
+
+	if (!copies) {
+		protocol_used = PATCHPOINT_PROTOCOL_MOVE;
+		error = pages_move(patches, count);
+		if (error != -EOPNOTSUPP)
+			return error;
+		reason_add("move", pages_refusal);
+		error = traps_may_be_used(patience, &traced);
+		if (error == -EAGAIN)
+			return error;
+		if (!error) {
+			/*
+			 * A debugger may insert a breakpoint at any moment while this thread is stopped: while traced, only the
+			 * sites' own bytes are written.
+			 */
+			gap_max = traced ? 0 : writer_used->gap_max;
+			protocol_used = PATCHPOINT_PROTOCOL_TRAP;
+			return traps_write(patches, count);
+		}
+		reason_add("trap", blocker);
+	}
+	protocol_used = PATCHPOINT_PROTOCOL_COPY;
+	error = pages_copy(patches, count);
+	if (!error || copies)
+		return error;
+	reason_add("copy", error_text(-error));
+	return -EBUSY;
+}
+
+/* Writes all sites, or none: after a failure the sites written before are written back in the same way. The lock is held. */
+int patches_write(struct patch *patches, size_t count, struct patience *patience)
+{
+	patches_sort(patches, count);
+	protocol_refusals[0] = 0;
+	/* Where one store exchanges a site, sites are written one by one, since a longer write is several stores. */
+	gap_max = 0;
+	if (process_has_one_thread() && writer_used->id != PATCHPOINT_WRITER_MEMFD) {
+		protocol_used = PATCHPOINT_PROTOCOL_DIRECT;
+		if (count > 1 && !arch_one_store && !process_is_traced())
+			gap_max = writer_used->gap_max;
+		return alone_write(patches, count);
+	}
+	if (!arch_one_store)
+		return threads_write(patches, count, patience);
+	if (writer_used->id == PATCHPOINT_WRITER_MEMFD) {
+		protocol_used = PATCHPOINT_PROTOCOL_COPY;
+		return pages_copy(patches, count);
+	}
+	protocol_used = PATCHPOINT_PROTOCOL_STORE;
+	return stores_write(patches, count);
 }
 
 static bool batch_holds(const unsigned char *address)
@@ -353,8 +447,7 @@ bool change_abandon(void)
 	bool complete = writer_in_orphan() == 0;
 
 	for (size_t i = 0; patches && complete && i < open_change.count; i++)
-		if (!patches[i].object->alias)
-			complete = site_write(&patches[i], WHOLE, true) == 0;
+		complete = site_write(&patches[i], WHOLE, true) == 0;
 	sync_self();
 	if (complete) {
 		open_change.patches = NULL;

@@ -2,7 +2,7 @@
 /*
  * Ways to write code, best first. None ever makes a mapping that is writable and executable.
  *   proc-mem  /proc/self/mem: no writable mapping at all; works under PR_SET_MDWE and on sealed mappings.
- *   memfd     the text is replaced by a memfd that is mapped twice, r-x and rw-; profilers no longer see the file's name.
+ *   memfd     changed copies of pages, in a memory file, take the text's place (pages.c); profilers no longer see the file's name.
  *   mprotect  rw- and back to r-x; only while there is one thread, since other threads would fault meanwhile.
  */
 #define _GNU_SOURCE
@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -37,7 +36,7 @@ static bool emulated;
  * Writes another number into the probe at `text`, and calls the probe. -ENOEXEC if the new number was written and the old one comes
  * back: an emulator executes a translation of the code and did not notice the write.
  */
-static int probe_change(const unsigned char *text, unsigned char *alias,
+static int probe_change(unsigned char *text,
 			int (*write)(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length))
 {
 	uint32_t number = arch_probe_run(text) ^ 0xff;
@@ -45,10 +44,10 @@ static int probe_change(const unsigned char *text, unsigned char *alias,
 	int error;
 
 	arch_probe_bytes(number, bytes);
-	error = write(NULL, alias + arch_probe_number, bytes, sizeof bytes);
+	error = write(NULL, text + arch_probe_number, bytes, sizeof bytes);
 	if (error)
 		return error;
-	arch_code_stored(text, alias, ARCH_PROBE_SIZE);
+	arch_code_stored(text, text, ARCH_PROBE_SIZE);
 	error = sync_threads();
 	if (!error && memcmp(text + arch_probe_number, bytes, sizeof bytes) != 0)
 		error = -EIO;
@@ -122,7 +121,7 @@ static int proc_mem_ready(void)
 	error = memory_open();
 	if (error || probed)
 		return error;
-	error = probe_change(arch_probe_text, (unsigned char *)(uintptr_t)arch_probe_text, proc_mem_write);
+	error = probe_change((unsigned char *)(uintptr_t)arch_probe_text, proc_mem_write);
 	if (error) {
 		close(memory.file);
 		memory.file = -1;
@@ -149,172 +148,27 @@ int writer_in_orphan(void)
 	return 0;
 }
 
-/* The whole pages from an object's first site to its last. */
-static unsigned char *object_pages(const struct patchpoint_object *object, size_t *bytes)
-{
-	uintptr_t page = page_size(), start = object->text_start & ~(page - 1);
-
-	*bytes = ((object->text_stop + page - 1) & ~(page - 1)) - start;
-	return (unsigned char *)start;
-}
-
-/* Makes a memfd with a copy of `bytes` bytes at `text` (NULL: zeros). Returns it mapped rw-; *code is the same mapped r-x. */
-static unsigned char *copy_twice(const unsigned char *text, size_t bytes, unsigned char **code)
-{
-	int file = (int)syscall(SYS_memfd_create, "patchpoint", 1u /* MFD_CLOEXEC */);
-	unsigned char *alias = MAP_FAILED;
-
-	*code = MAP_FAILED;
-	if (file < 0)
-		return NULL;
-	if (ftruncate(file, (off_t)bytes) == 0)
-		alias = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	if (alias != MAP_FAILED) {
-		if (text)
-			memcpy(alias, text, bytes);
-		*code = mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
-		if (*code == MAP_FAILED)
-			munmap(alias, bytes);
-		else
-			arch_code_stored(*code, alias, bytes);
-	}
-	int error = errno;
-	close(file);
-	errno = error;
-	return *code == MAP_FAILED ? NULL : alias;
-}
-
-/* Writes a site: where one store exchanges a site, in one store, which memcpy does not promise. */
-static void store_site(unsigned char *at, const unsigned char *bytes, size_t length)
-{
-	uint32_t word;
-
-	if (!arch_one_store || length != sizeof word) {
-		memcpy(at, bytes, length);
-		return;
-	}
-	memcpy(&word, bytes, sizeof word);
-	__atomic_store_n((uint32_t *)(void *)at, word, __ATOMIC_RELEASE);
-}
-
-static int plain_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
-{
-	(void)object;
-	store_site(at, bytes, length);
-	return 0;
-}
-
-/* Whether there is no RLIMIT_FSIZE: the kernel answers growth beyond that limit with a signal (setrlimit(2)). */
-static bool files_may_grow(void)
-{
-	struct rlimit limit;
-
-	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
-}
-
 static int memfd_ready(void)
 {
 	static bool probed;
 	size_t bytes = page_size();
-	unsigned char *code, *alias;
+	unsigned char *place;
 	int error;
 
 	if (!files_may_grow())
 		return -EFBIG;
 	if (probed)
 		return 0;
-	alias = copy_twice(NULL, bytes, &code);
-	if (!alias)
-		return -errno;
-	memcpy(alias, arch_probe_text, ARCH_PROBE_SIZE);
-	arch_code_stored(code, alias, ARCH_PROBE_SIZE);
-	error = probe_change(code, alias, plain_write);
-	munmap(alias, bytes);
-	munmap(code, bytes);
+	place = pages_get(bytes);
+	if (!place)
+		return -ENOMEM;
+	memcpy(place, arch_probe_text, ARCH_PROBE_SIZE);
+	error = text_replace(place, place, bytes);
+	if (!error)
+		error = probe_change(place, pages_write);
+	pages_put(place, bytes);
 	probed = !error;
 	return error;
-}
-
-/* Puts the copy in the text's place. For other threads this is one step: a fault meanwhile waits for it. */
-static int map_over(struct patchpoint_object *object, unsigned char *text, size_t size)
-{
-	unsigned char *code, *alias = copy_twice(text, size, &code);
-
-	if (!alias)
-		return -errno;
-	/* Sealed mappings (mseal) forbid this. */
-	if (mremap(code, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, text) == MAP_FAILED) {
-		int error = -errno;
-
-		munmap(code, size);
-		munmap(alias, size);
-		return error;
-	}
-	object->alias = alias;
-	return 0;
-}
-
-static int memfd_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
-{
-	unsigned char *text, *alias;
-	size_t size;
-	int error;
-
-	if (!object)
-		return -EFAULT;
-	text = object_pages(object, &size);
-	error = object->alias ? 0 : map_over(object, text, size);
-	if (error)
-		return error;
-	alias = object->alias + (at - text);
-	store_site(alias, bytes, length);
-	arch_code_stored(at, alias, length);
-	return 0;
-}
-
-void writer_memfd_forget(struct patchpoint_object *object)
-{
-	size_t size;
-
-	object_pages(object, &size);
-	if (object->alias)
-		munmap(object->alias, size);
-	object->alias = NULL;
-}
-
-/*
- * A child of fork shares the parent's memfd, so it gets copies of its own. They are made before the fork, with the lock held:
- * afterwards the parent may be in the middle of a transaction.
- */
-void writer_memfd_before_fork(void)
-{
-	for (struct patchpoint_object *object = registry.objects; object; object = object->next) {
-		size_t size;
-		unsigned char *text = object_pages(object, &size);
-
-		if (object->alias)
-			object->fork_alias = copy_twice(text, size, &object->fork_code);
-	}
-}
-
-void writer_memfd_after_fork(bool child)
-{
-	for (struct patchpoint_object *object = registry.objects; object; object = object->next) {
-		size_t size;
-		unsigned char *text = object_pages(object, &size);
-
-		if (!object->fork_alias)
-			continue;
-		if (child) {
-			mremap(object->fork_code, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, text);
-			munmap(object->alias, size);
-			object->alias = object->fork_alias;
-		} else {
-			munmap(object->fork_code, size);
-			munmap(object->fork_alias, size);
-		}
-		object->fork_alias = object->fork_code = NULL;
-	}
 }
 
 static uintptr_t mprotect_page = 4096;
@@ -363,7 +217,7 @@ mprotect_write(struct patchpoint_object *object, unsigned char *at, const unsign
 }
 
 const struct writer writer_proc_mem = {"proc-mem", PATCHPOINT_WRITER_PROC_MEM, false, true, 256, proc_mem_ready, proc_mem_write};
-const struct writer writer_memfd = {"memfd", PATCHPOINT_WRITER_MEMFD, false, false, 0, memfd_ready, memfd_write};
+const struct writer writer_memfd = {"memfd", PATCHPOINT_WRITER_MEMFD, false, false, 0, memfd_ready, pages_write};
 const struct writer writer_mprotect = {"mprotect", PATCHPOINT_WRITER_MPROTECT, true, false, 0, mprotect_ready, mprotect_write};
 
 static const struct writer *const ladder[] = {&writer_proc_mem, &writer_memfd, &writer_mprotect};
@@ -437,8 +291,7 @@ bool writer_fall_back(int error)
 	return climb_down(step + 1);
 }
 
-/* Writes code: through the object's writable alias if there is one, whatever writer is in use now. */
 int code_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
-	return (object->alias ? memfd_write : writer_used->write)(object, at, bytes, length);
+	return writer_used->write(object, at, bytes, length);
 }

@@ -435,16 +435,20 @@ static int count_sites(const struct patchpoint_site_info *info, void *argument)
 {
 	size_t *sites = argument;
 
-	CHECK(info->key->name && info->address && info->object && info->length >= (VALUE_SITES ? 6 : 4) && info->length <= 11);
+	CHECK(strcmp(info->key->name, info->name) == 0 && info->address && info->object && info->length >= (VALUE_SITES ? 6 : 4) && info->length <= 11);
 	CHECK(strcmp(info->state, "foreign") != 0);
 	++*sites;
 	return 0;
 }
 
+/* A visitor may change keys and list sites. */
 static int inside_visit(const struct patchpoint_site_info *info, void *argument)
 {
-	(void)info, (void)argument;
-	CHECK_EQUAL(patchpoint_set_value(value_32, 1), -EDEADLK);
+	(void)info;
+	CHECK_EQUAL(patchpoint_set_value(value_32, -31), 0);
+	CHECK_EQUAL(patchpoint_value(value_32), -31);
+	CHECK_EQUAL(patchpoint_set_value(value_32, -32), 0);
+	CHECK_EQUAL(patchpoint_site_iterate(count_sites, argument), 0);
 	return 77;
 }
 
@@ -464,7 +468,8 @@ static void check_introspection(void)
 	if (NATIVE) {
 		CHECK(sites > 50);
 		CHECK_EQUAL(status.objects, 1);
-		CHECK_EQUAL(patchpoint_site_iterate(inside_visit, NULL), 77);
+		CHECK_EQUAL(patchpoint_site_iterate(inside_visit, &sites), 77);
+		CHECK_EQUAL(sites, 2 * status.sites);
 		CHECK_EQUAL(patchpoint_value(value_32), -32);
 		/* emulators.sh expects this refusal; anywhere else it would be an error. */
 		if (getenv("PATCHPOINT_EMULATED")) {

@@ -47,9 +47,21 @@ while not ended:
     stops += 1
 print(f"exit code {ended[0]}, {stops} stops")
 PYTHON
-    timeout $((seconds * 10 + 60)) gdb -q -batch -x "$place/continue.py" --args "$subject" "$seconds" >"$place/log" 2>&1 || fail 'gdb'
+    timeout $((seconds * 10 + 60)) gdb -q -batch -x "$place/continue.py" --args "$subject" "$seconds" traps >"$place/log" 2>&1 || fail 'gdb'
     grep -qE '^exit code 0, [1-9][0-9]* stops$' "$place/log" || fail 'gdb, continue: the program died, or never stopped'
     echo "debuggers: gdb, continue: $(grep '^exit code' "$place/log")"
+
+    # gdb interrupts threads with every signal blocked, steps them and lets them go, while their pages come and go.
+    "$subject" 1000 blocked >"$place/said" 2>&1 &
+    pid=$!
+    sleep 0.2
+    attached=0 until=$((SECONDS + seconds))
+    while [ "$SECONDS" -lt "$until" ]; do
+        timeout 60 gdb -q -batch -ex 'set debuginfod enabled off' -ex 'thread 2' -ex 'stepi 20' -ex 'thread 3' -ex 'stepi 20' \
+            -ex detach -p "$pid" >"$place/log" 2>&1 || fail "gdb, attached $attached times to threads that block signals"
+        attached=$((attached + 1))
+    done
+    finish "gdb attached $attached times to threads that block signals"
 
     # Breakpoints on sites: changes are refused while they stand there, and stepping over them meets the same instruction.
     cat >"$place/break.py" <<'PYTHON'

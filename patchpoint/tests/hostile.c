@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Hostile events around a program with patched sites. A process runs one case, which the first argument names. */
+/*
+ * Hostile events around a program with patched sites. A process runs one case, which the first argument names; with a second one,
+ * "traps", as on a kernel that cannot move the pages of a file.
+ */
 #define _GNU_SOURCE
 #include "hostile.h"
+
+#include "../src/internal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -110,6 +115,14 @@ void snapshot(unsigned char bytes[256])
 	CHECK_EQUAL(patchpoint_site_iterate(copy_site, &bytes), 0);
 }
 
+struct patchpoint_status status_now(void)
+{
+	struct patchpoint_status status;
+
+	CHECK_EQUAL(patchpoint_status(&status), 0);
+	return status;
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -121,9 +134,14 @@ static const struct {
 	{"default-action", case_default},  {"late-trap", case_late_trap},
 	{"outside", case_outside},         {"between", case_between},
 	{"uprobe", case_uprobe},           {"traced", case_traced},
-	{"deep", case_deep},
+	{"deep", case_deep},               {"masked", case_masked},
+	{"waiting", case_waiting},         {"workers", case_workers},
+	{"interrupted", case_interrupted}, {"kept", case_kept},
+	{"held", case_held},               {"real-time", case_real_time},
+	{"many", case_many},               {"refused", case_refused},
 #endif
 	{"no-membarrier", case_no_membarrier}, {"membarrier-lost", case_membarrier_lost},
+	{"restored", case_restored},       {"fork-full", case_fork_full},
 	{"mdwe", case_mdwe},               {"mseal", case_mseal},
 	{"no-proc", case_no_proc},         {"mprotect", case_mprotect},
 	{"fork", case_fork},               {"vfork", case_vfork},
@@ -148,12 +166,16 @@ static const struct {
 
 int main(int count, char **arguments)
 {
+	if (count == 3 && strcmp(arguments[2], "traps") == 0) {
+		moves_refused = -EINVAL;
+		count = 2;
+	}
 	for (size_t i = 0; count == 2 && i < sizeof cases / sizeof cases[0]; i++) {
 		if (strcmp(cases[i].name, arguments[1]) == 0) {
 			cases[i].run();
 			return 0;
 		}
 	}
-	fprintf(stderr, "usage: hostile CASE\n");
+	fprintf(stderr, "usage: hostile CASE [traps]\n");
 	return 2;
 }

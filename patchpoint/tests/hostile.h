@@ -28,6 +28,7 @@ int set_all(int i);
 void check_all(int i);
 struct patchpoint_site_info site_of(const struct patchpoint_key *key);
 void snapshot(unsigned char bytes[256]);
+struct patchpoint_status status_now(void);
 
 void case_corrupted(void);
 void case_breakpoint(void);
@@ -69,5 +70,16 @@ void case_file_size(void);
 void case_targets(void);
 void case_keys(void);
 void case_deep(void);
+void case_masked(void);
+void case_waiting(void);
+void case_workers(void);
+void case_interrupted(void);
+void case_kept(void);
+void case_held(void);
+void case_real_time(void);
+void case_many(void);
+void case_refused(void);
+void case_restored(void);
+void case_fork_full(void);
 
 #endif

@@ -69,14 +69,6 @@ static const char *job_state(void)
 	return site_of(&patchpoint_key_job).state;
 }
 
-static struct patchpoint_status status_now(void)
-{
-	struct patchpoint_status status;
-
-	CHECK_EQUAL(patchpoint_status(&status), 0);
-	return status;
-}
-
 static void check_stubs_registered(size_t wanted)
 {
 	const struct patchpoint_stubs *page = patchpoint_registry_get()->stubs;

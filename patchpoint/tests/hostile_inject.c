@@ -20,6 +20,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+/* Whether barriers are refused until the process registers for them again, as after it was restored from a checkpoint. */
+static bool registration_lost;
+
 static struct {
 	bool armed;
 	bool for_good; /* all calls of the kind that failed first */
@@ -93,6 +96,7 @@ long __wrap_syscall(long number, ...)
 {
 	const char *name = number == SYS_pwrite64 ? "pwrite64" : number == SYS_membarrier ? "membarrier"
 						  : number == SYS_memfd_create		  ? "memfd_create"
+						  : number == SYS_write			  ? "write"
 						  : number == SYS_getdents64		  ? "getdents64"
 											  : NULL;
 	long a[6];
@@ -102,6 +106,12 @@ long __wrap_syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(rest, long);
 	va_end(rest);
+	if (number == SYS_membarrier && a[0] == 1 << 6 /* register */)
+		registration_lost = false;
+	if (number == SYS_membarrier && registration_lost) {
+		errno = EPERM;
+		return -1;
+	}
 	return name && fails(name) ? -1 : __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
@@ -197,4 +207,20 @@ void case_inject(void)
 	disturb_each_call(&writer_memfd, true);
 	disturb_each_call(&writer_memfd, false);
 	disturb_each_call(&writer_mprotect, true);
+}
+
+/* The kernel does not keep the registration for barriers in a checkpoint (criu issue 2025). */
+void case_restored(void)
+{
+	pthread_t thread;
+
+	CHECK_EQUAL(patchpoint_init(), 0);
+	start_sibling(&thread);
+	for (int i = 0; i < 6; i++) {
+		registration_lost = i & 1;
+		CHECK_EQUAL(set_all(i), 0);
+		check_all(i);
+		CHECK(!registration_lost);
+	}
+	stop_sibling(thread);
 }

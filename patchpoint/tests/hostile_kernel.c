@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,14 +40,6 @@ static void forbid(int number)
 	CHECK_EQUAL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
 		SKIP("no seccomp filters here: %s", strerror(errno));
-}
-
-static struct patchpoint_status status_now(void)
-{
-	struct patchpoint_status status;
-
-	CHECK_EQUAL(patchpoint_status(&status), 0);
-	return status;
 }
 
 void case_no_membarrier(void)
@@ -174,7 +167,7 @@ void case_no_proc(void)
 		check_all(i);
 	}
 	check_no_wx(maps);
-	/* The child's text is its own, though the parent's is a shared mapping. */
+	/* The child's text is its own, though both are mapped from one file. */
 	for (int i = 0; i < 20; i++) {
 		CHECK_EQUAL(set_all(10), 0);
 		child = fork();
@@ -299,4 +292,37 @@ void case_vfork(void)
 	check_all(3);
 	CHECK_EQUAL(set_all(4), 0);
 	check_all(4);
+}
+
+/* A child that is forked while no descriptor is left must not get its parent's text, which it would change. */
+void case_fork_full(void)
+{
+	struct rlimit before, none;
+	pthread_t thread;
+	pid_t child;
+
+	hide_proc();
+	CHECK_EQUAL(set_all(1), 0);
+	start_sibling(&thread);
+	CHECK_EQUAL(set_all(2), 0);
+	CHECK_EQUAL(status_now().writer, PATCHPOINT_WRITER_MEMFD);
+	CHECK_EQUAL(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){0, before.rlim_max};
+	CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &none), 0);
+	child = fork();
+	if (child == 0) {
+		if (setrlimit(RLIMIT_NOFILE, &before) != 0)
+			_exit(2);
+		for (int i = 70; i < 90; i++) {
+			CHECK_EQUAL(set_all(i), 0);
+			check_all(i);
+		}
+		_exit(0);
+	}
+	check_child(child);
+	check_all(2);
+	CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &before), 0);
+	CHECK_EQUAL(set_all(3), 0);
+	check_all(3);
+	stop_sibling(thread);
 }

@@ -241,7 +241,7 @@ static int counting_write(struct patchpoint_object *object, unsigned char *at, c
 	return real->write(object, at, bytes, length);
 }
 
-/* While a debugger is attached, sites are written one by one. */
+/* While a debugger is attached, breakpoints are written one by one. */
 void case_traced(void)
 {
 	struct writer counting;

@@ -22,14 +22,6 @@
 #define SYS_mseal 462 /* Linux 6.10 */
 #endif
 
-static struct patchpoint_status status_now(void)
-{
-	struct patchpoint_status status;
-
-	CHECK_EQUAL(patchpoint_status(&status), 0);
-	return status;
-}
-
 /* Makes changes that reach the code, beside a thread that executes it. */
 static void check_patching(int from)
 {

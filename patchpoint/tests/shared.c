@@ -16,11 +16,13 @@ PATCHPOINT_IMPORT_VALUE(shared_number, int);
 PATCHPOINT_IMPORT_BRANCH(shared_flag);
 PATCHPOINT_DECLARE_VALUE(own, int);
 PATCHPOINT_DEFINE_VALUE(own, int, 3);
+PATCHPOINT_DECLARE_CALL(own_job, long, long);
 
 long plugin_first(long a);
 
 static long negate(long a) { return -a; }
 static long twice(long a) { return 2 * a; }
+PATCHPOINT_DEFINE_CALL(own_job, twice);
 
 struct plugin {
 	void *handle;
@@ -89,6 +91,40 @@ static void *change(void *unused)
 {
 	for (int i = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++)
 		CHECK_EQUAL(set_all(i & 1 ? negate : twice, i & 127, i & 1), 0);
+	return unused;
+}
+
+static int name_site(const struct patchpoint_site_info *info, void *longest)
+{
+	Dl_info file;
+
+	/* A visitor may ask the loader. */
+	dladdr(info->address, &file);
+	*(size_t *)longest = strlen(info->name) + strlen(info->object) + strlen(info->state);
+	return 0;
+}
+
+/* Uses every function of the library while objects come and go: none may wait for the loader with the library's lock held. */
+static void *use_library(void *unused)
+{
+	static const struct patchpoint_alternative alternatives[] = {{0, (patchpoint_function)negate}};
+	struct patchpoint_status status;
+	struct patchpoint_txn txn;
+	size_t longest;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		CHECK_EQUAL(patchpoint_site_iterate(name_site, &longest), 0);
+		CHECK_EQUAL(patchpoint_status(&status), 0);
+		CHECK_EQUAL(patchpoint_init(), 0);
+		CHECK_EQUAL(patchpoint_choose(&patchpoint_key_own_job, alternatives, 1, PATCHPOINT_CPU_ALL), 0);
+		CHECK_EQUAL(patchpoint_key_set(&patchpoint_key_own_job, (uintptr_t)twice), 0);
+		patchpoint_txn_begin(&txn);
+		patchpoint_txn_set_value(&txn, own, 3);
+		CHECK_EQUAL(patchpoint_txn_abort(&txn), 0);
+		patchpoint_ops_add(1);
+		CHECK(patchpoint_registry_get());
+		(void)patchpoint_cpu_features();
+	}
 	return unused;
 }
 
@@ -169,7 +205,7 @@ static void check_without_text(const struct plugin *second)
 int main(int count, char **arguments)
 {
 	struct found found;
-	pthread_t threads[2];
+	pthread_t threads[3];
 	struct plugin second;
 
 	CHECK_EQUAL(count, 2);
@@ -201,6 +237,7 @@ int main(int count, char **arguments)
 
 	CHECK_EQUAL(pthread_create(&threads[0], NULL, execute, NULL), 0);
 	CHECK_EQUAL(pthread_create(&threads[1], NULL, change, NULL), 0);
+	CHECK_EQUAL(pthread_create(&threads[2], NULL, use_library, NULL), 0);
 	for (int i = 0; i < 200; i++) {
 		second = load(arguments[1]);
 		CHECK_EQUAL(second.own(50 + i), 50 + i);
@@ -208,7 +245,7 @@ int main(int count, char **arguments)
 		CHECK_EQUAL(dlclose(second.handle), 0);
 	}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
 	CHECK_EQUAL(set_all(negate, 1, false), 0);
 	check(NULL, -40000 + 10);

@@ -4,11 +4,14 @@
  * that a thread sees must be one that was set. The functions begin with their sites.
  * Usage: subject SECONDS          changes keys for this long, then ends with "N changes"
  *        subject SECONDS quiet    the same with a change each millisecond only
+ *        subject SECONDS traps    as on a kernel that cannot move the pages of a file
+ *        subject SECONDS blocked  with every signal blocked in the threads that execute
  * SIGTERM ends it earlier.
  */
 #define _GNU_SOURCE
 #include <patchpoint.h>
 
+#include "../src/internal.h"
 #include "check.h"
 
 #include <errno.h>
@@ -52,7 +55,7 @@ uint64_t probed_wide(void) { return patchpoint_value(subject_wide); }
 bool probed_branch(void) { return patchpoint_unlikely(subject_branch); }
 unsigned probed_switch(void) { return patchpoint_switch(subject_switch); }
 
-static bool stop;
+static bool stop, blocked;
 static uint64_t changes;
 
 static void check_result(long a, long result)
@@ -62,6 +65,11 @@ static void check_result(long a, long result)
 
 static void *execute(void *unused)
 {
+	sigset_t all;
+
+	sigfillset(&all);
+	if (blocked)
+		CHECK_EQUAL(pthread_sigmask(SIG_BLOCK, &all, NULL), 0);
 	for (long a = 6; !__atomic_load_n(&stop, __ATOMIC_RELAXED); a++) {
 		uint32_t narrow = probed_narrow();
 		uint64_t wide = probed_wide();
@@ -104,12 +112,15 @@ static void finish(int number)
 int main(int count, char **arguments)
 {
 	double seconds = count > 1 ? atof(arguments[1]) : 1;
-	bool quiet = count > 2;
+	bool quiet = count > 2 && strcmp(arguments[2], "quiet") == 0;
 	struct timespec now, start;
 	pthread_t threads[2];
 	int error;
 
 	signal(SIGTERM, finish);
+	if (count > 2 && strcmp(arguments[2], "traps") == 0)
+		moves_refused = -EINVAL;
+	blocked = count > 2 && strcmp(arguments[2], "blocked") == 0;
 	error = patchpoint_init();
 	CHECK(error == 0 || error == -EBUSY);
 	clock_gettime(CLOCK_MONOTONIC, &start);

@@ -2,14 +2,18 @@
 /*
  * Threads execute sites of every kind while others change the keys, for a bounded time: PATCHPOINT_TORTURE_SECONDS, 5 unless
  * set, and until PATCHPOINT_TORTURE_CHANGES transactions were made, if that is set. Each observation must be one of the values that
- * were ever set: old or new, never a mixture.
+ * were ever set: old or new, never a mixture. Arguments: "blocked", with every signal blocked in the threads that execute;
+ * "traps", as on a kernel that cannot move the pages of a file.
  */
 #define _GNU_SOURCE
 #include <patchpoint.h>
 
+#include "../src/internal.h"
 #include "check.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -39,7 +43,7 @@ PATCHPOINT_DEFINE_VALUE(narrow, uint32_t, 0);
 PATCHPOINT_DEFINE_BRANCH(mode, false);
 PATCHPOINT_DEFINE_VALUE(version, long, 0);
 
-static bool stop;
+static bool stop, blocked;
 static uint64_t observed[READERS], committed[WRITERS];
 
 static uint64_t pattern64(uint64_t i) { return (i & 0xff) * UINT64_C(0x0101010101010101); }
@@ -78,8 +82,12 @@ __attribute__((noinline)) static void observe(long a, long b)
 static void *read_loop(void *argument)
 {
 	uint64_t *count = argument, i = 0;
+	sigset_t all;
 	long before = 0;
 
+	sigfillset(&all);
+	if (blocked)
+		CHECK_EQUAL(pthread_sigmask(SIG_BLOCK, &all, NULL), 0);
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		observe((long)(i * 2654435761u), (long)i);
 		/* One writer raises this key: a thread never sees a lower value than before. */
@@ -129,7 +137,7 @@ static uint64_t commits_so_far(void)
 	return commits;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
 	const char *seconds = getenv("PATCHPOINT_TORTURE_SECONDS"), *changes = getenv("PATCHPOINT_TORTURE_CHANGES");
 	uint64_t wanted = changes ? strtoull(changes, NULL, 10) : 0, reads = 0, commits;
@@ -138,6 +146,11 @@ int main(void)
 	struct patchpoint_status status;
 	long least = seconds && atoi(seconds) > 0 ? atoi(seconds) : seconds ? 1 : 5;
 
+	for (int i = 1; i < count; i++) {
+		blocked |= strcmp(arguments[i], "blocked") == 0;
+		if (strcmp(arguments[i], "traps") == 0)
+			moves_refused = -EINVAL;
+	}
 	CHECK_EQUAL(patchpoint_init(), 0);
 	for (int i = 0; i < READERS; i++)
 		CHECK_EQUAL(pthread_create(&threads[i], NULL, read_loop, &observed[i]), 0);
@@ -156,9 +169,10 @@ int main(void)
 	commits = commits_so_far();
 	CHECK(reads > 0 && commits > 0);
 	CHECK_EQUAL(patchpoint_status(&status), 0);
-	printf("torture: %d readers, %d writers, %lld s, writer %s: %" PRIu64 " rounds of 8 sites read, %" PRIu64
+	printf("torture: %d readers%s, %d writers, %lld s, writer %s, protocol %s: %" PRIu64 " rounds of 8 sites read, %" PRIu64
 	       " transactions, %" PRIu64 " sites written, %" PRIu64 " traps, every observation legal\n",
-	       READERS, WRITERS, (long long)(end.tv_sec - begin.tv_sec), status.writer_name, reads, commits, status.sites_written,
+	       READERS, blocked ? " with every signal blocked" : "", WRITERS, (long long)(end.tv_sec - begin.tv_sec),
+	       status.writer_name, status.protocol_name, reads, commits, status.sites_written,
 	       status.traps);
 	return 0;
 }

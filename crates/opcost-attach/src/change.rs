@@ -87,7 +87,7 @@ fn site_write(
     asked: &[State],
 ) -> Result<Option<Write>, ChangeError> {
     let alias = registry.objects.iter().find(|object| object.address == site.object);
-    if alias.is_some_and(|object| object.alias != 0) {
+    if alias.is_some_and(|object| object.alias > 1) {
         return Err(ChangeError::Memfd { key: key.name.clone() });
     }
     let address = site.place.code;

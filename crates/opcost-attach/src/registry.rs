@@ -85,7 +85,8 @@ pub struct Object {
     pub preserving: Range<u64>,
     /// The number of its sites.
     pub count: u32,
-    /// The address of a second, writable mapping of its text (the writer `memfd`); 0 if there is none.
+    /// The address of a second mapping of its text, which only earlier libraries made; 0 if there is none.
+    /// The library notes 1 here once it replaced pages of the text by copies.
     pub alias: u64,
 }
 

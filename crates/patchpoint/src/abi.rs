@@ -100,6 +100,9 @@ pub(crate) struct RawStatus {
     pub(crate) transactions: u64,
     pub(crate) sites_written: u64,
     pub(crate) traps: u64,
+    pub(crate) protocol: c_int,
+    pub(crate) protocol_name: *const c_char,
+    pub(crate) protocol_reason: *const c_char,
 }
 
 /// `struct patchpoint_site_info`.
@@ -113,6 +116,7 @@ pub(crate) struct RawSite {
     pub(crate) length: usize,
     pub(crate) bytes_original: [u8; 16],
     pub(crate) bytes_now: [u8; 16],
+    pub(crate) name: *const c_char,
 }
 
 /// `struct patchpoint_alternative`.

@@ -29,6 +29,11 @@ pub struct Status {
     pub sites_written: u64,
     /// Traps of threads that met a site during a change.
     pub traps: u64,
+    /// What threads noticed of the last change of a site: `none`, `direct` (the process had one thread),
+    /// `store`, `move`, `trap` or `copy`.
+    pub protocol: String,
+    /// Why each better protocol was refused then, with the thread that was the cause; empty if none was.
+    pub protocol_reason: String,
 }
 
 /// The kind of key that a site depends on.
@@ -102,6 +107,8 @@ pub fn status() -> Result<Status, Error> {
         transactions: raw.transactions,
         sites_written: raw.sites_written,
         traps: raw.traps,
+        protocol: text(raw.protocol_name),
+        protocol_reason: text(raw.protocol_reason),
     })
 }
 
@@ -136,9 +143,8 @@ unsafe extern "C" fn collect(raw: *const RawSite, list: *mut c_void) -> c_int {
         3 => Kind::Branch,
         _ => Kind::Switch,
     };
-    // SAFETY: the key is registered, and its texts live while the lock is held.
-    let (name, object, state) =
-        unsafe { (owned((*raw.key).name), owned(raw.object), owned(raw.state)) };
+    // SAFETY: the library's texts live until this function returns.
+    let (name, object, state) = unsafe { (owned(raw.name), owned(raw.object), owned(raw.state)) };
     list.push(Site {
         name,
         key: raw.key,

@@ -31,7 +31,7 @@ __asm__(".pushsection .text.patchpoint_probe,\"ax\",@progbits\n\t"
 const size_t arch_probe_number = 5;
 
 /* clang's check of function pointers reads the bytes in front of the function. */
-__attribute__((no_sanitize("undefined"))) uint32_t arch_probe_run(const unsigned char *text)
+__attribute__((no_sanitize("undefined"))) CALLS_ANY uint32_t arch_probe_run(const unsigned char *text)
 {
 	uint32_t (*function)(void);
 
