@@ -235,7 +235,7 @@ enum patchpoint_writer {
 	PATCHPOINT_WRITER_MPROTECT = 3, /* only while the process has one thread */
 };
 
-/* What threads notice of a change while they run (docs/patchpoint.md, "What happens during a change"). */
+/* Ways to change sites while threads run (docs/patchpoint.md, "What happens during a change"). */
 enum patchpoint_protocol {
 	PATCHPOINT_PROTOCOL_NONE = 0,   /* no site was changed yet */
 	PATCHPOINT_PROTOCOL_DIRECT = 1, /* the process has one thread */

@@ -21,7 +21,7 @@ enum {
 	KERNEL_MADV_POPULATE_WRITE = 23,
 };
 
-/* What PROCMAP_QUERY (Linux 6.11) takes and gives, on /proc/self/maps. */
+/* The argument of PROCMAP_QUERY (Linux 6.11), on /proc/self/maps: a question and its answer. */
 #define KERNEL_PROCMAP_QUERY 0xc0686611u
 struct kernel_procmap {
 	uint64_t size, flags, address;

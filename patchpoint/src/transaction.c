@@ -355,7 +355,7 @@ static int commit(struct patchpoint_change *changes, size_t count, struct patien
 	return error;
 }
 
-/* What a change attempts with the lock held; -EAGAIN: it must wait. */
+/* An attempt at a change, made with the lock held; -EAGAIN: the change must wait. */
 struct attempt {
 	int (*run)(struct attempt *attempt, struct patience *patience);
 	struct patchpoint_change *changes; /* attempt_changes: the last one of each key counts */

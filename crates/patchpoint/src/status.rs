@@ -29,7 +29,7 @@ pub struct Status {
     pub sites_written: u64,
     /// Traps of threads that met a site during a change.
     pub traps: u64,
-    /// What threads noticed of the last change of a site: `none`, `direct` (the process had one thread),
+    /// The protocol of the last change of a site: `none`, `direct` (the process had one thread),
     /// `store`, `move`, `trap` or `copy`.
     pub protocol: String,
     /// Why each better protocol was refused then, with the thread that was the cause; empty if none was.
