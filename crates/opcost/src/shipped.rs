@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// The environment variable for the folder of opcost's parts, in place of the folders below.
 pub(crate) const VARIABLE: &str = "OPCOST_LIBEXEC";
 
+/// The folder of parts below a package's prefix.
+const PACKAGED: &str = "lib/opcost";
+
 /// The folders where a program looks for the files that came with it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Shipped {
@@ -20,9 +23,9 @@ pub(crate) struct Shipped {
     data: Vec<PathBuf>,
 }
 
-/// Whether a file lies where Cargo built it: Cargo marks the folder that it builds in.
-pub(crate) fn is_of_a_build(file: &Path) -> bool {
-    file.ancestors().nth(2).is_some_and(|folder| folder.join("CACHEDIR.TAG").is_file())
+/// Whether a part lies where a package puts it.
+pub(crate) fn is_of_a_package(part: &Path) -> bool {
+    part.parent().is_some_and(|folder| folder.ends_with(PACKAGED))
 }
 
 impl Shipped {
@@ -38,11 +41,11 @@ impl Shipped {
         let prefix = beside.parent().unwrap_or(Path::new("/"));
         let parts = match named {
             Some(folder) => vec![folder],
-            None => vec![beside.to_path_buf(), prefix.join("lib/opcost")],
+            None => vec![beside.to_path_buf(), prefix.join(PACKAGED)],
         };
         let mut data = vec![prefix.join("share/opcost")];
-        // Elsewhere than in a build the parent folder has other people's files.
-        if let (true, Some(source)) = (is_of_a_build(program), prefix.parent()) {
+        // Cargo marks the folder that it builds in. Elsewhere the parent folder has other people's files.
+        if let (true, Some(source)) = (prefix.join("CACHEDIR.TAG").is_file(), prefix.parent()) {
             data.insert(0, source.to_path_buf());
         }
         Shipped { parts, data }
@@ -126,6 +129,8 @@ mod tests {
         let at = |path: &str| folder.path().join(path);
         let shipped = Shipped::with(&at("usr/bin/opcost"), None);
         assert_eq!(shipped.part("opcost-guest"), Ok(at("usr/lib/opcost/opcost-guest")));
+        assert!(is_of_a_package(&at("usr/lib/opcost/opcost-guest")));
+        assert!(!is_of_a_package(&at("usr/bin/opcost-guest")));
         assert_eq!(names(&shipped), ["a", "b"]);
         for (name, place) in [("base.config", "base.config"), ("cure.patch", "patches/cure.patch")]
         {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The build of the guest's init, as its file shows it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct GuestBuild {
-    /// Whether the file lies where a package was installed or unpacked, not in a folder of a build.
+    /// Whether the file lies where a package was installed or unpacked.
     pub packaged: bool,
     /// Version of the Rust compiler, if the file names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

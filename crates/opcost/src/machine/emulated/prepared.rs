@@ -559,7 +559,7 @@ pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState
         kernels: prepared.iter().enumerate().filter_map(kernel_of).collect(),
         guest_build: prepared.iter().any(|prepared| prepared.boot.is_some()).then(|| {
             let file = fs::read(&tools.guest).unwrap_or_default();
-            GuestBuild::read(&file, !shipped::is_of_a_build(&tools.guest))
+            GuestBuild::read(&file, shipped::is_of_a_package(&tools.guest))
         }),
         ..MachineState::default()
     }
