@@ -40,6 +40,7 @@ mod house;
 mod import;
 mod import_own;
 mod in_process;
+mod independent;
 mod lab;
 mod ledger;
 mod leftovers;

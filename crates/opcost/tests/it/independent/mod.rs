@@ -1,0 +1,180 @@
+//! opcost's counts against a counter that shares no code with opcost: another plugin (`counter.c`) and another first
+//! process (`works.c`). A figure is the difference of two numbers of operations, so what starts and ends a work cancels.
+
+use crate::lab::Lab;
+use crate::needs;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A work, two numbers of its operations, and the largest share by which both counters may differ.
+///
+/// Both count ticks, whose phase differs, and the refills of allocators, which two boots leave in different states. Four seeds of
+/// one counter spread over 0.001 % (null), 0.03 % (pipe), 0.2 % (mmap) and 0.2 % (fork). A fork also copies one page more of
+/// opcost's environment and numbers its process in a tree of another height: 1.6 % on the small kernel.
+const WORKS: [(&str, u32, u32, f64); 4] = [
+    ("pipe", 2000, 6000, 0.005),
+    ("mmap", 4000, 12_000, 0.01),
+    ("fork", 200, 600, 0.03),
+    ("null", 100_000, 300_000, 0.003),
+];
+
+/// Parts of the names of kernel functions that run for opcost's sake only.
+const OF_OPCOST: [&str; 5] =
+    ["io_bitmap", "ioperm", "secure_computing", "syscall_trace", "ptrace_stop"];
+
+/// The versions of the plugin API whose functions differ, with the first QEMU of each: 11.1, 9.1, 9.0, 6.0. QEMU 10.0 accepts 2,
+/// too, but has the functions of 3.
+const APIS: [u32; 4] = [7, 3, 2, 1];
+
+/// The options of a guest's kernel that change its counts; opcost's are the same.
+const BOOT: &str = "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr norandmaps nolapic_timer no_timer_check \
+                    cryptomgr.notests=1";
+
+/// Counts per operation of one work.
+struct Figure {
+    instructions: f64,
+    page_faults: f64,
+}
+
+fn compile(source: &str, to: &Path, options: &[&str]) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/independent").join(source);
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-Wall", "-Werror"]).args(options).arg("-o").arg(to).arg(source);
+    let ended = gcc.output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+/// An initramfs with one file, `/init` (Documentation/driver-api/early-userspace/buffer-format.rst).
+fn initramfs(init: &[u8]) -> Vec<u8> {
+    let mut archive = Vec::new();
+    for (name, mode, contents) in [("init", 0o100_755, init), ("TRAILER!!!", 0, &[])] {
+        let sizes = [0, mode, 0, 0, 1, 0, contents.len(), 0, 0, 0, 0, name.len() + 1, 0];
+        archive.extend(b"070701");
+        archive.extend(sizes.iter().flat_map(|number| format!("{number:08X}").into_bytes()));
+        archive.extend(name.bytes());
+        archive.resize((archive.len() + 1).next_multiple_of(4), 0);
+        archive.extend(contents);
+        archive.resize(archive.len().next_multiple_of(4), 0);
+    }
+    archive
+}
+
+/// Boots the other first process under the other plugin.
+fn counted(lab: &Lab, kernel: &str, guest: &Value, works: &Path) -> Vec<Figure> {
+    let plugins: Vec<PathBuf> =
+        APIS.iter().map(|api| lab.path(&format!("counter-{api}.so"))).collect();
+    for (api, plugin) in APIS.iter().zip(&plugins) {
+        compile("counter.c", plugin, &["-shared", "-fPIC", &format!("-DAPI={api}")]);
+    }
+    let archive = lab.write("initramfs", initramfs(&fs::read(works).unwrap()));
+    let asked: Vec<String> =
+        WORKS.iter().map(|(name, few, many, _)| format!("{name} {few} {many}")).collect();
+    let (out, console) = (lab.path("marks"), lab.path("console"));
+    // QEMU refuses plugins of other versions of the API.
+    for plugin in &plugins {
+        let mut qemu = Command::new("timeout");
+        qemu.args(["300", "qemu-system-x86_64", "-accel", "tcg,thread=single", "-no-reboot"]);
+        qemu.args(["-icount", "shift=0,sleep=off", "-seed", "1"]);
+        qemu.arg("-cpu").arg(guest["cpu_model"].as_str().unwrap());
+        qemu.arg("-m").arg(guest["memory_mib"].to_string());
+        qemu.args(["-rtc", "base=2020-01-01T00:00:00,clock=vm", "-nodefaults", "-display", "none"]);
+        qemu.arg("-serial").arg(format!("file:{}", console.display()));
+        qemu.arg("-plugin").arg(format!("{},out={}", plugin.display(), out.display()));
+        qemu.args(["-kernel", kernel]).arg("-initrd").arg(&archive);
+        qemu.arg("-append").arg(format!("{BOOT} -- works {}", asked.join(" ")));
+        if qemu.output().unwrap().status.success() {
+            break;
+        }
+    }
+    let marks = lab.lines("marks");
+    let console = lab.read("console");
+    let marks: Vec<u64> = marks.iter().map(|mark| mark.parse().unwrap()).collect();
+    let faults: Vec<u64> = console
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("faults ")?.parse().ok())
+        .collect();
+    // The first work is also the one that starts everything, which is left out.
+    assert_eq!(
+        (marks.len(), faults.len()),
+        (WORKS.len() * 4 + 2, WORKS.len() * 2 + 1),
+        "{console}"
+    );
+    let spent: Vec<u64> = marks.chunks(2).map(|pair| pair[1] - pair[0]).collect();
+    let both = spent[1..].chunks(2).zip(faults[1..].chunks(2)).zip(WORKS);
+    both.map(|((spent, faults), (_, few, many, _))| {
+        let a = |counts: &[u64]| (counts[1] as f64 - counts[0] as f64) / f64::from(many - few);
+        let page_faults = a(faults);
+        // An instruction that faults is counted again when it is started again.
+        Figure { instructions: a(spent) - page_faults, page_faults }
+    })
+    .collect()
+}
+
+/// A metric of a variant, or of the only one.
+fn value(shown: &Value, variant: Option<&str>, metric: &str, domain: &str) -> f64 {
+    let figures = shown["opcost"]["figures"].as_array().unwrap();
+    let found = figures.iter().find(|figure| {
+        let wanted = variant.is_none_or(|name| figure["variant"] == name);
+        wanted && figure["metric"] == metric && figure["domain"] == domain
+    });
+    found.unwrap_or_else(|| panic!("no {metric} of {variant:?}"))["values"][0].as_f64().unwrap()
+}
+
+/// Checks that no function of a profile runs for opcost's sake.
+fn check_functions(rows: &Value) {
+    let rows = rows.as_array().unwrap();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["symbol"].as_str()).collect();
+    assert!(names.contains(&"do_syscall_64"), "{names:?}");
+    let own = names.iter().find(|name| OF_OPCOST.iter().any(|part| name.contains(part)));
+    assert_eq!(own, None);
+}
+
+#[test]
+fn another_counter_and_another_init_count_what_opcost_counts() {
+    let Some(kernel) = needs::kernel() else { return };
+    if !needs::programs(&["gcc"]) {
+        return;
+    }
+    let lab = Lab::new();
+    let works = lab.path("works");
+    compile("works.c", &works, &["-static"]);
+
+    let machine = ["--machine", "emulated", "--kernel", &kernel, "--seed", "1"];
+    let quick = ["--pairs", "1", "--warmup", "0", "--json"];
+    let common = [&machine[..], &quick].concat();
+    let command = |name: &str, times: u32| format!("{} {name} {times}", works.display());
+    let commands: Vec<String> = WORKS
+        .iter()
+        .flat_map(|(name, few, many, _)| [command(name, *few), command(name, *many)])
+        .collect();
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    let ours = lab.json(&[&["compare", "--pack-only"], &common[..], &commands].concat());
+    check_functions(&ours["opcost"]["functions"]);
+    let theirs = counted(&lab, &kernel, &ours["opcost"]["plan"]["variants"][0]["guest"], &works);
+
+    for (figure, (name, few, many, allowed)) in theirs.iter().zip(WORKS) {
+        let per_op = |metric| {
+            let [few_value, many_value] =
+                [few, many].map(|times| value(&ours, Some(&command(name, times)), metric, "all"));
+            (many_value - few_value) / f64::from(many - few)
+        };
+        let (instructions, page_faults) = (per_op("instructions"), per_op("page-faults"));
+        let off = instructions / figure.instructions - 1.0;
+        println!("{name}: {instructions:.3} by opcost, {:.3} by another", figure.instructions);
+        assert!(off.abs() < allowed, "{name}: {instructions}, {}: {off}", figure.instructions);
+        assert!((page_faults - figure.page_faults).abs() < 0.01, "{name}: {page_faults}");
+    }
+
+    // The workload's calls are those of the command; four instructions of the command's loop are the user's.
+    for work in ["syscall:ops=100000", "pipe:ops=2000", "mmap:ops=2000"] {
+        let shown = lab.json(&[&["measure", "-w", work], &common[..]].concat());
+        check_functions(&shown["opcost"]["function_costs"]["functions"]);
+        if work.starts_with("syscall") {
+            let (call, theirs) =
+                (value(&shown, None, "instructions", "kernel"), theirs[3].instructions - 4.0);
+            assert!((call / theirs - 1.0).abs() < WORKS[3].3, "{call}, {theirs}");
+        }
+    }
+}
