@@ -118,7 +118,7 @@ int main(int count, char **arguments)
 	int at;
 	if (getpid() != 1) return work(arguments[1], arguments[2]);
 	seed();
-	/* What the kernel does once after it has started is done. */
+	/* Work that the kernel does once after its start comes to its end. */
 	sleep(3);
 	/* Options that the kernel does not know stand before. */
 	for (at = 1; strcmp(arguments[at], "works");) at++;
