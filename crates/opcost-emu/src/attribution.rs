@@ -1,5 +1,6 @@
 //! Attribution of code addresses to functions.
 
+use crate::class::{self, Head};
 use opcost_record::symbols::{
     Landmark, PAGE_BYTES, Range, Symbols, blanked, page_hash, sites_in_page,
 };
@@ -124,6 +125,21 @@ impl Attribution {
     /// The frames that stand for the vCPUs; none if the guest has one vCPU.
     pub(crate) fn vcpu_frames(&self) -> &[u32] {
         &self.vcpu_frames
+    }
+
+    /// The effect of each function on the class of its contexts; empty if the kernel's symbols do not tell classes apart.
+    pub(crate) fn heads(&self) -> Vec<Head> {
+        let has = |wanted| self.landmarks.values().any(|(landmark, _)| *landmark == wanted);
+        let entered = [Landmark::Interrupt, Landmark::Switch, Landmark::Fork].into_iter().all(has);
+        if !entered || !class::are_told(&self.functions) {
+            return Vec::new();
+        }
+        let mut heads = vec![Head::User; self.functions.len()];
+        let kernel = self.kernel.iter().map(|range| range.function);
+        for function in kernel.chain([self.unknown_kernel]) {
+            heads[function as usize] = Head::of(&self.functions[function as usize]);
+        }
+        heads
     }
 
     /// The number of [`OTHER_CONTEXTS`].

@@ -5,6 +5,7 @@ use crate::arguments::{Arguments, Window};
 use crate::attribution::Attribution;
 use crate::block::{Block, Cells, Ending, tag};
 use crate::blocks::Blocks;
+use crate::class::Class;
 use crate::costs::costs;
 use crate::counters::{Cost, Counters, Figure};
 use crate::decode::{Exit, MarkerAt, RETURN_BYTES, Repeat};
@@ -13,7 +14,7 @@ use crate::mapped::Mapped;
 use crate::message::{Message, Messages};
 use crate::model::Model;
 use crate::refusal;
-use crate::region::{Reading, Regions};
+use crate::region::{Drains, Reading, Regions};
 use crate::repeat::Site;
 use crate::report::{Reports, write_error};
 use crate::stack::{Pushed, Stack};
@@ -77,6 +78,7 @@ pub(crate) struct Core {
     sums: Counters,
     pub(crate) landmarks: Vec<u64>,
     pub(crate) regions: Regions,
+    drains: Drains,
     /// The regions that the program itself marks.
     program_regions: ProgramRegions<Reading>,
     messages: Messages,
@@ -114,7 +116,8 @@ impl Core {
         timing: Option<Timing>,
         vcpus: usize,
     ) -> Core {
-        let tree = Tree::new(attribution.other_contexts(), NODES_MAX, vcpus);
+        let other_contexts = attribution.other_contexts();
+        let tree = Tree::new(other_contexts, NODES_MAX, vcpus, attribution.heads());
         let mut walk = Walk::new(tree, arguments.system);
         let position = Position::new();
         let cost = walk.tree.cost(position.node);
@@ -143,6 +146,7 @@ impl Core {
             sums: Counters::default(),
             landmarks,
             regions: Regions::default(),
+            drains: Drains::default(),
             program_regions: ProgramRegions::default(),
             messages: Messages::default(),
             reports: Reports::default(),
@@ -723,6 +727,15 @@ impl Core {
                     .map(|()| self.walk.tree.shift(node, region + 1, OUTSIDE, tail.instructions))
             }
             MarkerAt::RunEnd => self.end_run(),
+            MarkerAt::Drain | MarkerAt::Drained => {
+                if let Some(deferred) = self.deferred_outside() {
+                    match marker {
+                        MarkerAt::Drain => self.drains.begin(deferred),
+                        _ => self.drains.end(deferred, self.regions.was_counted(0)),
+                    }
+                }
+                Ok(())
+            }
             MarkerAt::Region(_) => return,
         };
         if let Err(message) = done {
@@ -763,6 +776,7 @@ impl Core {
         self.program_regions.check_end().map_err(|error| error.to_string())?;
         self.add_run()?;
         self.regions.clear();
+        self.drains = Drains::default();
         self.program_regions = ProgramRegions::default();
         self.walk.tree.clear_regions();
         Ok(())
@@ -775,10 +789,16 @@ impl Core {
             &self.attribution,
             &self.walk.tree,
             &self.regions,
+            self.drains.left(),
             &self.program_regions,
             self.totals.is_none(),
         )?;
         self.reports.add(&self.arguments.out, &costs)
+    }
+
+    /// The deferred instructions outside of regions so far, if classes are known.
+    fn deferred_outside(&self) -> Option<u64> {
+        self.walk.tree.class_sums(OUTSIDE).map(|sums| sums[Class::Deferred as usize])
     }
 
     fn choose_column(&mut self) {

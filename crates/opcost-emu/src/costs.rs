@@ -2,6 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::attribution::Attribution;
+use crate::class::Class;
 use crate::counters::{Counters, Figure, When};
 use crate::decode::Repeat;
 use crate::region::{Reading, Regions};
@@ -9,15 +10,16 @@ use crate::tree::Tree;
 use opcost_record::emulation::RegionCost;
 use opcost_record::marker::REGIONS;
 use opcost_record::metric::{
-    CYCLE_PARTS, CYCLES_ERROR, CYCLES_SLICES, ENTRIES, MODEL_CYCLES, OPERATIONS,
+    CYCLE_PARTS, CYCLES_ERROR, CYCLES_SLICES, DEFERRED_AFTER, ENTRIES, MODEL_CYCLES, OPERATIONS,
 };
 use opcost_record::profile::ContextCycles;
 use opcost_record::program_region::ProgramRegions;
-use opcost_record::{Domain, Profile};
+use opcost_record::{Domain, Profile, WORK};
 
 /// Returns the costs since the last run's end.
 ///
-/// `by_context`: whether the tree was charged with the instructions.
+/// `by_context`: whether the tree was charged with the instructions. `left`: the deferred instructions that the work left behind, if
+/// the guest waited for them.
 ///
 /// # Errors
 /// The parts of a region do not add up to its total.
@@ -26,6 +28,7 @@ pub(crate) fn costs(
     attribution: &Attribution,
     tree: &Tree,
     regions: &Regions,
+    left: Option<u64>,
     program_regions: &ProgramRegions<Reading>,
     by_context: bool,
 ) -> Result<Vec<RegionCost>, String> {
@@ -59,6 +62,11 @@ pub(crate) fn costs(
             vcpu_counts(attribution, tree, region + 1, sum, &mut counts);
         }
         landmark_counts(arguments, attribution, sum, &mut counts);
+        if by_context {
+            class_counts(tree, region, &sum.counters, &mut counts)?;
+            let left = left.filter(|_| REGIONS[region] == WORK);
+            counts.extend(left.map(|left| (DEFERRED_AFTER.into(), Domain::Kernel, left)));
+        }
         if arguments.probe {
             probe_counts(attribution, sum, &mut counts);
         }
@@ -112,6 +120,31 @@ fn counts(arguments: &Arguments, several: bool, sums: &Counters) -> Counts {
         }
     }
     counts
+}
+
+/// Adds the kernel's instructions by class, if the kernel tells classes apart.
+///
+/// # Errors
+/// They do not add up to the kernel's instructions.
+fn class_counts(
+    tree: &Tree,
+    region: usize,
+    counters: &Counters,
+    counts: &mut Counts,
+) -> Result<(), String> {
+    let Some(sums) = tree.class_sums(region + 1) else { return Ok(()) };
+    let (total, kernel) =
+        (sums.iter().sum::<u64>(), counters.get(Figure::Instructions, Domain::Kernel));
+    if total != kernel {
+        return Err(format!(
+            "the plugin's own sums differ in region '{}': {kernel} instructions in the kernel, {total} \
+             by class; this is a fault of opcost",
+            REGIONS[region]
+        ));
+    }
+    let by_class = Class::NAMES.iter().zip(sums);
+    counts.extend(by_class.map(|((_, name), sum)| (name.to_string(), Domain::Kernel, sum)));
+    Ok(())
 }
 
 /// Adds the instructions of each of several vCPUs and the number of turn switches.

@@ -104,6 +104,10 @@ pub(crate) enum MarkerAt {
     Stop(u8),
     /// Ends a run.
     RunEnd,
+    /// The guest begins to wait for deferred work.
+    Drain,
+    /// The guest has waited.
+    Drained,
     /// Part of a message about one of the program's own regions.
     Region(RegionMark),
 }
@@ -114,6 +118,8 @@ fn marker(code: &[u8]) -> Option<MarkerAt> {
         Marker::Start(name) => MarkerAt::Start(number(name)?),
         Marker::Stop(name) => MarkerAt::Stop(number(name)?),
         Marker::RunEnd => MarkerAt::RunEnd,
+        Marker::Drain => MarkerAt::Drain,
+        Marker::Drained => MarkerAt::Drained,
         Marker::Region(mark) => MarkerAt::Region(mark),
     })
 }

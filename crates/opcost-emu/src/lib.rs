@@ -30,6 +30,10 @@
 //! user's. Kernel code in the lower half (16- and 32-bit code at boot, a bare image) counts as user; the API gives no privilege
 //! level.
 //!
+//! The kernel's instructions fall into three classes (`class.rs`): synchronous, deferred, tick. They add up to the kernel's
+//! instructions. Tasks that were there before the plugin are taken for kernel threads until they reach user mode, so a machine
+//! that goes on from a kept state gives the same classes as one that boots.
+//!
 //! Regions that the program marks itself (`message.rs`) are counted apart from the others, without contexts. Their marks count only
 //! while `work` is open.
 //!
@@ -82,6 +86,7 @@ mod blocks;
 mod branch;
 mod cache;
 mod callback;
+mod class;
 mod core;
 mod costs;
 mod counters;

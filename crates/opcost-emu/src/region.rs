@@ -65,6 +65,11 @@ impl Regions {
         Ok(())
     }
 
+    /// Whether a region was counted since the last run's end.
+    pub(crate) fn was_counted(&self, region: usize) -> bool {
+        self.sums[region].is_some()
+    }
+
     /// Returns the open region.
     pub(crate) fn open(&self) -> Option<usize> {
         self.open.as_ref().map(|(region, _)| *region)
@@ -100,9 +105,64 @@ impl Regions {
     }
 }
 
+/// The deferred work that ran while the guest waited for it, before and after the work of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Drains {
+    /// The deferred instructions so far when the present wait began.
+    begun: Option<u64>,
+    /// The cost of the last wait before the work, in which nothing was left to do.
+    empty: Option<u64>,
+    left: Option<u64>,
+}
+
+impl Drains {
+    /// A wait begins; `deferred`: all deferred instructions so far.
+    pub(crate) fn begin(&mut self, deferred: u64) {
+        self.begun = Some(deferred);
+    }
+
+    /// A wait ends; `worked`: whether it came after the work.
+    pub(crate) fn end(&mut self, deferred: u64, worked: bool) {
+        let cost = self.begun.take().map(|begun| deferred.wrapping_sub(begun));
+        if worked {
+            // Waits of one length differ by less than a tick, so the difference can fall below 0.
+            self.left = cost.zip(self.empty).map(|(cost, empty)| cost.saturating_sub(empty));
+        } else {
+            self.empty = cost;
+        }
+    }
+
+    /// The deferred instructions that the work left behind.
+    pub(crate) fn left(&self) -> Option<u64> {
+        self.left
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_work_left_behind_is_without_the_cost_of_waiting() {
+        let mut drains = Drains::default();
+        drains.begin(100);
+        drains.end(900, false);
+        drains.begin(1000);
+        drains.end(1150, false);
+        assert_eq!(drains.left(), None);
+        drains.begin(5000);
+        drains.end(5400, true);
+        assert_eq!(drains.left(), Some(400 - 150));
+        drains.begin(6000);
+        drains.end(6100, true);
+        assert_eq!(drains.left(), Some(0));
+        let mut none = Drains::default();
+        none.begin(5);
+        none.end(9, true);
+        assert_eq!(none.left(), None, "nothing tells what waiting costs");
+        none.end(9, false);
+        assert_eq!(none.empty, None, "the wait never began");
+    }
 
     fn reading(landmarks: u64) -> Reading {
         Reading { landmarks: vec![landmarks], ..Reading::default() }

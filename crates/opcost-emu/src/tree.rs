@@ -1,12 +1,21 @@
 //! The calling context tree: a node for each chain of calls.
 
+use crate::class::{Class, Head};
 use opcost_record::profile::ContextCycles;
 use opcost_record::{Context, Function, Profile};
 
-/// The node above all others; its cost is always 0.
+/// The node above programs and their system calls. Bases are above themselves and have no cost; profiles leave them out.
 pub(crate) const ROOT: u32 = 0;
+/// The base of tasks whose beginning was not seen, until they reach user mode: the kernel's threads.
+pub(crate) const THREADS: u32 = 1;
+/// The base of interrupts by devices.
+pub(crate) const INTERRUPTS: u32 = 2;
+/// The bases with their classes, by node.
+const BASES: [Class; 3] = [Class::Synchronous, Class::Deferred, Class::Tick];
 /// The node for the cost of contexts for which there is no room.
-const OVERFLOW: u32 = 1;
+const OVERFLOW: u32 = BASES.len() as u32;
+/// The first node that [`Tree::make_child`] makes.
+const FIRST: usize = BASES.len() + 1;
 /// Largest number of nodes: 64 bytes each, 8 more in the index (4 a place, at least half of them free).
 pub(crate) const NODES_MAX: usize = 1 << NODE_BITS;
 const NODE_BITS: u32 = 20;
@@ -59,18 +68,26 @@ pub(crate) struct Tree {
     vcpu: usize,
     /// The modelled cycles of each node and column, up to the last node that has any; empty without a core.
     cycles: Vec<[ContextCycles; COLUMNS]>,
+    /// The effect of each function on the class of its contexts; empty if the kernel does not tell classes apart.
+    heads: Vec<Head>,
 }
 
 impl Tree {
     /// Makes a tree of at most `nodes_max` nodes.
     ///
     /// `other_contexts`: the function that stands for contexts without a node; `vcpus`: the number of vCPUs with amounts of their
-    /// own.
-    pub(crate) fn new(other_contexts: u32, nodes_max: usize, vcpus: usize) -> Tree {
-        let mut nodes = Vec::with_capacity(nodes_max.max(2));
-        nodes.extend([Node::new(ROOT, u32::MAX), Node::new(ROOT, other_contexts)]);
+    /// own; `heads`: for each function its effect on the class of its contexts, or nothing.
+    pub(crate) fn new(
+        other_contexts: u32,
+        nodes_max: usize,
+        vcpus: usize,
+        heads: Vec<Head>,
+    ) -> Tree {
+        let mut nodes = Vec::with_capacity(nodes_max.max(FIRST));
+        nodes.extend((0..OVERFLOW).map(|base| Node::new(base, u32::MAX)));
+        nodes.push(Node::new(ROOT, other_contexts));
         let amounts = || {
-            let mut amounts = Vec::with_capacity(nodes_max.max(2));
+            let mut amounts = Vec::with_capacity(nodes_max.max(FIRST));
             amounts.resize(nodes.len(), Default::default());
             amounts
         };
@@ -85,6 +102,7 @@ impl Tree {
             further,
             vcpu: 0,
             cycles: Vec::new(),
+            heads,
         }
     }
 
@@ -159,7 +177,42 @@ impl Tree {
         self.amounts_mut(node)[column].calls += 1;
     }
 
-    /// Returns the node above a node; the root is above itself.
+    /// Returns the kernel's cost of one column by class, on all vCPUs; `None` if the classes are not known, or there was no room
+    /// for some contexts.
+    pub(crate) fn class_sums(&self, column: usize) -> Option<[u64; Class::COUNT]> {
+        let cost = |node| {
+            let of_vcpu = |vcpu| self.amounts(vcpu, node)[column].cost;
+            (0..self.vcpus()).map(of_vcpu).fold(0, u64::wrapping_add)
+        };
+        if self.heads.is_empty() || cost(OVERFLOW as usize) != 0 {
+            return None;
+        }
+        // Callers stand before the contexts that they call.
+        let mut classes: Vec<Class> = Vec::with_capacity(self.nodes.len());
+        classes.extend(BASES);
+        classes.push(Class::Synchronous);
+        let mut sums = [0; Class::COUNT];
+        for (node, Node { parent, function, .. }) in self.nodes.iter().enumerate().skip(FIRST) {
+            let above = classes[*parent as usize];
+            let class = self.heads[*function as usize].below(above);
+            if let Some(class) = class {
+                let sum: &mut u64 = &mut sums[class as usize];
+                *sum = sum.wrapping_add(cost(node));
+            }
+            classes.push(class.unwrap_or(above));
+        }
+        Some(sums)
+    }
+
+    /// Returns the base of an interrupt with this entry. An interrupt between CPUs belongs to the work that sent it.
+    pub(crate) fn interrupt_base(&self, entry: u32) -> u32 {
+        match self.heads.get(entry as usize) {
+            Some(Head::Program) => ROOT,
+            _ => INTERRUPTS,
+        }
+    }
+
+    /// Returns the node above a node; a base is above itself.
     pub(crate) fn parent(&self, node: u32) -> u32 {
         self.nodes[node as usize].parent
     }
@@ -221,7 +274,7 @@ impl Tree {
         self.index[place] = node | mark;
         if self.nodes.len() * 2 > self.index.len() {
             self.index = vec![ROOT; self.index.len() * 2];
-            for node in 2..self.nodes.len() as u32 {
+            for node in FIRST as u32..self.nodes.len() as u32 {
                 let Node { parent, function, .. } = self.nodes[node as usize];
                 let (place, mark) = self.place(parent, function);
                 self.index[place] = node | mark;
@@ -290,7 +343,8 @@ impl Tree {
         number: &mut dyn FnMut(&mut Profile, u32) -> u32,
     ) {
         let mut wanted = vec![false; self.nodes.len()];
-        for node in (1..self.nodes.len()).rev() {
+        let bases = BASES.len();
+        for node in (bases..self.nodes.len()).rev() {
             let Amount { cost, calls } = self.amounts(vcpu, node)[column];
             if cost > 0 || calls > 0 || self.spent(node, column) != ContextCycles::default() {
                 wanted[node] = true;
@@ -300,12 +354,12 @@ impl Tree {
             }
         }
         let mut numbers = vec![None; self.nodes.len()];
-        if let (Some(frame), true) = (frame, wanted[ROOT as usize]) {
-            numbers[ROOT as usize] = Some(profile.contexts.len() as u32);
+        if let (Some(frame), true) = (frame, wanted[..bases].contains(&true)) {
+            numbers[..bases].fill(Some(profile.contexts.len() as u32));
             let function = number(profile, *frame);
             profile.contexts.push(Context { parent: None, function, calls: 0, cost: 0 });
         }
-        for node in 1..self.nodes.len() {
+        for node in bases..self.nodes.len() {
             if !wanted[node] {
                 continue;
             }
@@ -340,6 +394,7 @@ fn place_and_mark(hash: u64, bits: u32) -> (usize, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn functions(count: usize) -> Vec<Function> {
         let name = |number| Function::new(format!("f{number}"), "m");
@@ -353,7 +408,7 @@ mod tests {
 
     #[test]
     fn children_are_found_again() {
-        let mut tree = Tree::new(0, 5000, 1);
+        let mut tree = Tree::new(0, 5000, 1, Vec::new());
         let nodes: Vec<u32> = (1..4000).map(|function| tree.child(ROOT, function)).collect();
         for (function, node) in (1..4000).zip(nodes) {
             assert_eq!(tree.child(ROOT, function), node);
@@ -365,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_child_is_found_though_another_was_found_there_last() {
-        let mut tree = Tree::new(0, 5000, 1);
+        let mut tree = Tree::new(0, 5000, 1, Vec::new());
         for _ in 0..2 {
             for (parent, function) in (0..2000).map(|turn| (turn % 7, turn % 11 + 1)) {
                 let parent = if parent == 0 { ROOT } else { tree.child(ROOT, parent) };
@@ -374,12 +429,12 @@ mod tests {
                 assert_eq!(tree.child(parent, function), node);
             }
         }
-        assert!(tree.nodes.len() < 2 + 11 + 7 * 11 + 1);
+        assert!(tree.nodes.len() < FIRST + 11 + 7 * 11 + 1);
     }
 
     #[test]
     fn what_there_is_no_room_for_is_counted_elsewhere() {
-        let mut tree = Tree::new(0, 4, 1);
+        let mut tree = Tree::new(0, FIRST + 2, 1, Vec::new());
         let first = tree.child(ROOT, 1);
         let second = tree.child(first, 2);
         let third = tree.child(second, 3);
@@ -393,7 +448,7 @@ mod tests {
 
     #[test]
     fn columns_are_apart_and_profiles_have_every_ancestor() {
-        let mut tree = Tree::new(0, 100, 1);
+        let mut tree = Tree::new(0, 100, 1, Vec::new());
         let main = tree.child(ROOT, 1);
         let leaf = tree.child(main, 2);
         add(&mut tree, main, 5);
@@ -422,7 +477,7 @@ mod tests {
 
     #[test]
     fn cycles_stand_beside_the_contexts_they_were_spent_in() {
-        let mut tree = Tree::new(0, 100, 1);
+        let mut tree = Tree::new(0, 100, 1, Vec::new());
         let main = tree.child(ROOT, 1);
         tree.choose(1);
         tree.spend(main, &[1, 0, 0, 0, 4, 2]);
@@ -437,5 +492,70 @@ mod tests {
         assert!(tree.profile(1, &functions(3), &[], false).cycles.is_empty());
         tree.clear_regions();
         assert!(tree.profile(1, &functions(3), &[], true).contexts.is_empty());
+    }
+
+    /// The effects of functions 0 to 5 on classes; function 0 stands for other contexts.
+    const HEADS: [Head; 6] =
+        [Head::User, Head::User, Head::Inherits, Head::Deferred, Head::Softirq, Head::Program];
+
+    /// The class of a context, from its callers alone.
+    fn class_of(tree: &Tree, node: u32) -> Class {
+        let parent = tree.parent(node);
+        if parent == node {
+            return BASES[node as usize];
+        }
+        let above = class_of(tree, parent);
+        HEADS[tree.function(node) as usize].below(above).unwrap_or(above)
+    }
+
+    proptest! {
+        #[test]
+        fn classes_add_up_to_the_kernels_cost(
+            steps in prop::collection::vec((0usize..40, 1u32..6, 0u64..1000, 0usize..2), 0..60),
+        ) {
+            let mut tree = Tree::new(0, 5000, 2, HEADS.to_vec());
+            tree.choose(1);
+            let mut nodes = vec![ROOT, THREADS, INTERRUPTS];
+            let (mut sums, mut kernel) = ([0; Class::COUNT], 0);
+            for (parent, function, cost, vcpu) in steps {
+                let node = tree.child(nodes[parent % nodes.len()], function);
+                nodes.push(node);
+                tree.choose_vcpu(vcpu);
+                add(&mut tree, node, cost);
+                if HEADS[function as usize] != Head::User {
+                    sums[class_of(&tree, node) as usize] += cost;
+                    kernel += cost;
+                }
+            }
+            prop_assert_eq!(tree.class_sums(1), Some(sums));
+            prop_assert_eq!(sums.iter().sum::<u64>(), kernel);
+            prop_assert_eq!(tree.class_sums(2), Some([0; Class::COUNT]));
+        }
+    }
+
+    #[test]
+    fn classes_are_unknown_without_names_or_room() {
+        let mut tree = Tree::new(0, 5000, 1, Vec::new());
+        let node = tree.child(ROOT, 2);
+        add(&mut tree, node, 7);
+        assert_eq!(tree.class_sums(0), None);
+        let mut tree = Tree::new(0, FIRST + 1, 1, HEADS.to_vec());
+        let node = tree.child(ROOT, 2);
+        add(&mut tree, node, 7);
+        assert_eq!(tree.class_sums(0), Some([7, 0, 0]));
+        let other = tree.child(THREADS, 2);
+        add(&mut tree, other, 1);
+        assert_eq!(tree.class_sums(0), None, "nobody knows whose context that is");
+    }
+
+    #[test]
+    fn interrupts_have_a_base_that_no_profile_shows() {
+        let mut tree = Tree::new(0, 5000, 1, HEADS.to_vec());
+        assert_eq!(tree.interrupt_base(2), INTERRUPTS);
+        assert_eq!(tree.interrupt_base(5), ROOT, "between CPUs");
+        let node = tree.child(INTERRUPTS, 2);
+        add(&mut tree, node, 7);
+        let contexts = tree.profile(0, &functions(6), &[], false).contexts;
+        assert_eq!(contexts, [Context { parent: None, function: 0, calls: 0, cost: 7 }]);
     }
 }

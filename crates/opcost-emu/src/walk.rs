@@ -7,7 +7,7 @@
 use crate::block::Block;
 use crate::decode::Exit;
 use crate::frames::{Frame, Frames};
-use crate::tree::{ROOT, Tree};
+use crate::tree::{ROOT, THREADS, Tree};
 use opcost_record::symbols::Landmark;
 use std::collections::HashMap;
 
@@ -279,8 +279,9 @@ impl Walk {
     fn above(&self, node: u32, function: u32) -> Option<u32> {
         let mut node = node;
         for _ in 0..UP_MAX {
+            let base = node;
             node = self.tree.parent(node);
-            if node == ROOT {
+            if node == base {
                 return None;
             }
             if self.tree.function(node) == function {
@@ -319,7 +320,10 @@ impl Walk {
                 at.task.entries.push(interrupted);
             }
         }
-        let parent = if landmark == Landmark::Interrupt { ROOT } else { at.node };
+        let parent = match landmark {
+            Landmark::Interrupt => self.tree.interrupt_base(to.function),
+            _ => at.node,
+        };
         at.node = self.tree.child(parent, to.function);
         self.tree.called(at.node);
     }
@@ -437,7 +441,10 @@ impl Walk {
             return;
         }
         at.switching = None;
-        let next = self.tasks.remove(&stack).unwrap_or_else(Task::new);
+        let next = self.tasks.remove(&stack).unwrap_or_else(|| {
+            at.node = THREADS;
+            Task::new()
+        });
         if self.tasks.len() >= TASKS_MAX {
             self.tasks.clear();
         }

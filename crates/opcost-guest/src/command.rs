@@ -4,7 +4,9 @@ use crate::error::JobError;
 use crate::reply::{Channel, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit, OUTPUT_BYTES_MAX};
 use opcost_record::request::{GuestCommand, GuestOutput};
+use opcost_sys::deferred::PHASES_NS;
 use opcost_sys::spawn::{Output, Spawn, Status};
+use opcost_work::Random;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -14,7 +16,13 @@ const OUTPUTS: [(FrameKind, &str); 2] =
     [(FrameKind::Stdout, "/opcost/stdout"), (FrameKind::Stderr, "/opcost/stderr")];
 
 /// Runs the program between markers, then sends its output, if asked for, and its exit status.
-pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), JobError> {
+///
+/// `phase_seed`: decides when the program begins within a tick of the clock.
+pub(crate) fn run(
+    channel: &mut Channel,
+    request: &GuestCommand,
+    phase_seed: u64,
+) -> Result<(), JobError> {
     let [stdout, stderr] = OUTPUTS.map(|(_, path)| {
         File::create(path)
             .map(|file| Output::File(file.into()))
@@ -36,7 +44,8 @@ pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), J
         let read = JobError::system(format!("read {} in the guest", path.display()));
         spawn.stdin = Some(File::open(path).map_err(read)?.into());
     }
-    let exit = match spawn.run_marked()? {
+    let phase_ns = Random::seeded(phase_seed).draw() % PHASES_NS;
+    let exit = match spawn.run_marked(Some(phase_ns))? {
         Status::Code(code) => GuestExit::Code(code),
         Status::Signal(signal) => GuestExit::Signal(signal),
     };

@@ -72,19 +72,22 @@ fn perform(channel: &mut Channel, asked: Asked) -> Result<(), JobError> {
     if let Some(cpus) = request.cpus {
         kernel::check_cpus(cpus)?;
     }
-    let padding = match &request.variation {
-        Some(variation) => Some(variation::apply(variation)?),
-        None => None,
+    let (padding, phase_seed) = match &request.variation {
+        Some(variation) => {
+            let (padding, phase_seed) = variation::apply(variation)?;
+            (Some(padding), phase_seed)
+        }
+        None => (None, variation::of_boot(&kernel::command_line())?),
     };
     match request.job {
         GuestJob::Symbols => send(channel, FrameKind::Kallsyms, &kernel::functions()?),
         GuestJob::Workload { mut env, .. } => {
             env.extend(padding);
-            workload::run(channel, env)
+            workload::run(channel, env, phase_seed)
         }
         GuestJob::Command(mut command) => {
             command.env.extend(padding);
-            command::run(channel, &command)
+            command::run(channel, &command, phase_seed)
         }
     }
 }

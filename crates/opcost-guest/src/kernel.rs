@@ -59,6 +59,11 @@ pub(crate) fn unknown_options(log: &[String]) -> Option<String> {
     })
 }
 
+/// The options with which the kernel was booted.
+pub(crate) fn command_line() -> String {
+    fs::read_to_string("/proc/cmdline").unwrap_or_default()
+}
+
 /// Checks that exactly `wanted` CPUs run.
 pub(crate) fn check_cpus(wanted: u32) -> Result<(), JobError> {
     let allowed = affinity::allowed_cpus().map_err(JobError::system("ask which CPUs there are"))?;

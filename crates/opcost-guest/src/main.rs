@@ -32,7 +32,9 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     match arguments.as_slice() {
-        [job, request] if job == workload::JOB => workload::serve(request.as_ref()),
+        [job, request, phase_seed @ ..] if job == workload::JOB && phase_seed.len() < 2 => {
+            workload::serve(request.as_ref(), phase_seed.first().map(|seed| &**seed))
+        }
         _ => {
             eprintln!("this is the /init of opcost's emulated machines; opcost starts it");
             ExitCode::from(2)

@@ -8,14 +8,15 @@ use opcost_record::framing::Fault;
 use opcost_record::request::{self, GuestJob, GuestRequest};
 use opcost_record::{Report, Unit, wire};
 use opcost_work::{Markers, Measured, WORKLOADS, WorkloadSpec, measure, measure_paths};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
-/// The argument with which this program becomes the working process; the request's path follows.
+/// The argument with which this program becomes the working process; the request's path and the seed of its regions' phases
+/// follow.
 pub(crate) const JOB: &str = "work";
 
 /// This program in the guest.
@@ -26,11 +27,16 @@ const STDERR: &str = "/opcost/stderr";
 
 /// Runs the workload of the request in a process of its own, and sends its reports.
 ///
-/// `env`: the whole environment of that process.
-pub(crate) fn run(channel: &mut Channel, env: Vec<(OsString, OsString)>) -> Result<(), JobError> {
+/// `env`: the whole environment of that process; `phase_seed`: decides when regions begin within a tick of the clock.
+pub(crate) fn run(
+    channel: &mut Channel,
+    env: Vec<(OsString, OsString)>,
+    phase_seed: u64,
+) -> Result<(), JobError> {
     let stderr = File::create(STDERR).map_err(JobError::system(format!("write {STDERR}")))?;
     let mut child = Command::new(INIT)
-        .args([JOB, request::PATH])
+        // The seed's text has one length, so that it moves no stack.
+        .args([JOB, request::PATH, &format!("{phase_seed:020}")])
         .env_clear()
         .envs(env)
         .stdin(Stdio::null())
@@ -66,9 +72,10 @@ fn exit_of(status: ExitStatus) -> GuestExit {
 
 /// The working process: does the work and writes a report of each run to standard output.
 ///
-/// `request`: a file with the request. The status is 0 if all work was done.
-pub(crate) fn serve(request: &Path) -> ExitCode {
-    let (text, code) = match perform(request) {
+/// `request`: a file with the request; `phase_seed`: as [`run`] wrote it; without it, the work waits for no
+/// deferred work. The status is 0 if all work was done.
+pub(crate) fn serve(request: &Path, phase_seed: Option<&OsStr>) -> ExitCode {
+    let (text, code) = match perform(request, phase_seed) {
         Ok(reports) => (reports, ExitCode::SUCCESS),
         Err(error) => (wire::format_error(&error), ExitCode::FAILURE),
     };
@@ -78,7 +85,12 @@ pub(crate) fn serve(request: &Path) -> ExitCode {
     }
 }
 
-fn perform(path: &Path) -> Result<String, String> {
+fn perform(path: &Path, phase_seed: Option<&OsStr>) -> Result<String, String> {
+    let mut meter = match phase_seed {
+        Some(text) => text.to_str().and_then(|text| text.parse().ok()).map(Markers::seeded),
+        None => Some(Markers::default()),
+    }
+    .ok_or("the seed of phases is no number")?;
     let text = fs::read_to_string(path)
         .map_err(|error| format!("cannot read the request {}: {error}", path.display()))?;
     let request = GuestRequest::parse(&text).map_err(|error| error.to_string())?;
@@ -90,7 +102,6 @@ fn perform(path: &Path) -> Result<String, String> {
         format!("unknown workload '{name}'; this guest has {}", known.join(", "))
     })?;
     let params = spec.resolve(&params).map_err(|error| error.to_string())?;
-    let mut meter = Markers;
     let mut reports = String::new();
     let done = match paths.as_slice() {
         [] => measure(spec, &params, seed, &mut meter).map(|done| reports = report(done)),

@@ -17,6 +17,11 @@ pub const STOP: u32 = MAGIC | 0x200;
 /// The displacement at the end of a run, in a program that makes several with costs of their own.
 pub const RUN_END: u32 = MAGIC | 0x300;
 
+/// The displacement in front of a wait for deferred work.
+pub const DRAIN: u32 = MAGIC | 0x500;
+/// The displacement behind a wait for deferred work.
+pub const DRAINED: u32 = MAGIC | 0x501;
+
 /// The displacement for a program's own regions; the lowest byte is a [`RegionMark`].
 pub const REGION_MARK: u32 = MAGIC | 0x400;
 
@@ -35,6 +40,10 @@ pub enum Marker {
     Stop(&'static str),
     /// The run ends: its costs are those since the last such marker.
     RunEnd,
+    /// The guest begins to wait until the kernel has done deferred work.
+    Drain,
+    /// The guest has waited for deferred work.
+    Drained,
     /// Part of a message about a region of the program's own.
     Region(RegionMark),
 }
@@ -92,8 +101,11 @@ impl Marker {
     pub fn decode(code: &[u8]) -> Option<Marker> {
         let displacement = code.strip_prefix(&OPCODE)?;
         let displacement = u32::from_le_bytes(displacement.try_into().ok()?);
-        if displacement == RUN_END {
-            return Some(Marker::RunEnd);
+        match displacement {
+            RUN_END => return Some(Marker::RunEnd),
+            DRAIN => return Some(Marker::Drain),
+            DRAINED => return Some(Marker::Drained),
+            _ => {}
         }
         if displacement & !0xff == REGION_MARK {
             return RegionMark::decode(displacement & 0xff).map(Marker::Region);
@@ -112,6 +124,8 @@ impl Marker {
             Marker::Start(name) => (START, name),
             Marker::Stop(name) => (STOP, name),
             Marker::RunEnd => return Some(RUN_END),
+            Marker::Drain => return Some(DRAIN),
+            Marker::Drained => return Some(DRAINED),
             Marker::Region(mark) => return Some(mark.displacement()),
         };
         let number = REGIONS.iter().position(|region| *region == name)?;
@@ -128,7 +142,10 @@ mod tests {
         let regions = REGIONS.into_iter();
         let ends = regions.flat_map(|region| [Marker::Start(region), Marker::Stop(region)]);
         let marks = (0..16).map(RegionMark::Digit).chain(RegionMark::WORDS.map(|(mark, _)| mark));
-        for marker in ends.chain([Marker::RunEnd]).chain(marks.map(Marker::Region)) {
+        for marker in ends
+            .chain([Marker::RunEnd, Marker::Drain, Marker::Drained])
+            .chain(marks.map(Marker::Region))
+        {
             let mut code = OPCODE.to_vec();
             code.extend(marker.displacement().unwrap().to_le_bytes());
             assert_eq!(Marker::decode(&code), Some(marker));

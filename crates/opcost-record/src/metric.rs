@@ -208,6 +208,14 @@ const fn sampled(name: &'static str, help: &'static str) -> MetricRow {
 const PERF: &str = "perf_event";
 /// The source of all counts of the emulator's plugin.
 pub const EMULATOR: &str = "emulator";
+/// The metric of the kernel's instructions that a program asked for.
+pub const SYNCHRONOUS: &str = "instructions-synchronous";
+/// The metric of the kernel's instructions in softirqs, RCU's callbacks and the kernel's threads.
+pub const DEFERRED: &str = "instructions-deferred";
+/// The metric of the kernel's instructions in the timer's interrupts, without the softirqs that they start.
+pub const TICK: &str = "instructions-tick";
+/// The metric of deferred instructions that a region left behind.
+pub const DEFERRED_AFTER: &str = "instructions-deferred-after";
 /// The metric of modelled cycles, the sum of its parts.
 pub const MODEL_CYCLES: &str = "model-cycles";
 /// The parts of [`MODEL_CYCLES`], by what a cycle was spent on or waited for.
@@ -252,6 +260,10 @@ const fn of_slices(name: &'static str, help: &'static str) -> MetricRow {
 pub static METRICS: &[MetricRow] = &[
     row("wall", &["elapsed", "time", "duration_time"], "clock", Unit::Ns, Family::Headline, "elapsed time (CLOCK_MONOTONIC)"),
     row("instructions", &["inst_retired"], PERF, Unit::Count, Family::Headline, "instructions retired"),
+    row(SYNCHRONOUS, &[], EMULATOR, Unit::Count, Family::Headline, "instructions retired in the kernel for what a program asked for: system calls, faults, signals"),
+    row(DEFERRED, &[], EMULATOR, Unit::Count, Family::Rest, "instructions retired in the kernel by softirqs, RCU callbacks and the kernel's threads"),
+    row(TICK, &[], EMULATOR, Unit::Count, Family::Rest, "instructions retired in the kernel by the timer's interrupts, without the softirqs that they start"),
+    row(DEFERRED_AFTER, &[], EMULATOR, Unit::Count, Family::Rest, "instructions of deferred work that the region left behind and that ran after it, less the cost of waiting for it"),
     row("cycles", &["cpu-cycles"], PERF, Unit::Count, Family::Headline, "core clock cycles"),
     row("task-clock", &[], PERF, Unit::Ns, Family::Headline, "time on a CPU, user and kernel"),
     row("user-time", &["user", "user_time"], "rusage", Unit::Ns, Family::Headline, "user CPU time (getrusage, wait4); in part estimated from ticks by the kernel"),

@@ -80,6 +80,10 @@ pub struct Variation {
 /// The name of the variable that pads an environment.
 pub const PADDING: &str = "OPCOST_PADDING";
 
+/// The kernel's option that tells a guest without [`Variation`] its seed, which follows. The dot makes it a parameter of a module
+/// that does not exist; the kernel ignores those.
+pub const BOOT_SEED: &str = "opcost.seed=";
+
 /// A job for a guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GuestJob {

@@ -5,6 +5,7 @@
 pub mod affinity;
 pub mod allocator;
 pub mod clock;
+pub mod deferred;
 pub mod entropy;
 mod errno;
 pub mod interrupt;
@@ -19,4 +20,5 @@ pub mod rusage;
 pub mod seccomp;
 pub mod session;
 pub mod spawn;
+mod syscall;
 pub mod xdg;

@@ -1,15 +1,26 @@
 //! Marker instructions: they tell the emulator where a region starts and stops, and where a run ends.
 
+use crate::random::Random;
 use crate::work::Meter;
 use opcost_record::marker::{MAGIC, RUN_END, START, STOP};
 use opcost_record::{TWIN, WORK};
+use opcost_sys::deferred::{self, PHASES_NS};
 use opcost_sys::marker::mark;
 
 /// A meter that marks regions for the emulator; on hardware it counts nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Markers;
+#[derive(Clone, Debug, Default)]
+pub struct Markers {
+    /// When regions begin within a tick of the clock; `None` waits for no deferred work.
+    phases: Option<Random>,
+}
 
 impl Markers {
+    /// Makes a meter for a guest, which waits for deferred work around each region. `seed` decides when the region begins within a
+    /// tick of the guest's clock.
+    pub fn seeded(seed: u64) -> Markers {
+        Markers { phases: Some(Random::seeded(seed)) }
+    }
+
     /// Ends one run of several; the emulator reports the cost of its regions separately.
     #[inline]
     pub fn end_run(&mut self) {
@@ -18,6 +29,18 @@ impl Markers {
 }
 
 impl Meter for Markers {
+    fn settle(&mut self) {
+        if let Some(phases) = &mut self.phases {
+            deferred::settle(phases.draw() % PHASES_NS);
+        }
+    }
+
+    fn drain(&mut self) {
+        if self.phases.is_some() {
+            deferred::drain_marked();
+        }
+    }
+
     #[inline]
     fn start(&mut self, region: &'static str) {
         match region {
@@ -69,7 +92,7 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn each_end_of_a_region_executes_a_marker_of_its_own() {
-        let mut meter = Markers;
+        let mut meter = Markers::default();
         for region in [WORK, TWIN, "another"] {
             meter.start(region);
             meter.stop(region);

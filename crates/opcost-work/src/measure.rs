@@ -113,11 +113,13 @@ fn count_regions(crew: &mut dyn Crew, meter: &mut dyn Meter) -> Result<Vec<Repor
     twin?;
 
     crew.make_ready()?;
+    meter.settle();
 
     meter.start(WORK);
     let work = crew.work();
     meter.stop(WORK);
     work?;
+    meter.drain();
 
     crew.report()
 }
@@ -226,6 +228,12 @@ mod tests {
     struct Regions(Vec<String>);
 
     impl Meter for Regions {
+        fn settle(&mut self) {
+            self.0.push("settle".into());
+        }
+        fn drain(&mut self) {
+            self.0.push("drain".into());
+        }
         fn start(&mut self, region: &'static str) {
             self.0.push(format!("start {region}"));
         }
@@ -239,7 +247,8 @@ mod tests {
         let (mut scribe, mut meter) = (Scribe(vec![], false), Regions(vec![]));
         count_regions(&mut scribe, &mut meter).unwrap();
         assert_eq!(scribe.0, ["twin", "ready", "work", "report"]);
-        assert_eq!(meter.0, ["start twin", "stop twin", "start work", "stop work"]);
+        let steps = ["start twin", "stop twin", "settle", "start work", "stop work", "drain"];
+        assert_eq!(meter.0, steps);
     }
 
     #[test]
@@ -308,7 +317,7 @@ mod tests {
             .unwrap();
             told + &meter.0.concat()
         });
-        let run = "start twin, stop twin, start work, stop work, 10 ops\n";
+        let run = "start twin, stop twin, settle, start work, stop work, drain, 10 ops\n";
         assert_eq!(told.unwrap(), run.repeat(2));
     }
 

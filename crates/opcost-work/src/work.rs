@@ -58,6 +58,10 @@ pub trait Work {
 
 /// The meter around the work: perf counters on the host, marker instructions in a guest.
 pub trait Meter {
+    /// Called right before the work's region: what was deferred before should not fall into it.
+    fn settle(&mut self) {}
+    /// Called right after the work's region, for the work that it left to the kernel.
+    fn drain(&mut self) {}
     /// Starts counting a region.
     fn start(&mut self, region: &'static str);
     /// Stops counting the region.

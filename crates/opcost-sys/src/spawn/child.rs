@@ -7,8 +7,8 @@
 use super::Aslr;
 use super::error::Stage;
 use super::plan::Plan;
-use super::syscall::call;
 use crate::personality;
+use crate::syscall::call;
 use std::ffi::{c_int, c_void};
 
 /// The byte that lets a child go on.

@@ -9,8 +9,8 @@ use super::error::{SpawnError, Stage};
 use super::held::{STACK_WORDS, block_signals, restore_signals};
 use super::plan::Plan;
 use super::running::Child;
-use super::syscall::call;
 use super::{Spawn, Status, child};
+use crate::deferred::{drain_marked, settle};
 use crate::marker::mark;
 use opcost_record::marker::{START, STOP};
 use std::ffi::{c_int, c_void};
@@ -21,33 +21,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The data that the child reads, and the one word that it writes.
 struct Marked {
     plan: Plan,
+    phase_ns: Option<u64>,
     /// 0, or a failure in the form of [`encoded`].
     failure: AtomicU64,
 }
-
-/// How long the child sleeps before it starts: two ticks of a kernel with 100 ticks a second. By then the parent waits, and
-/// deferred work of the parent is done.
-const SETTLE_NS: i64 = 20_000_000;
 
 impl Spawn {
     /// Runs the command to its end, with the command's life between the markers of the region `work`.
     ///
     /// The child executes the start marker right before it executes the program. This process executes the stop marker right after
-    /// its wait ends. This process waits for nothing else: it learns nothing of orphans that it adopts meanwhile.
+    /// its wait ends. This process waits for nothing else: it learns nothing of orphans that it adopts meanwhile. Before the
+    /// start, deferred work of the parent is done; after the stop, the command's.
+    ///
+    /// `phase_ns`: moves the start against the clock's tick, below [`PHASES_NS`](crate::deferred::PHASES_NS); `None` waits for no
+    /// deferred work.
     ///
     /// # Errors
     /// [`SpawnError`], with the step that failed; `Unsupported` on processors without markers.
-    pub fn run_marked(&self) -> Result<Status, SpawnError> {
+    pub fn run_marked(&self, phase_ns: Option<u64>) -> Result<Status, SpawnError> {
         if !cfg!(target_arch = "x86_64") {
             return Err(self.failed(Stage::Prepare, io::ErrorKind::Unsupported.into()));
         }
         let (plan, _) = Plan::without_socket(self)?;
-        let marked = Marked { plan, failure: AtomicU64::new(0) };
+        let marked = Marked { plan, phase_ns, failure: AtomicU64::new(0) };
         let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK_WORDS);
         let mut child =
             make(&marked, &mut stack).map_err(|source| self.failed(Stage::Clone, source))?;
         let ended = child.reap();
         mark::<STOP>();
+        if phase_ns.is_some() {
+            drain_marked();
+        }
         // Dropped only after the child is gone: the child uses both until it executes its program.
         drop(stack);
         if let Some((stage, errno)) = decoded(marked.failure.load(Ordering::SeqCst)) {
@@ -80,20 +84,15 @@ extern "C" fn main(argument: *mut c_void) -> c_int {
     let marked = unsafe { &*argument.cast_const().cast::<Marked>() };
     let failure = match child::prepare(&marked.plan) {
         Ok(()) => {
-            settle();
+            if let Some(phase_ns) = marked.phase_ns {
+                settle(phase_ns);
+            }
             child::execute_after(&marked.plan, mark::<START>)
         }
         Err(failure) => failure,
     };
     marked.failure.store(encoded(failure), Ordering::SeqCst);
     child::exit()
-}
-
-fn settle() {
-    let time = libc::timespec { tv_sec: 0, tv_nsec: SETTLE_NS };
-    // If the kernel cannot sleep, the start is only less quiet; signals are blocked.
-    // SAFETY: the kernel reads one timespec; null requests no remainder.
-    let _ = unsafe { call(libc::SYS_nanosleep, [(&raw const time) as usize, 0]) };
 }
 
 /// Encodes a failure as a word that is not 0.
@@ -122,22 +121,22 @@ mod tests {
         let file = fs::File::create(folder.path().join("out")).unwrap();
         let mut spawn = shell("echo hi; exit 3");
         spawn.stdout = Output::File(file.into());
-        assert_eq!(spawn.run_marked().unwrap(), Status::Code(3));
+        assert_eq!(spawn.run_marked(None).unwrap(), Status::Code(3));
         assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), "hi\n");
-        assert_eq!(shell("kill -9 $$").run_marked().unwrap(), Status::Signal(9));
+        assert_eq!(shell("kill -9 $$").run_marked(None).unwrap(), Status::Signal(9));
     }
 
     #[test]
     fn the_step_that_failed_is_named() {
         let missing = Spawn::new("/bin/no-such-program", ["x".into()]);
-        let error = missing.run_marked().unwrap_err();
+        let error = missing.run_marked(None).unwrap_err();
         let SpawnError::Step { stage: Stage::Exec, source, .. } = error else {
             panic!("{error:?}");
         };
         assert_eq!(source.raw_os_error(), Some(libc::ENOENT));
         let mut nowhere = shell("true");
         nowhere.cwd = Some("/no-such-folder".into());
-        let error = nowhere.run_marked().unwrap_err();
+        let error = nowhere.run_marked(None).unwrap_err();
         assert!(matches!(error, SpawnError::Step { stage: Stage::Chdir, .. }), "{error:?}");
     }
 

@@ -14,7 +14,6 @@ mod plan;
 mod program;
 mod running;
 mod spawner;
-mod syscall;
 
 pub use error::{SpawnError, Stage};
 pub use held::Held;

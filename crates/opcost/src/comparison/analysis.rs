@@ -15,6 +15,7 @@ use crate::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
 use crate::recording::{Recording, State};
 use crate::source::{self, Scope};
 use opcost_profile::parallel;
+use opcost_record::metric::{DEFERRED, DEFERRED_AFTER, SYNCHRONOUS, TICK};
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
 use opcost_stats::{
     Block, Budget, Paired, bootstrap, early, exact, multiple, power, relevance, summary,
@@ -208,17 +209,35 @@ fn totals(recording: &Recording, runs: &[&Record]) -> Vec<(String, Figures)> {
 fn unavailable(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Unavailable> {
     let plan = &recording.plan;
     let mut missing = plan.unavailable.clone();
-    // Without a run nothing is known. The emulator counts every metric it is asked for, or the run fails.
-    if finished.iter().all(Vec::is_empty) || plan.machine() == MachineKind::Emulated {
+    // Without a run nothing is known.
+    if finished.iter().all(Vec::is_empty) {
         return missing;
     }
+    // The emulator counts every metric it is asked for, or the run fails, except the parts of the kernel's work.
+    let emulated = plan.machine() == MachineKind::Emulated;
     for key in plan.metrics() {
-        if recording.dictionary.id(&key).is_none() {
-            let reason = source::reason_absent(key.row(), plan.scope()).to_string();
+        let reason = match emulated {
+            true => reason_untold(&key.name),
+            false => Some(source::reason_absent(key.row(), plan.scope())),
+        };
+        if let Some(reason) = reason.filter(|_| recording.dictionary.id(&key).is_none()) {
+            let reason = reason.to_string();
             missing.push(Unavailable { key, reason, remedy: String::new() });
         }
     }
     missing
+}
+
+/// Why a part of the kernel's instructions is missing; `None` for other metrics.
+fn reason_untold(name: &str) -> Option<&'static str> {
+    match name {
+        SYNCHRONOUS | DEFERRED | TICK => Some(
+            "the kernel's symbols do not name its softirqs, its threads and its idle loop, or the runs \
+             did not keep calling contexts apart",
+        ),
+        DEFERRED_AFTER => Some("the guest could not wait for work that its kernel had deferred"),
+        _ => None,
+    }
 }
 
 /// Every invariant with the values that each variant's runs had.

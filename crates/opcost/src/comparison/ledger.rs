@@ -5,6 +5,7 @@
 use super::columns::{Column, Columns};
 use super::kernel_threads::kernel_threads;
 use super::repeatable::repeatable;
+use super::ticks::ticks;
 use super::{
     InvariantRow, LedgerEntry, Severity, Warning, conditions, disturbance, import_rules,
     operations, settings,
@@ -34,7 +35,11 @@ impl Evidence<'_> {
 
     /// A metric of the work region in every finished run that has it, as read, as pairs of variant and value.
     pub(super) fn raw(&self, name: &str, source: &str) -> Vec<(usize, f64)> {
-        let key = MetricKey::new(name, Domain::All, source);
+        self.raw_in(name, Domain::All, source)
+    }
+
+    fn raw_in(&self, name: &str, domain: Domain, source: &str) -> Vec<(usize, f64)> {
+        let key = MetricKey::new(name, domain, source);
         let Some(metric) = self.recording.dictionary.id(&key) else { return Vec::new() };
         // Some metrics are in few runs, and searching all samples of each run is slow, so columns are preferred.
         if self.columns.as_read.get(usize::from(metric)) == Some(&true) {
@@ -58,8 +63,13 @@ impl Evidence<'_> {
 
     /// The mean of a metric over the finished runs of each variant.
     pub(super) fn means(&self, name: &str, source: &str) -> Vec<Option<f64>> {
+        self.means_in(name, Domain::All, source)
+    }
+
+    /// The mean of a metric in a domain, as in [`means`](Self::means).
+    pub(super) fn means_in(&self, name: &str, domain: Domain, source: &str) -> Vec<Option<f64>> {
         let mut sums = vec![(0.0, 0u32); self.finished.len()];
-        for (variant, value) in self.raw(name, source) {
+        for (variant, value) in self.raw_in(name, domain, source) {
             sums[variant].0 += value;
             sums[variant].1 += 1;
         }
@@ -224,6 +234,12 @@ pub static RULES: &[Rule] = &[
         help: "the kernel's threads should do the same in every emulated run",
         machine: Some(MachineKind::Emulated),
         check: kernel_threads,
+    },
+    Rule {
+        name: "ticks",
+        help: "a short emulated run's deferred work should not pass for a change of the work",
+        machine: Some(MachineKind::Emulated),
+        check: ticks,
     },
     Rule {
         name: "import-order",

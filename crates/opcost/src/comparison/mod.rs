@@ -45,6 +45,7 @@ mod sampled_by;
 mod settings;
 mod size;
 mod stopped;
+mod ticks;
 mod two_sample;
 
 pub use alone::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};

@@ -4,7 +4,10 @@ use super::validation::Validation;
 use opcost_core_model::{Core, CoreError};
 use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
-use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, EMULATOR, MODEL_CYCLES};
+use opcost_record::metric::{
+    CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, DEFERRED, DEFERRED_AFTER, EMULATOR, MODEL_CYCLES,
+    SYNCHRONOUS, TICK,
+};
 use opcost_record::{Domain, MetricKey};
 use serde::{Deserialize, Serialize};
 
@@ -184,6 +187,10 @@ pub(crate) fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec
     let whole = if kernel { Domain::All } else { Domain::User };
     let mut metrics: Vec<MetricKey> =
         both.iter().map(|domain| MetricKey::new("instructions", *domain, EMULATOR)).collect();
+    if kernel && !emulation.no_functions {
+        let parts = [SYNCHRONOUS, DEFERRED, TICK, DEFERRED_AFTER];
+        metrics.extend(parts.map(|name| MetricKey::new(name, Domain::Kernel, EMULATOR)));
+    }
     let mut add = |names: &[&str]| {
         metrics.extend(names.iter().map(|name| MetricKey::new(name, whole, EMULATOR)));
     };

@@ -28,6 +28,7 @@ pub(crate) const NAMES: &[&str] = &[
     "left-behind",
     "repeatable",
     "kernel-threads",
+    "ticks",
     "import-order",
     "import-possible",
 ];

@@ -9,8 +9,8 @@ use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Ver
 use crate::number::{figures, magnitude, percent};
 use crate::recording::MachineState;
 use anyhow::Result;
-use opcost_record::metric::MODEL_CYCLES;
-use opcost_record::{Better, Domain, Kind, Unit};
+use opcost_record::metric::{DEFERRED, DEFERRED_AFTER, MODEL_CYCLES, SYNCHRONOUS, TICK};
+use opcost_record::{Better, Domain, Kind, MetricKey, Unit};
 use opcost_stats::relevance::COUNTS_MIN;
 use unicode_width::UnicodeWidthStr;
 
@@ -275,6 +275,18 @@ pub(super) fn side_texts(row: &Row, sides: [Option<&Figures>; 2]) -> [Option<(St
     })
 }
 
+/// The short name of a part of the kernel's instructions, which has its row below theirs.
+fn part_of_kernel(key: &MetricKey) -> Option<&'static str> {
+    Some(match key.name.as_str() {
+        _ if key.domain != Domain::Kernel => return None,
+        SYNCHRONOUS => "synchronous:k",
+        DEFERRED => "deferred:k",
+        TICK => "tick:k",
+        DEFERRED_AFTER => "left behind:k",
+        _ => return None,
+    })
+}
+
 /// Name of a row: `instructions:k/op`, with a word for figures that were not counted.
 pub(super) fn heading(row: &Row) -> String {
     let kind = match row.kind {
@@ -285,7 +297,9 @@ pub(super) fn heading(row: &Row) -> String {
         Kind::Modelled => " (model)",
         Kind::Estimated => " (estimate)",
     };
-    format!("{}{}{kind}", row.label, if row.per_op { "/op" } else { "" })
+    let label = part_of_kernel(&row.key).unwrap_or(&row.label);
+    let place = if label == row.label || row.primary { "" } else { "  " };
+    format!("{place}{label}{}{kind}", if row.per_op { "/op" } else { "" })
 }
 
 fn amount(change: &Change) -> String {

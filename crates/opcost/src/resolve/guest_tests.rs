@@ -42,7 +42,22 @@ fn kernels_given_twice_are_two_variants_of_one_work() {
     assert_eq!(guest.kernel, Some(KernelSpec::Image("/boot/b".into())));
     assert_eq!((guest.memory_mib, guest.cpu_model.as_str()), (1024, "EPYC-Rome-v2"));
     assert_eq!(plan.aslr, Aslr::Fixed);
-    assert_eq!(plan.primary.label(), "instructions");
+    assert_eq!(plan.primary.label(), "instructions-synchronous:k");
+}
+
+#[test]
+fn what_a_path_of_the_kernel_costs_decides_where_kernels_differ() {
+    let primary = |asked: Experiment| plan(&asked).primary.label();
+    let two = || vec!["x".to_string(), String::new()];
+    let work = || emulated(vec![one_workload()]);
+    let synchronous = "instructions-synchronous:k";
+    assert_eq!(primary(Experiment { boot: two(), ..work() }), synchronous);
+    let models = vec!["max".to_string(), "max,-erms".to_string()];
+    assert_eq!(primary(Experiment { cpu_model: models, ..work() }), synchronous);
+    let asked = Some("instructions:k".to_string());
+    assert_eq!(primary(Experiment { boot: two(), primary: asked, ..work() }), "instructions:k");
+    assert_eq!(primary(emulated(vec![one_workload(), one_workload()])), "instructions");
+    assert_eq!(primary(work()), "instructions");
 }
 
 #[test]

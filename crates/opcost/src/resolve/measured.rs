@@ -8,7 +8,7 @@ use crate::plan::{EmulationPlan, EventPlan, Unavailable, VariantPlan, WorkPlan, 
 use crate::source::perf_event::syntax;
 use crate::source::{self, Scope};
 use anyhow::{Context, Result};
-use opcost_record::metric::EMULATOR;
+use opcost_record::metric::{EMULATOR, SYNCHRONOUS};
 use opcost_record::{Domain, Family, MetricKey, MetricRow, WORKLOAD};
 use opcost_stats::multiple::Budget;
 use opcost_stats::power::blocks_min;
@@ -52,7 +52,9 @@ pub(super) fn measured_by_emulator(
     }
     let cpus = guest::fewest_cpus(variants.iter().map(|variant| variant.guest.as_ref()));
     let metrics = guest::metrics(emulation, kernel, cpus);
-    let wanted = experiment.primary.as_deref().unwrap_or("instructions");
+    let synchronous = metrics.iter().find(|key| key.name == SYNCHRONOUS);
+    let usual = synchronous.filter(|_| kernels_differ(variants)).map(MetricKey::label);
+    let wanted = experiment.primary.as_deref().or(usual.as_deref()).unwrap_or("instructions");
     let found = metrics
         .iter()
         .find(|key| key.label() == wanted)
@@ -68,6 +70,17 @@ pub(super) fn measured_by_emulator(
         ));
     };
     Ok(Measured { events: Vec::new(), unavailable: Vec::new(), metrics, primary })
+}
+
+/// Whether variants differ in their kernels or in what makes a kernel choose other code. The question is then what the kernel
+/// costs its programs.
+fn kernels_differ(variants: &[VariantPlan]) -> bool {
+    let kernel = |variant: &VariantPlan| {
+        let guest = variant.guest.as_ref()?;
+        Some((guest.kernel.clone(), guest.boot.clone(), guest.cpu_model.clone()))
+    };
+    let first = kernel(&variants[0]);
+    variants.iter().any(|variant| kernel(variant) != first)
 }
 
 /// Parses and probes the events; events that cannot be counted are listed with the reason.

@@ -585,3 +585,38 @@ fn a_program_is_counted_by_itself_and_against_another_recording_of_it() {
     let text = lab.output(&["diff", &id(&one), &id(&two)]);
     assert!(!text.contains("different times"), "counts know no drift: {text}");
 }
+
+#[test]
+fn the_parts_of_the_kernels_work_add_up_and_what_was_asked_for_is_steadier() {
+    let Some(kernel) = needs::kernel() else { return };
+    let lab = Lab::new();
+    let work = ["-w", "mmap:ops=500", "-w", "mmap:ops=500,seccomp=on"];
+    let ended = guests(&lab, &kernel, &[&work[..], &["--pairs", "6", "--format", "csv"]].concat());
+    let text = ended.expect(0).stdout;
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let heads = reader.headers().unwrap().clone();
+    let column = |name: &str| heads.iter().position(|head| head == name).expect(name);
+    let parts = ["synchronous", "deferred", "tick"]
+        .map(|part| column(&format!("emulator instructions-{part}:k")));
+    let (kernel, left) =
+        (column("emulator instructions:k"), column("emulator instructions-deferred-after:k"));
+    let (mut totals, mut synchronous) = (Vec::new(), Vec::new());
+    for row in reader.records() {
+        let row = row.unwrap();
+        let count = |place: usize| row[place].parse::<u64>().unwrap();
+        let [asked, deferred, tick] = parts.map(count);
+        assert_eq!(asked + deferred + tick, count(kernel), "{row:?}");
+        // Page tables and the kernel's descriptions of mappings are freed by RCU.
+        assert!(count(left) + deferred > 0, "{row:?}");
+        if &row[column("variant")] == "seccomp=off" && &row[column("block")] != "warm-up" {
+            totals.push(count(kernel));
+            synchronous.push(asked);
+        }
+    }
+    assert_eq!(totals.len(), 6);
+    let range = |counts: &[u64]| counts.iter().max().unwrap() - counts.iter().min().unwrap();
+    assert!(range(&synchronous) < range(&totals), "{synchronous:?} of {totals:?}");
+    // A region of half a tick has a tick now and then, since it begins anywhere within one.
+    let with_tick = synchronous.iter().zip(&totals).filter(|(asked, total)| asked < total).count();
+    assert!((1..6).contains(&with_tick), "{synchronous:?} of {totals:?}");
+}

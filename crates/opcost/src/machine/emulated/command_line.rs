@@ -3,7 +3,7 @@
 use crate::plan::{Aslr, CacheShape, CachesPlan, GuestPlan};
 use opcost_kernel::disk::device_parameters;
 use opcost_record::channel::{EXIT_PORT, PORT};
-use opcost_record::request::FW_CFG_NAME;
+use opcost_record::request::{BOOT_SEED, FW_CFG_NAME};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -200,7 +200,8 @@ fn boot_options(guest: &GuestPlan, inputs: Inputs) -> String {
     if !guest.boot.is_empty() {
         options.push(guest.boot.clone());
     }
-    // The dot makes it a parameter of a module that does not exist; the kernel ignores those.
+    // The length does not depend on the seed.
+    options.push(format!("{BOOT_SEED}{:010}", inputs.seed));
     options.push(format!("opcost.padding={}", "x".repeat(usize::from(inputs.padding_bytes))));
     options.join(" ")
 }
@@ -310,7 +311,7 @@ mod tests {
             "-seed 7",
             "-cpu Skylake-Client-v1,check=off -m 256M",
             "path=/t,,mp/console",
-            "norandmaps mitigations=off opcost.padding=xxx",
+            "norandmaps mitigations=off opcost.seed=0000000007 opcost.padding=xxx",
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }

@@ -4,14 +4,14 @@
 //! parent's `errno`. The functions here return the error instead.
 
 /// Whether a child may share this process's memory: only where system calls can be made without `errno`.
-pub(super) const MEMORY_IS_SHARED: bool =
+pub(crate) const MEMORY_IS_SHARED: bool =
     cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
 /// Makes a system call; returns its result, or its error number.
 ///
 /// # Safety
 /// The arguments must be valid for the call: pointers to memory that the call may read or write.
-pub(super) unsafe fn call<const N: usize>(
+pub(crate) unsafe fn call<const N: usize>(
     number: libc::c_long,
     arguments: [usize; N],
 ) -> Result<usize, i32> {
