@@ -442,7 +442,8 @@ impl Walk {
         }
         at.switching = None;
         let next = self.tasks.remove(&stack).unwrap_or_else(|| {
-            at.node = THREADS;
+            // The switch itself goes on: some CPUs refill their return predictor on the new stack.
+            at.node = self.tree.child(THREADS, self.tree.function(at.node));
             Task::new()
         });
         if self.tasks.len() >= TASKS_MAX {

@@ -351,6 +351,25 @@ fn a_command_in_a_guest_gives_its_output_and_status() {
 }
 
 #[test]
+fn processes_that_run_for_the_first_time_are_counted_in_full() {
+    let Some(kernel) = needs::kernel() else { return };
+    let lab = Lab::new();
+    // Each sleeps on a stack of its own, and the plugin refuses contexts that do not add up to its total.
+    let work = format!("sh -c '{} wait'", "sleep 0.05 &".repeat(12));
+    let alone = ["--pairs", "1", "--warmup", "0", "--pack-used", "--json"];
+    let measure = ["measure", "--machine", "emulated", "--kernel", &kernel, &work];
+    let shown = lab.run(&[&measure[..], &alone].concat()).expect(0).stdout;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let figures = shown["opcost"]["figures"].as_array().unwrap();
+    let count = |name: &str| {
+        let figure = figures.iter().find(|row| row["metric"] == name && row["domain"] == "kernel");
+        figure.and_then(|row| row["values"][0].as_f64()).expect(name)
+    };
+    let parts = ["synchronous", "deferred", "tick"].map(|part| format!("instructions-{part}"));
+    assert_eq!(parts.iter().map(|part| count(part)).sum::<f64>(), count("instructions"));
+}
+
+#[test]
 fn what_goes_wrong_in_a_guest_is_named() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
