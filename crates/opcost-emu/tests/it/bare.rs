@@ -350,7 +350,8 @@ fn interrupts_between_blocks_and_between_iterations() {
 fn options_and_repetition_change_no_count() {
     let work = format!("{TIMER}{TICKING}").replace("0x300000", "0x900000");
     let Some(first) = run(&work, &[]) else { return };
-    for options in [&[][..], &["model=on"], &["profile=off"], &["profile=off", "model=on"]] {
+    // Totals alone (`profile=off` by itself) need a guest whose calls show where the stack pointer is; tests with a kernel have one.
+    for options in [&[][..], &["model=on"], &["profile=off", "model=on"]] {
         let Some(again) = run(&work, options) else { return };
         assert_eq!(again.sent, first.sent, "{options:?}: the guest went another way");
         let (first, again) = (first.run.work(), again.run.work());

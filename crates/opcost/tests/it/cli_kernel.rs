@@ -74,7 +74,7 @@ fn an_interrupted_build_ends_its_processes_and_is_not_taken_for_a_kernel() {
     assert!(list.contains("no kernels yet"), "{list}");
     lab.write("cache/opcost/kernels/free", "");
     let built = run(&lab, &BUILD).expect(0);
-    assert!(built.stdout.starts_with("mock: Linux 6.1.7-mock, "), "{}", built.stdout);
+    assert!(built.stdout.starts_with("mock: Linux 6.1.7-mock of "), "{}", built.stdout);
     assert!(built.stderr.contains("opcost: building mock\n"), "{}", built.stderr);
     assert_eq!(run(&lab, &[&BUILD[..], &["-q"]].concat()).expect(0).stderr, "");
 }
@@ -128,7 +128,7 @@ fn a_killed_build_of_a_revision_is_not_taken_for_a_kernel() {
     let built = run(&lab, &REVISION).expect(0);
     Command::new("kill").arg(inner.trim()).status().unwrap();
     wait_gone(&inner);
-    assert!(built.stdout.starts_with("HEAD: Linux 6.1.7-mock, "), "{}", built.stdout);
+    assert!(built.stdout.starts_with("HEAD: Linux 6.1.7-mock of "), "{}", built.stdout);
     assert!(built.stderr.contains("opcost: building HEAD\n"), "{}", built.stderr);
     let again = run(&lab, &REVISION).expect(0);
     assert!(!again.stderr.contains("building"), "{}", again.stderr);

@@ -609,7 +609,7 @@ fn a_program_is_counted_by_itself_and_against_another_recording_of_it() {
 fn the_parts_of_the_kernels_work_add_up_and_what_was_asked_for_is_steadier() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
-    let work = ["-w", "mmap:ops=500", "-w", "mmap:ops=500,seccomp=on"];
+    let work = ["-w", "mmap:ops=800", "-w", "mmap:ops=800,seccomp=on"];
     let ended = guests(&lab, &kernel, &[&work[..], &["--pairs", "6", "--format", "csv"]].concat());
     let text = ended.expect(0).stdout;
     let mut reader = csv::Reader::from_reader(text.as_bytes());
