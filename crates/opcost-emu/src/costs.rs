@@ -62,7 +62,8 @@ pub(crate) fn costs(
             vcpu_counts(attribution, tree, region + 1, sum, &mut counts);
         }
         landmark_counts(arguments, attribution, sum, &mut counts);
-        if by_context {
+        // Without a profile all code is one function, which has no class.
+        if by_context && arguments.profile {
             class_counts(tree, region, &sum.counters, &mut counts)?;
             let left = left.filter(|_| REGIONS[region] == WORK);
             counts.extend(left.map(|left| (DEFERRED_AFTER.into(), Domain::Kernel, left)));
