@@ -8,6 +8,7 @@ use crate::plan::{Aslr, VariantPlan, WorkPlan};
 use crate::recording::Recording;
 use opcost_kernel::KernelSpec;
 use opcost_record::emulation::COUNTING_VERSION;
+use opcost_record::metric::SYNCHRONOUS;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::{hexadecimal, printable};
 use opcost_record::profile::KERNEL;
@@ -122,6 +123,11 @@ fn of_metric(recording: &Recording, name: &str) -> Count {
             Err(format!("its counts do not repeat: {first}, then {repeated}"))
         }
         (_, _, Some(first)) => Ok(*first),
+        (Some(key), ..) if key.name == SYNCHRONOUS => Err(
+            "no run has it, as the kernel's symbols do not tell deferred work apart; name another metric, for example \
+             instructions:k"
+                .into(),
+        ),
         _ => Err("no run has it".into()),
     };
     Count {

@@ -2,6 +2,7 @@
 
 use super::counts::{FunctionCounts, PER_OPERATIONS};
 use crate::comparison::exact_functions::in_words;
+use opcost_record::metric::SYNCHRONOUS;
 use serde::Serialize;
 
 /// A function's own instructions on two revisions, the same in every layout of the base.
@@ -57,12 +58,14 @@ pub fn exact_changes(base: &FunctionCounts, tip: &FunctionCounts) -> Vec<ExactCh
     changes
 }
 
-/// The changes of functions whose instructions a metric counts; none for a metric that counts no instructions, or those of a region.
+/// The changes of functions whose instructions a metric counts; none for a metric that counts no instructions, or only those of a
+/// region, of one CPU, of ticks or of deferred work. [`SYNCHRONOUS`] leaves out those that its functions spend in deferred work.
 pub fn of_metric<'a>(changes: &'a [ExactChange], metric: &str) -> Vec<&'a ExactChange> {
-    if !metric.starts_with("instructions") {
+    let metric = metric.strip_suffix(PER_OPERATIONS).unwrap_or(metric);
+    let name = metric.split(':').next().unwrap_or(metric);
+    if !["instructions", SYNCHRONOUS].contains(&name) {
         return Vec::new();
     }
-    let metric = metric.strip_suffix(PER_OPERATIONS).unwrap_or(metric);
     let is_counted = |change: &&ExactChange| match metric.rsplit_once(':') {
         Some((_, "k")) => change.is_kernel,
         Some((_, "u")) => !change.is_kernel,
@@ -136,7 +139,10 @@ mod tests {
         assert_eq!(named("instructions:u"), ["main −10 a call"]);
         assert_eq!(named("instructions:u/Mop"), ["main −10 a call"]);
         assert_eq!(named("instructions:k").len(), 3);
-        assert_eq!(named("page-faults"), Vec::<String>::new());
+        assert_eq!(named("instructions-synchronous:k"), named("instructions:k"));
+        for other in ["page-faults", "instructions-tick:k", "instructions-cpu0"] {
+            assert_eq!(named(other), Vec::<String>::new(), "{other}");
+        }
         let all: Vec<&ExactChange> = changes.iter().collect();
         assert_eq!(list(&all, 2), "do_mmap +7 a call, check (new, 6 a call) and 2 more functions");
         assert_eq!(list(&all[..1], 2), "do_mmap +7 a call");

@@ -1,5 +1,6 @@
 //! The report of a gate: the answer, case by case.
 
+use super::counts::PER_OPERATIONS;
 use super::exact::ExactChange;
 use super::floor::Floor;
 use super::key::{FigureKey, KeyDifference};
@@ -143,8 +144,8 @@ pub enum Outcome {
     Undecided(String),
     /// The figures depend on different conditions.
     NotComparable(Vec<KeyDifference>),
-    /// There is no baseline for the figure.
-    NoBaseline,
+    /// There is no baseline for the figure; the metrics that the file has for the case.
+    NoBaseline(Vec<String>),
     /// The figure is missing, or the runs disagree on it.
     Refused(String),
 }
@@ -187,7 +188,7 @@ impl Outcome {
             Outcome::Unchanged(_) => "unchanged",
             Outcome::Undecided(_) => "undecided",
             Outcome::NotComparable(_) => "not-comparable",
-            Outcome::NoBaseline => "no-baseline",
+            Outcome::NoBaseline(_) => "no-baseline",
             Outcome::Refused(_) => "refused",
         }
     }
@@ -198,7 +199,7 @@ impl Outcome {
             Outcome::Exceeded => GateVerdict::Exceeded,
             Outcome::Undecided(_)
             | Outcome::NotComparable(_)
-            | Outcome::NoBaseline
+            | Outcome::NoBaseline(_)
             | Outcome::Refused(_) => GateVerdict::NoAnswer,
             _ => GateVerdict::MayLand,
         }
@@ -281,7 +282,21 @@ impl FigureReport {
                 let words: Vec<String> = differences.iter().map(ToString::to_string).collect();
                 format!("not comparable: {}", words.join("; "))
             }
-            Outcome::NoBaseline => "has no baseline".into(),
+            Outcome::NoBaseline(others) if others.is_empty() => "has no baseline".into(),
+            Outcome::NoBaseline(others) => {
+                let name = |other: &String| {
+                    other.strip_suffix(PER_OPERATIONS).unwrap_or(other.as_str()).to_string()
+                };
+                let names: Vec<String> = others.iter().map(name).collect();
+                let value = match &names[..] {
+                    [one] => format!("{one:?}"),
+                    many => format!("{many:?}"),
+                };
+                format!(
+                    "has no baseline: the file has {} of this case; metric = {value} compares with that",
+                    others.join(", "),
+                )
+            }
             Outcome::Refused(why) => format!("refused: {why}"),
         }
     }
@@ -487,7 +502,7 @@ impl GateReport {
             }
         }
         if let (Some(update), false) = (update, self.updated) {
-            if any(|outcome| matches!(outcome, Outcome::NotComparable(_) | Outcome::NoBaseline))
+            if any(|outcome| matches!(outcome, Outcome::NotComparable(_) | Outcome::NoBaseline(_)))
                 || !self.orphans.is_empty()
             {
                 to_do.push(format!("Measure the baseline anew and commit it: {update}"));

@@ -16,6 +16,8 @@ pub struct Series {
     pub figures: Vec<SeriesFigure>,
     /// The commits, the oldest first.
     pub rows: Vec<SeriesRow>,
+    /// Notes that the reader should know beside the table.
+    pub notes: Vec<String>,
 }
 
 /// One figure, with its value at the base.
@@ -170,6 +172,7 @@ mod tests {
             range: String::new(),
             figures: vec![figure],
             rows: rows.collect(),
+            notes: Vec::new(),
         }
     }
 

@@ -5,6 +5,7 @@
 use crate::comparison::limit::Limit;
 use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
 use crate::plan::MachineKind;
+use crate::plan::guest::{NO_KERNEL, Question, counts_apart};
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
 use serde::de::value::Error as FieldsError;
@@ -25,7 +26,7 @@ pub struct Suite {
 pub struct Case {
     /// The name.
     pub name: String,
-    /// The figures held to the limit; if empty, the default primary metric.
+    /// The figures held to the limit; if empty, the experiment's primary metric, else the default one.
     pub watched: Vec<WatchedFigure>,
     /// How much worse a figure may become; `None` allows as much as layouts alone move it.
     pub limit: Option<Limit>,
@@ -110,6 +111,9 @@ const DECIDED: [(&str, &str); 15] = [
     ("fresh-boots", "leave it out"),
 ];
 
+/// A kernel's name begins so if it is a file of the revision's tree.
+pub(crate) const OF_REVISION: &str = "./";
+
 /// Fields for the number of runs, which exact counts do not need.
 const LENGTHS: [&str; 6] = ["pairs", "runs", "min-runs", "until-width", "budget", "warmup"];
 
@@ -167,6 +171,11 @@ impl Suite {
         }
         self.cases.retain(|case| names.is_empty() || names.contains(&case.name));
         Ok(self)
+    }
+
+    /// Notes about the cases' metrics that a report of two revisions has to have.
+    pub fn notes(&self) -> Vec<String> {
+        self.cases.iter().filter_map(|case| case.contains_ticks(case.of_revisions())).collect()
     }
 }
 
@@ -256,7 +265,7 @@ impl Case {
             params: fields.params,
             ..Variant::default()
         }];
-        Ok(Case {
+        let mut case = Case {
             name: name.into(),
             watched,
             limit: limit.transpose()?,
@@ -264,7 +273,55 @@ impl Case {
             artifact: fields.artifact.into(),
             compiler: fields.compiler,
             experiment,
+        };
+        case.ask(case.of_revisions());
+        Ok(case)
+    }
+
+    /// The question that two revisions put: each may be the kernel of the case.
+    pub(crate) fn of_revisions(&self) -> Question {
+        let of_tree = self.experiment.kernel.iter().any(|kernel| kernel.starts_with(OF_REVISION));
+        Question::of(self.tests_kernel() || of_tree, false, self.is_command())
+    }
+
+    /// Makes the metric that decides a question the primary one, unless the case names figures.
+    pub(crate) fn ask(&mut self, question: Question) {
+        if question == Question::KernelPath && self.is_exact() && self.watched.is_empty() {
+            let apart = counts_apart(self.boots_kernel(), self.experiment.no_functions);
+            self.experiment.primary = apart.then(|| question.metric(apart));
+        }
+    }
+
+    /// The name of the metric that decides if the case names no figure.
+    pub fn usual_metric(&self) -> String {
+        self.experiment.primary.clone().unwrap_or_else(|| Question::Whole.metric(false))
+    }
+
+    /// Why a question about a kernel's paths is answered by a metric that contains ticks; `None` if it is not.
+    pub(crate) fn contains_ticks(&self, question: Question) -> Option<String> {
+        let apart = counts_apart(self.boots_kernel(), self.experiment.no_functions);
+        let answers =
+            question == Question::KernelPath && self.is_exact() && self.watched.is_empty();
+        (answers && self.boots_kernel() && !apart).then(|| {
+            format!(
+                "case '{}' has no-functions, so its metric is {} with the kernel's ticks and deferred work; leave \
+                 no-functions out for {}",
+                self.name,
+                question.metric(apart),
+                question.metric(true),
+            )
         })
+    }
+
+    /// Whether a command is run, not a workload.
+    pub(crate) fn is_command(&self) -> bool {
+        self.experiment.variants.iter().any(|variant| variant.command.is_some())
+    }
+
+    /// Whether the emulated machine boots a kernel.
+    pub fn boots_kernel(&self) -> bool {
+        let kernel = self.experiment.kernel.first();
+        self.is_exact() && kernel.is_none_or(|name| name != NO_KERNEL)
     }
 
     /// Whether each revision is the kernel to boot: kernels are configured, but none is named.
@@ -281,7 +338,7 @@ impl Case {
 
 impl WatchedFigure {
     /// The prefix of a function's label.
-    const OF_FUNCTION: &'static str = "function:";
+    pub(crate) const OF_FUNCTION: &'static str = "function:";
 
     /// The name in reports and baseline files.
     pub fn label(&self) -> String {
@@ -415,6 +472,31 @@ mod tests {
             let error = error(text);
             assert!(error.contains(part), "{text}\n{error}");
         }
+    }
+
+    #[test]
+    fn a_kernel_of_the_revision_is_judged_by_what_programs_ask_of_it() {
+        let usual = |fields: &str| {
+            let text = format!("[case.a]\nworkload = 'mmap'\n{fields}");
+            let case = Suite::parse(&text).unwrap().cases.remove(0);
+            (case.usual_metric(), case.contains_ticks(case.of_revisions()).is_some())
+        };
+        let [path, whole] = ["instructions-synchronous:k", "instructions"].map(String::from);
+        let kernel = "kernel-config = ['small.config']";
+        assert_eq!(usual(kernel), (path.clone(), false));
+        assert_eq!(usual("kernel = './arch/x86/boot/bzImage'"), (path.clone(), false));
+        // One kernel for all revisions is not in question.
+        assert_eq!(usual(""), (whole.clone(), false));
+        assert_eq!(usual("kernel = 'debian:cloud'"), (whole.clone(), false));
+        let one_kernel = "kernel-tree = 'linux'\nkernel = 'v6.12'\n";
+        assert_eq!(usual(&format!("{one_kernel}{kernel}")), (whole.clone(), false));
+        // Totals do not tell ticks apart, and the report says so.
+        assert_eq!(usual(&format!("{kernel}\nno-functions = true")), (whole.clone(), true));
+        // The case's own figures decide.
+        let named = format!("{kernel}\nmetric = 'instructions:k'");
+        let case = Suite::parse(&format!("[case.a]\nworkload = 'mmap'\n{named}")).unwrap().cases;
+        assert_eq!(case[0].experiment.primary, None);
+        assert_eq!(usual(&format!("{named}\nno-functions = true")), (whole, false));
     }
 
     #[test]

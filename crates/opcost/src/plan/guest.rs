@@ -24,6 +24,37 @@ pub(crate) const DEFAULT_KERNEL: &str = "command";
 /// The value of `--kernel` that boots no kernel.
 pub(crate) const NO_KERNEL: &str = "none";
 
+/// The question that the sides of a comparison, a gate, a series or a search put by their differences.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Question {
+    /// The cost of a kernel's paths to the programs that ask for them.
+    KernelPath,
+    /// The cost of the whole work.
+    Whole,
+}
+
+impl Question {
+    /// `kernels`: kernels, their options or their command lines differ; `cpus`: CPU models differ; `command`: the work is a command.
+    /// A command, unlike a workload, has code of its own that depends on the CPU.
+    pub(crate) fn of(kernels: bool, cpus: bool, command: bool) -> Question {
+        if kernels || cpus && !command { Question::KernelPath } else { Question::Whole }
+    }
+
+    /// The metric that decides, unless the user names another. `apart`: whether the machine counts ticks and deferred work apart.
+    pub(crate) fn metric(self, apart: bool) -> String {
+        match (self, apart) {
+            (Question::KernelPath, true) => format!("{SYNCHRONOUS}{}", Domain::Kernel.suffix()),
+            _ => "instructions".into(),
+        }
+    }
+}
+
+/// Whether a machine counts ticks and deferred work apart. `kernel`: whether a kernel is booted; `no_functions`: whether totals only
+/// are counted.
+pub(crate) fn counts_apart(kernel: bool, no_functions: bool) -> bool {
+    kernel && !no_functions
+}
+
 /// The settings that all emulated machines of a plan share.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct EmulationPlan {
@@ -187,7 +218,7 @@ pub(crate) fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec
     let whole = if kernel { Domain::All } else { Domain::User };
     let mut metrics: Vec<MetricKey> =
         both.iter().map(|domain| MetricKey::new("instructions", *domain, EMULATOR)).collect();
-    if kernel && !emulation.no_functions {
+    if counts_apart(kernel, emulation.no_functions) {
         let parts = [SYNCHRONOUS, DEFERRED, TICK, DEFERRED_AFTER];
         metrics.extend(parts.map(|name| MetricKey::new(name, Domain::Kernel, EMULATOR)));
     }

@@ -54,6 +54,16 @@ fn what_a_path_of_the_kernel_costs_decides_where_kernels_differ() {
     assert_eq!(primary(Experiment { boot: two(), ..work() }), synchronous);
     let models = vec!["max".to_string(), "max,-erms".to_string()];
     assert_eq!(primary(Experiment { cpu_model: models, ..work() }), synchronous);
+    // A command has code of its own that depends on the CPU, and maybe on nothing of the kernel.
+    let line = Some(crate::experiment::Command::Line("/bin/true".into()));
+    let one_command = Variant { command: line, ..Variant::default() };
+    let command = |work: Experiment| Experiment { variants: vec![one_command.clone()], ..work };
+    let models = vec!["max".to_string(), "max,-erms".to_string()];
+    let by_cpu = Experiment { cpu_model: models, ..work() };
+    assert_eq!(primary(command(by_cpu)), "instructions");
+    assert_eq!(primary(command(Experiment { boot: two(), ..work() })), synchronous);
+    let totals = Experiment { boot: two(), no_functions: true, ..work() };
+    assert_eq!(primary(totals), "instructions");
     let asked = Some("instructions:k".to_string());
     assert_eq!(primary(Experiment { boot: two(), primary: asked, ..work() }), "instructions:k");
     assert_eq!(primary(emulated(vec![one_workload(), one_workload()])), "instructions");

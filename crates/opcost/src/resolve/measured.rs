@@ -3,12 +3,13 @@
 use super::Surroundings;
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::Experiment;
+use crate::plan::guest::{GuestPlan, Question};
 use crate::plan::judged::metrics_judged;
 use crate::plan::{EmulationPlan, EventPlan, Unavailable, VariantPlan, WorkPlan, guest};
 use crate::source::perf_event::syntax;
 use crate::source::{self, Scope};
 use anyhow::{Context, Result};
-use opcost_record::metric::{EMULATOR, SYNCHRONOUS};
+use opcost_record::metric::EMULATOR;
 use opcost_record::{Domain, Family, MetricKey, MetricRow, WORKLOAD};
 use opcost_stats::multiple::Budget;
 use opcost_stats::power::blocks_min;
@@ -52,13 +53,12 @@ pub(super) fn measured_by_emulator(
     }
     let cpus = guest::fewest_cpus(variants.iter().map(|variant| variant.guest.as_ref()));
     let metrics = guest::metrics(emulation, kernel, cpus);
-    let synchronous = metrics.iter().find(|key| key.name == SYNCHRONOUS);
-    let usual = synchronous.filter(|_| kernels_differ(variants)).map(MetricKey::label);
-    let wanted = experiment.primary.as_deref().or(usual.as_deref()).unwrap_or("instructions");
+    let usual = question(variants).metric(guest::counts_apart(kernel, emulation.no_functions));
+    let wanted = experiment.primary.as_ref().unwrap_or(&usual);
     let found = metrics
         .iter()
-        .find(|key| key.label() == wanted)
-        .or_else(|| metrics.iter().find(|key| key.name == wanted));
+        .find(|key| key.label() == *wanted)
+        .or_else(|| metrics.iter().find(|key| key.name == *wanted));
     let Some(primary) = found.cloned() else {
         let labels: Vec<String> = metrics.iter().map(MetricKey::label).collect();
         return Err(fail(
@@ -72,15 +72,16 @@ pub(super) fn measured_by_emulator(
     Ok(Measured { events: Vec::new(), unavailable: Vec::new(), metrics, primary })
 }
 
-/// Whether variants differ in their kernels or in what makes a kernel choose other code. The question is then what the kernel
-/// costs its programs.
-fn kernels_differ(variants: &[VariantPlan]) -> bool {
-    let kernel = |variant: &VariantPlan| {
-        let guest = variant.guest.as_ref()?;
-        Some((guest.kernel.clone(), guest.boot.clone(), guest.cpu_model.clone()))
+/// The question that variants put by the differences of their machines.
+fn question(variants: &[VariantPlan]) -> Question {
+    let guests: Vec<_> = variants.iter().filter_map(|variant| variant.guest.as_ref()).collect();
+    let differ = |alike: fn(&GuestPlan, &GuestPlan) -> bool| {
+        guests.iter().any(|guest| !alike(guests[0], guest))
     };
-    let first = kernel(&variants[0]);
-    variants.iter().any(|variant| kernel(variant) != first)
+    let kernels = differ(|one, other| (&one.kernel, &one.boot) == (&other.kernel, &other.boot));
+    let cpus = differ(|one, other| one.cpu_model == other.cpu_model);
+    let command = variants.iter().any(|variant| matches!(variant.work, WorkPlan::Command { .. }));
+    Question::of(kernels, cpus, command)
 }
 
 /// Parses and probes the events; events that cannot be counted are listed with the reason.

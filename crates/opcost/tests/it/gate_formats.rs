@@ -331,6 +331,7 @@ fn a_series_adds_up_in_every_format() {
             row('e', Ok(1_000_080)),
             row('f', Ok(1_005_000)),
         ],
+        notes: vec!["case 'sort' has no-functions, so its metric is instructions".into()],
     };
     let text = series_page::text(&series, &Style::plain());
     let mail = series_page::mail(&series);
@@ -345,6 +346,7 @@ fn a_series_adds_up_in_every_format() {
     let sum: i64 = steps.iter().filter_map(|step| step["change"].as_i64()).sum();
     assert_eq!(json["figures"][0]["total"]["change"], sum);
     assert_eq!(sum, 5_000);
+    assert_eq!(json["notes"][0], series.notes[0]);
     assert!(steps[1]["unknown"].as_str().unwrap().contains("status 2"));
 }
 

@@ -48,6 +48,7 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
     let search = ends.walk.search(&mut ends.desk, &line, ends.search.clone())?;
     let mut bisection = report(&ends, &search, &line);
     bisection.notes.extend(notes);
+    bisection.notes.extend(args.contains_ticks(&commits.case, commits.case.of_revisions()));
     let found = search.steps();
     let figure = bisection.figure.name.clone();
     for (step, found) in bisection.steps.iter_mut().zip(found) {
@@ -125,6 +126,7 @@ impl BisectArgs {
         let mut case = cases.remove(0);
         if !self.kernel_config.is_empty() {
             case.experiment.kernel_config.clone_from(&self.kernel_config);
+            case.ask(case.of_revisions());
         }
         Ok(case)
     }

@@ -16,6 +16,7 @@ use crate::gate::search::{Found, Search};
 use crate::gate::suite::{Case, WatchedFigure};
 use crate::number::grouped;
 use crate::plan::OpsPattern;
+use crate::plan::guest::Question;
 use crate::render::gate::bisect as page;
 use crate::shipped::Shipped;
 use anyhow::{Context, Result};
@@ -74,7 +75,9 @@ pub struct BisectArgs {
     function: Option<String>,
 
     /// Search for what moved this metric [default: the case's first figure, and where that is the
-    /// instructions, the functions that moved with them]
+    /// instructions, the functions that moved with them; without a figure
+    /// instructions-synchronous:k where revisions are kernels or kernel or boot options are searched,
+    /// else instructions]
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
 
@@ -87,7 +90,7 @@ pub struct BisectArgs {
     kernel: Option<String>,
 
     /// CPU of the emulated machine for a workload or command in place of a case, as compare takes it
-    /// [default: max]
+    /// [default: EPYC-Rome-v2]
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["case", "suite"])]
     cpu_model: Option<String>,
 
@@ -170,6 +173,13 @@ impl BisectArgs {
         function.or(metric).or_else(|| case.watched.first().cloned())
     }
 
+    /// Why a question about a kernel's paths is answered by a metric that contains ticks; `None` if it is not, or if the arguments
+    /// name the figure.
+    fn contains_ticks(&self, case: &Case, question: Question) -> Option<String> {
+        let named = self.function.is_some() || self.metric.is_some();
+        case.contains_ticks(question).filter(|_| !named)
+    }
+
     /// The case that a command or workload among the arguments describes.
     fn own_case(&self) -> Result<Option<Case>> {
         let variant = match (&self.workload, &self.command[..]) {
@@ -190,6 +200,7 @@ impl BisectArgs {
         case.experiment.kernel_config = recipe_files(&self.kernel_config)?;
         case.experiment.cpu_model = self.cpu_model.iter().cloned().collect();
         case.experiment.ops = self.ops.clone();
+        case.ask(case.of_revisions());
         Ok(Some(case))
     }
 

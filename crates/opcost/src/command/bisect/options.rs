@@ -13,6 +13,7 @@ use crate::experiment::KernelRecipe;
 use crate::gate::bisect::{Alone, Bisection, Suspect, SuspectKind};
 use crate::gate::edits::{Edit, edits, is_setting, with_edits};
 use crate::gate::suite::Case;
+use crate::plan::guest::Question;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use opcost_kernel::{KernelError, RepositoryCommit, digest, options_of};
@@ -40,6 +41,12 @@ impl OptionKind {
             OptionKind::KernelConfig => SuspectKind::Option,
             _ => SuspectKind::Word,
         }
+    }
+
+    /// The question that sets of such options put.
+    fn question(self, command: bool) -> Question {
+        let kernels = matches!(self, OptionKind::KernelConfig | OptionKind::Boot);
+        Question::of(kernels, self == OptionKind::Cpu, command)
     }
 
     fn separator(self) -> char {
@@ -76,17 +83,21 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs, kind: OptionKind) -> 
         }
         false => Place::here().map(|(interrupt, here)| (interrupt, here, None))?,
     };
-    let case = match (own, &repository) {
+    let mut case = match (own, &repository) {
         (Some(case), _) => case,
         (None, Some(repository)) => args.case(repository)?,
         (None, None) => return Err(fail(Status::Usage, "give a case, a workload or a command")),
     };
     args.check_exact(&case)?;
+    let question = kind.question(case.is_command());
+    case.ask(question);
     let head = repository.as_ref().map(|of| of.commit("HEAD").map_err(HasStatus::carried));
     let line = line(args, kind, &case, head.transpose()?.as_ref(), &home, bad)?;
     let place = (store_path(globals, recordings)?, top);
     let walk = begin(globals, &interrupt, repository.as_ref(), place, args, &case, kind.kind());
-    search(globals, args, walk, line)
+    let mut bisection = search(globals, args, walk, line)?;
+    bisection.notes.extend(args.contains_ticks(&case, question));
+    Ok(bisection)
 }
 
 fn search<'a>(
@@ -338,7 +349,30 @@ fn with_words(case: &Case, kind: OptionKind, words: &str) -> Case {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Variant;
+    use crate::experiment::{Command as CommandText, Variant};
+
+    #[test]
+    fn options_of_a_kernel_ask_what_its_paths_cost() {
+        let path = |kind: OptionKind, command| kind.question(command) == Question::KernelPath;
+        for command in [false, true] {
+            assert!(path(OptionKind::Boot, command) && path(OptionKind::KernelConfig, command));
+            assert!(!path(OptionKind::Cflags, command));
+        }
+        // A program may take other code on another CPU.
+        assert!(path(OptionKind::Cpu, false) && !path(OptionKind::Cpu, true));
+        let work = Variant {
+            command: Some(CommandText::Line("./words sort".into())),
+            ..Variant::default()
+        };
+        let mut case = Case::of_variant("command", work, None);
+        case.ask(OptionKind::Cpu.question(case.is_command()));
+        assert_eq!(case.usual_metric(), "instructions");
+        case.ask(OptionKind::Boot.question(case.is_command()));
+        assert_eq!(case.usual_metric(), "instructions-synchronous:k");
+        case.experiment.kernel = vec!["none".into()];
+        case.ask(Question::KernelPath);
+        assert_eq!(case.experiment.primary, None);
+    }
 
     #[test]
     fn options_that_need_later_ones_are_left_out() {

@@ -149,7 +149,11 @@ impl Gate<'_> {
                 let trailers = self.trailers_of(case);
                 let judged = counted.iter().map(|count| {
                     let figure = held.figure(&case.name, &count.metric);
-                    judge(count, &measured.key, &Held::Baseline(figure), case.limit, &trailers)
+                    let standard = figure.map_or_else(
+                        || Held::NoBaseline(metrics_of(held, &case.name)),
+                        Held::Baseline,
+                    );
+                    judge(count, &measured.key, &standard, case.limit, &trailers)
                 });
                 report.figures = judged.collect();
                 let written = written.clone();
@@ -365,6 +369,15 @@ impl Gate<'_> {
         baseline.figures.extend(self.updated.clone());
         baseline
     }
+}
+
+/// The metrics that a baseline has of a case, without functions.
+fn metrics_of<'a>(held: &'a Baseline, case: &str) -> Vec<&'a str> {
+    let figures = held.figures.keys().filter(|(of, _)| of == case);
+    figures
+        .map(|(_, figure)| figure.as_str())
+        .filter(|figure| !figure.starts_with(WatchedFigure::OF_FUNCTION))
+        .collect()
 }
 
 /// Whether functions can explain a figure's change: the figure changed, and it counts instructions.

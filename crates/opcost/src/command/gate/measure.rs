@@ -8,9 +8,8 @@ use crate::experiment::{Experiment, Variant};
 use crate::failure;
 use crate::gate::counts;
 use crate::gate::key::FigureKey;
-use crate::gate::suite::Case;
+use crate::gate::suite::{Case, OF_REVISION};
 use crate::machine::host::HostSurroundings;
-use crate::plan::guest::NO_KERNEL;
 use crate::plan::{MachineKind, Plan};
 use crate::progress::{self, Who};
 use crate::recording::{Recording, State};
@@ -139,7 +138,8 @@ impl Bench<'_> {
             .map(|Side { name, case, built }| {
                 let mut variant = Variant { name: Some(name.to_string()), ..work.clone() };
                 let of_case = &case.experiment;
-                variant.kernel = of_case.kernel.first().cloned();
+                variant.kernel =
+                    of_case.kernel.first().map(|kernel| kernel_at(&built.site, kernel));
                 variant.boot = of_case.boot.first().cloned();
                 variant.cpu_model = of_case.cpu_model.first().cloned();
                 variant.like = of_case.like.first().cloned();
@@ -199,8 +199,8 @@ impl Bench<'_> {
             }
             None => experiment.cwd = Some(site.below(experiment.cwd.as_deref())),
         }
-        for kernel in experiment.kernel.iter_mut().filter(|kernel| kernel.starts_with("./")) {
-            *kernel = site.folder.join(&kernel[2..]).to_string_lossy().into_owned();
+        for kernel in &mut experiment.kernel {
+            *kernel = kernel_at(site, kernel);
         }
         experiment.label = Some(Self::label(&site.key, &experiment));
         experiment
@@ -241,11 +241,17 @@ impl Bench<'_> {
     }
 }
 
+/// A case's kernel, in a revision's tree if it is a file of that.
+fn kernel_at(site: &Site, kernel: &str) -> String {
+    kernel.strip_prefix(OF_REVISION).map_or_else(
+        || kernel.to_string(),
+        |file| site.folder.join(file).to_string_lossy().into_owned(),
+    )
+}
+
 /// The folder that the guests of a case have at /tree; `None` if no guest is booted.
 fn tree_of(case: &Case, site: &Site) -> Option<PathBuf> {
-    let experiment = &case.experiment;
-    let boots = case.is_exact() && experiment.kernel.first().is_none_or(|name| name != NO_KERNEL);
-    site.tree().filter(|_| boots)
+    site.tree().filter(|_| case.boots_kernel())
 }
 
 /// Deletes the oldest recordings of a store of gates, if there are too many. A recording that cannot be deleted stays.

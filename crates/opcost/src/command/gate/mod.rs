@@ -110,7 +110,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     }
     let Place { interrupt, here, repository } = Place::find()?;
     let suite = read_suite(args, &repository)?;
-    let mut notes = Vec::new();
+    let mut notes = suite.notes();
     let tip_name = args.tip.as_deref().unwrap_or("HEAD");
     let head = repository.commit(tip_name).map_err(HasStatus::carried)?;
     let against = against(args, &repository, &head)?;

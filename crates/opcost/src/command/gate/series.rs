@@ -140,7 +140,13 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
         });
     }
     walk.phases.end();
-    let series = Series { base: shown(&base, base_name), range: args.range.clone(), figures, rows };
+    let series = Series {
+        base: shown(&base, base_name),
+        range: args.range.clone(),
+        figures,
+        rows,
+        notes: suite.notes(),
+    };
     let format =
         if args.json { SeriesFormat::Json } else { args.format.unwrap_or(SeriesFormat::Text) };
     print(&match format {
@@ -178,7 +184,7 @@ fn of_base(case: &Case, counted: Result<Vec<Count>, String>) -> Vec<SeriesFigure
         Err(why) => {
             let mut names: Vec<String> = case.watched.iter().map(WatchedFigure::label).collect();
             if names.is_empty() {
-                names.push("instructions".into());
+                names.push(case.usual_metric());
             }
             let unknown = |name| figure(name, Unit::Count, Better::Lower, Err(why.clone()), None);
             names.into_iter().map(unknown).collect()

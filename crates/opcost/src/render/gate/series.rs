@@ -63,6 +63,10 @@ fn render(series: &Series, page: &mut Page) {
         let first = why.lines().next().unwrap_or_default();
         page.wrap(DIM, "  ", &format!("{}: {first}", commits.join(", ")));
     }
+    for note in &series.notes {
+        page.line("");
+        page.wrap(DIM, "  ", note);
+    }
 }
 
 fn name(series: &Series, figure: usize) -> String {
@@ -192,6 +196,7 @@ pub fn json(series: &Series) -> Result<String> {
             "subject": row.side.subject,
         })).collect::<Vec<_>>(),
         "figures": figures.collect::<Vec<_>>(),
+        "notes": series.notes,
     });
     Ok(serde_json::to_string_pretty(&value).context("the series to JSON")? + "\n")
 }
