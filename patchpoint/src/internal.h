@@ -142,6 +142,7 @@ int writer_in_orphan(void); /* chooses a writer for an orphan: 0 or -errno. Asyn
  */
 extern char pages_refusal[160];
 extern int moves_refused;
+uintptr_t page_size(void); /* bytes */
 int pages_move(const struct patch *patches, size_t count);
 int pages_copy(const struct patch *patches, size_t count);
 int pages_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length);

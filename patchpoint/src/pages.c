@@ -31,11 +31,6 @@ struct run {
 enum { RUNS_MAX = 256 };
 static struct run runs[RUNS_MAX];
 
-static uintptr_t page_size(void)
-{
-	return (uintptr_t)sysconf(_SC_PAGESIZE);
-}
-
 /* Gathers the first of `count` sorted sites into runs; short gaps come along. Returns the number of sites taken. */
 static size_t runs_gather(const struct patch *patches, size_t count, size_t *found)
 {
@@ -64,7 +59,7 @@ static size_t runs_gather(const struct patch *patches, size_t count, size_t *fou
 char pages_refusal[160];
 
 /* Notes why pages cannot be moved or copied. Returns -EOPNOTSUPP. */
-static int refuse(const char *what, int error)
+static int pages_refuse(const char *what, int error)
 {
 	snprintf(pages_refusal, sizeof pages_refusal, "%s%s%s", what, error ? ": " : "", error ? error_text(error) : "");
 	return -EOPNOTSUPP;
@@ -100,11 +95,11 @@ static int run_is_movable(const struct run *run, struct mapping *known)
 	uint64_t start = (uintptr_t)run->text, stop = start + run->bytes;
 
 	if ((known->stop == 0 || start < known->start || stop > known->stop) && mapping_at(start, known) != 1)
-		return refuse("no list of mappings", 0);
+		return pages_refuse("no list of mappings", 0);
 	if (stop > known->stop || known->shared || known->inode == 0 || !known->executable)
-		return refuse("the text is not mapped from its file", 0);
+		return pages_refuse("the text is not mapped from its file", 0);
 	if (text_is_relocated(start))
-		return refuse("the text has relocations", 0);
+		return pages_refuse("the text has relocations", 0);
 	return 0;
 }
 
@@ -225,7 +220,7 @@ static int move_once(const struct patch *patches, size_t count, bool old)
 		if (run->aside == MAP_FAILED) {
 			if (errno == EINVAL)
 				moves_refused = -EINVAL;
-			error = refuse("mremap", errno);
+			error = pages_refuse("mremap", errno);
 			break;
 		}
 	}
@@ -246,7 +241,7 @@ static int move_once(const struct patch *patches, size_t count, bool old)
  *   3. Move the pages back. The kernel flushes the old mapping on every processor before it makes the new one.
  *   4. Barrier. Now every thread executes the new instructions.
  */
-static int move(const struct patch *patches, size_t count, bool old)
+static int runs_move(const struct patch *patches, size_t count, bool old)
 {
 	int error = move_once(patches, count, old);
 
@@ -277,7 +272,7 @@ static int file_add_changed(int file, const struct run *run, const struct patch 
  *   3. Barrier. Now every thread executes the new instructions.
  * The file is never written again: a child of fork keeps what it has. The pages lose the file's name for profilers and uprobes.
  */
-static int copy(const struct patch *patches, size_t count, bool old)
+static int runs_copy(const struct patch *patches, size_t count, bool old)
 {
 	int file = file_make(), error = 0;
 	off_t total = 0, at = 0;
@@ -333,13 +328,13 @@ int pages_move(const struct patch *patches, size_t count)
 	if (moves_refused == 1)
 		moves_refused = moves_test();
 	if (moves_refused)
-		return refuse("mremap", -moves_refused);
-	return in_runs(patches, count, move);
+		return pages_refuse("mremap", -moves_refused);
+	return in_runs(patches, count, runs_move);
 }
 
 int pages_copy(const struct patch *patches, size_t count)
 {
-	return in_runs(patches, count, copy);
+	return in_runs(patches, count, runs_copy);
 }
 
 /* Writes into a copy that takes the place of the pages that hold `at`. */

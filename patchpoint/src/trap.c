@@ -32,7 +32,7 @@ static _Thread_local struct {
  * the handler may meet a breakpoint of the library; another SIGTRAP waits. When the library's handler returns, the kernel restores
  * the interrupted code's mask.
  */
-CALLS_ANY static void call(struct sigaction *chosen, int number, siginfo_t *info, void *context)
+CALLS_ANY static void chained_call(struct sigaction *chosen, int number, siginfo_t *info, void *context)
 {
 	struct sigaction action = *chosen;
 	const void *outer_context = now.context;
@@ -77,7 +77,7 @@ static void chain(int number, siginfo_t *info, void *context)
 	} else if (now.context && now.context != context) {
 		die();
 	} else if (action->sa_flags & SA_SIGINFO || (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN)) {
-		call(action, number, info, context);
+		chained_call(action, number, info, context);
 	} else if (action->sa_handler == SIG_DFL || info->si_code > 0) {
 		/* The kernel lets no process ignore a trap. */
 		die();

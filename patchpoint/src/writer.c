@@ -24,7 +24,7 @@
 const struct writer *writer_used;
 char writer_reason[256];
 
-static uintptr_t page_size(void)
+uintptr_t page_size(void)
 {
 	return (uintptr_t)sysconf(_SC_PAGESIZE);
 }
