@@ -1,6 +1,7 @@
 //! The loopback network interface (`netdevice(7)`).
 
 use std::io;
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Brings the interface `lo` up.
@@ -28,9 +29,31 @@ pub fn up() -> io::Result<()> {
     }
 }
 
+/// Asks for a TCP connection that nobody accepts.
+///
+/// A kernel's first connection, once a boot, draws the 256 KiB of random numbers in its table of ports (`table_perturb`,
+/// net/ipv4/inet_hashtables.c).
+///
+/// # Errors
+/// The kernel has no TCP, or `lo` is down. A refused connection is no error.
+pub fn refused_connection() -> io::Result<()> {
+    // Port 1 is tcpmux, which nothing serves (RFC 7805).
+    match TcpStream::connect((Ipv4Addr::LOCALHOST, 1)) {
+        Err(error) if error.kind() != io::ErrorKind::ConnectionRefused => Err(error),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_that_nobody_accepts_is_no_error() {
+        if up().is_ok() {
+            refused_connection().unwrap();
+        }
+    }
 
     #[test]
     fn it_is_in_operation_or_the_kernel_says_why_not() {

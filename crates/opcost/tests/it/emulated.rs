@@ -370,6 +370,25 @@ fn processes_that_run_for_the_first_time_are_counted_in_full() {
 }
 
 #[test]
+fn a_connection_is_not_the_kernels_first() {
+    let Some(kernel) = needs::kernel() else { return };
+    let lab = Lab::new();
+    let work = "bash -c '(: < /dev/tcp/127.0.0.1/1) 2> /dev/null; true'";
+    let alone = ["--pairs", "1", "--warmup", "0", "--pack-used", "--json"];
+    let measure = ["measure", "--machine", "emulated", "--kernel", &kernel, work];
+    let shown = lab.run(&[&measure[..], &alone].concat()).expect(0).stdout;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let functions = shown["opcost"]["function_costs"]["functions"].as_array().unwrap();
+    let calls = |symbol: &str| {
+        let of_symbol = functions.iter().filter(|row| row["symbol"] == symbol);
+        of_symbol.filter_map(|row| row["calls"].as_f64()).sum::<f64>()
+    };
+    assert_eq!(calls("tcp_v4_connect"), 1.0, "{functions:#?}");
+    // The first connection of a boot draws 4,096 blocks of random numbers.
+    assert!(calls("chacha_permute") < 1000.0, "{}", calls("chacha_permute"));
+}
+
+#[test]
 fn what_goes_wrong_in_a_guest_is_named() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
