@@ -54,6 +54,7 @@
 #define now_ns patchpoint__now_ns
 #define orphans_notice patchpoint__orphans_notice
 #define page_is_readable patchpoint__page_is_readable
+#define page_size patchpoint__page_size
 #define pages_copy patchpoint__pages_copy
 #define pages_get patchpoint__pages_get
 #define pages_move patchpoint__pages_move
