@@ -343,37 +343,50 @@ static bool text_is_copied(const struct patch *patches, size_t count)
 	return false;
 }
 
+/* Tries to move the pages; notes why they cannot be moved. */
+static int moved_write(const struct patch *patches, size_t count)
+{
+	int error;
+
+	protocol_used = PATCHPOINT_PROTOCOL_MOVE;
+	error = pages_move(patches, count);
+	if (error == -EOPNOTSUPP)
+		reason_add("move", pages_refusal);
+	return error;
+}
+
 /*
  * Chooses among the protocols for x86-64 by what they ask of a program's threads:
  *   move   nothing. It asks for text that is mapped from its file and not sealed, and for Linux 5.13.
  *   trap   that no thread blocks SIGTRAP: the kernel kills a process that traps then.
  *   copy   nothing, but the text loses its file. It also serves where only memory files can be written (the writer memfd).
+ * A tracer may set and remove breakpoints while this thread is stopped in the middle of a change. A move would lose what it writes,
+ * so a traced process prefers traps.
  */
 static int threads_write(const struct patch *patches, size_t count, struct patience *patience)
 {
 	const bool copies = writer_used->id == PATCHPOINT_WRITER_MEMFD || text_is_copied(patches, count);
+	const bool tracer = !copies && process_is_traced();
 	bool traced = true;
 	int error;
 
 	if (!copies) {
-		protocol_used = PATCHPOINT_PROTOCOL_MOVE;
-		error = pages_move(patches, count);
-		if (error != -EOPNOTSUPP)
+		if (tracer)
+			reason_add("move", "a tracer is attached");
+		else if ((error = moved_write(patches, count)) != -EOPNOTSUPP)
 			return error;
-		reason_add("move", pages_refusal);
 		error = traps_may_be_used(patience, &traced);
 		if (error == -EAGAIN)
 			return error;
 		if (!error) {
-			/*
-			 * A debugger may insert a breakpoint at any moment while this thread is stopped: while traced, only the
-			 * sites' own bytes are written.
-			 */
+			/* While traced, only the sites' own bytes are written, since a tracer may write those between. */
 			gap_max = traced ? 0 : writer_used->gap_max;
 			protocol_used = PATCHPOINT_PROTOCOL_TRAP;
 			return traps_write(patches, count);
 		}
 		reason_add("trap", blocker);
+		if (tracer && (error = moved_write(patches, count)) != -EOPNOTSUPP)
+			return error;
 	}
 	protocol_used = PATCHPOINT_PROTOCOL_COPY;
 	error = pages_copy(patches, count);
