@@ -117,7 +117,7 @@ void case_between(void)
 			check_pair(i);
 		}
 	}
-	/* What another process writes while pages are moved is lost (docs/patchpoint.md): other protocols keep it. */
+	/* A move loses the writes of another process (docs/patchpoint.md); other protocols keep them. */
 	watched = status_now().protocol != PATCHPOINT_PROTOCOL_MOVE;
 	child = watched ? fork() : -1;
 	if (child == 0)
