@@ -625,11 +625,11 @@ fn a_program_is_counted_by_itself_and_against_another_recording_of_it() {
 }
 
 #[test]
-fn the_parts_of_the_kernels_work_add_up_and_what_was_asked_for_is_steadier() {
+fn the_parts_of_the_kernels_work_add_up_and_a_short_run_has_a_tick_or_none() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work = ["-w", "mmap:ops=800", "-w", "mmap:ops=800,seccomp=on"];
-    let ended = guests(&lab, &kernel, &[&work[..], &["--pairs", "6", "--format", "csv"]].concat());
+    let ended = guests(&lab, &kernel, &[&work[..], &["--pairs", "12", "--format", "csv"]].concat());
     let text = ended.expect(0).stdout;
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let heads = reader.headers().unwrap().clone();
@@ -651,10 +651,8 @@ fn the_parts_of_the_kernels_work_add_up_and_what_was_asked_for_is_steadier() {
             synchronous.push(asked);
         }
     }
-    assert_eq!(totals.len(), 6);
-    let range = |counts: &[u64]| counts.iter().max().unwrap() - counts.iter().min().unwrap();
-    assert!(range(&synchronous) < range(&totals), "{synchronous:?} of {totals:?}");
+    assert_eq!(totals.len(), 12);
     // A region of half a tick has a tick now and then, since it begins anywhere within one.
     let with_tick = synchronous.iter().zip(&totals).filter(|(asked, total)| asked < total).count();
-    assert!((1..6).contains(&with_tick), "{synchronous:?} of {totals:?}");
+    assert!((1..12).contains(&with_tick), "{synchronous:?} of {totals:?}");
 }
