@@ -1,6 +1,6 @@
 //! The emulated machine from the command line: guests that really boot, and failures.
 
-use crate::lab::{self, ALONE, Ended, Lab, Started};
+use crate::lab::{self, ALONE, Ended, Lab, Started, metric};
 use crate::needs;
 use serde_json::Value;
 use std::path::Path;
@@ -11,14 +11,6 @@ fn guests(lab: &Lab, kernel: &str, args: &[&str]) -> Ended {
     let mut all = vec!["compare", "--machine", "emulated", "--kernel", kernel, "--seed", "1"];
     all.extend(args);
     lab.run(&all)
-}
-
-fn metric<'a>(shown: &'a Value, name: &str, domain: &str) -> &'a Value {
-    let metrics = shown["opcost"]["metrics"].as_array().unwrap();
-    metrics
-        .iter()
-        .find(|row| row["metric"] == name && row["domain"] == domain)
-        .unwrap_or_else(|| panic!("no {name} of {domain} in {shown:#}"))
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Programs that run for a time: refused, and counted per operation by what they print.
 
-use crate::lab::{ALONE, Lab};
+use crate::lab::{ALONE, Lab, metric};
 use crate::made::emulated::{Tree, plan, recording};
 use crate::needs;
 use opcost::gate::counts::{counts, key};
@@ -50,11 +50,6 @@ fn compile(lab: &Lab, name: &str, code: &str, options: &[&str]) -> String {
         Command::new("cc").args(options).arg("-O1").arg("-o").arg(&made).arg(source).status();
     assert!(ended.unwrap().success());
     made.to_str().unwrap().to_string()
-}
-
-fn metric<'a>(shown: &'a Value, name: &str, domain: &str) -> &'a Value {
-    let metrics = shown["opcost"]["metrics"].as_array().unwrap();
-    metrics.iter().find(|row| row["metric"] == name && row["domain"] == domain).unwrap()
 }
 
 #[test]

@@ -58,16 +58,16 @@ pub(super) fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_the_program_says_is_passed_on() {
         let folder = tempfile::tempdir().unwrap();
         let script = |text: &str| {
             let path = folder.path().join("gauge");
-            fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            // A child writes the file. Another test may fork at this moment, and its child would hold the file open (ETXTBSY).
+            let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
+            let mut shell = std::process::Command::new("/bin/sh");
+            assert!(shell.args(["-c", write]).arg(&path).arg(text).status().unwrap().success());
             run(&path, "time", &[], &Interrupt::none())
         };
         let error = script("printf 'opcost-gauge 1\\nerror it is too loaded\\nend 1\\n'; exit 1");

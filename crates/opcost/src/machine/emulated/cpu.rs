@@ -122,7 +122,7 @@ fn left_out(said: &str) -> Vec<String> {
     names
 }
 
-/// Those of the features that a model's words ask for by name.
+/// Returns the features in a list that a model's words ask for by name.
 fn asked_for(left_out: &[String], model: &str) -> Vec<String> {
     // `+name`, `name=on` and `name=true` ask for a feature (QEMU's manual, -cpu).
     let asked: Vec<&str> = model

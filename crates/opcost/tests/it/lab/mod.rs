@@ -49,6 +49,16 @@ pub(crate) const TINY: [&str; 8] = [
     "--warmup=0",
 ];
 
+/// The row of a metric in the JSON of a comparison.
+#[track_caller]
+pub(crate) fn metric<'a>(shown: &'a Value, name: &str, domain: &str) -> &'a Value {
+    let metrics = shown["opcost"]["metrics"].as_array().unwrap();
+    metrics
+        .iter()
+        .find(|row| row["metric"] == name && row["domain"] == domain)
+        .unwrap_or_else(|| panic!("no {name} of {domain} in {shown:#}"))
+}
+
 /// A folder with a store.
 pub(crate) struct Lab {
     dir: TempDir,
