@@ -5,7 +5,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 16] = [
     "alternative",
     "lock",
     "memory",
@@ -19,6 +19,7 @@ const SOURCES: [&str; 15] = [
     "sync",
     "transaction",
     "trap",
+    "users",
     "write",
     "writer",
 ];

@@ -41,6 +41,7 @@
  *     case 0: ...
  *
  *     error = patchpoint_set_branch(tracing, true);         rarely: one key
+ *     error = patchpoint_branch_inc(tracing);               or for one of several users, until patchpoint_branch_dec(tracing)
  *
  *     struct patchpoint_txn txn;                            or several at once
  *     patchpoint_txn_begin(&txn);
@@ -115,6 +116,7 @@ enum patchpoint_site_flag {
 
 enum patchpoint_key_flag {
 	PATCHPOINT_KEY_IMPORT = 1, /* stands for a key of another object */
+	PATCHPOINT_KEY_ON = 2,     /* branch with users: it was set to true, and stays so without users */
 };
 
 enum patchpoint_null {
@@ -153,7 +155,8 @@ struct patchpoint_key {
 	uint8_t form; /* call: enum patchpoint_form of the patched sites */
 	uint8_t body[PATCHPOINT_BODY_SIZE]; /* call: the sites' bytes when the form is inline */
 	uint8_t mark; /* the library's, in a transaction */
-	uint8_t reserved[7];
+	uint8_t reserved[3];
+	uint32_t users; /* branch: patchpoint_branch_inc less patchpoint_branch_dec */
 };
 
 enum patchpoint_form {
@@ -273,6 +276,7 @@ struct patchpoint_site_info {
 	unsigned char bytes_original[16];
 	unsigned char bytes_now[16];
 	const char *name; /* of the key */
+	uint32_t users;   /* of the key, a branch */
 };
 
 struct patchpoint_txn {
@@ -316,7 +320,7 @@ int patchpoint_txn_begin(struct patchpoint_txn *txn);
 /**
  * Makes all changes of a transaction, or none, and ends it.
  * The last change of a key counts. Result: 0; -ENOMEM (also from an earlier set); -EBUSY, -EILSEQ, -EFAULT, -EDEADLK,
- * -EPERM as patchpoint_init; -ENOTSUP when patched sites would have to change and no way of writing or no membarrier is
+ * -EPERM as patchpoint_init; -EBUSY also if a branch that has users would become false; -ENOTSUP when patched sites would have to change and no way of writing or no membarrier is
  * left. A site that never was patched needs neither: it reads the key. After an error every site and key is as before.
  * Threads: any; transactions exclude one another. Order: see the semantics above. Signals are blocked and cancellation is
  * off meanwhile.
@@ -412,6 +416,18 @@ int patchpoint_choose(struct patchpoint_key *key, const struct patchpoint_altern
 int patchpoint_key_set(struct patchpoint_key *key, uint64_t value);
 int patchpoint_txn_set(struct patchpoint_txn *txn, struct patchpoint_key *key, uint64_t value);
 
+/**
+ * Add and remove a user of a branch: the functions behind patchpoint_branch_inc and patchpoint_branch_dec. A branch is true while it
+ * has users, or if it was set to true. Result: 0; -ERANGE if there is no user to remove, or UINT32_MAX of them; -EINVAL if `key` is
+ * no branch; else as patchpoint_txn_commit. After an error nothing has changed. Where the number of users stays above 0, no lock is
+ * taken. Threads: any. Order: each is a full memory barrier.
+ */
+int patchpoint_key_inc(struct patchpoint_key *key);
+int patchpoint_key_dec(struct patchpoint_key *key);
+
+/** Returns the number of a branch's users, which may change at any time. Async-signal-safe. */
+uint32_t patchpoint_key_users(const struct patchpoint_key *key);
+
 /* Functions for the macros only. */
 void patchpoint_object_register(struct patchpoint_object *object);
 void patchpoint_object_unregister(struct patchpoint_object *object);
@@ -467,6 +483,18 @@ void patchpoint_cold(void) __attribute__((__nothrow__, __cold__));
 #define patchpoint_set_value(key, value) patchpoint_set_value_##key(value)
 #define patchpoint_set_branch(key, truth) patchpoint_set_branch_##key(truth)
 #define patchpoint_set_switch(key, way) patchpoint_set_switch_##key(way)
+
+/**
+ * Add and remove a user of a branch, as Linux's static_branch_inc and static_branch_dec: several users enable one tracepoint, and
+ * the branch is true while it has users. A branch that is true from the start, or was set to true, stays true without
+ * users. Setting a branch that has users to false fails with -EBUSY. Result: 0; -ERANGE if there is no user to remove (or no room
+ * for another); else as patchpoint_txn_commit; after an error nothing has changed.
+ */
+#define patchpoint_branch_inc(key) patchpoint_inc_##key()
+#define patchpoint_branch_dec(key) patchpoint_dec_##key()
+
+/** Returns the number of a branch's users. */
+#define patchpoint_branch_users(key) patchpoint_users_##key()
 
 /** Add a change to a transaction. Result: 0; -ENOMEM or -EINVAL, which the commit will return too. */
 #define patchpoint_txn_set_call(txn, key, function) patchpoint_txn_set_call_##key(txn, function)

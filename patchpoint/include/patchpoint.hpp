@@ -105,7 +105,8 @@ template <class Slot> struct key {
 	std::uint8_t form = 0;
 	std::uint8_t body[PATCHPOINT_BODY_SIZE] = {};
 	std::uint8_t mark = 0;
-	std::uint8_t reserved[7] = {};
+	std::uint8_t reserved[3] = {};
+	std::uint32_t users_ = 0;
 
 	constexpr key(Slot initial, const char *name, patchpoint_kind of, std::size_t size_of, unsigned policy = 0) noexcept
 	    : slot(initial), name_(name), kind(static_cast<std::uint8_t>(of)), size(static_cast<std::uint8_t>(size_of)),
@@ -151,7 +152,7 @@ template <class Slot> constexpr bool is_laid_out_as_in_c()
 	       offsetof(mine, kind) == offsetof(c, kind) && offsetof(mine, size) == offsetof(c, size) &&
 	       offsetof(mine, null) == offsetof(c, null) && offsetof(mine, flags) == offsetof(c, flags) &&
 	       offsetof(mine, form) == offsetof(c, form) && offsetof(mine, body) == offsetof(c, body) &&
-	       offsetof(mine, mark) == offsetof(c, mark);
+	       offsetof(mine, mark) == offsetof(c, mark) && offsetof(mine, users_) == offsetof(c, users);
 }
 static_assert(is_laid_out_as_in_c<std::uint64_t>() && is_laid_out_as_in_c<void (*)()>(),
 	      "patchpoint: the key above is not the key of patchpoint.h");
@@ -210,6 +211,12 @@ public:
 	bool load() const noexcept { return now() != 0; }
 	/// Sets the answer at every site. After an error nothing has changed.
 	[[nodiscard]] std::error_code set(bool truth) noexcept { return change(truth); }
+	/// Adds a user: the answer is true while there are users, or if it was set to true. After an error nothing has changed.
+	[[nodiscard]] std::error_code inc() noexcept { return detail::error_of(patchpoint_key_inc(raw())); }
+	/// Removes a user. It is an error (ERANGE) if there is none.
+	[[nodiscard]] std::error_code dec() noexcept { return detail::error_of(patchpoint_key_dec(raw())); }
+	/// Returns the number of users.
+	std::uint32_t users() const noexcept { return patchpoint_key_users(raw()); }
 	static std::uint64_t bits(bool truth) noexcept { return truth; }
 };
 

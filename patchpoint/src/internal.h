@@ -99,6 +99,32 @@ extern bool patchpoint_eager;
 void transaction_patch_object(const struct patchpoint_object *object);
 void transaction_patch_key(struct patchpoint_key *key);
 
+/* transaction.c */
+struct patchpoint_change {
+	struct patchpoint_key *key;
+	uint64_t value;
+	uint8_t form;
+	uint8_t body[PATCHPOINT_BODY_SIZE];
+};
+struct patience;
+/* An attempt at a change, made with the lock held; -EAGAIN: the change must wait. */
+struct attempt {
+	int (*run)(struct attempt *attempt, struct patience *patience);
+	struct patchpoint_change *changes; /* attempt_changes: the last one of each key counts */
+	size_t count;
+	const struct patchpoint_object *only; /* attempt_again */
+};
+/* Attempts a change until it need not wait for another thread. The lock is free while it waits. */
+int change_attempt(struct attempt *attempt);
+/* Finds the key that is changed and the slot's new value. 0; -EINVAL; -EFAULT if the object that held the key was closed. */
+int change_prepare(struct patchpoint_change *change, struct patchpoint_key *key, uint64_t value);
+/* Makes changes of different keys, with the lock held. */
+int changes_commit(struct patchpoint_change *changes, size_t count, struct patience *patience);
+
+/* users.c: whether a change is refused since the branch that it would make false has users; and the same branch after a change. */
+bool users_forbid(const struct patchpoint_change *change);
+void users_note(const struct patchpoint_change *change);
+
 /* write.c: the protocols. */
 extern enum patchpoint_protocol protocol_used;
 extern char protocol_refusals[256];

@@ -39,6 +39,9 @@
 #define breakpoint_is_ours patchpoint__breakpoint_is_ours
 #define breakpoint_is_stuck patchpoint__breakpoint_is_stuck
 #define change_abandon patchpoint__change_abandon
+#define change_attempt patchpoint__change_attempt
+#define change_prepare patchpoint__change_prepare
+#define changes_commit patchpoint__changes_commit
 #define code_at patchpoint__code_at
 #define code_write patchpoint__code_write
 #define error_text patchpoint__error_text
@@ -90,6 +93,8 @@
 #define transaction_patch_object patchpoint__transaction_patch_object
 #define trap_install patchpoint__trap_install
 #define trap_waiters patchpoint__trap_waiters
+#define users_forbid patchpoint__users_forbid
+#define users_note patchpoint__users_note
 #define writer_after_fork patchpoint__writer_after_fork
 #define writer_fall_back patchpoint__writer_fall_back
 #define writer_find patchpoint__writer_find

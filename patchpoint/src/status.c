@@ -72,6 +72,7 @@ static void describe(const struct patchpoint_object *object, const struct patchp
 	memset(info, 0, sizeof *info);
 	info->key = key;
 	info->kind = site->kind;
+	info->users = patchpoint_key_users(key);
 	info->address = code;
 	info->length = site->length;
 	memcpy(info->bytes_now, code, site->length);

@@ -5,13 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-struct patchpoint_change {
-	struct patchpoint_key *key;
-	uint64_t value;
-	uint8_t form;
-	uint8_t body[PATCHPOINT_BODY_SIZE];
-};
-
 enum { CHANGES_FIRST = 64 };
 
 /* Returns the function that stands for a NULL operation by the key's policy, so that sites as compiled can call it. */
@@ -51,8 +44,7 @@ static int normalise(const struct patchpoint_key *key, uint64_t *value)
 	}
 }
 
-/* Finds the key that is changed and the slot's new value. 0; -EINVAL; -EFAULT if the object that held the key was closed. */
-static int change_prepare(struct patchpoint_change *change, struct patchpoint_key *key, uint64_t value)
+int change_prepare(struct patchpoint_change *change, struct patchpoint_key *key, uint64_t value)
 {
 	struct patchpoint_key *origin;
 
@@ -326,8 +318,8 @@ static int sites_change(struct plan *plan, struct patchpoint_change *changes, si
 	}
 }
 
-/* Commits changes with the lock held. `few` on the stack serves most transactions without a system call. */
-static int commit(struct patchpoint_change *changes, size_t count, struct patience *patience)
+/* `few` on the stack serves most transactions without a system call. */
+int changes_commit(struct patchpoint_change *changes, size_t count, struct patience *patience)
 {
 	struct patch few[32];
 	struct plan plan = {.patches = few};
@@ -355,16 +347,7 @@ static int commit(struct patchpoint_change *changes, size_t count, struct patien
 	return error;
 }
 
-/* An attempt at a change, made with the lock held; -EAGAIN: the change must wait. */
-struct attempt {
-	int (*run)(struct attempt *attempt, struct patience *patience);
-	struct patchpoint_change *changes; /* attempt_changes: the last one of each key counts */
-	size_t count;
-	const struct patchpoint_object *only; /* attempt_again */
-};
-
-/* Attempts a change until it need not wait for another thread. The lock is free while it waits. */
-static int attempt(struct attempt *change)
+int change_attempt(struct attempt *attempt)
 {
 	struct patience patience = {0, 0};
 	struct guard guard;
@@ -375,7 +358,7 @@ static int attempt(struct attempt *change)
 		error = guard_enter(&guard);
 		if (error)
 			return error;
-		error = change->run(change, &patience);
+		error = attempt->run(attempt, &patience);
 		guard_leave(&guard);
 		if (error != -EAGAIN)
 			return error;
@@ -385,8 +368,16 @@ static int attempt(struct attempt *change)
 
 static int attempt_changes(struct attempt *attempt, struct patience *patience)
 {
+	int error;
+
 	attempt->count = last_of_each(attempt->changes, attempt->count);
-	return commit(attempt->changes, attempt->count, patience);
+	for (size_t i = 0; i < attempt->count; i++)
+		if (users_forbid(&attempt->changes[i]))
+			return -EBUSY;
+	error = changes_commit(attempt->changes, attempt->count, patience);
+	for (size_t i = 0; i < attempt->count && !error; i++)
+		users_note(&attempt->changes[i]);
+	return error;
 }
 
 int patchpoint_txn_commit(struct patchpoint_txn *txn)
@@ -397,7 +388,7 @@ int patchpoint_txn_commit(struct patchpoint_txn *txn)
 		return -EINVAL;
 	error = txn->error;
 	if (!error)
-		error = attempt(&(struct attempt){attempt_changes, txn->changes, txn->count, NULL});
+		error = change_attempt(&(struct attempt){attempt_changes, txn->changes, txn->count, NULL});
 	patchpoint_txn_abort(txn);
 	return error;
 }
@@ -407,7 +398,7 @@ int patchpoint_key_set(struct patchpoint_key *key, uint64_t value)
 	struct patchpoint_change change;
 	int error = change_prepare(&change, key, value);
 
-	return error ? error : attempt(&(struct attempt){attempt_changes, &change, 1, NULL});
+	return error ? error : change_attempt(&(struct attempt){attempt_changes, &change, 1, NULL});
 }
 
 /* Counts the keys with sites in `only` (NULL: in any object), and lists each with its present value. The lock guards the marks. */
@@ -456,7 +447,7 @@ static int attempt_again(struct attempt *attempt, struct patience *patience)
 		return -ENOMEM;
 	keys_with_sites(attempt->only, changes);
 	if (count) {
-		error = commit(changes, count, patience);
+		error = changes_commit(changes, count, patience);
 		pages_put(changes, bytes);
 	} else {
 		writer_find();
@@ -470,13 +461,13 @@ static int attempt_again(struct attempt *attempt, struct patience *patience)
 static int attempt_key_again(struct attempt *attempt, struct patience *patience)
 {
 	attempt->changes->value = key_value(attempt->changes->key);
-	return commit(attempt->changes, 1, patience);
+	return changes_commit(attempt->changes, 1, patience);
 }
 
 void transaction_patch_object(const struct patchpoint_object *object)
 {
 	if (patchpoint_eager)
-		attempt(&(struct attempt){attempt_again, NULL, 0, object});
+		change_attempt(&(struct attempt){attempt_again, NULL, 0, object});
 }
 
 void transaction_patch_key(struct patchpoint_key *key)
@@ -484,10 +475,10 @@ void transaction_patch_key(struct patchpoint_key *key)
 	struct patchpoint_change change = {.key = key};
 
 	if (patchpoint_eager)
-		attempt(&(struct attempt){attempt_key_again, &change, 1, NULL});
+		change_attempt(&(struct attempt){attempt_key_again, &change, 1, NULL});
 }
 
 int patchpoint_init(void)
 {
-	return attempt(&(struct attempt){attempt_again, NULL, 0, NULL});
+	return change_attempt(&(struct attempt){attempt_again, NULL, 0, NULL});
 }

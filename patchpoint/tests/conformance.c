@@ -377,6 +377,67 @@ static void check_transactions(void)
 	CHECK_EQUAL(patchpoint_key_set(NULL, 1), -EINVAL);
 }
 
+static int note_users(const struct patchpoint_site_info *info, void *argument)
+{
+	uint32_t *users = argument;
+
+	*users = strcmp(info->name, "off") == 0 ? info->users : *users;
+	CHECK(strcmp(info->name, "off") == 0 || info->users == 0);
+	return 0;
+}
+
+static void check_users(void)
+{
+	struct patchpoint_txn txn;
+	uint32_t users = NATIVE ? 77 : 2;
+
+	CHECK_EQUAL(patchpoint_branch_dec(off), -ERANGE);
+	CHECK_EQUAL(patchpoint_branch_inc(off), 0);
+	CHECK(patchpoint_unlikely(off) && patchpoint_likely(off));
+	CHECK_EQUAL(patchpoint_branch_inc(off), 0);
+	CHECK_EQUAL(patchpoint_branch_users(off), 2);
+	CHECK_EQUAL(patchpoint_site_iterate(note_users, &users), 0);
+	CHECK_EQUAL(users, 2);
+	/* Users keep a branch true; the rest of the transaction is refused with it. */
+	CHECK_EQUAL(patchpoint_set_branch(off, false), -EBUSY);
+	CHECK_EQUAL(patchpoint_txn_begin(&txn), 0);
+	CHECK_EQUAL(patchpoint_txn_set_value(&txn, value_32, 5), 0);
+	CHECK_EQUAL(patchpoint_txn_set_branch(&txn, off, false), 0);
+	CHECK_EQUAL(patchpoint_txn_commit(&txn), -EBUSY);
+	CHECK_EQUAL(patchpoint_value(value_32), -32);
+	CHECK_EQUAL(patchpoint_branch_dec(off), 0);
+	CHECK(patchpoint_unlikely(off));
+	CHECK_EQUAL(patchpoint_init(), 0);
+	CHECK_EQUAL(patchpoint_branch_dec(off), 0);
+	CHECK(!patchpoint_unlikely(off) && !patchpoint_likely(off));
+	CHECK_EQUAL(patchpoint_branch_dec(off), -ERANGE);
+	/* A branch that was set to true, before or while there are users, stays true. */
+	CHECK_EQUAL(patchpoint_branch_inc(off), 0);
+	CHECK_EQUAL(patchpoint_set_branch(off, true), 0);
+	CHECK_EQUAL(patchpoint_branch_dec(off), 0);
+	CHECK(patchpoint_unlikely(off));
+	CHECK_EQUAL(patchpoint_branch_inc(on), 0);
+	CHECK_EQUAL(patchpoint_branch_dec(on), 0);
+	CHECK(patchpoint_unlikely(on));
+	CHECK_EQUAL(patchpoint_set_branch(off, false), 0);
+	CHECK_EQUAL(patchpoint_branch_inc(off), 0);
+	CHECK_EQUAL(patchpoint_branch_dec(off), 0);
+	CHECK(!patchpoint_unlikely(off));
+	/* A member of an object; other kinds of keys; the greatest number. */
+	CHECK_EQUAL(patchpoint_branch_inc(disk_enabled), 0);
+	CHECK_EQUAL(patchpoint_key_users(&categories[DISK].enabled), 1);
+	CHECK_EQUAL(patchpoint_branch_dec(disk_enabled), 0);
+	CHECK_EQUAL(patchpoint_key_inc(&patchpoint_key_value_32), -EINVAL);
+	CHECK_EQUAL(patchpoint_key_dec(&patchpoint_key_one), -EINVAL);
+	CHECK_EQUAL(patchpoint_key_inc(NULL), -EINVAL);
+	CHECK_EQUAL(patchpoint_branch_inc(off), 0);
+	patchpoint_key_off.users = UINT32_MAX;
+	CHECK_EQUAL(patchpoint_branch_inc(off), -ERANGE);
+	patchpoint_key_off.users = 1;
+	CHECK_EQUAL(patchpoint_branch_dec(off), 0);
+	CHECK(!patchpoint_unlikely(off));
+}
+
 static void check_alternatives(void)
 {
 	const struct patchpoint_alternative alternatives[] = {
@@ -531,6 +592,7 @@ int main(void)
 	check_switches();
 	check_holders();
 	check_transactions();
+	check_users();
 	check_alternatives();
 	check_ops();
 	check_ops_of_program();

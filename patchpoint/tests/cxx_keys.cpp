@@ -218,6 +218,10 @@ void check_branches()
 	CHECK(!negate.set(true));
 	CHECK(negate.load() && negate.likely() && negate.unlikely() && site<negate>.likely() && site<negate>.unlikely());
 	CHECK(!negate.set(false));
+	CHECK(!negate.inc() && negate.users() == 1 && negate.unlikely());
+	CHECK(negate.set(false) == std::errc::device_or_resource_busy);
+	CHECK(!negate.dec() && negate.users() == 0 && !negate.unlikely());
+	CHECK(negate.dec() == std::errc::result_out_of_range);
 }
 
 void check_transactions()

@@ -67,6 +67,7 @@ for language in c c++; do
     refuse $language 'patchpoint: an operation has at most 6 arguments' \
         'PATCHPOINT_DECLARE_CALL(k, void, int, int, int, int, int, int, int, int, int, int, int, int);'
     refuse $language 'patchpoint: give the key' 'PATCHPOINT_DECLARE_CALL(k);'
+    refuse $language 'patchpoint_inc_k' 'PATCHPOINT_DECLARE_VALUE(k, int); int f(void); int f(void) { return patchpoint_branch_inc(k); }'
     refuse $language "$valued" 'PATCHPOINT_DECLARE_VALUE(k, double);'
     refuse $language "$valued" 'PATCHPOINT_DECLARE_VALUE(k, float);'
     refuse $language "$valued" 'struct s { int a; }; PATCHPOINT_DECLARE_VALUE(k, struct s);'

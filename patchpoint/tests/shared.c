@@ -221,6 +221,14 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(second.own(0), 5);
 	CHECK_EQUAL(second.own(6), 6);
 	CHECK_EQUAL(patchpoint_value(own), 7);
+	/* Users of an imported branch are its origin's. */
+	CHECK_EQUAL(patchpoint_set_branch(shared_flag, false), 0);
+	CHECK_EQUAL(patchpoint_branch_inc(shared_flag), 0);
+	CHECK_EQUAL(patchpoint_branch_users(shared_flag), 1);
+	check(&second, -40000 + 71);
+	CHECK_EQUAL(patchpoint_set_branch(shared_flag, false), -EBUSY);
+	CHECK_EQUAL(patchpoint_branch_dec(shared_flag), 0);
+	check(&second, -40000 + 70);
 	CHECK_EQUAL(dlclose(second.handle), 0);
 	CHECK_EQUAL(objects(), NATIVE ? 2 : 0);
 	CHECK_EQUAL(set_all(twice, 9, false), 0);

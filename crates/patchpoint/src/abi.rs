@@ -33,11 +33,12 @@ pub struct RawKey {
     form: UnsafeCell<u8>,
     body: UnsafeCell<[u8; BODY_SIZE]>,
     mark: UnsafeCell<u8>,
-    reserved: [u8; 7],
+    reserved: [u8; 3],
+    users: UnsafeCell<u32>,
 }
 
 // SAFETY: Rust never writes a field but `ops`, atomically; the library guards the others by its
-// lock and writes the slot atomically.
+// lock and writes the slot and the users atomically.
 unsafe impl Sync for RawKey {}
 
 impl RawKey {
@@ -63,7 +64,8 @@ impl RawKey {
             form: UnsafeCell::new(0),
             body: UnsafeCell::new([0; BODY_SIZE]),
             mark: UnsafeCell::new(0),
-            reserved: [0; 7],
+            reserved: [0; 3],
+            users: UnsafeCell::new(0),
         }
     }
 }
@@ -117,6 +119,7 @@ pub(crate) struct RawSite {
     pub(crate) bytes_original: [u8; 16],
     pub(crate) bytes_now: [u8; 16],
     pub(crate) name: *const c_char,
+    pub(crate) users: u32,
 }
 
 /// `struct patchpoint_alternative`.
@@ -160,6 +163,9 @@ unsafe extern "C" {
         value: u64,
     ) -> c_int;
     pub(crate) fn patchpoint_key_set(key: *const RawKey, value: u64) -> c_int;
+    pub(crate) fn patchpoint_key_inc(key: *const RawKey) -> c_int;
+    pub(crate) fn patchpoint_key_dec(key: *const RawKey) -> c_int;
+    pub(crate) fn patchpoint_key_users(key: *const RawKey) -> u32;
     pub(crate) safe fn patchpoint_ops_add(count: u64);
     pub(crate) fn patchpoint_cpu_features() -> u32;
     pub(crate) fn patchpoint_choose(

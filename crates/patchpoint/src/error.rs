@@ -8,7 +8,7 @@ use std::io;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// `EBUSY`: a site holds a breakpoint, or a thread blocks SIGTRAP.
+    /// `EBUSY`: a site holds a breakpoint, or a thread blocks SIGTRAP, or a branch that has users would become false.
     Busy,
     /// `EILSEQ`: a site holds bytes that are neither the compiler's nor patchpoint's.
     ForeignBytes,
@@ -26,6 +26,8 @@ pub enum Error {
     NoAlternative,
     /// `EINVAL`: no key, or a key of another version of the library; or a switch has no such way.
     NotAKey,
+    /// `ERANGE`: the branch has no user that could be removed, or no room for another one.
+    Users,
     /// Another error number of the library.
     Other(i32),
 }
@@ -42,6 +44,7 @@ impl Error {
             14 => Error::NotThere,
             16 => Error::Busy,
             22 => Error::NotAKey,
+            34 => Error::Users,
             35 => Error::Nested,
             84 => Error::ForeignBytes,
             95 => Error::NoWriter,
@@ -54,8 +57,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Error::Busy => {
-                "a site holds a breakpoint, or a thread blocks SIGTRAP; remove the debugger's \
-                 breakpoints and uprobes on sites, and unblock SIGTRAP"
+                "a site holds a breakpoint, or a thread blocks SIGTRAP, or a branch has users; remove the \
+                 debugger's breakpoints and uprobes on sites, unblock SIGTRAP, and let each user call dec"
             }
             Error::ForeignBytes => {
                 "a site holds bytes that are not patchpoint's; something else patches this code, \
@@ -84,6 +87,9 @@ impl fmt::Display for Error {
             Error::NotAKey => {
                 "what was to be set is no key of this version of patchpoint, or a switch has no such way"
             }
+            Error::Users => {
+                "the branch has no user to remove; call dec once for each inc that succeeded"
+            }
             Error::Other(errno) => {
                 return write!(f, "cannot patch code: {}", io::Error::from_raw_os_error(*errno));
             }
@@ -110,6 +116,7 @@ mod tests {
             (95, Error::NoWriter),
             (2, Error::NoAlternative),
             (22, Error::NotAKey),
+            (34, Error::Users),
             (77, Error::Other(77)),
         ] {
             assert_eq!(Error::check(-errno), Err(error));

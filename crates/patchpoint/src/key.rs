@@ -246,9 +246,51 @@ impl Branch {
     /// Sets the answer of every site.
     ///
     /// # Errors
-    /// [`Error`] as [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
+    /// [`Error::Busy`] also if the branch has users and would become false; else [`Error`] as
+    /// [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
     pub fn set(&'static self, truth: bool) -> Result<(), Error> {
         self.raw.set(truth.into())
+    }
+
+    /// Adds a user: the answer is true while the branch has users, or if it was set to true.
+    ///
+    /// ```
+    /// use patchpoint::{Branch, Error, unlikely};
+    ///
+    /// static TRACING: Branch = Branch::new(c"tracing", false);
+    ///
+    /// TRACING.inc()?; // one tool
+    /// TRACING.inc()?; // and another one
+    /// TRACING.dec()?;
+    /// assert!(unlikely!(TRACING));
+    /// assert_eq!(TRACING.set(false), Err(Error::Busy));
+    /// TRACING.dec()?;
+    /// assert!(!unlikely!(TRACING));
+    /// assert_eq!(TRACING.dec(), Err(Error::Users));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Users`] if there is no room for another user; else as
+    /// [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
+    pub fn inc(&'static self) -> Result<(), Error> {
+        // SAFETY: a key that lives as long as the program.
+        Error::check(unsafe { abi::patchpoint_key_inc(&self.raw) }).map(drop)
+    }
+
+    /// Removes a user. Without users the answer is false, unless it was set to true.
+    ///
+    /// # Errors
+    /// [`Error::Users`] if there is no user; else as [`inc`](Self::inc).
+    pub fn dec(&'static self) -> Result<(), Error> {
+        // SAFETY: a key that lives as long as the program.
+        Error::check(unsafe { abi::patchpoint_key_dec(&self.raw) }).map(drop)
+    }
+
+    /// Returns the number of users.
+    pub fn users(&'static self) -> u32 {
+        // SAFETY: a key that lives as long as the program.
+        unsafe { abi::patchpoint_key_users(&self.raw) }
     }
 
     /// Reads the answer by a plain load.

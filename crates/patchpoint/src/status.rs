@@ -69,6 +69,8 @@ pub struct Site {
     pub bytes_original: Vec<u8>,
     /// The instruction now.
     pub bytes_now: Vec<u8>,
+    /// The number of the key's users, if it is a branch ([`Branch::inc`](crate::Branch::inc)).
+    pub users: u32,
 }
 
 /// Turns every site into its patched form, and every site of objects loaded later.
@@ -154,6 +156,7 @@ unsafe extern "C" fn collect(raw: *const RawSite, list: *mut c_void) -> c_int {
         state,
         bytes_original: raw.bytes_original[..raw.length].to_vec(),
         bytes_now: raw.bytes_now[..raw.length].to_vec(),
+        users: raw.users,
     });
     0
 }

@@ -195,6 +195,18 @@
 	PATCHPOINT__SETTERS(key, value, type, PATCHPOINT__BITS(value), lvalue)
 #define PATCHPOINT__DECLARE_BRANCH(key, symbol, offset, lvalue) \
 	PATCHPOINT__SITES_BRANCH(key, symbol, offset, lvalue) \
+	PATCHPOINT__INLINE int patchpoint_inc_##key(void) \
+	{ \
+		return patchpoint_key_inc(&(lvalue)); \
+	} \
+	PATCHPOINT__INLINE int patchpoint_dec_##key(void) \
+	{ \
+		return patchpoint_key_dec(&(lvalue)); \
+	} \
+	PATCHPOINT__INLINE uint32_t patchpoint_users_##key(void) \
+	{ \
+		return patchpoint_key_users(&(lvalue)); \
+	} \
 	PATCHPOINT__SETTERS(key, branch, bool, value, lvalue)
 #define PATCHPOINT__DECLARE_SWITCH(key, ways, symbol, offset, lvalue) \
 	PATCHPOINT__ASSERT((ways) >= 2 && (ways) <= PATCHPOINT_WAYS_MAX, "patchpoint: a switch has 2 to 8 ways"); \
@@ -213,7 +225,7 @@
 
 #define PATCHPOINT__INIT(slot, name, origin, kind, size, null, flags) \
 	{ \
-		slot, name, 0, origin, NULL, NULL, 0, kind, size, null, flags, 0, {0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0} \
+		slot, name, 0, origin, NULL, NULL, 0, kind, size, null, flags, 0, {0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0}, 0 \
 	}
 #define PATCHPOINT__SLOT_OF(value) PATCHPOINT__CAST(void *, PATCHPOINT__CAST(uintptr_t, value))
 /* The initial contents of a key that is a member of an object. */
