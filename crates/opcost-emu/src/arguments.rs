@@ -81,6 +81,8 @@ pub(crate) struct Arguments {
     /// The file of symbols, if given.
     pub(crate) symbols: Option<PathBuf>,
     pub(crate) window: Window,
+    /// Whether each region begins and ends once a run, as around a command; further markers are forged.
+    pub(crate) once: bool,
     /// Whether a whole machine is emulated.
     pub(crate) system: bool,
     /// Whether caches and branch predictor are modelled.
@@ -116,6 +118,7 @@ impl Arguments {
             out: PathBuf::new(),
             symbols: None,
             window: Window::Markers,
+            once: false,
             system,
             model: false,
             cycles: None,
@@ -168,6 +171,7 @@ impl Arguments {
                         }
                     };
                 }
+                "once" => arguments.once = one_of(["off", "on"])? == 1,
                 "mode" => {
                     let wanted = one_of(["user", "system"])? == 1;
                     if wanted != system {
@@ -186,8 +190,8 @@ impl Arguments {
                 }
                 _ => {
                     return Err(format!(
-                        "unknown argument '{text}'; known are out, symbols, window, mode, model, \
-                         cycles, one-in, profile, probe, l1i, l1d, llc and filter-KIND"
+                        "unknown argument '{text}'; known are out, symbols, window, once, mode, \
+                         model, cycles, one-in, profile, probe, l1i, l1d, llc and filter-KIND"
                     ));
                 }
             }
@@ -226,13 +230,14 @@ mod tests {
             "mode=user",
             "model=on",
             "profile=off",
+            "once=on",
             "l1d=16384:4:32",
             "filter-lods=RW/2",
         ])
         .unwrap();
         assert_eq!(arguments.out, PathBuf::from("/r"));
         assert_eq!(arguments.window, Window::Whole);
-        assert!(arguments.model && !arguments.profile && !arguments.probe);
+        assert!(arguments.model && arguments.once && !arguments.profile && !arguments.probe);
         assert_eq!(arguments.l1d, Geometry { bytes: 16384, ways: 4, line_bytes: 32 });
         assert_eq!(arguments.filters.filter(Repeat::Lods), api::READ_WRITE);
         assert_eq!(arguments.filters.divisor(Repeat::Lods), 2);

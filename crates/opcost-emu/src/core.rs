@@ -14,7 +14,7 @@ use crate::mapped::Mapped;
 use crate::message::{Message, Messages};
 use crate::model::Model;
 use crate::refusal;
-use crate::region::{Drains, Reading, Regions};
+use crate::region::{Drains, FORGED, Reading, Regions};
 use crate::repeat::Site;
 use crate::report::{Reports, write_error};
 use crate::stack::{Pushed, Stack};
@@ -702,6 +702,9 @@ impl Core {
             return;
         }
         self.attribute();
+        if self.arguments.once && self.regions.is_forged(marker) {
+            self.failure.get_or_insert(FORGED.into());
+        }
         let done = match marker {
             MarkerAt::Start(region) => {
                 let region = usize::from(region);

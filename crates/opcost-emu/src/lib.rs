@@ -12,6 +12,8 @@
 //! - `window=markers|whole|never`: count between markers, each run by itself where a marker ends it; or from the
 //!   first instruction to the end; or nothing, without a report. With `never`, halts still leave the guest's clock as
 //!   they do in a counting run (`main_loop.rs`).
+//! - `once=on|off`: each region begins and ends once a run, as the region of a command does. A further marker is the counted
+//!   program's, and makes the report an error.
 //! - `mode=user|system`: refuses the other mode.
 //! - `model=on|off`: caches and branch predictor; `l1i`, `l1d`, `llc` as `SIZE:WAYS:LINE`.
 //! - `cycles=PATH`: models the cycles of the core that the file describes (`timing.rs`); needs a machine with one vCPU.

@@ -1,8 +1,14 @@
 //! Regions between markers, and their sums.
 
 use crate::counters::Counters;
+use crate::decode::MarkerAt;
 use opcost_record::marker::REGIONS;
 use opcost_record::program_region::Amounts;
+
+/// The reason why a run in which a counted program executed a marker has no figures.
+pub(crate) const FORGED: &str = "the counted program executed a marker of opcost's: it would have \
+    decided itself which of its instructions count; remove the instructions 0f 1f 80 with 63 6f at \
+    their end from the program";
 
 /// A reading of all sums.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -63,6 +69,17 @@ impl Regions {
         }
         self.sums[region].get_or_insert_default().add_between(&since, &now);
         Ok(())
+    }
+
+    /// Whether a marker cannot be opcost's own, if each region begins and ends once a run.
+    pub(crate) fn is_forged(&self, marker: MarkerAt) -> bool {
+        match marker {
+            MarkerAt::Start(region) => self.open.is_some() || self.was_counted(usize::from(region)),
+            MarkerAt::Stop(_) => self.open.is_none(),
+            MarkerAt::RunEnd => true,
+            MarkerAt::Drain | MarkerAt::Drained => self.open.is_some(),
+            MarkerAt::Region(_) => false,
+        }
     }
 
     /// Whether a region was counted since the last run's end.
@@ -193,6 +210,21 @@ mod tests {
             regions.clear();
             assert!(regions.check_run_end().unwrap_err().contains("no region was counted"));
         }
+    }
+
+    #[test]
+    fn further_markers_around_a_command_are_forged() {
+        let mut regions = Regions::default();
+        let (start, stop) = (MarkerAt::Start(0), MarkerAt::Stop(0));
+        let forged = |regions: &Regions| {
+            [start, stop, MarkerAt::Drain].map(|marker| regions.is_forged(marker))
+        };
+        assert_eq!(forged(&regions), [false, true, false]);
+        regions.start(0, reading(0)).unwrap();
+        assert_eq!(forged(&regions), [true, false, true]);
+        regions.stop(0, reading(1)).unwrap();
+        assert_eq!(forged(&regions), [true, true, false]);
+        assert!(regions.is_forged(MarkerAt::RunEnd));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::error::JobError;
 use crate::reply::{Channel, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit, OUTPUT_BYTES_MAX};
 use opcost_record::request::{GuestCommand, GuestOutput};
+use opcost_sys::capability::{self, Capability};
 use opcost_sys::deferred::PHASES_NS;
 use opcost_sys::spawn::{Output, Spawn, Status};
 use opcost_work::Random;
@@ -43,6 +44,11 @@ pub(crate) fn run(
     if let Some(path) = &request.input {
         let read = JobError::system(format!("read {} in the guest", path.display()));
         spawn.stdin = Some(File::open(path).map_err(read)?.into());
+    }
+    // With ports, or with /init's memory, a program could write /init's messages itself.
+    for capability in [Capability::RawIo, Capability::Ptrace] {
+        capability::keep_from_programs(capability)
+            .map_err(JobError::system("keep capabilities from the program"))?;
     }
     let phase_ns = Random::seeded(phase_seed).draw() % PHASES_NS;
     let exit = match spawn.run_marked(Some(phase_ns))? {

@@ -4,10 +4,12 @@
 
 pub mod affinity;
 pub mod allocator;
+pub mod capability;
 pub mod clock;
 pub mod deferred;
 pub mod entropy;
 mod errno;
+pub mod file_size;
 pub mod interrupt;
 pub mod loopback;
 pub mod marker;

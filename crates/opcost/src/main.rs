@@ -15,6 +15,8 @@ use opcost::work_process;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Without the handler, a full limit ends opcost without a word; with it, the write that failed is named.
+    let _ = opcost_sys::file_size::report_as_error();
     let arguments = arguments();
     let done = match version(&arguments) {
         Some(text) => output::show_version(&text),

@@ -542,6 +542,21 @@ fn markers_out_of_order_are_reported() {
 }
 
 #[test]
+fn a_counted_program_cannot_open_or_close_its_own_region() {
+    for source in [
+        "_start: START\n STOP\n nop\n START\n STOP\n EXIT",
+        "_start: START\n STOP\n nop\n STOP\n EXIT",
+        "_start: START\n START\n STOP\n EXIT",
+        "_start: START\n STOP\n RUN_END\n EXIT",
+    ] {
+        let Some(run) = run(source, &["once=on"]) else { return };
+        assert!(run.error().contains("a marker of opcost's"), "{source}: {}", run.error());
+    }
+    let Some(run) = run("_start: START\n nop\n STOP\n EXIT", &["once=on"]) else { return };
+    check(&run.work(), &[("instructions", 1)]);
+}
+
+#[test]
 fn regions_of_the_program_are_counted_each_by_itself() {
     // Region a has 2 + 3 nops twice, region b has 4; marks do not count.
     let source = "_start: ENTER 'x'\n nop\n LEAVE 'x',0\n START\n mov $2,%ebx

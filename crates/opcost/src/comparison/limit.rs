@@ -111,6 +111,13 @@ impl FromStr for Limit {
     }
 }
 
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = self.absolute.and_then(|absolute| absolute.unit);
+        f.write_str(&self.describe(unit.unwrap_or(Unit::Count)))
+    }
+}
+
 impl fmt::Display for FailOn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.what {

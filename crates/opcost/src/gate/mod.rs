@@ -14,4 +14,5 @@ pub mod report;
 pub mod search;
 pub mod series;
 pub mod suite;
+pub mod suite_change;
 pub mod trailer;

@@ -4,10 +4,12 @@ use super::counts::PER_OPERATIONS;
 use super::exact::ExactChange;
 use super::floor::Floor;
 use super::key::{FigureKey, KeyDifference};
+use super::suite_change::SuiteChange;
 use super::trailer::{Accepted, Amount};
 use crate::comparison::FunctionComparison;
 use crate::comparison::limit::Limit;
 use crate::number::{figure, grouped, magnitude, percent};
+use opcost_record::printable::printable;
 use opcost_record::{Better, Unit};
 
 /// The result of a gate.
@@ -19,6 +21,8 @@ pub struct GateReport {
     pub tip: RevisionSide,
     /// The cases, in the suite's order.
     pub cases: Vec<CaseReport>,
+    /// The changes of the suite by which the change is judged.
+    pub suite_changes: Vec<SuiteChange>,
     /// Figures of the baseline file without a case in the suite.
     pub orphans: Vec<String>,
     /// Notes that the reader should know beside the answer.
@@ -409,7 +413,18 @@ impl GateReport {
         };
         match self.verdict() {
             GateVerdict::MayLand if self.updated => "The baseline is updated.".into(),
-            GateVerdict::MayLand => format!("The change may land: {}.", self.counted()),
+            GateVerdict::MayLand => {
+                let words: Vec<String> = self
+                    .suite_changes
+                    .iter()
+                    .map(|change| printable(&change.to_string()))
+                    .collect();
+                let suite = match &words[..] {
+                    [] => String::new(),
+                    words => format!("; it changes its own suite: {}", first(words)),
+                };
+                format!("The change may land: {}{suite}.", self.counted())
+            }
             GateVerdict::NoAnswer | GateVerdict::Failed if self.cases.is_empty() => {
                 "No answer: there was nothing to measure.".into()
             }
@@ -417,6 +432,19 @@ impl GateReport {
             GateVerdict::Failed => format!("No answer, something failed: {}.", first(&failed)),
             GateVerdict::Exceeded => format!("The change must not land: {}.", first(&exceeded)),
         }
+    }
+
+    /// The changes of the suite in words, if the change makes some.
+    pub fn suite_words(&self) -> Option<String> {
+        let words: Vec<String> = self
+            .suite_changes
+            .iter()
+            .map(|change| {
+                let kept = if change.kept { " (not applied: the suite is protected)" } else { "" };
+                format!("{change}{kept}")
+            })
+            .collect();
+        (!words.is_empty()).then(|| printable(&words.join("; ")))
     }
 
     /// `2 figures the same, 1 within its limit`.
@@ -470,6 +498,9 @@ impl GateReport {
     /// The remaining tasks, one sentence each.
     pub fn to_do(&self) -> Vec<String> {
         let mut to_do = Vec::new();
+        if let Some(words) = self.suite_words() {
+            to_do.push(format!("Review what the change does to its own suite: {words}"));
+        }
         let update = match &self.against {
             Against::Baseline { path } => {
                 Some(format!("opcost gate --baseline {} --update", shell_word(path)))

@@ -19,6 +19,8 @@ use toml::{Table, Value};
 pub struct Suite {
     /// The cases by name.
     pub cases: Vec<Case>,
+    /// Whether a change is judged by the cases, figures and limits of its base where it has looser ones.
+    pub protect: bool,
 }
 
 /// One case: work that each revision does.
@@ -135,6 +137,11 @@ impl Suite {
                 ));
             }
         };
+        let protect = match defaults.remove("protect") {
+            None => false,
+            Some(Value::Boolean(protect)) => protect,
+            Some(_) => return Err(SuiteError("above the cases: protect is true or false".into())),
+        };
         check_keys(&defaults).map_err(|what| SuiteError(format!("above the cases: {what}")))?;
         let cases = cases.into_iter().map(|(name, of_case)| {
             let wrong = |what: String| SuiteError(format!("case '{}': {what}", printable(&name)));
@@ -151,7 +158,7 @@ impl Suite {
             table.extend(of_case);
             Case::read(&name, table).map_err(wrong)
         });
-        Ok(Suite { cases: cases.collect::<Result<_, _>>()? })
+        Ok(Suite { cases: cases.collect::<Result<_, _>>()?, protect })
     }
 
     /// The cases of these names; all, if none is named.

@@ -178,6 +178,12 @@ impl GuestPlan {
         Some(self.cpus).filter(|cpus| *cpus > 1)
     }
 
+    /// The most bytes of any file that the emulator of this machine writes: memory and disk, with a GiB for messages.
+    pub fn file_bytes_max(&self) -> u64 {
+        let disk_mib = self.disk.as_ref().map_or(0, |disk| disk.size_mib);
+        (u64::from(self.memory_mib) + u64::from(disk_mib) + 1024) << 20
+    }
+
     /// The differences of the machine from the default, in one line.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();

@@ -99,7 +99,8 @@ impl StoreError {
                         StoreErrorKind::CannotOpen(message)
                     }
                     ErrorCode::SystemIoFailure => StoreErrorKind::Other(format!(
-                        "{message} (SQLite's code {}); check the disk",
+                        "{message} (SQLite's code {}); check the disk, and \
+                         the limit of file sizes (ulimit -f)",
                         failure.extended_code
                     )),
                     _ => StoreErrorKind::Other(message),
@@ -183,7 +184,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Full => {
                 write!(
                     f,
-                    "store '{path}': the disk is full; all runs stored so far are kept, free some space and resume"
+                    "store '{path}': the disk is full, or the file is as large as ulimit -f permits; all runs stored so far are kept, free some space and resume"
                 )
             }
             StoreErrorKind::Busy => {

@@ -2,6 +2,7 @@
 
 use crate::lab::{Ended, Lab, Started, with_mounts};
 use crate::needs;
+use serde_json::json;
 use std::fs;
 use std::process::Command;
 
@@ -379,6 +380,39 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
 }
 
 #[test]
+fn a_change_cannot_loosen_its_own_suite_unseen() {
+    let Some(kernel) = needs::kernel() else { return };
+    let suite = format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '0.5%'\n\
+         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
+    );
+    let Some(yard) = Yard::new(&suite) else { return };
+    yard.script("work.in", &work(200));
+    yard.commit("A loop");
+    yard.script("work.in", &work(220));
+    yard.write("opcost.toml", &suite.replace("0.5%", "900%"));
+    yard.commit("More rounds");
+    let passed = yard.gate(&["--base", "HEAD~1"]).expect(0);
+    let said = "it changes its own suite: limit of loop: 0.50 % → 900.0 %";
+    let words = passed.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(said), "no '{said}' in {words}");
+    let comment = yard.gate(&["--base", "HEAD~1", "--format", "markdown"]).expect(0).stdout;
+    assert!(comment.contains("⚠️") && !comment.contains("Nothing has to be done"), "{comment}");
+
+    // The case that would fail goes; the protected suite of the base has it all the same.
+    yard.in_repository(&["checkout", "--quiet", "HEAD~1"]);
+    yard.write("opcost.toml", &format!("protect = true\n{suite}"));
+    yard.commit("Protected");
+    yard.script("work.in", &work(220));
+    yard.write("opcost.toml", &suite.replace("loop", "other"));
+    yard.commit("Another case");
+    let failed = yard.gate(&["--base", "HEAD~1"]).expect(1);
+    for part in ["case loop went (not applied:", "▲ more than 0.50 %"] {
+        assert!(failed.stdout.contains(part), "no '{part}' in {}", failed.stdout);
+    }
+}
+
+#[test]
 fn a_region_of_a_program_is_held_against_a_limit() {
     let Some((kernel, _)) = needs::counter() else { return };
     if !needs::programs(&["cc"]) {
@@ -513,38 +547,74 @@ fn one_comment_is_posted_and_then_edited() {
     let Some(yard) = Yard::new(HOST) else { return };
     let called = yard.lab.path("called");
     // A gh that logs its arguments and answers for pull request 17, whose comment is $COMMENT.
-    let gh = "echo \"$*\" >> CALLED\ncase \"$*\" in\n*--jq\\ .head.sha) echo c0ffee ;;\n*--paginate*) echo \"$COMMENT\" ;;\nesac";
-    yard.lab.script("bin/gh", &gh.replace("CALLED", called.to_str().unwrap()));
-    let comment = |body: &str, known: &str, head: &str| {
-        yard.lab.write("report/comment.md", body);
+    let gh = "echo \"$*\" >> FOLDER/called\ncase \"$*\" in\n*--jq\\ .head.sha) echo c0ffee ;;\n\
+              *--paginate*) echo \"$COMMENT\" ;;\n*body=@-) cat > FOLDER/posted ;;\nesac";
+    yard.lab.script("bin/gh", &gh.replace("FOLDER", yard.lab.dir().to_str().unwrap()));
+    let posted = yard.lab.path("posted");
+    let comment = |report: &str, known: &str, head: &str| {
+        yard.lab.write("report/gate.json", report);
         fs::write(&called, "").unwrap();
+        fs::write(&posted, "").unwrap();
         let environment =
             [("GITHUB_REPOSITORY", "ann/words"), ("COMMENT", known), ("OPCOST_HEAD", head)];
         script_ci(&yard, "comment", &environment)
     };
     yard.lab.write("report/number", "17\n");
-    let worse = "<!-- opcost gate -->\n❌ **The change must not land.**\n\n| case |\n";
-    let same = "<!-- opcost gate -->\n✅ **The change may land.** Nothing has to be done.\n";
-    comment(worse, "", "c0ffee").expect(0);
-    assert!(
-        yard.lab
-            .read("called")
-            .contains("--method POST repos/ann/words/issues/17/comments --field body=@")
-    );
-    comment(worse, "5", "c0ffee").expect(0);
+    let figure = json!({
+        "metric": "instructions", "baseline": 1000, "value": 1012.5, "change": 12.5,
+        "change_ratio": 0.0125, "outcome": "exceeded", "reason": "more than 0.10 %",
+    });
+    let case = json!({ "name": "count", "failure": null, "figures": [figure], "functions": null });
+    let worse = json!({
+        "schema": 1, "verdict": "exceeded", "headline": "@everyone [here](https://example.org) `x` <img>|",
+        "to_do": [], "suite_changes": [], "cases": [case],
+    });
+    let of = |verdict: &str| {
+        let mut report = worse.clone();
+        (report["verdict"], report["cases"]) = (json!(verdict), json!([]));
+        report
+    };
+    let same = of("may-land").to_string();
+    comment(&worse.to_string(), "", "c0ffee").expect(0);
+    assert!(yard.lab.read("called").contains("--method POST repos/ann/words/issues/17/comments"));
+    let text = yard.lab.read("posted");
+    for part in [
+        "<!-- opcost gate -->\n❌ **The change must not land.** The figures come from the pull request's own job",
+        "\n`@everyone [here](https://example.org) 'x' <img>¦`\n",
+        "\n| `count` | `instructions` | 1,000 | 1,012 | +1.25 % | `more than 0.10 %` |\n",
+    ] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    comment(&worse.to_string(), "5", "c0ffee").expect(0);
     assert!(yard.lab.read("called").contains("--method PATCH repos/ann/words/issues/comments/5"));
     // No comment is posted if nothing changed, but an earlier comment is corrected.
-    comment(same, "", "c0ffee").expect(0);
+    comment(&same, "", "c0ffee").expect(0);
     assert!(!yard.lab.read("called").contains("--method"));
-    comment(same, "5", "c0ffee").expect(0);
+    comment(&same, "5", "c0ffee").expect(0);
     assert!(yard.lab.read("called").contains("--method PATCH"));
+    // A change of the suite is named.
+    let mut loosened = of("may-land");
+    loosened["suite_changes"] = json!([
+        { "setting": "limit", "case": "count", "from": "0.10 %", "to": "900 %", "kept": false }
+    ]);
+    comment(&loosened.to_string(), "", "c0ffee").expect(0);
+    let text = yard.lab.read("posted");
+    assert!(text.contains("- `limit` of `count`: `0.10 %` → `900 %`\n"), "{text}");
     // A fork's job may have written these files.
-    comment(worse, "5", "decade")
+    comment(&same, "5", "decade")
         .expect(2)
         .says(&["pull request 17 is at c0ffee, and the report is of decade"]);
-    comment("hello\n", "", "c0ffee").expect(2).says(&["is no report of opcost gate"]);
+    let nested = "[".repeat(100_000);
+    for report in ["hello", "[]", &of("great").to_string(), "{\"schema\": 2}", &nested] {
+        comment(report, "", "c0ffee").expect(2).says(&["is no report of opcost gate"]);
+    }
+    comment(&" ".repeat(5 << 20), "", "c0ffee").expect(2).says(&["is longer than"]);
+    fs::remove_file(yard.lab.path("report/gate.json")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", yard.lab.path("report/gate.json")).unwrap();
+    script_ci(&yard, "comment", &[("GITHUB_REPOSITORY", "ann/words")]).expect(2);
+    fs::remove_file(yard.lab.path("report/gate.json")).unwrap();
     yard.lab.write("report/number", "17/../../x\n");
-    comment(worse, "", "c0ffee").expect(2).says(&["is no number of a pull request"]);
+    comment(&same, "", "c0ffee").expect(2).says(&["is no number of a pull request"]);
     assert!(!yard.lab.read("called").contains("--method"));
 }
 

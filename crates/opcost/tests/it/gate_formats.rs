@@ -12,6 +12,7 @@ use opcost::gate::report::{
     RevisionSide,
 };
 use opcost::gate::series::{Series, SeriesFigure, SeriesRow};
+use opcost::gate::suite_change::SuiteChange;
 use opcost::gate::trailer::Accepted;
 use opcost::render::Style;
 use opcost::render::gate::{
@@ -169,6 +170,13 @@ fn everything() -> GateReport {
         against: Against::Base(side("merge base with origin/main", 'a')),
         tip: side("HEAD", 'b'),
         cases,
+        suite_changes: vec![SuiteChange {
+            case: "count".into(),
+            setting: "limit".into(),
+            from: "0.10 %".into(),
+            to: "900 %".into(),
+            kept: false,
+        }],
         orphans: vec!["gone".into()],
         notes: vec!["HEAD is measured: changes of 2 files are left out".into()],
         updated: false,

@@ -36,6 +36,7 @@ mod gate;
 mod gate_formats;
 mod guest_boot;
 mod history;
+mod hostile_programs;
 mod house;
 mod import;
 mod import_own;

@@ -1,6 +1,6 @@
 //! Programs that run for a time: refused, and counted per operation by what they print.
 
-use crate::lab::{ALONE, Lab, metric};
+use crate::lab::{ALONE, Lab, compile, metric};
 use crate::made::emulated::{Tree, plan, recording};
 use crate::needs;
 use opcost::gate::counts::{counts, key};
@@ -9,7 +9,6 @@ use opcost::plan::OpsPattern;
 use opcost::recording::Recording;
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 
 const SHORT: [&str; 4] = ["-n", "2", "--warmup=0", "--quiet"];
 
@@ -41,16 +40,6 @@ int main(int argc, char **argv) {
     return 0;
 }
 "#;
-
-/// Compiles C code.
-fn compile(lab: &Lab, name: &str, code: &str, options: &[&str]) -> String {
-    let source = lab.write(&format!("{name}.c"), code);
-    let made = lab.path(name);
-    let ended =
-        Command::new("cc").args(options).arg("-O1").arg("-o").arg(&made).arg(source).status();
-    assert!(ended.unwrap().success());
-    made.to_str().unwrap().to_string()
-}
 
 #[test]
 fn a_program_that_runs_for_a_time_is_refused_and_right_per_operation() {

@@ -1,6 +1,6 @@
 //! Disks that are full or read-only: the file is named, and stored recordings stay readable.
 
-use crate::lab::{Lab, with_mounts};
+use crate::lab::{Lab, Started, with_mounts};
 use serde_json::Value;
 
 /// Runs a script on mounts of its own; if mounting is not allowed, prints a skip message.
@@ -143,4 +143,11 @@ fn a_read_only_file_is_read_and_not_written() {
     let error = lab.read("err");
     assert!(error.contains("store 'store.sqlite'") && error.contains("read-only"), "{error}");
     assert_eq!(lab.read("again"), lab.read("shown"));
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_named() {
+    let lab = Lab::new();
+    let line = "ulimit -f 50; exec $OPCOST compare true true -n 7 --quiet";
+    lab.shell(line).spawn().unwrap().end().expect(5).says(&["store.sqlite", "ulimit -f"]);
 }

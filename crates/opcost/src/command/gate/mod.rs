@@ -18,6 +18,7 @@ use crate::gate::baseline::Baseline;
 use crate::gate::notes;
 use crate::gate::report::{Against, GateReport, GateVerdict, RevisionSide};
 use crate::gate::suite::Suite;
+use crate::gate::suite_change;
 use crate::gate::trailer::{Accepted, TRAILER};
 use crate::phases::Phases;
 use crate::render::gate as page;
@@ -109,7 +110,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
         check_folder("--baseline", baseline)?;
     }
     let Place { interrupt, here, repository } = Place::find()?;
-    let suite = read_suite(args, &repository)?;
+    let mut suite = read_suite(args, &repository)?;
     let mut notes = suite.notes();
     let tip_name = args.tip.as_deref().unwrap_or("HEAD");
     let head = repository.commit(tip_name).map_err(HasStatus::carried)?;
@@ -135,18 +136,23 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     };
     let store = store_path(globals, trees.store())?;
     forget_old(globals, &store);
-    let base_suite = |commit: &RepositoryCommit| {
-        let text = repository.text_of(&commit.id, SUITE)?;
-        Suite::parse(&text).ok()
+    let base_suite = match &standard {
+        Standard::Base(commit) => suite_of(args, &repository, commit),
+        Standard::Baseline { .. } => None,
+    };
+    let suite_changes = match &base_suite {
+        Some(base) => {
+            let mut asked = base.clone();
+            asked.cases.retain(|case| args.case.is_empty() || args.case.contains(&case.name));
+            suite_change::compared(&asked, &mut suite)
+        }
+        None => Vec::new(),
     };
     let mut gate = Gate {
         bench: Bench { globals, interrupt: &interrupt, store, top: repository.top.clone() },
         trees: &trees,
-        known_to_base: match &standard {
-            Standard::Base(commit) => base_suite(commit)
-                .map(|suite| suite.cases.into_iter().map(|case| case.name).collect()),
-            Standard::Baseline { .. } => None,
-        },
+        known_to_base: base_suite
+            .map(|suite| suite.cases.into_iter().map(|case| case.name).collect()),
         standard,
         tip: tip.clone(),
         trailers,
@@ -167,6 +173,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
             subject: printable(&tip.subject),
         },
         cases,
+        suite_changes,
         notes,
         updated: false,
     };
@@ -242,6 +249,24 @@ pub(super) fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<
     })?;
     let mut suite =
         Suite::parse(&text).with_context(|| format!("'{shown}'")).status(Status::Usage)?;
+    place(&mut suite, repository);
+    Ok(suite)
+}
+
+/// Reads the suite as a commit has it; `None` if the commit has none, or the user named a file outside the repository.
+fn suite_of(args: &GateArgs, repository: &Repository, commit: &RepositoryCommit) -> Option<Suite> {
+    let named = args.suite.as_ref().map(|path| path.canonicalize().ok()).map(|path| {
+        let inside = path?.strip_prefix(repository.top.canonicalize().ok()?).ok()?.to_path_buf();
+        inside.into_os_string().into_string().ok()
+    });
+    let name = named.unwrap_or_else(|| Some(SUITE.into()))?;
+    let mut suite = Suite::parse(&repository.text_of(&commit.id, &name)?).ok()?;
+    place(&mut suite, repository);
+    Some(suite)
+}
+
+/// Has the paths of a suite start in the checkout's top folder.
+fn place(suite: &mut Suite, repository: &Repository) {
     let shipped = Shipped::here();
     for case in &mut suite.cases {
         let Experiment { kernel_tree, kernel_config, .. } = &mut case.experiment;
@@ -249,7 +274,6 @@ pub(super) fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<
         let files = kernel_config.iter_mut();
         files.for_each(|file| *file = shipped.recipe_file(&repository.top, file));
     }
-    Ok(suite)
 }
 
 /// The cases that the arguments ask for.

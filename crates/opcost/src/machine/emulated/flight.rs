@@ -5,6 +5,7 @@ use crate::exit::{Status, WithStatus, fail};
 use crate::machine::streams::Kept;
 use anyhow::{Context, Result};
 use opcost_sys::clock::unix_ns;
+use opcost_sys::file_size;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{EndedBy, Exit, Held, Output, Running, Spawn};
 use std::fs::{self, File};
@@ -101,6 +102,13 @@ impl Flight {
     /// Measures the phases of the guest from now on.
     pub(super) fn watched(mut self) -> Flight {
         self.watch = Some(Watch::begin(self.running.pid(), self.files.path("channel")));
+        self
+    }
+
+    /// Limits the files that the process writes: a guest's console and messages have no end of their own.
+    pub(super) fn limited(self, file_bytes: u64) -> Flight {
+        // Fails only if the process has ended, and then nothing is left to limit.
+        let _ = file_size::limit(self.running.pid(), file_bytes);
         self
     }
 

@@ -33,7 +33,7 @@ use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::machine::illegal::{self, Ran};
 use crate::machine::printed::Printed;
 use crate::machine::streams::{Kept, Streams};
-use crate::plan::{EnvironmentPolicy, Group, Plan, Slot, VariantPlan, WorkPlan};
+use crate::plan::{EnvironmentPolicy, Group, GuestPlan, Plan, Slot, VariantPlan, WorkPlan};
 use crate::recording::{GuestState, MachineState};
 use crate::scratch::Scratch;
 use anyhow::{Context, Result};
@@ -210,7 +210,11 @@ impl<'a> Emulated<'a> {
         let paths = [("out", report.as_path()), ("symbols", &prepared.symbols)];
         let core = self.core.as_deref().map(|core| ("cycles", core));
         let paths: Vec<(&str, &Path)> = paths.into_iter().chain(core).collect();
-        let plugin = command_line::plugin(&self.tools.plugin, &self.plugin_arguments, &paths);
+        let mut arguments = self.plugin_arguments.clone();
+        if matches!(variant.work, WorkPlan::Command { .. }) {
+            arguments.push("once=on".into());
+        }
+        let plugin = command_line::plugin(&self.tools.plugin, &arguments, &paths);
         let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
         let (mut restored, mut kept) = (None, None);
         let mut spawn = match (&prepared.boot, &variant.work) {
@@ -281,14 +285,14 @@ impl<'a> Emulated<'a> {
         self.note("opcost writes what a run needs", lap.end());
         let Some(state) = restored else {
             let flight = Flight::launch(spawn, files)?.keeping(kept);
-            return Ok(Some(self.started(flight)));
+            return Ok(Some(self.started(flight, guest)));
         };
         spawn.pass_fds = state
             .passed()
             .context("cannot pass a kept state on to the emulator")
             .status(Status::Missing)?;
         let (flight, monitor) = booted::launch(spawn, files, self.interrupt)?;
-        let mut flight = self.started(flight);
+        let mut flight = self.started(flight, guest);
         let going_on = state.restore(&mut flight, monitor, self.interrupt)?;
         Ok(going_on.then_some(flight))
     }
@@ -298,8 +302,13 @@ impl<'a> Emulated<'a> {
         self.seconds.borrow_mut().add(what, spent);
     }
 
-    /// Begins to watch a process that was just started, if phases are measured.
-    fn started(&self, flight: Flight) -> Flight {
+    /// Limits a process that was just started, and begins to watch it if phases are measured.
+    fn started(&self, flight: Flight, guest: &GuestPlan) -> Flight {
+        // A program without a kernel writes its own files.
+        let flight = match guest.kernel {
+            Some(_) => flight.limited(guest.file_bytes_max()),
+            None => flight,
+        };
         if self.watching { flight.watched() } else { flight }
     }
 

@@ -10,6 +10,7 @@ use opcost_record::emulation::{self, Emulation, RegionCost};
 use opcost_record::framing::{Fault, TextError};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Failure, MetricKey, Outcome, Profile, Reading, Report, WORK, wire};
+use opcost_sys::file_size;
 use opcost_sys::spawn::{EndedBy, Exit, Status};
 
 /// The most lines of a console or an error output in an error.
@@ -71,6 +72,15 @@ pub(super) fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Fr
         Status::Code(code) => {
             return Err(failed(
                 format!("the emulator ended with status {code}"),
+                "the emulator",
+                traces.stderr,
+            ));
+        }
+        Status::Signal(file_size::SIGNAL) => {
+            return Err(failed(
+                "the emulator's files grew past the limit that opcost sets for them (memory and disk \
+                 of the guest and 1 GiB), or past the limit of the shell (ulimit -f): the guest's \
+                 console, or what it sent, had no end",
                 "the emulator",
                 traces.stderr,
             ));

@@ -23,6 +23,7 @@ pub(super) fn render(view: &GateView<'_>) -> Result<String> {
         "baseline": baseline,
         "tip": side(&report.tip),
         "cases": report.cases.iter().map(case).collect::<Vec<_>>(),
+        "suite_changes": report.suite_changes,
         "baseline_without_case": report.orphans,
         "accepted": report.accepted().iter().map(|one| json!({
             "commit": one.commit,

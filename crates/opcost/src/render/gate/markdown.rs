@@ -20,6 +20,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     let report = view.report;
     let mut text = format!("{MARKER}\n");
     let mark = match report.verdict() {
+        GateVerdict::MayLand if !report.suite_changes.is_empty() => "⚠️",
         GateVerdict::MayLand => "✅",
         GateVerdict::NoAnswer => "❔",
         GateVerdict::Exceeded | GateVerdict::Failed => "❌",

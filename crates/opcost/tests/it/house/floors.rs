@@ -162,9 +162,11 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &[
                 "affinity",
                 "allocator",
+                "capability",
                 "clock",
                 "entropy",
                 "errno",
+                "file_size",
                 "interrupt",
                 "loopback",
                 "marker",

@@ -311,3 +311,13 @@ pub(crate) fn first_cpu() -> String {
     let list = cpus_allowed();
     list.split(['-', ',']).next().unwrap().to_string()
 }
+
+/// Compiles C code; returns the program's path.
+pub(crate) fn compile(lab: &Lab, name: &str, code: &str, options: &[&str]) -> String {
+    let source = lab.write(&format!("{name}.c"), code);
+    let made = lab.path(name);
+    let ended =
+        Command::new("cc").args(options).arg("-O1").arg("-o").arg(&made).arg(source).status();
+    assert!(ended.unwrap().success());
+    made.to_str().unwrap().to_string()
+}
