@@ -42,6 +42,11 @@ pub enum FormatError {
     /// A part is not in memory.
     #[error("cannot read {what} at {address:#x}: {why}")]
     Unreadable { what: &'static str, address: u64, why: io::Error },
+    /// Two objects have the same records.
+    #[error(
+        "the object registered at {address:#x} has records of another object: the library's memory is damaged"
+    )]
+    Shared { address: u64 },
     /// A list is longer than its limit, or circular.
     #[error("{what} are more than {most}: the library's memory is damaged")]
     TooMany { what: &'static str, most: usize },

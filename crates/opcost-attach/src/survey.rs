@@ -7,9 +7,11 @@ use opcost_record::printable::printable;
 use patchpoint::{Form, LENGTH_MAX, Place, State, Unfit};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 
-/// Limits on a process's claims.
-const SITES_MAX: usize = 1 << 22;
+/// Limits on a process's claims, all its libraries together. A kernel has some 50,000 such sites.
+const SITES_MAX: usize = 1 << 18;
+const REGISTRIES_MAX: usize = 64;
 const IMPORTS_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 256;
 
@@ -143,10 +145,17 @@ impl Survey {
     ) -> Result<Survey, FormatError> {
         let mut keys = HashMap::new();
         let mut found = Vec::new();
+        if registries.len() > REGISTRIES_MAX {
+            let what = "copies of the library";
+            return Err(FormatError::TooMany { what, most: REGISTRIES_MAX });
+        }
+        let mut left = Left { sites: SITES_MAX, imports: SITES_MAX, records: Vec::new() };
         for (index, address) in registries.iter().enumerate() {
             let registry = Registry::read(memory, *address)?;
             let resolved = HashMap::new();
-            let mut reader = Reader { memory, mappings, registry: &registry, index, resolved };
+            let left = &mut left;
+            let mut reader =
+                Reader { memory, mappings, registry: &registry, index, resolved, left };
             for object in &registry.objects {
                 reader.object(object, &mut keys)?;
             }
@@ -173,6 +182,16 @@ struct Reader<'a, M> {
     index: usize,
     /// For each key that a site names: the key that holds the value.
     resolved: HashMap<u64, u64>,
+    /// What the process may still claim.
+    left: &'a mut Left,
+}
+
+/// How much of the limits is left.
+struct Left {
+    sites: usize,
+    imports: usize,
+    /// The records that were read: no two objects share one.
+    records: Vec<Range<u64>>,
 }
 
 impl<M: Memory> Reader<'_, M> {
@@ -180,9 +199,16 @@ impl<M: Memory> Reader<'_, M> {
     fn object(&mut self, object: &Object, keys: &mut HashMap<u64, Key>) -> Result<(), FormatError> {
         let start = object.records.start;
         let length = object.records.end.wrapping_sub(start) as usize;
-        if length / SITE_SIZE > SITES_MAX {
-            return Err(FormatError::TooMany { what: "sites of an object", most: SITES_MAX });
+        let Some(sites) = self.left.sites.checked_sub(length / SITE_SIZE) else {
+            return Err(FormatError::TooMany { what: "sites", most: SITES_MAX });
+        };
+        self.left.sites = sites;
+        let here = &object.records;
+        let meets = |other: &Range<u64>| here.start < other.end && other.start < here.end;
+        if length > 0 && self.left.records.iter().any(meets) {
+            return Err(FormatError::Shared { address: object.address });
         }
+        self.left.records.push(here.clone());
         let records =
             self.memory.bytes(start, length).map_err(unreadable("records of sites", start))?;
         for (record, address) in records.chunks_exact(SITE_SIZE).zip((start..).step_by(SITE_SIZE)) {
@@ -264,7 +290,7 @@ impl<M: Memory> Reader<'_, M> {
         Ok(found)
     }
 
-    fn key(&self, address: u64, kind: Kind) -> Result<Key, FormatError> {
+    fn key(&mut self, address: u64, kind: Kind) -> Result<Key, FormatError> {
         let bytes = self.memory.array::<KEY_SIZE>(address).map_err(unreadable("a key", address))?;
         let fields = Fields(&bytes);
         let name = self
@@ -272,6 +298,9 @@ impl<M: Memory> Reader<'_, M> {
             .text(fields.u64(8), NAME_BYTES_MAX)
             .map_err(unreadable("a key's name", fields.u64(8)))?;
         let imports = fields.u64(IMPORTS_AT as usize);
+        let most = self.left.imports.min(IMPORTS_MAX);
+        let imports = list(self.memory, imports, IMPORTS_AT, "imports of keys", most)?;
+        self.left.imports -= imports.len();
         Ok(Key {
             address,
             name: printable(&name),
@@ -279,7 +308,7 @@ impl<M: Memory> Reader<'_, M> {
             size: fields.u8(KIND_AT + 1).min(8),
             state: state_of(&bytes, Some(&bytes[FORM_AT..FORM_AT + FORM_SIZE])),
             ops: fields.u64(16),
-            imports: list(self.memory, imports, IMPORTS_AT, "imports of a key", IMPORTS_MAX)?,
+            imports,
             registry: self.index,
             path: self.path(address),
             sites: Vec::new(),

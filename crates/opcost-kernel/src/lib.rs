@@ -133,13 +133,10 @@ pub fn prepare(
 /// The cache's folder: `opcost/kernels` in the XDG cache directory.
 ///
 /// # Errors
-/// Neither XDG_CACHE_HOME nor HOME is set.
+/// Neither XDG_CACHE_HOME nor HOME is set, or another user owns the folder.
 pub fn default_cache() -> Result<PathBuf, KernelError> {
-    xdg::cache_folder().map(|cache| cache.join("kernels")).ok_or_else(|| {
-        KernelError::Usage(
-            "neither XDG_CACHE_HOME nor HOME says where kernels are kept; set one of them".into(),
-        )
-    })
+    let cache = xdg::cache_folder().map_err(|error| KernelError::Usage(error.to_string()))?;
+    Ok(cache.join("kernels"))
 }
 
 /// The kernels in the cache with their folders: built kernels by name, then packages. Unreadable

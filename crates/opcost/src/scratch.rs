@@ -1,9 +1,9 @@
 //! Folders for temporary files. The owner removes its folder when it ends. If the owner was killed,
 //! the next opcost removes the folder.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -32,7 +32,9 @@ impl Scratch {
     }
 
     fn below(parent: &Path) -> io::Result<Scratch> {
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        let private = Permissions::from_mode(0o700);
+        let folder =
+            tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(parent)?;
         let owner = File::create(folder.path().join(UNOWNED))?;
         owner.lock()?;
         fs::rename(folder.path().join(UNOWNED), folder.path().join(OWNER))?;

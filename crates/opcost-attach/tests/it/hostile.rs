@@ -110,12 +110,26 @@ fn damage_has_a_name() {
     assert!(error(NOTE, &[7]).contains("registry format 7"));
     assert!(error(OBJECT + 8, &at(OBJECT)).contains("registered objects are more than"));
     assert!(error(REGISTRY + 24, &[1; 8]).contains("cannot read registered objects"));
-    assert!(error(NOTE + 8, &[0, 0, 0, 0x80]).contains("sites of an object are more than"));
+    assert!(error(NOTE + 8, &[0, 0, 0, 0x80]).contains("sites are more than"));
     assert!(error(SITES + 16 + 13, &[17]).contains("bytes of a site are more than 16"));
     assert!(error(SITES + 16 + 4, &[0, 0, 0, 0x70]).contains("cannot read a key"));
     assert!(error(KEY + 8, &[1; 8]).contains("cannot read a key's name"));
-    assert!(error(KEY + 32, &at(KEY)).contains("imports of a key are more than"));
+    assert!(error(KEY + 32, &at(KEY)).contains("imports of keys are more than"));
     assert!(error(SITES + 16, &[0, 0, 0, 0x70]).contains("cannot read a site"));
+}
+
+#[test]
+fn objects_that_share_their_records_are_damage() {
+    let mut memory = memory();
+    let second = 0x580;
+    put(&mut memory.bytes, OBJECT + 8, &at(second));
+    put(&mut memory.bytes, second, &at(NOTE));
+    put(&mut memory.bytes, second + 24, &[1]);
+    let error = survey(&memory).unwrap_err().to_string();
+    assert!(error.contains("records of another object"), "{error}");
+    let many = vec![START + REGISTRY as u64; 65];
+    let error = Survey::read(&memory, &[], &many).unwrap_err().to_string();
+    assert!(error.contains("copies of the library are more than 64"), "{error}");
 }
 
 #[test]

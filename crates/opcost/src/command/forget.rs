@@ -1,6 +1,6 @@
 //! `opcost forget`.
 
-use crate::command::globals::Globals;
+use crate::command::globals::{Globals, check_store_owner};
 use crate::command::output::print;
 use crate::exit::{HasStatus, Status, fail};
 use crate::number::{figure, grouped};
@@ -58,6 +58,7 @@ pub fn forget(globals: &Globals, args: &ForgetArgs) -> Result<Status> {
     }
     // Not opened for writing yet: that would make a store if there is none.
     let path = globals.store_path()?;
+    check_store_owner(&path)?;
     let listed = Store::open_for_reading(&path).and_then(|store| store.list_all());
     let listed = listed.map_err(StoreError::carried)?;
     let chosen = chosen(args, &listed, &path)?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use opcost_sys::xdg;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The options that every command takes.
 #[derive(Args, Clone, Debug, Default)]
@@ -49,12 +49,13 @@ impl Globals {
     pub(crate) fn store_for_writing(&self) -> Result<Store> {
         let path = self.store_path()?;
         if let (None, Some(folder)) = (self.named_store(), path.parent()) {
-            std::fs::create_dir_all(folder)
+            xdg::make_private(folder)
                 .with_context(|| {
                     format!("cannot make the folder '{}' for recordings", folder.display())
                 })
                 .status(Status::Missing)?;
         }
+        check_store_owner(&path)?;
         Store::open_for_writing(&path).map_err(StoreError::carried)
     }
 
@@ -72,6 +73,13 @@ impl Globals {
             full_names: false,
         }
     }
+}
+
+/// Fails if a store that is written to, or its folder, is another user's: the owner decides which commands `opcost resume` runs.
+pub(crate) fn check_store_owner(path: &Path) -> Result<()> {
+    let folder = path.parent().into_iter();
+    let mut parts = folder.chain([path]);
+    parts.try_for_each(|part| xdg::check_owner(part, "--store").status(Status::Missing))
 }
 
 /// The store's file that `OPCOST_STORE` names; an empty variable names none, like the variables of XDG.

@@ -1,6 +1,6 @@
 //! `opcost resume`: makes the runs that a recording lacks.
 
-use super::globals::Globals;
+use super::globals::{Globals, check_store_owner};
 use super::output::OutputArgs;
 use super::record::{machine_for, record};
 use crate::exit::{HasStatus, Status, WithStatus};
@@ -25,6 +25,7 @@ pub struct ResumeArgs {
 pub fn resume(globals: &Globals, args: &ResumeArgs) -> Result<Status> {
     args.output.check()?;
     let path = globals.store_path()?;
+    check_store_owner(&path)?;
     let recording = Store::open_for_reading(&path)
         .and_then(|store| store.read(&args.id))
         .map_err(StoreError::carried)?;

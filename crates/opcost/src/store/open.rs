@@ -3,7 +3,9 @@
 use super::{Store, StoreError, StoreErrorKind};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::fmt::Write as _;
+use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -74,6 +76,8 @@ impl Store {
             let why = format!("there is no folder '{}'; make it", folder.display());
             return Err(StoreError::new(path, StoreErrorKind::CannotCreate(why)));
         }
+        // Recordings have environments and paths. SQLite gives its side files the permissions of the store.
+        let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         // The default flags would take a name that begins with "file:" for a URI.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let store = Store::connect(path, path, flags)?;

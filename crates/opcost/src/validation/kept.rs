@@ -61,9 +61,9 @@ impl Kept {
     }
 }
 
-/// The folder of this user's validations; `None` if the environment names no home.
+/// The folder of this user's validations; `None` if the environment names no home, or if another user owns the folder.
 pub fn folder() -> Option<PathBuf> {
-    xdg::cache_folder().map(|cache| cache.join("validations"))
+    xdg::cache_folder().ok().map(|cache| cache.join("validations"))
 }
 
 /// Stores a validation in a folder, replacing an earlier one of the same core, processor and version.

@@ -52,6 +52,7 @@ mod one_rule;
 mod opened_libraries;
 mod operations;
 mod own_loop;
+mod private_files;
 mod profile_files;
 mod profiles;
 mod provenance;

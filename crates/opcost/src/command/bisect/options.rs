@@ -68,12 +68,7 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs, kind: OptionKind) -> 
             "--options cflags: nothing is built; give a case that is, or --build and a command";
         return Err(fail(Status::Usage, why));
     }
-    let cache = xdg::cache_folder().ok_or_else(|| {
-        fail(
-            Status::Usage,
-            "neither XDG_CACHE_HOME nor HOME says where files are kept; set one of them",
-        )
-    })?;
+    let cache = xdg::cache_folder().status(Status::Usage)?;
     let home = cache.join("bisect");
     let recordings = home.join("recordings.sqlite");
     let (interrupt, top, repository) = match needs_revision {

@@ -1,7 +1,7 @@
 //! Makes recordings of cases in built revisions.
 
 use super::trees::{Built, Site};
-use crate::command::globals::Globals;
+use crate::command::globals::{Globals, check_store_owner};
 use crate::command::record::{machine_for, make_runs};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, Variant};
@@ -281,5 +281,6 @@ pub(in crate::command) fn store_path(globals: &Globals, beside: PathBuf) -> Resu
             })
             .status(Status::Missing)?;
     }
+    check_store_owner(&path)?;
     Ok(path)
 }

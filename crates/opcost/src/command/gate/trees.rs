@@ -141,10 +141,7 @@ impl<'a> Trees<'a> {
         repository: &'a Repository,
         interrupt: &'a Interrupt,
     ) -> Result<Trees<'a>> {
-        let cache = xdg::cache_folder().ok_or_else(|| {
-            let why = "neither XDG_CACHE_HOME nor HOME says where builds are kept; set one of them";
-            fail(Status::Usage, why)
-        })?;
+        let cache = xdg::cache_folder().status(Status::Usage)?;
         let id = digest(repository.top.as_os_str().as_bytes());
         let home = cache.join("gate").join(&id[..KEY_DIGITS]);
         for folder in ["trees", "locks"] {

@@ -344,7 +344,7 @@ pub(super) fn boot_inputs(aslr: Aslr) -> Inputs {
 impl Emulated<'_> {
     /// The state of a guest that waits for its request: a kept one, or a new one.
     ///
-    /// `initrd`: the file with the guest's files, without a request; `contents`: its contents.
+    /// `initrd`: the file with the guest's files, without a request; `contents`: its contents; `folder`: where the state is kept.
     ///
     /// Returns the state, or the reason why none can be kept.
     ///
@@ -352,14 +352,12 @@ impl Emulated<'_> {
     /// A signal came.
     pub(super) fn booted(
         &self,
-        kernel: &Kernel,
-        guest: &GuestPlan,
-        aslr: Aslr,
+        (kernel, guest, aslr): (&Kernel, &GuestPlan, Aslr),
         (initrd, contents): (&Path, &[u8]),
+        folder: PathBuf,
         say: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Result<BootedState, String>> {
         let interrupted = || fail(Status::Interrupted, "interrupted before the first run");
-        let folder = folder()?;
         let key = self.key(kernel, guest, aslr, contents);
         sweep(&folder);
         let making = opcost_kernel::lock(

@@ -234,6 +234,13 @@ impl Initramfs {
         without
     }
 
+    /// Whether a file inside may not be read by everybody, so that no copy of it may be kept.
+    pub(super) fn has_private_files(&self) -> bool {
+        let private = |node: &Node| matches!(node, Node::File { mode, .. } if mode & 0o004 == 0);
+        // opcost's own files are no secret.
+        self.tree.nodes().any(|(path, node)| private(node) && !path.starts_with("/opcost"))
+    }
+
     /// All ELF programs and libraries inside: /init first, then by their paths on this machine.
     pub(super) fn programs(&self) -> &Programs {
         &self.programs

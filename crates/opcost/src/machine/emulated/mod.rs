@@ -570,8 +570,5 @@ fn environment(plan: &Plan, variant: &VariantPlan) -> Vec<(OsString, OsString)> 
 
 /// The folder for kept facts about emulators and kernels.
 fn cache_folder() -> Result<PathBuf> {
-    xdg::cache_folder().ok_or_else(|| {
-        let what = "neither XDG_CACHE_HOME nor HOME says where the emulator's self-test is kept; set one of them";
-        fail(Status::Usage, what)
-    })
+    xdg::cache_folder().status(Status::Usage)
 }

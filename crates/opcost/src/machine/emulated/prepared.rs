@@ -1,6 +1,6 @@
 //! The parts of a variant that are made once, before its first run: kernel, guest's files, symbols.
 
-use super::booted::BootedState;
+use super::booted::{self, BootedState};
 use super::command_line::{self, GuestFiles, Inputs, Start};
 use super::flight::{Files, Flight};
 use super::initramfs::{CommandPack, Initramfs, PackItem, PackedDisk, WorkloadPack};
@@ -300,7 +300,12 @@ impl Emulated<'_> {
     ) -> Result<Option<(BootedState, PathBuf)>> {
         let bytes = initramfs.waiting().bytes(guest.memory_mib).status(Status::Usage)?;
         let initrd = files.write("initrd", &bytes)?;
-        match self.booted(kernel, guest, plan.aslr, (&initrd, &bytes), say)? {
+        // A state contains the files. Those that others may not read go with this recording.
+        let folder = match initramfs.has_private_files() {
+            true => self.folder.path().join("booted"),
+            false => booted::folder()?,
+        };
+        match self.booted((kernel, guest, plan.aslr), (&initrd, &bytes), folder, say)? {
             Ok(state) => Ok(Some((state, initrd))),
             Err(why) => {
                 let name = &kernel.name;
