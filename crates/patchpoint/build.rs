@@ -5,7 +5,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 17] = [
     "alternative",
     "lock",
     "memory",
@@ -20,6 +20,7 @@ const SOURCES: [&str; 16] = [
     "transaction",
     "trap",
     "users",
+    "variants",
     "write",
     "writer",
 ];

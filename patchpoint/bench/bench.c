@@ -149,6 +149,7 @@ int main(int count, char **arguments)
 	}
 	forms_add(single_forms);
 	forms_add(row_forms);
+	forms_add(variant_forms);
 	if (!instructions)
 		forms_add(read_forms);
 	reads_prepare();

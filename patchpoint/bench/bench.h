@@ -17,6 +17,19 @@
 /* Keeps a variable in a register; the compiler does not know its value from here on. */
 #define OPAQUE(x) __asm__ volatile("" : "+r"(x))
 
+/* A loop whose rounds wait for one another; `body` is the operation on x. */
+#define LOOP(name, body) \
+	NOINLINE static uint64_t name(uint64_t ops) \
+	{ \
+		uint64_t x = 1; \
+		for (uint64_t i = 0; i < ops; i++) { \
+			body; \
+			x += i; \
+			OPAQUE(x); \
+		} \
+		return x; \
+	}
+
 /* One form of some code: `run` makes `passes` passes of `ops` operations each, and returns a number that depends on them. */
 struct form {
 	const char *group; /* a group's forms are compared with its first, which is code written by hand */
@@ -30,6 +43,7 @@ struct form {
 /* The forms of each file; they end where `group` is NULL. */
 extern const struct form single_forms[]; /* bench_single.c: one operation a round of the loop, of every kind */
 extern const struct form row_forms[];    /* bench_row.c: sixteen operations in a row */
+extern const struct form variant_forms[]; /* bench_variants.c: functions that test settings */
 extern const struct form read_forms[];   /* bench_reads.c: many values, caches hot and cold */
 
 void reads_prepare(void); /* before read_forms are executed */

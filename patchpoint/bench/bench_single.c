@@ -66,18 +66,6 @@ NOINLINE static uint64_t get_limit(void) { return plain_64; }
 static uint64_t (*volatile limit_pointer)(void) = get_limit;
 NOINLINE static void rare(void) { plain_64++; }
 
-#define LOOP(name, body) \
-	NOINLINE static uint64_t name(uint64_t ops) \
-	{ \
-		uint64_t x = 1; \
-		for (uint64_t i = 0; i < ops; i++) { \
-			body; \
-			x += i; \
-			OPAQUE(x); \
-		} \
-		return x; \
-	}
-
 LOOP(identity_inlined, uint64_t y = x; OPAQUE(y); x = y)
 LOOP(identity_patched, x = patchpoint_call(identity, x))
 LOOP(identity_saved, x = patchpoint_call_saved(identity, x))

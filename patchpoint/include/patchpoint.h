@@ -40,6 +40,14 @@
  *     switch (patchpoint_switch(policy)) {
  *     case 0: ...
  *
+ *     PATCHPOINT_DECLARE_CALL(acquire, void, lock *);       a function that is compiled for each combination of its keys
+ *     PATCHPOINT_DEFINE_VARIANTS(acquire, void, (lock *, l), smp, debug)
+ *     {
+ *             if (smp)                                      here a constant
+ *                     ...
+ *     }
+ *     patchpoint_call(acquire, &mine);                      a direct call of the variant for the keys' values
+ *
  *     error = patchpoint_set_branch(tracing, true);         rarely: one key
  *     error = patchpoint_branch_inc(tracing);               or for one of several users, until patchpoint_branch_dec(tracing)
  *
@@ -61,6 +69,10 @@
  *   not rely on being called at its own address: where its body is a single instruction, that instruction takes the place
  *   of the call. A function that contains a site itself is always called. A NULL operation has a policy:
  *   PATCHPOINT_NULL_NOTHING (the result is undefined), PATCHPOINT_NULL_ZERO or PATCHPOINT_NULL_TRAP (the default).
+ *
+ *   A function with variants is a call key that only the library changes: in the same transaction as the keys that it depends on.
+ *   A call executes one variant, of a combination that the keys had together at one moment. Before the constructors of the object
+ *   that defines it, each call reads the keys.
  *
  *   Keys are hidden symbols of the program or shared object that defines them. To share a key, the
  *   object that defines it says PATCHPOINT_EXPORT(key), and an object that uses it PATCHPOINT_IMPORT_CALL/VALUE/BRANCH/SWITCH(key).
@@ -117,6 +129,8 @@ enum patchpoint_site_flag {
 enum patchpoint_key_flag {
 	PATCHPOINT_KEY_IMPORT = 1, /* stands for a key of another object */
 	PATCHPOINT_KEY_ON = 2,     /* branch with users: it was set to true, and stays so without users */
+	PATCHPOINT_KEY_VARIANTS = 4, /* call: bound to one of its variants; only the library changes it */
+	PATCHPOINT_KEY_BINDS = 8,    /* branch, switch: variants depend on it, and change with it */
 };
 
 enum patchpoint_null {
@@ -220,6 +234,22 @@ struct patchpoint_registry {
 	uint64_t ops; /* the program's own count: see patchpoint_ops_add */
 };
 
+enum { PATCHPOINT_VARIANT_KEYS_MAX = 4, PATCHPOINT_COMBINATIONS_MAX = 16 };
+
+/*
+ * A function that is compiled for each combination of its keys: the call key that is bound to one of them, the keys, and the
+ * functions by combination, in which the first key's value counts 1, the second's as many as the first has values, and so on.
+ */
+struct patchpoint_variants {
+	struct patchpoint_variants *next; /* the library's */
+	struct patchpoint_key *function;
+	struct patchpoint_key *keys[PATCHPOINT_VARIANT_KEYS_MAX];
+	const void *functions;
+	uint32_t combinations;
+	uint16_t count; /* of keys */
+	uint16_t registered; /* the library's */
+};
+
 /** Returns the registry of this process. Async-signal-safe; its fields change only while its lock is held. */
 struct patchpoint_registry *patchpoint_registry_get(void);
 
@@ -264,6 +294,7 @@ struct patchpoint_status {
 	enum patchpoint_protocol protocol; /* of the last change of a site */
 	const char *protocol_name;	   /* "none", "direct", "store", "move", "trap", "copy" */
 	const char *protocol_reason;	   /* why each better protocol was refused then, with the thread that is the cause; or empty */
+	size_t variants;		   /* functions that follow their keys (PATCHPOINT_DEFINE_VARIANTS) */
 };
 
 struct patchpoint_site_info {
@@ -277,6 +308,7 @@ struct patchpoint_site_info {
 	unsigned char bytes_now[16];
 	const char *name; /* of the key */
 	uint32_t users;   /* of the key, a branch */
+	const char *variant; /* of a function with variants: the keys' values, "smp=1 debug=0", or "not bound"; else "" */
 };
 
 struct patchpoint_txn {
@@ -411,7 +443,8 @@ int patchpoint_choose(struct patchpoint_key *key, const struct patchpoint_altern
 
 /**
  * The functions behind the macros, also for keys that are chosen at run time. `value` is a function's address, a value's bits, 0 or
- * 1, or a way's number. Result: as patchpoint_txn_commit, and -EINVAL if `key` is no key or `value` no way of the switch.
+ * 1, or a way's number. Result: as patchpoint_txn_commit, and -EINVAL if `key` is no key or a function with variants, or `value` no
+ * way of the switch.
  */
 int patchpoint_key_set(struct patchpoint_key *key, uint64_t value);
 int patchpoint_txn_set(struct patchpoint_txn *txn, struct patchpoint_key *key, uint64_t value);
@@ -433,6 +466,10 @@ void patchpoint_object_register(struct patchpoint_object *object);
 void patchpoint_object_unregister(struct patchpoint_object *object);
 void patchpoint_import_register(struct patchpoint_key *key);
 void patchpoint_import_unregister(struct patchpoint_key *key);
+void patchpoint_variants_register(struct patchpoint_variants *variants);
+void patchpoint_variants_unregister(struct patchpoint_variants *variants);
+/* Returns the number of the combination that keys, branches and switches, have now. */
+uint32_t patchpoint_combination(struct patchpoint_key *const *keys, size_t count);
 void patchpoint_null_nothing(void);
 void patchpoint_null_zero(void);
 void patchpoint_null_zero_real(void);

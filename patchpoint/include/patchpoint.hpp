@@ -51,6 +51,7 @@
 #include <cstdint>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 
 // Native sites: the bodies of the C header's functions, with a key's address for their operand.
 #ifdef PATCHPOINT__SITE_BODIES
@@ -291,6 +292,8 @@ private:
 
 namespace detail {
 
+struct bound {};
+
 template <class R, class... A> union operation {
 	R (*function)(A...);
 	void (*stand_in)();
@@ -459,6 +462,11 @@ public:
 	}
 	/// Makes a key whose operation is missing at first.
 	constexpr call(const char *name, missing policy) noexcept : call(name, nullptr, policy) {}
+	/// For variants: a key that only the library changes.
+	constexpr call(const char *name, state function, detail::bound) noexcept : call(name, function)
+	{
+		this->flags = PATCHPOINT_KEY_VARIANTS;
+	}
 
 	/// A site. Returns the operation's result, which is undefined if the operation is missing and the policy is `nothing`.
 	PATCHPOINT__ALWAYS R operator()(A... arguments) const noexcept
@@ -488,6 +496,7 @@ public:
 	{
 	}
 	constexpr call(const char *name, missing policy) noexcept : call<R(A...)>(name, policy) {}
+	constexpr call(const char *name, state function, detail::bound of) noexcept : call<R(A...)>(name, function, of) {}
 	[[nodiscard]] std::error_code set(state function) noexcept { return call<R(A...)>::set(function); }
 	static std::uint64_t bits(state function) noexcept { return call<R(A...)>::bits(function); }
 };
@@ -558,6 +567,125 @@ template <class R, class... A> struct kind_of<call<R(A...) noexcept>> : kind_of<
  */
 template <auto &Key>
 inline constexpr typename detail::kind_of<std::remove_cv_t<std::remove_reference_t<decltype(Key)>>>::template site<Key> site{};
+
+namespace detail {
+
+// The number of a key's values, and their type.
+template <class Key> constexpr unsigned ways_of = 0;
+template <> inline constexpr unsigned ways_of<branch> = 2;
+template <unsigned ways, class T> inline constexpr unsigned ways_of<switch_<ways, T>> = ways;
+
+// Element `number` of a combination: the product of the ways before it is the element's stride.
+template <unsigned number, auto &First, auto &...Rest> constexpr auto answer(std::size_t combination)
+{
+	using key_type = std::remove_reference_t<decltype(First)>;
+
+	if constexpr (number == 0)
+		return static_cast<typename key_type::state>(combination % ways_of<key_type>);
+	else
+		return answer<number - 1, Rest...>(combination / ways_of<key_type>);
+}
+
+template <class... Key> constexpr std::size_t combinations_of = (std::size_t(1) * ... * ways_of<Key>);
+
+template <class Pointer, std::size_t count> struct list_of {
+	Pointer of[count];
+};
+
+template <class Body, std::size_t i, auto &...Keys, std::size_t... k> constexpr auto variant_of(std::index_sequence<k...>)
+{
+	return &Body::template run<answer<k, Keys...>(i)...>;
+}
+
+template <class Body, auto &...Keys> struct combinations {
+	static constexpr std::size_t count = combinations_of<std::remove_reference_t<decltype(Keys)>...>;
+	using numbers = std::make_index_sequence<sizeof...(Keys)>;
+	using pointer = decltype(variant_of<Body, 0, Keys...>(numbers()));
+	using list = list_of<pointer, count>;
+	template <std::size_t... i> static constexpr list all(std::index_sequence<i...>)
+	{
+		return {{variant_of<Body, i, Keys...>(numbers())...}};
+	}
+	static constexpr list functions = all(std::make_index_sequence<count>());
+	static pointer now() noexcept
+	{
+		patchpoint_key *const keys[] = {Keys.raw()...};
+
+		return functions.of[patchpoint_combination(keys, sizeof...(Keys))];
+	}
+};
+
+// Until the object's constructors have run, calls go to `unbound`.
+template <class All, class Pointer> struct unbound_of;
+template <class All, class R, class... A> struct unbound_of<All, R (*)(A...)> {
+	using type = R(A...);
+	static R unbound(A... arguments) { return All::now()(arguments...); }
+};
+template <class All, class R, class... A> struct unbound_of<All, R (*)(A...) noexcept> {
+	using type = R(A...) noexcept;
+	static R unbound(A... arguments) noexcept { return All::now()(arguments...); }
+};
+
+class binding {
+public:
+	template <class... Key>
+	binding(patchpoint_key *function, const void *functions, std::size_t count, Key *...keys) noexcept
+	    : record_{nullptr, function, {keys...}, functions, static_cast<std::uint32_t>(count), sizeof...(keys), 0}
+	{
+		patchpoint_variants_register(&record_);
+	}
+	~binding() { patchpoint_variants_unregister(&record_); }
+	binding(const binding &) = delete;
+	binding &operator=(const binding &) = delete;
+
+private:
+	patchpoint_variants record_;
+};
+
+} // namespace detail
+
+/**
+ * A function that is compiled for each combination of its keys, one to four branches and switches. Body has a `name` for tools and a
+ * static member template `run`, whose template parameters are the keys' values:
+ *
+ *     struct lock_body {
+ *             static constexpr char name[] = "lock";
+ *             template <bool smp, bool debug> static void run(spinlock *lock) { if constexpr (smp) ... }
+ *     };
+ *     inline constexpr patchpoint::variants<lock_body, smp, debug> lock;
+ *     lock(&mine);
+ *
+ * A change of a key binds all sites of the function to another variant, in the same transaction as the key's own sites.
+ */
+template <class Body, auto &...Keys> class [[gnu::visibility("hidden")]] variants {
+	static_assert(sizeof...(Keys) >= 1 && sizeof...(Keys) <= PATCHPOINT_VARIANT_KEYS_MAX,
+		      "patchpoint: variants depend on 1 to 4 keys");
+	static_assert(((detail::ways_of<std::remove_reference_t<decltype(Keys)>> >= 2) && ...),
+		      "patchpoint: variants depend on branches and switches; a value has too many values");
+	using all = detail::combinations<Body, Keys...>;
+	static_assert(all::count <= PATCHPOINT_COMBINATIONS_MAX, "patchpoint: the keys of variants have at most 16 combinations");
+	using unbound = detail::unbound_of<all, typename all::pointer>;
+
+public:
+	/// The call key of the function, which only its keys change. Exported and imported as any other.
+	static inline call<typename unbound::type> key{Body::name, &unbound::unbound, detail::bound()};
+
+	/// A site. Returns the result of the variant for the keys' values.
+	template <class... A> PATCHPOINT__ALWAYS auto operator()(A... arguments) const
+	{
+		(void)&bound;
+		return site<key>(arguments...);
+	}
+	/// Returns the variant that sites call now, by a plain load.
+	typename all::pointer load() const noexcept
+	{
+		(void)&bound;
+		return reinterpret_cast<typename all::pointer>(key.load());
+	}
+
+private:
+	static inline detail::binding bound{key.raw(), &all::functions, all::count, Keys.raw()...};
+};
 
 /**
  * Several changes, made all or none. Nothing happens and nothing is held until commit(); a transaction that is destroyed before

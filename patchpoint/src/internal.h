@@ -118,8 +118,17 @@ struct attempt {
 int change_attempt(struct attempt *attempt);
 /* Finds the key that is changed and the slot's new value. 0; -EINVAL; -EFAULT if the object that held the key was closed. */
 int change_prepare(struct patchpoint_change *change, struct patchpoint_key *key, uint64_t value);
-/* Makes changes of different keys, with the lock held. */
+/* Makes changes of different keys, and those of the variants that depend on them, with the lock held. */
 int changes_commit(struct patchpoint_change *changes, size_t count, struct patience *patience);
+/* Changes the key's data: the slot, and for a call the form and body of its patched sites. */
+void key_change(const struct patchpoint_change *change);
+
+/* variants.c: functions whose variant depends on keys. The lock is held. */
+/* Counts the functions that changes concern, and lists their changes if `list` is not NULL. */
+size_t variants_follow(const struct patchpoint_change *changes, size_t count, struct patchpoint_change *list);
+size_t variants_count(void);
+/* Writes what a call key is bound to, at most `size` bytes. Returns the bytes that it takes, with the NUL. */
+size_t variants_describe(const struct patchpoint_key *function, char *text, size_t size);
 
 /* users.c: whether a change is refused since the branch that it would make false has users; and the same branch after a change. */
 bool users_forbid(const struct patchpoint_change *change);

@@ -49,6 +49,7 @@
 #define guard_enter patchpoint__guard_enter
 #define guard_leave patchpoint__guard_leave
 #define guard_signals patchpoint__guard_signals
+#define key_change patchpoint__key_change
 #define lock_is_mine patchpoint__lock_is_mine
 #define mapping_at patchpoint__mapping_at
 #define mapping_name patchpoint__mapping_name
@@ -95,6 +96,9 @@
 #define trap_waiters patchpoint__trap_waiters
 #define users_forbid patchpoint__users_forbid
 #define users_note patchpoint__users_note
+#define variants_count patchpoint__variants_count
+#define variants_describe patchpoint__variants_describe
+#define variants_follow patchpoint__variants_follow
 #define writer_after_fork patchpoint__writer_after_fork
 #define writer_fall_back patchpoint__writer_fall_back
 #define writer_find patchpoint__writer_find

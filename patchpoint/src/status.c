@@ -47,6 +47,7 @@ int patchpoint_status(struct patchpoint_status *status)
 	status->transactions = registry.transactions;
 	status->sites_written = registry.sites_written;
 	status->traps = __atomic_load_n(&registry.traps, __ATOMIC_RELAXED);
+	status->variants = variants_count();
 	status->protocol = protocol_used;
 	status->protocol_name = protocol_names[protocol_used];
 	status->protocol_reason = protocol_refusals;
@@ -104,7 +105,8 @@ static bool list_make(struct list *list)
 		for (size_t i = 0; i < object->count; i++)
 			if (sites[i].kind != PATCHPOINT_NONE) {
 				list->count++;
-				texts += strlen(key_resolve(site_key(&sites[i]))->name) + 1;
+				texts += strlen(key_resolve(site_key(&sites[i]))->name) + 1 +
+					 variants_describe(key_resolve(site_key(&sites[i])), NULL, 0);
 			}
 	}
 	list->bytes = list->count * sizeof *list->sites + texts;
@@ -139,6 +141,8 @@ static void list_fill(struct list *list)
 			describe(object, &sites[i], info);
 			info->object = path;
 			info->name = list_text(list, info->key->name);
+			info->variant = list->texts;
+			list->texts += variants_describe(info->key, list->texts, (size_t)((char *)list->sites + list->bytes - list->texts));
 			info++;
 		}
 	}

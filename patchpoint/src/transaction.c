@@ -55,6 +55,9 @@ int change_prepare(struct patchpoint_change *change, struct patchpoint_key *key,
 	origin = key_resolve(key);
 	if (origin != key && !page_is_readable((uintptr_t)origin))
 		return -EFAULT;
+	/* Its keys decide which variant it is. */
+	if (origin->flags & PATCHPOINT_KEY_VARIANTS)
+		return -EINVAL;
 	*change = (struct patchpoint_change){.key = origin, .value = value};
 	return normalise(origin, &change->value);
 }
@@ -261,8 +264,7 @@ static size_t sites_max(const struct patchpoint_change *changes, size_t count)
 	return sites;
 }
 
-/* Changes the key's data: the slot, and for a call the form and body of its patched sites. */
-static void key_change(const struct patchpoint_change *change)
+void key_change(const struct patchpoint_change *change)
 {
 	struct patchpoint_key *key = change->key;
 	void *slot = (void *)(uintptr_t)change->value;
@@ -319,7 +321,7 @@ static int sites_change(struct plan *plan, struct patchpoint_change *changes, si
 }
 
 /* `few` on the stack serves most transactions without a system call. */
-int changes_commit(struct patchpoint_change *changes, size_t count, struct patience *patience)
+static int commit(struct patchpoint_change *changes, size_t count, struct patience *patience)
 {
 	struct patch few[32];
 	struct plan plan = {.patches = few};
@@ -344,6 +346,26 @@ int changes_commit(struct patchpoint_change *changes, size_t count, struct patie
 	}
 	if (bytes)
 		pages_put(plan.patches, bytes);
+	return error;
+}
+
+int changes_commit(struct patchpoint_change *changes, size_t count, struct patience *patience)
+{
+	struct patchpoint_change few[16], *all = few;
+	size_t more = variants_follow(changes, count, NULL), bytes = (count + more) * sizeof *all;
+	int error;
+
+	if (more == 0)
+		return commit(changes, count, patience);
+	if (bytes > sizeof few)
+		all = pages_get(bytes);
+	if (!all)
+		return -ENOMEM;
+	memcpy(all, changes, count * sizeof *all);
+	variants_follow(changes, count, all + count);
+	error = commit(all, count + more, patience);
+	if (all != few)
+		pages_put(all, bytes);
 	return error;
 }
 
@@ -447,7 +469,7 @@ static int attempt_again(struct attempt *attempt, struct patience *patience)
 		return -ENOMEM;
 	keys_with_sites(attempt->only, changes);
 	if (count) {
-		error = changes_commit(changes, count, patience);
+		error = commit(changes, count, patience);
 		pages_put(changes, bytes);
 	} else {
 		writer_find();
@@ -461,7 +483,7 @@ static int attempt_again(struct attempt *attempt, struct patience *patience)
 static int attempt_key_again(struct attempt *attempt, struct patience *patience)
 {
 	attempt->changes->value = key_value(attempt->changes->key);
-	return changes_commit(attempt->changes, 1, patience);
+	return commit(attempt->changes, 1, patience);
 }
 
 void transaction_patch_object(const struct patchpoint_object *object)

@@ -70,6 +70,18 @@ for variant in "${variants[@]}"; do
     done
 done
 
+# Functions with variants.
+for variant in '-O0' '-O1' '-O3' '-Os' '-O0 -fPIC' '-O2 -flto' '-O2 -fno-inline' '-O2 -fipa-icf -ffunction-sections -Wl,--gc-sections'; do
+    read -ra flags <<<"$variant"
+    if ! takes "${flags[@]}"; then continue; fi
+    if ! "$cc" -std=gnu11 -Wall -Wextra -Werror "${flags[@]}" -I../include -o "$place/variants" variants.c variants_other.c "$library" \
+        -pthread || ! "$place/variants" quick; then
+        echo "variants: $cc $variant"
+        failed=1
+    fi
+    sites=$((sites + 1))
+done
+
 # The compiler sees the library's own code: in the same link-time optimisation, and in the same file.
 mapfile -t with < <(printf '%s\n' ../src/*.c ../src/arch/x86_64*.c)
 for level in -O1 -O2 -O3; do

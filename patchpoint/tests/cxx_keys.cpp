@@ -224,6 +224,27 @@ void check_branches()
 	CHECK(negate.dec() == std::errc::result_out_of_range);
 }
 
+// negate is false and chosen is fast before and after.
+void check_variants()
+{
+	static_assert(noexcept(weighed.load()(1, short(1))));
+	patchpoint::transaction change;
+
+	CHECK_EQUAL(weighed(3, short(-2)), 308);
+	CHECK_EQUAL(other_weighed(3), 314);
+	change.set(negate, true).set(chosen, policy::none);
+	CHECK(!change.commit());
+	CHECK_EQUAL(weighed(3, short(4)), -276);
+	CHECK_EQUAL(other_weighed(3), -276);
+	CHECK_EQUAL(weighed.load()(5, short(0)), -480);
+	CHECK(!negate.set(false));
+	CHECK_EQUAL(other_weighed(3), 324);
+	// Only its keys change it.
+	CHECK(decltype(weighed)::key.set([](long, short) noexcept { return 0L; }) == std::errc::invalid_argument);
+	CHECK(!chosen.set(policy::fast));
+	CHECK_EQUAL(other_weighed(3), 314);
+}
+
 void check_transactions()
 {
 	patchpoint::transaction change;
@@ -306,13 +327,15 @@ void check_all()
 	check_calls();
 	check_switches();
 	check_branches();
+	check_variants();
 	check_transactions();
 }
 
 // Reads keys in a constructor, before main: keys are ready by then.
 struct early {
-	early() : read(shared_inline<int>(5)) {}
+	early() : read(shared_inline<int>(5)), weighed_read(weighed(2, short(1))) {}
 	int read;
+	long weighed_read;
 } const before;
 
 } // namespace
@@ -322,6 +345,7 @@ int main()
 	int visited = 0;
 
 	CHECK_EQUAL(before.read, 10 - 2);
+	CHECK_EQUAL(before.weighed_read, 211);
 	CHECK_EQUAL(std::string(categories[1].depth.name()) == "second", 1);
 	check_all();
 	CHECK(!patchpoint::init());

@@ -54,6 +54,19 @@ private:
 	unsigned count_ = 0;
 };
 
+// Functions that are compiled for each combination of their keys; both files call them.
+struct weighed_body {
+	static constexpr char name[] = "weighed";
+	template <bool negate, policy chosen> static long run(long a, short b) noexcept
+	{
+		if constexpr (negate)
+			a = -a;
+		return a * 100 + static_cast<long>(chosen) * 10 + b;
+	}
+};
+inline constexpr patchpoint::variants<weighed_body, negate, chosen> weighed;
+long other_weighed(long a);
+
 long other_file(long a);
 int other_way();
 

@@ -10,6 +10,11 @@ long other_file(long a)
 	return shared_inline<int>(static_cast<int>(a)) + patchpoint_value(of_c);
 }
 
+long other_weighed(long a)
+{
+	return weighed(a, short(4));
+}
+
 int other_way()
 {
 	return way_of(chosen);

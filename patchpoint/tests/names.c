@@ -12,12 +12,12 @@
 	X(arch_patched) X(arch_pause) X(arch_probe_run) X(arch_probe_text) X(arch_reaches) X(arch_resume_at) X(arch_serialise) \
 	X(arch_state) X(arch_stub) X(arch_stub_target) X(arch_trap) X(arch_trap_address) X(arch_trap_is_gone) \
 	X(arch_under_valgrind) X(arch_word) X(breakpoint_is_ours) X(change_abandon) X(change_attempt) X(change_prepare) X(changes_commit) X(code_at) X(code_write) X(error_text) \
-	X(guard_enter) X(guard_leave) X(guard_signals) X(memory_is_constant) X(orphans_notice) X(page_is_mapped) X(pages_get) \
+	X(guard_enter) X(guard_leave) X(guard_signals) X(key_change) X(memory_is_constant) X(orphans_notice) X(page_is_mapped) X(pages_get) \
 	X(pages_put) X(patches_possible) X(patches_sort) X(patches_write) X(process_has_one_thread) X(process_is_orphan) \
 	X(process_is_traced) X(registry) X(registry_after_fork) X(registry_first_site) X(registry_look_up) X(registry_next_site) \
 	X(registry_object_at) X(registry_preserves) X(registry_shares_site) X(registry_site_at) X(registry_sites_of) X(sort) \
 	X(stub_find) X(stub_make) X(stub_reason) X(stub_refusal) X(stubs_orphan) X(sync_after_fork) X(sync_core) X(sync_possible) \
-	X(sync_self) X(sync_threads) X(threads_accept_traps) X(trap_install) X(trap_waiters) X(users_forbid) X(users_note) X(writer_after_fork) X(writer_choose) \
+	X(sync_self) X(sync_threads) X(threads_accept_traps) X(trap_install) X(trap_waiters) X(users_forbid) X(users_note) X(variants_count) X(variants_describe) X(variants_follow) X(writer_after_fork) X(writer_choose) \
 	X(writer_fall_back) X(writer_find) X(writer_in_orphan) X(writer_memfd) X(writer_memfd_after_fork) \
 	X(writer_memfd_before_fork) X(writer_memfd_forget) X(writer_mprotect) X(writer_proc_mem) X(writer_reason) X(writer_used) \
 	X(x86_64_decode) X(x86_64_recognise)

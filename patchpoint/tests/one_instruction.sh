@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A patched site executes as one instruction, by exact counts of the benchmark's rows of sixteen. The switch is left out, since the
-# compiler may need a jump of its own around it. Argument: patchpoint_bench.
+# compiler may need a jump of its own around it. A function with variants executes what a function that is compiled for its settings
+# by hand executes. Argument: patchpoint_bench.
 set -euo pipefail
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -10,7 +11,14 @@ if ! grep -q '^16 in a row' "$log"; then
 fi
 awk '
     /^16 in a row/ { group = $0; first = ""; next }
-    /^[^ ]/ { group = ""; next }
+    /^[^ ]/ { group = ""; hand = ""; next }
+    / compiled for it by hand / { hand = $NF; next }
+    / patched, variants / {
+        sub(/ as compiled .*/, "")
+        if ($NF != hand) { print "variants: " $0 "; by hand " hand; failed = 1 }
+        cases++
+        next
+    }
     group == "" { next }
     {
         sub(/ as compiled .*/, "")
@@ -20,4 +28,4 @@ awk '
         if ($NF - first != extra) { print "not one instruction: " group ": " $0 "; by hand " first; failed = 1 }
         checked++
     }
-    END { if (checked != 6) { print checked + 0 " forms found, not 6"; failed = 1 } exit failed }' "$log" || { cat "$log"; exit 1; }
+    END { if (checked != 6 || cases != 8) { print checked + 0 " forms found, not 6, or " cases + 0 " cases, not 8"; failed = 1 } exit failed }' "$log" || { cat "$log"; exit 1; }

@@ -75,6 +75,18 @@ for language in c c++; do
     refuse $language 'patchpoint: a switch has 2 to 8 ways' 'PATCHPOINT_DECLARE_SWITCH(k, 1);'
     refuse $language 'patchpoint: a switch has 2 to 8 ways' 'PATCHPOINT_DECLARE_SWITCH(k, 9);'
     refuse $language 'patchpoint: the ways of a switch' 'PATCHPOINT_DECLARE_SWITCH(k, 3); PATCHPOINT_DEFINE_SWITCH(k, 3, 3);'
+    variants='PATCHPOINT_DECLARE_BRANCH(a); PATCHPOINT_DECLARE_SWITCH(b, 8); PATCHPOINT_DECLARE_SWITCH(c, 3); PATCHPOINT_DECLARE_VALUE(v, int); PATCHPOINT_DECLARE_CALL(k, long, long, char); PATCHPOINT_DECLARE_CALL(n, void);'
+    refuse $language 'patchpoint: the keys of variants have at most 16' "$variants PATCHPOINT_DEFINE_VARIANTS(k, long, (long, x, char, y), b, c) { return x + y; }"
+    refuse $language 'patchpoint: variants depend on branches and switches' "$variants PATCHPOINT_DEFINE_VARIANTS(k, long, (long, x, char, y), a, v) { return x + y; }"
+    refuse $language 'patchpoint: variants depend on branches and switches' "$variants PATCHPOINT_DEFINE_VARIANTS(k, long, (long, x, char, y), n) { return x + y; }"
+    refuse $language 'patchpoint: variants depend on 1 to 4 keys' "$variants PATCHPOINT_DEFINE_VARIANTS(n, void, (void)) {}"
+    refuse $language 'patchpoint: variants depend on 1 to 4 keys' "$variants PATCHPOINT_DEFINE_VARIANTS(n, void, (void), a, a, a, a, a) {}"
+    refuse $language 'patchpoint: the arguments of variants are' "$variants PATCHPOINT_DEFINE_VARIANTS(k, long, (long, x, char), a) { return x; }"
+    refuse $language 'patchpoint: variants have the result' "$variants PATCHPOINT_DEFINE_VARIANTS(k, long, (long, x, int, y), a) { return x + y; }"
+    refuse $language 'patchpoint: variants have the result' "$variants PATCHPOINT_DEFINE_VARIANTS(n, int, (void), a) { return 1; }"
+    refuse $language 'patchpoint_ways_missing\|patchpoint_answer_missing' "$variants PATCHPOINT_DEFINE_VARIANTS(n, void, (void), missing) {}"
+    refuse $language 'read-only\|const' "$variants PATCHPOINT_DEFINE_VARIANTS(n, void, (void), a) { a = true; }"
+    take $language "$variants PATCHPOINT_DEFINE_VARIANTS(k, long, (long, x, char, y), a, b) { return x + y + a + (long)b; } PATCHPOINT_DEFINE_VARIANTS(n, void, (void), c) {} long f(void); long f(void) { patchpoint_call(n); return patchpoint_call(k, 1, 'x'); }"
     # Arguments are checked as for any function: too few, too many, of another kind.
     refuse $language 'few arguments\|no matching' 'PATCHPOINT_DECLARE_CALL(k, int, int, int); int f(void); int f(void) { return patchpoint_call(k, 1); }'
     refuse $language 'many arguments\|no matching' 'PATCHPOINT_DECLARE_CALL(k, int, int); int f(void); int f(void) { return patchpoint_call(k, 1, 2); }'
@@ -102,6 +114,11 @@ refuse typed 'patchpoint: the type of a call' 'extern patchpoint::call<int *> k;
 refuse typed 'patchpoint: a value is' 'extern patchpoint::value<double> k; auto f() { return k.load(); }'
 refuse typed 'patchpoint: a switch has 2 to 8 ways' 'extern patchpoint::switch_<9> k; auto f() { return k.load(); }'
 refuse typed 'patchpoint: the ways of a switch are integers' 'extern patchpoint::switch_<3, float> k; auto f() { return k.load(); }'
+body='struct body { static constexpr char name[] = "k"; template <bool x> static int run(int a) { return a + x; } };'
+refuse typed 'patchpoint: variants depend on 1 to 4 keys' "$body inline constexpr patchpoint::variants<body> k; int f() { return k(1); }"
+refuse typed 'patchpoint: variants depend on branches and switches' "$body inline patchpoint::value<int> v{\"v\", 1}; inline constexpr patchpoint::variants<body, v> k; int f() { return k(1); }"
+refuse typed 'patchpoint: the keys of variants have at most 16' 'struct body { static constexpr char name[] = "k"; template <unsigned x, unsigned y> static int run(int a) { return a; } }; inline patchpoint::switch_<5> v{"v"}; inline constexpr patchpoint::variants<body, v, v> k; int f() { return k(1); }'
+take typed "$body inline patchpoint::branch b{\"b\"}; inline constexpr patchpoint::variants<body, b> k; int f(); int f() { return k.load()(1); }"
 refuse typed 'no_such_way\|ways of a switch' 'patchpoint::switch_<3> k{"k", 3};'
 refuse typed '' 'patchpoint::call<int(int)> k{"k", [](long a) { return a; }};'
 refuse typed '' 'int g(int); extern patchpoint::call<int(int) noexcept> k; auto f() { return k.set(g); }'
@@ -120,6 +137,7 @@ for language in c c++; do
     flags=("$@" -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wundef -Wmissing-declarations)
     if [ $language = c++ ]; then flags+=(-Wold-style-cast); fi
     take $language '
+        PATCHPOINT_DECLARE_BRANCH(y); PATCHPOINT_DEFINE_BRANCH(y, true); PATCHPOINT_DECLARE_CALL(z, int, short); PATCHPOINT_DEFINE_VARIANTS(z, int, (short, s), y) { return y ? s : -s; }
         PATCHPOINT_DECLARE_CALL(a, double, long, float, short); PATCHPOINT_DECLARE_CALL(b, void); PATCHPOINT_DECLARE_VALUE(c, short);
         PATCHPOINT_DECLARE_VALUE(d, const char *); PATCHPOINT_DECLARE_BRANCH(e); PATCHPOINT_DECLARE_SWITCH(f, 3);
         static double g(long x, float y, short z) { (void)x; (void)y; (void)z; return 1; } static void h(void) {}

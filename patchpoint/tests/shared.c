@@ -28,6 +28,7 @@ struct plugin {
 	void *handle;
 	long (*sites)(long);
 	int (*own)(int);
+	long (*variant)(long, int);
 };
 
 static struct plugin load(const char *path)
@@ -42,7 +43,9 @@ static struct plugin load(const char *path)
 	memcpy(&plugin.sites, &symbol, sizeof symbol);
 	symbol = dlsym(plugin.handle, "plugin_second_own");
 	memcpy(&plugin.own, &symbol, sizeof symbol);
-	CHECK(plugin.sites && plugin.own);
+	symbol = dlsym(plugin.handle, "plugin_second_variant");
+	memcpy(&plugin.variant, &symbol, sizeof symbol);
+	CHECK(plugin.sites && plugin.own && plugin.variant);
 	return plugin;
 }
 
@@ -52,6 +55,14 @@ static size_t objects(void)
 
 	CHECK_EQUAL(patchpoint_status(&status), 0);
 	return status.objects;
+}
+
+static size_t variants(void)
+{
+	struct patchpoint_status status;
+
+	CHECK_EQUAL(patchpoint_status(&status), 0);
+	return status.variants;
 }
 
 static int set_all(long (*job)(long), int number, bool flag)
@@ -221,6 +232,12 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(second.own(0), 5);
 	CHECK_EQUAL(second.own(6), 6);
 	CHECK_EQUAL(patchpoint_value(own), 7);
+	/* A function of the plugin's follows the keys of both objects, and is forgotten with the plugin. */
+	CHECK_EQUAL(second.variant(3, -1), 311);
+	CHECK_EQUAL(second.variant(3, 2), 321);
+	CHECK_EQUAL(patchpoint_set_branch(shared_flag, false), 0);
+	CHECK_EQUAL(second.variant(3, -1), 320);
+	CHECK_EQUAL(variants(), 1);
 	/* Users of an imported branch are its origin's. */
 	CHECK_EQUAL(patchpoint_set_branch(shared_flag, false), 0);
 	CHECK_EQUAL(patchpoint_branch_inc(shared_flag), 0);
@@ -233,9 +250,11 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(objects(), NATIVE ? 2 : 0);
 	CHECK_EQUAL(set_all(twice, 9, false), 0);
 	check(NULL, 80090);
+	CHECK_EQUAL(variants(), 0);
 	/* Loaded after patchpoint_init, the plugin is patched by its constructor, to the present values. */
 	CHECK_EQUAL(patchpoint_init(), 0);
 	second = load(arguments[1]);
+	CHECK_EQUAL(second.variant(4, -1), 410);
 	check(&second, 80090);
 	found = look_at_second();
 	CHECK_EQUAL(found.data, 0);
@@ -250,6 +269,7 @@ int main(int count, char **arguments)
 		second = load(arguments[1]);
 		CHECK_EQUAL(second.own(50 + i), 50 + i);
 		second.sites(4);
+		CHECK_EQUAL(second.variant(4, i % 3) / 10, 40 + i % 3);
 		CHECK_EQUAL(dlclose(second.handle), 0);
 	}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);

@@ -38,6 +38,9 @@ impl Change {
     /// # Errors
     /// [`ChangeError`].
     pub fn plan(survey: &Survey, key: &Key, asked: &[State]) -> Result<Change, ChangeError> {
+        if key.bound {
+            return Err(ChangeError::Bound { key: key.name.clone() });
+        }
         for (index, state) in asked.iter().enumerate() {
             let named = || (key.name.clone(), crate::value::show(key, state.value));
             if state.value == key.state.value {

@@ -97,6 +97,12 @@ pub enum ChangeError {
     /// Two of the values are equal.
     #[error("--to {value} is given twice for '{key}'; give each value once")]
     Twice { key: String, value: String },
+    /// The key and a function with variants change together.
+    #[error(
+        "'{key}' and a function that is compiled for each combination of its keys change together, which only the \
+         program's own library can do; let the program change the key"
+    )]
+    Bound { key: String },
     /// A site holds a breakpoint.
     #[error(
         "the site of '{key}' at {address:#x} holds a breakpoint of a debugger or a probe; remove it first"

@@ -25,6 +25,8 @@ const FORM_AT: usize = 56;
 const FORM_SIZE: usize = 1 + size_of::<patchpoint::Body>();
 /// `PATCHPOINT_KEY_IMPORT`.
 const IMPORT: u8 = 1;
+/// `PATCHPOINT_KEY_VARIANTS` and `PATCHPOINT_KEY_BINDS`.
+const BOUND: u8 = 4 | 8;
 
 /// The bytes of code for one test of a key (patchpoint/src/arch/x86_64.c). A branch has one test; a
 /// switch has one for each way but the first.
@@ -112,6 +114,8 @@ pub struct Key {
     pub size: u8,
     /// The value, and the form of its sites.
     pub state: State,
+    /// Whether the key is a function with variants, or such a function follows it.
+    pub bound: bool,
     /// The executions of its sites, if they were compiled with `PATCHPOINT_OPS`.
     pub ops: u64,
     /// The keys of other objects that stand for this key.
@@ -307,6 +311,7 @@ impl<M: Memory> Reader<'_, M> {
             kind: Kind::of(fields.u8(KIND_AT)).unwrap_or(kind),
             size: fields.u8(KIND_AT + 1).min(8),
             state: state_of(&bytes, Some(&bytes[FORM_AT..FORM_AT + FORM_SIZE])),
+            bound: fields.u8(KIND_AT + 3) & BOUND != 0,
             ops: fields.u64(16),
             imports,
             registry: self.index,

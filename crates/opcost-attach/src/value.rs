@@ -152,6 +152,7 @@ mod tests {
             kind,
             size,
             state: State { value: 0, form: Form::AS_COMPILED, body: [0; 7] },
+            bound: false,
             ops: 0,
             imports: Vec::new(),
             registry: 0,

@@ -105,6 +105,7 @@ pub(crate) struct RawStatus {
     pub(crate) protocol: c_int,
     pub(crate) protocol_name: *const c_char,
     pub(crate) protocol_reason: *const c_char,
+    pub(crate) variants: usize,
 }
 
 /// `struct patchpoint_site_info`.
@@ -120,6 +121,7 @@ pub(crate) struct RawSite {
     pub(crate) bytes_now: [u8; 16],
     pub(crate) name: *const c_char,
     pub(crate) users: u32,
+    pub(crate) variant: *const c_char,
 }
 
 /// `struct patchpoint_alternative`.

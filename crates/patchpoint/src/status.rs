@@ -34,6 +34,8 @@ pub struct Status {
     pub protocol: String,
     /// Why each better protocol was refused then, with the thread that was the cause; empty if none was.
     pub protocol_reason: String,
+    /// Functions that are bound to the variant for their keys' values.
+    pub variants: usize,
 }
 
 /// The kind of key that a site depends on.
@@ -71,6 +73,8 @@ pub struct Site {
     pub bytes_now: Vec<u8>,
     /// The number of the key's users, if it is a branch ([`Branch::inc`](crate::Branch::inc)).
     pub users: u32,
+    /// The keys' values for which a function with variants is compiled (`smp=1 debug=0`); else empty.
+    pub variant: String,
 }
 
 /// Turns every site into its patched form, and every site of objects loaded later.
@@ -111,6 +115,7 @@ pub fn status() -> Result<Status, Error> {
         traps: raw.traps,
         protocol: text(raw.protocol_name),
         protocol_reason: text(raw.protocol_reason),
+        variants: raw.variants,
     })
 }
 
@@ -146,7 +151,8 @@ unsafe extern "C" fn collect(raw: *const RawSite, list: *mut c_void) -> c_int {
         _ => Kind::Switch,
     };
     // SAFETY: the library's texts live until this function returns.
-    let (name, object, state) = unsafe { (owned(raw.name), owned(raw.object), owned(raw.state)) };
+    let (name, object, state, variant) =
+        unsafe { (owned(raw.name), owned(raw.object), owned(raw.state), owned(raw.variant)) };
     list.push(Site {
         name,
         key: raw.key,
@@ -157,6 +163,7 @@ unsafe extern "C" fn collect(raw: *const RawSite, list: *mut c_void) -> c_int {
         bytes_original: raw.bytes_original[..raw.length].to_vec(),
         bytes_now: raw.bytes_now[..raw.length].to_vec(),
         users: raw.users,
+        variant,
     });
     0
 }

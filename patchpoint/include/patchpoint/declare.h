@@ -107,6 +107,8 @@
 #include "site_portable.h"
 #endif
 
+#include "variants.h"
+
 /* PATCHPOINT_DECLARE_CALL(key, result, argument types…) */
 #define PATCHPOINT_DECLARE_CALL(...) \
 	PATCHPOINT__PASTE(PATCHPOINT__DECLARE_CALL_, PATCHPOINT__COUNT(__VA_ARGS__))(__VA_ARGS__)
@@ -140,6 +142,7 @@
 		patchpoint_any_is_real_##key = PATCHPOINT__RESULT_IS_REAL_##form(result) || PATCHPOINT__ANY_REAL_##n(__VA_ARGS__) \
 	}; \
 	typedef __typeof__(result) (*patchpoint_function_##key)(PATCHPOINT__PARAMETERS_##n(__VA_ARGS__)); \
+	PATCHPOINT__DECLARE_ANSWERS(key, bool, 1, patchpoint_key_##key) \
 	PATCHPOINT__SITES_CALL(key, n, form, __typeof__(result), (PATCHPOINT__PARAMETERS_##n(__VA_ARGS__)), \
 			       PATCHPOINT__NAMES_##n) \
 	PATCHPOINT__INLINE int patchpoint_set_call_##key(patchpoint_function_##key function) \
@@ -192,9 +195,11 @@
 	PATCHPOINT__ASSERT(PATCHPOINT__IS_WORD(type), "patchpoint: a value is an integer, an enumeration or a pointer of at most " \
 						      "8 bytes"); \
 	PATCHPOINT__SITES_VALUE(key, type, symbol, offset, lvalue) \
+	PATCHPOINT__DECLARE_ANSWERS(key, bool, 1, lvalue) \
 	PATCHPOINT__SETTERS(key, value, type, PATCHPOINT__BITS(value), lvalue)
 #define PATCHPOINT__DECLARE_BRANCH(key, symbol, offset, lvalue) \
 	PATCHPOINT__SITES_BRANCH(key, symbol, offset, lvalue) \
+	PATCHPOINT__DECLARE_ANSWERS(key, bool, 2, lvalue) \
 	PATCHPOINT__INLINE int patchpoint_inc_##key(void) \
 	{ \
 		return patchpoint_key_inc(&(lvalue)); \
@@ -211,6 +216,7 @@
 #define PATCHPOINT__DECLARE_SWITCH(key, ways, symbol, offset, lvalue) \
 	PATCHPOINT__ASSERT((ways) >= 2 && (ways) <= PATCHPOINT_WAYS_MAX, "patchpoint: a switch has 2 to 8 ways"); \
 	PATCHPOINT__SITES_SWITCH(key, ways, symbol, offset, lvalue) \
+	PATCHPOINT__DECLARE_ANSWERS(key, unsigned, ways, lvalue) \
 	PATCHPOINT__SETTERS(key, switch, unsigned, value, lvalue)
 #define PATCHPOINT__SETTERS(key, kind, type, bits, lvalue) \
 	PATCHPOINT__INLINE int patchpoint_set_##kind##_##key(type value) \

@@ -9,6 +9,8 @@ use opcost_attach::symbol;
 use opcost_attach::target::Restored;
 use opcost_attach::writes::Side;
 use opcost_attach::{AttachError, ChangeError, Form, State, memory::Memory, registry};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::process::Command;
 
 const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity mode=0";
@@ -55,6 +57,24 @@ fn a_survey_finds_what_the_library_finds() {
     assert!(mode.sites.iter().all(|site| site.state == "nop"));
     assert!(survey.registries[0].at_rest());
     assert!(survey.registries[0].ops.is_some());
+}
+
+/// The library marks keys that functions with variants follow, and these functions.
+#[test]
+fn keys_of_functions_with_variants_are_left_to_the_library() {
+    let Some(busy) = Busy::run(1, "") else { return };
+    let (process, survey) = opened(&busy);
+    let flags = key(&survey, "slow").address + 55;
+    let memory = File::options().write(true).open(format!("/proc/{}/mem", busy.pid())).unwrap();
+    for mark in [4, 8] {
+        memory.write_all_at(&[mark], flags).unwrap();
+        let survey = process.survey().unwrap();
+        let error = plan(&process, &survey, "slow", 1).unwrap_err();
+        assert!(matches!(&error, ChangeError::Bound { key } if key == "slow"), "{error}");
+        assert!(plan(&process, &survey, "rounds", 1).is_ok());
+    }
+    memory.write_all_at(&[0], flags).unwrap();
+    assert!(plan(&process, &process.survey().unwrap(), "slow", 1).is_ok());
 }
 
 /// Changes a key back and forth many times; in the end everything is as the library left it.
