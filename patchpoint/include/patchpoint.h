@@ -65,7 +65,7 @@
  *   nor to the processor: accesses to memory may move across value, branch and switch sites as across plain loads and tests.
  *
  *   Arguments and results of calls are integers, enumerations, pointers, float and double; at most 6 arguments. Anything
- *   else is refused at compile time. Values are integers, enumerations and pointers. An operation must not throw, and must
+ *   else is refused at compile time; PATCHPOINT_DECLARE_CALL_ANY takes it, such as structs by value, and up to 12 arguments. Values are integers, enumerations and pointers. An operation must not throw, and must
  *   not rely on being called at its own address: where its body is a single instruction, that instruction takes the place
  *   of the call. A function that contains a site itself is always called. A NULL operation has a policy:
  *   PATCHPOINT_NULL_NOTHING (the result is undefined), PATCHPOINT_NULL_ZERO or PATCHPOINT_NULL_TRAP (the default).
@@ -124,6 +124,7 @@ enum { PATCHPOINT_WAYS_MAX = 8 }; /* of a switch */
 enum patchpoint_site_flag {
 	PATCHPOINT_SITE_LIKELY = 1, /* branch: falls through when true */
 	PATCHPOINT_SITE_SAVED = 2,  /* call: preserves the general registers */
+	PATCHPOINT_SITE_JUMP = 4,   /* call: a jump, to which callers come by a call; a return follows */
 };
 
 enum patchpoint_key_flag {

@@ -54,6 +54,15 @@ PATCHPOINT_DEFINE_CALL(direct_saved, work);
 PATCHPOINT_DEFINE_CALL(identity_saved, identity);
 PATCHPOINT_DEFINE_CALL(preserving_saved, preserving_work);
 
+/* Its callers call a thunk, whose instruction is the site. */
+struct pair {
+	long first, second;
+};
+PATCHPOINT_DECLARE_CALL_ANY(any, struct pair, struct pair);
+static struct pair exchanged(struct pair a) { return (struct pair){a.second, a.first + global}; }
+PATCHPOINT_DEFINE_CALL(any, exchanged);
+PATCHPOINT_DEFINE_JUMP(any);
+
 PATCHPOINT_DECLARE_VALUE(number, int);
 PATCHPOINT_DECLARE_VALUE(wide_number, uint64_t);
 PATCHPOINT_DEFINE_VALUE(number, int, 42);

@@ -50,6 +50,9 @@ take() {
 }
 
 for language in c c++; do
+    refuse $language 'patchpoint: an operation of any types has at most 12' 'PATCHPOINT_DECLARE_CALL_ANY(k, int, int, int, int, int, int, int, int, int, int, int, int, int, int);'
+    refuse $language 'few arguments\|no matching' 'struct s { long a, b; }; PATCHPOINT_DECLARE_CALL_ANY(k, int, int, struct s); int f(void); int f(void) { return patchpoint_call(k, 1); }'
+    take $language 'struct s { long a, b; float c; }; PATCHPOINT_DECLARE_CALL_ANY(k, struct s, struct s, long double, int, int, int, int, int, int); struct s f(struct s x); struct s f(struct s x) { return patchpoint_call(k, x, 1.5L, 1, 2, 3, 4, 5, 6); }'
     carried='patchpoint: arguments and results are'
     valued='patchpoint: a value is'
     refuse $language "$carried" 'struct s { float a; }; PATCHPOINT_DECLARE_CALL(k, void, struct s);'
@@ -102,6 +105,7 @@ refuse c++ 'patchpoint: arguments and results are' 'PATCHPOINT_DECLARE_CALL(k, v
 refuse c++ 'patchpoint: arguments and results are' 'PATCHPOINT_DECLARE_CALL(k, const int &);'
 refuse c++ 'patchpoint: arguments and results are' 'struct s { s(const s &); int a; }; PATCHPOINT_DECLARE_CALL(k, void, s);'
 refuse c++ 'patchpoint: arguments and results are' 'struct s { int f(); }; using m = int (s::*)(); PATCHPOINT_DECLARE_CALL(k, void, m);'
+take c++ 'struct s { s(const s &); int a; }; PATCHPOINT_DECLARE_CALL_ANY(k, int &, int &, const s &, s); int &f(int &a, const s &b); int &f(int &a, const s &b) { return patchpoint_call(k, a, b, b); }'
 take c++ 'patchpoint_status s; int f(); int f() { return patchpoint_status(&s) + (s.fallback ? 1 : 0); }'
 take c++ 'enum class e : unsigned char { A }; PATCHPOINT_DECLARE_CALL(k, e, e, char16_t, char32_t, wchar_t, decltype(nullptr)); PATCHPOINT_DECLARE_VALUE(v, e); bool f(); bool f() { return patchpoint_call(k, e::A, u'"'x'"', U'"'x'"', L'"'x'"', nullptr) == patchpoint_value(v); }'
 take c++ 'namespace n { PATCHPOINT_DECLARE_BRANCH(b); template <class T> T f(T a) { return patchpoint_unlikely(b) ? a : T(); } int g(); int g() { return f(1); } }'

@@ -30,6 +30,9 @@
 #define PATCHPOINT__CALL_WITH_8 PATCHPOINT__CALL_WITH_2
 #define PATCHPOINT__CALL_WITH_9 PATCHPOINT__CALL_WITH_2
 #define PATCHPOINT__CALL_WITH_10 PATCHPOINT__CALL_WITH_2
+#define PATCHPOINT__CALL_WITH_11 PATCHPOINT__CALL_WITH_2
+#define PATCHPOINT__CALL_WITH_12 PATCHPOINT__CALL_WITH_2
+#define PATCHPOINT__CALL_WITH_13 PATCHPOINT__CALL_WITH_2
 
 /*
  * Expands to `void` if a result's type is exactly `void`, else to `value`. PATCHPOINT__RESULT_void expands only if its parenthesis
@@ -55,12 +58,26 @@
 #define PATCHPOINT__NAMES_4 (a1, a2, a3, a4)
 #define PATCHPOINT__NAMES_5 (a1, a2, a3, a4, a5)
 #define PATCHPOINT__NAMES_6 (a1, a2, a3, a4, a5, a6)
+/* For PATCHPOINT_DECLARE_CALL_ANY only. */
+#define PATCHPOINT__PARAMETERS_7(a, b, c, d, e, f, g) PATCHPOINT__PARAMETERS_6(a, b, c, d, e, f), __typeof__(g) a7
+#define PATCHPOINT__PARAMETERS_8(a, b, c, d, e, f, g, h) PATCHPOINT__PARAMETERS_7(a, b, c, d, e, f, g), __typeof__(h) a8
+#define PATCHPOINT__PARAMETERS_9(a, b, c, d, e, f, g, h, i) PATCHPOINT__PARAMETERS_8(a, b, c, d, e, f, g, h), __typeof__(i) a9
+#define PATCHPOINT__PARAMETERS_10(a, b, c, d, e, f, g, h, i, j) PATCHPOINT__PARAMETERS_9(a, b, c, d, e, f, g, h, i), __typeof__(j) a10
+#define PATCHPOINT__PARAMETERS_11(a, b, c, d, e, f, g, h, i, j, k) PATCHPOINT__PARAMETERS_10(a, b, c, d, e, f, g, h, i, j), __typeof__(k) a11
+#define PATCHPOINT__PARAMETERS_12(a, b, c, d, e, f, g, h, i, j, k, l) PATCHPOINT__PARAMETERS_11(a, b, c, d, e, f, g, h, i, j, k), __typeof__(l) a12
+#define PATCHPOINT__NAMES_7 (a1, a2, a3, a4, a5, a6, a7)
+#define PATCHPOINT__NAMES_8 (a1, a2, a3, a4, a5, a6, a7, a8)
+#define PATCHPOINT__NAMES_9 (a1, a2, a3, a4, a5, a6, a7, a8, a9)
+#define PATCHPOINT__NAMES_10 (a1, a2, a3, a4, a5, a6, a7, a8, a9, a10)
+#define PATCHPOINT__NAMES_11 (a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11)
+#define PATCHPOINT__NAMES_12 (a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12)
 
 /* Refuses structs, which travel in pieces or in memory, and larger numbers, which travel in two registers. */
 #define PATCHPOINT__CARRIED(type) \
 	PATCHPOINT__ASSERT(PATCHPOINT__IS_WORD(PATCHPOINT__PASSED(type)) || PATCHPOINT__IS_REAL(PATCHPOINT__PASSED(type)), \
 			   "patchpoint: arguments and results are integers, enumerations, pointers, float or double, of at " \
-			   "most 8 bytes; pass a struct or a larger number by a pointer to it")
+			   "most 8 bytes; pass a struct or a larger number by a pointer to it, or declare the key with " \
+			   "PATCHPOINT_DECLARE_CALL_ANY")
 #define PATCHPOINT__CARRIED_0() PATCHPOINT__ASSERT(1, "")
 #define PATCHPOINT__CARRIED_1(a) PATCHPOINT__CARRIED(a)
 #define PATCHPOINT__CARRIED_2(a, ...) PATCHPOINT__CARRIED(a); PATCHPOINT__CARRIED_1(__VA_ARGS__)
@@ -121,7 +138,8 @@
 #define PATCHPOINT__DECLARE_CALL_7(key, result, ...) PATCHPOINT__DECLARE_CALL(key, 5, result, __VA_ARGS__)
 #define PATCHPOINT__DECLARE_CALL_8(key, result, ...) PATCHPOINT__DECLARE_CALL(key, 6, result, __VA_ARGS__)
 #define PATCHPOINT__DECLARE_CALL_9(...) \
-	PATCHPOINT__ASSERT(0, "patchpoint: an operation has at most 6 arguments; pass more by a pointer to a struct")
+	PATCHPOINT__ASSERT(0, "patchpoint: an operation has at most 6 arguments; pass more by a pointer to a struct, or declare the key with " \
+				"PATCHPOINT_DECLARE_CALL_ANY")
 #define PATCHPOINT__DECLARE_CALL_10 PATCHPOINT__DECLARE_CALL_9
 #define PATCHPOINT__DECLARE_CALL_11 PATCHPOINT__DECLARE_CALL_9
 #define PATCHPOINT__DECLARE_CALL_12 PATCHPOINT__DECLARE_CALL_9
@@ -145,6 +163,8 @@
 	PATCHPOINT__DECLARE_ANSWERS(key, bool, 1, patchpoint_key_##key) \
 	PATCHPOINT__SITES_CALL(key, n, form, __typeof__(result), (PATCHPOINT__PARAMETERS_##n(__VA_ARGS__)), \
 			       PATCHPOINT__NAMES_##n) \
+	PATCHPOINT__CALL_SETTERS(key)
+#define PATCHPOINT__CALL_SETTERS(key) \
 	PATCHPOINT__INLINE int patchpoint_set_call_##key(patchpoint_function_##key function) \
 	{ \
 		return patchpoint_key_set(&patchpoint_key_##key, PATCHPOINT__BITS(function)); \
@@ -155,6 +175,58 @@
 		return patchpoint_txn_set(txn, &patchpoint_key_##key, PATCHPOINT__BITS(function)); \
 	} \
 	PATCHPOINT__KEY(key)
+
+/*
+ * PATCHPOINT_DECLARE_CALL_ANY(key, result, argument types…): a call of up to 12 arguments of all types that the language passes by
+ * value, such as structs, long double and vectors. Needs PATCHPOINT_DEFINE_JUMP(key); in one file of each object, beside
+ * PATCHPOINT_DEFINE_CALL. Callers call a thunk there, whose one instruction is the site: a jump to the operation (on other
+ * architectures than x86-64 callers call the operation indirectly). With the policies ZERO and NOTHING a missing operation leaves a
+ * struct undefined, and must not be called if the ABI returns the struct in memory.
+ */
+#define PATCHPOINT_DECLARE_CALL_ANY(...) \
+	PATCHPOINT__PASTE(PATCHPOINT__ANY_, PATCHPOINT__COUNT(__VA_ARGS__))(__VA_ARGS__)
+#define PATCHPOINT__ANY_1(key) PATCHPOINT__ASSERT(0, "patchpoint: give the key, the result's type and the arguments'")
+#define PATCHPOINT__ANY_2(key, result) PATCHPOINT__DECLARE_ANY(key, 0, result, )
+#define PATCHPOINT__ANY_3(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 1, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_4(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 2, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_5(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 3, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_6(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 4, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_7(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 5, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_8(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 6, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_9(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 7, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_10(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 8, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_11(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 9, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_12(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 10, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_13(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 11, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_14(key, result, ...) PATCHPOINT__DECLARE_ANY(key, 12, result, __VA_ARGS__)
+#define PATCHPOINT__ANY_15(...) PATCHPOINT__ASSERT(0, "patchpoint: an operation of any types has at most 12 arguments")
+#define PATCHPOINT__ANY_16 PATCHPOINT__ANY_15
+#define PATCHPOINT__DECLARE_ANY(key, n, result, ...) PATCHPOINT__DECLARE_ANY_AS(key, n, PATCHPOINT__RESULT(result), result, __VA_ARGS__)
+#define PATCHPOINT__DECLARE_ANY_AS(...) PATCHPOINT__DECLARE_ANY_FORM(__VA_ARGS__)
+#define PATCHPOINT__DECLARE_ANY_FORM(key, n, form, result, ...) \
+	PATCHPOINT__KEY(key); \
+	enum { patchpoint_result_is_real_##key = PATCHPOINT__RESULT_IS_REAL_##form(result) }; \
+	typedef __typeof__(result) (*patchpoint_function_##key)(PATCHPOINT__PARAMETERS_##n(__VA_ARGS__)); \
+	PATCHPOINT__DECLARE_ANSWERS(key, bool, 1, patchpoint_key_##key) \
+	PATCHPOINT__DECLARE_JUMP(key, __typeof__(result), (PATCHPOINT__PARAMETERS_##n(__VA_ARGS__))) \
+	PATCHPOINT__INLINE __typeof__(result) patchpoint_call_##key(PATCHPOINT__PARAMETERS_##n(__VA_ARGS__)) \
+	{ \
+		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__RETURN_##form PATCHPOINT__JUMP_THROUGH(key) PATCHPOINT__NAMES_##n; \
+	} \
+	PATCHPOINT__CALL_SETTERS(key)
+#ifdef PATCHPOINT__JUMPS
+/* By its symbol, since C linkage does not take all types of C++. */
+#define PATCHPOINT__DECLARE_JUMP(key, result, parameters) \
+	extern result patchpoint_jump_##key parameters __asm__("patchpoint_jump_" #key) PATCHPOINT__HIDDEN;
+#define PATCHPOINT__JUMP_THROUGH(key) patchpoint_jump_##key
+#else
+#define PATCHPOINT__DECLARE_JUMP(key, result, parameters)
+#define PATCHPOINT__JUMP_THROUGH(key) \
+	(__extension__ PATCHPOINT__CAST(patchpoint_function_##key, \
+					__atomic_load_n(&patchpoint_key_##key.slot, __ATOMIC_ACQUIRE)))
+#define PATCHPOINT_DEFINE_JUMP(key) PATCHPOINT__KEY(key)
+#endif
 
 /*
  * PATCHPOINT_DECLARE_VALUE(key, type), PATCHPOINT_DECLARE_BRANCH(key), PATCHPOINT_DECLARE_SWITCH(key, ways). With _IN the key is a

@@ -275,6 +275,35 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__MOVED(bytes) ".cfi_adjust_cfa_offset " bytes "\n\t"
 
 /*
+ * The thunk of a key whose callers pass whatever the compiler can pass: it jumps to the operation, or its site holds the operation's
+ * body and the return follows. Callers call it as any function, so no register and no place on the stack is different there.
+ */
+#define PATCHPOINT_DEFINE_JUMP(key) \
+	__asm__(".pushsection .text.patchpoint_jump_" #key ",\"ax\",@progbits\n\t" \
+		".globl patchpoint_jump_" #key "\n\t" \
+		".hidden patchpoint_jump_" #key "\n\t" \
+		".type patchpoint_jump_" #key ", @function\n\t" \
+		".balign 16\n" \
+		"patchpoint_jump_" #key ":\n\t" \
+		".cfi_startproc\n\t" \
+		".byte 0x40, 0xff, 0x25\n\t" \
+		".long patchpoint_key_" #key " - . - 4\n" \
+		".Lpatchpoint_jump_end_" #key ":\n\t" \
+		".byte 0xc3\n\t" \
+		".cfi_endproc\n\t" \
+		".size patchpoint_jump_" #key ", . - patchpoint_jump_" #key "\n\t" \
+		".pushsection patchpoint_sites,\"ao\",@progbits,patchpoint_jump_" #key "\n\t" \
+		".balign 4\n\t" \
+		".long patchpoint_jump_" #key " - .\n\t" \
+		".long patchpoint_key_" #key " - .\n\t" \
+		".long 0\n\t" \
+		".byte 1, 7, 4, 0\n\t" \
+		".popsection\n\t" \
+		".popsection"); \
+	PATCHPOINT__KEY(key)
+#define PATCHPOINT__JUMPS 1
+
+/*
  * Written before the definition of a function: the function keeps all general registers but %rax, and register-preserving sites
  * call it directly. The library knows such a function by its section. The function may use no vector registers.
  */

@@ -28,6 +28,8 @@
 #define PATCHPOINT__TYPED_8(t, a, ...) PATCHPOINT__TYPED(t, a), PATCHPOINT__TYPED_6(__VA_ARGS__)
 #define PATCHPOINT__TYPED_10(t, a, ...) PATCHPOINT__TYPED(t, a), PATCHPOINT__TYPED_8(__VA_ARGS__)
 #define PATCHPOINT__TYPED_12(t, a, ...) PATCHPOINT__TYPED(t, a), PATCHPOINT__TYPED_10(__VA_ARGS__)
+#define PATCHPOINT__TYPED_14(t, a, ...) PATCHPOINT__TYPED(t, a), PATCHPOINT__TYPED_12(__VA_ARGS__)
+#define PATCHPOINT__TYPED_16(t, a, ...) PATCHPOINT__TYPED(t, a), PATCHPOINT__TYPED_14(__VA_ARGS__)
 #define PATCHPOINT__AND_TYPED_1(nothing)
 #define PATCHPOINT__AND_TYPED_2(...) , PATCHPOINT__TYPED_2(__VA_ARGS__)
 #define PATCHPOINT__AND_TYPED_4(...) , PATCHPOINT__TYPED_4(__VA_ARGS__)
@@ -35,6 +37,8 @@
 #define PATCHPOINT__AND_TYPED_8(...) , PATCHPOINT__TYPED_8(__VA_ARGS__)
 #define PATCHPOINT__AND_TYPED_10(...) , PATCHPOINT__TYPED_10(__VA_ARGS__)
 #define PATCHPOINT__AND_TYPED_12(...) , PATCHPOINT__TYPED_12(__VA_ARGS__)
+#define PATCHPOINT__AND_TYPED_14(...) , PATCHPOINT__TYPED_14(__VA_ARGS__)
+#define PATCHPOINT__AND_TYPED_16(...) , PATCHPOINT__TYPED_16(__VA_ARGS__)
 #define PATCHPOINT__JUST_NAMED_1(nothing)
 #define PATCHPOINT__JUST_NAMED_2(t, a) a
 #define PATCHPOINT__JUST_NAMED_4(t, a, ...) a, PATCHPOINT__JUST_NAMED_2(__VA_ARGS__)
@@ -42,6 +46,8 @@
 #define PATCHPOINT__JUST_NAMED_8(t, a, ...) a, PATCHPOINT__JUST_NAMED_6(__VA_ARGS__)
 #define PATCHPOINT__JUST_NAMED_10(t, a, ...) a, PATCHPOINT__JUST_NAMED_8(__VA_ARGS__)
 #define PATCHPOINT__JUST_NAMED_12(t, a, ...) a, PATCHPOINT__JUST_NAMED_10(__VA_ARGS__)
+#define PATCHPOINT__JUST_NAMED_14(t, a, ...) a, PATCHPOINT__JUST_NAMED_12(__VA_ARGS__)
+#define PATCHPOINT__JUST_NAMED_16(t, a, ...) a, PATCHPOINT__JUST_NAMED_14(__VA_ARGS__)
 #define PATCHPOINT__AND_NAMED_1(nothing)
 #define PATCHPOINT__AND_NAMED_2(...) , PATCHPOINT__JUST_NAMED_2(__VA_ARGS__)
 #define PATCHPOINT__AND_NAMED_4(...) , PATCHPOINT__JUST_NAMED_4(__VA_ARGS__)
@@ -49,6 +55,8 @@
 #define PATCHPOINT__AND_NAMED_8(...) , PATCHPOINT__JUST_NAMED_8(__VA_ARGS__)
 #define PATCHPOINT__AND_NAMED_10(...) , PATCHPOINT__JUST_NAMED_10(__VA_ARGS__)
 #define PATCHPOINT__AND_NAMED_12(...) , PATCHPOINT__JUST_NAMED_12(__VA_ARGS__)
+#define PATCHPOINT__AND_NAMED_14(...) , PATCHPOINT__JUST_NAMED_14(__VA_ARGS__)
+#define PATCHPOINT__AND_NAMED_16(...) , PATCHPOINT__JUST_NAMED_16(__VA_ARGS__)
 
 /* The keys, by their number: the parameters of the body; their values in combination i; their strides; their places in the record. */
 #define PATCHPOINT__CONSTANT(key) __attribute__((__unused__)) const patchpoint_answer_##key key
@@ -126,7 +134,8 @@
  * PATCHPOINT_DEFINE_VARIANTS(name, result, (type, argument, …), key, …) { body }
  * Defines the call key `name`, which PATCHPOINT_DECLARE_CALL declared before with the same types, as a function that is compiled for
  * each combination of one to four keys: branches and switches, declared before. In the body each key's name is a constant, a bool or
- * an unsigned. Without arguments write (void). The types may be any that PATCHPOINT_DECLARE_CALL accepts. The body is inlined into
+ * an unsigned. Without arguments write (void). The types may be any that PATCHPOINT_DECLARE_CALL accepts, or
+ * PATCHPOINT_DECLARE_CALL_ANY (at most 8 arguments). The body is inlined into
  * each variant, so what the compiler cannot inline (a list of labels' addresses, setjmp) is an error.
  */
 #define PATCHPOINT_DEFINE_VARIANTS(name, result, ...) \
@@ -146,6 +155,8 @@
 #define PATCHPOINT__VARIANTS_BY_8(...) PATCHPOINT__DEFINE_VARIANTS(8, __VA_ARGS__)
 #define PATCHPOINT__VARIANTS_BY_10(...) PATCHPOINT__DEFINE_VARIANTS(10, __VA_ARGS__)
 #define PATCHPOINT__VARIANTS_BY_12(...) PATCHPOINT__DEFINE_VARIANTS(12, __VA_ARGS__)
+#define PATCHPOINT__VARIANTS_BY_14(...) PATCHPOINT__DEFINE_VARIANTS(14, __VA_ARGS__)
+#define PATCHPOINT__VARIANTS_BY_16(...) PATCHPOINT__DEFINE_VARIANTS(16, __VA_ARGS__)
 #define PATCHPOINT__DEFINE_VARIANTS(n, name, count, form, result, arguments, ...) \
 	PATCHPOINT__FEW_##count(__VA_ARGS__); \
 	enum { PATCHPOINT__STRIDES_##count(name, __VA_ARGS__) }; \
@@ -193,14 +204,12 @@
 #define PATCHPOINT__VARIANTS_OF_8 PATCHPOINT__VARIANTS_OF_1
 #define PATCHPOINT__VARIANTS_OF_9 PATCHPOINT__VARIANTS_OF_1
 #define PATCHPOINT__VARIANTS_BY_3(name, ...) \
-	PATCHPOINT__WRONG_VARIANTS(name, "patchpoint: the arguments of variants are (type, name, type, name) and so on, at most 6, or (void)")
+	PATCHPOINT__WRONG_VARIANTS(name, "patchpoint: the arguments of variants are (type, name, type, name) and so on, at most 8, or (void)")
 #define PATCHPOINT__VARIANTS_BY_5 PATCHPOINT__VARIANTS_BY_3
 #define PATCHPOINT__VARIANTS_BY_7 PATCHPOINT__VARIANTS_BY_3
 #define PATCHPOINT__VARIANTS_BY_9 PATCHPOINT__VARIANTS_BY_3
 #define PATCHPOINT__VARIANTS_BY_11 PATCHPOINT__VARIANTS_BY_3
 #define PATCHPOINT__VARIANTS_BY_13 PATCHPOINT__VARIANTS_BY_3
-#define PATCHPOINT__VARIANTS_BY_14 PATCHPOINT__VARIANTS_BY_3
 #define PATCHPOINT__VARIANTS_BY_15 PATCHPOINT__VARIANTS_BY_3
-#define PATCHPOINT__VARIANTS_BY_16 PATCHPOINT__VARIANTS_BY_3
 
 #endif

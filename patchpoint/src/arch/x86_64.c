@@ -198,7 +198,7 @@ static int call_compiled(const struct patchpoint_place *place, unsigned char *by
 		return -EILSEQ;
 	bytes[0] = MARK;
 	bytes[1] = saved ? 0x67 : 0xff;
-	bytes[2] = saved ? 0xe8 : 0x15;
+	bytes[2] = saved ? 0xe8 : place->flags & PATCHPOINT_SITE_JUMP ? 0x25 : 0x15;
 	return put_relative(place, bytes, saved ? place->aux : place->key) ? 0 : -EILSEQ;
 }
 
@@ -258,7 +258,7 @@ static int call_patched(const struct patchpoint_place *place, const struct patch
 		return call_compiled(place, bytes);
 	bytes[0] = MARK;
 	bytes[1] = 0x67;
-	bytes[2] = 0xe8;
+	bytes[2] = place->flags & PATCHPOINT_SITE_JUMP ? 0xe9 : 0xe8;
 	return put_relative(place, bytes, state->value) ? 0 : -ERANGE;
 }
 
@@ -350,7 +350,8 @@ uint64_t arch_call_target(const struct patchpoint_place *place, const unsigned c
 {
 	int32_t distance;
 
-	if (place->kind != PATCHPOINT_CALL || place->length != CALL_LENGTH || now[1] != 0x67 || now[2] != 0xe8)
+	if (place->kind != PATCHPOINT_CALL || place->length != CALL_LENGTH || now[1] != 0x67 ||
+	    now[2] != (place->flags & PATCHPOINT_SITE_JUMP ? 0xe9 : 0xe8))
 		return 0;
 	memcpy(&distance, now + CALL_LENGTH - sizeof distance, sizeof distance);
 	return place->code + CALL_LENGTH + (uint64_t)(int64_t)distance;
