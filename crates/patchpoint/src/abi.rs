@@ -9,6 +9,9 @@ pub(crate) const VALUE: u8 = 2;
 pub(crate) const BRANCH: u8 = 3;
 pub(crate) const SWITCH: u8 = 4;
 
+/// `PATCHPOINT_KEY_VARIANTS`.
+pub(crate) const VARIANTS: u8 = 4;
+
 /// `PATCHPOINT_BODY_SIZE`.
 pub(crate) const BODY_SIZE: usize = 7;
 /// The length of the longest possible site, in bytes (`PATCHPOINT_LENGTH_MAX`).
@@ -29,7 +32,7 @@ pub struct RawKey {
     kind: u8,
     size: u8,
     null: u8,
-    flags: u8,
+    pub(crate) flags: u8,
     form: UnsafeCell<u8>,
     body: UnsafeCell<[u8; BODY_SIZE]>,
     mark: UnsafeCell<u8>,
@@ -69,6 +72,26 @@ impl RawKey {
         }
     }
 }
+
+/// `PATCHPOINT_VARIANT_KEYS_MAX`.
+pub(crate) const VARIANT_KEYS_MAX: usize = 4;
+
+/// `struct patchpoint_variants`: a function and the keys that decide which variant it is.
+#[doc(hidden)]
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawVariants {
+    pub(crate) next: UnsafeCell<*mut RawVariants>,
+    pub(crate) function: *const RawKey,
+    pub(crate) keys: [*const RawKey; VARIANT_KEYS_MAX],
+    pub(crate) functions: *const c_void,
+    pub(crate) combinations: u32,
+    pub(crate) count: u16,
+    pub(crate) registered: UnsafeCell<u16>,
+}
+
+// SAFETY: Rust changes nothing after the construction; the library guards its fields by its lock.
+unsafe impl Sync for RawVariants {}
 
 /// `struct patchpoint_txn`.
 #[repr(C)]
@@ -165,6 +188,9 @@ unsafe extern "C" {
         value: u64,
     ) -> c_int;
     pub(crate) fn patchpoint_key_set(key: *const RawKey, value: u64) -> c_int;
+    pub(crate) fn patchpoint_variants_register(variants: *const RawVariants);
+    pub(crate) fn patchpoint_variants_unregister(variants: *const RawVariants);
+    pub(crate) fn patchpoint_combination(keys: *const *const RawKey, count: usize) -> u32;
     pub(crate) fn patchpoint_key_inc(key: *const RawKey) -> c_int;
     pub(crate) fn patchpoint_key_dec(key: *const RawKey) -> c_int;
     pub(crate) fn patchpoint_key_users(key: *const RawKey) -> u32;
@@ -236,6 +262,7 @@ mod tests {
             size_of::<RawAlternative>(),
             size_of::<RawPlace>(),
             size_of::<RawState>(),
+            size_of::<RawVariants>(),
         ];
         for (of, size) in (0..).zip(sizes) {
             assert_eq!(peer_size(of), size, "type {of}");

@@ -46,6 +46,11 @@ macro_rules! raw_key {
                 &self.raw
             }
 
+            #[doc(hidden)]
+            pub const fn raw_key(&'static self) -> &'static RawKey {
+                &self.raw
+            }
+
             /// Returns the executions of those sites of the key that were compiled to count them:
             /// in Rust with the feature `ops`, in C with `PATCHPOINT_OPS`.
             pub fn ops(&self) -> u64 {
@@ -119,6 +124,17 @@ impl<F: Signature> Call<F> {
     /// A key whose operation is missing at first.
     pub const fn missing(name: &'static CStr, missing: Missing) -> Self {
         Self::with(name, missing.slot(F::Result::REAL), missing)
+    }
+
+    /// A key that only the library changes, of a function with variants.
+    #[doc(hidden)]
+    pub const fn bound(name: &'static str, function: F) -> Self {
+        let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else {
+            panic!("patchpoint: the name of a function ends with the only NUL")
+        };
+        let mut key = Self::new(name, function);
+        key.raw.flags = abi::VARIANTS;
+        key
     }
 
     const fn with(name: &'static CStr, slot: *mut c_void, missing: Missing) -> Self {
@@ -241,6 +257,11 @@ impl Branch {
     pub const fn new(name: &'static CStr, initial: bool) -> Self {
         let slot = std::ptr::without_provenance_mut(initial as usize);
         Branch { raw: RawKey::new(BRANCH, name.as_ptr(), slot, 1, 0) }
+    }
+
+    #[doc(hidden)]
+    pub const fn ways(&self) -> usize {
+        2
     }
 
     /// Sets the answer of every site.

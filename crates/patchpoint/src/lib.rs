@@ -99,8 +99,11 @@ mod site_portable;
 mod site_x86_64;
 mod status;
 mod transaction;
+mod variants;
 mod word;
 
+#[doc(hidden)]
+pub use abi::RawVariants;
 pub use abi::{LENGTH_MAX, RawKey};
 pub use alternative::Cpu;
 pub use error::Error;
@@ -112,6 +115,10 @@ pub use signature::Signature;
 pub use site_x86_64::seldom;
 pub use status::{Kind, Site, Status, init, ops_add, sites, status};
 pub use transaction::Transaction;
+#[doc(hidden)]
+pub use variants::{
+    answer as __answer, combination as __combination, combinations as __combinations,
+};
 #[doc(hidden)]
 pub use word::Registers;
 pub use word::{Argument, Outcome, Word};

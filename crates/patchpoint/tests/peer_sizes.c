@@ -18,7 +18,9 @@ size_t peer_size(int type)
 		return sizeof(struct patchpoint_alternative);
 	case 5:
 		return sizeof(struct patchpoint_place);
-	default:
+	case 6:
 		return sizeof(struct patchpoint_state);
+	default:
+		return sizeof(struct patchpoint_variants);
 	}
 }

@@ -110,7 +110,7 @@ fn a_shared_object_has_its_sites_patched_and_can_be_closed() {
     };
     let (reads, changes) = (function(c"plugin_reads"), function(c"plugin_changes"));
     assert_eq!(reads(), 4);
-    assert_eq!(changes(), if cfg!(patchpoint_native) { 2 } else { 0 });
+    assert_eq!(changes(), if cfg!(patchpoint_native) { 3 } else { 0 });
     assert_eq!(reads(), 107);
     // SAFETY: nothing executes the object's code any more.
     assert_eq!(unsafe { dlclose(object) }, 0);

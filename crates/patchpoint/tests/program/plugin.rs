@@ -1,14 +1,22 @@
 //! A shared object with keys and sites of its own, which a test loads.
 
-use patchpoint::{Branch, Transaction, Value, unlikely, value};
+use patchpoint::{Branch, Transaction, Value, call, unlikely, value};
 
 static NUMBER: Value<i32> = Value::new(c"plugin_number", 4);
 static FLAG: Branch = Branch::new(c"plugin_flag", false);
 
+patchpoint::variants! {
+    /// 100 if the flag is set.
+    static HUNDRED: fn() -> i32 = |FLAG: bool| {
+        if FLAG { 100 } else { 0 }
+    }
+}
+
 /// Combines the results of the sites in one number.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_reads() -> i32 {
-    value!(NUMBER) + if unlikely!(FLAG) { 100 } else { 0 }
+    let hundred = if unlikely!(FLAG) { 100 } else { 0 };
+    if hundred == call!(HUNDRED) { value!(NUMBER) + hundred } else { -1 }
 }
 
 /// Changes both keys; returns the number of patched sites, or -1.

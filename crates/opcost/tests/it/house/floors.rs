@@ -213,7 +213,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["abi", "error", "site_x86_64", "word"],
             &["place", "signature", "status"],
             &["key"],
-            &["alternative", "call", "transaction"],
+            &["alternative", "call", "transaction", "variants"],
             &["site_portable"],
         ],
     ),
