@@ -21,6 +21,13 @@
  *     if (std::error_code error = change.commit())
  *             ...
  *
+ *     struct acquire_body {                                                   a function that is compiled for each combination
+ *             static constexpr char name[] = "acquire";                       of its keys
+ *             template <bool smp> static void run(lock *l) { if constexpr (smp) ... }
+ *     };
+ *     inline constexpr patchpoint::variants<acquire_body, smp> acquire;
+ *     acquire(&mine);
+ *
  * patchpoint.h explains sites, keys, changes and the duties of the program; all of it holds here too.
  *
  * The key of a site

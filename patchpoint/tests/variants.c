@@ -4,13 +4,16 @@
  * patched and afterwards; misuse; and threads, for a bounded number of changes, that must always see one combination. With an
  * argument there are no threads.
  */
+#define _GNU_SOURCE
 #include "variants.h"
 
 #include "check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 struct settings {
 	int before;
@@ -184,6 +187,8 @@ static void check_misuse(void)
 	CHECK_EQUAL(look(), 21);
 }
 
+static bool patched;
+
 static int note(const struct patchpoint_site_info *info, void *found)
 {
 	const char *wanted = strcmp(info->name, "combined") == 0	   ? "smp=0 mode=2 debug=1"
@@ -197,7 +202,7 @@ static int note(const struct patchpoint_site_info *info, void *found)
 	*(int *)found += wanted[0] != '\0';
 #ifdef __OPTIMIZE__
 	/* A variant that does nothing takes the place of the call. */
-	if (strcmp(info->name, "empty_unless_smp") == 0)
+	if (strcmp(info->name, "empty_unless_smp") == 0 && patched)
 		CHECK(strcmp(info->state, "nop") == 0);
 #endif
 	return 0;
@@ -210,6 +215,7 @@ static void check_introspection(void)
 
 	CHECK_EQUAL(patchpoint_status(&status), 0);
 	CHECK_EQUAL(status.variants, 5);
+	patched = status.writer != PATCHPOINT_WRITER_NONE;
 	CHECK_EQUAL(patchpoint_site_iterate(note, &found), 0);
 	CHECK(NATIVE ? found >= 6 : found == 0);
 	/* opcost attach knows these marks and where they are. */
@@ -217,6 +223,34 @@ static void check_introspection(void)
 	CHECK_EQUAL(PATCHPOINT_KEY_VARIANTS | PATCHPOINT_KEY_BINDS, 12);
 	CHECK(patchpoint_key_smp.flags & PATCHPOINT_KEY_BINDS);
 	CHECK(!(patchpoint_key_quiet.flags & PATCHPOINT_KEY_BINDS));
+}
+
+static int find_combined(const struct patchpoint_site_info *info, void *site)
+{
+	*(const void **)site = strcmp(info->name, "combined") == 0 ? info->address : *(const void **)site;
+	return 0;
+}
+
+/* A breakpoint on a site of the function keeps its keys from changing, with their own sites. */
+static void check_breakpoint(void)
+{
+	const void *site = NULL;
+	unsigned char first, breakpoint = 0xcc;
+	int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+
+	CHECK_EQUAL(patchpoint_site_iterate(find_combined, &site), 0);
+	if (!VALUE_SITES || !patched || memory < 0 || !site)
+		return;
+	first = *(const unsigned char *)site;
+	CHECK_EQUAL(pwrite(memory, &breakpoint, 1, (off_t)(uintptr_t)site), 1);
+	CHECK_EQUAL(patchpoint_set_branch(smp, true), -EBUSY);
+	CHECK_EQUAL(patchpoint_branch_inc(smp), -EBUSY);
+	CHECK_EQUAL(patchpoint_branch_users(smp), 0);
+	CHECK_EQUAL(pwrite(memory, &first, 1, (off_t)(uintptr_t)site), 1);
+	close(memory);
+	CHECK(!patchpoint_key_smp.slot);
+	CHECK_EQUAL(look(), 21);
+	check_changes();
 }
 
 /* Two keys that are always changed together, and a third one on its own, from two threads. */
@@ -315,6 +349,7 @@ int main(int count, char **arguments)
 	check_combinations();
 	check_misuse();
 	check_introspection();
+	check_breakpoint();
 	if (count == 1)
 		check_threads();
 	CHECK_EQUAL(patchpoint_init(), 0);

@@ -12,6 +12,8 @@
 //! | [`likely!`], [`unlikely!`] | a jump to code that tests the key | a nop, or a jump to the other side |
 //! | [`switch!`] | a jump to code that compares the key | a nop, or a jump to the way that the key names |
 //!
+//! [`variants!`] compiles a function once for each combination of its keys, and binds its callers to the right one.
+//!
 //! The form as compiled is right at every moment. Elsewhere, and with the feature `portable`, sites
 //! are plain loads, tests and indirect calls, and the same functions change the same keys.
 //!
