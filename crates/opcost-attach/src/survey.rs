@@ -186,7 +186,7 @@ struct Reader<'a, M> {
     index: usize,
     /// For each key that a site names: the key that holds the value.
     resolved: HashMap<u64, u64>,
-    /// What the process may still claim.
+    /// The elements that the process may still claim.
     left: &'a mut Left,
 }
 
