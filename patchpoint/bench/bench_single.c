@@ -18,6 +18,10 @@ PATCHPOINT_DECLARE_CALL(keep, uint64_t, uint64_t);
 PATCHPOINT_DECLARE_CALL(distance, long, long);
 PATCHPOINT_DECLARE_CALL(real_same, double, double);
 PATCHPOINT_DECLARE_CALL(real_step, double, double, double);
+struct pair {
+	uint64_t first, second;
+};
+PATCHPOINT_DECLARE_CALL_ANY(exchange, struct pair, struct pair);
 PATCHPOINT_DECLARE_BRANCH(off);
 PATCHPOINT_DECLARE_BRANCH(on);
 PATCHPOINT_DECLARE_VALUE(limit_32, uint32_t);
@@ -29,6 +33,7 @@ static void nothing(uint64_t a) { (void)a; }
 NOINLINE static uint64_t mixed(uint64_t a) { return (a ^ (a >> 7)) * 5; }
 PATCHPOINT_PRESERVING static uint64_t kept(uint64_t a) { return (a ^ (a >> 7)) * 5; }
 static double same_real(double a) { return a; }
+NOINLINE static struct pair exchanged(struct pair a) { return (struct pair){a.second ^ (a.first >> 7), a.first}; }
 NOINLINE static double stepped(double a, double b) { return a * b + 1; }
 
 PATCHPOINT_DEFINE_CALL(identity, same);
@@ -44,6 +49,8 @@ PATCHPOINT_DEFINE_SAVED(keep);
 PATCHPOINT_DEFINE_CALL(distance, labs); /* libc's function, which is far from a position-independent program */
 PATCHPOINT_DEFINE_CALL(real_same, same_real);
 PATCHPOINT_DEFINE_CALL(real_step, stepped);
+PATCHPOINT_DEFINE_CALL(exchange, exchanged);
+PATCHPOINT_DEFINE_JUMP(exchange);
 PATCHPOINT_DEFINE_BRANCH(off, false);
 PATCHPOINT_DEFINE_BRANCH(on, true);
 PATCHPOINT_DEFINE_VALUE(limit_32, uint32_t, 5);
@@ -54,6 +61,7 @@ static uint64_t (*volatile same_pointer)(uint64_t) = same;
 static uint64_t (*volatile five_pointer)(uint64_t) = always_five;
 static void (*volatile nothing_pointer)(uint64_t) = nothing;
 static uint64_t (*volatile mixed_pointer)(uint64_t) = mixed;
+static struct pair (*volatile exchanged_pointer)(struct pair) = exchanged;
 static long (*volatile distance_pointer)(long) = labs;
 static double (*volatile same_real_pointer)(double) = same_real;
 static double (*volatile stepped_pointer)(double, double) = stepped;
@@ -81,6 +89,9 @@ LOOP(empty_pointer, nothing_pointer(x))
 LOOP(mix_direct, x = mixed(x))
 LOOP(mix_patched, x = patchpoint_call(mix, x))
 LOOP(mix_pointer, x = mixed_pointer(x))
+LOOP(exchange_direct, x = exchanged((struct pair){x, i}).first)
+LOOP(exchange_patched, x = patchpoint_call(exchange, ((struct pair){x, i})).first)
+LOOP(exchange_pointer, x = exchanged_pointer((struct pair){x, i}).first)
 LOOP(mix_saved, x = patchpoint_call_saved(mix, x))
 LOOP(keep_direct, x = kept(x))
 LOOP(keep_saved, x = patchpoint_call_saved(keep, x))
@@ -197,6 +208,9 @@ const struct form single_forms[] = {
 	{"a real call from a register-preserving site", "direct call of a preserving function", keep_direct, 1, false, false},
 	{"a real call from a register-preserving site", "patched, a preserving function", keep_saved, 1, true, false},
 	{"a real call from a register-preserving site", "patched, any function through a thunk", mix_saved, 1, true, false},
+	{"a real call with a struct by value", "direct call", exchange_direct, 1, false, false},
+	{"a real call with a struct by value", "patched, through a jump", exchange_patched, 1, true, false},
+	{"a real call with a struct by value", "call through a pointer", exchange_pointer, 1, false, false},
 	{"a far call", "call through a pointer", distance_pointer_called, 1, false, false},
 	{"a far call", "patched, through a stub", distance_patched, 1, true, false},
 	{"a call that returns its double argument", "inlined by hand", real_inlined, 1, false, false},
