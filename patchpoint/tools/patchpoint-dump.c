@@ -224,6 +224,8 @@ int main(int count, char **arguments)
 	} else if (registries.ops > 0) {
 		printf("operations: %llu\n", (unsigned long long)registries.ops);
 	}
+	if (!status && !output.sites)
+		fprintf(stderr, "patchpoint-dump: '%s' has no sites: it was built without patchpoint, or with its portable form\n", subject);
 	if (registries.open_transaction)
 		fprintf(stderr, "patchpoint-dump: a transaction was open; repeat to see its end\n");
 	return status;
