@@ -286,7 +286,7 @@
 	} \
 	PATCHPOINT__SETTERS(key, branch, bool, value, lvalue)
 #define PATCHPOINT__DECLARE_SWITCH(key, ways, symbol, offset, lvalue) \
-	PATCHPOINT__ASSERT((ways) >= 2 && (ways) <= PATCHPOINT_WAYS_MAX, "patchpoint: a switch has 2 to 8 ways"); \
+	PATCHPOINT__ASSERT((ways) + 0 >= 2 && (ways) + 0 <= 0 + PATCHPOINT_WAYS_MAX, "patchpoint: a switch has 2 to 8 ways"); \
 	PATCHPOINT__SITES_SWITCH(key, ways, symbol, offset, lvalue) \
 	PATCHPOINT__DECLARE_ANSWERS(key, unsigned, ways, lvalue) \
 	PATCHPOINT__SETTERS(key, switch, unsigned, value, lvalue)
@@ -340,7 +340,7 @@
 	PATCHPOINT__DEFINE(key, PATCHPOINT_VALUE_INIT(#key, type, initial))
 #define PATCHPOINT_DEFINE_BRANCH(key, initial) PATCHPOINT__DEFINE(key, PATCHPOINT_BRANCH_INIT(#key, initial))
 #define PATCHPOINT_DEFINE_SWITCH(key, ways, initial) \
-	PATCHPOINT__ASSERT((initial) < (ways), "patchpoint: the ways of a switch are 0 to ways - 1"); \
+	PATCHPOINT__ASSERT((initial) + 0 < (ways) + 0, "patchpoint: the ways of a switch are 0 to ways - 1"); \
 	PATCHPOINT__DEFINE(key, PATCHPOINT_SWITCH_INIT(#key, ways, initial))
 
 /*
