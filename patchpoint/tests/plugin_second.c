@@ -3,7 +3,7 @@
 #include "shared_keys.h"
 
 PATCHPOINT_IMPORT_CALL(shared_job);
-PATCHPOINT_IMPORT_VALUE(shared_number, int);
+PATCHPOINT_IMPORT_VALUE(shared_number);
 PATCHPOINT_IMPORT_BRANCH(shared_flag);
 PATCHPOINT_DECLARE_VALUE(own, int);
 PATCHPOINT_DEFINE_VALUE(own, int, 5);

@@ -1,7 +1,7 @@
 //! The declarations of `patchpoint.h` in Rust; a test compares the sizes.
 
 use std::cell::UnsafeCell;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// `enum patchpoint_kind`.
 pub(crate) const CALL: u8 = 1;
@@ -19,7 +19,6 @@ pub const LENGTH_MAX: usize = 16;
 
 /// `struct patchpoint_key`: the slot that sites as compiled read, and the library's data of a key.
 #[repr(C)]
-#[derive(Debug)]
 pub struct RawKey {
     /// Comes first: sites as compiled read it by the key's symbol.
     pub(crate) slot: UnsafeCell<*mut c_void>,
@@ -38,6 +37,30 @@ pub struct RawKey {
     mark: UnsafeCell<u8>,
     reserved: [u8; 3],
     users: UnsafeCell<u32>,
+}
+
+impl RawKey {
+    pub(crate) fn name(&self) -> &CStr {
+        // SAFETY: the key's definition names it by a string that lives as long as the key.
+        unsafe { CStr::from_ptr(self.name) }
+    }
+}
+
+impl std::fmt::Debug for RawKey {
+    /// The name and what sites do now: the rest is the library's.
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const KINDS: [&str; 5] = ["Key", "Call", "Value", "Branch", "Switch"];
+        let kind = KINDS.get(usize::from(self.kind)).unwrap_or(&KINDS[0]);
+        let now = self.load();
+        let mut fields = to.debug_struct(kind);
+        fields.field("name", &self.name());
+        match self.kind {
+            CALL => fields.field("operation", &now),
+            BRANCH => fields.field("value", &!now.is_null()),
+            _ => fields.field("value", &now.addr()),
+        };
+        fields.finish()
+    }
 }
 
 // SAFETY: Rust never writes a field but `ops`, atomically; the library guards the others by its

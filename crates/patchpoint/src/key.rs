@@ -78,7 +78,7 @@ impl RawKey {
     /// Loads the slot with acquire semantics: a thread that sees a change also sees what was
     /// written before the change.
     #[inline(always)]
-    fn load(&self) -> *mut c_void {
+    pub(crate) fn load(&self) -> *mut c_void {
         // SAFETY: the slot is aligned, lives as long as `self` and is only accessed atomically.
         unsafe { AtomicPtr::from_ptr(self.slot.get()) }.load(Ordering::Acquire)
     }
@@ -93,7 +93,6 @@ impl RawKey {
 
 /// A key whose sites call a function; `F` is its type.
 #[repr(transparent)]
-#[derive(Debug)]
 pub struct Call<F: Signature> {
     pub(crate) raw: RawKey,
     operation: PhantomData<F>,
@@ -182,7 +181,6 @@ impl<F: Signature> Call<F> {
 
 /// A key whose sites read a number, truth value or pointer that seldom changes.
 #[repr(transparent)]
-#[derive(Debug)]
 pub struct Value<T: Outcome> {
     pub(crate) raw: RawKey,
     content: PhantomData<T>,
@@ -247,7 +245,6 @@ impl<T: Word> Value<T> {
 
 /// A key whose sites go one of two ways.
 #[repr(transparent)]
-#[derive(Debug)]
 pub struct Branch {
     pub(crate) raw: RawKey,
 }
@@ -342,7 +339,6 @@ impl Branch {
 /// # Ok::<(), patchpoint::Error>(())
 /// ```
 #[repr(transparent)]
-#[derive(Debug)]
 pub struct Switch<const WAYS: usize> {
     pub(crate) raw: RawKey,
 }
@@ -374,5 +370,32 @@ impl<const WAYS: usize> Switch<WAYS> {
     #[doc(hidden)]
     pub const fn ways(&self) -> usize {
         WAYS
+    }
+}
+
+impl<F: Signature> std::fmt::Debug for Call<F> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.raw.fmt(to)
+    }
+}
+
+impl<T: Outcome + std::fmt::Debug> std::fmt::Debug for Value<T> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("Value")
+            .field("name", &self.raw.name())
+            .field("value", &self.load())
+            .finish()
+    }
+}
+
+impl std::fmt::Debug for Branch {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.raw.fmt(to)
+    }
+}
+
+impl<const WAYS: usize> std::fmt::Debug for Switch<WAYS> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.raw.fmt(to)
     }
 }

@@ -242,3 +242,16 @@ fn check_operations() {
 fn an_operation_with_sites_of_its_own_is_called() {
     both(check_operations);
 }
+
+#[test]
+fn a_key_shows_its_name_and_what_its_sites_do() {
+    static MODE: patchpoint::Switch<3> = patchpoint::Switch::new(c"mode", 2);
+    static DEPTH: patchpoint::Value<i8> = patchpoint::Value::new(c"depth", -8);
+    static SHOWN: patchpoint::Branch = patchpoint::Branch::new(c"shown", false);
+    assert_eq!(format!("{MODE:?}"), r#"Switch { name: "mode", value: 2 }"#);
+    assert_eq!(format!("{DEPTH:?}"), r#"Value { name: "depth", value: -8 }"#);
+    SHOWN.set(true).unwrap();
+    assert_eq!(format!("{SHOWN:?}"), r#"Branch { name: "shown", value: true }"#);
+    let call = format!("{OUTER:?}");
+    assert!(call.starts_with(r#"Call { name: "outer", operation: 0x"#), "{call}");
+}

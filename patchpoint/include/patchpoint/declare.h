@@ -266,6 +266,7 @@
 #define PATCHPOINT__DECLARE_VALUE(key, type, symbol, offset, lvalue) \
 	PATCHPOINT__ASSERT(PATCHPOINT__IS_WORD(type), "patchpoint: a value is an integer, an enumeration or a pointer of at most " \
 						      "8 bytes"); \
+	enum { patchpoint_size_of_##key = sizeof(type) }; \
 	PATCHPOINT__SITES_VALUE(key, type, symbol, offset, lvalue) \
 	PATCHPOINT__DECLARE_ANSWERS(key, bool, 1, lvalue) \
 	PATCHPOINT__SETTERS(key, value, type, PATCHPOINT__BITS(value), lvalue)
@@ -287,6 +288,7 @@
 	PATCHPOINT__SETTERS(key, branch, bool, value, lvalue)
 #define PATCHPOINT__DECLARE_SWITCH(key, ways, symbol, offset, lvalue) \
 	PATCHPOINT__ASSERT((ways) + 0 >= 2 && (ways) + 0 <= 0 + PATCHPOINT_WAYS_MAX, "patchpoint: a switch has 2 to 8 ways"); \
+	enum { patchpoint_size_of_##key = (ways) }; \
 	PATCHPOINT__SITES_SWITCH(key, ways, symbol, offset, lvalue) \
 	PATCHPOINT__DECLARE_ANSWERS(key, unsigned, ways, lvalue) \
 	PATCHPOINT__SETTERS(key, switch, unsigned, value, lvalue)
@@ -373,8 +375,11 @@
 	} \
 	PATCHPOINT__DEFINE(key, PATCHPOINT__INIT(NULL, #key, &patchpoint_export_##key, kind, size, 0, PATCHPOINT_KEY_IMPORT))
 #define PATCHPOINT_IMPORT_CALL(key) PATCHPOINT__IMPORT(key, PATCHPOINT_CALL, 8)
-#define PATCHPOINT_IMPORT_VALUE(key, type) PATCHPOINT__IMPORT(key, PATCHPOINT_VALUE, sizeof(type))
+/* The type of a value and the ways of a switch are known by the key's declaration; they may stand behind the key as well. */
+#define PATCHPOINT_IMPORT_VALUE(...) PATCHPOINT__IMPORT_FIRST(PATCHPOINT__FIRST(__VA_ARGS__, ), PATCHPOINT_VALUE)
 #define PATCHPOINT_IMPORT_BRANCH(key) PATCHPOINT__IMPORT(key, PATCHPOINT_BRANCH, 1)
-#define PATCHPOINT_IMPORT_SWITCH(key, ways) PATCHPOINT__IMPORT(key, PATCHPOINT_SWITCH, ways)
+#define PATCHPOINT_IMPORT_SWITCH(...) PATCHPOINT__IMPORT_FIRST(PATCHPOINT__FIRST(__VA_ARGS__, ), PATCHPOINT_SWITCH)
+#define PATCHPOINT__IMPORT_FIRST(key, kind) PATCHPOINT__IMPORT_SIZED(key, kind)
+#define PATCHPOINT__IMPORT_SIZED(key, kind) PATCHPOINT__IMPORT(key, kind, patchpoint_size_of_##key)
 
 #endif
