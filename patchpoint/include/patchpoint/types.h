@@ -7,6 +7,8 @@
 #define PATCHPOINT_TYPES_H
 
 #define PATCHPOINT__INLINE static inline __attribute__((__always_inline__, __unused__))
+/* For templates that members of patchpoint.hpp use: an entity of a module must not expose a name of internal linkage ([basic.link]). */
+#define PATCHPOINT__SHARED_INLINE inline __attribute__((__always_inline__, __unused__))
 
 /* The constraint of registers for real numbers, where there are such registers. */
 #if defined(__SSE__)
@@ -35,7 +37,7 @@ constexpr bool word = (std::is_integral_v<T> || std::is_enum_v<T> || std::is_poi
 	&& sizeof(T) <= 8;
 
 /* Callers pass integers narrower than int as int: callees may rely on the extension (clang does). */
-template <class T> PATCHPOINT__INLINE constexpr auto widen(T argument)
+template <class T> PATCHPOINT__SHARED_INLINE constexpr auto widen(T argument)
 {
 	if constexpr ((std::is_integral_v<T> || std::is_enum_v<T>) && sizeof(T) < sizeof(int))
 		return static_cast<int>(argument);
@@ -44,7 +46,7 @@ template <class T> PATCHPOINT__INLINE constexpr auto widen(T argument)
 }
 
 /* Returns the k-th argument (from 1) of those that are real, or of those that are not; an undefined value if there is none. */
-template <bool reals, int k> PATCHPOINT__INLINE auto pick()
+template <bool reals, int k> PATCHPOINT__SHARED_INLINE auto pick()
 {
 	std::conditional_t<reals, double, long> none;
 #ifdef PATCHPOINT__REAL_REGISTER
@@ -56,7 +58,7 @@ template <bool reals, int k> PATCHPOINT__INLINE auto pick()
 	return none;
 }
 
-template <bool reals, int k, class First, class... Rest> PATCHPOINT__INLINE auto pick(First first, Rest... rest)
+template <bool reals, int k, class First, class... Rest> PATCHPOINT__SHARED_INLINE auto pick(First first, Rest... rest)
 {
 	if constexpr (real<First> != reals)
 		return pick<reals, k>(rest...);
@@ -67,18 +69,18 @@ template <bool reals, int k, class First, class... Rest> PATCHPOINT__INLINE auto
 }
 
 /* Forms without a comma in the template arguments, for macros. */
-template <int k, class... T> PATCHPOINT__INLINE auto pick_word(T... arguments)
+template <int k, class... T> PATCHPOINT__SHARED_INLINE auto pick_word(T... arguments)
 {
 	return pick<false, k>(arguments...);
 }
 
-template <int k, class... T> PATCHPOINT__INLINE auto pick_real(T... arguments)
+template <int k, class... T> PATCHPOINT__SHARED_INLINE auto pick_real(T... arguments)
 {
 	return pick<true, k>(arguments...);
 }
 
 /* Returns the one of a site's two results that the operation has. */
-template <class T, class Word, class Real> PATCHPOINT__INLINE T one_of(Word word, Real real_result)
+template <class T, class Word, class Real> PATCHPOINT__SHARED_INLINE T one_of(Word word, Real real_result)
 {
 	if constexpr (real<T>)
 		return real_result;
@@ -87,7 +89,7 @@ template <class T, class Word, class Real> PATCHPOINT__INLINE T one_of(Word word
 }
 
 /* Returns the result of a site for words as a T. If T is no word, the site is never executed. */
-template <class T, class Word> PATCHPOINT__INLINE T word_as(Word result)
+template <class T, class Word> PATCHPOINT__SHARED_INLINE T word_as(Word result)
 {
 	if constexpr (std::is_same_v<T, Word>)
 		return result;
@@ -96,7 +98,7 @@ template <class T, class Word> PATCHPOINT__INLINE T word_as(Word result)
 }
 
 /* Returns a value's bits as a key's slot holds them. */
-template <class T> PATCHPOINT__INLINE uint64_t bits(T value)
+template <class T> PATCHPOINT__SHARED_INLINE uint64_t bits(T value)
 {
 	if constexpr (std::is_pointer_v<T>)
 		return reinterpret_cast<uintptr_t>(value);
@@ -104,7 +106,7 @@ template <class T> PATCHPOINT__INLINE uint64_t bits(T value)
 		return static_cast<uint64_t>(value);
 }
 
-template <class T> PATCHPOINT__INLINE T from_slot(void *slot)
+template <class T> PATCHPOINT__SHARED_INLINE T from_slot(void *slot)
 {
 	if constexpr (std::is_pointer_v<T>)
 		return reinterpret_cast<T>(slot);
