@@ -64,10 +64,11 @@ impl From<StopError> for Attempt {
 impl Process {
     /// Writes the side `to` of a change over the side `from`.
     ///
-    /// 0. The bytes to be read and written are read, so that they are in memory, and the lock is
-    ///    free; else 0 again after a pause. No thread stands still for this step.
+    /// 0. The bytes to be read and written are read, so that they are in memory. No thread stands
+    ///    still for this step.
     /// 1. Every thread is stopped.
-    /// 2. The registry's lock is free and no code is being written; else 0 again after a pause.
+    /// 2. If a thread is changing a key itself, it alone goes on until it has released the lock. If
+    ///    that takes long, 0 again after a pause.
     /// 3. No thread is inside a site; else 0 again after a pause. A thread is inside if it trapped
     ///    at a breakpoint that is gone and its signal is not delivered yet. A thread in the
     ///    library's trap handler goes back to the first byte of its site, whatever that byte is by
@@ -115,8 +116,8 @@ impl Process {
         let spans = spans_of(change);
         let done = self.insist(|| {
             self.prepare(change, &spans)?;
-            let stopped = Stopped::stop(self.pid)?;
-            self.check(&stopped, change)?;
+            let mut stopped = Stopped::stop(self.pid)?;
+            self.check(&mut stopped, change)?;
             self.verify(&spans, expected)?;
             act(&stopped.threads().collect::<Vec<_>>());
             Ok(())
@@ -210,12 +211,27 @@ impl Process {
             // The memory of an object that was closed meanwhile is unreadable; step 2 reports this.
             let _ = self.bytes(span.start, span.length);
         }
-        self.glance_at_rest(change).map(|_| ())
+        self.glance(change)?;
+        Ok(())
+    }
+
+    fn glance(&self, change: &Change) -> Result<Glance, AttachError> {
+        Glance::read(self, change.registry).map_err(|why| self.unreadable(why))
     }
 
     /// Steps 2 and 3 of [`apply`](Self::apply).
-    fn check(&self, stopped: &Stopped, change: &Change) -> Result<(), Attempt> {
-        let glance = self.glance_at_rest(change)?;
+    fn check(&self, stopped: &mut Stopped, change: &Change) -> Result<(), Attempt> {
+        let mut glance = self.glance(change)?;
+        if !glance.at_rest() {
+            let holder = glance.lock & !(1 << 31);
+            let is_at_rest = || self.glance(change).is_ok_and(|glance| glance.at_rest());
+            if !stopped.finish_one(holder as i32, is_at_rest)? {
+                return Err(Attempt::Again(format!(
+                    "its thread {holder} was changing a key, and held the lock"
+                )));
+            }
+            glance = self.glance(change)?;
+        }
         if !glance.has_objects(self, &change.objects) {
             return Err(AttachError::OtherObjects { pid: self.pid }.into());
         }
@@ -232,15 +248,6 @@ impl Process {
             ))),
             None => Ok(()),
         }
-    }
-
-    fn glance_at_rest(&self, change: &Change) -> Result<Glance, Attempt> {
-        let glance = Glance::read(self, change.registry).map_err(|why| self.unreadable(why))?;
-        if glance.at_rest() {
-            return Ok(glance);
-        }
-        let holder = glance.lock & !(1 << 31);
-        Err(Attempt::Again(format!("its thread {holder} was changing a key, and held the lock")))
     }
 
     /// Step 4 of [`apply`](Self::apply): returns the bytes of each span.

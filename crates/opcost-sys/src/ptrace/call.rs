@@ -21,11 +21,15 @@ fn done(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// A stop at a system call, apart from a signal (ptrace(2), `PTRACE_O_TRACESYSGOOD`).
+const AT_SYSTEM_CALL: c_int = libc::SIGTRAP | 0x80;
+
 /// Makes this thread the tracer of another thread, which runs on.
 pub(super) fn seize(tid: i32) -> io::Result<()> {
     let none = ptr::null_mut::<c_void>();
-    // SAFETY: PTRACE_SEIZE takes two integers, no options here, and touches no memory of this process.
-    done(unsafe { libc::ptrace(libc::PTRACE_SEIZE as c_uint, tid, none, none) })
+    let options = libc::PTRACE_O_TRACESYSGOOD as usize as *mut c_void;
+    // SAFETY: PTRACE_SEIZE takes integers, the options in the place of a pointer, and touches no memory of this process.
+    done(unsafe { libc::ptrace(libc::PTRACE_SEIZE as c_uint, tid, none, options) })
 }
 
 /// Asks a seized thread to stop.
@@ -56,8 +60,9 @@ pub(super) fn look(tid: i32) -> io::Result<Seen> {
         _ if libc::WIFSTOPPED(status) => {
             // The upper bits hold an event: the requested stop, or a stop of job control. Neither withholds a signal (ptrace(2),
             // PTRACE_EVENT_STOP).
-            let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
-            Ok(Seen::Stopped { signal })
+            let signal = libc::WSTOPSIG(status);
+            let waits = status >> 16 == 0 && signal != AT_SYSTEM_CALL;
+            Ok(Seen::Stopped { signal: if waits { signal } else { 0 } })
         }
         _ => Ok(Seen::Ended),
     }
@@ -150,7 +155,7 @@ pub(super) fn next_event() -> io::Result<Option<(i32, Event)>> {
     } else {
         let signal = libc::WSTOPSIG(status);
         match status >> 16 {
-            0 if signal == libc::SIGTRAP | 0x80 => Event::SystemCall,
+            0 if signal == AT_SYSTEM_CALL => Event::SystemCall,
             0 => Event::Signal(signal),
             // A stop by job control has its signal here; the first stop of a new thread has SIGTRAP (ptrace(2), PTRACE_EVENT_STOP).
             libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => Event::Stopped,

@@ -16,6 +16,8 @@ const LOOK_EVERY: Duration = Duration::from_micros(20);
 const PATIENCE: Duration = Duration::from_millis(1000);
 /// The longest time for a thread in an uninterruptible wait; a page that is being read arrives within this time.
 const PATIENCE_FOR_WAITING: Duration = Duration::from_millis(50);
+/// The longest time that all threads stand still because one of them has something to finish.
+const PATIENCE_FOR_ONE: Duration = Duration::from_millis(100);
 /// The largest number of readings of the list of threads; each further reading follows one with new threads.
 const ROUNDS_MAX: u32 = 1000;
 
@@ -88,14 +90,14 @@ impl Stopped {
     /// As for [`stop`](Self::stop); also if the system cannot make another thread.
     pub fn during<T: Send>(
         pid: i32,
-        act: impl FnOnce(&Stopped) -> T + Send,
+        act: impl FnOnce(&mut Stopped) -> T + Send,
     ) -> Result<T, StopError> {
         let (done, tid) = thread::scope(|scope| {
             let stop = || {
                 call::take_priority();
                 let tid = call::own_tid();
                 let mut stopped = Stopped::none(pid);
-                let done = stopped.stop_all().map(|()| act(&stopped));
+                let done = stopped.stop_all().map(|()| act(&mut stopped));
                 stopped.leave_to_end();
                 (done, tid)
             };
@@ -138,6 +140,61 @@ impl Stopped {
     fn program_counter(&self, tid: i32) -> Result<u64, StopError> {
         call::program_counter(tid)
             .map_err(|why| self.kernel(tid, "read the registers of a thread", why))
+    }
+
+    /// Lets one of the threads go on, while the others stand still, until it stands at a system call's entry or exit and `has_finished`
+    /// says so. Returns whether it did: `false` if there is no such thread, or it has not finished within 100 ms.
+    ///
+    /// # Errors
+    /// The thread does not stand still again, or was killed.
+    pub fn finish_one(
+        &mut self,
+        tid: i32,
+        mut has_finished: impl FnMut() -> bool,
+    ) -> Result<bool, StopError> {
+        let Some(one) = self.threads.iter().position(|thread| thread.tid == tid) else {
+            return Ok(false);
+        };
+        let begun = Instant::now();
+        while !has_finished() {
+            if begun.elapsed() > PATIENCE_FOR_ONE {
+                return Ok(false);
+            }
+            call::go_to_next_system_call(tid, std::mem::take(&mut self.threads[one].signal));
+            self.threads[one].stopped = false;
+            // A thread that is far from its next system call is stopped where it is.
+            let stands =
+                self.wait_at_most(one, PATIENCE_FOR_ONE.saturating_sub(begun.elapsed()))?;
+            if !stands {
+                self.interrupt_new();
+                self.wait(one)?;
+            }
+            if !self.threads[one].stopped {
+                self.threads.remove(one);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits until a thread stands still or has ended; returns `false` if it does neither within a time.
+    fn wait_at_most(&mut self, thread: usize, most: Duration) -> Result<bool, StopError> {
+        let begun = Instant::now();
+        loop {
+            match call::look(self.threads[thread].tid) {
+                Ok(Seen::Nothing) if begun.elapsed() > most => return Ok(false),
+                Ok(Seen::Nothing) => thread::yield_now(),
+                Ok(Seen::Stopped { signal }) => {
+                    self.threads[thread].stopped = true;
+                    self.threads[thread].signal = signal;
+                    return Ok(true);
+                }
+                Ok(Seen::Ended) => return Ok(true),
+                Err(why) => {
+                    return Err(self.kernel(self.threads[thread].tid, "wait for a thread", why));
+                }
+            }
+        }
     }
 
     /// Seizes the threads that are not seized yet; returns whether there were any.
