@@ -5,6 +5,7 @@
  * benchmark prints the median of these ratios, their quartiles, and whether the median's 95 % interval lies within 2 % of 1. It
  * asserts nothing about time.
  * Usage: patchpoint_bench [--quick]                 times of forms, then of changes
+ *        patchpoint_bench --changes [--quick]       times of changes
  *        patchpoint_bench --instructions [--quick]  instructions of forms, counted one by one
  */
 #include "bench.h"
@@ -110,7 +111,7 @@ static void print_times(size_t repetitions)
 	printf("%zu of %zu patched forms with hot caches are within 2 %% of the first of their group\n", same, patched);
 }
 
-static int times_print(bool quick)
+static int times_print(bool quick, bool only_changes)
 {
 	size_t repetitions = quick ? REPETITIONS_QUICK : REPETITIONS;
 	struct patchpoint_status status;
@@ -122,6 +123,8 @@ static int times_print(bool quick)
 		fprintf(stderr, "bench: cannot patch: %s\n", strerror(-error));
 		return 1;
 	}
+	if (only_changes)
+		return changes_print(quick ? REPETITIONS_QUICK : REPETITIONS_OF_CHANGES);
 	printf("writer %s%s%s, %zu sites; %zu repetitions of all forms in drawn order, 1 thread, processor time\n"
 	       "an operation's time: median; its ratio to the group's first: median (quartiles)\n",
 	       status.writer_name, status.reason[0] ? ": " : "", status.reason, status.sites, repetitions);
@@ -132,18 +135,20 @@ static int times_print(bool quick)
 
 int main(int count, char **arguments)
 {
-	bool quick = false, instructions = false;
+	bool quick = false, instructions = false, changes = false;
 
 	for (int i = 1; i < count; i++) {
 		if (strcmp(arguments[i], "--quick") == 0) {
 			quick = true;
 		} else if (strcmp(arguments[i], "--instructions") == 0) {
 			instructions = true;
+		} else if (strcmp(arguments[i], "--changes") == 0) {
+			changes = true;
 		} else if (strcmp(arguments[i], "--patch") == 0) {
 			/* For tests that read the patched code. */
 			return patchpoint_init() != 0;
 		} else {
-			fprintf(stderr, "usage: patchpoint_bench [--instructions] [--quick] | --patch\n");
+			fprintf(stderr, "usage: patchpoint_bench [--instructions | --changes] [--quick] | --patch\n");
 			return 2;
 		}
 	}
@@ -153,5 +158,5 @@ int main(int count, char **arguments)
 	if (!instructions)
 		forms_add(read_forms);
 	reads_prepare();
-	return instructions ? instructions_print(forms, form_count, quick ? 16 : 160) : times_print(quick);
+	return instructions ? instructions_print(forms, form_count, quick ? 16 : 160) : times_print(quick, changes);
 }

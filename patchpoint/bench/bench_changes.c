@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The cost of a change for the thread that makes it: of one site, of ten, of 10,000 near each other; alone, and beside a thread
- * that sleeps, that runs on the same processor, or that runs on another one. Beside each stands the floor: the same protocol by
- * hand, only the writes and barriers, which takes the kernel's time alone.
+ * The cost of a change for the thread that makes it: of one site, of ten, of 1,000 and 10,000 near each other; alone, and beside a
+ * thread that sleeps, that runs on the same processor, or that runs on another one. Beside these stand the floor, which is the same
+ * protocol by hand and takes the kernel's time alone, and a change without any protocol: the pages made writable, the sites stored,
+ * the pages made executable again, as Multiverse does it (Rommel et al., EuroSys 2019). It has no barrier, its pages are writable
+ * and executable meanwhile, and only one thread may run.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -17,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,6 +30,12 @@
 
 PATCHPOINT_DECLARE_VALUE(single, int);
 PATCHPOINT_DEFINE_VALUE(single, int, 0);
+PATCHPOINT_DECLARE_VALUE(single_bare, int);
+PATCHPOINT_DEFINE_VALUE(single_bare, int, 0);
+PATCHPOINT_DECLARE_VALUE(thousand, int);
+PATCHPOINT_DEFINE_VALUE(thousand, int, 0);
+PATCHPOINT_DECLARE_VALUE(thousand_bare, int);
+PATCHPOINT_DEFINE_VALUE(thousand_bare, int, 0);
 PATCHPOINT_DECLARE_VALUE(ten_near, int);
 PATCHPOINT_DEFINE_VALUE(ten_near, int, 0);
 PATCHPOINT_DECLARE_VALUE(ten_apart, int);
@@ -38,10 +48,29 @@ TEN(APART, )
 #define CALL_APART(n) +apart_##n()
 #define NEAR(n) +patchpoint_value(ten_near)
 
+#define TIMES_TEN(x) x x x x x x x x x x
+enum { THOUSAND = 1000 };
+NOINLINE static int thousand_execute(int sum)
+{
+	TIMES_TEN(TIMES_TEN(TIMES_TEN(sum += patchpoint_value(thousand); OPAQUE(sum);)))
+	return sum;
+}
+
+/*
+ * Sites of keys that the library does not change while they are measured, in pages of their own: a page that was writable once
+ * stays a mapping of its own, which the library would not move together with others.
+ */
+NOINLINE static __attribute__((aligned(4096))) int bare_execute(int sum)
+{
+	sum += patchpoint_value(single_bare);
+	TIMES_TEN(TIMES_TEN(TIMES_TEN(sum += patchpoint_value(thousand_bare); OPAQUE(sum);)))
+	return sum;
+}
+
 static bool stop;
 static uint64_t rounds; /* of the sibling */
 
-static void sites_execute(void)
+static __attribute__((aligned(4096))) void sites_execute(void)
 {
 	int sum = patchpoint_value(single) TEN(NEAR, ) TEN(CALL_APART, );
 
@@ -70,8 +99,8 @@ static void *sleep_on(void *unused)
 	return unused;
 }
 
-/* Runs without executing a site. */
-static void *run_elsewhere(void *unused)
+/* Runs without executing a site or a page with sites. */
+static __attribute__((aligned(4096))) void *run_elsewhere(void *unused)
 {
 	while (!stopped())
 		round_end();
@@ -82,18 +111,88 @@ static void *run_sites(void *unused)
 {
 	while (!stopped()) {
 		sites_execute();
+		(void)thousand_execute(0);
 		(void)near_sites_execute();
 	}
 	return unused;
 }
 
-static int set_single(int value) { return patchpoint_set_value(single, value); }
+static __attribute__((aligned(4096))) int set_single(int value) { return patchpoint_set_value(single, value); }
+static int set_thousand(int value) { return patchpoint_set_value(thousand, value); }
 static int set_ten_near(int value) { return patchpoint_set_value(ten_near, value); }
 static int set_ten_apart(int value) { return patchpoint_set_value(ten_apart, value); }
 
-/* The protocol by hand. It writes the bytes that are already there. */
-static int memory_file;
-static unsigned char *code;
+/* Sites that are stored without a protocol, in two forms. */
+struct bare_site {
+	unsigned char *at;
+	size_t length;
+	unsigned char forms[2][16];
+};
+struct bare {
+	const struct patchpoint_key *key;
+	unsigned form; /* that is noted */
+	size_t count;
+	struct bare_site sites[THOUSAND];
+};
+static struct bare single_bare = {.key = &patchpoint_key_single_bare}, thousand_bare = {.key = &patchpoint_key_thousand_bare};
+
+static int bare_note(const struct patchpoint_site_info *info, void *argument)
+{
+	struct bare *bare = argument;
+	struct bare_site *site = &bare->sites[bare->count];
+
+	if (info->key != bare->key || bare->count == THOUSAND)
+		return 0;
+	site->at = (unsigned char *)(uintptr_t)info->address;
+	site->length = info->length;
+	memcpy(site->forms[bare->form], info->bytes_now, info->length);
+	bare->count++;
+	return 0;
+}
+
+/* Has the library make both forms of the sites, and notes them. */
+static int bare_learn(struct bare *bare)
+{
+	int error = 0;
+
+	for (bare->form = 0; bare->form < 2 && !error; bare->form++) {
+		bare->count = 0;
+		error = patchpoint_key_set((struct patchpoint_key *)(uintptr_t)bare->key, bare->form ? 0x11223344 : 0x55667788);
+		if (!error)
+			error = patchpoint_site_iterate(bare_note, bare);
+	}
+	return error;
+}
+
+/* Stores one form of all sites, page by page; a site that lies in two pages counts for both. */
+static int bare_store(struct bare *bare, unsigned form)
+{
+	enum { PAGE = 4096 };
+	uintptr_t start = 0, stop = 0;
+
+	for (size_t i = 0; i < bare->count; i++) {
+		struct bare_site *site = &bare->sites[i];
+		uintptr_t at = (uintptr_t)site->at;
+
+		if (at + site->length > stop) {
+			if (stop && mprotect((void *)start, stop - start, PROT_READ | PROT_EXEC) != 0)
+				return -errno;
+			start = at & ~(uintptr_t)(PAGE - 1);
+			stop = (at + site->length + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+			if (mprotect((void *)start, stop - start, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
+				return -errno;
+		}
+		memcpy(site->at, site->forms[form], site->length);
+	}
+	return mprotect((void *)start, stop - start, PROT_READ | PROT_EXEC) == 0 ? 0 : -errno;
+}
+
+static int set_single_bare(int value) { return bare_store(&single_bare, value & 1); }
+static int set_thousand_bare(int value) { return bare_store(&thousand_bare, value & 1); }
+
+/* The protocols by hand. They write the bytes that are already there. */
+static int memory_file, mappings_file;
+static unsigned char *code; /* in a page that holds nothing that this thread executes meanwhile */
 
 static int write_code(size_t length)
 {
@@ -109,6 +208,22 @@ static int barrier(void)
 	return syscall(SYS_membarrier, 1 << 5, 0, 0) == 0 ? 0 : -errno;
 }
 
+/* Moves the page away, writes to it and moves it back. */
+static int write_moved(void)
+{
+	enum { PAGE = 4096, DONTUNMAP = 4 /* MREMAP_DONTUNMAP */ };
+	unsigned char *page = code - (uintptr_t)code % PAGE, bytes[1] = {*code};
+	unsigned char *aside = mremap(page, PAGE, PAGE, MREMAP_MAYMOVE | DONTUNMAP, NULL);
+	bool written;
+
+	if (aside == MAP_FAILED)
+		return -errno;
+	written = pwrite(memory_file, bytes, 1, (off_t)(uintptr_t)(aside + (code - page))) == 1 && barrier() == 0;
+	if (mremap(aside, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, page) == MAP_FAILED || !written)
+		return -errno;
+	return 0;
+}
+
 static int write_byte(int unused) { (void)unused; return write_code(1); }
 static int write_kilobyte(int unused) { (void)unused; return write_code(1024); }
 static int only_barrier(int unused) { (void)unused; return barrier(); }
@@ -119,28 +234,22 @@ static int written_alone(int unused)
 	(void)unused;
 	return error ? error : barrier();
 }
-static int protocol(int unused)
+static int written_moved(int unused)
 {
-	int error = 0;
-
 	(void)unused;
-	for (int i = 0; i < 3 && !error; i++) {
-		error = write_code(1);
-		if (!error)
-			error = barrier();
-	}
-	return error;
+	return write_moved();
 }
 
 /*
  * All system calls of the library's change of one site, in its order: the key's page; the process's id; blocking signals; the
- * lock's owner; whether the open file is still the same; the site's page; the handler; the writes; unblocking signals.
+ * lock's owner; whether the open file is still the same; the site's page; beside other threads whether the list of mappings is
+ * still the same, and the text's mapping; the writes; unblocking signals.
  */
 static int all_calls(int (*writes)(int))
 {
 	sigset_t all, before;
-	struct sigaction action;
 	struct stat file;
+	uint64_t query[13] = {sizeof query, 0, (uintptr_t)code};
 	int error;
 
 	sigfillset(&all);
@@ -150,15 +259,17 @@ static int all_calls(int (*writes)(int))
 	syscall(SYS_gettid);
 	fstat(memory_file, &file);
 	syscall(SYS_madvise, (uintptr_t)code & ~(uintptr_t)4095, 1, 22);
-	if (writes == protocol)
-		sigaction(SIGTRAP, NULL, &action);
+	if (writes == written_moved) {
+		fstat(mappings_file, &file);
+		ioctl(mappings_file, 0xc0686611u /* PROCMAP_QUERY, Linux 6.11 */, query);
+	}
 	error = writes(0);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return error;
 }
 
 static int all_alone(int unused) { (void)unused; return all_calls(written_alone); }
-static int all_protocol(int unused) { (void)unused; return all_calls(protocol); }
+static int all_moved(int unused) { (void)unused; return all_calls(written_moved); }
 
 enum row {
 	BYTE,
@@ -168,10 +279,13 @@ enum row {
 	CALLS_ALONE,
 	WRITES,
 	CALLS,
+	ONE_BARE,
 	ONE,
 	FIRST,
 	TEN_NEAR,
 	TEN_APART,
+	THOUSAND_BARE,
+	THOUSAND_NEAR,
 	MANY,
 	ROWS
 };
@@ -188,12 +302,15 @@ static const struct {
 	[BARRIER] = {"floor: barrier", only_barrier, true, true, false, false},
 	[WRITES_ALONE] = {"floor of 1 site: 1 write, 1 barrier", written_alone, true, false, false, false},
 	[CALLS_ALONE] = {"floor of 1 site: all its system calls", all_alone, true, false, false, false},
-	[WRITES] = {"floor of 1 site: 3 writes, 3 barriers", protocol, false, true, false, false},
-	[CALLS] = {"floor of 1 site: all its system calls", all_protocol, false, true, false, false},
+	[WRITES] = {"floor of 1 site: 2 moves, 1 write, 1 barrier", written_moved, false, true, false, false},
+	[CALLS] = {"floor of 1 site: all its system calls", all_moved, false, true, false, false},
+	[ONE_BARE] = {"1 site: mprotect, store, mprotect, no barrier", set_single_bare, true, true, false, false},
 	[ONE] = {"1 site", set_single, true, true, false, false},
 	[FIRST] = {"1 site, nothing changed for 1 ms before", set_single, true, true, true, true},
 	[TEN_NEAR] = {"10 near sites", set_ten_near, true, true, false, false},
 	[TEN_APART] = {"10 sites, a page each", set_ten_apart, true, true, false, false},
+	[THOUSAND_BARE] = {"1,000 near sites: mprotect, stores, mprotect", set_thousand_bare, true, true, false, false},
+	[THOUSAND_NEAR] = {"1,000 near sites", set_thousand, true, true, false, false},
 	[MANY] = {NEAR_SITES_NAME, near_sites_set, true, true, true, false},
 };
 
@@ -230,7 +347,6 @@ static const struct situation situations[SITUATIONS] = {
 	[ASLEEP] = {"beside a thread that sleeps", sleep_on, 0, false},
 	[SAME] = {"beside a thread that runs on the same processor", run_elsewhere, 0, false},
 	[OTHER] = {"beside a thread that runs on another processor", run_elsewhere, 1, true},
-	/* The thread sleeps in the trap handler now and then; barriers are cheap meanwhile. */
 	[AT_SITES] = {"beside a thread that executes these sites on another processor", run_sites, 1, false},
 };
 
@@ -272,12 +388,11 @@ static int sample_take(enum row row, bool watched, struct sample *sample)
  */
 static int situation_print(const struct situation *situation, size_t repetitions, double median[ROWS])
 {
-	struct patchpoint_status before, after;
+	struct patchpoint_status after;
 	bool alone = !situation->sibling;
 	size_t counts[ROWS] = {0};
 	int error = 0;
 
-	patchpoint_status(&before);
 	for (size_t repetition = 0; repetition < repetitions && !error; repetition++)
 		for (enum row row = 0; row < ROWS && !error; row++) {
 			struct sample sample;
@@ -292,7 +407,8 @@ static int situation_print(const struct situation *situation, size_t repetitions
 	if (error)
 		return error;
 	patchpoint_status(&after);
-	printf("changes, %s: microseconds of processor time (quartiles), elapsed; samples\n", situation->name);
+	printf("changes by the protocol %s, %s: microseconds of processor time (quartiles), elapsed; samples\n",
+	       after.protocol_name, situation->name);
 	for (enum row row = 0; row < ROWS; row++) {
 		struct spread cpu;
 
@@ -300,15 +416,14 @@ static int situation_print(const struct situation *situation, size_t repetitions
 		if (alone ? !rows[row].alone : !rows[row].beside)
 			continue;
 		if (counts[row] == 0) {
-			printf("  %-40s the other thread never ran\n", rows[row].name);
+			printf("  %-46s the other thread never ran\n", rows[row].name);
 			continue;
 		}
 		cpu = spread_of(cpu_us[row], counts[row]);
 		median[row] = cpu.median;
-		printf("  %-40s %9.2f  (%9.2f - %9.2f)  %9.2f  %4zu\n", rows[row].name, cpu.median, cpu.low, cpu.high,
+		printf("  %-46s %9.2f  (%9.2f - %9.2f)  %9.2f  %4zu\n", rows[row].name, cpu.median, cpu.low, cpu.high,
 		       spread_of(wall_us[row], counts[row]).median, counts[row]);
 	}
-	printf("  %llu traps\n", (unsigned long long)(after.traps - before.traps));
 	return 0;
 }
 
@@ -353,42 +468,19 @@ static int situation_measure(const struct situation *situation, int processors[2
 	return error;
 }
 
-static void target_print(const char *what, double target_us, const char *where, double us, double floor_us)
+static void target_print(const char *what, double most, const char *where, double us, double bare_us)
 {
-	printf("  %s, %s: at most %.0f us of processor; %.2f us, %s (the kernel's own: %.2f us)\n", what, where, target_us, us,
-	       us <= target_us ? "met" : "not met", floor_us);
-}
-
-/* Finds the first and the last near site. A change also writes the bytes between sites, so it writes this many bytes. */
-static int near_extent(const struct patchpoint_site_info *info, void *extent)
-{
-	uintptr_t *bounds = extent, at = (uintptr_t)info->address;
-
-	if (strncmp(info->key->name, "read_", 5) == 0) {
-		bounds[0] = at < bounds[0] ? at : bounds[0];
-		bounds[1] = at > bounds[1] ? at : bounds[1];
-	}
-	return 0;
+	if (us > 0 && bare_us > 0)
+		printf("  %s, %s: at most %.1f times as long as without a protocol; %.2f times, %s\n", what, where, most, us / bare_us,
+		       us <= most * bare_us ? "met" : "not met");
 }
 
 static void targets_print(double median[SITUATIONS][ROWS])
 {
-	uintptr_t extent[2] = {UINTPTR_MAX, 0};
-	double writes, batches = (NEAR_SITES + 255) / 256;
-
-	patchpoint_site_iterate(near_extent, extent);
-	writes = (double)(extent[1] - extent[0]) / 1024;
 	printf("targets\n");
-	for (size_t i = SAME; i < SITUATIONS; i++)
-		if (median[i][ONE] > 0)
-			target_print("1 site", 10, situations[i].name, median[i][ONE], median[i][CALLS]);
-	for (size_t i = ALONE; i < SITUATIONS; i++) {
-		double once = writes * median[i][KILOBYTE];
-
-		if (median[i][MANY] > 0)
-			target_print(NEAR_SITES_NAME, NEAR_SITES / 2, situations[i].name, median[i][MANY],
-				     i == ALONE ? once : 3 * (once + batches * median[i][BARRIER]));
-	}
+	target_print("1 site", 2, situations[OTHER].name, median[OTHER][ONE], median[OTHER][ONE_BARE]);
+	for (size_t i = ALONE; i < SITUATIONS; i++)
+		target_print("1,000 near sites", 1.5, situations[i].name, median[i][THOUSAND_NEAR], median[i][THOUSAND_BARE]);
 }
 
 int changes_print(size_t repetitions)
@@ -403,12 +495,19 @@ int changes_print(size_t repetitions)
 		return 0;
 	}
 	memory_file = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	code = (unsigned char *)(uintptr_t)near_sites_execute;
-	if (memory_file < 0 || processors[0] < 0) {
+	mappings_file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	code = (unsigned char *)(uintptr_t)apart_0;
+	if (memory_file < 0 || mappings_file < 0 || processors[0] < 0) {
 		fprintf(stderr, "bench: no changes are measured: %s\n", strerror(errno));
 		return 0;
 	}
 	sites_execute();
+	OPAQUE(memory_file);
+	(void)thousand_execute(0);
+	(void)bare_execute(0);
+	error = bare_learn(&single_bare);
+	if (!error)
+		error = bare_learn(&thousand_bare);
 	stay_on(pthread_self(), processors[0]);
 	for (size_t i = 0; i < SITUATIONS && !error; i++) {
 		if (processors[situations[i].processor] < 0) {
@@ -418,6 +517,7 @@ int changes_print(size_t repetitions)
 		error = situation_measure(&situations[i], processors, repetitions, median[i]);
 	}
 	close(memory_file);
+	close(mappings_file);
 	if (error) {
 		fprintf(stderr, "bench: a change failed: %s\n", strerror(-error));
 		return 1;

@@ -296,6 +296,7 @@ struct patchpoint_status {
 	const char *protocol_name;	   /* "none", "direct", "store", "move", "trap", "copy" */
 	const char *protocol_reason;	   /* why each better protocol was refused then, with the thread that is the cause; or empty */
 	size_t variants;		   /* functions that follow their keys (PATCHPOINT_DEFINE_VARIANTS) */
+	const char *text_reason;	   /* why sites are not what was compiled, or may not be what runs: another tool changed the text; or empty */
 };
 
 struct patchpoint_site_info {

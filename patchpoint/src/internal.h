@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/types.h>
 
 #define PATCHPOINT_BUILD
 #include "patchpoint.h"
@@ -24,7 +26,47 @@
 #define CALLS_ANY __attribute__((no_sanitize("cfi")))
 #endif
 
-#define LENGTH_MAX 11 /* bytes of the longest site */
+enum { LENGTH_MIN = 4, LENGTH_MAX = 11 }; /* bytes of the shortest and of the longest site */
+
+/* A site's bytes in registers: its first and its last word, which may overlap. */
+struct site_bytes {
+	uint64_t first, last;
+};
+
+static inline struct site_bytes site_load(const unsigned char *from, size_t length)
+{
+	struct site_bytes bytes;
+	uint32_t first, last;
+
+	if (length >= sizeof bytes.first) {
+		memcpy(&bytes.first, from, sizeof bytes.first);
+		memcpy(&bytes.last, from + length - sizeof bytes.last, sizeof bytes.last);
+		return bytes;
+	}
+	memcpy(&first, from, sizeof first);
+	memcpy(&last, from + length - sizeof last, sizeof last);
+	return (struct site_bytes){first, last};
+}
+
+static inline void site_store(unsigned char *to, struct site_bytes bytes, size_t length)
+{
+	uint32_t first = (uint32_t)bytes.first, last = (uint32_t)bytes.last;
+
+	if (length >= sizeof bytes.first) {
+		memcpy(to, &bytes.first, sizeof bytes.first);
+		memcpy(to + length - sizeof bytes.last, &bytes.last, sizeof bytes.last);
+	} else {
+		memcpy(to, &first, sizeof first);
+		memcpy(to + length - sizeof last, &last, sizeof last);
+	}
+}
+
+static inline bool site_holds(struct site_bytes bytes, const unsigned char *other, size_t length)
+{
+	struct site_bytes others = site_load(other, length);
+
+	return bytes.first == others.first && bytes.last == others.last;
+}
 
 /* Returns the address that a field relative to itself points to. */
 static inline const void *field_target(const int32_t *field)
@@ -89,11 +131,38 @@ extern uint64_t guard_signals; /* the signals that the holder's thread had block
 bool process_is_orphan(void);
 void orphans_notice(void); /* prepares process_is_orphan */
 
+/* transaction.c: the last site that held neither what it was compiled to nor what its key makes of it. */
+extern char foreign_site[160];
+
 /* registry.c */
 bool registry_look_up(void); /* finds the sites of all objects, by key; false if memory for an object's list was missing */
-const struct patchpoint_site *registry_first_site(const struct patchpoint_key *key);
-const struct patchpoint_site *registry_next_site(const struct patchpoint_key *key, const struct patchpoint_site *site);
+/* The sites of one key: `index` is that of the next one, from 1; 0 behind the last. */
+struct sites_of_key {
+	const struct patchpoint_site *all;
+	const uint32_t *next_of_key;
+	uint32_t index;
+};
+
+static inline struct sites_of_key sites_of_key(const struct patchpoint_key *key)
+{
+	if (!key->first)
+		return (struct sites_of_key){NULL, NULL, 0};
+	return (struct sites_of_key){object_sites(key->object), key->object->next_of_key, key->first};
+}
+
+/* Returns the next site, NULL behind the last. */
+static inline const struct patchpoint_site *next_site(struct sites_of_key *sites)
+{
+	uint32_t index = sites->index;
+
+	if (!index)
+		return NULL;
+	sites->index = sites->next_of_key[index - 1];
+	return sites->all + (index - 1);
+}
+
 bool registry_preserves(uint64_t function);
+bool site_crosses(const struct patchpoint_object *object, const unsigned char *page); /* whether the page begins within a site */
 extern bool patchpoint_eager;
 /* Once everything is to be patched: patch the sites of a new object, or of a key that a new import stands for. */
 void transaction_patch_object(const struct patchpoint_object *object);
@@ -146,6 +215,19 @@ int patches_write(struct patch *patches, size_t count, struct patience *patience
 void patience_wait(void);
 /* For the handler: whether a breakpoint at an address is, or was, the library's. Async-signal-safe. */
 bool breakpoint_is_ours(const unsigned char *address);
+/* The part of a site to write. PART_WHOLE is for sites that one store changes, and for sites that nobody else executes. */
+enum part { PART_TRAP, PART_TAIL, PART_HEAD, PART_WHOLE };
+/* One write, of a part of some sites near each other. */
+struct span {
+	unsigned char *at;
+	const unsigned char *bytes;
+	size_t length;
+	size_t sites;
+};
+/* The longest gap between sites that are written together while nobody else executes or writes their pages. */
+enum { GAP_EXCLUSIVE = 2048 };
+/* Takes the first of `count` sorted sites and those near it. The text is `away` bytes from its place. The lock is held. */
+struct span span_take(const struct patch *patches, size_t count, enum part part, bool old, size_t gap_max, ptrdiff_t away);
 /* Whether nobody will remove the library's breakpoints any more. */
 bool breakpoint_is_stuck(void);
 /* In an orphan: undoes the open change. False if code cannot be written. Async-signal-safe. */
@@ -204,10 +286,22 @@ bool process_has_one_thread(void);
  */
 extern char blocker[96];
 int threads_accept_traps(bool first, bool anew, bool *traced);
-bool process_is_traced(void);
+bool process_is_traced(void); /* asked of this thread, since debuggers trace all threads */
 
 /* memory.c: questions about what is mapped. */
 bool page_is_readable(uintptr_t address);
+bool pages_are_readable(uintptr_t start, size_t bytes); /* false also if the kernel cannot tell */
+/* A file of /proc/self that stays open. A program may close its descriptor and get the number for a file of its own. */
+struct kept_file {
+	const char *path;
+	int flags, file;
+	dev_t device;
+	ino_t inode;
+};
+bool kept_file_is_open(const struct kept_file *kept);
+int kept_file_open(struct kept_file *kept); /* 0 or -errno */
+void kept_file_close(struct kept_file *kept);
+void mappings_after_fork(void); /* in the child */
 bool memory_is_constant(uint64_t address, size_t length);
 struct mapping {
 	uint64_t start, stop, inode;
@@ -216,6 +310,7 @@ struct mapping {
 int mapping_at(uint64_t address, struct mapping *found); /* 1; 0 if nothing is mapped there; -1 without /proc */
 void mapping_name(uint64_t address, char *name, size_t size); /* the file's path; empty if there is none */
 bool text_is_relocated(uint64_t address);
+bool text_was_moved(uint64_t address); /* whether a tool such as BOLT moved the functions of this text elsewhere */
 enum code { CODE_NONE, CODE_UNREADABLE, CODE_READABLE };
 enum code code_at(uint64_t address);
 

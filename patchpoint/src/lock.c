@@ -135,6 +135,7 @@ static void fork_child(void)
 		*not_forked = 1;
 	sync_after_fork();
 	writer_after_fork();
+	mappings_after_fork();
 	guard_leave(&fork_guard);
 }
 

@@ -10,13 +10,16 @@
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static uintptr_t page_of(uintptr_t address)
 {
-	return address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+	return address & ~(page_size() - 1);
 }
 
 /*
@@ -38,6 +41,11 @@ bool page_is_readable(uintptr_t address)
 	return mincore((void *)page_of(address), 1, &resident) == 0 || errno != ENOMEM;
 }
 
+bool pages_are_readable(uintptr_t start, size_t bytes)
+{
+	return madvise((void *)start, bytes, KERNEL_MADV_POPULATE_READ) == 0;
+}
+
 /*
  * Whether memory can be read and not written: then what the loader left there stays (RELRO). Populating pages for writing fails
  * with EINVAL where a mapping forbids writing. A kernel that does not know the requests refuses both (madvise(2)).
@@ -51,33 +59,88 @@ bool memory_is_constant(uint64_t address, size_t length)
 	       madvise((void *)start, bytes, KERNEL_MADV_POPULATE_WRITE) != 0 && errno == EINVAL;
 }
 
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+/* The segments of an object in memory, and where its own code begins: a program at its entry, a shared object at its initialiser. */
+struct segments {
+	const ElfW(Phdr) *table;
+	size_t count;
+	uint64_t bias, begin;
+};
+
+/*
+ * Asks the loader's own table, without a lock and without a system call (glibc 2.35). The kernel says where a program's segments are;
+ * those of a shared object follow its header, which is where its addresses count from.
+ */
+static bool segments_of(uint64_t address, struct segments *segments)
+{
+	struct dl_find_object found, program;
+	const ElfW(Ehdr) *header;
+
+	if (_dl_find_object((void *)(uintptr_t)address, &found) != 0)
+		return false;
+	segments->bias = found.dlfo_link_map->l_addr;
+	if (_dl_find_object((void *)getauxval(AT_ENTRY), &program) == 0 && program.dlfo_link_map == found.dlfo_link_map) {
+		segments->table = (const void *)getauxval(AT_PHDR);
+		segments->count = getauxval(AT_PHNUM);
+		segments->begin = getauxval(AT_ENTRY);
+		return segments->table;
+	}
+	header = (const void *)segments->bias;
+	if (!header || (header != found.dlfo_map_start && !page_is_readable((uintptr_t)header)) ||
+	    memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof *segments->table)
+		return false;
+	segments->table = (const void *)((const char *)header + header->e_phoff);
+	segments->count = header->e_phnum;
+	segments->begin = 0;
+	for (const ElfW(Dyn) *entry = found.dlfo_link_map->l_ld; entry && entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_INIT)
+			segments->begin = segments->bias + entry->d_un.d_ptr;
+	return true;
+}
+
+/* Returns the executable segment that holds an address, or NULL. */
+static const ElfW(Phdr) *segment_of_code(const struct segments *segments, uint64_t address)
+{
+	for (const ElfW(Phdr) *segment = segments->table; segment < segments->table + segments->count; segment++)
+		if (segment->p_type == PT_LOAD && segment->p_flags & PF_X &&
+		    address - segments->bias - segment->p_vaddr < segment->p_memsz)
+			return segment;
+	return NULL;
+}
+#endif
+
 static enum code code_by_rights(bool readable, bool executable)
 {
 	return !executable ? CODE_NONE : readable ? CODE_READABLE : CODE_UNREADABLE;
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-/* Asks the loader's own table, without a lock and without a system call (glibc 2.35). False if it has no code there. */
+/* False if the loader knows of no code there. */
 static bool code_of_object(uint64_t address, enum code *code)
 {
-	struct dl_find_object found;
-	const ElfW(Ehdr) *header;
 	const ElfW(Phdr) *segment;
+	struct segments segments;
 
-	if (_dl_find_object((void *)(uintptr_t)address, &found) != 0)
-		return false;
-	header = found.dlfo_map_start;
-	if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof *segment)
-		return false;
-	segment = (const void *)((const char *)header + header->e_phoff);
-	for (unsigned i = 0; i < header->e_phnum; i++, segment++) {
-		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) ||
-		    address - found.dlfo_link_map->l_addr - segment->p_vaddr >= segment->p_memsz)
-			continue;
+	segment = segments_of(address, &segments) ? segment_of_code(&segments, address) : NULL;
+	if (segment)
 		*code = code_by_rights(segment->p_flags & PF_R, true);
-		return true;
-	}
-	return false;
+	return segment;
+}
+
+/*
+ * BOLT writes functions anew into a segment of their own, in which the object then begins, and leaves the old functions where they
+ * were.
+ */
+bool text_was_moved(uint64_t address)
+{
+	const ElfW(Phdr) *text, *begin;
+	struct segments segments;
+
+	if (!segments_of(address, &segments))
+		return false;
+	text = segment_of_code(&segments, address);
+	begin = segment_of_code(&segments, segments.begin);
+	return text && begin && begin != text;
 }
 
 /* Whether the loader wrote relocations into a text: then the file's pages are no code. */
@@ -102,6 +165,12 @@ static bool code_of_object(uint64_t address, enum code *code)
 
 /* Without the loader's table nothing is known; linkers make no such text unless told (-z notext). */
 bool text_is_relocated(uint64_t address)
+{
+	(void)address;
+	return false;
+}
+
+bool text_was_moved(uint64_t address)
 {
 	(void)address;
 	return false;
@@ -184,20 +253,65 @@ static int maps_ask(int file, uint64_t address, struct mapping *found)
 	return 1;
 }
 
+bool kept_file_is_open(const struct kept_file *kept)
+{
+	struct stat now;
+
+	return kept->file >= 0 && fstat(kept->file, &now) == 0 && now.st_dev == kept->device && now.st_ino == kept->inode;
+}
+
+int kept_file_open(struct kept_file *kept)
+{
+	struct statfs system;
+	struct stat now;
+	int error = 0;
+
+	kept->file = open(kept->path, kept->flags | O_CLOEXEC);
+	if (kept->file < 0)
+		return -errno;
+	if (fstat(kept->file, &now) != 0 || fstatfs(kept->file, &system) != 0)
+		error = -errno;
+	else if (system.f_type != KERNEL_PROC_SUPER_MAGIC)
+		error = -EXDEV;
+	if (error) {
+		kept_file_close(kept);
+		return error;
+	}
+	kept->device = now.st_dev;
+	kept->inode = now.st_ino;
+	return 0;
+}
+
+void kept_file_close(struct kept_file *kept)
+{
+	close(kept->file);
+	kept->file = -1;
+}
+
+static struct kept_file mappings = {"/proc/self/maps", O_RDONLY, -1, 0, 0};
+
+/* The inherited descriptor lists the parent's mappings. */
+void mappings_after_fork(void)
+{
+	if (kept_file_is_open(&mappings))
+		close(mappings.file);
+	mappings.file = -1;
+}
+
 int mapping_at(uint64_t address, struct mapping *found)
 {
-	int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), result;
 	char none[1];
 	struct maps maps = {.field = START, .name = none, .size = sizeof none};
+	int result;
 
-	if (file < 0)
+	if (!kept_file_is_open(&mappings) && kept_file_open(&mappings) != 0)
 		return -1;
-	result = maps_ask(file, address, found);
+	result = maps_ask(mappings.file, address, found);
 	if (result < 0) {
-		result = maps_search(file, address, &maps);
+		lseek(mappings.file, 0, SEEK_SET);
+		result = maps_search(mappings.file, address, &maps);
 		*found = maps.now;
 	}
-	close(file);
 	return result;
 }
 

@@ -31,26 +31,52 @@ struct run {
 enum { RUNS_MAX = 256 };
 static struct run runs[RUNS_MAX];
 
+/*
+ * Pages that share a site go together, whichever key it reads: otherwise a thread would execute one half of it as compiled and the
+ * other half as patched. Extends a run's end, or its beginning, to where no site crosses it.
+ */
+static unsigned char *end_of_run(const struct patchpoint_object *object, unsigned char *end)
+{
+	while (site_crosses(object, end))
+		end += page_size();
+	return end;
+}
+
+static unsigned char *start_of_run(const struct patchpoint_object *object, unsigned char *start)
+{
+	while (site_crosses(object, start))
+		start -= page_size();
+	return start;
+}
+
 /* Gathers the first of `count` sorted sites into runs; short gaps come along. Returns the number of sites taken. */
 static size_t runs_gather(const struct patch *patches, size_t count, size_t *found)
 {
 	const uintptr_t page = page_size(), gap_max = 8 * page;
+	unsigned char *end = NULL;
 	struct run *run = NULL;
 	size_t i;
 
 	*found = 0;
 	for (i = 0; i < count; i++) {
-		unsigned char *from = patches[i].at - ((uintptr_t)patches[i].at & (page - 1));
-		size_t bytes = ((uintptr_t)(patches[i].at - from) + patches[i].length + page - 1) & ~(page - 1);
+		const struct patch *patch = &patches[i];
+		unsigned char *from = patch->at - ((uintptr_t)patch->at & (page - 1));
+		unsigned char *stop = from + (((uintptr_t)(patch->at - from) + patch->length + page - 1) & ~(page - 1));
 
-		if (!run || from > run->text + run->bytes + gap_max ||
-		    (from >= run->text + run->bytes && patches[i].object != patches[i - 1].object)) {
+		if (run && stop <= end) {
+			run->count++;
+			continue;
+		}
+		from = start_of_run(patch->object, from);
+		stop = end_of_run(patch->object, stop);
+		if (!run || from > end + gap_max || (from >= end && patch->object != patches[i - 1].object)) {
 			if (*found == RUNS_MAX)
 				break;
 			run = &runs[(*found)++];
 			*run = (struct run){.text = from, .first = i};
 		}
-		run->bytes = (size_t)(from - run->text) + bytes > run->bytes ? (size_t)(from - run->text) + bytes : run->bytes;
+		end = stop;
+		run->bytes = (size_t)(end - run->text);
 		run->count++;
 	}
 	return i;
@@ -177,34 +203,30 @@ static void moves_return(const struct patch *patches, size_t count)
 	}
 }
 
-/* Near sites share one write: nobody else reads or writes these pages while they are away. */
+/* Writes the sites of a run that is away, where nobody else reads or writes. */
 static int run_write(const struct run *run, const struct patch *patches, bool old)
 {
-	enum { SPAN_MAX = 1024 };
-	const struct patch *patch = patches + run->first, *end = patch + run->count;
+	const size_t gap_max = writer_used->gap_max ? GAP_EXCLUSIVE : 0;
+	struct span span;
 	int error = 0;
 
-	while (patch < end && !error) {
-		unsigned char bytes[SPAN_MAX], *at = run->aside + (patch->at - run->text);
-		size_t length = 0, offset;
-		const unsigned char *first = patch->at;
-
-		for (; patch < end; patch++) {
-			offset = (size_t)(patch->at - first);
-			if (offset > length + writer_used->gap_max || offset + patch->length > SPAN_MAX)
-				break;
-			if (offset > length)
-				memcpy(bytes + length, at + length, offset - length);
-			memcpy(bytes + offset, old ? patch->old : patch->new, patch->length);
-			length = offset + patch->length;
-		}
-		error = writer_used->write(NULL, at, bytes, length);
+	for (size_t done = 0; done < run->count && !error; done += span.sites) {
+		span = span_take(patches + run->first + done, run->count - done, PART_WHOLE, old, gap_max, run->aside - run->text);
+		error = writer_used->write(NULL, span.at, span.bytes, span.length);
 	}
 	return error;
 }
 
-/* Moves the runs away, writes their sites, and moves them back. On failure the sites hold the old bytes again. */
-static int move_once(const struct patch *patches, size_t count, bool old)
+/*
+ * Moves the runs away, writes their sites, and moves them back. On failure the sites hold the old bytes again.
+ *   1. Move the pages away. Threads that arrive execute the file's pages: the sites as compiled, which read their keys.
+ *   2. Write the sites where the pages are now. Barrier: no thread executes the old instructions any more, and each has serialised
+ *      since the last byte was written.
+ *   3. Move the pages back. The kernel flushes the file's mapping on every processor before it makes the new one. A thread that
+ *      still has a site as compiled in its pipeline reads the key: the old value before the change returns, and the new one to
+ *      whoever learned of the return (loads are not reordered), so no second barrier is needed.
+ */
+static int runs_move(const struct patch *patches, size_t count, bool old)
 {
 	struct mapping known = {.stop = 0};
 	size_t away, written;
@@ -232,22 +254,6 @@ static int move_once(const struct patch *patches, size_t count, bool old)
 	for (size_t i = 0; error && i < written; i++)
 		runs[i].spoiled = run_write(&runs[i], patches, !old) != 0;
 	moves_return(patches, away);
-	return error;
-}
-
-/*
- *   1. Move the pages away. Threads that arrive execute the file's pages: the sites as compiled, which read their keys.
- *   2. Write the sites where the pages are now. Barrier: every thread has serialised since the last byte was written.
- *   3. Move the pages back. The kernel flushes the old mapping on every processor before it makes the new one.
- *   4. Barrier. Now every thread executes the new instructions.
- */
-static int runs_move(const struct patch *patches, size_t count, bool old)
-{
-	int error = move_once(patches, count, old);
-
-	/* Without this barrier, too, no thread finds the old mapping any more. */
-	if (!error)
-		sync_threads();
 	return error;
 }
 

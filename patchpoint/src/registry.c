@@ -20,6 +20,37 @@ void pages_put(void *pages, size_t bytes)
 		munmap(pages, bytes);
 }
 
+static uintptr_t page_of(uintptr_t address)
+{
+	return address / page_size();
+}
+
+/*
+ * The pages that begin within a site, as distances from the object's note: behind the sites of each key, a number and a list. There
+ * is room for all sites; the kernel makes pages of memory only for those that are there.
+ */
+static size_t object_bytes(const struct patchpoint_object *object)
+{
+	return (2 * (size_t)object->count + 1) * sizeof *object->next_of_key;
+}
+
+static void crossing_add(const struct patchpoint_object *object, uintptr_t address)
+{
+	uint32_t *crossings = object->next_of_key + object->count;
+
+	crossings[++crossings[0]] = (uint32_t)(page_of(address) - page_of((uintptr_t)object->note));
+}
+
+bool site_crosses(const struct patchpoint_object *object, const unsigned char *page)
+{
+	const uint32_t *crossings = object->next_of_key + object->count;
+	uint32_t wanted = (uint32_t)(page_of((uintptr_t)page) - page_of((uintptr_t)object->note)), i = crossings[0];
+
+	while (i > 0 && crossings[i] != wanted)
+		i--;
+	return i > 0;
+}
+
 /*
  * Lists the sites of each key, the last record first: a key's sites then come in the order of the records, which linkers keep in
  * the order of the code. A key belongs to one object; a record that says otherwise is left out, and its site stays as compiled.
@@ -31,7 +62,7 @@ static bool object_look_up(struct patchpoint_object *object)
 
 	if (object->count == 0 || object->next_of_key)
 		return true;
-	object->next_of_key = pages_get(object->count * sizeof *object->next_of_key);
+	object->next_of_key = pages_get(object_bytes(object));
 	if (!object->next_of_key)
 		return false;
 	for (uint32_t i = object->count; i-- > 0;) {
@@ -43,6 +74,8 @@ static bool object_look_up(struct patchpoint_object *object)
 		key->object = object;
 		object->next_of_key[i] = key->first;
 		key->first = i + 1;
+		if (page_of(code) != page_of(code + sites[i].length - 1))
+			crossing_add(object, code + sites[i].length - 1);
 		start = code < start ? code : start;
 		stop = code + sites[i].length > stop ? code + sites[i].length : stop;
 	}
@@ -70,21 +103,8 @@ static void object_forget(struct patchpoint_object *object)
 		site_key(&sites[i])->object = NULL;
 		site_key(&sites[i])->first = 0;
 	}
-	pages_put(object->next_of_key, object->count * sizeof *object->next_of_key);
+	pages_put(object->next_of_key, object_bytes(object));
 	object->next_of_key = NULL;
-}
-
-const struct patchpoint_site *registry_first_site(const struct patchpoint_key *key)
-{
-	return key->first ? object_sites(key->object) + (key->first - 1) : NULL;
-}
-
-const struct patchpoint_site *registry_next_site(const struct patchpoint_key *key, const struct patchpoint_site *site)
-{
-	const struct patchpoint_site *sites = object_sites(key->object);
-	uint32_t next = key->object->next_of_key[site - sites];
-
-	return next ? sites + (next - 1) : NULL;
 }
 
 void patchpoint_object_register(struct patchpoint_object *object)

@@ -4,6 +4,7 @@
 #include "internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static size_t sites_of(const struct patchpoint_object *object)
@@ -17,6 +18,25 @@ static size_t sites_of(const struct patchpoint_object *object)
 }
 
 static const char *const protocol_names[] = {"none", "direct", "store", "move", "trap", "copy"};
+
+static char text_reason[4096 + 512];
+
+/* Notes what another tool did to texts with sites. */
+static void text_reason_find(void)
+{
+	char path[4096];
+
+	snprintf(text_reason, sizeof text_reason, "%s", foreign_site);
+	for (const struct patchpoint_object *object = registry.objects; object; object = object->next) {
+		size_t used = strlen(text_reason);
+
+		if (!object->text_stop || !text_was_moved(object->text_start))
+			continue;
+		mapping_name((uintptr_t)object, path, sizeof path);
+		snprintf(text_reason + used, sizeof text_reason - used,
+			 "%s%s: another tool (BOLT) moved its functions, and what runs may read the keys", used ? "; " : "", path);
+	}
+}
 
 int patchpoint_status(struct patchpoint_status *status)
 {
@@ -51,6 +71,8 @@ int patchpoint_status(struct patchpoint_status *status)
 	status->protocol = protocol_used;
 	status->protocol_name = protocol_names[protocol_used];
 	status->protocol_reason = protocol_refusals;
+	text_reason_find();
+	status->text_reason = text_reason;
 	guard_leave(&guard);
 	return 0;
 }

@@ -154,6 +154,9 @@ const unsigned char *stub_make(const struct patchpoint_object *object, uint64_t 
 			pages_put(page, sizeof *page);
 		return refuse_stub("no page for stubs near the object", error);
 	}
+	/* No processor executes what was there before, when it comes by a site. Where that fails the change fails, too. */
+	if (!process_has_one_thread())
+		sync_threads();
 	page->object = object;
 	page->count = index + 1;
 	if (fresh) {

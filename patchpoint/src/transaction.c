@@ -3,6 +3,7 @@
 #include "internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { CHANGES_FIRST = 64 };
@@ -111,57 +112,67 @@ int patchpoint_txn_abort(struct patchpoint_txn *txn)
 	return 0;
 }
 
+/* Memory that was found readable. */
+struct seen {
+	uintptr_t start, stop;
+};
+
 /* The patches of a transaction. */
 struct plan {
 	struct patch *patches;
 	size_t count;
-	bool possible;		     /* whether code can be written */
-	uintptr_t page, page_of_aux; /* the last pages that were found readable */
+	bool possible;	   /* whether code can be written */
+	struct seen code, aux;
+	size_t ahead; /* pages to ask for at once */
 };
 
-static struct patchpoint_state key_state(const struct patchpoint_key *key)
-{
-	struct patchpoint_state state = {.value = key_value(key), .form = key->form};
+/* A key's present and next state. */
+struct states {
+	struct patchpoint_state present, next;
+};
 
-	memcpy(state.body, key->body, sizeof state.body);
-	return state;
+/* Computes a site's patched bytes through a stub. `make`: whether to make a stub if there is none. -ERANGE if there is none. */
+static __attribute__((noinline)) int patched_through(const struct patchpoint_object *object, const struct patchpoint_place *place,
+						     const struct patchpoint_state *state, bool make, unsigned char *bytes)
+{
+	const unsigned char *now = (const unsigned char *)(uintptr_t)place->code;
+	const unsigned char *stub = make ? stub_make(object, state->value) : stub_find(object, state->value);
+	struct patchpoint_state through = *state;
+
+	through.value = (uint64_t)(uintptr_t)stub;
+	return stub ? arch_patched(NULL, NULL, place, now, &through, bytes) : -ERANGE;
 }
 
-static struct patchpoint_state change_state(const struct patchpoint_change *change)
+/* Computes a site's patched bytes, through a stub if the site does not reach its target. */
+static inline int patched(const struct patchpoint_object *object, const struct patchpoint_place *place,
+			  const struct patchpoint_state *state, bool make, unsigned char *bytes)
 {
-	struct patchpoint_state state = {.value = change->value, .form = change->form};
+	int error = arch_patched(NULL, NULL, place, (const unsigned char *)(uintptr_t)place->code, state, bytes);
 
-	memcpy(state.body, change->body, sizeof state.body);
-	return state;
+	return error == -ERANGE ? patched_through(object, place, state, make, bytes) : error;
 }
 
-/* Computes a site's patched bytes, through a stub if the site does not reach its target. -ERANGE if there is no stub. */
-static int patched(const struct patchpoint_object *object, const struct patchpoint_place *place,
-		   struct patchpoint_state state, bool make, unsigned char *bytes)
+/* Asks for memory, and for the pages that follow as long as they are there. */
+static __attribute__((noinline)) bool look_for(uint64_t address, size_t length, struct seen *seen, size_t *ahead)
 {
-	const unsigned char *now = (const unsigned char *)(uintptr_t)place->code, *stub;
-	int error = arch_patched(NULL, NULL, place, now, &state, bytes);
+	const uintptr_t page = page_size();
+	uintptr_t start = (uintptr_t)address & ~(page - 1), stop = ((uintptr_t)address + length + page - 1) & ~(page - 1);
 
-	if (error != -ERANGE)
-		return error;
-	stub = make ? stub_make(object, state.value) : stub_find(object, state.value);
-	state.value = (uint64_t)(uintptr_t)stub;
-	return stub ? arch_patched(NULL, NULL, place, now, &state, bytes) : -ERANGE;
-}
-
-/* Whether memory is there; it may cross one page boundary. `known` is the page that was last seen there. */
-static bool is_there(uint64_t address, size_t length, uintptr_t *known)
-{
-	const uintptr_t page = ~(uintptr_t)4095;
-	uintptr_t first = (uintptr_t)address & page, last = (uintptr_t)(address + length - 1) & page;
-
-	if (first != *known && !page_is_readable(first))
-		return false;
-	*known = first;
-	if (last != first && !page_is_readable(last))
-		return false;
-	*known = last;
+	if (*ahead && pages_are_readable(start, (*ahead + 1) * page)) {
+		stop = start + (*ahead + 1) * page;
+	} else {
+		*ahead = 0;
+		for (uintptr_t at = start; at < stop; at += page)
+			if ((at < seen->start || at >= seen->stop) && !page_is_readable(at))
+				return false;
+	}
+	*seen = (struct seen){start, stop};
 	return true;
+}
+
+static inline bool is_there(uint64_t address, size_t length, struct seen *seen, size_t *ahead)
+{
+	return (address >= seen->start && address + length <= seen->stop) || look_for(address, length, seen, ahead);
 }
 
 /* Whether a site's code and the code that its record points to are there: some programs unmap their own code. */
@@ -169,25 +180,25 @@ static bool site_is_there(struct plan *plan, const struct patchpoint_place *plac
 {
 	size_t tests = place->kind == PATCHPOINT_BRANCH ? 1 : place->kind == PATCHPOINT_SWITCH ? key->size - 1u : 0;
 
-	return is_there(place->code, place->length, &plan->page) &&
-	       (tests == 0 || is_there(place->aux, arch_tests_offset + tests * arch_test_size, &plan->page_of_aux));
+	return is_there(place->code, place->length, &plan->code, &plan->ahead) &&
+	       (tests == 0 || is_there(place->aux, arch_tests_offset + tests * arch_test_size, &plan->aux, &plan->ahead));
 }
 
 /*
- * Adds one site. The site must hold what it was compiled to, or what the key's present value makes of it: then nobody else has
+ * Adds one site. The site must hold what the key's present value makes of it, or what it was compiled to: then nobody else has
  * changed it. A breakpoint as first byte belongs to a debugger or a uprobe.
  */
-static int plan_site(struct plan *plan, const struct patchpoint_site *site, const struct patchpoint_key *holder,
-		     const struct patchpoint_change *change)
+static int plan_site(struct plan *plan, const struct patchpoint_site *site, struct patchpoint_object *object,
+		     const struct patchpoint_key *key, const struct states *states)
 {
-	struct patchpoint_key *key = change->key;
-	struct patchpoint_object *object = holder->object;
 	struct patch *patch = &plan->patches[plan->count];
 	struct patchpoint_place place = site_place(site);
 	unsigned char compiled[LENGTH_MAX], *now = site_code(site);
+	struct site_bytes held;
+	bool is_patched;
 	int error;
 
-	if (site->kind != key->kind || site->length > LENGTH_MAX)
+	if (site->kind != key->kind || site->length < LENGTH_MIN || site->length > LENGTH_MAX)
 		return -EILSEQ;
 	if (!site_is_there(plan, &place, key))
 		return -EFAULT;
@@ -196,27 +207,20 @@ static int plan_site(struct plan *plan, const struct patchpoint_site *site, cons
 	patch->at = now;
 	patch->object = object;
 	patch->length = site->length;
-	memcpy(patch->old, now, site->length);
-	error = arch_compiled(NULL, NULL, &place, now, compiled);
-	if (error)
-		return error;
-	if (memcmp(now, compiled, site->length) != 0) {
-		error = patched(object, &place, key_state(key), false, patch->new);
-		if (error == -ERANGE || (!error && memcmp(now, patch->new, site->length) != 0))
-			error = -EILSEQ;
-		if (error)
-			return error;
-		if (!plan->possible)
-			return -ENOTSUP;
+	held = site_load(now, site->length);
+	site_store(patch->old, held, site->length);
+	is_patched = patched(object, &place, &states->present, false, patch->new) == 0 && site_holds(held, patch->new, site->length);
+	if (!is_patched || !plan->possible) {
+		error = arch_compiled(NULL, NULL, &place, now, compiled);
+		if (error || !site_holds(held, compiled, site->length))
+			return is_patched ? -ENOTSUP : -EILSEQ;
 	}
 	if (!plan->possible)
 		return 0;
-	error = patched(object, &place, change_state(change), true, patch->new);
-	if (error == -ERANGE) {
-		memcpy(patch->new, compiled, site->length);
-		error = 0;
-	}
-	if (!error && memcmp(patch->old, patch->new, site->length) != 0)
+	error = patched(object, &place, &states->next, true, patch->new);
+	if (error == -ERANGE)
+		error = arch_compiled(NULL, NULL, &place, now, patch->new);
+	if (!error && !site_holds(held, patch->new, site->length))
 		plan->count++;
 	return error;
 }
@@ -241,27 +245,53 @@ static struct patchpoint_key *next_holder(const struct patchpoint_key *key, cons
 	return holder == key ? key->imports : holder->imports;
 }
 
+char foreign_site[160];
+
+static void foreign_note(const struct patchpoint_site *site, const struct patchpoint_key *key)
+{
+	const unsigned char *code = site_code(site);
+	int used = snprintf(foreign_site, sizeof foreign_site, "the site of '%.64s' at %p holds", key->name, (const void *)code);
+
+	for (size_t i = 0; i < site->length && i < LENGTH_MAX && (size_t)used + 4 < sizeof foreign_site; i++)
+		used += snprintf(foreign_site + used, sizeof foreign_site - (size_t)used, " %02x", code[i]);
+}
+
 static int plan_change(struct plan *plan, struct patchpoint_change *change)
 {
-	int error = change->key->kind == PATCHPOINT_CALL ? form_find(change) : 0;
+	const struct patchpoint_key *key = change->key;
+	int error = key->kind == PATCHPOINT_CALL ? form_find(change) : 0;
+	struct states states = {
+		{.value = key_value(key), .form = key->form},
+		{.value = change->value, .form = change->form},
+	};
 
-	for (struct patchpoint_key *holder = change->key; holder && !error; holder = next_holder(change->key, holder))
-		for (const struct patchpoint_site *site = registry_first_site(holder); site && !error;
-		     site = registry_next_site(holder, site))
-			error = plan_site(plan, site, holder, change);
+	memcpy(states.present.body, key->body, sizeof states.present.body);
+	memcpy(states.next.body, change->body, sizeof states.next.body);
+
+	for (struct patchpoint_key *holder = change->key; holder && !error; holder = next_holder(key, holder)) {
+		struct sites_of_key sites = sites_of_key(holder);
+
+		for (const struct patchpoint_site *site; !error && (site = next_site(&sites));) {
+			error = plan_site(plan, site, holder->object, key, &states);
+			if (error == -EILSEQ)
+				foreign_note(site, key);
+		}
+	}
 	return error;
 }
 
 static size_t sites_max(const struct patchpoint_change *changes, size_t count)
 {
-	size_t sites = 0;
+	size_t found = 0;
 
 	for (size_t i = 0; i < count; i++)
-		for (struct patchpoint_key *holder = changes[i].key; holder; holder = next_holder(changes[i].key, holder))
-			for (const struct patchpoint_site *site = registry_first_site(holder); site;
-			     site = registry_next_site(holder, site))
-				sites++;
-	return sites;
+		for (struct patchpoint_key *holder = changes[i].key; holder; holder = next_holder(changes[i].key, holder)) {
+			struct sites_of_key sites = sites_of_key(holder);
+
+			while (next_site(&sites))
+				found++;
+		}
+	return found;
 }
 
 void key_change(const struct patchpoint_change *change)
@@ -320,20 +350,52 @@ static int sites_change(struct plan *plan, struct patchpoint_change *changes, si
 	}
 }
 
+/*
+ * The patches of the last large transaction: new pages of memory cost more than the sites. The lock guards them, and they are kept
+ * up to a size.
+ */
+static struct {
+	struct patch *patches;
+	size_t bytes;
+} kept;
+enum { KEPT_MAX = 1 << 19 };
+
+static struct patch *patches_get(size_t count)
+{
+	size_t bytes = count * sizeof *kept.patches;
+
+	if (bytes > kept.bytes) {
+		pages_put(kept.patches, kept.bytes);
+		kept.patches = pages_get(bytes);
+		kept.bytes = kept.patches ? bytes : 0;
+	}
+	return kept.patches;
+}
+
+static void patches_put(void)
+{
+	if (kept.bytes <= KEPT_MAX)
+		return;
+	pages_put(kept.patches, kept.bytes);
+	kept.patches = NULL;
+	kept.bytes = 0;
+}
+
 /* `few` on the stack serves most transactions without a system call. */
 static int commit(struct patchpoint_change *changes, size_t count, struct patience *patience)
 {
-	struct patch few[32];
+	enum { FEW = 32, AHEAD = 3 };
+	struct patch few[FEW];
 	struct plan plan = {.patches = few};
-	size_t bytes = 0, sites;
+	size_t sites;
 	int error;
 
 	registry_look_up();
 	sites = sites_max(changes, count);
 	/* One more: a patch is prepared in place before it is known to be needed. */
-	if (sites >= sizeof few / sizeof few[0]) {
-		bytes = (sites + 1) * sizeof *plan.patches;
-		plan.patches = pages_get(bytes);
+	if (sites >= FEW) {
+		plan.ahead = AHEAD;
+		plan.patches = patches_get(sites + 1);
 		if (!plan.patches)
 			return -ENOMEM;
 	}
@@ -344,8 +406,7 @@ static int commit(struct patchpoint_change *changes, size_t count, struct patien
 		registry.transactions++;
 		registry.sites_written += plan.count;
 	}
-	if (bytes)
-		pages_put(plan.patches, bytes);
+	patches_put();
 	return error;
 }
 

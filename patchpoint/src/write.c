@@ -31,9 +31,6 @@ static struct {
 	size_t count;
 } open_change;
 
-/* The part of a site to write. WHOLE is for sites that one store changes, and for a process with one thread. */
-enum part { TRAP, TAIL, HEAD, WHOLE };
-
 struct piece {
 	const unsigned char *bytes;
 	size_t offset;
@@ -45,11 +42,11 @@ static struct piece piece_of(const struct patch *patch, enum part part, bool old
 	const uint8_t *bytes = old ? patch->old : patch->new;
 
 	switch (part) {
-	case TRAP:
+	case PART_TRAP:
 		return (struct piece){&arch_trap, 0, 1};
-	case HEAD:
+	case PART_HEAD:
 		return (struct piece){bytes, 0, 1};
-	case TAIL:
+	case PART_TAIL:
 		return (struct piece){bytes + 1, 1, patch->length - 1u};
 	default:
 		return (struct piece){bytes, 0, patch->length};
@@ -64,50 +61,75 @@ static int site_write(const struct patch *patch, enum part part, bool old)
 }
 
 /*
- * Sites near each other share one write, where a write of a kilobyte costs as much as a write of a byte. The bytes between the
+ * Sites near each other share one write, where a write of pages costs little more than a write of a byte. The bytes between the
  * sites are written with the values they have. This changes nothing for a thread that executes them: at every moment every byte
  * holds what single writes would leave there. (The first write to a page of a file replaces all of it by a copy, too.) If a
  * breakpoint was removed between reading and writing, the write would bring it back. The bytes between are therefore read anew for
- * each write, and a span ends before a gap with a trap byte of any meaning. Gaps are far shorter than a page, so each page touched
+ * each write, and a span ends before a gap with a trap byte of any meaning. Gaps are shorter than a page, so each page touched
  * holds a site.
  */
-enum { SPAN_MAX = 1024 };
+enum { SPAN_MAX = 16384 };
+static unsigned char span_bytes[SPAN_MAX];
 
-struct span {
-	size_t sites;
-	size_t length;
-	unsigned char bytes[SPAN_MAX];
-};
-
-static void span_add(struct span *span, const struct patch *first, const struct patch *patch, enum part part, bool old)
+/* Extends a span over the sites near its first one. */
+static void span_extend(struct span *span, const struct patch *patches, size_t count, size_t gap_max)
 {
-	struct piece piece = piece_of(patch, part, old);
-	size_t at = (size_t)(patch->at - first->at);
-
-	memcpy(span->bytes + at, patch->at, patch->length);
-	memcpy(span->bytes + at + piece.offset, piece.bytes, piece.length);
-	span->length = at + patch->length;
-	span->sites++;
-}
-
-/* Fills a span with the first of `count` sorted sites and those that can be written along with it. */
-static void span_fill(struct span *span, const struct patch *patches, size_t count, size_t gap_max, enum part part, bool old)
-{
-	span->sites = 0;
-	span_add(span, patches, patches, part, old);
 	while (span->sites < count) {
 		const struct patch *next = &patches[span->sites];
-		const unsigned char *end = patches[0].at + span->length;
-		size_t gap = (size_t)(next->at - end);
+		size_t offset = (size_t)(next->at - patches[0].at);
 
-		if (next->object != patches[0].object || next->at < end || gap > gap_max ||
-		    span->length + gap + next->length > SPAN_MAX)
+		if (next->object != patches[0].object || offset < span->length || offset - span->length > gap_max ||
+		    offset + next->length > SPAN_MAX)
 			return;
-		memcpy(span->bytes + span->length, end, gap);
-		if (memchr(span->bytes + span->length, arch_trap, gap))
-			return;
-		span_add(span, patches, next, part, old);
+		span->length = offset + next->length;
+		span->sites++;
 	}
+}
+
+/* Ends a span before the first gap with a trap byte. Sites may hold such bytes. */
+static void span_shorten(struct span *span, const struct patch *patches)
+{
+	const unsigned char *found, *from = span_bytes, *end;
+	size_t site = 0;
+
+	while ((found = memchr(from, arch_trap, (size_t)(span_bytes + span->length - from)))) {
+		while (site + 1 < span->sites && span_bytes + (patches[site + 1].at - patches[0].at) <= found)
+			site++;
+		end = span_bytes + (patches[site].at - patches[0].at) + patches[site].length;
+		if (found >= end) {
+			span->length = (size_t)(end - span_bytes);
+			span->sites = site + 1;
+			return;
+		}
+		from = end;
+	}
+}
+
+struct span span_take(const struct patch *patches, size_t count, enum part part, bool old, size_t gap_max, ptrdiff_t away)
+{
+	struct span span = {patches[0].at + away, span_bytes, patches[0].length, 1};
+	struct piece piece = piece_of(&patches[0], part, old);
+
+	if (gap_max)
+		span_extend(&span, patches, count, gap_max);
+	if (span.sites > 1) {
+		memcpy(span_bytes, span.at, span.length);
+		/* Nobody else can have a breakpoint in pages that are away. */
+		if (!away)
+			span_shorten(&span, patches);
+	}
+	if (span.sites == 1)
+		return (struct span){span.at + piece.offset, piece.bytes, piece.length, 1};
+	for (size_t i = 0; i < span.sites; i++) {
+		unsigned char *at = span_bytes + (patches[i].at - patches[0].at);
+
+		piece = piece_of(&patches[i], part, old);
+		if (part == PART_WHOLE)
+			site_store(at, site_load(piece.bytes, piece.length), piece.length);
+		else
+			memcpy(at + piece.offset, piece.bytes, piece.length);
+	}
+	return span;
 }
 
 /* The longest gap between two sites that this transaction writes together. */
@@ -120,13 +142,8 @@ static int write_part(const struct patch *patches, size_t count, enum part part,
 	int error = 0;
 
 	for (*touched = 0; *touched < count && !error; *touched += span.sites) {
-		const struct patch *first = &patches[*touched];
-
-		span.sites = 1;
-		if (gap_max)
-			span_fill(&span, first, count - *touched, gap_max, part, old);
-		error = span.sites > 1 ? code_write(first->object, first->at, span.bytes, span.length)
-				       : site_write(first, part, old);
+		span = span_take(patches + *touched, count - *touched, part, old, gap_max, 0);
+		error = code_write(patches[*touched].object, span.at, span.bytes, span.length);
 	}
 	return error;
 }
@@ -146,11 +163,11 @@ static bool insist(const struct patch *patches, size_t count, enum part part)
 /* Restores sites of which any part may be new. Breakpoints first: no thread may meet a new head with an old tail. */
 static bool restore(const struct patch *patches, size_t count)
 {
-	insist(patches, count, TRAP);
+	insist(patches, count, PART_TRAP);
 	sync_threads();
-	insist(patches, count, TAIL);
+	insist(patches, count, PART_TAIL);
 	sync_threads();
-	insist(patches, count, HEAD);
+	insist(patches, count, PART_HEAD);
 	sync_threads();
 	return writer_used;
 }
@@ -206,19 +223,19 @@ static int batch_write(const struct patch *patches, size_t count, bool old)
 	int error;
 
 	batch_open(patches, count);
-	error = write_part(patches, count, TRAP, old, &trapped);
+	error = write_part(patches, count, PART_TRAP, old, &trapped);
 	if (!error)
 		error = sync_threads();
 	if (error) {
 		/* Only one byte of each site changed, so the bytes can go back in any order. */
-		batch_close(insist(patches, trapped, HEAD));
+		batch_close(insist(patches, trapped, PART_HEAD));
 		return error;
 	}
-	error = write_part(patches, count, TAIL, old, &touched);
+	error = write_part(patches, count, PART_TAIL, old, &touched);
 	if (!error)
 		error = sync_threads();
 	if (!error)
-		error = write_part(patches, count, HEAD, old, &touched);
+		error = write_part(patches, count, PART_HEAD, old, &touched);
 	if (!error)
 		error = sync_threads();
 	batch_close(!error || restore(patches, trapped));
@@ -229,10 +246,10 @@ static int batch_write(const struct patch *patches, size_t count, bool old)
 static int alone_write(const struct patch *patches, size_t count)
 {
 	size_t touched;
-	int error = write_part(patches, count, WHOLE, false, &touched);
+	int error = write_part(patches, count, PART_WHOLE, false, &touched);
 
 	if (error)
-		insist(patches, touched, WHOLE);
+		insist(patches, touched, PART_WHOLE);
 	sync_self();
 	return error;
 }
@@ -251,11 +268,11 @@ static int stores_write(const struct patch *patches, size_t count)
 
 	if (error)
 		return error;
-	error = write_part(patches, count, WHOLE, false, &touched);
+	error = write_part(patches, count, PART_WHOLE, false, &touched);
 	if (!error)
 		error = sync_threads();
 	if (error) {
-		insist(patches, touched, WHOLE);
+		insist(patches, touched, PART_WHOLE);
 		sync_threads();
 	}
 	return error;
@@ -405,8 +422,8 @@ int patches_write(struct patch *patches, size_t count, struct patience *patience
 	gap_max = 0;
 	if (process_has_one_thread() && writer_used->id != PATCHPOINT_WRITER_MEMFD) {
 		protocol_used = PATCHPOINT_PROTOCOL_DIRECT;
-		if (count > 1 && !arch_one_store && !process_is_traced())
-			gap_max = writer_used->gap_max;
+		if (count > 1 && !arch_one_store && writer_used->gap_max && !process_is_traced())
+			gap_max = GAP_EXCLUSIVE;
 		return alone_write(patches, count);
 	}
 	if (!arch_one_store)
@@ -460,7 +477,7 @@ bool change_abandon(void)
 	bool complete = writer_in_orphan() == 0;
 
 	for (size_t i = 0; patches && complete && i < open_change.count; i++)
-		complete = site_write(&patches[i], WHOLE, true) == 0;
+		complete = site_write(&patches[i], PART_WHOLE, true) == 0;
 	sync_self();
 	if (complete) {
 		open_change.patches = NULL;

@@ -14,9 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "arch/system_call.h"
@@ -26,7 +24,11 @@ char writer_reason[256];
 
 uintptr_t page_size(void)
 {
-	return (uintptr_t)sysconf(_SC_PAGESIZE);
+	static uintptr_t bytes;
+
+	if (!bytes)
+		bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+	return bytes;
 }
 
 /* Set if an emulator executes a translation of the old code after a write: then nothing is patched, for good. */
@@ -58,45 +60,8 @@ static int probe_change(unsigned char *text,
 	return error;
 }
 
-/*
- * /proc/self/mem, kept open: a process cannot open it again after it changed its user or its root, or used up its descriptors. A
- * program may close the descriptor and get the number for a file of its own, so each change first verifies the file.
- */
-static struct {
-	int file;
-	dev_t device;
-	ino_t inode;
-} memory = {-1, 0, 0};
-
-static bool memory_is_open(void)
-{
-	struct stat now;
-
-	return memory.file >= 0 && fstat(memory.file, &now) == 0 && now.st_dev == memory.device && now.st_ino == memory.inode;
-}
-
-static int memory_open(void)
-{
-	struct statfs system;
-	struct stat now;
-	int error = 0;
-
-	memory.file = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	if (memory.file < 0)
-		return -errno;
-	if (fstat(memory.file, &now) != 0 || fstatfs(memory.file, &system) != 0)
-		error = -errno;
-	else if (system.f_type != KERNEL_PROC_SUPER_MAGIC)
-		error = -EXDEV;
-	if (error) {
-		close(memory.file);
-		memory.file = -1;
-		return error;
-	}
-	memory.device = now.st_dev;
-	memory.inode = now.st_ino;
-	return 0;
-}
+/* Kept open: a process cannot open it again after it changed its user or its root, or used up its descriptors. */
+static struct kept_file memory = {"/proc/self/mem", O_RDWR, -1, 0, 0};
 
 static int proc_mem_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
@@ -114,18 +79,16 @@ static int proc_mem_ready(void)
 	static bool probed;
 	int error;
 
-	if (memory_is_open())
+	if (kept_file_is_open(&memory))
 		return 0;
 	if (arch_one_store && !arch_kernel_stores_whole())
 		return -EOPNOTSUPP;
-	error = memory_open();
+	error = kept_file_open(&memory);
 	if (error || probed)
 		return error;
 	error = probe_change((unsigned char *)(uintptr_t)arch_probe_text, proc_mem_write);
-	if (error) {
-		close(memory.file);
-		memory.file = -1;
-	}
+	if (error)
+		kept_file_close(&memory);
 	probed = !error;
 	return error;
 }
@@ -133,9 +96,9 @@ static int proc_mem_ready(void)
 /* The inherited descriptor writes the parent's memory. The child opens its own while it still may. */
 void writer_after_fork(void)
 {
-	if (memory_is_open()) {
+	if (kept_file_is_open(&memory)) {
 		close(memory.file);
-		memory_open();
+		kept_file_open(&memory);
 	} else {
 		memory.file = -1;
 	}

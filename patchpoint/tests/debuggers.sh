@@ -63,6 +63,18 @@ PYTHON
     done
     finish "gdb attached $attached times to threads that block signals"
 
+    # gdb attaches while a change waits for a thread, steps the thread that changes, lets it go on to its next stop, and goes away.
+    "$subject" 1000 waits >"$place/said" 2>&1 &
+    pid=$!
+    sleep 0.2
+    attached=0 until=$((SECONDS + seconds))
+    while [ "$SECONDS" -lt "$until" ]; do
+        timeout 60 gdb -q -batch -ex 'set debuginfod enabled off' -ex 'thread 1' -ex 'stepi 50' -ex 'step' -ex 'continue' \
+            -ex 'thread 1' -ex 'stepi 50' -ex detach -p "$pid" >"$place/log" 2>&1 || fail "gdb, attached $attached times while changes wait"
+        attached=$((attached + 1))
+    done
+    finish "gdb attached $attached times while changes wait"
+
     # Breakpoints on sites: changes are refused while they stand there, and stepping over them meets the same instruction.
     cat >"$place/break.py" <<'PYTHON'
 import gdb

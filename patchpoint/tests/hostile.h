@@ -78,6 +78,12 @@ void case_kept(void);
 void case_held(void);
 void case_real_time(void);
 void case_many(void);
+void case_crossing(void);
+void case_calls(void);
+void case_stopped(void);
+void case_killed(void);
+void case_moments(void);
+void kill_at_call(long call); /* kills this process at a system call of this thread; -1: not at all */
 void case_refused(void);
 void case_restored(void);
 void case_fork_full(void);

@@ -9,6 +9,7 @@
 #include "../src/internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,10 +29,13 @@ static struct {
 	bool for_good; /* all calls of the kind that failed first */
 	int error;
 	long left; /* calls until one fails */
-	long calls;
+	long calls, barriers, writes; /* all, and those of two kinds */
 	const char *failed;
 	pid_t thread;
+	bool deadly; /* the process is killed instead */
 } injection;
+
+long __real_syscall(long number, ...);
 
 /* Disturbs only the thread that changes keys. */
 static bool fails(const char *name)
@@ -39,7 +43,11 @@ static bool fails(const char *name)
 	if (!__atomic_load_n(&injection.armed, __ATOMIC_RELAXED) || injection.thread != gettid())
 		return false;
 	injection.calls++;
+	injection.barriers += strcmp(name, "membarrier") == 0;
+	injection.writes += strcmp(name, "pwrite64") == 0;
 	if (injection.failed ? injection.for_good && strcmp(injection.failed, name) == 0 : injection.left-- == 0) {
+		if (injection.deadly)
+			__real_syscall(SYS_kill, getpid(), SIGKILL);
 		injection.failed = name;
 		errno = injection.error;
 		return true;
@@ -90,7 +98,6 @@ int __wrap_openat(int folder, const char *path, int flags, ...)
 	return fails("openat") ? -1 : __real_openat(folder, path, flags);
 }
 
-long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)
 {
@@ -113,6 +120,15 @@ long __wrap_syscall(long number, ...)
 		return -1;
 	}
 	return name && fails(name) ? -1 : __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+void kill_at_call(long call)
+{
+	injection.left = call;
+	injection.deadly = call >= 0;
+	injection.failed = NULL;
+	injection.thread = gettid();
+	__atomic_store_n(&injection.armed, call >= 0, __ATOMIC_SEQ_CST);
 }
 
 static int set_disturbed(int value, long left, int error, bool for_good)
@@ -208,6 +224,71 @@ void case_inject(void)
 	disturb_each_call(&writer_memfd, false);
 	disturb_each_call(&writer_mprotect, true);
 }
+
+#ifdef __x86_64__
+PATCHPOINT_DECLARE_BRANCH(crowd);
+PATCHPOINT_DEFINE_BRANCH(crowd, false);
+
+#define TEN_TIMES(x) x x x x x x x x x x
+int crowd_of_sites(void);
+
+__attribute__((noinline)) int crowd_of_sites(void)
+{
+	int sum = 0;
+
+	TEN_TIMES(TEN_TIMES(TEN_TIMES(if (patchpoint_unlikely(crowd)) sum++; __asm__ volatile("" : "+r"(sum));)))
+	return sum;
+}
+
+static int set_single(int i)
+{
+	return patchpoint_set_value(number, i);
+}
+
+static int set_crowd(int i)
+{
+	return patchpoint_set_branch(crowd, i & 1);
+}
+
+/* Counts the system calls of a change; the library looks for a tracer now and then, so the fewest of some changes count. */
+static void count_calls(int (*change)(int i), long writes_most, long calls_most)
+{
+	long fewest = LONG_MAX;
+
+	for (int i = 0; i < 40; i++) {
+		memset(&injection, 0, sizeof injection);
+		injection.left = -1;
+		injection.thread = gettid();
+		__atomic_store_n(&injection.armed, true, __ATOMIC_SEQ_CST);
+		CHECK_EQUAL(change(i + 3), 0);
+		__atomic_store_n(&injection.armed, false, __ATOMIC_SEQ_CST);
+		fewest = injection.calls < fewest ? injection.calls : fewest;
+		CHECK_EQUAL(injection.barriers, 1);
+		CHECK(injection.writes <= writes_most);
+	}
+	CHECK(fewest <= calls_most);
+	printf("calls: %ld\n", fewest);
+}
+
+/* A change makes few system calls, and hardly more of them for a thousand sites than for one. */
+void case_calls(void)
+{
+	pthread_t thread;
+
+	CHECK_EQUAL(patchpoint_init(), 0);
+	/* The key's page, the file, the site's page, a write, a barrier. */
+	count_calls(set_single, 1, 5);
+	count_calls(set_crowd, 4, 20);
+	start_sibling(&thread);
+	/* Two moves, the list of mappings. */
+	count_calls(set_single, 1, 8);
+	count_calls(set_crowd, 4, 24);
+	stop_sibling(thread);
+	CHECK_EQUAL(set_crowd(1), 0);
+	CHECK_EQUAL(crowd_of_sites(), 1000);
+	CHECK_EQUAL(status_now().protocol, PATCHPOINT_PROTOCOL_MOVE);
+}
+#endif
 
 /* The kernel does not keep the registration for barriers in a checkpoint (criu issue 2025). */
 void case_restored(void)

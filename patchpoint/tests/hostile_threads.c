@@ -92,15 +92,20 @@ void case_waiting(void)
 {
 	pthread_t ending, changing;
 	int result = 1;
+	pid_t child;
 
 	CHECK_EQUAL(set_all(0), 0);
 	CHECK_EQUAL(pthread_create(&ending, NULL, end_slowly, NULL), 0);
 	while (!__atomic_load_n(&begun, __ATOMIC_SEQ_CST))
 		usleep(100);
 	CHECK_EQUAL(pthread_create(&changing, NULL, change_once, &result), 0);
-	/* Twice as long as it takes until the change waits; the status then comes although it does. */
+	/* Twice as long as it takes until the change waits; the status and a fork then come although it does. */
 	usleep(20000);
 	(void)status_now();
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	CHECK_EQUAL(waitpid(child, NULL, 0), child);
 	(void)site_of(&patchpoint_key_job);
 	__atomic_store_n(&enough, true, __ATOMIC_SEQ_CST);
 	pthread_join(changing, NULL);
@@ -364,6 +369,60 @@ void case_real_time(void)
 	pthread_join(thread, &ran);
 	if (!ran)
 		SKIP("no real-time priority here");
+}
+
+PATCHPOINT_DECLARE_VALUE(neighbour, uint32_t);
+PATCHPOINT_DEFINE_VALUE(neighbour, uint32_t, 0);
+PATCHPOINT_DECLARE_VALUE(crossing, uint32_t);
+PATCHPOINT_DEFINE_VALUE(crossing, uint32_t, 0);
+
+uint64_t cross_pages(void);
+
+/* A site of one key in a page, and a site of another key that begins in that page and ends in the next one. */
+__attribute__((noinline, aligned(4096))) uint64_t cross_pages(void)
+{
+	uint64_t low = patchpoint_value(neighbour), high;
+
+	/* One byte for the mark, one for the operation; the rest is in the next page. */
+	__asm__ volatile("jmp 1f\n\t.org cross_pages + 4094, 0x90\n1:");
+	high = patchpoint_value(crossing);
+	return low | high << 32;
+}
+
+static void *cross_again(void *unused)
+{
+	while (!stopping()) {
+		uint64_t seen = cross_pages();
+
+		CHECK_EQUAL(seen >> 32, UINT32_C(0x2d2d2d2d));
+		CHECK_EQUAL((uint32_t)seen, (seen & 0xff) * UINT32_C(0x01010101));
+	}
+	return unused;
+}
+
+static int crossing_note(const struct patchpoint_site_info *info, void *found)
+{
+	uintptr_t at = (uintptr_t)info->address;
+
+	if (info->key == &patchpoint_key_crossing)
+		*(bool *)found |= at / 4096 != (at + info->length - 1) / 4096;
+	return 0;
+}
+
+/* A patched site that lies in two pages stays whole while sites of one of these pages change. */
+void case_crossing(void)
+{
+	bool found = false;
+	pthread_t thread;
+
+	CHECK_EQUAL(patchpoint_site_iterate(crossing_note, &found), 0);
+	CHECK(found);
+	CHECK_EQUAL(patchpoint_set_value(crossing, 0x2d2d2d2d), 0);
+	CHECK_EQUAL(pthread_create(&thread, NULL, cross_again, NULL), 0);
+	for (uint32_t i = 0; i < 20000; i++)
+		CHECK_EQUAL(patchpoint_set_value(neighbour, (i & 0xff) * UINT32_C(0x01010101)), 0);
+	__atomic_store_n(&hostile_stop, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
 }
 
 static void *sleep_blocked(void *unused)

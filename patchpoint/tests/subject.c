@@ -6,6 +6,7 @@
  *        subject SECONDS quiet    the same with a change each millisecond only
  *        subject SECONDS traps    as on a kernel that cannot move the pages of a file
  *        subject SECONDS blocked  with every signal blocked in the threads that execute
+ *        subject SECONDS waits    as with traps, beside a thread that blocks SIGTRAP half of the time, so that changes wait
  * SIGTERM ends it earlier.
  */
 #define _GNU_SOURCE
@@ -101,6 +102,21 @@ static void change(unsigned i)
 		__atomic_fetch_add(&changes, 1, __ATOMIC_RELAXED);
 }
 
+static void *block_for_moments(void *unused)
+{
+	sigset_t trap;
+
+	sigemptyset(&trap);
+	sigaddset(&trap, SIGTRAP);
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		CHECK_EQUAL(pthread_sigmask(SIG_BLOCK, &trap, NULL), 0);
+		usleep(1000);
+		CHECK_EQUAL(pthread_sigmask(SIG_UNBLOCK, &trap, NULL), 0);
+		usleep(1000);
+	}
+	return unused;
+}
+
 static volatile sig_atomic_t enough;
 
 static void finish(int number)
@@ -112,13 +128,13 @@ static void finish(int number)
 int main(int count, char **arguments)
 {
 	double seconds = count > 1 ? atof(arguments[1]) : 1;
-	bool quiet = count > 2 && strcmp(arguments[2], "quiet") == 0;
+	bool quiet = count > 2 && strcmp(arguments[2], "quiet") == 0, waits = count > 2 && strcmp(arguments[2], "waits") == 0;
 	struct timespec now, start;
-	pthread_t threads[2];
+	pthread_t threads[2], blocking;
 	int error;
 
 	signal(SIGTERM, finish);
-	if (count > 2 && strcmp(arguments[2], "traps") == 0)
+	if (waits || (count > 2 && strcmp(arguments[2], "traps") == 0))
 		moves_refused = -EINVAL;
 	blocked = count > 2 && strcmp(arguments[2], "blocked") == 0;
 	error = patchpoint_init();
@@ -126,6 +142,8 @@ int main(int count, char **arguments)
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQUAL(pthread_create(&threads[i], NULL, execute, NULL), 0);
+	if (waits)
+		CHECK_EQUAL(pthread_create(&blocking, NULL, block_for_moments, NULL), 0);
 	for (unsigned i = 0;; i++) {
 		change(i);
 		if (quiet)
@@ -137,6 +155,8 @@ int main(int count, char **arguments)
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+	if (waits)
+		CHECK_EQUAL(pthread_join(blocking, NULL), 0);
 	printf("%" PRIu64 " changes\n", changes);
 	return 0;
 }

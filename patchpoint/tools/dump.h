@@ -54,6 +54,9 @@ uint64_t image_note(const struct image *image, uint32_t type, size_t length);
 /* Returns a pointer in data as an address of the file: as loaded, or as its relocation will make it. */
 uint64_t image_pointer(const struct image *image, uint64_t address);
 
+/* Whether an address lies in another executable segment than that in which the image begins, as after BOLT moved its functions. */
+bool image_was_moved(const struct image *image, uint64_t address);
+
 /* Whether an image's sites could be visited. */
 enum visited { VISITED, VISITED_OTHER_FORMAT, VISITED_DAMAGED };
 /* Calls `put` for each site of an image. */

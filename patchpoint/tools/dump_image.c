@@ -50,25 +50,22 @@ static int by_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Finds the relocations with addends by the dynamic section. */
-static void find_relocations(const struct image *image, uint64_t *table, uint64_t *bytes)
+/* Returns a value of the dynamic section, or 0. */
+static uint64_t dynamic_value(const struct image *image, int64_t tag)
 {
 	Elf64_Phdr segment;
 	Elf64_Dyn entry;
 
-	*table = *bytes = 0;
 	for (unsigned i = 0; segment_at(image, i, &segment); i++) {
 		if (segment.p_type != PT_DYNAMIC)
 			continue;
 		for (uint64_t at = 0; at < segment.p_filesz && image_read(image, segment.p_vaddr + at, &entry, sizeof entry) &&
 				      entry.d_tag != DT_NULL;
-		     at += sizeof entry) {
-			if (entry.d_tag == DT_RELA)
-				*table = entry.d_un.d_ptr;
-			if (entry.d_tag == DT_RELASZ)
-				*bytes = entry.d_un.d_val;
-		}
+		     at += sizeof entry)
+			if (entry.d_tag == tag)
+				return entry.d_un.d_val;
 	}
+	return 0;
 }
 
 /* Reads the relocations relative to the load address; others lead to other files. The file's size bounds their number. */
@@ -79,7 +76,8 @@ static bool read_relocations(struct image *image)
 	Elf64_Rela entry;
 	size_t count;
 
-	find_relocations(image, &table, &bytes);
+	table = dynamic_value(image, DT_RELA);
+	bytes = dynamic_value(image, DT_RELASZ);
 	count = (bytes < image->size ? bytes : image->size) / sizeof entry;
 	image->relocations = calloc(count ? count : 1, sizeof *image->relocations);
 	if (!image->relocations)
@@ -118,6 +116,24 @@ int image_open_file(struct image *image, const char *path)
 	if (error)
 		image_close(image);
 	return error;
+}
+
+static int code_segment_of(const struct image *image, uint64_t address)
+{
+	Elf64_Phdr segment;
+
+	for (unsigned i = 0; segment_at(image, i, &segment); i++)
+		if (segment.p_type == PT_LOAD && segment.p_flags & PF_X && address - segment.p_vaddr < segment.p_memsz)
+			return (int)i;
+	return -1;
+}
+
+bool image_was_moved(const struct image *image, uint64_t address)
+{
+	uint64_t begin = image->header.e_entry ? image->header.e_entry : dynamic_value(image, DT_INIT);
+	int first = begin ? code_segment_of(image, begin) : -1, own = code_segment_of(image, address);
+
+	return first >= 0 && own >= 0 && own != first;
 }
 
 bool image_open_memory(struct image *image, int memory, uint64_t start)

@@ -15,6 +15,8 @@
 struct output {
 	bool json;
 	size_t sites;
+	const struct image *image; /* whose sites are being visited */
+	bool moved;		   /* whether another tool moved its functions */
 };
 
 static void put_bytes(const unsigned char *bytes, size_t length)
@@ -71,6 +73,8 @@ static void put_site(const struct dumped_site *site, void *argument)
 {
 	struct output *output = argument;
 
+	output->moved |= image_was_moved(output->image, site->address - output->image->bias);
+
 	if (output->json) {
 		printf("%s\n    ", output->sites ? "," : "");
 		put_json(site);
@@ -114,8 +118,14 @@ static void read_registry(const struct image *image, struct registries *all)
 /* Prints an image's sites. Returns 0, or an exit status after a message on stderr. */
 static int dump_image(const struct image *image, struct output *output)
 {
-	enum visited visited = sites_visit(image, put_site, output);
+	enum visited visited;
 
+	output->image = image;
+	output->moved = false;
+	visited = sites_visit(image, put_site, output);
+	if (output->moved)
+		fprintf(stderr, "patchpoint-dump: another tool (BOLT) moved functions of '%s': what runs may not be these sites\n",
+			image->path);
 	if (visited == VISITED)
 		return 0;
 	fprintf(stderr, "patchpoint-dump: cannot read the sites of '%s': %s\n", image->path,
@@ -189,7 +199,7 @@ static const char usage[] = "usage: patchpoint-dump ELF|PID [--json]\n"
 
 int main(int count, char **arguments)
 {
-	struct output output = {false, 0};
+	struct output output = {.json = false};
 	const char *subject = NULL;
 	struct registries registries = {false, 0};
 	bool is_process;

@@ -152,6 +152,7 @@ pub(crate) struct RawStatus {
     pub(crate) protocol_name: *const c_char,
     pub(crate) protocol_reason: *const c_char,
     pub(crate) variants: usize,
+    pub(crate) text_reason: *const c_char,
 }
 
 /// `struct patchpoint_site_info`.

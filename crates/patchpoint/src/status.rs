@@ -36,6 +36,8 @@ pub struct Status {
     pub protocol_reason: String,
     /// Functions that are bound to the variant for their keys' values.
     pub variants: usize,
+    /// Why sites are not what was compiled, or may not be what runs, because another tool changed the text; empty if none did.
+    pub text_reason: String,
 }
 
 /// The kind of key that a site depends on.
@@ -116,6 +118,7 @@ pub fn status() -> Result<Status, Error> {
         protocol: text(raw.protocol_name),
         protocol_reason: text(raw.protocol_reason),
         variants: raw.variants,
+        text_reason: text(raw.text_reason),
     })
 }
 

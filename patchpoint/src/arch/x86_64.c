@@ -121,21 +121,39 @@ void arch_code_stored(const unsigned char *code, const unsigned char *alias, siz
 	(void)code, (void)alias, (void)length;
 }
 
+/* The bytes between the mark of a call and its operand, the first one lowest: 67 e8, and ff 15; of a jump 67 e9, and ff 25. */
+enum { CALL = 0xe867, CALL_INDIRECT = 0x15ff, JUMP = 0xe967, JUMP_INDIRECT = 0x25ff };
 enum { CALL_LENGTH = 7, JUMP_LENGTH = 6, LOAD_64_LENGTH = 11, LOAD_32_LENGTH = 7 };
 enum { MARK = X86_64_MARK, MARK_64 = 0x66 };
 
-static const unsigned char nop_6[JUMP_LENGTH] = {MARK, 0x0f, 0x1f, 0x44, 0x00, 0x00};
+/* The bytes of an instruction, the first one lowest, to be stored at once: a later load of them all need not wait then. */
+static const uint64_t nop_6 = MARK | 0x441f0f00;
 static const unsigned char nop_7[CALL_LENGTH] = {MARK, 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
 static const unsigned char trap_7[CALL_LENGTH] = {MARK, 0x67, 0x67, 0x67, 0x67, 0x0f, 0x0b}; /* ud2 */
 
-/* Puts `target` into the last 4 bytes of an instruction, relative to its end. False if it is further than 2 GiB. */
-static bool put_relative(const struct patchpoint_place *place, unsigned char *bytes, uint64_t target)
+/* Stores an instruction of up to eight bytes; there is always room for eight. */
+static void put(unsigned char *bytes, uint64_t instruction)
+{
+	memcpy(bytes, &instruction, sizeof instruction);
+}
+
+/* Computes what leads to `target` from an instruction's end. False if it is further than 2 GiB. */
+static bool relative(const struct patchpoint_place *place, uint64_t target, uint32_t *near)
 {
 	int64_t distance = (int64_t)(target - (place->code + place->length));
-	int32_t near = (int32_t)distance;
 
-	memcpy(bytes + place->length - 4, &near, 4);
-	return near == distance;
+	*near = (uint32_t)distance;
+	return (int32_t)distance == distance;
+}
+
+/* Stores a call: the mark, two bytes, and the way to the target. False if it is further than 2 GiB. */
+static bool put_call(const struct patchpoint_place *place, unsigned char *bytes, unsigned operation, uint64_t target)
+{
+	uint32_t near;
+	bool reached = relative(place, target, &near);
+
+	put(bytes, MARK | operation << 8 | (uint64_t)near << 24);
+	return reached;
 }
 
 /* Returns the register of a value site, from its form as compiled or its immediate form; -1 if `now` is neither. */
@@ -160,10 +178,6 @@ static int value_register(const struct patchpoint_place *place, const unsigned c
 
 static bool read_code(patchpoint_reader read, void *context, uint64_t address, unsigned char *bytes, size_t length)
 {
-	if (!read) {
-		memcpy(bytes, (const void *)(uintptr_t)address, length);
-		return true;
-	}
 	for (size_t i = 0; i < length; i++)
 		if (!read(context, address + i, &bytes[i]))
 			return false;
@@ -178,16 +192,17 @@ static uint64_t other_side(patchpoint_reader read, void *context, const struct p
 {
 	bool branch = place->kind == PATCHPOINT_BRANCH;
 	uint64_t test = place->aux + TEST_SIZE * (way - 1);
-	unsigned char code[TEST_SIZE], condition = branch && !(place->flags & PATCHPOINT_SITE_LIKELY) ? 0x85 : 0x84;
+	unsigned char copy[TEST_SIZE], condition = branch && !(place->flags & PATCHPOINT_SITE_LIKELY) ? 0x85 : 0x84;
+	const unsigned char *code = read ? copy : (const unsigned char *)(uintptr_t)test;
 	int32_t distance;
 
-	if (way < 1 || way >= PATCHPOINT_WAYS_MAX || !read_code(read, context, test, code, sizeof code))
+	if (way < 1 || way >= PATCHPOINT_WAYS_MAX || (read && !read_code(read, context, test, copy, sizeof copy)))
 		return 0;
 	if (code[0] != (branch ? 0xf6 : 0x80) || code[1] != (branch ? 0x05 : 0x3d) || code[6] != way || code[7] != 0x0f ||
 	    code[8] != condition)
 		return 0;
 	memcpy(&distance, code + 9, sizeof distance);
-	return test + sizeof code + (uint64_t)(int64_t)distance;
+	return test + TEST_SIZE + (uint64_t)(int64_t)distance;
 }
 
 static int call_compiled(const struct patchpoint_place *place, unsigned char *bytes)
@@ -196,17 +211,16 @@ static int call_compiled(const struct patchpoint_place *place, unsigned char *by
 
 	if (place->length != CALL_LENGTH)
 		return -EILSEQ;
-	bytes[0] = MARK;
-	bytes[1] = saved ? 0x67 : 0xff;
-	bytes[2] = saved ? 0xe8 : place->flags & PATCHPOINT_SITE_JUMP ? 0x25 : 0x15;
-	return put_relative(place, bytes, saved ? place->aux : place->key) ? 0 : -EILSEQ;
+	return put_call(place, bytes, saved ? CALL : place->flags & PATCHPOINT_SITE_JUMP ? JUMP_INDIRECT : CALL_INDIRECT,
+			saved ? place->aux : place->key) ? 0 : -EILSEQ;
 }
 
 static int value_compiled(const struct patchpoint_place *place, const unsigned char *now, unsigned char *bytes)
 {
 	int number = value_register(place, now);
+	uint32_t near;
 
-	if (number < 0)
+	if (number < 0 || !relative(place, place->key, &near))
 		return -EILSEQ;
 	bytes[0] = MARK;
 	if (place->length == LOAD_64_LENGTH) {
@@ -215,16 +229,18 @@ static int value_compiled(const struct patchpoint_place *place, const unsigned c
 	}
 	bytes[place->length - 6] = 0x8b;
 	bytes[place->length - 5] = (unsigned char)(0x05 | (number & 7) << 3);
-	return put_relative(place, bytes, place->key) ? 0 : -EILSEQ;
+	memcpy(bytes + place->length - 4, &near, sizeof near);
+	return 0;
 }
 
 static int jump_to(const struct patchpoint_place *place, uint64_t target, unsigned char *bytes)
 {
-	if (place->length != JUMP_LENGTH || !target)
+	uint32_t near;
+
+	if (place->length != JUMP_LENGTH || !target || !relative(place, target, &near))
 		return -EILSEQ;
-	bytes[0] = MARK;
-	bytes[1] = 0xe9;
-	return put_relative(place, bytes, target) ? 0 : -EILSEQ;
+	put(bytes, MARK | 0xe9 << 8 | (uint64_t)near << 16);
+	return 0;
 }
 
 int arch_compiled(patchpoint_reader read, void *context, const struct patchpoint_place *place, const unsigned char *now,
@@ -248,7 +264,10 @@ static int call_patched(const struct patchpoint_place *place, const struct patch
 	if (place->length != CALL_LENGTH)
 		return -EILSEQ;
 	if (state->form == PATCHPOINT_FORM_INLINE) {
-		memcpy(bytes, state->body, CALL_LENGTH);
+		uint64_t body = 0;
+
+		memcpy(&body, state->body, CALL_LENGTH);
+		put(bytes, body);
 		return 0;
 	}
 	if (state->form != PATCHPOINT_FORM_DIRECT && state->form != PATCHPOINT_FORM_PRESERVING)
@@ -256,10 +275,7 @@ static int call_patched(const struct patchpoint_place *place, const struct patch
 	/* The thunk is in reach as before, and its own call is patched. */
 	if (place->flags & PATCHPOINT_SITE_SAVED && state->form == PATCHPOINT_FORM_DIRECT)
 		return call_compiled(place, bytes);
-	bytes[0] = MARK;
-	bytes[1] = 0x67;
-	bytes[2] = place->flags & PATCHPOINT_SITE_JUMP ? 0xe9 : 0xe8;
-	return put_relative(place, bytes, state->value) ? 0 : -ERANGE;
+	return put_call(place, bytes, place->flags & PATCHPOINT_SITE_JUMP ? JUMP : CALL, state->value) ? 0 : -ERANGE;
 }
 
 static int value_patched(const struct patchpoint_place *place, const unsigned char *now, uint64_t value,
@@ -276,17 +292,14 @@ static int value_patched(const struct patchpoint_place *place, const unsigned ch
 		memcpy(bytes + 3, &value, 8);
 		return 0;
 	}
-	bytes[0] = MARK;
-	bytes[1] = 0xc7;
-	bytes[2] = (unsigned char)(0xc0 | (number & 7));
-	memcpy(bytes + 3, &value, 4);
+	put(bytes, MARK | 0xc7 << 8 | (0xc0ull | (number & 7)) << 16 | value << 32 >> 8);
 	return 0;
 }
 
 int arch_patched(patchpoint_reader read, void *context, const struct patchpoint_place *place, const unsigned char *now,
 		 const struct patchpoint_state *state, unsigned char *bytes)
 {
-	uint64_t way = state->value;
+	uint64_t way = state->value, target;
 
 	switch (place->kind) {
 	case PATCHPOINT_CALL:
@@ -301,11 +314,12 @@ int arch_patched(patchpoint_reader read, void *context, const struct patchpoint_
 	default:
 		return -EILSEQ;
 	}
-	if (place->length != JUMP_LENGTH || !other_side(read, context, place, way ? way : 1))
+	target = other_side(read, context, place, way ? way : 1);
+	if (place->length != JUMP_LENGTH || !target)
 		return -EILSEQ;
 	if (way)
-		return jump_to(place, other_side(read, context, place, way), bytes);
-	memcpy(bytes, nop_6, JUMP_LENGTH);
+		return jump_to(place, target, bytes);
+	put(bytes, nop_6);
 	return 0;
 }
 
