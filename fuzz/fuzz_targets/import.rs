@@ -20,6 +20,7 @@ fuzz_target!(|text: &str| {
         let recording = Recording {
             id: "fuzz".into(),
             created_unix_ns: 0,
+            arrived_unix_ns: None,
             state: State::Finished,
             plan: made.plan,
             machine: vec![made.machine],

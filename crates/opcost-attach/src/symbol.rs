@@ -5,9 +5,11 @@ use crate::maps::Mapping;
 use crate::process::Process;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use opcost_record::printable::printable;
+use opcost_sys::foreign_file;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// A function of a process.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -100,20 +102,12 @@ fn file_of(process: &Process, mapping: &Mapping) -> Option<Vec<u8>> {
         None => file.metadata().is_ok_and(|data| data.ino() == mapping.inode),
     };
     links.iter().find_map(|link| {
-        let mut file = open_regular(link)?;
+        let mut file = foreign_file::open(Path::new(link), BYTES_MAX).ok()?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).ok()?;
+        Read::by_ref(&mut file).take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
         is_it(&file, &bytes).then_some(bytes)
     })
 }
 
-/// Opens a regular file; refuses pipes and devices put in its place, which may block for ever.
-fn open_regular(path: &str) -> Option<File> {
-    // Devices are not even opened: some act on that.
-    std::fs::metadata(path).ok().filter(|data| data.is_file())?;
-    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path).ok()?;
-    file.metadata().is_ok_and(|data| data.is_file()).then_some(file)
-}
-
-/// From asm-generic/fcntl.h.
-const O_NONBLOCK: i32 = 0o4000;
+/// The longest program or library that is read.
+const BYTES_MAX: u64 = 1 << 30;

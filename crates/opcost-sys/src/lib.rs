@@ -10,6 +10,7 @@ pub mod deferred;
 pub mod entropy;
 mod errno;
 pub mod file_size;
+pub mod foreign_file;
 pub mod interrupt;
 pub mod loopback;
 pub mod marker;

@@ -385,6 +385,7 @@ fn joined(parts: Vec<Part>) -> Recording {
     let mut whole = Recording {
         id: String::new(),
         created_unix_ns: parts.iter().map(|part| part.recording.created_unix_ns).min().unwrap_or(0),
+        arrived_unix_ns: None,
         state: State::Finished,
         plan,
         machine: Vec::new(),
@@ -473,6 +474,7 @@ mod tests {
         Recording {
             id: String::new(),
             created_unix_ns: 1,
+            arrived_unix_ns: None,
             state: State::Finished,
             machine: vec![MachineState {
                 opcost_version: "1".into(),

@@ -23,6 +23,7 @@ use about::About;
 use filter::Filter;
 use flate2::read::MultiGzDecoder;
 use opcost_record::Module;
+use opcost_sys::foreign_file;
 use perf_data::PerfDataError;
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -196,6 +197,8 @@ fn known_formats() -> String {
 
 /// The most bytes read of a file as a whole, also unpacked.
 const BYTES_MAX: u64 = 2 << 30;
+/// The longest file that is read in pieces.
+const FILE_BYTES_MAX: u64 = 1 << 40;
 /// The first bytes of gzip's files.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -211,7 +214,7 @@ pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfi
         return read_folder(path, wanted, sources);
     }
     let io = |source| ReadError::Io { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(io)?;
+    let mut file = foreign_file::open(path, FILE_BYTES_MAX).map_err(io)?;
     let bytes = file.metadata().map_err(io)?.len();
     let mut magic = Vec::new();
     Read::by_ref(&mut file).take(8).read_to_end(&mut magic).map_err(io)?;
@@ -265,7 +268,7 @@ fn read_folder(
 ) -> Result<ReadProfile, ReadError> {
     let open = |path: &Path| {
         let io = |source| ReadError::Io { path: path.to_owned(), source };
-        let file = File::open(path).map_err(io)?;
+        let file = foreign_file::open(path, FILE_BYTES_MAX).map_err(io)?;
         let bytes = file.metadata().map_err(io)?.len();
         Ok((file, bytes))
     };

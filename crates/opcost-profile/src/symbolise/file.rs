@@ -5,24 +5,21 @@ use super::{Frame, Names, Sources, Stack, Why};
 use crate::space::{CodeFile, CodeKind};
 use crate::symbols::demangle::{demangle, mangled};
 use crate::symbols::{elf, program};
+use opcost_sys::foreign_file;
 use rustc_hash::FxHashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The suffix that the kernel adds to the path of a deleted file (`d_path`).
 pub(super) const DELETED: &str = " (deleted)";
 
 /// Returns the contents of the sampled file or of perf's copy of it; `None` if neither is there.
 pub fn contents(file: &CodeFile, sources: &Sources) -> Option<Vec<u8>> {
-    // A pipe or a device may have no end.
-    let read = |path: &Path| match fs::metadata(path)?.is_file() {
-        true => fs::read(path),
-        false => Err(ErrorKind::InvalidInput.into()),
-    };
+    let read = |path: &Path| foreign_file::read(path, elf::WHOLE_BYTES_MAX);
     found(file, sources, read).ok().map(|found| found.bytes)
 }
 
@@ -49,6 +46,10 @@ fn found<B: Deref<Target = [u8]>>(
     let deleted = file.path.ends_with(DELETED.as_bytes());
     let path = file.path.strip_suffix(DELETED.as_bytes()).unwrap_or(&file.path);
     let path = PathBuf::from(OsStr::from_bytes(path));
+    // The kernel reports whole paths; a file that was sent may name others.
+    if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+        return Err(Why::Unreadable("its path is not one that the kernel reports".into()));
+    }
     let recorded = file.build_id.as_deref();
     let there = match read(&path) {
         Ok(bytes) => match elf::build_id(&bytes) {

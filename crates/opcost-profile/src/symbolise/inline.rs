@@ -23,6 +23,35 @@ pub(super) const DEBUG_SECTIONS: &[SectionId] = &[
     SectionId::DebugTypes,
 ];
 
+/// The deepest nesting of entries that is looked at. Compilers nest inlined functions and blocks some dozens deep; the library that
+/// finds inlined functions descends by calls, and each level takes about a kilobyte of the thread's stack.
+const NESTING_MAX: usize = 256;
+
+/// Whether entries of debug information are nested deeper than a limit; `None` if they cannot be read.
+fn is_nested_deeper(
+    dwarf: &gimli::Dwarf<EndianSlice<'_, LittleEndian>>,
+    limit: usize,
+) -> Option<bool> {
+    let mut units = dwarf.units();
+    while let Some(header) = units.next().ok()? {
+        // Each level takes a byte for its beginning.
+        if header.length_including_self() <= limit {
+            continue;
+        }
+        let abbreviations = dwarf.abbreviations(&header).ok()?;
+        let mut entries = header.entries_raw(&abbreviations, None).ok()?;
+        while !entries.is_empty() {
+            if entries.next_depth() > limit as isize {
+                return Some(true);
+            }
+            if let Some(abbreviation) = entries.read_abbreviation().ok()? {
+                entries.skip_attributes(abbreviation.attributes()).ok()?;
+            }
+        }
+    }
+    Some(false)
+}
+
 /// The sections of a file's debug information, uncompressed.
 pub(super) struct DebugSections<'d> {
     code: CodeAt,
@@ -54,6 +83,9 @@ impl<'d> DebugSections<'d> {
             Ok(EndianSlice::new(bytes, LittleEndian))
         };
         let dwarf = gimli::Dwarf::load(section).ok()?;
+        if is_nested_deeper(&dwarf, NESTING_MAX)? {
+            return None;
+        }
         let context = addr2line::Context::from_dwarf(dwarf).ok()?;
         Some(Inlined { code: &self.code, context })
     }

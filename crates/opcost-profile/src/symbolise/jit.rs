@@ -3,12 +3,17 @@
 
 use super::{Frame, Names, Why};
 use crate::symbols::demangle::{demangle, mangled};
+use opcost_sys::foreign_file;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The module of just-in-time compiled code.
 pub(super) const MODULE: &str = "[jit]";
+
+/// The longest map that is read; a large program's has some ten megabytes.
+const MAP_BYTES_MAX: u64 = 128 << 20;
 
 /// Names these addresses of a process.
 pub(super) fn names(pid: i32, addresses: &[u64]) -> Names {
@@ -21,15 +26,22 @@ pub(super) fn names(pid: i32, addresses: &[u64]) -> Names {
 /// Reads the map of a process. A container has its own files and its own number for the process, and
 /// the map is named by this number. Both can be found while the process lives.
 fn map(root: &Path, pid: i32) -> Option<Vec<u8>> {
-    // The interface fixes the folder.
-    let read = |root: &Path, pid: i32| fs::read(root.join(format!("tmp/perf-{pid}.map"))).ok();
     let process = root.join("proc").join(pid.to_string());
+    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    // Anybody may write to the folder, so another user's map may lie. The `/proc` entry of a process belongs to its effective user.
+    let user = field("Uid:").and_then(|users| users.split_whitespace().next()?.parse().ok());
+    let own = fs::metadata("/proc/self").map(|own| own.uid()).ok();
+    let owners: Vec<u32> = [Some(0), user, own].into_iter().flatten().collect();
+    // The interface fixes the folder.
+    let read = |root: &Path, pid: i32| {
+        let map = format!("tmp/perf-{pid}.map");
+        foreign_file::read_below(root, Path::new(&map), &owners, MAP_BYTES_MAX).ok()
+    };
     read(root, pid).or_else(|| {
-        let status = fs::read_to_string(process.join("status")).ok()?;
         // The process's number in each namespace, the outermost first (proc_pid_status(5)).
-        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-        let own = numbers.split_whitespace().next_back()?.parse().ok()?;
-        read(&process.join("root"), own)
+        let inner = field("NSpid:")?.split_whitespace().next_back()?.parse().ok()?;
+        read(&process.join("root"), inner)
     })
 }
 
@@ -95,6 +107,22 @@ mod tests {
         write("tmp/perf-41.map", "outer");
         assert_eq!(map(root, 41).as_deref(), Some(&b"outer"[..]));
         assert_eq!(map(root, 42), None);
+        // A link of the container's leads to a file of the container's, and a pipe or a device is not opened.
+        fs::remove_file(root.join("tmp/perf-41.map")).unwrap();
+        fs::remove_file(root.join("proc/41/root/tmp/perf-7.map")).unwrap();
+        let link = |to: &str| {
+            let link = root.join("proc/41/root/tmp/perf-7.map");
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(to, link).unwrap();
+            map(root, 41)
+        };
+        assert_eq!(link("/dev/zero"), None);
+        assert_eq!(link("/etc/passwd"), None);
+        write("proc/41/root/etc/passwd", "of the container");
+        assert_eq!(link("/etc/passwd").as_deref(), Some(&b"of the container"[..]));
+        let made = std::process::Command::new("mkfifo").arg(root.join("tmp/perf-41.map")).status();
+        assert!(made.unwrap().success());
+        assert_eq!(link("nothing"), None);
     }
 
     #[test]

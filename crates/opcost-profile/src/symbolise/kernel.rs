@@ -7,6 +7,7 @@ use crate::symbols::kernel::{KernelFunction, KernelSymbolsError, Namesakes, func
 use crate::symbols::program;
 use crate::symbols::span::Span;
 use opcost_record::profile::KERNEL;
+use opcost_sys::foreign_file;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::{fs, io};
@@ -27,6 +28,9 @@ pub enum KernelSource {
     /// No symbols.
     Nothing,
 }
+
+/// The longest list of a kernel's functions that is read; Debian's has 10 MB.
+const LIST_BYTES_MAX: u64 = 256 << 20;
 
 /// Names these addresses.
 pub(super) fn names(
@@ -63,11 +67,11 @@ pub(super) fn names_by(
     };
     match &sources.kernel {
         KernelSource::Nothing => none(Why::Stripped),
-        KernelSource::File(path) => in_file(fs::read_to_string(path)),
+        KernelSource::File(path) => in_file(foreign_file::read_text(path, LIST_BYTES_MAX)),
         KernelSource::Running => {
             let cache = sources.build_id_cache.as_deref();
             let folder = recorded.and_then(|id| program::by_build_id(cache?, id));
-            let kept = || fs::read_to_string(folder?.join("kallsyms")).ok();
+            let kept = || foreign_file::read_text(&folder?.join("kallsyms"), LIST_BYTES_MAX).ok();
             match is_same_build(recorded, running_build_id().as_deref()) {
                 Some(false) => kept().map_or_else(|| none(Why::OtherBuild), |text| in_text(&text)),
                 // Reading perf's copy is several times faster than the kernel writes its list.

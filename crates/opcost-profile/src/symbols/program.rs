@@ -3,7 +3,7 @@
 use super::elf::{self, ElfError, Excerpt, ProgramSymbols};
 use gimli::SectionId;
 use opcost_record::printable::hexadecimal;
-use std::fs;
+use opcost_sys::foreign_file;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,8 +32,8 @@ pub enum ProgramError {
 /// # Errors
 /// [`ProgramError`] names the file and the fault.
 pub fn read(path: &Path, module: &str, debug_files: &Path) -> Result<ProgramSymbols, ProgramError> {
-    let file =
-        fs::read(path).map_err(|source| ProgramError::Read { path: path.to_owned(), source })?;
+    let file = foreign_file::read(path, elf::WHOLE_BYTES_MAX)
+        .map_err(|source| ProgramError::Read { path: path.to_owned(), source })?;
     let fail = |source| ProgramError::Elf { path: path.to_owned(), source };
     let debug = debug_file(path, &file, debug_files).map_err(fail)?;
     if let Some(debug) = debug
@@ -81,7 +81,10 @@ pub fn split_off(
         let same = match id {
             Some(id) => elf::build_id(&debug) == Ok(Some(id)),
             // The checksum is that of the whole file.
-            None => elf::is_elf(&debug) && crc32fast::hash(&fs::read(path).ok()?) == checksum,
+            None => {
+                let whole = || foreign_file::read(path, elf::WHOLE_BYTES_MAX).ok();
+                elf::is_elf(&debug) && crc32fast::hash(&whole()?) == checksum
+            }
         };
         same.then_some(debug)
     };

@@ -20,8 +20,9 @@ use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use opcost_profile::parallel;
-use opcost_profile::symbols::elf::source_files;
+use opcost_profile::symbols::elf::{WHOLE_BYTES_MAX, source_files};
 use opcost_record::Function;
+use opcost_sys::foreign_file;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -316,7 +317,7 @@ fn owners(variants: [VariantOf<'_>; 2]) -> Owners {
                 return Some(files);
             }
             let vmlinux = opcost_kernel::vmlinux_of(cache, &kernel.digest)?;
-            source_files(&std::fs::read(vmlinux).ok()?).ok()
+            source_files(&foreign_file::read(&vmlinux, WHOLE_BYTES_MAX).ok()?).ok()
         };
         Some(KernelFiles { kernel: kernel.name.clone(), files: files() })
     };

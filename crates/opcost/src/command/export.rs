@@ -10,11 +10,16 @@ use crate::store::{Arrival, Store, StoreError, is_packed, unpacked};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_record::Unit;
+use opcost_sys::clock::unix_ns;
+use opcost_sys::foreign_file;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The extension of files that hold a recording.
 pub const SUFFIX: &str = "opcost";
+
+/// The longest file with a recording that is read.
+const PACKED_BYTES_MAX: u64 = 512 << 20;
 
 /// Arguments of `opcost export`.
 #[derive(Args, Debug)]
@@ -59,7 +64,7 @@ pub fn export(globals: &Globals, args: &ExportArgs) -> Result<Status> {
 pub(super) fn is_recording(path: &Path) -> bool {
     let mut begin = [0; 32];
     let read = |mut file: fs::File| std::io::Read::read(&mut file, &mut begin);
-    fs::File::open(path).and_then(read).is_ok_and(|read| is_packed(&begin[..read]))
+    foreign_file::open(path, u64::MAX).and_then(read).is_ok_and(|read| is_packed(&begin[..read]))
 }
 
 /// Copies the recordings of an exported file into a store.
@@ -69,7 +74,7 @@ pub(super) fn is_recording(path: &Path) -> bool {
 /// # Errors
 /// Missing: a file cannot be read, or is damaged; the store cannot be written.
 pub(super) fn take_over(store: &mut Store, path: &Path) -> Result<Vec<(String, Arrival)>> {
-    unpacked_file(path, |packed| store.take_over(packed).map_err(StoreError::carried))
+    unpacked_file(path, |packed| store.take_over(packed, unix_ns()).map_err(StoreError::carried))
 }
 
 /// Calls `read` with the store in an exported file; the file stays unpacked until `read` returns.
@@ -78,7 +83,7 @@ pub(super) fn take_over(store: &mut Store, path: &Path) -> Result<Vec<(String, A
 /// Missing: the file cannot be read, or is damaged. Also every error of `read`.
 pub(super) fn unpacked_file<T>(path: &Path, read: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
     let scratch = scratch()?;
-    let bytes = fs::read(path)
+    let bytes = foreign_file::read(path, PACKED_BYTES_MAX)
         .with_context(|| format!("cannot read '{}'", path.display()))
         .status(Status::Missing)?;
     read(&unpacked(path, &bytes, scratch.path()).map_err(StoreError::carried)?)

@@ -9,6 +9,7 @@ use crate::store::{Store, StoreError};
 use anyhow::Result;
 use clap::Args;
 use opcost_record::printable::printable;
+use opcost_sys::clock::unix_ns;
 use std::path::{Path, PathBuf};
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -42,6 +43,7 @@ pub fn gather_parts(globals: &Globals, args: &GatherArgs) -> Result<Status> {
     let invocation = parts[0].recording.plan.invocation.as_deref().map(without_shard);
     let mut whole = gather(parts).map_err(HasStatus::carried)?;
     whole.plan.invocation = invocation;
+    whole.arrived_unix_ns = Some(unix_ns());
     let store = globals.store_for_writing()?;
     let (store, id) = store.keep(&whole).map_err(StoreError::carried)?;
     let recording = store.read(&id).map_err(StoreError::carried)?;
@@ -66,7 +68,7 @@ pub(super) fn parts_of(path: &Path) -> Result<Vec<Part>> {
     };
     let parts = match is_recording(path) {
         true => unpacked_file(path, read)?,
-        false => read(&Store::open_for_reading(path).map_err(StoreError::carried)?)?,
+        false => read(&Store::open_foreign(path).map_err(StoreError::carried)?)?,
     };
     match parts.is_empty() {
         false => Ok(parts),

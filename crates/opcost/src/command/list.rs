@@ -355,7 +355,9 @@ fn recording_lines(page: &mut Page, head: &RecordingHead) {
         }
     }
     let commits = head.revisions.iter().map(Revision::short).collect::<Vec<_>>().join(" ");
-    let told = [head.label.clone().unwrap_or_default(), commits];
+    let arrived =
+        head.arrived_unix_ns.map_or(String::new(), |ns| format!("arrived in a file {}", date(ns)));
+    let told = [head.label.clone().unwrap_or_default(), commits, arrived];
     let told: Vec<&str> = told.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
     if !told.is_empty() {
         page.wrap(PLAIN, &" ".repeat(INDENT), &told.join("  "));
@@ -372,6 +374,7 @@ fn recordings_json(listed: &Listed) -> Value {
             json!({
                 "id": head.id,
                 "created_unix_ns": head.created_unix_ns,
+                "arrived_unix_ns": head.arrived_unix_ns,
                 "experiment": head.experiment,
                 "state": head.state.word(),
                 "runs": head.runs,

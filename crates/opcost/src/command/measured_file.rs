@@ -4,7 +4,9 @@ use crate::exit::{HasStatus, Status, WithStatus};
 use crate::phases::Phases;
 use anyhow::{Context, Result};
 use opcost_kernel::{KernelError, KernelSpec, default_cache, prepare};
+use opcost_profile::symbols::elf::WHOLE_BYTES_MAX;
 use opcost_profile::symbols::program::DEBUG_FILES;
+use opcost_sys::foreign_file;
 use opcost_sys::interrupt::Interrupt;
 use std::path::{Path, PathBuf};
 
@@ -58,7 +60,7 @@ impl HasStatus for FileError {
 pub(crate) fn open(argument: &str, quiet: bool) -> Result<Vec<u8>> {
     let path = Path::new(argument);
     let read = |path: &Path| {
-        std::fs::read(path)
+        foreign_file::read(path, WHOLE_BYTES_MAX)
             .map_err(|error| FileError::Read { path: path.to_owned(), error }.carried())
     };
     if path.is_file() {

@@ -3,7 +3,8 @@
 use super::globals::{Globals, check_store_owner};
 use super::output::OutputArgs;
 use super::record::{machine_for, record};
-use crate::exit::{HasStatus, Status, WithStatus};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::recording::Recording;
 use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -12,9 +13,14 @@ use opcost_sys::interrupt::Interrupt;
 /// Arguments of `opcost resume`.
 #[derive(Args, Debug)]
 pub struct ResumeArgs {
-    /// The recording: its identifier, the identifier's beginning, or last
+    /// The recording: its identifier, the identifier's beginning, or last (the last that was made
+    /// here)
     #[arg(default_value = "last")]
     pub id: String,
+
+    /// Also resume a recording that arrived in a file: run its sender's commands here, as you
+    #[arg(long)]
+    pub trust: bool,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -27,9 +33,13 @@ pub fn resume(globals: &Globals, args: &ResumeArgs) -> Result<Status> {
     let path = globals.store_path()?;
     check_store_owner(&path)?;
     let recording = Store::open_for_reading(&path)
-        .and_then(|store| store.read(&args.id))
+        .and_then(|store| match args.id.as_str() {
+            "last" => store.read(&store.last_made_here()?),
+            id => store.read(id),
+        })
         .map_err(StoreError::carried)?;
     let plan = recording.plan.clone();
+    check_trust(&recording, args.trust)?;
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
@@ -40,4 +50,28 @@ pub fn resume(globals: &Globals, args: &ResumeArgs) -> Result<Status> {
     // Stored runs stay, even failed ones; only runs that are not stored are made.
     let earlier = &recording.records;
     record(globals, &plan, earlier, (machine.as_mut(), &state, &interrupt), writer, &args.output)
+}
+
+/// Shows what a recording from elsewhere would execute here, and refuses it unless the user trusts it.
+///
+/// # Errors
+/// Usage: the recording arrived in a file, and `--trust` is not given.
+fn check_trust(recording: &Recording, trust: bool) -> Result<()> {
+    if recording.arrived_unix_ns.is_none() {
+        return Ok(());
+    }
+    let id = &recording.id;
+    let lines: String =
+        recording.plan.executed().iter().map(|line| format!("\n  {line}")).collect();
+    if trust {
+        eprintln!(
+            "opcost: recording {id} arrived in a file; its runs use, on this computer:{lines}"
+        );
+        return Ok(());
+    }
+    let why = format!(
+        "recording {id} arrived in a file, and to resume it runs its sender's commands on this computer, as you:{lines}\n\
+         if you trust all of them: opcost resume {id} --trust"
+    );
+    Err(fail(Status::Usage, why))
 }

@@ -287,6 +287,9 @@ pub(super) fn examine(
     if made < planned {
         let id = recording.id.clone();
         warnings.push(match recording.state {
+            _ if recording.arrived_unix_ns.is_some() => {
+                Warning::IncompleteElsewhere { runs: made, planned }
+            }
             State::Running => Warning::Running { runs: made, planned, recording: id },
             _ => Warning::Incomplete { runs: made, planned, recording: id },
         });

@@ -527,6 +527,13 @@ pub enum Warning {
         /// The recording, for `opcost resume`.
         recording: String,
     },
+    /// The recording arrived in a file and is not complete.
+    IncompleteElsewhere {
+        /// Runs made.
+        runs: usize,
+        /// Runs planned.
+        planned: usize,
+    },
     /// The recording is one shard of a plan.
     Shard(Shard),
     /// The user declared two files the same, and one of them is in no profile.
@@ -572,6 +579,11 @@ impl std::fmt::Display for Warning {
             Warning::Incomplete { runs, planned, recording } => write!(
                 f,
                 "the recording stopped after {runs} of {planned} runs; continue it with: opcost resume {recording}"
+            ),
+            Warning::IncompleteElsewhere { runs, planned } => write!(
+                f,
+                "the recording stopped after {runs} of {planned} runs; it arrived in a file, so whoever made it \
+                 continues it"
             ),
             Warning::Shard(shard) => {
                 write!(

@@ -3,6 +3,7 @@
 //! The folder of a benchmark contains `new`, the last run, and a folder for each baseline: `base`, or the NAME of `--save-baseline
 //! NAME`. `change` and `report` have no samples.
 
+use opcost_sys::foreign_file;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,8 @@ pub(crate) struct Found {
 const NEWEST: &str = "new";
 /// The file with the samples.
 const SAMPLES: &str = "sample.json";
+/// The longest such file that is read.
+const SAMPLES_BYTES_MAX: u64 = 64 << 20;
 
 /// Searches a folder.
 ///
@@ -56,9 +59,9 @@ pub(crate) fn find(folder: &Path) -> io::Result<Found> {
         }
         let Some(at) = runs.iter().position(|file| file.run == NEWEST) else { continue };
         let newest = runs.swap_remove(at);
-        let samples = std::fs::read(&newest.path)?;
+        let samples = foreign_file::read(&newest.path, SAMPLES_BYTES_MAX)?;
         for file in runs {
-            if std::fs::read(&file.path)? == samples {
+            if foreign_file::read(&file.path, SAMPLES_BYTES_MAX)? == samples {
                 found.copies.insert(file.run);
             } else {
                 found.baselines.push(file);

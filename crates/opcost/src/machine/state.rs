@@ -3,7 +3,9 @@
 
 use crate::plan::{Plan, WorkPlan};
 use crate::recording::{MachineState, ProgramState};
+use opcost_profile::symbols::elf::WHOLE_BYTES_MAX;
 use opcost_size::Totals;
+use opcost_sys::foreign_file;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -106,7 +108,7 @@ fn programs(plan: &Plan) -> Vec<ProgramState> {
 
 /// A program's length, hash and sizes; `None` if it cannot be read.
 pub(super) fn program_state(path: &Path) -> Option<ProgramState> {
-    let bytes = fs::read(path).ok()?;
+    let bytes = foreign_file::read(path, WHOLE_BYTES_MAX).ok()?;
     Some(ProgramState {
         path: path.to_path_buf(),
         length_bytes: bytes.len() as u64,

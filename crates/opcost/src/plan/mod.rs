@@ -3,6 +3,7 @@
 //! A plan is stored before the first run. Executing a plan needs no further decision.
 
 mod attached;
+mod executed;
 mod group;
 pub(crate) mod guest;
 mod imported;

@@ -60,6 +60,8 @@ pub struct Recording {
     pub id: String,
     /// The time when the recording began, nanoseconds since the Unix epoch.
     pub created_unix_ns: u64,
+    /// The time when it arrived in a file, nanoseconds since the Unix epoch; `None` if this store's user made it.
+    pub arrived_unix_ns: Option<u64>,
     /// Its state.
     pub state: State,
     /// The plan that the recording follows.

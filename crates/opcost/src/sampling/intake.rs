@@ -5,9 +5,10 @@ use opcost_profile::merge::Merge;
 use opcost_profile::ring::{self, Layout, RingError};
 use opcost_profile::session::{FRAMES_MAX, Recorded, Session};
 use opcost_profile::space::CodeFile;
+use opcost_profile::symbols::elf::WHOLE_BYTES_MAX;
 use opcost_profile::unwind::Unwinder;
+use opcost_sys::foreign_file;
 use std::ffi::OsStr;
-use std::fs;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 
@@ -117,7 +118,7 @@ impl Intake {
 
 /// The current contents of a mapped file.
 fn contents(file: &CodeFile) -> Option<Vec<u8>> {
-    fs::read(OsStr::from_bytes(&file.path)).ok()
+    foreign_file::read(OsStr::from_bytes(&file.path).as_ref(), WHOLE_BYTES_MAX).ok()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Errors of a store, with its file name.
 
 use crate::exit::{HasStatus, Status};
+use opcost_record::printable::printable;
 use rusqlite::ErrorCode;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,8 @@ pub enum StoreErrorKind {
     Foreign,
     /// The store is damaged, or the file is not a database.
     Corrupt(String),
+    /// The store's tables are not as opcost makes them.
+    Altered(String),
     /// One recording is damaged.
     Damaged {
         /// The damaged recording.
@@ -52,6 +55,8 @@ pub enum StoreErrorKind {
     Busy,
     /// No recording has this identifier.
     NoRecording(String),
+    /// Every recording arrived in a file.
+    NoneMadeHere,
     /// The identifiers of several recordings begin with this text.
     Ambiguous(String, Vec<String>),
     /// The recording is being made, or the process that made it was killed.
@@ -94,6 +99,12 @@ impl StoreError {
                     }
                     ErrorCode::ReadOnly => StoreErrorKind::ReadOnly,
                     ErrorCode::DiskFull => StoreErrorKind::Full,
+                    ErrorCode::OperationInterrupted => StoreErrorKind::Corrupt(
+                        "to read it takes more steps than any store needs".into(),
+                    ),
+                    ErrorCode::TooBig => {
+                        StoreErrorKind::Corrupt("it has a longer value than any store".into())
+                    }
                     ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreErrorKind::Busy,
                     ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
                         StoreErrorKind::CannotOpen(message)
@@ -170,6 +181,12 @@ impl fmt::Display for StoreError {
                 "store '{path}': damaged or not a database ({why}); move it aside and restore a copy, \
                  or choose another with --store; nothing was changed"
             ),
+            StoreErrorKind::Altered(why) => write!(
+                f,
+                "store '{path}': its tables are not as opcost makes them ({}); restore a copy of the store, or choose \
+                 another with --store; nothing was changed",
+                printable(why)
+            ),
             StoreErrorKind::Damaged { recording, why } => write!(
                 f,
                 "store '{path}': recording {recording} is damaged ({why}); restore a copy of the store, or \
@@ -196,6 +213,11 @@ impl fmt::Display for StoreError {
             StoreErrorKind::NoRecording(id) => {
                 write!(f, "store '{path}': no recording '{id}'; see opcost list recordings")
             }
+            StoreErrorKind::NoneMadeHere => write!(
+                f,
+                "store '{path}': no recording was made here, and last means none that arrived in a file; name the \
+                 recording (opcost list recordings)"
+            ),
             StoreErrorKind::Ambiguous(id, ids) => {
                 let shown = ids.len().min(IDS_SHOWN);
                 write!(
@@ -240,6 +262,7 @@ impl HasStatus for StoreError {
         match self.kind {
             // The store is sound; the user named a wrong recording.
             StoreErrorKind::NoRecording(_)
+            | StoreErrorKind::NoneMadeHere
             | StoreErrorKind::Ambiguous(..)
             | StoreErrorKind::Running(_)
             | StoreErrorKind::Complete(_) => Status::Usage,

@@ -1,11 +1,9 @@
 //! Deletes whole recordings and releases the room that they took.
 
+use super::schema::TABLES;
 use super::{Store, StoreError, StoreErrorKind};
 use crate::recording::State;
 use rusqlite::{TransactionBehavior, params};
-
-/// Every table with rows of a recording.
-pub(super) const TABLES: [&str; 4] = ["runs", "profiles", "metrics", "invariants"];
 
 /// The room that a store takes on disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -44,11 +42,10 @@ impl Store {
                     open = Some(id.clone());
                     return Ok(());
                 }
-                for table in TABLES {
-                    let statement = format!("DELETE FROM {table} WHERE recording = ?1");
+                for table in &TABLES {
+                    let statement = format!("DELETE FROM {} WHERE {} = ?1", table.name, table.key);
                     transaction.execute(&statement, params![number])?;
                 }
-                transaction.execute("DELETE FROM recordings WHERE number = ?1", [number])?;
             }
             transaction.commit()
         };

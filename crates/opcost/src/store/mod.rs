@@ -8,9 +8,11 @@
 mod checksum;
 mod codec;
 mod error;
+mod foreign;
 mod forget;
 mod open;
 mod profile;
+mod schema;
 mod transfer;
 mod write;
 
@@ -25,6 +27,7 @@ use checksum::checksum;
 use codec::Packed;
 use opcost_record::{Dictionary, Domain, Failure, Invariant, MetricKey, Outcome, Profile, Record};
 use rusqlite::{Connection, OptionalExtension, Row};
+use schema::{ARRIVALS_SINCE, CHECKSUMS_ALWAYS_SINCE, CHECKSUMS_SINCE};
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -43,6 +46,8 @@ pub struct RecordingHead {
     pub state: State,
     /// Number of stored runs.
     pub runs: u64,
+    /// As [`Recording::arrived_unix_ns`].
+    pub arrived_unix_ns: Option<u64>,
     /// Names of the variants.
     pub variants: Vec<String>,
     /// The user's label of the recording.
@@ -84,6 +89,17 @@ pub struct Store {
     path: Arc<PathBuf>,
     /// Version of the schema.
     version: i32,
+    /// For a store of somebody else's: what reading it may still yield.
+    foreign: Option<foreign::Bytes>,
+}
+
+/// How a store keeps checksums.
+#[derive(Clone, Copy)]
+struct Sums {
+    /// The column.
+    column: &'static str,
+    /// Whether every row has a checksum.
+    always: bool,
 }
 
 impl Store {
@@ -97,7 +113,7 @@ impl Store {
         RecordingWriter::begin(self, plan, machine, created_unix_ns)
     }
 
-    /// Stores a recording whose runs were made elsewhere, under a new identifier.
+    /// Stores a recording whose runs were made elsewhere, under a new identifier, with its time of arrival.
     ///
     /// # Errors
     /// [`StoreError`]; the part stored so far then stays marked as running.
@@ -164,16 +180,18 @@ impl Store {
 
     fn head(&self, number: i64) -> Result<RecordingHead, StoreError> {
         self.sql(|connection| {
+            let sums = self.sums();
             let mut statement = connection.prepare_cached(&format!(
                 "SELECT id, created_unix_ns, experiment, state,
-                        (SELECT count(*) FROM runs WHERE runs.recording = number), plan, {}, {}
+                        (SELECT count(*) FROM runs WHERE runs.recording = number), plan, {}, {}, {}
                  FROM recordings WHERE number = ?1",
-                self.checksum_column(),
-                self.runs_column()
+                sums.column,
+                self.runs_column(),
+                self.arrived_column()
             ))?;
             statement.query_row([number], |row| {
-                check_plan(row, 0, 5, 6)?;
-                check_number(row.get(7)?, row.get(4)?)?;
+                check_plan(row, (0, 5, 6), sums)?;
+                check_number(row.get(7)?, row.get(4)?, state(row, 3)?, sums)?;
                 let plan: NamesOfPlan = json(row, 5)?;
                 Ok(RecordingHead {
                     id: row.get(0)?,
@@ -181,6 +199,7 @@ impl Store {
                     experiment: row.get(2)?,
                     state: state(row, 3)?,
                     runs: unsigned(row, 4)?,
+                    arrived_unix_ns: row.get::<_, Option<i64>>(8)?.map(|ns| ns as u64),
                     imported: plan.imported.is_some(),
                     label: plan.label,
                     revisions: revisions(&plan.variants),
@@ -190,14 +209,29 @@ impl Store {
         })
     }
 
-    /// The column of the number of runs at the recording's end.
-    fn runs_column(&self) -> &'static str {
-        if self.version >= 3 { "runs_at_end" } else { "NULL" }
+    /// The column of arrivals.
+    fn arrived_column(&self) -> &'static str {
+        if self.version >= ARRIVALS_SINCE { "arrived_unix_ns" } else { "NULL" }
     }
 
-    /// The column of checksums, which exists since version 3.
-    fn checksum_column(&self) -> &'static str {
-        if self.version >= 3 { "checksum" } else { "NULL" }
+    /// The column of the number of runs at the recording's end.
+    fn runs_column(&self) -> &'static str {
+        if self.version >= CHECKSUMS_SINCE { "runs_at_end" } else { "NULL" }
+    }
+
+    /// The column of checksums, and whether every row has one. A store of somebody else's is held to it one version earlier: this
+    /// opcost can bring only its own stores up.
+    fn sums(&self) -> Sums {
+        let always = if self.foreign.is_some() { CHECKSUMS_SINCE } else { CHECKSUMS_ALWAYS_SINCE };
+        Sums {
+            column: if self.version >= CHECKSUMS_SINCE { "checksum" } else { "NULL" },
+            always: self.version >= always,
+        }
+    }
+
+    /// Counts the bytes of a row of somebody else's store.
+    fn take_bytes(&self, row: &Row<'_>) -> rusqlite::Result<()> {
+        self.foreign.as_ref().map_or(Ok(()), |bytes| bytes.take(row))
     }
 
     /// Reads a recording.
@@ -212,21 +246,28 @@ impl Store {
             .connection
             .unchecked_transaction()
             .map_err(|error| StoreError::from_sqlite(&self.path, &error))?;
+        if let Some(bytes) = &self.foreign {
+            bytes.begin();
+        }
         let number = self.number_of(id)?;
-        let sums = self.checksum_column();
+        let sums = self.sums();
         let of = |error: StoreError| self.of_recording(number, error);
         let recording = self.sql(|connection| {
             connection.query_row(
                 &format!(
-                    "SELECT id, created_unix_ns, state, plan, machine, {sums} FROM recordings
-                     WHERE number = ?1"
+                    "SELECT id, created_unix_ns, state, plan, machine, {}, {} FROM recordings
+                     WHERE number = ?1",
+                    sums.column,
+                    self.arrived_column()
                 ),
                 [number],
                 |row| {
-                    check_plan(row, 0, 3, 5)?;
+                    self.take_bytes(row)?;
+                    check_plan(row, (0, 3, 5), sums)?;
                     Ok(Recording {
                         id: row.get(0)?,
                         created_unix_ns: unsigned(row, 1)?,
+                        arrived_unix_ns: row.get::<_, Option<i64>>(6)?.map(|ns| ns as u64),
                         state: state(row, 2)?,
                         plan: json(row, 3)?,
                         machine: json(row, 4)?,
@@ -244,7 +285,7 @@ impl Store {
         let at_end = self.sql(|connection| {
             let query = format!("SELECT {} FROM recordings WHERE number = ?1", self.runs_column());
             let at_end = connection.query_row(&query, [number], |row| row.get(0))?;
-            check_number(at_end, recording.records.len() as i64)
+            check_number(at_end, recording.records.len() as i64, recording.state, sums)
         });
         at_end.map_err(of)?;
         // Profiles exist since version 2.
@@ -265,6 +306,19 @@ impl Store {
         }
     }
 
+    /// The identifier of the newest recording that this store's user made.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn last_made_here(&self) -> Result<String, StoreError> {
+        let query = format!(
+            "SELECT id FROM recordings WHERE {} IS NULL ORDER BY number DESC LIMIT 1",
+            self.arrived_column()
+        );
+        let last = self.sql(|sql| sql.query_row(&query, [], |row| row.get(0)).optional())?;
+        last.ok_or_else(|| StoreError::new(&self.path, StoreErrorKind::NoneMadeHere))
+    }
+
     /// The whole identifier for the beginning of an identifier or for `last`.
     ///
     /// # Errors
@@ -279,15 +333,17 @@ impl Store {
     }
 
     fn read_keys(&self, number: i64) -> Result<Vec<MetricKey>, StoreError> {
-        let sums = self.checksum_column();
+        let sums = self.sums();
         self.sql(|connection| {
             let mut statement = connection.prepare(&format!(
-                "SELECT name, domain, source, region, {sums} FROM metrics WHERE recording = ?1 ORDER BY id"
+                "SELECT name, domain, source, region, {} FROM metrics WHERE recording = ?1 ORDER BY id",
+                sums.column
             ))?;
             let keys = statement.query_map([number], |row| {
+                self.take_bytes(row)?;
                 let part = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_bytes()?);
                 let made = checksum([part(0)?, part(1)?, part(2)?, part(3)?]);
-                compare_checksums(row, 4, made, || "a metric's name".into())?;
+                compare_checksums(row, (4, sums), made, || "a metric's name".into())?;
                 let domain: String = row.get(1)?;
                 Ok(MetricKey {
                     name: row.get(0)?,
@@ -302,24 +358,28 @@ impl Store {
     }
 
     fn read_records(&self, number: i64, variants: usize) -> Result<Vec<Record>, StoreError> {
-        let sums = self.checksum_column();
+        let sums = self.sums();
         self.sql(|connection| {
             let mut statement = connection.prepare(&format!(
-                "SELECT items, {sums} FROM invariants WHERE recording = ?1 ORDER BY id"
+                "SELECT items, {} FROM invariants WHERE recording = ?1 ORDER BY id",
+                sums.column
             ))?;
             let set = |row: &Row<'_>| {
+                self.take_bytes(row)?;
                 let made = checksum([row.get_ref(0)?.as_bytes()?]);
-                compare_checksums(row, 1, made, || "invariants".into())?;
+                compare_checksums(row, (1, sums), made, || "invariants".into())?;
                 json(row, 0)
             };
             let sets: Vec<Vec<Invariant>> =
                 statement.query_map([number], set)?.collect::<rusqlite::Result<_>>()?;
             let mut statement = connection.prepare(&format!(
-                "SELECT slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples, {sums}
-                 FROM runs WHERE recording = ?1 ORDER BY slot"
+                "SELECT slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples, {}
+                 FROM runs WHERE recording = ?1 ORDER BY slot",
+                sums.column
             ))?;
             let record = |row: &Row<'_>| {
-                check_run(row)?;
+                self.take_bytes(row)?;
+                check_run(row, sums)?;
                 let variant: u16 = row.get(1)?;
                 if usize::from(variant) >= variants {
                     return Err(codec::corrupt(1, "unknown variant"));
@@ -395,15 +455,17 @@ impl Store {
     }
 
     fn read_profiles(&self, number: i64) -> Result<Vec<(u32, Profile)>, StoreError> {
-        let sums = self.checksum_column();
+        let sums = self.sums();
         self.sql(|connection| {
             let mut statement = connection.prepare(&format!(
-                "SELECT slot, profile, {sums} FROM profiles WHERE recording = ?1 ORDER BY slot"
+                "SELECT slot, profile, {} FROM profiles WHERE recording = ?1 ORDER BY slot",
+                sums.column
             ))?;
             let profiles = statement.query_map([number], |row| {
+                self.take_bytes(row)?;
                 let slot: i64 = row.get(0)?;
                 let made = checksum([&slot.to_le_bytes(), row.get_ref(1)?.as_blob()?]);
-                compare_checksums(row, 2, made, || format!("the profile of run {slot}"))?;
+                compare_checksums(row, (2, sums), made, || format!("the profile of run {slot}"))?;
                 let profile = profile::decode(row.get_ref(1)?.as_blob()?)
                     .map_err(|why| codec::corrupt(1, format!("profile: {why}")))?;
                 Ok((row.get(0)?, profile))
@@ -474,42 +536,49 @@ fn revisions(variants: &[NameOfVariant]) -> Vec<Revision> {
     revisions
 }
 
-/// Refuses a plan that differs from the one written; `id`, `plan` and `sum` are columns.
-fn check_plan(row: &Row<'_>, id: usize, plan: usize, sum: usize) -> rusqlite::Result<()> {
+/// Refuses a plan that differs from the one written; `columns` are those of identifier, plan and checksum.
+fn check_plan(row: &Row<'_>, columns: (usize, usize, usize), sums: Sums) -> rusqlite::Result<()> {
+    let (id, plan, sum) = columns;
     let made = checksum([row.get_ref(id)?.as_bytes()?, row.get_ref(plan)?.as_bytes()?]);
-    compare_checksums(row, sum, made, || "its plan".into())
+    compare_checksums(row, (sum, sums), made, || "its plan".into())
 }
 
 /// Refuses a recording whose number of runs differs from the number at its end.
-fn check_number(at_end: Option<i64>, found: i64) -> rusqlite::Result<()> {
+fn check_number(at_end: Option<i64>, found: i64, state: State, sums: Sums) -> rusqlite::Result<()> {
     match at_end {
         Some(at_end) if at_end != found => {
             Err(codec::corrupt(0, format!("{found} runs are there, and it ended with {at_end}")))
+        }
+        None if sums.always && state != State::Running => {
+            Err(codec::corrupt(0, "it ended without a number of runs"))
         }
         _ => Ok(()),
     }
 }
 
 /// Refuses a run that differs from the one written.
-fn check_run(row: &Row<'_>) -> rusqlite::Result<()> {
+fn check_run(row: &Row<'_>, sums: Sums) -> rusqlite::Result<()> {
     let slot: i64 = row.get(0)?;
     let integers =
         [Some(slot), row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(6)?, row.get(7)?];
     let failure = row.get_ref(5)?.as_str_or_null()?;
     let made = checksum::of_run(integers, failure, row.get_ref(8)?.as_blob()?);
-    compare_checksums(row, 9, made, || format!("run {slot}"))
+    compare_checksums(row, (9, sums), made, || format!("run {slot}"))
 }
 
 /// Compares a row's stored checksum with the computed one; rows of older versions have none.
 fn compare_checksums(
     row: &Row<'_>,
-    column: usize,
+    (column, sums): (usize, Sums),
     made: u32,
     what: impl FnOnce() -> String,
 ) -> rusqlite::Result<()> {
     match row.get::<_, Option<i64>>(column)? {
         Some(stored) if stored != i64::from(made) => {
             Err(codec::corrupt(column, format!("{}: its checksum does not fit", what())))
+        }
+        None if sums.always => {
+            Err(codec::corrupt(column, format!("{}: it has no checksum", what())))
         }
         _ => Ok(()),
     }

@@ -1,7 +1,8 @@
 //! Opens a store: creates it, distinguishes it from other files, and reads where nothing can be written.
 
-use super::{Store, StoreError, StoreErrorKind};
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use super::schema::{self, APPLICATION_ID, SCHEMA_VERSION};
+use super::{Store, StoreError, StoreErrorKind, foreign};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
@@ -11,59 +12,8 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// `PRAGMA application_id`: "opco".
-const APPLICATION_ID: i32 = 0x6f70_636f;
-/// `PRAGMA user_version` of the schema below. Version 1 had no profiles, version 2 no checksums.
-const SCHEMA_VERSION: i32 = 3;
 /// The longest wait for another opcost that is writing.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
-
-const SCHEMA: &str = "
-CREATE TABLE recordings(
-    number INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    created_unix_ns INTEGER NOT NULL,
-    experiment TEXT NOT NULL,
-    state TEXT NOT NULL,
-    plan TEXT NOT NULL,
-    machine TEXT NOT NULL
-);
-CREATE TABLE metrics(
-    recording INTEGER NOT NULL, id INTEGER NOT NULL,
-    name TEXT NOT NULL, domain TEXT NOT NULL, source TEXT NOT NULL, region TEXT NOT NULL,
-    PRIMARY KEY(recording, id)
-) WITHOUT ROWID;
-CREATE TABLE invariants(
-    recording INTEGER NOT NULL, id INTEGER NOT NULL, items TEXT NOT NULL,
-    PRIMARY KEY(recording, id)
-) WITHOUT ROWID;
-CREATE TABLE runs(
-    recording INTEGER NOT NULL, slot INTEGER NOT NULL, variant INTEGER NOT NULL, block INTEGER,
-    started_unix_ns INTEGER NOT NULL, exit_code INTEGER, failure TEXT, ops INTEGER,
-    invariants INTEGER NOT NULL, samples BLOB NOT NULL,
-    PRIMARY KEY(recording, slot)
-) WITHOUT ROWID;
-";
-
-/// The addition of version 2: the profile of each run that has one.
-const PROFILES: &str = "
-CREATE TABLE profiles(
-    recording INTEGER NOT NULL, slot INTEGER NOT NULL, profile BLOB NOT NULL,
-    PRIMARY KEY(recording, slot)
-) WITHOUT ROWID;
-";
-
-/// The additions of version 3: a checksum of every row that is written once and read back, and the number of runs at a recording's
-/// end, since a lost row has no checksum. Both are `NULL` in rows of older versions; the number is `NULL` until the recording has
-/// ended.
-const CHECKSUMS: &str = "
-ALTER TABLE recordings ADD COLUMN checksum INTEGER;
-ALTER TABLE recordings ADD COLUMN runs_at_end INTEGER;
-ALTER TABLE metrics ADD COLUMN checksum INTEGER;
-ALTER TABLE invariants ADD COLUMN checksum INTEGER;
-ALTER TABLE runs ADD COLUMN checksum INTEGER;
-ALTER TABLE profiles ADD COLUMN checksum INTEGER;
-";
 
 impl Store {
     /// Opens the store for adding, and creates a missing file. A store of an older version is brought up to this version.
@@ -83,8 +33,11 @@ impl Store {
         let store = Store::connect(path, path, flags)?;
         let version = store.check_version()?;
         store.sql(use_wal)?;
+        if version != 0 {
+            store.check_schema(version)?;
+        }
         if version < SCHEMA_VERSION {
-            store.sql(bring_up_schema)?;
+            store.sql(schema::bring_up)?;
         }
         Ok(Store { version: SCHEMA_VERSION, ..store })
     }
@@ -94,27 +47,59 @@ impl Store {
     /// # Errors
     /// As [`open_for_writing`](Self::open_for_writing).
     pub fn open_for_reading(path: &Path) -> Result<Store, StoreError> {
+        Store::read_only(path, false)
+    }
+
+    /// Opens a store that somebody else made: only for reading, with limits, and only if it has the tables of a store and nothing else.
+    ///
+    /// # Errors
+    /// As [`open_for_writing`](Self::open_for_writing); also if reading exceeds a limit.
+    pub fn open_foreign(path: &Path) -> Result<Store, StoreError> {
+        Store::read_only(path, true)
+    }
+
+    fn read_only(path: &Path, is_foreign: bool) -> Result<Store, StoreError> {
         if !path.exists() {
             return Err(StoreError::new(path, StoreErrorKind::Absent));
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let opened = Store::connect(path, path, flags)
-            .and_then(|store| store.check_version().map(|version| (store, version)));
-        let (store, version) = match opened {
+        let connect = |name: &Path, flags| -> Result<(Store, i32), StoreError> {
+            let mut store = Store::connect(path, name, flags)?;
+            if is_foreign {
+                let bound = foreign::bound(&mut store.connection);
+                bound.map_err(|error| StoreError::from_sqlite(path, &error))?;
+                let length = std::fs::metadata(path).map_or(0, |file| file.len());
+                store.foreign = Some(foreign::Bytes::new(length + log_bytes(path)));
+            }
+            let version = store.check_version()?;
+            Ok((store, version))
+        };
+        let (store, version) = match connect(path, flags) {
             Err(error) if error.kind.denies_side_files() && !has_log(path) => {
                 // Readers too create files beside the store, to learn of writers. If they cannot, nobody can write, and without a
                 // log the store itself contains everything (<https://sqlite.org/wal.html#read_only_databases>).
-                let flags = flags | OpenFlags::SQLITE_OPEN_URI;
-                let store = Store::connect(path, immutable_uri(path).as_ref(), flags)?;
-                let version = store.check_version()?;
-                (store, version)
+                connect(immutable_uri(path).as_ref(), flags | OpenFlags::SQLITE_OPEN_URI)?
             }
             opened => opened?,
         };
         if version == 0 {
             return Err(StoreError::new(path, StoreErrorKind::Absent));
         }
+        store.check_schema(version)?;
         Ok(Store { version, ..store })
+    }
+
+    /// Refuses a store whose tables differ from those of its version.
+    fn check_schema(&self, version: i32) -> Result<(), StoreError> {
+        let alone = self.foreign.is_some();
+        self.sql(|connection| schema::check(connection, version, alone)).map_err(
+            |error| match error.kind {
+                StoreErrorKind::Corrupt(why) => {
+                    StoreError::new(&self.path, StoreErrorKind::Altered(why))
+                }
+                _ => error,
+            },
+        )
     }
 
     fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Store, StoreError> {
@@ -127,7 +112,8 @@ impl Store {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(name, flags).map_err(error)?;
         connection.busy_timeout(BUSY_LIMIT).map_err(error)?;
-        Ok(Store { connection, path: Arc::new(path.to_path_buf()), version: 0 })
+        foreign::distrust(&connection).map_err(error)?;
+        Ok(Store { connection, path: Arc::new(path.to_path_buf()), version: 0, foreign: None })
     }
 
     /// The version of the store, 0 for an empty file; an error if the store is newer or the file is no store.
@@ -171,31 +157,16 @@ fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Adds the tables and columns that an older store lacks.
-fn bring_up_schema(connection: &Connection) -> rusqlite::Result<()> {
-    // Immediate: if two processes do this at the same time, the second waits and then finds nothing to do.
-    let transaction =
-        rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let version: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version < 1 {
-        transaction.execute_batch(SCHEMA)?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    }
-    if version < 2 {
-        transaction.execute_batch(PROFILES)?;
-    }
-    if version < 3 {
-        transaction.execute_batch(CHECKSUMS)?;
-        transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-    }
-    transaction.commit()
-}
-
 /// Whether the write-ahead log may contain runs that are not in the store itself.
 fn has_log(path: &Path) -> bool {
+    log_bytes(path) > 0
+}
+
+/// Length of the write-ahead log, bytes.
+fn log_bytes(path: &Path) -> u64 {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+    std::fs::metadata(log).map_or(0, |log| log.len())
 }
 
 /// A URI that opens the store as an immutable file (<https://sqlite.org/uri.html>).

@@ -213,7 +213,7 @@ fn other_files_are_told_apart_and_left_alone() {
         assert!(before == fs::read(&copy).unwrap(), "{pragma}: the file was changed");
         kind
     };
-    let newer = StoreErrorKind::Newer { found: 99, known: 3 };
+    let newer = StoreErrorKind::Newer { found: 99, known: 4 };
     assert_eq!(with_pragma("PRAGMA user_version=99"), newer);
     assert_eq!(with_pragma("PRAGMA application_id=1"), StoreErrorKind::Foreign);
     assert_eq!(with_pragma("PRAGMA application_id=0"), StoreErrorKind::Foreign);
@@ -396,10 +396,14 @@ fn rows_that_do_not_fit_together_are_damage() {
         assert!(matches!(kind, Some(StoreErrorKind::Damaged { .. })), "{change}: {kind:?}");
     }
     let (_dir, path, _) = stored(5);
+    let error = || Store::open_for_reading(&path).unwrap().read("last").unwrap_err().to_string();
     let sql = "INSERT INTO profiles VALUES (1, 3, x'ff', NULL)";
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
-    let error = Store::open_for_reading(&path).unwrap().read("last").unwrap_err();
-    assert!(error.to_string().contains("profile: "), "{error}");
+    assert!(error().contains("the profile of run 3: it has no checksum"), "{}", error());
+    let sum = checksum([&3i64.to_le_bytes(), &[0xff]]);
+    let sql = format!("UPDATE profiles SET checksum = {sum}");
+    Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
+    assert!(error().contains("profile: "), "{}", error());
 }
 
 #[test]
@@ -430,6 +434,7 @@ fn stored_by_version_1(runs: u32) -> (TempDir, PathBuf, String) {
     let sql = "DROP TABLE profiles; ALTER TABLE runs DROP COLUMN checksum;
         ALTER TABLE invariants DROP COLUMN checksum; ALTER TABLE metrics DROP COLUMN checksum;
         ALTER TABLE recordings DROP COLUMN checksum;
+        ALTER TABLE recordings DROP COLUMN arrived_unix_ns;
         ALTER TABLE recordings DROP COLUMN runs_at_end; PRAGMA user_version = 1; PRAGMA journal_mode = delete";
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
     (dir, path, id)
@@ -462,6 +467,55 @@ fn a_store_of_version_1_is_brought_up_when_it_is_added_to() {
     let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
     assert_eq!(recording.records.len(), 7);
     assert_eq!(recording.profiles, [(5, profile.clone()), (6, profile)]);
+}
+
+#[test]
+fn a_store_of_version_1_that_is_brought_up_has_every_checksum() {
+    let (_dir, path, id) = stored_by_version_1(5);
+    let as_it_was = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
+    let store = Store::open_for_writing(&path).unwrap();
+    assert_eq!(store.read(&id).unwrap().records, as_it_was.records);
+    for table in ["recordings", "runs", "metrics", "invariants"] {
+        let query = format!("SELECT count(*) FROM {table} WHERE checksum IS NULL");
+        let lacking: i64 = store.sql(|sql| sql.query_row(&query, [], |row| row.get(0))).unwrap();
+        assert_eq!(lacking, 0, "{table}");
+        let sql = format!("UPDATE {table} SET checksum = NULL");
+        store.sql(|connection| connection.execute_batch(&sql)).unwrap();
+        let error = store.read(&id).unwrap_err().to_string();
+        assert!(error.contains("it has no checksum"), "{table}: {error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// A damaged or forged file of somebody else's adds whole recordings or nothing, and never changes one that is here.
+    #[test]
+    fn no_foreign_bytes_change_what_is_here(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..16),
+        end in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let (dir, theirs, _) = stored(40);
+        Connection::open(&theirs).unwrap().execute_batch("PRAGMA journal_mode = delete").unwrap();
+        let mut bytes = fs::read(&theirs).unwrap();
+        for (place, byte) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        bytes.truncate(end.map_or(bytes.len(), |end| end.index(bytes.len())));
+        let forged = [&b"opcost-recording 1\n"[..], &zstd::encode_all(&*bytes, 1).unwrap()].concat();
+        let (_dir, here, id) = stored(8);
+        let mut store = Store::open_for_writing(&here).unwrap();
+        let before = store.read(&id).unwrap();
+        if let Ok(unpacked) = unpacked(Path::new("file"), &forged, dir.path()) {
+            let _ = store.take_over(&unpacked, CREATED_NS);
+        }
+        let after = store.read(&id).unwrap();
+        prop_assert_eq!((before.records, before.plan, before.machine), (after.records, after.plan, after.machine));
+        for head in store.list().unwrap() {
+            store.read(&head.id).unwrap();
+        }
+    }
 }
 
 #[test]
@@ -509,7 +563,7 @@ fn two_recordings_of_one_identifier_are_not_mixed_up() {
     let packed = open(&here).pack(&id, scratch.path()).unwrap();
     let arrive = |store: &Path| {
         let unpacked = unpacked(Path::new("file"), &packed, scratch.path()).unwrap();
-        open(store).take_over(&unpacked)
+        open(store).take_over(&unpacked, CREATED_NS)
     };
     assert_eq!(arrive(&here).unwrap(), [(id.clone(), Arrival::Known)]);
     assert_eq!(arrive(&there).unwrap_err().kind, StoreErrorKind::Taken(id));

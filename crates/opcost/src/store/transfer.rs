@@ -2,11 +2,13 @@
 //!
 //! Rows are copied unchanged, with their checksums, so a recording arrives to the last digit.
 
-use super::forget::TABLES;
-use super::{Store, StoreError, StoreErrorKind};
+use super::schema::{Column, TABLES, Table};
+use super::{DamagedRecording, Store, StoreError, StoreErrorKind, codec};
 use crate::recording::{Recording, State};
+use opcost_record::printable::printable;
 use rusqlite::types::Value;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Row, TransactionBehavior};
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -43,7 +45,7 @@ impl Store {
         }
         let path = scratch.join("packed.sqlite");
         let mut alone = Store::open_for_writing(&path)?;
-        alone.copy(self, &recording.id)?;
+        alone.copy(self, &recording, None)?;
         // In this mode the store is one file.
         alone.sql(|connection| connection.pragma_update(None, "journal_mode", "delete"))?;
         drop(alone);
@@ -51,16 +53,27 @@ impl Store {
             .map_err(|error| StoreError::new(&path, StoreErrorKind::Other(error.to_string())))
     }
 
-    /// Takes over every recording of another store. A recording that is damaged there, or a different recording of the same
-    /// identifier here, ends the transfer; recordings transferred before stay.
+    /// Takes over every recording of another store, and notes that it arrived. A recording that is damaged there, or a different
+    /// recording of the same identifier here, ends the transfer; recordings transferred before stay.
     ///
-    /// Returns the identifier and the outcome of each recording.
+    /// `now_unix_ns`: the time of arrival. Returns the identifier and the outcome of each recording.
     ///
     /// # Errors
     /// [`StoreError`] names the store at fault.
-    pub fn take_over(&mut self, other: &Store) -> Result<Vec<(String, Arrival)>, StoreError> {
+    pub fn take_over(
+        &mut self,
+        other: &Store,
+        now_unix_ns: u64,
+    ) -> Result<Vec<(String, Arrival)>, StoreError> {
         let mut arrived = Vec::new();
-        for head in other.list()? {
+        let listed = other.list_all()?;
+        if let Some(DamagedRecording { name, why, .. }) = listed.damaged.into_iter().next() {
+            let kind = StoreErrorKind::Damaged { recording: name, why };
+            return Err(StoreError::new(&other.path, kind));
+        }
+        for head in listed.heads {
+            check_id(&head.id)
+                .map_err(|why| StoreError::new(&other.path, StoreErrorKind::Packed(why)))?;
             let theirs = other.read(&head.id)?;
             let here: bool = self.sql(|connection| {
                 let query = "SELECT count(*) > 0 FROM recordings WHERE id = ?1";
@@ -68,7 +81,7 @@ impl Store {
             })?;
             let arrival = match here {
                 false => {
-                    self.copy(other, &head.id)?;
+                    self.copy(other, &theirs, Some(now_unix_ns))?;
                     Arrival::New
                 }
                 true if is_same(&self.read(&head.id)?, &theirs) => Arrival::Known,
@@ -81,32 +94,49 @@ impl Store {
         Ok(arrived)
     }
 
-    fn copy(&mut self, other: &Store, id: &str) -> Result<(), StoreError> {
-        let number = other.number_of(id)?;
-        let mut rows = Vec::new();
-        for (table, key) in tables() {
-            let read = other.sql(|connection| read(connection, table, key, number))?;
-            rows.push((table, key, read));
+    /// Copies a recording value by value: by the names of this version's columns, and only values of their types. No name that is
+    /// stored in the other file becomes part of a statement.
+    ///
+    /// `arrived_unix_ns`: when the recording arrived in a file; `None` in a file for sending.
+    fn copy(
+        &mut self,
+        other: &Store,
+        recording: &Recording,
+        arrived_unix_ns: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let number = other.number_of(&recording.id)?;
+        let mut read = Vec::new();
+        for table in TABLES.iter().filter(|table| table.is_in(other.version)) {
+            let rows = other.sql(|connection| rows(connection, table, other.version, number));
+            read.push((table, rows.map_err(|error| other.of_recording(number, error))?));
         }
+        let ended = recording.state != State::Running;
         let connection = &mut self.connection;
-        let mut copy = || -> rusqlite::Result<()> {
+        let copy = || -> rusqlite::Result<()> {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let query = "SELECT coalesce(max(number), 0) + 1 FROM recordings";
             let free: i64 = transaction.query_row(query, [], |row| row.get(0))?;
-            for (table, key, (columns, rows)) in &rows {
-                let places: Vec<String> = (1..=columns.len()).map(|n| format!("?{n}")).collect();
-                let statement = format!(
-                    "INSERT INTO {table}({}) VALUES({})",
-                    columns.join(", "),
-                    places.join(", ")
-                );
-                let mut statement = transaction.prepare(&statement)?;
-                for row in rows {
-                    let renumbered = columns.iter().zip(row).map(|(column, value)| {
-                        if column == key { Value::Integer(free) } else { value.clone() }
-                    });
-                    statement.execute(rusqlite::params_from_iter(renumbered))?;
+            for (table, rows) in read {
+                let mut insert = transaction.prepare(&table.insertion())?;
+                for mut row in rows {
+                    let sum = table.checksum(|name| Some(row.get(name)?.into())).map(i64::from);
+                    for (name, value) in &mut row {
+                        match *name {
+                            name if name == table.key => *value = free.into(),
+                            "arrived_unix_ns" => {
+                                *value = arrived_unix_ns.map(|ns| ns as i64).into()
+                            }
+                            // Rows of older versions lack both.
+                            "checksum" => *value = sum.into(),
+                            "runs_at_end" if ended => {
+                                *value = (recording.records.len() as i64).into()
+                            }
+                            _ => {}
+                        }
+                    }
+                    let values = table.columns.iter().map(|column| row.get(column.name));
+                    insert.execute(rusqlite::params_from_iter(values))?;
                 }
             }
             transaction.commit()
@@ -115,25 +145,40 @@ impl Store {
     }
 }
 
-/// Every table with rows of a recording, and its column of the recording's number.
-fn tables() -> impl Iterator<Item = (&'static str, &'static str)> {
-    std::iter::once(("recordings", "number")).chain(TABLES.map(|table| (table, "recording")))
+/// A recording's rows of a table, each with a value for every column of this version; absent columns are `NULL`.
+fn rows(
+    connection: &Connection,
+    table: &Table,
+    version: i32,
+    number: i64,
+) -> rusqlite::Result<Vec<BTreeMap<&'static str, Value>>> {
+    let present: Vec<&Column> = table.columns_of(version).collect();
+    let names: Vec<&str> = present.iter().map(|column| column.name).collect();
+    let query = format!("SELECT {} FROM {} WHERE {} = ?1", names.join(", "), table.name, table.key);
+    let mut statement = connection.prepare(&query)?;
+    let row = |row: &Row<'_>| {
+        let mut values: BTreeMap<&'static str, Value> =
+            table.columns.iter().map(|column| (column.name, Value::Null)).collect();
+        for (at, column) in present.iter().enumerate() {
+            let value = row.get_ref(at)?;
+            if !column.takes(value) {
+                let what = format!("{} of {} is {}", column.name, table.name, value.data_type());
+                return Err(codec::corrupt(at, what));
+            }
+            values.insert(column.name, value.try_into()?);
+        }
+        Ok(values)
+    };
+    statement.query_map([number], row)?.collect()
 }
 
-type Rows = (Vec<String>, Vec<Vec<Value>>);
-
-/// A recording's rows of a table; none if an older store lacks the table.
-fn read(connection: &Connection, table: &str, key: &str, number: i64) -> rusqlite::Result<Rows> {
-    let query = "SELECT count(*) FROM sqlite_schema WHERE name = ?1";
-    let tables: i64 = connection.query_row(query, [table], |row| row.get(0))?;
-    if tables == 0 {
-        return Ok(Rows::default());
+/// Refuses an identifier that no opcost draws: it becomes part of names of files and of commands that opcost suggests.
+fn check_id(id: &str) -> Result<(), String> {
+    let is_drawn = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    match id.len() <= 40 && id.contains('-') && !id.starts_with('-') && id.bytes().all(is_drawn) {
+        true => Ok(()),
+        false => Err(format!("its identifier '{}' is none that opcost draws", printable(id))),
     }
-    let mut statement = connection.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1"))?;
-    let columns: Vec<String> = statement.column_names().map(str::to_string).collect();
-    let row = |row: &rusqlite::Row<'_>| (0..columns.len()).map(|index| row.get(index)).collect();
-    let rows = statement.query_map([number], row)?.collect::<rusqlite::Result<_>>()?;
-    Ok((columns, rows))
 }
 
 /// Whether two recordings with the same identifier are the same recording.
@@ -190,10 +235,13 @@ pub fn unpacked(path: &Path, bytes: &[u8], scratch: &Path) -> Result<Store, Stor
             "it is cut short or damaged ({why}); copy it again"
         ))),
     })?;
-    Store::open_for_reading(&store).map_err(|inner| match inner.kind {
+    Store::open_foreign(&store).map_err(|inner| match inner.kind {
         StoreErrorKind::Foreign | StoreErrorKind::Absent | StoreErrorKind::Corrupt(_) => {
             error(StoreErrorKind::Packed("it holds no recording of opcost".into()))
         }
+        StoreErrorKind::Altered(why) => error(StoreErrorKind::Packed(format!(
+            "its tables are not as opcost makes them ({why}); ask its sender for another export"
+        ))),
         kind => error(kind),
     })
 }

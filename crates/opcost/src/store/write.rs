@@ -75,6 +75,12 @@ impl RecordingWriter {
         for state in later {
             writer.note_machine(state)?;
         }
+        writer.store.sql(|connection| {
+            connection.execute(
+                "UPDATE recordings SET arrived_unix_ns = ?2 WHERE number = ?1",
+                params![writer.number, recording.arrived_unix_ns.map(|ns| ns as i64)],
+            )
+        })?;
         writer.dictionary = recording.dictionary.clone();
         let mut profiles = recording.profiles.iter().peekable();
         let runs: Vec<(Record, Option<Profile>)> = recording

@@ -651,6 +651,7 @@ fn shown(made: Assembled) {
     let recording = Recording {
         id: "made".into(),
         created_unix_ns: 0,
+        arrived_unix_ns: None,
         state: State::Finished,
         plan: made.plan,
         machine: vec![made.machine],

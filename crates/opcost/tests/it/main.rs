@@ -37,6 +37,7 @@ mod gate_formats;
 mod guest_boot;
 mod history;
 mod hostile_programs;
+mod hostile_recordings;
 mod house;
 mod import;
 mod import_own;

@@ -1,8 +1,9 @@
 //! Sampled profiles on this host: in comparisons, and live.
 
-use crate::lab::{Ended, Lab, Started, TINY};
+use crate::lab::{Ended, Lab, Started, TINY, compile};
 use crate::needs;
 use serde_json::Value;
+use std::process::Command;
 
 /// Whether this machine forbids sampling opcost's own child; if so, prints a skip message.
 fn skipped(ended: &Ended) -> bool {
@@ -395,4 +396,52 @@ fn top_takes_keys_on_a_terminal() {
     assert!(search[1].ends_with(" · /tq") && search[2].contains("function"), "{search:#?}");
     let hidden = after("TKq").unwrap();
     assert!(hidden[1].contains("kernel hidden") && hidden[2].contains("thread"), "{hidden:#?}");
+}
+
+/// A program that works for a while. Its debug information nests 20,000 inlined functions if `NESTED` is defined.
+const NESTED: &str = r#"
+int main(void) { for (volatile long i = 0; i < 200000000; i++); return 0; }
+#ifdef NESTED
+__asm__(
+".section .debug_abbrev,\"\",%progbits\n"
+".uleb128 1; .uleb128 0x11; .byte 1; .uleb128 0x11; .uleb128 1; .uleb128 0x12; .uleb128 6; .uleb128 0; .uleb128 0\n"
+".uleb128 2; .uleb128 0x2e; .byte 1; .uleb128 3; .uleb128 8; .uleb128 0x11; .uleb128 1; .uleb128 0x12; .uleb128 6; .uleb128 0; .uleb128 0\n"
+".uleb128 3; .uleb128 0x1d; .byte 1; .uleb128 0x31; .uleb128 0x13; .uleb128 0x11; .uleb128 1; .uleb128 0x12; .uleb128 6; .uleb128 0; .uleb128 0\n"
+".byte 0\n"
+".section .debug_info,\"\",%progbits\n"
+".Lunit: .long .Lend - .Lversion\n"
+".Lversion: .short 4; .long .debug_abbrev; .byte 8\n"
+".uleb128 1; .quad main; .long 0x40\n"
+".Lfunction: .uleb128 2; .asciz \"main\"; .quad main; .long 0x40\n"
+".rept 20000; .uleb128 3; .long .Lfunction - .Lunit; .quad main; .long 0x40; .endr\n"
+".rept 20002; .byte 0; .endr\n"
+".Lend: .text\n");
+#endif
+"#;
+
+#[test]
+fn a_program_whose_debug_information_is_hostile_is_profiled_all_the_same() {
+    if !needs::programs(&["cc", "objcopy", "mkfifo"]) {
+        return;
+    }
+    let lab = Lab::new();
+    compile(&lab, "nested", NESTED, &["-DNESTED"]);
+    compile(&lab, "linked", NESTED, &["-Wl,--build-id=none"]);
+    lab.write("linked.debug", "some debug information");
+    let run = |program: &str, args: &[&str]| {
+        let status = Command::new(program).args(args).current_dir(lab.dir()).status();
+        assert!(status.unwrap().success(), "{program}");
+    };
+    run("objcopy", &["--add-gnu-debuglink=linked.debug", "linked"]);
+    std::fs::remove_file(lab.path("linked.debug")).unwrap();
+    // To open a pipe that nobody writes to would wait for ever.
+    run("mkfifo", &["linked.debug"]);
+    for program in ["./nested", "./linked"] {
+        let ended = lab.run(&["profile", program, "--frequency=500"]);
+        if skipped(&ended) {
+            return;
+        }
+        let table = ended.expect(0).stdout;
+        assert!(table.lines().any(|line| line.contains(" main")), "{program}: {table}");
+    }
 }

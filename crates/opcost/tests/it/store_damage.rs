@@ -38,7 +38,7 @@ fn a_store_of_a_newer_version() {
     execute(&lab.store(), "PRAGMA user_version = 99");
     let parts = ["written by a newer opcost", "schema 99", "update opcost", "nothing was changed"];
     check(&lab, &lab.store(), &parts);
-    execute(&lab.store(), "PRAGMA user_version = 3");
+    execute(&lab.store(), "PRAGMA user_version = 4");
     lab.output(&["show"]);
 }
 

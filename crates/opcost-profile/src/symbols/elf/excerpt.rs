@@ -6,6 +6,7 @@ use gimli::SectionId;
 use object::SectionIndex;
 use object::elf;
 use object::read::elf::{FileHeader, SectionHeader};
+use opcost_sys::foreign_file;
 use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -138,6 +139,11 @@ impl<'d> From<&'d Excerpt> for Readable<'d> {
     }
 }
 
+/// The most bytes read of a program, library or debug file: more than any has that a program maps as a whole.
+pub const WHOLE_BYTES_MAX: u64 = 1 << 30;
+/// The longest file of which parts are read. Zeros that nobody reads take no memory.
+const FILE_BYTES_MAX: u64 = 16 << 30;
+
 /// Reads the parts of a file that [`names`](super::names), [`build_id`](super::build_id),
 /// [`soname`](super::soname) and [`debug_link`](super::debug_link) look at.
 ///
@@ -146,7 +152,7 @@ impl<'d> From<&'d Excerpt> for Readable<'d> {
 /// # Errors
 /// The system's error for the file.
 pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Excerpt> {
-    let file = File::open(path)?;
+    let file = foreign_file::open(path, FILE_BYTES_MAX)?;
     let mut data = headers(&file)?;
     // Sections with a type of their own; the names of the other sections are among them.
     let typed = ranges(&data, |_, section| {
@@ -217,11 +223,12 @@ fn ranges(data: &[u8], wanted: impl Fn(&Image<'_>, &Section) -> bool) -> Vec<Ran
 /// Reads ranges up to the file's end, each byte once however the ranges overlap.
 fn read(file: &File, data: &mut [u8], mut ranges: Vec<Range<u64>>) -> io::Result<()> {
     ranges.sort_by_key(|range| range.start);
-    let mut done = 0;
+    let (mut done, mut left) = (0, WHOLE_BYTES_MAX);
     for range in ranges {
         let start = range.start.max(done);
         let end = range.end.min(data.len() as u64);
         if start < end {
+            left = left.checked_sub(end - start).ok_or(ErrorKind::FileTooLarge)?;
             // The end is within the data, whose length is a usize.
             file.read_exact_at(&mut data[start as usize..end as usize], start)?;
             done = end;

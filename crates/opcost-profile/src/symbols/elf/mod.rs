@@ -27,7 +27,7 @@ use source::{Sources, bearers_among};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
-pub use excerpt::{Excerpt, Readable, excerpt};
+pub use excerpt::{Excerpt, Readable, WHOLE_BYTES_MAX, excerpt};
 pub use image::ElfError;
 pub use lookup::{CodeAt, Lookup, Named, debug_link, names, offsets_of};
 pub use soname::soname;

@@ -167,6 +167,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "entropy",
                 "errno",
                 "file_size",
+                "foreign_file",
                 "interrupt",
                 "loopback",
                 "marker",

@@ -21,7 +21,7 @@ fn imports_point_one_way() {
         ("opcost-emu", &["opcost-core-model", "opcost-record"]),
         ("opcost-gauge", &["opcost-record", "opcost-region", "opcost-sys"]),
         ("opcost-kernel", &["opcost-record", "opcost-sys"]),
-        ("opcost-profile", &["opcost-record"]),
+        ("opcost-profile", &["opcost-record", "opcost-sys"]),
         ("opcost-record", &[]),
         ("opcost-region", &[]),
         ("opcost-size", &["opcost-profile", "opcost-record"]),

@@ -113,6 +113,7 @@ pub(crate) fn recording(plan: Plan, mut read: impl FnMut(&Slot) -> Vec<Reading>)
     Recording {
         id: "261121-c0ffee".into(),
         created_unix_ns: 1_700_000_000_000_000_000,
+        arrived_unix_ns: None,
         state: State::Finished,
         plan,
         machine: vec![MachineState {
