@@ -20,7 +20,7 @@ void pages_put(void *pages, size_t bytes)
 		munmap(pages, bytes);
 }
 
-static uintptr_t page_of(uintptr_t address)
+static uintptr_t page_number(uintptr_t address)
 {
 	return address / page_size();
 }
@@ -38,13 +38,13 @@ static void crossing_add(const struct patchpoint_object *object, uintptr_t addre
 {
 	uint32_t *crossings = object->next_of_key + object->count;
 
-	crossings[++crossings[0]] = (uint32_t)(page_of(address) - page_of((uintptr_t)object->note));
+	crossings[++crossings[0]] = (uint32_t)(page_number(address) - page_number((uintptr_t)object->note));
 }
 
 bool site_crosses(const struct patchpoint_object *object, const unsigned char *page)
 {
 	const uint32_t *crossings = object->next_of_key + object->count;
-	uint32_t wanted = (uint32_t)(page_of((uintptr_t)page) - page_of((uintptr_t)object->note)), i = crossings[0];
+	uint32_t wanted = (uint32_t)(page_number((uintptr_t)page) - page_number((uintptr_t)object->note)), i = crossings[0];
 
 	while (i > 0 && crossings[i] != wanted)
 		i--;
@@ -74,7 +74,7 @@ static bool object_look_up(struct patchpoint_object *object)
 		key->object = object;
 		object->next_of_key[i] = key->first;
 		key->first = i + 1;
-		if (page_of(code) != page_of(code + sites[i].length - 1))
+		if (page_number(code) != page_number(code + sites[i].length - 1))
 			crossing_add(object, code + sites[i].length - 1);
 		start = code < start ? code : start;
 		stop = code + sites[i].length > stop ? code + sites[i].length : stop;

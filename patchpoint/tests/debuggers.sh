@@ -63,13 +63,15 @@ PYTHON
     done
     finish "gdb attached $attached times to threads that block signals"
 
-    # gdb attaches while a change waits for a thread, steps the thread that changes, lets it go on to its next stop, and goes away.
+    # gdb attaches while a change waits for a thread, steps the thread that changes, lets it go on to its next stop (a breakpoint of
+    # the library's, or the interrupt), and goes away.
     "$subject" 1000 waits >"$place/said" 2>&1 &
     pid=$!
     sleep 0.2
     attached=0 until=$((SECONDS + seconds))
     while [ "$SECONDS" -lt "$until" ]; do
-        timeout 60 gdb -q -batch -ex 'set debuginfod enabled off' -ex 'thread 1' -ex 'stepi 50' -ex 'step' -ex 'continue' \
+        interrupt="python import os, threading; threading.Timer(0.3, os.kill, ($pid, 2)).start()"
+        timeout 60 gdb -q -batch -ex 'set debuginfod enabled off' -ex 'thread 1' -ex 'stepi 50' -ex 'step' -ex "$interrupt" -ex 'continue' \
             -ex 'thread 1' -ex 'stepi 50' -ex detach -p "$pid" >"$place/log" 2>&1 || fail "gdb, attached $attached times while changes wait"
         attached=$((attached + 1))
     done

@@ -134,6 +134,8 @@ int main(int count, char **arguments)
 	int error;
 
 	signal(SIGTERM, finish);
+	/* A debugger sees it all the same, and may have gone when it comes. */
+	signal(SIGINT, SIG_IGN);
 	if (waits || (count > 2 && strcmp(arguments[2], "traps") == 0))
 		moves_refused = -EINVAL;
 	blocked = count > 2 && strcmp(arguments[2], "blocked") == 0;

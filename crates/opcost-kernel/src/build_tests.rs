@@ -219,11 +219,13 @@ fn the_toolchain_is_the_one_asked_for() {
         let recipe = Recipe { toolchain, ..mock.recipe(&["base.config"], &[]) };
         mock.build_telling(&recipe).0
     };
+    // Whether this machine has ccache must not matter.
+    mock.tool("ccache", "#!/bin/sh\nexec \"$@\"\n");
     mock.tool("other-cc", "#!/bin/sh\necho other 3.0\n");
     let gcc = build(Toolchain::Gcc).unwrap();
     let other = build(Toolchain::Cc("other-cc".into())).unwrap();
     assert_ne!(gcc.image, other.image);
-    assert_eq!(text(Some(&mock.path("cache/compiler"))), "other-cc\n");
+    assert_eq!(text(Some(&mock.path("cache/compiler"))), "ccache other-cc\n");
     let missing = build(Toolchain::Cc("no-such-cc".into())).unwrap_err().to_string();
     let why = "building a kernel needs what is missing here: no-such-cc; on Debian: apt-get install no-such-cc";
     assert_eq!(missing, why);
@@ -233,7 +235,7 @@ fn the_toolchain_is_the_one_asked_for() {
         mock.tool(tool, &format!("#!/bin/sh\necho {tool} 14\n"));
     }
     build(Toolchain::Llvm).unwrap();
-    assert_eq!(text(Some(&mock.path("cache/compiler"))), "cc and LLVM=1\n");
+    assert_eq!(text(Some(&mock.path("cache/compiler"))), "ccache clang and LLVM=1\n");
     let compilers: Vec<Option<String>> = Cache::new(&mock.path("cache"))
         .entries()
         .into_iter()
