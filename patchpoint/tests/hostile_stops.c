@@ -2,6 +2,7 @@
 /* Cases of a process that is stopped, frozen or killed at any moment of a change, and of a signal that is blocked for moments. */
 #define _GNU_SOURCE
 #include "hostile.h"
+#include "moments.h"
 
 #include "../src/internal.h"
 
@@ -206,29 +207,13 @@ void case_killed(void)
 	printf("killed: at %d calls\n", killed);
 }
 
-/* Blocks SIGTRAP for moments: a change by traps waits for it, or copies pages. */
-static void *block_for_moments(void *unused)
-{
-	sigset_t trap;
-
-	sigemptyset(&trap);
-	sigaddset(&trap, SIGTRAP);
-	while (!__atomic_load_n(&hostile_stop, __ATOMIC_RELAXED)) {
-		CHECK_EQUAL(pthread_sigmask(SIG_BLOCK, &trap, NULL), 0);
-		usleep(500);
-		CHECK_EQUAL(pthread_sigmask(SIG_UNBLOCK, &trap, NULL), 0);
-		usleep(500);
-	}
-	return unused;
-}
-
 void case_moments(void)
 {
 	pthread_t blocking, executing;
 
 	CHECK_EQUAL(set_all(0), 0);
 	start_sibling(&executing);
-	CHECK_EQUAL(pthread_create(&blocking, NULL, block_for_moments, NULL), 0);
+	CHECK_EQUAL(pthread_create(&blocking, NULL, block_for_moments, &hostile_stop), 0);
 	for (int i = 0; i < 100; i++) {
 		CHECK_EQUAL(set_all(i), 0);
 		check_all(i);

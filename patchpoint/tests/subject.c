@@ -14,6 +14,7 @@
 
 #include "../src/internal.h"
 #include "check.h"
+#include "moments.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -102,21 +103,6 @@ static void change(unsigned i)
 		__atomic_fetch_add(&changes, 1, __ATOMIC_RELAXED);
 }
 
-static void *block_for_moments(void *unused)
-{
-	sigset_t trap;
-
-	sigemptyset(&trap);
-	sigaddset(&trap, SIGTRAP);
-	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-		CHECK_EQUAL(pthread_sigmask(SIG_BLOCK, &trap, NULL), 0);
-		usleep(1000);
-		CHECK_EQUAL(pthread_sigmask(SIG_UNBLOCK, &trap, NULL), 0);
-		usleep(1000);
-	}
-	return unused;
-}
-
 static volatile sig_atomic_t enough;
 
 static void finish(int number)
@@ -145,7 +131,7 @@ int main(int count, char **arguments)
 	for (int i = 0; i < 2; i++)
 		CHECK_EQUAL(pthread_create(&threads[i], NULL, execute, NULL), 0);
 	if (waits)
-		CHECK_EQUAL(pthread_create(&blocking, NULL, block_for_moments, NULL), 0);
+		CHECK_EQUAL(pthread_create(&blocking, NULL, block_for_moments, &stop), 0);
 	for (unsigned i = 0;; i++) {
 		change(i);
 		if (quiet)

@@ -1,5 +1,6 @@
 //! Limits of the sizes of files (`getrlimit(2)`, RLIMIT_FSIZE).
 
+use crate::interrupt;
 use std::ffi::c_int;
 use std::io;
 use std::mem::MaybeUninit;
@@ -19,11 +20,7 @@ pub fn report_as_error() -> io::Result<()> {
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = nothing as extern "C" fn(c_int) as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handler does nothing, so it may run at any time; null requests no old action.
-    match unsafe { libc::sigaction(SIGNAL, &raw const action, std::ptr::null_mut()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    interrupt::action(SIGNAL, Some(&action)).map(|_| ())
 }
 
 /// Limits the files that a process may write to `bytes`, unless its limit is lower.

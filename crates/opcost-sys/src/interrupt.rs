@@ -141,7 +141,7 @@ fn ours() -> libc::sigaction {
 }
 
 /// Sets a signal's action if `new` is given, and returns the previous action.
-fn action(signal: c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
+pub(crate) fn action(signal: c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     let new = new.map_or(std::ptr::null(), |action| &raw const *action);
     let mut old = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: `new` is null or a valid action, whose handler is async-signal-safe; `old` is

@@ -24,4 +24,5 @@ pub mod seccomp;
 pub mod session;
 pub mod spawn;
 mod syscall;
+pub mod user;
 pub mod xdg;

@@ -1,5 +1,6 @@
 //! The folders for a user's files (XDG Base Directory Specification).
 
+use crate::user;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -57,7 +58,7 @@ pub fn cache_folder() -> Result<PathBuf, FolderError> {
 pub fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let found = fs::metadata(folder)?;
-    if found.mode() & 0o077 != 0 && found.uid() == user() {
+    if found.mode() & 0o077 != 0 && found.uid() == user::effective() {
         fs::set_permissions(folder, Permissions::from_mode(0o700))?;
     }
     Ok(())
@@ -71,17 +72,11 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
 /// Another user owns it.
 pub fn check_owner(path: &Path, variable: &'static str) -> Result<(), FolderError> {
     match fs::metadata(path).map(|found| found.uid()) {
-        Ok(owner) if owner != 0 && owner != user() => {
+        Ok(owner) if owner != 0 && owner != user::effective() => {
             Err(FolderError::OtherOwner { path: path.into(), owner, variable })
         }
         _ => Ok(()),
     }
-}
-
-/// The effective user of this process.
-fn user() -> u32 {
-    // SAFETY: geteuid takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
 }
 
 #[cfg(test)]

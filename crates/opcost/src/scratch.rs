@@ -1,6 +1,7 @@
 //! Folders for temporary files. The owner removes its folder when it ends. If the owner was killed,
 //! the next opcost removes the folder.
 
+use opcost_sys::user;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -53,8 +54,7 @@ pub(crate) fn sweep() {
 }
 
 fn sweep_below(parent: &Path) {
-    // The `/proc` entry of a new process belongs to the effective user.
-    let Ok(user) = fs::metadata("/proc/self").map(|own| own.uid()) else { return };
+    let user = user::effective();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         // If the entry is a link, this is the link itself: anybody may write to a folder of temporary files.

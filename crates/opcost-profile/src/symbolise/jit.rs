@@ -3,10 +3,9 @@
 
 use super::{Frame, Names, Why};
 use crate::symbols::demangle::{demangle, mangled};
-use opcost_sys::foreign_file;
+use opcost_sys::{foreign_file, user};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The module of just-in-time compiled code.
@@ -30,9 +29,8 @@ fn map(root: &Path, pid: i32) -> Option<Vec<u8>> {
     let status = fs::read_to_string(process.join("status")).unwrap_or_default();
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
     // Anybody may write to the folder, so another user's map may lie. The `/proc` entry of a process belongs to its effective user.
-    let user = field("Uid:").and_then(|users| users.split_whitespace().next()?.parse().ok());
-    let own = fs::metadata("/proc/self").map(|own| own.uid()).ok();
-    let owners: Vec<u32> = [Some(0), user, own].into_iter().flatten().collect();
+    let target = field("Uid:").and_then(|users| users.split_whitespace().next()?.parse().ok());
+    let owners: Vec<u32> = [0, user::effective()].into_iter().chain(target).collect();
     // The interface fixes the folder.
     let read = |root: &Path, pid: i32| {
         let map = format!("tmp/perf-{pid}.map");

@@ -274,6 +274,14 @@ fn a_full_disk_ends_a_gate_and_leaves_nothing() {
     assert_eq!(yard.state(), before);
 }
 
+/// A suite of one case whose instructions are exact, held to 0.5 %.
+fn exact(kernel: &str) -> String {
+    format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '0.5%'\n\
+         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
+    )
+}
+
 /// A program whose instructions grow with `rounds`.
 fn work(rounds: u32) -> String {
     format!("at=0\nwhile [ $at -lt {rounds} ]; do at=$((at + 1)); done")
@@ -282,10 +290,7 @@ fn work(rounds: u32) -> String {
 #[test]
 fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     let Some(kernel) = needs::kernel() else { return };
-    let suite = format!(
-        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '0.5%'\n\
-         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
-    );
+    let suite = exact(&kernel);
     let Some(yard) = Yard::new(&suite) else { return };
     yard.script("work.in", &work(200));
     yard.commit("A loop");
@@ -382,10 +387,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
 #[test]
 fn a_change_cannot_loosen_its_own_suite_unseen() {
     let Some(kernel) = needs::kernel() else { return };
-    let suite = format!(
-        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '0.5%'\n\
-         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
-    );
+    let suite = exact(&kernel);
     let Some(yard) = Yard::new(&suite) else { return };
     yard.script("work.in", &work(200));
     yard.commit("A loop");
