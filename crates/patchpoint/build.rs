@@ -91,7 +91,15 @@ fn bundled(library: &Path, native: bool, compiler: &dyn Fn(&Path) -> cc::Build) 
 }
 
 fn installed() -> PathBuf {
-    match pkg_config::Config::new().atleast_version("0.2").probe("patchpoint") {
+    // The crate's own version: other minor versions have another ABI.
+    let number = |part: &str| -> u32 {
+        let number = env::var(format!("CARGO_PKG_VERSION_{part}"));
+        number.ok().and_then(|number| number.parse().ok()).expect("cargo gives the version")
+    };
+    let (major, minor) = (number("MAJOR"), number("MINOR"));
+    let (first, next) = (format!("{major}.{minor}"), format!("{major}.{}", minor + 1));
+    let mut config = pkg_config::Config::new();
+    match config.range_version(first.as_str()..next.as_str()).probe("patchpoint") {
         Ok(found) => found.include_paths.first().cloned().unwrap_or("/usr/include".into()),
         Err(error) => panic!(
             "PATCHPOINT_LINK=installed, but pkg-config finds no patchpoint: {error}\n\

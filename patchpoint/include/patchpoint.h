@@ -111,6 +111,12 @@ extern "C" {
 /* Version of everything another process or language may read: records, note, keys, registry. */
 #define PATCHPOINT_FORMAT 2
 
+/*
+ * The one version of library, soname, symbols, packages and Rust crate. Before 1.0 the first two numbers are the ABI's, as in
+ * libpatchpoint.so.0.2; then the first alone.
+ */
+#define PATCHPOINT_VERSION "0.2.0"
+
 enum patchpoint_kind {
 	PATCHPOINT_NONE = 0, /* the record that keeps the section alive */
 	PATCHPOINT_CALL = 1,

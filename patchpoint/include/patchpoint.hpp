@@ -201,8 +201,8 @@ public:
 
 	/// A site. Returns the answer. The compiler lays out the code for the answer in the name; patched sites reach it by a nop.
 #if PATCHPOINT__CXX_MEMBERS
-	PATCHPOINT__ALWAYS bool likely() const noexcept PATCHPOINT__LIKELY_SITE("%P[at]", this, *this)
-	PATCHPOINT__ALWAYS bool unlikely() const noexcept PATCHPOINT__UNLIKELY_SITE("%P[at]", this, *this)
+	PATCHPOINT__ALWAYS bool likely() const noexcept PATCHPOINT__LIKELY_SITE(PATCHPOINT__CXX_PLACE, this, *this)
+	PATCHPOINT__ALWAYS bool unlikely() const noexcept PATCHPOINT__UNLIKELY_SITE(PATCHPOINT__CXX_PLACE, this, *this)
 #else
 	bool likely() const noexcept
 	{
@@ -244,7 +244,7 @@ public:
 
 	/// A site. Returns the key's value.
 #if PATCHPOINT__CXX_MEMBERS
-	PATCHPOINT__ALWAYS T get() const noexcept PATCHPOINT__VALUE_SITE(T, "%P[at]", this, *this)
+	PATCHPOINT__ALWAYS T get() const noexcept PATCHPOINT__VALUE_SITE(T, PATCHPOINT__CXX_PLACE, this, *this)
 #else
 	T get() const noexcept
 	{
@@ -293,7 +293,7 @@ public:
 
 #if PATCHPOINT__CXX_MEMBERS
 private:
-	PATCHPOINT__ALWAYS unsigned number() const noexcept PATCHPOINT__SWITCH_SITE(ways, "%P[at]", this, *this)
+	PATCHPOINT__ALWAYS unsigned number() const noexcept PATCHPOINT__SWITCH_SITE(ways, PATCHPOINT__CXX_PLACE, this, *this)
 #endif
 };
 
@@ -348,6 +348,7 @@ template <class R> constexpr unsigned policy_number(missing policy) noexcept
 #define PATCHPOINT__CXX_PARAMETERS_5 PATCHPOINT__CXX_PARAMETERS_4, A5 a5
 #define PATCHPOINT__CXX_PARAMETERS_6 PATCHPOINT__CXX_PARAMETERS_5, A6 a6
 
+#ifdef PATCHPOINT__THUNK
 /*
  * The thunk of a call that preserves the general registers (PATCHPOINT_DEFINE_SAVED). Sites bypass it if the operation's body takes
  * the place of the call, or if the operation preserves the registers itself. With gcc it carries the frame information (CFI) for
@@ -364,11 +365,18 @@ template <class R> constexpr unsigned policy_number(missing policy) noexcept
 #endif
 template <auto &Key> [[gnu::naked, gnu::noinline, gnu::visibility("hidden")]] void thunk() noexcept
 {
-	__asm__(PATCHPOINT__THUNK("%P[at]", ".Lpatchpoint%=", ".Lpatchpoint_end%=", PATCHPOINT__CXX_PUSH, PATCHPOINT__CXX_POP,
-				  PATCHPOINT__CXX_MOVED) PATCHPOINT__RECORD("%P[at]", "1", "0", "0")
+	__asm__(PATCHPOINT__THUNK(PATCHPOINT__CXX_PLACE, ".Lpatchpoint%=", ".Lpatchpoint_end%=", PATCHPOINT__CXX_PUSH, PATCHPOINT__CXX_POP,
+				  PATCHPOINT__CXX_MOVED) PATCHPOINT__RECORD(PATCHPOINT__CXX_PLACE, "1", "0", "0")
 		:
 		: [at] "i"(&Key));
 }
+#define PATCHPOINT__CXX_SAVED(n, name, registers, form) \
+	PATCHPOINT__INLINE R name##_saved_##form([[maybe_unused]] const void *at PATCHPOINT__CXX_PARAMETERS_##n) noexcept \
+		PATCHPOINT__##registers##_SAVED_SITE(n, form, R, PATCHPOINT__CXX_PLACE, &Key, "%P[through]", &thunk<Key>, Key)
+#else
+// gcc for arm64 has no naked functions to make a thunk of: saved() is a plain call there.
+#define PATCHPOINT__CXX_SAVED(n, name, registers, form)
+#endif
 
 // given_call gets the key by a pointer, which is a constant after inlining; named_call gets it by a template argument.
 template <class Key, class Function> struct given_call;
@@ -376,11 +384,8 @@ template <auto &Key, class Function> struct named_call;
 
 #define PATCHPOINT__CXX_CALLS(n, name, registers, form, key_type, operand, lvalue) \
 	PATCHPOINT__INLINE R name##_##form([[maybe_unused]] const key_type *at PATCHPOINT__CXX_PARAMETERS_##n) noexcept \
-		PATCHPOINT__##registers##_SITE(n, form, R, "%P[at]", operand, lvalue)
-#define PATCHPOINT__CXX_SAVED(n, name, registers, form) \
-	PATCHPOINT__INLINE R name##_saved_##form([[maybe_unused]] const void *at PATCHPOINT__CXX_PARAMETERS_##n) noexcept \
-		PATCHPOINT__##registers##_SAVED_SITE(n, form, R, "%P[at]", &Key, "%P[through]", &thunk<Key>, Key)
-#ifdef __SSE__
+		PATCHPOINT__##registers##_SITE(n, form, R, PATCHPOINT__CXX_PLACE, operand, lvalue)
+#ifdef PATCHPOINT__CXX_REALS
 #define PATCHPOINT__CXX_CALLS_OF_REALS(...) PATCHPOINT__CXX_CALLS(__VA_ARGS__)
 #define PATCHPOINT__CXX_SAVED_OF_REALS(...) PATCHPOINT__CXX_SAVED(__VA_ARGS__)
 #else
@@ -427,6 +432,7 @@ template <class Sites, class R, class Key, class... A> PATCHPOINT__ALWAYS R exec
 	}
 }
 
+#ifdef PATCHPOINT__THUNK
 template <class Sites, class R, class... A> PATCHPOINT__ALWAYS R execute_saved(A... arguments) noexcept
 {
 	if constexpr ((is_real<R> || ... || is_real<A>)) {
@@ -441,6 +447,7 @@ template <class Sites, class R, class... A> PATCHPOINT__ALWAYS R execute_saved(A
 			return Sites::words_saved_value(nullptr, arguments...);
 	}
 }
+#endif
 #endif
 
 } // namespace detail
@@ -514,8 +521,8 @@ template <class Key> struct kind_of;
 template <> struct kind_of<branch> {
 	template <auto &Key> struct site {
 #if PATCHPOINT__CXX_NATIVE
-		PATCHPOINT__ALWAYS bool likely() const noexcept PATCHPOINT__LIKELY_SITE("%P[at]", &Key, Key)
-		PATCHPOINT__ALWAYS bool unlikely() const noexcept PATCHPOINT__UNLIKELY_SITE("%P[at]", &Key, Key)
+		PATCHPOINT__ALWAYS bool likely() const noexcept PATCHPOINT__LIKELY_SITE(PATCHPOINT__CXX_PLACE, &Key, Key)
+		PATCHPOINT__ALWAYS bool unlikely() const noexcept PATCHPOINT__UNLIKELY_SITE(PATCHPOINT__CXX_PLACE, &Key, Key)
 #else
 		bool likely() const noexcept { return Key.likely(); }
 		bool unlikely() const noexcept { return Key.unlikely(); }
@@ -525,7 +532,7 @@ template <> struct kind_of<branch> {
 template <class T> struct kind_of<value<T>> {
 	template <auto &Key> struct site {
 #if PATCHPOINT__CXX_NATIVE
-		PATCHPOINT__ALWAYS T get() const noexcept PATCHPOINT__VALUE_SITE(T, "%P[at]", &Key, Key)
+		PATCHPOINT__ALWAYS T get() const noexcept PATCHPOINT__VALUE_SITE(T, PATCHPOINT__CXX_PLACE, &Key, Key)
 #else
 		T get() const noexcept { return Key.get(); }
 #endif
@@ -536,7 +543,7 @@ template <unsigned ways, class T> struct kind_of<switch_<ways, T>> {
 	template <auto &Key> struct site {
 #if PATCHPOINT__CXX_NATIVE
 		PATCHPOINT__ALWAYS T get() const noexcept { return static_cast<T>(number()); }
-		PATCHPOINT__ALWAYS unsigned number() const noexcept PATCHPOINT__SWITCH_SITE(ways, "%P[at]", &Key, Key)
+		PATCHPOINT__ALWAYS unsigned number() const noexcept PATCHPOINT__SWITCH_SITE(ways, PATCHPOINT__CXX_PLACE, &Key, Key)
 #else
 		T get() const noexcept { return Key.get(); }
 #endif
@@ -556,10 +563,10 @@ template <class R, class... A> struct kind_of<call<R(A...)>> {
 		/// The same, but the caller keeps its general registers, all but %rax: see patchpoint_call_saved.
 		PATCHPOINT__ALWAYS R saved(A... arguments) const noexcept
 		{
-#if PATCHPOINT__CXX_NATIVE
+#ifdef PATCHPOINT__THUNK
 			return execute_saved<named_call<Key, R(A...)>, R>(arguments...);
 #else
-			return Key(arguments...);
+			return (*this)(arguments...);
 #endif
 		}
 	};
@@ -733,6 +740,6 @@ private:
 } // namespace patchpoint
 
 // Registers the program or shared object; doing it in several files is harmless.
-PATCHPOINT__OBJECT(of_this_file)
+PATCHPOINT__OBJECT
 
 #endif

@@ -107,7 +107,8 @@ static void object_forget(struct patchpoint_object *object)
 	object->next_of_key = NULL;
 }
 
-void patchpoint_object_register(struct patchpoint_object *object)
+/* `used`: the constructor and destructor of an object name these two in assembly, which -flto does not read. */
+__attribute__((used)) void patchpoint_object_register(struct patchpoint_object *object)
 {
 	struct guard guard;
 	struct patchpoint_object **end = &registry.objects;
@@ -129,7 +130,7 @@ void patchpoint_object_register(struct patchpoint_object *object)
 }
 
 /* A thread that trapped at a site of this object is running code that is being closed; the program must not allow that. */
-void patchpoint_object_unregister(struct patchpoint_object *object)
+__attribute__((used)) void patchpoint_object_unregister(struct patchpoint_object *object)
 {
 	struct guard guard;
 	struct patchpoint_object **link = &registry.objects;

@@ -19,6 +19,11 @@ category categories[2] = {{"first", patchpoint::branch{"first"}, {"first", 1}}, 
 // Whether the header makes sites here, and whether members are sites: without optimisation they are not.
 constexpr int names = PATCHPOINT__CXX_NATIVE;
 constexpr int members = PATCHPOINT__CXX_MEMBERS;
+#ifdef PATCHPOINT__THUNK
+constexpr bool thunks = true;
+#else
+constexpr bool thunks = false;
+#endif
 
 namespace {
 
@@ -351,10 +356,12 @@ int main()
 	CHECK(!patchpoint::init());
 	check_all();
 	CHECK_EQUAL(use_members(3) + use_names(3), 7 + 13);
-	CHECK_EQUAL(sites_of(counted_branch.raw()), names * 2 + members * 2);
-	CHECK_EQUAL(sites_of(counted_value.raw()), names + members);
+	// gcc for arm64 gives each outcome of the first branch its own copy of the second one.
+	CHECK(sites_of(counted_branch.raw()) >= names * 2 + members * 2);
+	CHECK(sites_of(counted_branch.raw()) <= names * 3 + members * 3);
+	CHECK_EQUAL(sites_of(counted_value.raw()), VALUE_SITES ? names + members : 0);
 	CHECK_EQUAL(sites_of(counted_switch.raw()), names + members);
-	CHECK_EQUAL(sites_of(counted_call.raw()), names * 3 + members); // the thunk's, too
+	CHECK_EQUAL(sites_of(counted_call.raw()), names * (thunks ? 3 : 2) + members); // the thunk's, too
 	CHECK_EQUAL(sites_of(categories[0].depth.raw()), 0);
 	CHECK(!patchpoint::for_each_site([&](const patchpoint_site_info &) { return ++visited < 2; }));
 	CHECK_EQUAL(visited, names * 2);

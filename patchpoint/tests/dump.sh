@@ -130,4 +130,4 @@ wait "$pid"
 # A program without sites says so, and is no error.
 "$dump" "$dump" >"$place/none" 2>"$place/error" || fail 'a program without sites'
 if [ -s "$place/none" ] || ! grep -q "has no sites" "$place/error"; then fail "a program without sites: no message"; fi
-"$dump" --json "$dump" 2>/dev/null | python3 -c 'import json, sys; assert json.load(sys.stdin)["sites"] == []' || fail 'a program without sites: JSON'
+"$dump" --json "$dump" 2>/dev/null | tr -d ' \n' | grep -q '"sites":\[\]' || fail 'a program without sites: JSON'

@@ -255,13 +255,12 @@
 	PATCHPOINT__DECLARE_SWITCH(key, ways, #holder, PATCHPOINT__OFFSET(holder, member), holder member)
 #define PATCHPOINT_DECLARE_HOLDER(type, ...) PATCHPOINT__HOLDER(type, PATCHPOINT__FIRST(__VA_ARGS__, , ), __VA_ARGS__, , )
 #define PATCHPOINT_DEFINE_HOLDER(type, ...) \
-	PATCHPOINT__OBJECT_OF(PATCHPOINT__FIRST(__VA_ARGS__, , )) \
+	PATCHPOINT__OBJECT \
 	PATCHPOINT_DECLARE_HOLDER(type, __VA_ARGS__); \
 	PATCHPOINT__HIDDEN __attribute__((__used__)) type PATCHPOINT__NAME_AND(__VA_ARGS__, , )
 #define PATCHPOINT__FIRST(first, ...) first
 #define PATCHPOINT__NAME_AND(name, dimensions, ...) name dimensions
 #define PATCHPOINT__HOLDER(type, first, name, dimensions, ...) PATCHPOINT__C type name dimensions PATCHPOINT__HIDDEN
-#define PATCHPOINT__OBJECT_OF(name) PATCHPOINT__OBJECT(name)
 
 #define PATCHPOINT__DECLARE_VALUE(key, type, symbol, offset, lvalue) \
 	PATCHPOINT__ASSERT(PATCHPOINT__IS_WORD(type), "patchpoint: a value is an integer, an enumeration or a pointer of at most " \
@@ -316,11 +315,11 @@
 #define PATCHPOINT_SWITCH_INIT(name, ways, initial) \
 	PATCHPOINT__INIT(PATCHPOINT__SLOT_OF(initial), name, NULL, PATCHPOINT_SWITCH, ways, 0, 0)
 
-/* `used`: sites name the key in assembly, which -flto does not read. */
+/* `used`: sites name the key in assembly, which -flto does not read. `aligned`: gcc would align each key to 32 bytes. */
 #define PATCHPOINT__DEFINE(key, ...) \
-	PATCHPOINT__OBJECT(key) \
+	PATCHPOINT__OBJECT \
 	PATCHPOINT__KEY(key); \
-	PATCHPOINT__HIDDEN __attribute__((__used__)) struct patchpoint_key patchpoint_key_##key = __VA_ARGS__
+	PATCHPOINT__HIDDEN __attribute__((__used__, __aligned__(8))) struct patchpoint_key patchpoint_key_##key = __VA_ARGS__
 
 /* Defines a call key. `null` says what a later NULL operation stands for: NOTHING, ZERO or TRAP. */
 #define PATCHPOINT_DEFINE_CALL_OR(key, function, null) PATCHPOINT__DEFINE_CALL(key, PATCHPOINT__FUNCTION(function), null)

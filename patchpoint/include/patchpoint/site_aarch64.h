@@ -30,6 +30,13 @@
 	"add\tx16, x16, :lo12:" key "\n\t" \
 	load ", [x16]\n\t"
 
+/* bti c; the object's address; and a branch. */
+#define PATCHPOINT__GIVE_OBJECT(function) \
+	"hint\t#34\n\t" \
+	"adrp\tx0, patchpoint_object\n\t" \
+	"add\tx0, x0, :lo12:patchpoint_object\n\t" \
+	"b\t" function "\n\t"
+
 /* Arguments in the registers of AAPCS64; the first register also holds the result. */
 #define PATCHPOINT__REGISTER(i, name) register PATCHPOINT__AUTO_REGISTER(w##i) r##i __asm__(name) = w##i;
 #define PATCHPOINT__REGISTERS_0
@@ -65,7 +72,6 @@
 #define PATCHPOINT__IN_4 PATCHPOINT__IN_3, "r"(r4)
 #define PATCHPOINT__IN_5 PATCHPOINT__IN_4, "r"(r5)
 #define PATCHPOINT__IN_6 PATCHPOINT__IN_5, "r"(r6)
-#define PATCHPOINT__NO_INPUT "i"(0)
 #define PATCHPOINT__LOST_6 "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
 #define PATCHPOINT__LOST_5 "x5", PATCHPOINT__LOST_6
 #define PATCHPOINT__LOST_4 "x4", PATCHPOINT__LOST_5
@@ -147,42 +153,54 @@
 #define PATCHPOINT__SAVED_LOST_REALS(n)
 #endif
 
-#define PATCHPOINT__CALL_SITE(key) \
+/*
+ * A site is the body of a function: `place` names the key in assembly, `operand` is the constant %[at], `lvalue` is the key for the
+ * compiler. See site_x86_64.h.
+ */
+#define PATCHPOINT__SITE_BODIES 1
+#define PATCHPOINT__HELD(symbol) symbol " + %c[at]"
+#define PATCHPOINT__NAMED(key) PATCHPOINT__HELD("patchpoint_key_" #key)
+/* "S" is an address where code is position-independent, "i" the offset of a key of C. */
+#define PATCHPOINT__CXX_PLACE "%c[at]"
+
+#define PATCHPOINT__CALL_SITE(place) \
 	PATCHPOINT__LEAD("bl") \
-	PATCHPOINT__LOAD_KEY("patchpoint_key_" #key, "ldar\tx16") \
-	"br\tx16\n\t" PATCHPOINT__LEAD_END("patchpoint_key_" #key, "1", "0")
-#define PATCHPOINT__SAVED_SITE(key) \
+	PATCHPOINT__LOAD_KEY(place, "ldar\tx16") \
+	"br\tx16\n\t" PATCHPOINT__LEAD_END(place, "1", "0")
+#define PATCHPOINT__SAVED_SITE(place, thunk) \
 	PATCHPOINT__LEAD("bl") \
-	"b\tpatchpoint_saved_" #key "\n\t" PATCHPOINT__LEAD_END("patchpoint_key_" #key, "1", "2")
+	"b\t" thunk "\n\t" PATCHPOINT__LEAD_END(place, "1", "2")
 
 #define PATCHPOINT__RESULT_IN_value(type) register PATCHPOINT__WORD_OF(type) result __asm__("x0");
 #define PATCHPOINT__RESULT_IN_void(type) register long result __asm__("x0");
 
 /* Sites whose arguments and result are integers and pointers. */
-#define PATCHPOINT__SITES_OF_WORDS(key, n, form, type, parameters) \
-	PATCHPOINT__INLINE type patchpoint__words_##key parameters \
+#define PATCHPOINT__WORDS_SITE(n, form, type, place, operand, lvalue) \
 	{ \
 		PATCHPOINT__RESULT_IN_##form(type) \
 		PATCHPOINT__KEEP \
-		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__OP(lvalue); \
 		PATCHPOINT__WORDS_##n PATCHPOINT__REGISTERS_##n \
-		__asm__ __inline__ goto(PATCHPOINT__CALL_SITE(key) \
+		__asm__ __inline__ goto(PATCHPOINT__CALL_SITE(place) \
 					: "=r"(result) PATCHPOINT__BOTH_##n \
-					: PATCHPOINT__NO_INPUT PATCHPOINT__FIRST_##n PATCHPOINT__KEPT \
+					: [at] "Si"(operand) PATCHPOINT__FIRST_##n PATCHPOINT__KEPT \
 					: PATCHPOINT__LOST_##n PATCHPOINT__LOST_VECTORS_0 PATCHPOINT__LOST_KEPT PATCHPOINT__LOST_ALWAYS \
 					: cold); \
 		PATCHPOINT__GIVE_##form(type); \
 		PATCHPOINT__COLD; \
-	} \
+	}
+#define PATCHPOINT__SITES_OF_WORDS(key, n, form, type, parameters) \
+	PATCHPOINT__INLINE type patchpoint__words_##key parameters \
+		PATCHPOINT__WORDS_SITE(n, form, type, PATCHPOINT__NAMED(key), 0, patchpoint_key_##key) \
 	PATCHPOINT__INLINE type patchpoint__wordssaved_##key parameters \
 	{ \
 		PATCHPOINT__RESULT_IN_##form(type) \
 		PATCHPOINT__SAVED_KEEP \
 		PATCHPOINT__OP(patchpoint_key_##key); \
 		PATCHPOINT__WORDS_##n PATCHPOINT__REGISTERS_##n \
-		__asm__ __inline__ goto(PATCHPOINT__SAVED_SITE(key) \
+		__asm__ __inline__ goto(PATCHPOINT__SAVED_SITE(PATCHPOINT__NAMED(key), "patchpoint_saved_" #key) \
 					: "=r"(result) \
-					: PATCHPOINT__NO_INPUT PATCHPOINT__IN_##n PATCHPOINT__SAVED_KEPT \
+					: [at] "i"(0) PATCHPOINT__IN_##n PATCHPOINT__SAVED_KEPT \
 					: PATCHPOINT__SAVED_LOST_WORDS PATCHPOINT__LOST_ALWAYS \
 					: cold); \
 		PATCHPOINT__GIVE_##form(type); \
@@ -287,22 +305,24 @@ PATCHPOINT__OVERLOADED patchpoint_pair patchpoint_carry(float value)
 #define PATCHPOINT__BOTH_RESULTS_void(type) register long word __asm__("x0"); register double real __asm__("v0");
 #define PATCHPOINT__GIVE_ONE_value(type) PATCHPOINT__ONE_OF(type, word, PATCHPOINT__CARRIED_REAL(real))
 #define PATCHPOINT__GIVE_ONE_void(type) return
-#define PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
-	PATCHPOINT__INLINE type patchpoint__reals_##key parameters \
+#define PATCHPOINT__REALS_SITE(n, form, type, place, operand, lvalue) \
 	{ \
 		PATCHPOINT__BOTH_RESULTS_##form(type) \
 		PATCHPOINT__KEEP_##n \
 		PATCHPOINT__COUNT_WORDS(n) \
-		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__OP(lvalue); \
 		PATCHPOINT__PICKED_##n PATCHPOINT__REGISTERS_##n \
-		__asm__ __inline__ goto(PATCHPOINT__CALL_SITE(key) \
+		__asm__ __inline__ goto(PATCHPOINT__CALL_SITE(place) \
 					: "=r"(word), "=w"(real) PATCHPOINT__BOTH_##n PATCHPOINT__REALS_BOTH_##n \
-					: PATCHPOINT__NO_INPUT PATCHPOINT__FIRST_##n PATCHPOINT__REALS_FIRST_##n PATCHPOINT__KEPT_##n \
+					: [at] "Si"(operand) PATCHPOINT__FIRST_##n PATCHPOINT__REALS_FIRST_##n PATCHPOINT__KEPT_##n \
 					: PATCHPOINT__LOST_##n PATCHPOINT__LOST_REALS_##n PATCHPOINT__LOST_ALWAYS \
 					: cold); \
 		PATCHPOINT__GIVE_ONE_##form(type); \
 		PATCHPOINT__COLD; \
-	} \
+	}
+#define PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
+	PATCHPOINT__INLINE type patchpoint__reals_##key parameters \
+		PATCHPOINT__REALS_SITE(n, form, type, PATCHPOINT__NAMED(key), 0, patchpoint_key_##key) \
 	PATCHPOINT__INLINE type patchpoint__realssaved_##key parameters \
 	{ \
 		PATCHPOINT__BOTH_RESULTS_##form(type) \
@@ -310,14 +330,15 @@ PATCHPOINT__OVERLOADED patchpoint_pair patchpoint_carry(float value)
 		PATCHPOINT__COUNT_WORDS(n) \
 		PATCHPOINT__OP(patchpoint_key_##key); \
 		PATCHPOINT__PICKED_##n PATCHPOINT__REGISTERS_##n \
-		__asm__ __inline__ goto(PATCHPOINT__SAVED_SITE(key) \
+		__asm__ __inline__ goto(PATCHPOINT__SAVED_SITE(PATCHPOINT__NAMED(key), "patchpoint_saved_" #key) \
 					: "=r"(word), "=w"(real) \
-					: PATCHPOINT__NO_INPUT PATCHPOINT__IN_##n PATCHPOINT__REALS_READ_##n PATCHPOINT__SAVED_KEPT_REALS(n) \
+					: [at] "i"(0) PATCHPOINT__IN_##n PATCHPOINT__REALS_READ_##n PATCHPOINT__SAVED_KEPT_REALS(n) \
 					: PATCHPOINT__SAVED_LOST_REALS(n) PATCHPOINT__LOST_ALWAYS \
 					: cold); \
 		PATCHPOINT__GIVE_ONE_##form(type); \
 		PATCHPOINT__COLD; \
 	}
+#define PATCHPOINT__CXX_REALS 1
 #else
 #define PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
 	PATCHPOINT__ASSERT(!patchpoint_any_is_real_##key, "patchpoint: float and double need floating-point registers"); \
@@ -400,34 +421,38 @@ PATCHPOINT__OVERLOADED patchpoint_pair patchpoint_carry(float value)
  * As compiled a branch leads to: ldarb of the key; cbz or cbnz over the next instruction; b to the other side; b back. The branch
  * to the other side is unconditional: it reaches 128 MiB, and linkers can give it a veneer.
  */
-#define PATCHPOINT__BRANCH(symbol, offset, skip, flags, other) \
+#define PATCHPOINT__BRANCH(place, operand, skip, flags, other) \
 	__asm__ __inline__ goto(PATCHPOINT__LEAD("b") \
-				PATCHPOINT__LOAD_KEY(symbol " + %c[at]", "ldarb\tw16") \
+				PATCHPOINT__LOAD_KEY(place, "ldarb\tw16") \
 				skip "\tw16, .+8\n\t" \
 				"b\t%l[" #other "]\n\t" \
-				"b\t.Lpatchpoint_end%=\n\t" PATCHPOINT__LEAD_END(symbol " + %c[at]", "3", flags) \
+				"b\t.Lpatchpoint_end%=\n\t" PATCHPOINT__LEAD_END(place, "3", flags) \
 				: \
-				: [at] "i"(offset) \
+				: [at] "Si"(operand) \
 				: "x16" \
 				: other)
 
-#define PATCHPOINT__SITES_BRANCH(key, symbol, offset, lvalue) \
-	PATCHPOINT__INLINE bool patchpoint_likely_##key(void) \
+#define PATCHPOINT__LIKELY_SITE(place, operand, lvalue) \
 	{ \
 		PATCHPOINT__OP(lvalue); \
-		PATCHPOINT__BRANCH(symbol, offset, "cbnz", "1", no); \
+		PATCHPOINT__BRANCH(place, operand, "cbnz", "1", no); \
 		return true; \
 	no: \
 		return false; \
-	} \
-	PATCHPOINT__INLINE bool patchpoint_unlikely_##key(void) \
+	}
+#define PATCHPOINT__UNLIKELY_SITE(place, operand, lvalue) \
 	{ \
 		PATCHPOINT__OP(lvalue); \
-		PATCHPOINT__BRANCH(symbol, offset, "cbz", "0", yes); \
+		PATCHPOINT__BRANCH(place, operand, "cbz", "0", yes); \
 		return false; \
 	yes: \
 		return true; \
 	}
+#define PATCHPOINT__SITES_BRANCH(key, symbol, offset, lvalue) \
+	PATCHPOINT__INLINE bool patchpoint_likely_##key(void) \
+		PATCHPOINT__LIKELY_SITE(PATCHPOINT__HELD(symbol), offset, lvalue) \
+	PATCHPOINT__INLINE bool patchpoint_unlikely_##key(void) \
+		PATCHPOINT__UNLIKELY_SITE(PATCHPOINT__HELD(symbol), offset, lvalue)
 
 /* A switch has a comparison for each way but 0: cmp; b.ne over the next instruction; b to the way. */
 #define PATCHPOINT__WAY(way) \
@@ -436,17 +461,16 @@ PATCHPOINT__OVERLOADED patchpoint_pair patchpoint_carry(float value)
 	"b.ne\t.+8\n\t" \
 	"b\t%l[way_" #way "]\n\t" \
 	".endif\n\t"
-#define PATCHPOINT__SITES_SWITCH(key, ways, symbol, offset, lvalue) \
-	PATCHPOINT__INLINE unsigned patchpoint_switch_##key(void) \
+#define PATCHPOINT__SWITCH_SITE(ways, place, operand, lvalue) \
 	{ \
 		PATCHPOINT__OP(lvalue); \
 		__asm__ __inline__ goto(PATCHPOINT__LEAD("b") \
-					PATCHPOINT__LOAD_KEY(symbol " + %c[at]", "ldarb\tw16") \
+					PATCHPOINT__LOAD_KEY(place, "ldarb\tw16") \
 					PATCHPOINT__WAY(1) PATCHPOINT__WAY(2) PATCHPOINT__WAY(3) PATCHPOINT__WAY(4) \
 					PATCHPOINT__WAY(5) PATCHPOINT__WAY(6) PATCHPOINT__WAY(7) \
-					"b\t.Lpatchpoint_end%=\n\t" PATCHPOINT__LEAD_END(symbol " + %c[at]", "4", "0") \
+					"b\t.Lpatchpoint_end%=\n\t" PATCHPOINT__LEAD_END(place, "4", "0") \
 					: \
-					: [at] "i"(offset), [count] "i"(ways) \
+					: [at] "Si"(operand), [count] "i"(ways) \
 					: "x16", "cc" \
 					: way_1, way_2, way_3, way_4, way_5, way_6, way_7); \
 		return 0; \
@@ -458,5 +482,17 @@ PATCHPOINT__OVERLOADED patchpoint_pair patchpoint_carry(float value)
 		PATCHPOINT__RETURN_WAY(ways, 6); \
 		PATCHPOINT__RETURN_WAY(ways, 7); \
 	}
+#define PATCHPOINT__SITES_SWITCH(key, ways, symbol, offset, lvalue) \
+	PATCHPOINT__INLINE unsigned patchpoint_switch_##key(void) \
+		PATCHPOINT__SWITCH_SITE(ways, PATCHPOINT__HELD(symbol), offset, lvalue)
+
+#ifdef __cplusplus
+/* For patchpoint.hpp, whose keys load themselves. */
+#define PATCHPOINT__VALUE_SITE(type, place, operand, lvalue) \
+	{ \
+		PATCHPOINT__OP(lvalue); \
+		return (lvalue).load(); \
+	}
+#endif
 
 #endif

@@ -83,12 +83,13 @@
 	__builtin_unreachable()
 
 /*
- * Once in each program or shared object: the note by which other processes find the sites, of 11 bytes of name and 24 of contents;
- * a record of no kind and a byte among the preserving functions; and the registered object, which starts with the note's address.
- * "R" keeps the record and the byte (binutils 2.36; older linkers keep them anyway), so that the linker defines the bounds of both
- * sections even if nothing else is left in them.
+ * Once in each program or shared object, as one COMDAT group: the note by which other processes find the sites, of 11 bytes of name
+ * and 24 of contents; a record of no kind and a byte among the preserving functions; the registered object, which starts with the
+ * note's address; and its constructor and destructor (101 is the first priority open to programs; destructors of priority 101 run
+ * last). "R" keeps the record and the byte (binutils 2.36; older linkers keep them anyway), so that the linker defines the bounds of
+ * both sections even if nothing else is left in them. Linkers always keep constructors, and with them the group.
  */
-#define PATCHPOINT__OBJECT_NOTE \
+#define PATCHPOINT__OBJECT \
 	__asm__(".ifndef patchpoint_object_note\n\t" \
 		".ifdef .gasversion.\n\t" \
 		".set .Lpatchpoint_old, .gasversion. < 23600\n\t" \
@@ -137,22 +138,25 @@
 		".quad patchpoint_object_note\n\t" \
 		".zero 64\n\t" \
 		".popsection\n\t" \
-		".endif")
+		PATCHPOINT__AT_LOAD("enter", ".init_array", "init_array", "patchpoint_object_register") \
+		PATCHPOINT__AT_LOAD("leave", ".fini_array", "fini_array", "patchpoint_object_unregister") \
+		".endif");
+#define PATCHPOINT__AT_LOAD(name, section, type, function) \
+	".pushsection .text.patchpoint_" name ",\"axG\",@progbits,patchpoint_object,comdat\n\t" \
+	".balign 16\n\t" \
+	".type patchpoint_" name ", %function\n" \
+	"patchpoint_" name ":\n\t" \
+	".cfi_startproc\n\t" \
+	PATCHPOINT__GIVE_OBJECT(function) \
+	".cfi_endproc\n\t" \
+	".size patchpoint_" name ", . - patchpoint_" name "\n\t" \
+	".popsection\n\t" \
+	".pushsection " section ".00101,\"awG\",@" type ",patchpoint_object,comdat\n\t" \
+	".balign 8\n\t" \
+	".quad patchpoint_" name "\n\t" \
+	".popsection\n\t"
 
-PATCHPOINT__C struct patchpoint_object patchpoint_object PATCHPOINT__HIDDEN;
 PATCHPOINT__ASSERT(sizeof(struct patchpoint_object) == 72 && sizeof(struct patchpoint_note) == 24 && PATCHPOINT_FORMAT == 2,
 		   "patchpoint: the object above has another size");
-
-/* Registering again is a no-op. 101 is the first priority open to programs; destructors of priority 101 run last. */
-#define PATCHPOINT__OBJECT(key) \
-	PATCHPOINT__OBJECT_NOTE; \
-	static __attribute__((__constructor__(101), __used__)) void patchpoint_enter_##key(void) \
-	{ \
-		patchpoint_object_register(&patchpoint_object); \
-	} \
-	static __attribute__((__destructor__(101), __used__)) void patchpoint_leave_##key(void) \
-	{ \
-		patchpoint_object_unregister(&patchpoint_object); \
-	}
 
 #endif

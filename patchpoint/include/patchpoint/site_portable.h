@@ -37,7 +37,7 @@
 	}
 
 /* Nothing to register: there are no sites. */
-#define PATCHPOINT__OBJECT(key)
+#define PATCHPOINT__OBJECT
 #define PATCHPOINT_DEFINE_SAVED(key) PATCHPOINT__KEY(key)
 #define PATCHPOINT_PRESERVING
 

@@ -14,6 +14,12 @@
  * Instructions are given as bytes: bytes are the same for -masm=intel, and no assembler pads them.
  */
 
+/* endbr64; lea patchpoint_object(%rip), %rdi; and a jump. */
+#define PATCHPOINT__GIVE_OBJECT(function) \
+	".byte 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8d, 0x3d\n\t" \
+	".long patchpoint_object - . - 4\n\t" \
+	"jmp\t" function "\n\t"
+
 /*
  * The stack pointer as an operand keeps the prologue before the site: without it gcc moves the prologue to the cold path
  * (PATCHPOINT__COLD).
@@ -104,6 +110,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__SITE_BODIES 1
 #define PATCHPOINT__HELD(symbol) symbol " + %c[at]"
 #define PATCHPOINT__NAMED(key) PATCHPOINT__HELD("patchpoint_key_" #key)
+#define PATCHPOINT__CXX_PLACE "%P[at]"
 
 /* call *key(%rip); and call thunk. */
 #define PATCHPOINT__CALL_SITE(place) \
@@ -224,6 +231,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 	PATCHPOINT__INLINE type patchpoint__realssaved_##key parameters \
 		PATCHPOINT__REALS_SAVED_SITE(n, form, type, PATCHPOINT__NAMED(key), 0, "patchpoint_saved_" #key, 0, \
 					     patchpoint_key_##key)
+#define PATCHPOINT__CXX_REALS 1
 #else
 #define PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
 	PATCHPOINT__ASSERT(!patchpoint_any_is_real_##key, "patchpoint: float and double need SSE"); \
