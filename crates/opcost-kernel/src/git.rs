@@ -130,7 +130,7 @@ pub fn commits(
     files: &[String],
 ) -> Result<Vec<Vec<Commit>>, KernelError> {
     let range = format!("{}...{}", between[0], between[1]);
-    let format = "--format=%x01%m%h%x09%s";
+    let format = "--format=%x00%m%h%x00%s";
     let mut git = Command::new("git");
     git.arg("-C").arg(tree).args(QUIET).args(["log", "--left-right", "--name-only", "-z", format]);
     // Paths are literal, whatever characters they have.
@@ -165,21 +165,22 @@ pub fn commits(
     }
 }
 
-/// Parses the output of `git log --name-only -z`: \1, the side, the commit, a tab, the subject,
-/// NUL, and the names of files, each followed by NUL.
+/// Parses the output of `git log --name-only -z`: for each commit NUL, the side and the commit, NUL, the subject, NUL, and
+/// the names of files, each followed by NUL. No subject has a NUL, so none looks like a commit or a file.
 fn parse_log(text: &str, files: &[String]) -> Vec<Vec<Commit>> {
     let mut found = vec![Vec::new(); files.len()];
-    for entry in text.split('\u{1}').skip(1) {
-        let mut parts = entry.split('\0');
-        let Some((head, subject)) = parts.next().and_then(|head| head.split_once('\t')) else {
-            continue;
-        };
+    let mut fields = text.split('\0');
+    while fields.next() == Some("") {
+        let (Some(head), Some(subject)) = (fields.next(), fields.next()) else { break };
         let commit = Commit {
             id: head.trim_start_matches(['<', '>']).into(),
             subject: subject.into(),
             of_baseline: head.starts_with('<'),
         };
-        for name in parts.map(|name| name.trim_start_matches('\n')) {
+        let mut rest = fields.clone();
+        while let Some(name) = rest.next().filter(|name| !name.is_empty()) {
+            fields.next();
+            let name = name.trim_start_matches('\n');
             if let Some(at) = files.iter().position(|file| file == name) {
                 found[at].push(commit.clone());
             }

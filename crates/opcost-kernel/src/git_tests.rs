@@ -103,3 +103,34 @@ fn commits_that_touched_a_file_are_named_on_either_side() {
     let gone = commits(tree, [&"0".repeat(40), &third], &files).unwrap_err().to_string();
     assert!(gone.contains("the commits may be gone"), "{gone}");
 }
+
+#[test]
+fn no_name_in_a_commit_shifts_a_field_or_adds_a_commit() {
+    let Some(folder) = repository() else { return };
+    let tree = folder.path();
+    fs::write(tree.join("a.c"), "1").unwrap();
+    let first = commit(tree, "first");
+    fs::write(tree.join("a.c"), "2").unwrap();
+    let author = "A\tdead\u{1}b\u{2}eef <a@b>";
+    let forged = format!("\u{1}{first}\u{2}+1\u{2}note\tx\u{1}{first}\u{2}forged");
+    run(tree, &["commit", "-qam", &forged, "--author", author]);
+    run(tree, &["notes", "--ref=opcost", "add", "-m", "a note", "HEAD"]);
+    let second = run(tree, &["rev-parse", "HEAD"]).unwrap();
+    let hash = run(tree, &["rev-parse", "HEAD^{tree}"]).unwrap();
+    let repository = crate::repository::Repository::find(tree).unwrap();
+    for found in [
+        repository.commit("HEAD").unwrap(),
+        repository.commits_between(&first, "HEAD").unwrap().remove(0),
+    ] {
+        assert_eq!((&found.id, &found.tree), (&second, &hash));
+        assert!(found.author.starts_with("A\tdead\u{1}b\u{2}eef <a@b>, 2"), "{found:?}");
+        assert_eq!(found.subject, forged);
+    }
+    assert_eq!(repository.commits_between(&first, "HEAD").unwrap().len(), 1);
+    let noted = repository.noted("HEAD").unwrap();
+    assert_eq!(noted.len(), 1);
+    assert_eq!((&noted[0].id, noted[0].note.as_str()), (&second, "a note"));
+    assert_eq!(repository.trailers(&first, "HEAD", "Opcost-accept").unwrap(), []);
+    let found = commits(tree, [&first, &second], &["a.c".into()]).unwrap();
+    assert_eq!((found[0].len(), found[0][0].subject.as_str()), (1, forged.as_str()));
+}

@@ -29,15 +29,18 @@ pub struct RepositoryCommit {
 }
 
 impl RepositoryCommit {
-    /// git's output format for [`parse`](Self::parse).
-    const FORMAT: &'static str = "--format=%H%x09%T%x09%an <%ae>, %as%x09%s";
+    /// git's output format for [`parse_all`](Self::parse_all), with `-z`.
+    const FORMAT: &'static str = "--format=%H%x00%T%x00%an <%ae>, %as%x00%s";
 
-    /// Parses a line in that format; missing parts are empty.
-    fn parse(line: &str) -> RepositoryCommit {
-        let mut parts = line.splitn(4, '\t').map(str::to_string);
-        let mut part = || parts.next().unwrap_or_default();
-        let (id, tree, author, subject) = (part(), part(), part(), part());
-        RepositoryCommit { id, tree, subject, author }
+    /// Parses commits in that format.
+    fn parse_all(text: &str) -> Vec<RepositoryCommit> {
+        let commit = |[id, tree, author, subject]: [&str; 4]| RepositoryCommit {
+            id: id.into(),
+            tree: tree.into(),
+            subject: subject.into(),
+            author: author.into(),
+        };
+        entries(text).map(commit).collect()
     }
 }
 
@@ -97,9 +100,17 @@ impl Repository {
             }
             other => other,
         })?;
-        let words =
-            ["log", "-1", "--no-show-signature", "--no-mailmap", RepositoryCommit::FORMAT, &id];
-        self.ask(&words).map(|line| RepositoryCommit::parse(&line))
+        let words = [
+            "log",
+            "-1",
+            "-z",
+            "--no-show-signature",
+            "--no-mailmap",
+            RepositoryCommit::FORMAT,
+            &id,
+        ];
+        let found = RepositoryCommit::parse_all(&self.ask(&words)?).pop();
+        found.ok_or_else(|| KernelError::Usage(format!("git log says nothing of {}", short(&id))))
     }
 
     /// Whether the clone lacks older commits.
@@ -144,9 +155,10 @@ impl Repository {
         tip: &str,
     ) -> Result<Vec<RepositoryCommit>, KernelError> {
         let range = format!("{base}..{tip}");
-        let order = ["log", "--no-show-signature", "--no-mailmap", "--reverse", "--first-parent"];
+        let order =
+            ["log", "-z", "--no-show-signature", "--no-mailmap", "--reverse", "--first-parent"];
         let text = self.ask(&[&order[..], &[RepositoryCommit::FORMAT, &range]].concat())?;
-        Ok(text.lines().map(RepositoryCommit::parse).collect())
+        Ok(RepositoryCommit::parse_all(&text))
     }
 
     /// Whether `one` is an ancestor of `other`, or the same commit.
@@ -176,16 +188,14 @@ impl Repository {
     ) -> Result<Vec<(String, String)>, KernelError> {
         let range = format!("{base}..{tip}");
         let format =
-            format!("--format=%x01%H%x02%(trailers:key={trailer},valueonly,unfold,separator=%x02)");
-        let text = self.ask(&["log", "--no-show-signature", &format, &range])?;
-        let of_commit = |entry: &str| {
-            let mut parts = entry.trim_end().split('\u{2}').map(String::from);
-            let commit = parts.next().unwrap_or_default();
-            let commit = short(&commit).to_string();
-            let values = parts.filter(|value| !value.trim().is_empty());
-            values.map(|value| (commit.clone(), value)).collect::<Vec<_>>()
+            format!("--format=%H%x00%(trailers:key={trailer},valueonly,unfold,separator=%x0A)");
+        let text = self.ask(&["log", "-z", "--no-show-signature", &format, &range])?;
+        let of_commit = |[commit, values]: [&str; 2]| {
+            // An unfolded value is one line.
+            let values = values.lines().filter(|value| !value.trim().is_empty());
+            values.map(|value| (short(commit).to_string(), value.to_string())).collect::<Vec<_>>()
         };
-        Ok(text.split('\u{1}').skip(1).flat_map(of_commit).collect())
+        Ok(entries(&text).flat_map(of_commit).collect())
     }
 
     /// The last commit up to `tip` that changed a file; `None` if there is none.
@@ -227,23 +237,44 @@ impl Repository {
     /// # Errors
     /// git fails.
     pub fn noted(&self, tip: &str) -> Result<Vec<NotedCommit>, KernelError> {
-        let format = "--format=%x01%H%x02%s%x02%N";
-        let words =
-            ["log", "--first-parent", "--no-show-signature", "--reverse", "--notes=opcost", format];
+        let format = "--format=%H%x00%s%x00%N";
+        let words = [
+            "log",
+            "-z",
+            "--first-parent",
+            "--no-show-signature",
+            "--reverse",
+            "--notes=opcost",
+            format,
+        ];
         let text = self.ask(&[&words[..], &["--end-of-options", tip]].concat())?;
-        let noted = |entry: &str| {
-            let mut parts = entry.splitn(3, '\u{2}').map(str::trim);
-            let (id, subject, note) = (parts.next()?, parts.next()?, parts.next()?);
-            let (id, subject, note) = (id.into(), subject.into(), note.to_string());
+        let noted = |parts: [&str; 3]| {
+            let [id, subject, note] = parts.map(|part| part.trim().to_string());
             (!note.is_empty()).then_some(NotedCommit { id, subject, note })
         };
-        Ok(text.split('\u{1}').filter_map(noted).collect())
+        Ok(entries(&text).filter_map(noted).collect())
     }
 
     /// The text of a file in a revision; `None` if the revision does not have the file.
     pub fn text_of(&self, revision: &str, file: &str) -> Option<String> {
         self.ask(&["show", &format!("{revision}:{file}")]).ok()
     }
+}
+
+/// The entries of `git log -z` with `N` fields, each followed by NUL: no name, subject or note of a commit has a NUL, so
+/// none shifts a field or adds an entry.
+fn entries<const N: usize>(text: &str) -> impl Iterator<Item = [&str; N]> {
+    let mut fields = text.split('\0');
+    std::iter::from_fn(move || {
+        let mut entry = [""; N];
+        for (at, field) in entry.iter_mut().enumerate() {
+            *field = match (fields.next(), at) {
+                (Some(""), 0) | (None, 0) => return None,
+                (found, _) => found.unwrap_or_default(),
+            };
+        }
+        Some(entry)
+    })
 }
 
 /// Advice about missing commits.

@@ -27,8 +27,10 @@ use crate::command::show::ShowArgs;
 use crate::command::size::{self, SizeArgs};
 use crate::command::submit::{self, SubmitArgs};
 use crate::command::top::{self, TopArgs};
+use crate::message;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
+use opcost_record::printable::{Output, inert_text, printable, safe};
 use std::ffi::OsString;
 
 /// Compares variants of a hot path on the same fixed work, and says which shifts are real.
@@ -144,10 +146,38 @@ pub fn arguments() -> Vec<OsString> {
 
 /// Parses the arguments; ends the program if they are wrong or ask for help.
 pub fn parsed(arguments: Vec<OsString>) -> Cli {
+    let plain = |argument: &OsString| {
+        argument.to_str().is_some_and(|text| inert_text(&printable(text)) == text)
+    };
+    let all_plain = arguments.iter().all(plain);
     Cli::try_parse_from(arguments).unwrap_or_else(|mut error| {
         without_hidden(&mut error);
+        make_harmless(&mut error);
+        if error.use_stderr() && !all_plain {
+            // A parser's own words may repeat an argument; clap's colours are not worth it.
+            message::show(&safe(&error.to_string(), Output::Message));
+            std::process::exit(error.exit_code());
+        }
         error.exit()
     })
+}
+
+/// Makes the arguments in an error harmless: a script may have taken them from a file's name.
+fn make_harmless(error: &mut clap::Error) {
+    let texts = |(kind, value): (ContextKind, &ContextValue)| {
+        let value = match value {
+            ContextValue::String(text) => ContextValue::String(printable(text)),
+            ContextValue::Strings(texts) => {
+                ContextValue::Strings(texts.iter().map(|text| printable(text)).collect())
+            }
+            _ => return None,
+        };
+        Some((kind, value))
+    };
+    let values: Vec<_> = error.context().filter_map(texts).collect();
+    for (kind, value) in values {
+        error.insert(kind, value);
+    }
 }
 
 /// Removes opcost's internal commands from an error's suggestions, where clap puts them.

@@ -11,6 +11,7 @@ use opcost::command::{
     size, submit, top,
 };
 use opcost::exit::{Status, in_words, status_of};
+use opcost::message::write;
 use opcost::work_process;
 use std::process::ExitCode;
 
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
         }),
     };
     let status = done.unwrap_or_else(|error| {
-        eprintln!("opcost: {}", in_words(&error));
+        write(format_args!("{}", in_words(&error)));
         status_of(&error).unwrap_or(Status::Missing)
     });
     ExitCode::from(status as u8)

@@ -1,6 +1,8 @@
 //! Progress of the steps before the runs, on standard error.
 
+use crate::message::announce;
 use indicatif::{ProgressBar, ProgressStyle};
+use opcost_record::printable::printable;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -39,24 +41,25 @@ impl Phases {
 
     /// Reports the phase, and how far it is (`done`).
     pub(crate) fn report(&mut self, phase: &str, done: Option<&str>) {
+        let phase = printable(phase);
         match &self.bar {
             Some(bar) => bar.set_message(match done {
-                Some(done) => format!("{phase} ({done})"),
-                None => phase.to_string(),
+                Some(done) => format!("{phase} ({})", printable(done)),
+                None => phase.clone(),
             }),
             None if !self.quiet && phase != self.phase => {
                 self.said = Instant::now();
-                eprintln!("opcost: {phase}");
+                announce!("{phase}");
             }
             None if !self.quiet && self.said.elapsed() >= SAY_EVERY => {
                 if let Some(done) = done {
                     self.said = Instant::now();
-                    eprintln!("opcost: {phase} ({done})");
+                    announce!("{phase} ({done})");
                 }
             }
             None => {}
         }
-        self.phase = phase.to_string();
+        self.phase = phase.clone();
     }
 
     pub(crate) fn end(&mut self) {

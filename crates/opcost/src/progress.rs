@@ -1,5 +1,6 @@
 //! Progress of the runs and how long they will take, on standard error.
 
+use crate::message::announce;
 use crate::plan::{Plan, Slot};
 use crate::time::{about_in_words, time_in_words};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -121,7 +122,7 @@ impl Progress for Lines {
     fn next(&mut self, _: &[(&Slot, &str)]) {}
     fn print_line(&mut self, _: &str) {}
     fn estimate(&mut self, estimate: &Estimate) {
-        eprintln!("opcost: {}", printable(&estimate.line(self.0)));
+        announce!("{}", estimate.line(self.0));
     }
     fn end(&mut self) {}
 }

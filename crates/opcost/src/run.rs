@@ -3,6 +3,7 @@
 
 use crate::hook::{Hook, HookEnd, HookRunner, HookVariant};
 use crate::machine::{Machine, RunEnd, Together};
+use crate::message::announce;
 use crate::plan::{BuildPlan, Group, Plan, Slot, StopReason};
 use crate::progress::{Progress, estimate};
 use crate::recording::State;
@@ -86,7 +87,7 @@ pub fn run(
         (Ok(Ending::Complete | Ending::Stopped(_)), Err(error)) => Err(error),
         // A cleanup that fails must not hide the earlier outcome.
         (ending, Err(error)) => {
-            eprintln!("opcost: {}", crate::exit::in_words(&error));
+            announce!("{}", crate::exit::in_words(&error));
             ending
         }
         (ending, Ok(())) => ending,

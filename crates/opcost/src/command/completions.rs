@@ -34,7 +34,7 @@ pub fn completions(shell: Shell) -> Result<Status> {
     completer
         .write_registration(ASKED, "opcost", "opcost", "opcost", &mut bytes)
         .context("completions")?;
-    crate::command::output::print(&String::from_utf8(bytes).context("completions")?)?;
+    crate::command::output::print_bytes(&bytes)?;
     Ok(Status::Done)
 }
 

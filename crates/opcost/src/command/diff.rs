@@ -17,7 +17,7 @@ use crate::plan::{SameFile, find_rule};
 use crate::recording::Recording;
 use crate::render::{self, Style, diff as page, sampled};
 use crate::store::{Store, StoreError};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_profile::parallel;
 use opcost_profile::symbols::elf::{WHOLE_BYTES_MAX, source_files};
@@ -347,7 +347,7 @@ fn of_function(
 }
 
 fn document(value: &Value) -> Result<String> {
-    Ok(serde_json::to_string_pretty(value).context("difference to JSON")? + "\n")
+    crate::json::document(value, "difference")
 }
 
 /// The baseline and the variant that the arguments name.

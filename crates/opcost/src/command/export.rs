@@ -4,6 +4,7 @@ use crate::command::exports::is_standard_output;
 use crate::command::globals::Globals;
 use crate::command::output::{print_bytes, write_whole};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::message::announce;
 use crate::number::figure;
 use crate::scratch::Scratch;
 use crate::store::{Arrival, Store, StoreError, is_packed, unpacked};
@@ -52,10 +53,7 @@ pub fn export(globals: &Globals, args: &ExportArgs) -> Result<Status> {
         .status(Status::Missing)?;
     if !globals.quiet {
         let size = figure(bytes.len() as f64, Unit::Bytes);
-        eprintln!(
-            "opcost: recording {id} is in {}, {size}; opcost import reads it",
-            path.display()
-        );
+        announce!("recording {id} is in {}, {size}; opcost import reads it", path.display());
     }
     Ok(Status::Done)
 }

@@ -79,7 +79,7 @@ pub fn forget(globals: &Globals, args: &ForgetArgs) -> Result<Status> {
             "store_bytes": room.bytes,
             "free_bytes": room.free_bytes,
         });
-        serde_json::to_string_pretty(&value)? + "\n"
+        crate::json::document(&value, "recordings")?
     } else {
         let mut text = String::new();
         for Chosen { id, what } in &chosen {

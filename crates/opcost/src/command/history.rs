@@ -7,6 +7,7 @@ use crate::comparison::limit::{FailOn, Watched};
 use crate::exit::{HasStatus, Status, WithStatus, fail, in_words};
 use crate::gate::notes::NotesHistory;
 use crate::history::{Question, history};
+use crate::message::announce;
 use crate::recording::Recording;
 use crate::render::history as page;
 use crate::store::{Listed, Store, StoreError, StoreErrorKind};
@@ -14,7 +15,6 @@ use anyhow::{Context, Result};
 use clap::Args;
 use opcost_kernel::{Repository, short_commit};
 use opcost_record::nearest::did_you_mean;
-use opcost_record::printable::printable;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `opcost history`.
@@ -65,7 +65,7 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
     let (_scratch, store) = match &args.folder {
         Some(folder) => {
             let tell = |path: &Path, error: &anyhow::Error| {
-                eprintln!("opcost: {} is left out: {}", path.display(), in_words(error));
+                announce!("{} is left out: {}", path.display(), in_words(error));
             };
             let (scratch, store) = store_of_folder(folder, tell)?;
             (Some(scratch), store)
@@ -130,7 +130,7 @@ fn show_notes(args: &HistoryArgs) -> Result<Status> {
         noted.iter().map(|commit| (&*commit.id, &*commit.subject, &*commit.note)).collect();
     let (history, unreadable) = NotesHistory::of(&noted, &args.experiment, &args.metric);
     for (commit, why) in &unreadable {
-        eprintln!("opcost: the note of {} is left out: {}", short_commit(commit), printable(why));
+        announce!("the note of {} is left out: {why}", short_commit(commit));
     }
     if history.series.is_empty() {
         let known = history.known.iter().map(String::as_str);
@@ -148,5 +148,5 @@ fn show_notes(args: &HistoryArgs) -> Result<Status> {
 
 /// Reports a damaged recording that is left out, on standard error.
 fn report_damaged(recording: &str, why: &str) {
-    eprintln!("opcost: recording {recording} is damaged and left out: {}", printable(why));
+    announce!("recording {recording} is damaged and left out: {why}");
 }

@@ -9,6 +9,7 @@ use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::import::assemble::{assemble, stem};
 use crate::import::parsed::Input;
 use crate::import::{FORMATS, Options, ReadFile, criterion_folder, read};
+use crate::message::announce;
 use crate::plan::Omission;
 use crate::recording::State;
 use crate::store::{Arrival, StoreError};
@@ -157,7 +158,7 @@ fn import_recordings(globals: &Globals, args: &ImportArgs) -> Result<Status> {
     for file in &args.files {
         for (id, arrival) in take_over(&mut store, Path::new(file))? {
             if arrival == Arrival::Known && !globals.quiet {
-                eprintln!("opcost: recording {id} is in the store already");
+                announce!("recording {id} is in the store already");
             }
             last = Some(id);
         }
@@ -174,7 +175,7 @@ pub fn list_formats(json: bool) -> Result<Status> {
             .iter()
             .map(|format| serde_json::json!({ "name": format.name, "help": format.help }))
             .collect();
-        print(&(serde_json::to_string_pretty(&formats).context("list to JSON")? + "\n"))?;
+        print(&crate::json::document(&formats, "list")?)?;
     } else {
         print(&(formats_help() + "\n"))?;
     }

@@ -167,7 +167,7 @@ fn list_kernels(args: &ListArgs) -> Result<Status> {
                 })
             })
             .collect();
-        serde_json::to_string_pretty(&rows).context("list to JSON")? + "\n"
+        crate::json::document(&rows, "list")?
     } else {
         let kernels: Vec<Description> = entries.into_iter().map(|(_, entry)| entry).collect();
         table(&kernels) + &kernel_states::summary()

@@ -40,7 +40,7 @@ pub(super) fn list(json: bool) -> Result<Status> {
             })
         };
         let rows: Vec<Value> = entries.iter().map(row).collect();
-        serde_json::to_string_pretty(&rows).context("list to JSON")? + "\n"
+        crate::json::document(&rows, "list")?
     } else if entries.is_empty() {
         "no states of booted guests are kept\n".into()
     } else {

@@ -17,7 +17,7 @@ use crate::source::perf_event::{self, syntax, sysfs};
 use crate::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
 use crate::time::date;
 use crate::validation::kept;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_core_model::Core;
 use opcost_record::METRICS;
@@ -87,7 +87,7 @@ pub fn list(globals: &Globals, args: &ListArgs) -> Result<Status> {
 }
 
 fn json_text(value: Value) -> Result<String> {
-    Ok(serde_json::to_string_pretty(&value).context("list to JSON")? + "\n")
+    crate::json::document(&value, "list")
 }
 
 /// Lists of values that are longer get spaces, at which lines can be broken.

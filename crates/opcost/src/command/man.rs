@@ -63,7 +63,7 @@ pub fn man(mut command: clap::Command) -> Result<Status> {
     text += ".SH EXAMPLES\n";
     text += &examples("opcost", &command);
     text += SURROUNDINGS;
-    crate::command::output::print(&text)?;
+    crate::command::output::print_bytes(text.as_bytes())?;
     Ok(Status::Done)
 }
 

@@ -6,12 +6,13 @@ use crate::command::kernel_commits;
 use crate::comparison;
 use crate::comparison::limit::{self, FailOn};
 use crate::exit::{Status, WithStatus};
+use crate::message::announce;
 use crate::recording::Recording;
 use crate::render;
+use crate::render::page;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use opcost_record::printable::printable;
 use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -116,10 +117,10 @@ pub(crate) fn present_unless(
     }
     let found = limit::exceeded(&comparison, &output.fail_on).status(Status::Usage)?;
     for what in &found.exceeded {
-        eprintln!("opcost: worse: {}", printable(what));
+        announce!("worse: {what}");
     }
     for what in &found.undecided {
-        eprintln!("opcost: {}", printable(what));
+        announce!("{what}");
     }
     Ok(if found.exceeded.is_empty() { Status::Done } else { Status::Regression })
 }
@@ -132,9 +133,10 @@ pub fn show_version(text: &str) -> Result<Status> {
     print(text).map(|()| Status::Done)
 }
 
-/// Writes to standard output; a reader that has gone away is no error.
+/// Writes text to standard output; a reader that has gone away is no error. Nothing but opcost's own colours moves or
+/// paints a terminal, whatever the names in the text have.
 pub(crate) fn print(text: &str) -> Result<()> {
-    print_bytes(text.as_bytes())
+    print_bytes(page::harmless(text).as_bytes())
 }
 
 /// Writes a file as a whole or not at all.

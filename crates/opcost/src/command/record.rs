@@ -11,6 +11,7 @@ use crate::machine::emulated::Emulated;
 use crate::machine::host::Host;
 use crate::machine::revision::Revisions;
 use crate::machine::{Machine, read_state};
+use crate::message::announce;
 use crate::phases::Phases;
 use crate::plan::{self, MachineKind, Plan, VariantPlan, WorkPlan};
 use crate::progress::{self, Progress, Who};
@@ -183,8 +184,8 @@ pub(super) fn record(
         make_runs(plan, earlier, (&mut *machine, state, interrupt), writer, progress.as_mut());
     if globals.verbose {
         match machine.seconds() {
-            Some(text) => eprint!("{text}"),
-            None => eprintln!("opcost: --verbose has nothing to add on this machine"),
+            Some(text) => crate::message::show(&text),
+            None => announce!("--verbose has nothing to add on this machine"),
         }
     }
     let (ending, recording) = made?;

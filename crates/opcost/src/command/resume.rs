@@ -4,6 +4,7 @@ use super::globals::{Globals, check_store_owner};
 use super::output::OutputArgs;
 use super::record::{machine_for, record};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::message::announce;
 use crate::recording::Recording;
 use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
@@ -64,9 +65,7 @@ fn check_trust(recording: &Recording, trust: bool) -> Result<()> {
     let lines: String =
         recording.plan.executed().iter().map(|line| format!("\n  {line}")).collect();
     if trust {
-        eprintln!(
-            "opcost: recording {id} arrived in a file; its runs use, on this computer:{lines}"
-        );
+        announce!("recording {id} arrived in a file; its runs use, on this computer:{lines}");
         return Ok(());
     }
     let why = format!(

@@ -3,6 +3,7 @@
 use super::globals::Globals;
 use super::output::OutputArgs;
 use crate::exit::{HasStatus, Status, fail};
+use crate::message::announce;
 use crate::plan::{Plan, Shard};
 use crate::recording::{Recording, State};
 use crate::store::{Store, StoreError};
@@ -55,8 +56,8 @@ pub(super) fn report(globals: &Globals, shard: Shard, recording: &Recording, alr
     let Recording { id, records, plan, .. } = recording;
     let runs = records.len() - plan.warm_up_count();
     let made = if already { "was made already" } else { "is made" };
-    eprintln!(
-        "opcost: shard {shard} {made}: {runs} runs, and {} that every shard makes (recording {id}); opcost gather \
+    announce!(
+        "shard {shard} {made}: {runs} runs, and {} that every shard makes (recording {id}); opcost gather \
          joins all {}",
         plan.warm_up_count(),
         shard.of

@@ -5,7 +5,7 @@ use crate::command::measured_file;
 use crate::command::output::print;
 use crate::exit::{HasStatus, Status, fail};
 use crate::render::size as page;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_size::{Measured, compare, compare_function, sizes};
 use serde_json::Value;
@@ -121,5 +121,5 @@ fn alone(globals: &Globals, args: &SizeArgs) -> Result<Status> {
 }
 
 fn document(value: &Value) -> Result<String> {
-    Ok(serde_json::to_string_pretty(value).context("sizes to JSON")? + "\n")
+    crate::json::document(value, "sizes")
 }

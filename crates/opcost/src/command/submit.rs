@@ -8,6 +8,7 @@ use super::run::experiment_of;
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::Experiment;
 use crate::gather::ranges;
+use crate::message::announce;
 use crate::plan::Plan;
 use crate::recording::State;
 use anyhow::{Context, Result};
@@ -104,7 +105,7 @@ pub fn submit(globals: &Globals, args: &SubmitArgs) -> Result<Status> {
     }
     if left.is_empty() && job.folder.join(GATHERED).exists() {
         let shown = job.shown();
-        eprintln!("opcost: all {} shards are made and gathered: {shown}", job.of);
+        announce!("all {} shards are made and gathered: {shown}", job.of);
         return Ok(Status::Done);
     }
     let behind = jobs.first().map(|made| format!("--dependency=afterok:{made}"));
@@ -118,8 +119,8 @@ pub fn submit(globals: &Globals, args: &SubmitArgs) -> Result<Status> {
     jobs.push(gathers);
     job.put(JOBS, &(jobs.join("\n") + "\n"))?;
     if !globals.quiet {
-        eprintln!(
-            "opcost: {said}; progress: squeue --jobs={}; afterwards: {}",
+        announce!(
+            "{said}; progress: squeue --jobs={}; afterwards: {}",
             jobs.join(","),
             job.shown()
         );

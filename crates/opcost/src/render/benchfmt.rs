@@ -4,6 +4,7 @@
 use super::View;
 use crate::recording::Recording;
 use anyhow::Result;
+use opcost_record::printable::{Output, printable, safe};
 use opcost_record::{Family, MetricKey, Outcome, Record, Unit, WORK};
 use std::fmt::Write as _;
 
@@ -13,7 +14,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     if let Some(machine) = recording.machine.first() {
         for (key, value) in [("kernel", &machine.kernel_release), ("cpu", &machine.cpu_model)] {
             if let Some(value) = value {
-                let _ = writeln!(text, "{key}: {value}");
+                let _ = writeln!(text, "{key}: {}", printable(value));
             }
         }
     }
@@ -101,7 +102,7 @@ pub(super) fn capitalised(name: &str) -> String {
     }
 }
 
-/// Replaces white space and slashes, which would end the word.
+/// A text as one word of a line.
 pub(super) fn word(text: &str) -> String {
-    text.chars().map(|c| if c.is_whitespace() || c == '/' { '_' } else { c }).collect()
+    safe(text, Output::BenchfmtWord)
 }

@@ -4,6 +4,7 @@
 use super::View;
 use crate::recording::Recording;
 use anyhow::{Context, Result};
+use opcost_record::printable::{Output, safe};
 use opcost_record::{MetricId, Outcome, WORK};
 
 /// A column of one metric: its value, or the share of the time its counter was on the hardware.
@@ -31,12 +32,12 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         };
         let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
         let fields = [
-            recording.id.clone(),
+            safe(&recording.id, Output::CsvCell),
             record.slot.to_string(),
-            recording.plan.variants[usize::from(record.variant)].name.clone(),
+            safe(&recording.plan.variants[usize::from(record.variant)].name, Output::CsvCell),
             record.block.map_or("warm-up".into(), |block| block.to_string()),
             record.started_unix_ns.to_string(),
-            outcome,
+            safe(&outcome, Output::CsvCell),
             record.exit_code.map_or(String::new(), |code| code.to_string()),
             number(record.ops),
         ];
@@ -81,9 +82,10 @@ fn heading(recording: &Recording, column: &Column) -> String {
     let labelled = key.region == WORK || key.is_of_program_region();
     let region = if labelled { String::new() } else { format!(" ({})", key.region) };
     let name = format!("{} {}{region}", key.source, key.label());
-    match (column, key.row().unit.symbol()) {
+    let heading = match (column, key.row().unit.symbol()) {
         (Column::RunningShare(_), _) => format!("{name} running_share"),
         (_, "1") => name,
         (_, unit) => format!("{name} [{unit}]"),
-    }
+    };
+    safe(&heading, Output::CsvCell)
 }

@@ -5,7 +5,7 @@ use crate::number::{figures, percent};
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align};
 use crate::time::date;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use opcost_record::Unit;
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
@@ -22,7 +22,7 @@ pub(crate) fn json(history: &History) -> Result<String> {
         "regressed": history.regressed(),
         "series": history.series,
     });
-    Ok(serde_json::to_string_pretty(&document).context("history to JSON")? + "\n")
+    crate::json::document(&document, "history")
 }
 
 /// The history for people.

@@ -9,6 +9,7 @@ use crate::number::figures;
 use crate::plan::{ImportSource, ImportedFigures};
 use crate::recording::Recording;
 use anyhow::{Context, Result};
+use opcost_record::printable::{Output, safe};
 use unicode_width::UnicodeWidthStr;
 
 /// Writes the source files below the heading.
@@ -159,11 +160,12 @@ pub(super) fn csv(recording: &Recording, comparison: &Comparison) -> Result<Stri
             "1" => String::new(),
             symbol => symbol.to_string(),
         });
-        let name = metric.key.label();
+        let [name, unit] = [metric.key.label(), unit].map(|text| safe(&text, Output::CsvCell));
         for ((variant, values), figures) in
             recording.plan.variants.iter().zip(&row.values).zip(&metric.figures)
         {
             let (Some(values), Some(figures)) = (values, figures) else { continue };
+            let variant = safe(&variant.name, Output::CsvCell);
             if means {
                 // A single run is a mean of one.
                 let alone = |value: &f64| [value.to_string(), String::new(), "1".to_string()];
@@ -177,7 +179,7 @@ pub(super) fn csv(recording: &Recording, comparison: &Comparison) -> Result<Stri
                 };
                 for [mean, sd, n] in &rows {
                     writer
-                        .write_record([&variant.name, &name, mean, sd, n, &unit])
+                        .write_record([&variant, &name, mean, sd, n, &unit])
                         .context("figures to CSV")?;
                 }
                 continue;
@@ -186,7 +188,7 @@ pub(super) fn csv(recording: &Recording, comparison: &Comparison) -> Result<Stri
             for (index, value) in values.values.iter().enumerate() {
                 let block = blocks.get(index).map_or(String::new(), |block| block.to_string());
                 writer
-                    .write_record([&variant.name, &name, &value.to_string(), &unit, &block])
+                    .write_record([&variant, &name, &value.to_string(), &unit, &block])
                     .context("figures to CSV")?;
             }
         }

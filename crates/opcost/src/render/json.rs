@@ -5,7 +5,7 @@ use crate::comparison::{
     Change, FunctionComparison, FunctionRow, ModelAccuracy, Row, SliceAccuracy, UNATTRIBUTED,
     VariantDifference, Verdict,
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use opcost_record::Kind;
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR};
 use serde_json::{Map, Value, json};
@@ -70,9 +70,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     if let Some(import) = &comparison.imported {
         document["opcost"]["imported"] = json!(import);
     }
-    let mut text = serde_json::to_string_pretty(&document).context("comparison to JSON")?;
-    text.push('\n');
-    Ok(text)
+    crate::json::document(&document, "comparison")
 }
 
 /// One of hyperfine's results: times in seconds, memory in bytes.

@@ -7,7 +7,7 @@ use crate::comparison::{Change, Figures, Row, Severity, Verdict};
 use crate::number::{figures, percent};
 use crate::recording::MachineState;
 use anyhow::Result;
-use opcost_record::printable::is_obeyed;
+use opcost_record::printable::{Output, safe};
 use std::fmt::Write as _;
 
 pub(super) fn render(view: &View<'_>) -> Result<String> {
@@ -45,10 +45,10 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
                 text,
                 "| {} | {one} | {two} | {ratio} | {interval} | {} |",
                 escape(&heading(row)),
-                escape(&match verdict(row, change) {
+                match verdict(row, change) {
                     word if word == REAL => format!("**{word}**"),
-                    words => words,
-                })
+                    words => escape(&words),
+                }
             );
         }
         functions::markdown(&mut text, comparison, [baseline, variant], escape, view.style);
@@ -132,19 +132,7 @@ pub(super) fn verdict(row: &Row, change: &Change) -> String {
     }
 }
 
-/// Escapes characters that would end a cell or begin markup.
+/// Makes a text safe within a line of Markdown.
 pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in text.chars() {
-        match c {
-            '|' | '<' | '`' | '_' | '[' => {
-                escaped.push('\\');
-                escaped.push(c);
-            }
-            '\n' => escaped.push(' '),
-            _ if is_obeyed(c) => escaped.extend(c.escape_unicode()),
-            _ => escaped.push(c),
-        }
-    }
-    escaped
+    safe(text, Output::Markdown)
 }

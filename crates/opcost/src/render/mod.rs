@@ -23,7 +23,6 @@ pub mod profile;
 pub mod sampled;
 pub mod size;
 mod text;
-mod xml;
 
 use crate::comparison::{Comparison, Warning};
 use crate::recording::Recording;
@@ -79,7 +78,7 @@ pub static FORMATS: &[Format] = &[
 /// The name is not in [`FORMATS`] (the command line accepts no other names).
 pub fn render(format: &str, view: &View<'_>) -> Result<String> {
     let format = FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
-    (format.render)(view)
+    (format.render)(view).map(|text| page::harmless(&text).into_owned())
 }
 
 /// How to show a page on a terminal.

@@ -2,7 +2,7 @@
 
 use super::Style;
 use super::names::{self, shorten};
-use opcost_record::printable::{is_obeyed, printable};
+use opcost_record::printable::{inert_line, inert_text, is_obeyed, printable};
 use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -78,25 +78,11 @@ impl Page {
 
     /// The text with everything escaped that a terminal obeys, except this page's own colours.
     fn harmless<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        if !text.chars().any(is_obeyed) {
-            return Cow::Borrowed(text);
-        }
-        let mut shown = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(char) = rest.chars().next() {
-            let own = own_colours().find(|own| self.color && rest.starts_with(own.as_str()));
-            let (piece, behind) = rest.split_at(own.map_or(char.len_utf8(), |own| own.len()));
-            match piece.len() == char.len_utf8() {
-                true => shown += &printable(piece),
-                false => shown += piece,
-            }
-            rest = behind;
-        }
-        Cow::Owned(shown)
+        escaped(text, self.color, false)
     }
 
     pub(crate) fn line(&mut self, text: &str) {
-        let text = self.harmless(text).trim_end().to_string();
+        let text = inert_line(self.harmless(text).trim_end());
         self.text.push_str(&text);
         self.text.push('\n');
     }
@@ -123,6 +109,41 @@ impl Page {
         let painted = self.paint(style, &line);
         self.line(&painted);
     }
+}
+
+/// A whole text with everything escaped that a terminal obeys, except line breaks and opcost's own colours. Writers make
+/// names harmless in the way of their format; this is behind all of them, so a name that one forgot does nothing.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    match escaped(text, true, true) {
+        shown if shown.contains(RUNNER_COMMAND) => Cow::Owned(inert_text(&shown)),
+        shown => shown,
+    }
+}
+
+/// The marks that GitHub's and Azure's runners look for within a line begin so.
+const RUNNER_COMMAND: &str = "##";
+
+fn escaped(text: &str, color: bool, lines: bool) -> Cow<'_, str> {
+    let acts = |char: char| is_obeyed(char) && !(lines && char == '\n');
+    if !text.chars().any(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(acts) {
+        let (before, from) = rest.split_at(at);
+        shown += before;
+        let own = own_colours().find(|own| color && from.starts_with(own.as_str()));
+        let length =
+            own.as_ref().map_or_else(|| from.chars().next().map_or(0, char::len_utf8), String::len);
+        let (piece, behind) = from.split_at(length);
+        match own {
+            Some(_) => shown += piece,
+            None => shown += &printable(piece),
+        }
+        rest = behind;
+    }
+    Cow::Owned(shown + rest)
 }
 
 /// The sequences that begin and end the colours of a page.

@@ -6,16 +6,14 @@ use crate::plan::{Plan, Shard, StopPlan};
 use crate::render::Style;
 use crate::render::page::{DIM, PLAIN, Page};
 use crate::time::{about_in_words, time_in_words};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 use std::iter::once;
 use std::ops::Range;
 
 /// The plan as JSON, whole.
 pub fn json(plan: &Plan) -> Result<String> {
-    let mut text = serde_json::to_string_pretty(plan).context("plan to JSON")?;
-    text.push('\n');
-    Ok(text)
+    crate::json::document(plan, "plan")
 }
 
 /// The work of one shard of a plan.
@@ -45,7 +43,7 @@ pub fn shards_json(plan: &Plan, rows: &[ShardRow]) -> Result<String> {
         })
     };
     let document = json!({ "plan": plan, "shards": rows.iter().map(shard).collect::<Vec<_>>() });
-    Ok(serde_json::to_string_pretty(&document).context("shards to JSON")? + "\n")
+    crate::json::document(&document, "shards")
 }
 
 /// A plan and its shards for people.

@@ -103,7 +103,7 @@ fn functions() -> FunctionComparison {
 }
 
 /// A report with every outcome.
-fn everything() -> GateReport {
+pub(crate) fn everything() -> GateReport {
     let limit = Some("0.1% or 1000");
     let accepted = Accepted::parse("bbbbbbbbbbbb", "print +2.1%").unwrap();
     let mut parse = case(
@@ -294,8 +294,8 @@ fn the_worst_case_decides() {
     assert_eq!(verdict(&accepted), GateVerdict::MayLand);
 }
 
-#[test]
-fn a_series_adds_up_in_every_format() {
+/// A series of five commits.
+pub(crate) fn series() -> Series {
     let figure = |case: &str, base: Result<u64, String>| SeriesFigure {
         case: case.into(),
         metric: "instructions".into(),
@@ -328,7 +328,7 @@ fn a_series_adds_up_in_every_format() {
         functions: vec![exact(commit), Vec::new()],
         values: vec![parse, Ok(7_000)],
     };
-    let series = Series {
+    Series {
         base: side("main", 'a'),
         range: "main..HEAD".into(),
         figures: vec![figure("parse", Ok(1_000_000)), figure("sort", Ok(7_000))],
@@ -340,7 +340,12 @@ fn a_series_adds_up_in_every_format() {
             row('f', Ok(1_005_000)),
         ],
         notes: vec!["case 'sort' has no-functions, so its metric is instructions".into()],
-    };
+    }
+}
+
+#[test]
+fn a_series_adds_up_in_every_format() {
+    let series = series();
     let text = series_page::text(&series, &Style::plain());
     let mail = series_page::mail(&series);
     for (shown, width) in [(&text, 80), (&mail, 72)] {
@@ -358,14 +363,8 @@ fn a_series_adds_up_in_every_format() {
     assert!(steps[1]["unknown"].as_str().unwrap().contains("status 2"));
 }
 
-#[test]
-fn a_bisection_adds_up_in_every_format() {
-    let suspect = |commit: char, title: &str| Suspect {
-        id: commit.to_string().repeat(40),
-        title: title.into(),
-        author: Some("A Developer <dev@example.org>, 2026-01-02".into()),
-    };
-    let step = |suspects: Vec<Suspect>, change: i128| BisectStep {
+fn step(suspects: Vec<Suspect>, change: i128) -> BisectStep {
+    BisectStep {
         suspects,
         from: 1_000_000,
         change,
@@ -374,6 +373,15 @@ fn a_bisection_adds_up_in_every_format() {
         inside: Vec::new(),
         of_merge: None,
         check: None,
+    }
+}
+
+/// A bisection with a merge and a step that could not be told apart.
+pub(crate) fn bisection() -> Bisection {
+    let suspect = |commit: char, title: &str| Suspect {
+        id: commit.to_string().repeat(40),
+        title: title.into(),
+        author: Some("A Developer <dev@example.org>, 2026-01-02".into()),
     };
     let check = Check {
         recording: "261121-c0ffee".into(),
@@ -390,7 +398,7 @@ fn a_bisection_adds_up_in_every_format() {
         ..step(vec![suspect('c', "Merge branch 'lines'")], 284_000)
     };
     let open = step(vec![suspect('d', "Break the build"), suspect('e', "Mend it")], -9_500);
-    let bisection = Bisection {
+    Bisection {
         case: "parse".into(),
         work: "./bench parse".into(),
         kind: SuspectKind::Commit,
@@ -414,7 +422,12 @@ fn a_bisection_adds_up_in_every_format() {
         )],
         notes: vec!["v1 came by a merge".into()],
         command: "opcost bisect --good v1 --bad HEAD".into(),
-    };
+    }
+}
+
+#[test]
+fn a_bisection_adds_up_in_every_format() {
+    let bisection = bisection();
     let text = bisect_page::text(&bisection, &Style::plain());
     let mail = bisect_page::mail(&bisection);
     for (shown, width) in [(&text, 80), (&mail, 72)] {

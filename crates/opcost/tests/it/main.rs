@@ -30,6 +30,7 @@ mod events_replay;
 mod events_verdict;
 mod exact_functions;
 mod few_layouts;
+mod foreign_text;
 mod functions;
 mod fuzz;
 mod gate;

@@ -64,7 +64,7 @@ fn of<'a>(one: &'a Recording, two: &'a Recording) -> [VariantOf<'a>; 2] {
     [one, two].map(|recording| VariantOf { recording, variant: 0 })
 }
 
-fn stored(lab: &Lab, recording: &Recording) -> String {
+pub(crate) fn stored(lab: &Lab, recording: &Recording) -> String {
     let store = Store::open_for_writing(&lab.store()).unwrap();
     let mut writer = store.begin(&recording.plan, &recording.machine[0], 1).unwrap();
     let keys = recording.dictionary.keys();

@@ -74,7 +74,7 @@ fn report(
         "sites_written": written.map_or(0, |written| written.sites),
         "stopped_ns": written.map(|written| written.stopped_ns),
     });
-    print(&(serde_json::to_string_pretty(&said)? + "\n"))?;
+    print(&crate::json::document(&said, "sites")?)?;
     Ok(Status::Done)
 }
 

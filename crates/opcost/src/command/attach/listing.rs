@@ -99,7 +99,7 @@ impl Listing<'_> {
             "transaction_open": !self.at_rest(),
             "ops": self.ops(),
         });
-        Ok(serde_json::to_string_pretty(&listed)? + "\n")
+        crate::json::document(&listed, "sites")
     }
 
     /// The number of operations that the program counted; `None` if no copy of the library has a counter.

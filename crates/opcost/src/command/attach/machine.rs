@@ -4,6 +4,7 @@ use super::meter::Meter;
 use super::stand_guard;
 use crate::exit::HasStatus;
 use crate::machine::{Machine, RunEnd, Together};
+use crate::message::announce;
 use crate::number::figure;
 use crate::plan::{Group, Plan, Slot};
 use anyhow::{Context, Result, bail};
@@ -202,7 +203,7 @@ impl<'a> Attached<'a> {
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.restore() {
-            eprintln!("opcost: {error}");
+            announce!("{error}");
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, Seed};
 use crate::machine::host::HostSurroundings;
 use crate::machine::{Machine, read_state};
+use crate::message::announce;
 use crate::plan::{AttachmentPlan, OpsSource, Plan};
 use crate::resolve::{self, AttachedWork};
 use crate::run::Ending;
@@ -277,7 +278,7 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
     let failed = !matches!(made, Ok((Ending::Complete | Ending::Interrupted, _)));
     if let (Err(error), true) = (&restored, failed) {
         // Another error follows below.
-        eprintln!("opcost: {error}");
+        announce!("{error}");
     }
     let (ending, recording) = made?;
     let status = match ending {
@@ -297,13 +298,13 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
     let flips = restored.map_err(AttachError::carried)?;
     if !globals.quiet {
         if doubtful {
-            eprintln!(
+            crate::message::show(
                 "note: the program's library made something else of the present function than this \
                  opcost would, which sees it from outside or is of another version; so every function that is asked for is called, \
-                 also where a change by the program itself would put its body in the call's place"
+                 also where a change by the program itself would put its body in the call's place",
             );
         }
-        eprintln!("{}", flips.describe(key));
+        crate::message::show(&flips.describe(key).to_string());
     }
     match ending {
         Ending::Interrupted => Err(fail(
@@ -340,7 +341,7 @@ pub fn guard() -> Result<Status> {
     let served = guardian::serve(std::io::stdin().lock(), std::io::stdout().lock());
     match served.map_err(AttachError::carried)? {
         Some(Restored::Done { .. }) => {
-            eprintln!("opcost: its owner died; the process is as it was found");
+            announce!("its owner died; the process is as it was found");
         }
         Some(Restored::Gone) | None => {}
     }

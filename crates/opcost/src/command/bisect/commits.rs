@@ -10,6 +10,7 @@ use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::gate::bisect::{BisectStep, Bisection, Suspect, SuspectKind};
 use crate::gate::search::Found;
 use crate::gate::suite::Case;
+use crate::message::announce;
 use crate::render::gate::bisect::signed;
 use anyhow::Result;
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
@@ -76,7 +77,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     let reading = match walk.read(&mut desk, &here, How::anew("the checked out commit"))? {
         Ok(reading) => reading,
         Err(why) => {
-            eprintln!("opcost: {shown} cannot be tested: {why}");
+            announce!("{shown} cannot be tested: {why}");
             return Ok(Status::Untestable);
         }
     };
@@ -104,7 +105,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     };
     if !globals.quiet {
         let change = signed(change);
-        eprintln!("opcost: {shown} is {word}: {figure} {change} against {}", good.suspect.name());
+        announce!("{shown} is {word}: {figure} {change} against {}", good.suspect.name());
     }
     Ok(status)
 }

@@ -14,6 +14,7 @@ use crate::experiment::{Command as CommandText, Variant};
 use crate::gate::bisect::{BisectStep, BisectedFigure, Bisection, SuspectKind};
 use crate::gate::search::{Found, Search};
 use crate::gate::suite::{Case, WatchedFigure};
+use crate::message::announce;
 use crate::number::grouped;
 use crate::plan::OpsPattern;
 use crate::plan::guest::Question;
@@ -295,8 +296,8 @@ fn count_ends<'a>(
         let floor = good.count.floor.map_or(String::new(), |floor| {
             format!(" (layouts alone: up to {})", floor.words(good.count.unit))
         });
-        eprintln!(
-            "opcost: {name}: {} → {}{floor}; {} {words} to search take {cost} more counts for one culprit{each}",
+        announce!(
+            "{name}: {} → {}{floor}; {} {words} to search take {cost} more counts for one culprit{each}",
             grouped(from),
             grouped(to),
             points.len() - 1,

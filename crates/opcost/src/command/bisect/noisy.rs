@@ -9,6 +9,7 @@ use crate::comparison::{Change, Row, Verdict, compare};
 use crate::exit::{Status, fail};
 use crate::gate::bisect::{BisectStep, BisectedFigure, Bisection, SuspectKind};
 use crate::gate::counts::describe;
+use crate::message::announce;
 use crate::number::{magnitude, percent};
 use crate::recording::Recording;
 use anyhow::Result;
@@ -73,8 +74,8 @@ pub(super) fn search(
     let halvings = (usize::BITS - (last - 1).leading_zeros()).max(1) as usize;
     let looks_max = halvings * LOOKS_MAX;
     if !globals.quiet {
-        eprintln!(
-            "opcost: {}; {last} commits to search take {halvings} to {looks_max} looks of {PAIRS} pairs",
+        announce!(
+            "{}; {last} commits to search take {halvings} to {looks_max} looks of {PAIRS} pairs",
             whole.conclusion
         );
     }
@@ -94,10 +95,7 @@ pub(super) fn search(
         let shown = points[point].suspect.shown();
         match found {
             Err(why) => {
-                eprintln!(
-                    "opcost: {shown} cannot be tested: {}",
-                    why.lines().next().unwrap_or_default()
-                );
+                announce!("{shown} cannot be tested: {}", why.lines().next().unwrap_or_default());
                 untestable.push((point, why));
             }
             Ok(found) => {
@@ -105,8 +103,8 @@ pub(super) fn search(
                 let best = posterior.credible(level);
                 if !globals.quiet {
                     let change = found.change.change_ratio.map_or("?".into(), percent);
-                    eprintln!(
-                        "opcost: {shown}: {change} against the good end; {} {} left at {}",
+                    announce!(
+                        "{shown}: {change} against the good end; {} {} left at {}",
                         best.len(),
                         SuspectKind::Commit.words(best.len()),
                         magnitude(level)

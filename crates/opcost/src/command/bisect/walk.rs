@@ -14,6 +14,7 @@ use crate::gate::exact::exact_changes;
 use crate::gate::key::FigureKey;
 use crate::gate::search::{Figures, Search};
 use crate::gate::suite::{Case, WatchedFigure};
+use crate::message::announce;
 use crate::number::grouped;
 use crate::phases::Phases;
 use crate::recording::Recording;
@@ -398,7 +399,7 @@ impl<'a> Walk<'a> {
                 format!("{name} {}, {level}", grouped(value))
             }
         };
-        eprintln!("opcost: {}: {found}", points[point].suspect.shown());
+        announce!("{}: {found}", points[point].suspect.shown());
     }
 
     /// A case whose primary metric is the metric that was searched, if one was.

@@ -62,7 +62,7 @@ pub(super) fn calibrate_core(
             "schema": 1, "file": path, "name": name, "cpu": cpu, "base": base, "why": why, "measured": measured,
             "changed": changed, "unclean": unclean,
         });
-        serde_json::to_string_pretty(&document).context("the outcome to JSON")? + "\n"
+        crate::json::document(&document, "the outcome")?
     } else {
         page(&calibrated, &cpu, path, &globals.style())
     };

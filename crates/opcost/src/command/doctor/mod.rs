@@ -129,7 +129,7 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
     findings.push(guests());
     findings.push(store(globals)?);
     let text = if args.json {
-        serde_json::to_string_pretty(&findings).context("findings to JSON")? + "\n"
+        crate::json::document(&findings, "findings")?
     } else {
         text(&findings, &globals.style())
     };

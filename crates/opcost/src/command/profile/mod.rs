@@ -12,7 +12,7 @@ use crate::comparison::call_tree::{CallTree, Counted};
 use crate::exit::{Status, fail};
 use crate::plan::OpsPattern;
 use crate::render::sampled as page;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use opcost_profile::distortion::distortions;
 use opcost_profile::read::{self, ReadProfile};
@@ -141,8 +141,7 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
     if args.exports.printing().is_some() {
         // An export uses standard output in place of the table.
     } else if args.json {
-        let text = serde_json::to_string_pretty(&page::json(&view)).context("profile to JSON")?;
-        print(&(text + "\n"))?;
+        print(&crate::json::document(&page::json(&view), "profile")?)?;
     } else {
         let style = globals.style().with_full_names(args.full_names);
         print(&page::text(&view, &style))?;

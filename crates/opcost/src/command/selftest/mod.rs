@@ -155,7 +155,7 @@ pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
         tallied: tally.finish(),
     };
     let text = if args.json {
-        serde_json::to_string_pretty(&outcome).context("the outcome to JSON")? + "\n"
+        crate::json::document(&outcome, "the outcome")?
     } else {
         page::text(&outcome, &globals.style())
     };

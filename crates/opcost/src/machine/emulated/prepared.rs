@@ -14,6 +14,7 @@ use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::hook::{Hook, HookEnd, HookRunner, HookShell, HookVariant};
 use crate::machine::state::program_state;
 use crate::machine::streams::Streams;
+use crate::message::announce;
 use crate::plan::{Aslr, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan};
 use crate::recording::{GuestBuild, KernelState, MachineState, ProgramState};
 use crate::shipped;
@@ -310,7 +311,7 @@ impl Emulated<'_> {
             Err(why) => {
                 let name = &kernel.name;
                 say(&format!("kernel {name} is booted for every run, as no state is kept"), None);
-                eprintln!("opcost: no state of a guest with kernel {name} can be kept: {why}");
+                announce!("no state of a guest with kernel {name} can be kept: {why}");
                 Ok(None)
             }
         }

@@ -3,13 +3,18 @@
 
 use super::GateView;
 use crate::gate::report::GateVerdict;
+use opcost_record::printable::{Output, safe};
 use std::fmt::Write as _;
 
 pub(super) fn render(view: &GateView<'_>) -> String {
     let mut text = String::new();
     let mut say = |command: &str, place: &str, title: &str, words: &str| {
         let title = property(title);
-        let _ = writeln!(text, "::{command} {place}title={title}::{}", data(words));
+        let _ = writeln!(
+            text,
+            "::{command} {place}title={title}::{}",
+            safe(words, Output::WorkflowText)
+        );
     };
     // A soft gate passes whatever it finds, so it reports no errors.
     let beyond = if view.soft { "warning" } else { "error" };
@@ -48,12 +53,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     text
 }
 
-/// Escapes the text of a command (actions/toolkit, `command.ts`).
-fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
-}
-
-/// Escapes the value of a command's property.
+/// The value of a command's property.
 fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
+    safe(text, Output::WorkflowProperty)
 }

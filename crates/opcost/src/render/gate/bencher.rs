@@ -1,7 +1,7 @@
 //! Bencher's metric format: `{"CASE": {"METRIC": {"value": …}}}`, the tip's figures.
 
 use super::GateView;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Map, json};
 
 pub(super) fn render(view: &GateView<'_>) -> Result<String> {
@@ -21,5 +21,5 @@ pub(super) fn render(view: &GateView<'_>) -> Result<String> {
             cases.insert(case.name.clone(), metrics.into());
         }
     }
-    Ok(serde_json::to_string_pretty(&cases).context("the figures to JSON")? + "\n")
+    crate::json::document(&cases, "the figures")
 }

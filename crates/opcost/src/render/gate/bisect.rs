@@ -6,8 +6,8 @@ use crate::gate::bisect::{Alone, BisectStep, Bisection, Check, Suspect, SuspectK
 use crate::number::{figure, grouped};
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
-use anyhow::{Context, Result};
-use opcost_record::printable::printable;
+use anyhow::Result;
+use opcost_record::printable::{Output, printable, safe};
 use opcost_record::{Better, Unit};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -63,8 +63,9 @@ pub fn mail(bisection: &Bisection) -> String {
     let authors = culprits.iter().filter_map(|step| step.suspects[0].author.as_deref());
     let authors: BTreeSet<&str> =
         authors.map(|author| author.rsplit_once(", ").map_or(author, |(name, _)| name)).collect();
-    for author in authors {
-        page.line(&format!("Cc: {author}"));
+    let mailboxes = authors.iter().map(|author| safe(author, Output::Mailbox));
+    for mailbox in mailboxes.filter(|mailbox| !mailbox.is_empty()) {
+        page.line(&format!("Cc: {mailbox}"));
     }
     page.line("");
     contents(&mut page, bisection);
@@ -339,7 +340,7 @@ pub fn json(bisection: &Bisection) -> Result<String> {
         "command": bisection.command,
         "answer": bisection.headline(),
     });
-    Ok(serde_json::to_string_pretty(&value).context("the bisection to JSON")? + "\n")
+    crate::json::document(&value, "the bisection")
 }
 
 fn suspect(suspect: &Suspect) -> Value {

@@ -1,7 +1,7 @@
 //! The JSON of github-action-benchmark's `customSmallerIsBetter`: the tip's figures for which lower is better.
 
 use super::GateView;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use opcost_record::{Better, Unit};
 use serde_json::{Value, json};
 
@@ -24,5 +24,5 @@ pub(super) fn render(view: &GateView<'_>) -> Result<String> {
         Some(row)
     });
     let rows: Vec<Value> = rows.collect();
-    Ok(serde_json::to_string_pretty(&rows).context("the figures to JSON")? + "\n")
+    crate::json::document(&rows, "the figures")
 }

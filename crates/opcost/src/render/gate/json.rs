@@ -2,7 +2,7 @@
 
 use super::GateView;
 use crate::gate::report::{Against, CaseReport, FigureReport, Outcome, RevisionSide};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 /// Version of the format.
@@ -33,7 +33,7 @@ pub(super) fn render(view: &GateView<'_>) -> Result<String> {
         "updated": report.updated,
         "soft": view.soft,
     });
-    Ok(serde_json::to_string_pretty(&value).context("the report to JSON")? + "\n")
+    crate::json::document(&value, "the report")
 }
 
 fn side(side: &RevisionSide) -> Value {

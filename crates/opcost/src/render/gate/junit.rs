@@ -2,7 +2,7 @@
 
 use super::{GateView, both};
 use crate::gate::report::{CaseReport, FigureReport, GateVerdict};
-use crate::render::xml::escape;
+use opcost_record::printable::{Output, safe};
 use std::fmt::Write as _;
 
 pub(super) fn render(view: &GateView<'_>) -> String {
@@ -46,8 +46,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     for orphan in &report.orphans {
         tests += 1;
         skipped += 1;
-        let _ =
-            writeln!(body, "    <testcase classname=\"opcost.{}\" name=\"all\">", escape(orphan));
+        let _ = writeln!(body, "    <testcase classname=\"opcost.{}\" name=\"all\">", xml(orphan));
         close(&mut body, Some("skipped"), "the suite has no such case", "");
     }
     format!(
@@ -69,7 +68,7 @@ fn out(figure: &FigureReport) -> String {
 }
 
 fn open(body: &mut String, case: &CaseReport, name: &str) {
-    let (class, name) = (escape(&case.name), escape(name));
+    let (class, name) = (xml(&case.name), xml(name));
     let _ = writeln!(body, "    <testcase classname=\"opcost.{class}\" name=\"{name}\">");
 }
 
@@ -79,12 +78,17 @@ fn close(body: &mut String, element: Option<&str>, words: &str, out: &str) {
         let _ = writeln!(
             body,
             "      <{element} message=\"{}\">{}</{element}>",
-            escape(first),
-            escape(words)
+            xml(first),
+            xml(words)
         );
     }
     if !out.is_empty() {
-        let _ = writeln!(body, "      <system-out>{}</system-out>", escape(out));
+        let _ = writeln!(body, "      <system-out>{}</system-out>", xml(out));
     }
     body.push_str("    </testcase>\n");
+}
+
+/// A text in an element or an attribute.
+fn xml(text: &str) -> String {
+    safe(text, Output::Xml)
 }

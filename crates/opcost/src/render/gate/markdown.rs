@@ -4,6 +4,7 @@ use super::functions::lines;
 use super::{GateView, against_words, both, exact_words, side_words};
 use crate::gate::report::{CaseReport, GateReport, GateVerdict, Outcome};
 use crate::render::markdown::escape;
+use opcost_record::printable::{Output, safe};
 use std::fmt::Write as _;
 
 /// The marker by which scripts find the comment.
@@ -45,7 +46,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     for (cases, verdict, words) in report.failures() {
         if verdict != GateVerdict::MayLand {
             let summary = format!("{}: what failed", cases.join(", "));
-            let words = words.replace("```", "` ` `");
+            let words = safe(&words, Output::MarkdownFence);
             details.push(folded(&summary, &format!("```\n{words}\n```\n")));
         }
     }
@@ -76,9 +77,14 @@ pub(super) fn render(view: &GateView<'_>) -> String {
 /// A sentence with the command or trailer behind its first colon as code.
 fn with_code(sentence: &str) -> String {
     match sentence.split_once(": ") {
-        Some((words, code)) => format!("{}: `{}`", escape(words), code.replace('`', "'")),
+        Some((words, code)) => format!("{}: `{}`", escape(words), code_of(code)),
         None => escape(sentence),
     }
+}
+
+/// A text as code.
+fn code_of(text: &str) -> String {
+    safe(text, Output::MarkdownCode)
 }
 
 fn table(text: &mut String, report: &GateReport) {
@@ -115,8 +121,7 @@ fn table(text: &mut String, report: &GateReport) {
         let _ = writeln!(text, "\n{orphan}: the baseline has it, and the suite has no such case.");
     }
     for trailer in report.accepted() {
-        let _ =
-            writeln!(text, "\n{} accepts: `{}`", trailer.commit, trailer.text.replace('`', "'"));
+        let _ = writeln!(text, "\n{} accepts: `{}`", trailer.commit, code_of(&trailer.text));
     }
     for note in &report.notes {
         let _ = writeln!(text, "\nNote: {}.", escape(note));
@@ -124,12 +129,10 @@ fn table(text: &mut String, report: &GateReport) {
 }
 
 fn folded(summary: &str, body: &str) -> String {
-    format!("\n<details><summary>{}</summary>\n\n{body}\n</details>\n", html(summary))
-}
-
-/// Escapes a text for HTML.
-fn html(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    format!(
+        "\n<details><summary>{}</summary>\n\n{body}\n</details>\n",
+        safe(summary, Output::MarkdownHtml)
+    )
 }
 
 fn of_functions(case: &CaseReport) -> Option<String> {
@@ -158,14 +161,14 @@ fn reproduction(report: &GateReport) -> String {
             format!("opcost gate --baseline {path} --tip {}", report.tip.commit)
         }
     };
-    let _ = writeln!(body, "```\n{command}\n```");
+    let _ = writeln!(body, "```\n{}\n```", safe(&command, Output::MarkdownFence));
     for case in report.cases.iter().filter(|case| !case.work.is_empty()) {
         let ids: Vec<&str> = case.recordings.iter().flatten().map(String::as_str).collect();
         let _ = writeln!(
             body,
             "- {}: `{}`, recorded as {}",
             escape(&case.name),
-            case.work.replace('`', "'"),
+            code_of(&case.work),
             ids.join(" and ")
         );
     }

@@ -12,7 +12,7 @@ mod openmetrics;
 pub mod series;
 mod text;
 
-use super::Style;
+use super::{Style, page};
 use crate::gate::exact::{ExactChange, list};
 use crate::gate::report::{Against, CaseReport, GateReport, RevisionSide};
 use crate::number::{figure, figures};
@@ -78,7 +78,7 @@ pub static GATE_FORMATS: &[GateFormat] = &[
 pub fn render(format: &str, view: &GateView<'_>) -> Result<String> {
     let format =
         GATE_FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
-    (format.render)(view)
+    (format.render)(view).map(|text| page::harmless(&text).into_owned())
 }
 
 /// The revision or the baseline that the tip is compared with, in words.

@@ -1,6 +1,7 @@
 //! OpenMetrics: one gauge with labels for all figures of the tip.
 
 use super::GateView;
+use opcost_record::printable::{Output, safe};
 use std::fmt::Write as _;
 
 pub(super) fn render(view: &GateView<'_>) -> String {
@@ -20,7 +21,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     text
 }
 
-/// Escapes the value of a label.
+/// The value of a label.
 fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    safe(text, Output::OpenMetricsLabel)
 }

@@ -6,7 +6,7 @@ use crate::gate::series::{Series, Step, as_figure};
 use crate::number::grouped;
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, align, fit};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use opcost_record::Better;
 use opcost_record::printable::printable;
 use serde_json::json;
@@ -198,5 +198,5 @@ pub fn json(series: &Series) -> Result<String> {
         "figures": figures.collect::<Vec<_>>(),
         "notes": series.notes,
     });
-    Ok(serde_json::to_string_pretty(&value).context("the series to JSON")? + "\n")
+    crate::json::document(&value, "the series")
 }

@@ -4,6 +4,7 @@ use super::functions::{lines, show_lines};
 use super::{GateView, against_words, both, exact_words, side_words};
 use crate::gate::report::{CaseReport, FigureReport, GateVerdict, Outcome};
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
+use opcost_record::printable::{Output, printable, safe};
 use unicode_width::UnicodeWidthStr;
 
 /// Maximum width of a case's or metric's name, in columns.
@@ -21,7 +22,9 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     }
     for (cases, verdict, words) in report.failures() {
         page.line("");
-        for (at, line) in format!("{}: {words}", cases.join(", ")).lines().enumerate() {
+        let words = safe(&words, Output::Message);
+        let words = format!("{}: {words}", printable(&cases.join(", ")));
+        for (at, line) in words.lines().enumerate() {
             match at {
                 0 => page.wrap(color(verdict), "  ", line),
                 // A compiler's lines stay as they are.

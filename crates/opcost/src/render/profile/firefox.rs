@@ -93,7 +93,7 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
     if is_time {
         in_milliseconds(&mut document);
     }
-    serde_json::to_vec(&document).context("the Firefox Profiler's JSON")
+    Ok(crate::json::line(&document, "the profile")?.into_bytes())
 }
 
 /// Converts weights from nanoseconds to milliseconds: the format's writer takes whole numbers only.

@@ -3,6 +3,7 @@
 //! has both counts, the baseline's first, as its difffolded.pl writes them.
 
 use crate::comparison::call_tree::CallTree;
+use opcost_record::printable::{Output, safe};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -35,7 +36,7 @@ pub(super) fn render(tree: &CallTree) -> String {
 
 /// A name without the characters that separate frames and lines: Rust writes `[u8; 4]`.
 fn frame(name: &str) -> String {
-    name.replace(';', ":").replace(['\n', '\r'], " ")
+    safe(name, Output::FoldedFrame)
 }
 
 #[cfg(test)]

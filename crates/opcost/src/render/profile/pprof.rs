@@ -8,6 +8,7 @@ use super::of_runs;
 use crate::comparison::call_tree::{CallTree, Counted};
 use anyhow::{Context, Result};
 use flate2::{Compression, write::GzEncoder};
+use opcost_record::printable::printable;
 use opcost_record::{Function, Unit, leb128};
 use std::collections::HashMap;
 use std::io::Write;
@@ -118,7 +119,8 @@ impl Strings {
             return *number;
         }
         let number = self.all.len() as u64;
-        self.all.push(string.to_string());
+        // pprof prints names to a terminal as they are.
+        self.all.push(printable(string));
         self.numbers.insert(string.to_string(), number);
         number
     }

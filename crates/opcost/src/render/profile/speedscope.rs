@@ -4,7 +4,7 @@
 
 use super::of_runs;
 use crate::comparison::call_tree::CallTree;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use opcost_record::Unit;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
         "shared": {"frames": frames},
         "profiles": profiles,
     });
-    serde_json::to_vec(&document).context("speedscope's JSON")
+    Ok(crate::json::line(&document, "the profile")?.into_bytes())
 }
 
 fn profile(tree: &CallTree, side: usize) -> Value {

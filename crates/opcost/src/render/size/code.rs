@@ -3,6 +3,7 @@
 use crate::number::grouped;
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use opcost_record::printable::{Output, safe};
 use opcost_size::{Aligned, Code, FunctionDifference};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -43,7 +44,7 @@ pub fn code_markdown(difference: &FunctionDifference) -> String {
     }
     text.push_str("```diff\n");
     for (mark, line) in unified(difference) {
-        let _ = writeln!(text, "{mark} {line}");
+        let _ = writeln!(text, "{mark} {}", safe(&line, Output::MarkdownFence));
     }
     let _ = writeln!(text, "```\n\n{}", super::super::markdown::escape(&verdict(difference)));
     text

@@ -11,6 +11,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost",
         &[
+            &["json", "message"],
             &["calibration", "exit", "number", "os_text", "phases", "scratch", "shipped", "source"],
             &["sampling", "time"],
             &["failure", "plan"],
@@ -220,12 +221,13 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
 ];
 
 /// Modules of opcost that, like all of opcost-size, use no clock, file, process or variable: their input alone decides.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "calibration",
     "comparison",
     "failure",
     "gate",
     "history",
+    "json",
     "number",
     "plan",
     "recording",

@@ -14,7 +14,7 @@ use crate::exit::{Status, fail};
 use crate::machine::host::HostSurroundings;
 use crate::phases::Phases;
 use crate::resolve::Surroundings;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use gaps::Gaps;
 use interrupts::Source;
 use opcost_sys::affinity::parse_cpu_list;
@@ -121,7 +121,7 @@ pub(super) fn noise(globals: &Globals, seconds: f64, json: bool) -> Result<Statu
     phases.end();
     map.quietest = quietest(&map.cpus);
     let text = if json {
-        serde_json::to_string_pretty(&map).context("the map to JSON")? + "\n"
+        crate::json::document(&map, "the map")?
     } else {
         page::text(&map, &globals.style())
     };

@@ -158,7 +158,7 @@ pub(super) fn validate(
     }
     outcome.seconds = (monotonic_ns() - begun_ns) as f64 / 1e9;
     let text = if json {
-        serde_json::to_string_pretty(&outcome).context("the outcome to JSON")? + "\n"
+        crate::json::document(&outcome, "the outcome")?
     } else {
         page::text(&outcome, &globals.style())
     };

@@ -1,7 +1,7 @@
 //! The legend of a differential flame graph: the meaning of its colours and marks.
 
 use super::color::{Changes, STEPS};
-use super::{CHARACTER_PX, FRAME_PX, MARGIN_PX, escape, share, within};
+use super::{CHARACTER_PX, FRAME_PX, MARGIN_PX, share, within, xml};
 use std::fmt::Write as _;
 
 /// Distance between the lines.
@@ -65,7 +65,7 @@ impl Legend {
     }
 
     fn words(&mut self, x: f64, text: &str) {
-        let (text, y) = (escape(&within(text, CHARACTER_PX)), self.y);
+        let (text, y) = (xml(&within(text, CHARACTER_PX)), self.y);
         let _ = writeln!(self.text, r#"<text class="faint" x="{x:.1}" y="{y:.1}">{text}</text>"#);
     }
 }

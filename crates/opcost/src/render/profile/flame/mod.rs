@@ -10,7 +10,7 @@ mod legend;
 
 use crate::render::functions::signed_figure;
 use crate::render::names::{cut, label};
-use crate::render::xml::escape;
+use opcost_record::printable::{Output, safe};
 
 use crate::comparison::call_tree::{CallNode, CallTree};
 use crate::number::{figure, grouped, percent};
@@ -169,7 +169,7 @@ impl<'a> Drawing<'a> {
 
     fn panel(&mut self, side: usize, place: Place, changes: Option<&Changes>) {
         if self.numbered {
-            let name = escape(&self.tree.sides[side].name);
+            let name = xml(&self.tree.sides[side].name);
             let _ = writeln!(self.body, r#"<g class="panel" data-name="{name}">"#);
         }
         for frame in frames(self.tree, side) {
@@ -205,7 +205,7 @@ impl<'a> Drawing<'a> {
         let absent =
             |side: usize| changes.is_some() && node.is_some_and(|node| node.inclusive[side] == 0);
         let (new, gone) = (absent(0), absent(1));
-        let text = escape(&self.title(side, &frame, &name, changes));
+        let text = xml(&self.title(side, &frame, &name, changes));
         let new = if new && width >= OUTLINED_WIDTH_MIN_PX { " new" } else { "" };
         let number = match frame.node {
             _ if !self.numbered => String::new(),
@@ -227,7 +227,7 @@ impl<'a> Drawing<'a> {
         }
         let room = ((width - 5.0) / CHARACTER_PX).max(0.0) as usize;
         if room >= CHARACTERS_MIN {
-            let label = escape(&label(&name, room));
+            let label = xml(&label(&name, room));
             let (x, y) = (x + 3.0, y + 12.5);
             let _ = write!(self.body, r#"<text x="{x:.2}" y="{y:.1}">{label}</text>"#);
         }
@@ -326,11 +326,11 @@ impl<'a> Drawing<'a> {
             foot.of_changes(changes, total, &self.tree.sides[0].name, &self.gone);
         }
         let height = foot.y;
-        let (alt, desc) = (escape(title), escape(&said.join("; ")));
+        let (alt, desc) = (xml(title), xml(&said.join("; ")));
         let style = style();
         // Texts too long for the picture stand whole in its title and description.
-        let heading = escape(&within(title, TITLE_CHARACTER_PX));
-        let [first, second] = said.each_ref().map(|said| escape(&within(said, CHARACTER_PX)));
+        let heading = xml(&within(title, TITLE_CHARACTER_PX));
+        let [first, second] = said.each_ref().map(|said| xml(&within(said, CHARACTER_PX)));
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" class="opcost-flame" viewBox="0 0 {WIDTH_PX} {height:.0}" width="{WIDTH_PX}" height="{height:.0}" role="img">
 <title>{alt}</title><desc>{desc}</desc>
@@ -371,6 +371,11 @@ fn share(change: f64, total: f64) -> String {
 /// A part in percent of a whole.
 fn portion(part: f64, whole: f64) -> String {
     share(part, whole).replace('+', "")
+}
+
+/// A text in an element or an attribute.
+fn xml(text: &str) -> String {
+    safe(text, Output::Xml)
 }
 
 #[cfg(test)]
