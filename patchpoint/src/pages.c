@@ -60,13 +60,14 @@ static size_t runs_gather(const struct patch *patches, size_t count, size_t *fou
 	*found = 0;
 	for (i = 0; i < count; i++) {
 		const struct patch *patch = &patches[i];
-		unsigned char *from = patch->at - ((uintptr_t)patch->at & (page - 1));
-		unsigned char *stop = from + (((uintptr_t)(patch->at - from) + patch->length + page - 1) & ~(page - 1));
+		unsigned char *from, *stop;
 
-		if (run && stop <= end) {
+		if (run && patch->at + patch->length <= end) {
 			run->count++;
 			continue;
 		}
+		from = patch->at - ((uintptr_t)patch->at & (page - 1));
+		stop = from + (((uintptr_t)(patch->at - from) + patch->length + page - 1) & ~(page - 1));
 		from = start_of_run(patch->object, from);
 		stop = end_of_run(patch->object, stop);
 		if (!run || from > end + gap_max || (from >= end && patch->object != patches[i - 1].object)) {

@@ -117,10 +117,23 @@ struct seen {
 	uintptr_t start, stop;
 };
 
+/* The bytes of a key's verified sites, now and next, by the register in them; for keys whose sites need not know where they are. */
+struct alike {
+	struct {
+		struct site_bytes held, new;
+	} of[16];
+	unsigned known; /* a bit for each register */
+	size_t length;	/* bytes of these sites; 0: none is known */
+};
+
 /* The patches of a transaction. */
 struct plan {
 	struct patch *patches;
-	size_t count;
+	size_t count, capacity; /* more than there are sites: a patch is prepared in place before it is known to be needed */
+	struct patchpoint_change *changes;
+	size_t changes_count;
+	bool remembers; /* whether sites of the present key that hold the same become the same */
+	struct alike alike;
 	bool possible;	   /* whether code can be written */
 	struct seen code, aux;
 	size_t ahead; /* pages to ask for at once */
@@ -184,6 +197,61 @@ static bool site_is_there(struct plan *plan, const struct patchpoint_place *plac
 	       (tests == 0 || is_there(place->aux, arch_tests_offset + tests * arch_test_size, &plan->aux, &plan->ahead));
 }
 
+static size_t sites_max(const struct patchpoint_change *changes, size_t count, size_t most);
+static bool plan_extend(struct plan *plan);
+
+/* The register in both forms of a value's patched site. The bodies of calls always give the same number. */
+static unsigned register_of(struct site_bytes held)
+{
+	return (held.first >> 16 & 7) | (held.first >> 8 & 1) << 3;
+}
+
+static void alike_note(struct alike *alike, struct site_bytes held, struct site_bytes new, size_t length)
+{
+	unsigned number = register_of(held);
+
+	if (alike->length && alike->length != length)
+		return;
+	alike->length = length;
+	alike->known |= 1u << number;
+	alike->of[number].held = held;
+	alike->of[number].new = new;
+}
+
+/*
+ * Adds sites as long as they hold what verified sites of the key hold. Such a site holds its key's patched form, so it need not be
+ * computed again: many sites cost a few instructions each. Returns the first one that differs, or whose page was not looked at yet.
+ */
+static const struct patchpoint_site *plan_alike(struct plan *plan, struct sites_of_key *sites, const struct patchpoint_site *site,
+						struct patchpoint_object *object, uint8_t kind)
+{
+	const struct alike *alike = &plan->alike;
+	const uintptr_t start = plan->code.start, stop = plan->code.stop;
+	struct patch *patch = plan->patches + plan->count, *end = plan->patches + plan->capacity - 1;
+	const size_t length = alike->length;
+
+	for (; length && site && patch < end; site = next_site(sites)) {
+		unsigned char *now = site_code(site);
+		struct site_bytes held;
+		unsigned number;
+
+		if (site->kind != kind || site->length != length || (uintptr_t)now < start || (uintptr_t)now + length > stop)
+			break;
+		held = site_load(now, length);
+		number = register_of(held);
+		if (!(alike->known >> number & 1) || held.first != alike->of[number].held.first || held.last != alike->of[number].held.last)
+			break;
+		patch->at = now;
+		patch->object = object;
+		patch->length = (uint8_t)length;
+		site_store(patch->old, held, length);
+		site_store(patch->new, alike->of[number].new, length);
+		patch++;
+	}
+	plan->count = (size_t)(patch - plan->patches);
+	return site;
+}
+
 /*
  * Adds one site. The site must hold what the key's present value makes of it, or what it was compiled to: then nobody else has
  * changed it. A breakpoint as first byte belongs to a debugger or a uprobe.
@@ -191,8 +259,8 @@ static bool site_is_there(struct plan *plan, const struct patchpoint_place *plac
 static int plan_site(struct plan *plan, const struct patchpoint_site *site, struct patchpoint_object *object,
 		     const struct patchpoint_key *key, const struct states *states)
 {
-	struct patch *patch = &plan->patches[plan->count];
-	struct patchpoint_place place = site_place(site);
+	struct patch *patch;
+	struct patchpoint_place place;
 	unsigned char compiled[LENGTH_MAX], *now = site_code(site);
 	struct site_bytes held;
 	bool is_patched;
@@ -200,6 +268,10 @@ static int plan_site(struct plan *plan, const struct patchpoint_site *site, stru
 
 	if (site->kind != key->kind || site->length < LENGTH_MIN || site->length > LENGTH_MAX)
 		return -EILSEQ;
+	if (plan->count + 1 >= plan->capacity && !plan_extend(plan))
+		return -ENOMEM;
+	patch = &plan->patches[plan->count];
+	place = site_place(site);
 	if (!site_is_there(plan, &place, key))
 		return -EFAULT;
 	if (arch_is_breakpoint(now))
@@ -220,9 +292,12 @@ static int plan_site(struct plan *plan, const struct patchpoint_site *site, stru
 	error = patched(object, &place, &states->next, true, patch->new);
 	if (error == -ERANGE)
 		error = arch_compiled(NULL, NULL, &place, now, patch->new);
-	if (!error && !site_holds(held, patch->new, site->length))
-		plan->count++;
-	return error;
+	if (error || site_holds(held, patch->new, site->length))
+		return error;
+	plan->count++;
+	if (plan->remembers && is_patched)
+		alike_note(&plan->alike, held, site_load(patch->new, site->length), site->length);
+	return 0;
 }
 
 /* Finds what a call's sites hold: a body or a call. 0, or -EFAULT if the function is no code. */
@@ -256,6 +331,15 @@ static void foreign_note(const struct patchpoint_site *site, const struct patchp
 		used += snprintf(foreign_site + used, sizeof foreign_site - (size_t)used, " %02x", code[i]);
 }
 
+/* Whether a key's sites that hold the same bytes become the same, wherever they are. (Where one store exchanges a site, its address counts.) */
+static bool forms_are_alike(const struct patchpoint_key *key, const struct states *states)
+{
+	if (arch_one_store)
+		return false;
+	return key->kind == PATCHPOINT_VALUE || (key->kind == PATCHPOINT_CALL && states->present.form == PATCHPOINT_FORM_INLINE &&
+						 states->next.form == PATCHPOINT_FORM_INLINE);
+}
+
 static int plan_change(struct plan *plan, struct patchpoint_change *change)
 {
 	const struct patchpoint_key *key = change->key;
@@ -267,11 +351,17 @@ static int plan_change(struct plan *plan, struct patchpoint_change *change)
 
 	memcpy(states.present.body, key->body, sizeof states.present.body);
 	memcpy(states.next.body, change->body, sizeof states.next.body);
+	plan->alike.known = 0;
+	plan->alike.length = 0;
+	plan->remembers = plan->possible && forms_are_alike(key, &states);
 
 	for (struct patchpoint_key *holder = change->key; holder && !error; holder = next_holder(key, holder)) {
 		struct sites_of_key sites = sites_of_key(holder);
 
 		for (const struct patchpoint_site *site; !error && (site = next_site(&sites));) {
+			site = plan_alike(plan, &sites, site, holder->object, key->kind);
+			if (!site)
+				break;
 			error = plan_site(plan, site, holder->object, key, &states);
 			if (error == -EILSEQ)
 				foreign_note(site, key);
@@ -280,7 +370,8 @@ static int plan_change(struct plan *plan, struct patchpoint_change *change)
 	return error;
 }
 
-static size_t sites_max(const struct patchpoint_change *changes, size_t count)
+/* Counts sites up to `most` or a few more. */
+static size_t sites_max(const struct patchpoint_change *changes, size_t count, size_t most)
 {
 	size_t found = 0;
 
@@ -288,7 +379,7 @@ static size_t sites_max(const struct patchpoint_change *changes, size_t count)
 		for (struct patchpoint_key *holder = changes[i].key; holder; holder = next_holder(changes[i].key, holder)) {
 			struct sites_of_key sites = sites_of_key(holder);
 
-			while (next_site(&sites))
+			while (found < most && next_site(&sites))
 				found++;
 		}
 	return found;
@@ -360,16 +451,25 @@ static struct {
 } kept;
 enum { KEPT_MAX = 1 << 19 };
 
-static struct patch *patches_get(size_t count)
+/* Goes on with the patches of the last transaction or, if these are too few, with new memory for all sites. */
+static bool plan_extend(struct plan *plan)
 {
-	size_t bytes = count * sizeof *kept.patches;
+	struct patch *patches = kept.patches;
+	size_t bytes = kept.bytes;
 
-	if (bytes > kept.bytes) {
-		pages_put(kept.patches, kept.bytes);
-		kept.patches = pages_get(bytes);
-		kept.bytes = kept.patches ? bytes : 0;
+	if (bytes / sizeof *patches <= plan->capacity) {
+		bytes = (sites_max(plan->changes, plan->changes_count, SIZE_MAX) + 2) * sizeof *patches;
+		patches = pages_get(bytes);
+		if (!patches)
+			return false;
 	}
-	return kept.patches;
+	memcpy(patches, plan->patches, plan->count * sizeof *patches);
+	if (patches != kept.patches)
+		pages_put(kept.patches, kept.bytes);
+	kept.patches = plan->patches = patches;
+	kept.bytes = bytes;
+	plan->capacity = bytes / sizeof *patches;
+	return true;
 }
 
 static void patches_put(void)
@@ -386,19 +486,12 @@ static int commit(struct patchpoint_change *changes, size_t count, struct patien
 {
 	enum { FEW = 32, AHEAD = 3 };
 	struct patch few[FEW];
-	struct plan plan = {.patches = few};
-	size_t sites;
+	struct plan plan = {.patches = few, .capacity = FEW, .changes = changes, .changes_count = count};
 	int error;
 
 	registry_look_up();
-	sites = sites_max(changes, count);
-	/* One more: a patch is prepared in place before it is known to be needed. */
-	if (sites >= FEW) {
+	if (sites_max(changes, count, FEW) >= FEW)
 		plan.ahead = AHEAD;
-		plan.patches = patches_get(sites + 1);
-		if (!plan.patches)
-			return -ENOMEM;
-	}
 	error = sites_change(&plan, changes, count, patience);
 	if (!error) {
 		for (size_t i = 0; i < count; i++)

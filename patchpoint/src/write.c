@@ -121,13 +121,15 @@ struct span span_take(const struct patch *patches, size_t count, enum part part,
 	if (span.sites == 1)
 		return (struct span){span.at + piece.offset, piece.bytes, piece.length, 1};
 	for (size_t i = 0; i < span.sites; i++) {
-		unsigned char *at = span_bytes + (patches[i].at - patches[0].at);
+		const struct patch *patch = &patches[i];
+		unsigned char *at = span_bytes + (patch->at - patches[0].at);
 
-		piece = piece_of(&patches[i], part, old);
-		if (part == PART_WHOLE)
-			site_store(at, site_load(piece.bytes, piece.length), piece.length);
-		else
+		if (part == PART_WHOLE) {
+			site_store(at, site_load(old ? patch->old : patch->new, patch->length), patch->length);
+		} else {
+			piece = piece_of(patch, part, old);
 			memcpy(at + piece.offset, piece.bytes, piece.length);
+		}
 	}
 	return span;
 }

@@ -2,7 +2,7 @@
 /* Takes tokens as the module does, without Redis, so that its instructions can be counted. Usage: driver REQUESTS [SETTING=VALUE]... */
 #include "limiter.h"
 
-#ifndef LIMITER_PLAIN
+#ifndef SETTINGS_PLAIN
 #include <patchpoint.h>
 #endif
 #include <stdio.h>
@@ -18,7 +18,7 @@ int main(int count, char **arguments)
 	int64_t sum = 0;
 	int error = 0;
 
-#ifndef LIMITER_PLAIN
+#ifndef SETTINGS_PLAIN
 	error = patchpoint_init();
 #endif
 	for (int i = 2; i < count && !error; i++) {

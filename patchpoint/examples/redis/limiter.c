@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "limiter.h"
-#include "settings.h"
+#include "../settings.h"
 
 #include <errno.h>
 #include <stdlib.h>

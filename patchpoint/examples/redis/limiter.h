@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A limiter of rates: each name has a bucket of tokens, which fills with time. Its decision depends on settings that change rarely,
- * and each setting is a key. With -DLIMITER_PLAIN the same settings are plain variables, for comparison.
+ * and each setting is a key. With -DSETTINGS_PLAIN the same settings are plain variables, for comparison.
  */
 #ifndef LIMITER_H
 #define LIMITER_H

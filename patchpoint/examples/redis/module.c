@@ -7,7 +7,7 @@
 #include "limiter.h"
 #include "redis_api.h"
 
-#ifndef LIMITER_PLAIN
+#ifndef SETTINGS_PLAIN
 #include <patchpoint.h>
 #endif
 #include <errno.h>
@@ -76,7 +76,7 @@ static int status(RedisModuleCtx *context, RedisModuleString **words, int count)
 	redis.reply_array(context, settings + 2);
 	for (long i = 0; i < settings; i++)
 		redis.reply_text(context, limiter_setting((size_t)i));
-#ifndef LIMITER_PLAIN
+#ifndef SETTINGS_PLAIN
 	struct patchpoint_status library;
 
 	if (patchpoint_status(&library) == 0)
@@ -136,7 +136,7 @@ int RedisModule_OnLoad(RedisModuleCtx *context, RedisModuleString **words, int c
 	    redis.command(context, "limiter.set", set, "admin", 0, 0, 0) != REDIS_OK ||
 	    redis.command(context, "limiter.status", status, "admin", 0, 0, 0) != REDIS_OK)
 		return REDIS_ERROR;
-#ifndef LIMITER_PLAIN
+#ifndef SETTINGS_PLAIN
 	if (patchpoint_init())
 		return REDIS_ERROR;
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Settings as keys of patchpoint, or (LIMITER_PLAIN) as variables: the limiter's source is the same for both. */
+/* Settings as keys of patchpoint, or (SETTINGS_PLAIN) as variables: the examples' sources are the same for both. */
 #ifndef SETTINGS_H
 #define SETTINGS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef LIMITER_PLAIN
+#ifdef SETTINGS_PLAIN
 
 #define SETTING_BRANCH(name, initial) static bool name = initial; \
 	static int set_##name(bool value) { __atomic_store_n(&name, value, __ATOMIC_RELAXED); return 0; }
