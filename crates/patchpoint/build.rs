@@ -34,7 +34,9 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(patchpoint_native)");
     let set = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
     let portable = env::var_os("CARGO_FEATURE_PORTABLE").is_some();
-    let native = set("ARCH") == "x86_64" && set("OS") == "linux" && !portable;
+    let arch = set("ARCH");
+    let patched = arch == "x86_64" || arch == "aarch64" && set("ENDIAN") == "little";
+    let native = patched && set("OS") == "linux" && !portable;
     if native {
         println!("cargo::rustc-cfg=patchpoint_native");
     }
@@ -44,8 +46,11 @@ fn main() {
         // Optimised in debug builds, too, so that changing code is as fast there.
         build.opt_level(2).flag_if_supported("-ffunction-sections");
         if native {
-            // Sites call missing operations indirectly: their functions begin with endbr64.
-            build.flag_if_supported("-fcf-protection");
+            // Sites call missing operations indirectly: their functions begin with endbr64 or bti.
+            build.flag_if_supported(match arch.as_str() {
+                "x86_64" => "-fcf-protection",
+                _ => "-mbranch-protection=standard",
+            });
         }
         if !native {
             build.define("PATCHPOINT_PORTABLE", None);
@@ -53,14 +58,26 @@ fn main() {
         build
     };
 
+    // The C header makes the program's entry in the registry, so that C and Rust agree. It comes before the library, as linkers take
+    // what they need out of archives in this order.
+    let object = |include: &Path| {
+        println!("cargo::rerun-if-changed=src/object.c");
+        compiler(include).file("src/object.c").compile("patchpoint_object");
+    };
     let include = match env::var("PATCHPOINT_LINK").as_deref() {
-        Err(_) | Ok("bundled") => bundled(&library, native, &compiler),
-        Ok("installed") => installed(),
+        Err(_) | Ok("bundled") => {
+            let include = library.join("include");
+            object(&include);
+            bundled(&library, native.then_some(arch.as_str()), compiler(&include));
+            include
+        }
+        Ok("installed") => {
+            let include = installed();
+            object(&include);
+            include
+        }
         Ok(other) => panic!("PATCHPOINT_LINK is '{other}': use 'bundled' or 'installed'"),
     };
-    // The C header makes the program's entry in the registry, so that C and Rust agree.
-    println!("cargo::rerun-if-changed=src/object.c");
-    compiler(&include).file("src/object.c").compile("patchpoint_object");
     // The C side of tests.
     for peer in ["peer", "peer_sizes"] {
         let file = format!("tests/{peer}.c");
@@ -71,23 +88,23 @@ fn main() {
     }
 }
 
-fn bundled(library: &Path, native: bool, compiler: &dyn Fn(&Path) -> cc::Build) -> PathBuf {
-    let include = library.join("include");
-    println!("cargo::rerun-if-changed={}", library.join("src").display());
-    println!("cargo::rerun-if-changed={}", include.display());
-    let mut build = compiler(&include);
+/// `native`: the architecture whose sites are patched.
+fn bundled(library: &Path, native: Option<&str>, mut build: cc::Build) {
+    for folder in ["src", "include"] {
+        println!("cargo::rerun-if-changed={}", library.join(folder).display());
+    }
     for source in SOURCES {
         build.file(library.join(format!("src/{source}.c")));
     }
     let architecture: &[&str] = match native {
-        true => &["x86_64", "x86_64_decode", "x86_64_recognise"],
-        false => &["portable"],
+        Some("x86_64") => &["x86_64", "x86_64_decode", "x86_64_recognise"],
+        Some(_) => &["aarch64", "aarch64_recognise"],
+        None => &["portable"],
     };
     for source in architecture {
         build.file(library.join(format!("src/arch/{source}.c")));
     }
     build.compile("patchpoint");
-    include
 }
 
 fn installed() -> PathBuf {

@@ -57,6 +57,26 @@ for path in sys.argv[1:]:
     keys = {"key", "kind", "address", "object", "state", "bytes_original", "bytes_now"}
     assert all(set(site) == keys for site in found["sites"])
 PYTHON
+    # The code to which branches and switches lead as compiled has symbols of its own.
+    nm --print-size "$build/tests/forms" >"$place/symbols"
+    python3 - "$place/file.json" "$place/symbols" <<'PYTHON'
+import json, sys
+spans = [line.split() for line in open(sys.argv[2]) if " patchpoint_unpatched." in line]
+spans = [(int(start, 16), int(size, 16)) for start, size, *_ in spans]
+assert spans and all(size for _, size in spans), spans
+led = 0
+for site in json.load(open(sys.argv[1]))["sites"]:
+    original, address = bytes.fromhex(site["bytes_original"]), int(str(site["address"]), 0)
+    if site["kind"] in ("branch", "switch"):
+        if len(original) == 6:
+            target = address + 6 + int.from_bytes(original[2:], "little", signed=True)
+        else:
+            distance = int.from_bytes(original, "little") & 0x3ffffff
+            target = address + 4 * (distance - (distance >> 25 << 26))
+        assert any(start == target for start, _ in spans), site
+        led += 1
+assert led >= 5, led
+PYTHON
 elif [ -z "${PATCHPOINT_GUEST:-}" ]; then
     echo "SKIPPED: no python3 here to read the JSON" >&2
 fi

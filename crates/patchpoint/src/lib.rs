@@ -14,6 +14,8 @@
 //!
 //! [`variants!`] compiles a function once for each combination of its keys, and binds its callers to the right one.
 //!
+//! On arm64 Linux calls, branches and switches are sites, too; values are loads, and [`call_saved!`] is [`call!`].
+//!
 //! The form as compiled is right at every moment. Elsewhere, and with the feature `portable`, sites
 //! are plain loads, tests and indirect calls, and the same functions change the same keys.
 //!
@@ -95,9 +97,13 @@ mod error;
 mod key;
 mod place;
 mod signature;
+#[cfg(all(patchpoint_native, target_arch = "aarch64"))]
+mod site_aarch64;
+#[cfg(patchpoint_native)]
+mod site_native;
 #[cfg(not(patchpoint_native))]
 mod site_portable;
-#[cfg(patchpoint_native)]
+#[cfg(all(patchpoint_native, target_arch = "x86_64"))]
 mod site_x86_64;
 mod status;
 mod transaction;
@@ -114,7 +120,7 @@ pub use place::{Body, Form, Place, State, Unfit, body};
 pub use signature::Signature;
 #[cfg(patchpoint_native)]
 #[doc(hidden)]
-pub use site_x86_64::seldom;
+pub use site_native::seldom;
 pub use status::{Kind, Site, Status, init, ops_add, sites, status};
 pub use transaction::Transaction;
 #[doc(hidden)]

@@ -1,88 +1,9 @@
-//! Sites of x86-64 Linux: one instruction each, and its record, as in `site_x86_64.h`.
+//! Sites of x86-64 Linux: one instruction each, as in `site_x86_64.h`.
 //!
-//! Operands of the assembly: `{key}` is the key's static, and `{offset}` the key's offset in that static.
-//! The site ends at the numeric label 662, and the record follows the instruction. All forms of
-//! a site begin with the same byte, which means nothing; `site_x86_64.h` says why.
-//!
-//! A named label (the flag "o") ties a record's section to the section of its code. Each copy of
-//! the assembly that the compiler makes needs another label. Rust has no `%=`: a symbol
-//! counts the sites of a module, and an assembler macro makes the symbol's value part of a name. The
-//! macros and the symbol belong to the module; each piece of assembly turns the alternate mode off again.
+//! All forms of a site begin with the same byte, which means nothing; `site_x86_64.h` says why.
 //!
 //! A call needs nothing more: assembly without `nostack` finds the stack aligned and the red zone
 //! unused (Rust reference, inline assembly, `nostack`).
-
-/// Text that begins a site in assembly of one's own, in AT&T syntax.
-///
-/// The assembly has the operands `{key}`, a `sym`, the static that holds the key, and `{offset}`, a `const`, the
-/// key's offset there. The site is one instruction, as in the C library's guide; the label 662 ends it, and
-/// [`site_record!`](crate::site_record) follows.
-#[macro_export]
-macro_rules! site_begin {
-    () => {
-        concat!(
-            ".ifndef .Lpatchpoint_sites\n",
-            ".set .Lpatchpoint_sites, 0\n",
-            ".altmacro\n",
-            ".macro patchpoint_name patchpoint_number\n",
-            ".Lpatchpoint\\patchpoint_number:\n",
-            ".endm\n",
-            ".macro patchpoint_section patchpoint_number\n",
-            ".pushsection patchpoint_sites,\"ao?\",@progbits,.Lpatchpoint\\patchpoint_number\n",
-            ".endm\n",
-            ".noaltmacro\n",
-            ".endif\n",
-            ".set .Lpatchpoint_sites, .Lpatchpoint_sites + 1\n",
-            ".altmacro\n",
-            "patchpoint_name %.Lpatchpoint_sites\n",
-            ".noaltmacro\n",
-            "661:\n",
-        )
-    };
-}
-
-/// Text of a site's record in assembly of one's own: `struct patchpoint_site`, 16 bytes.
-///
-/// Literals: kind (1 call, 2 value, 3 branch, 4 switch), flags, and `aux` as an expression relative to `.`
-/// (for a branch or switch the code that tests the key; for a preserving call its thunk; else 0).
-#[macro_export]
-macro_rules! site_record {
-    ($kind:literal, $flags:literal, $aux:literal) => {
-        concat!(
-            ".altmacro\n",
-            "patchpoint_section %.Lpatchpoint_sites\n",
-            ".noaltmacro\n",
-            ".balign 4\n",
-            ".long 661b - .\n",
-            ".long {key} + {offset} - .\n",
-            ".long ",
-            $aux,
-            "\n.byte ",
-            $kind,
-            ", 662b - 661b, ",
-            $flags,
-            ", 0\n",
-            ".popsection\n",
-        )
-    };
-}
-
-/// Computes a key's offset in the static that holds it.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __offset {
-    ($holder:path) => {
-        0
-    };
-    ($holder:path, $($member:tt)+) => {{
-        // SAFETY: both pointers are into the same static.
-        unsafe {
-            (&raw const $holder $($member)+)
-                .cast::<u8>()
-                .offset_from((&raw const $holder).cast::<u8>())
-        }
-    }};
-}
 
 /// Executes a site of a [`Call`](crate::Call): `call!(KEY, arguments…)`.
 ///
@@ -188,17 +109,6 @@ macro_rules! __call_with_reals {
             clobber_abi("sysv64"),
             options(att_syntax),
         )
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __first {
-    () => {
-        0.0f64
-    };
-    ($first:expr) => {
-        $first
     };
 }
 
@@ -370,33 +280,12 @@ macro_rules! value {
     }};
 }
 
-/// Asks a [`Branch`](crate::Branch) whose usual answer is yes: `if likely!(KEY) { … }`.
-///
-/// `KEY`: as in [`value!`](crate::value). Result: the answer; a nop while it is true, else a jump.
-#[macro_export]
-macro_rules! likely {
-    ($($key:tt)+) => {
-        $crate::__branch!("0x84", "1", false, $($key)+)
-    };
-}
-
-/// Asks a [`Branch`](crate::Branch) whose usual answer is no: `if unlikely!(KEY) { … }`.
-///
-/// `KEY`: as in [`value!`](crate::value). Result: the answer; a nop while it is false, else a jump.
-#[macro_export]
-macro_rules! unlikely {
-    ($($key:tt)+) => {
-        $crate::__branch!("0x85", "0", true, $($key)+)
-    };
-}
-
 /// As compiled a branch jumps to a stub in the same section, which tests the key. The record
 /// points to the stub, which holds the other side's address.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __branch {
-    ($condition:literal, $flags:literal, $other:literal,
-     $key:path $([ $index:expr ] $(. $field:ident)*)?) => {
+    ($usual:ident, $flags:literal, $other:literal, $key:path $([ $index:expr ] $(. $field:ident)*)?) => {
         'site: {
             $key $([$index] $(.$field)*)? .count_op();
             // SAFETY: tests the key's slot, or not even that, and goes on at one of two places.
@@ -404,12 +293,12 @@ macro_rules! __branch {
                 ::core::arch::asm!(
                     $crate::site_begin!(),
                     ".byte 0x40, 0xe9\n.long 663f - . - 4\n662:",
-                    ".subsection 1\n663:",
+                    $crate::__unpatched!(),
                     ".byte 0xf6, 0x05\n.long {key} + {offset} - . - 5\n.byte 0x01",
-                    concat!(".byte 0x0f, ", $condition),
+                    concat!(".byte 0x0f, ", $crate::__condition!($usual)),
                     ".long {other} - . - 4",
                     ".byte 0xe9\n.long 662b - . - 4",
-                    ".previous",
+                    $crate::__unpatched_end!(),
                     $crate::site_record!("3", $flags, "663b - ."),
                     key = sym $key,
                     offset = const $crate::__offset!($key $(, [$index] $(.$field)*)?),
@@ -440,7 +329,7 @@ macro_rules! switch {
                 ::core::arch::asm!(
                     $crate::site_begin!(),
                     ".byte 0x40, 0xe9\n.long 663f - . - 4\n662:",
-                    ".subsection 1\n663:",
+                    $crate::__unpatched!(),
                     $crate::__way!("1"),
                     $crate::__way!("2"),
                     $crate::__way!("3"),
@@ -449,7 +338,7 @@ macro_rules! switch {
                     $crate::__way!("6"),
                     $crate::__way!("7"),
                     ".byte 0xe9\n.long 662b - . - 4",
-                    ".previous",
+                    $crate::__unpatched_end!(),
                     $crate::site_record!("4", "0", "663b - ."),
                     key = sym $key,
                     offset = const $crate::__offset!($key $(, [$index] $(.$field)*)?),
@@ -486,8 +375,14 @@ macro_rules! __way {
     };
 }
 
-/// Marks the path that calls this function as rare.
+/// The jump to a branch's other side: je or jne.
 #[doc(hidden)]
-#[cold]
-#[inline(always)]
-pub fn seldom() {}
+#[macro_export]
+macro_rules! __condition {
+    (likely) => {
+        "0x84"
+    };
+    (unlikely) => {
+        "0x85"
+    };
+}

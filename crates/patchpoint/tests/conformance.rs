@@ -245,6 +245,9 @@ fn executions_are_counted_where_they_are_to_be() {
     assert_eq!(after, if cfg!(feature = "ops") { (10, 1, 1) } else { (0, 0, 0) });
 }
 
+/// Whether values are sites, and not loads.
+const VALUE_SITES: bool = cfg!(target_arch = "x86_64");
+
 #[test]
 fn sites_and_status_can_be_looked_at() {
     let _alone = alone();
@@ -255,11 +258,12 @@ fn sites_and_status_can_be_looked_at() {
         assert_eq!((status.writer.as_str(), status.reason.as_str()), ("none", "portable build"));
         return;
     }
-    assert!(sites.len() > 50);
+    assert!(sites.len() > if VALUE_SITES { 50 } else { 30 }, "{}", sites.len());
     assert_eq!(status.objects, 1);
     assert!(status.writer != "none" && !status.fallback && status.sync_core, "{status:?}");
     for site in &sites {
-        assert!((6..=11).contains(&site.bytes_now.len()), "{site:?}");
+        let lengths = if VALUE_SITES { 6..=11 } else { 4..=4 };
+        assert!(lengths.contains(&site.bytes_now.len()), "{site:?}");
         assert_ne!(site.state, "foreign", "{site:?}");
         assert!(site.object.contains("conformance"), "{site:?}");
     }
@@ -267,7 +271,11 @@ fn sites_and_status_can_be_looked_at() {
     assert!(of(ONE.raw()).all(|site| site.name == "one" && site.kind == Kind::Call));
     assert!(of(ONE.raw()).count() > 5);
     assert!(of(VALUE_64.raw()).all(|site| site.bytes_now.len() == 11 && site.kind == Kind::Value));
-    assert!(of(ON.raw()).all(|site| site.bytes_now.len() == 6 && site.kind == Kind::Branch));
+    assert_eq!(of(VALUE_64.raw()).count() > 0, VALUE_SITES);
+    let branch_bytes = if VALUE_SITES { 6 } else { 4 };
+    assert!(
+        of(ON.raw()).all(|site| site.bytes_now.len() == branch_bytes && site.kind == Kind::Branch)
+    );
 }
 
 #[test]
@@ -283,6 +291,7 @@ fn a_missing_operation_traps() {
         .output()
         .unwrap()
         .status;
-    let illegal_instruction = 4;
-    assert_eq!(status.signal(), Some(illegal_instruction), "{status:?}");
+    // SIGILL of ud2, SIGTRAP of brk.
+    let signal = if cfg!(target_arch = "aarch64") { 5 } else { 4 };
+    assert_eq!(status.signal(), Some(signal), "{status:?}");
 }

@@ -18,13 +18,14 @@
  */
 #define PATCHPOINT__LEAD(instruction) \
 	".Lpatchpoint%=:\n\t" \
-	instruction "\t.Lpatchpoint_aux%=\n" \
+	instruction "\tpatchpoint_unpatched.%=\n" \
 	".Lpatchpoint_end%=:\n\t" \
 	".subsection 1\n\t" \
-	".balign 4\n" \
-	".Lpatchpoint_aux%=:\n\t"
+	".balign 4\n\t" \
+	PATCHPOINT__UNPATCHED
 #define PATCHPOINT__LEAD_END(key, kind, flags) \
-	".previous\n\t" PATCHPOINT__RECORD(key, kind, flags, ".Lpatchpoint_aux%= - .")
+	PATCHPOINT__UNPATCHED_END \
+	".previous\n\t" PATCHPOINT__RECORD(key, kind, flags, "patchpoint_unpatched.%= - .")
 #define PATCHPOINT__LOAD_KEY(key, load) \
 	"adrp\tx16, " key "\n\t" \
 	"add\tx16, x16, :lo12:" key "\n\t" \

@@ -17,6 +17,15 @@
 	".popsection"
 
 /*
+ * The code behind a function to which its sites lead as compiled has a symbol with a size, since no assembler can extend that of
+ * the function: without one profilers and debuggers take the code for a part of another function, or for unknown.
+ */
+#define PATCHPOINT__UNPATCHED \
+	".type patchpoint_unpatched.%=, @function\n" \
+	"patchpoint_unpatched.%=:\n\t"
+#define PATCHPOINT__UNPATCHED_END ".size patchpoint_unpatched.%=, . - patchpoint_unpatched.%=\n\t"
+
+/*
  * The compiler does not see a call from assembly. The label leads to a real call, so the function is no leaf: the compiler aligns
  * its stack and uses no red zone. Nothing is live after the real call, which ends in unreachable code and thus costs no register.
  * patchpoint_cold is not noreturn: the compiler must first conclude that the call may change memory.

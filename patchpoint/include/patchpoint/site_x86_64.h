@@ -354,14 +354,15 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__JUMP_SITE \
 	".Lpatchpoint%=:\n\t" \
 	".byte 0x40, 0xe9\n\t" \
-	".long .Lpatchpoint_stub%= - . - 4\n" \
+	".long patchpoint_unpatched.%= - . - 4\n" \
 	".Lpatchpoint_end%=:\n\t" \
-	".subsection 1\n" \
-	".Lpatchpoint_stub%=:\n\t"
+	".subsection 1\n\t" \
+	PATCHPOINT__UNPATCHED
 #define PATCHPOINT__JUMP_SITE_END(key, kind, flags) \
 	".byte 0xe9\n\t" \
 	".long .Lpatchpoint_end%= - . - 4\n\t" \
-	".previous\n\t" PATCHPOINT__RECORD(key, kind, flags, ".Lpatchpoint_stub%= - .")
+	PATCHPOINT__UNPATCHED_END \
+	".previous\n\t" PATCHPOINT__RECORD(key, kind, flags, "patchpoint_unpatched.%= - .")
 #define PATCHPOINT__BRANCH(place, operand, condition, flags, other) \
 	__asm__ __inline__ goto(PATCHPOINT__JUMP_SITE \
 				".byte 0xf6, 0x05\n\t" \

@@ -1,10 +1,9 @@
 //! Sites in memory: each is the one instruction that it should be, as compiled and patched.
-#![cfg(patchpoint_native)]
+#![cfg(all(patchpoint_native, target_arch = "x86_64"))]
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
 use patchpoint::{Branch, Call, Missing, RawKey, Site, Switch, Value};
 use patchpoint::{call, call_saved, likely, sites, switch, unlikely, value};
-use std::sync::Mutex;
 
 type Unary = extern "C" fn(u64) -> u64;
 
@@ -30,9 +29,6 @@ static WIDE: Value<u64> = Value::new(c"wide", 7);
 static SELDOM: Branch = Branch::new(c"seldom", false);
 static OFTEN: Branch = Branch::new(c"often", true);
 static WAY: Switch<3> = Switch::new(c"way", 0);
-
-/// The keys belong to one test at a time.
-static KEYS: Mutex<()> = Mutex::new(());
 
 /// Executes one site of each key but `TRAP`, whose site is skipped if `never` is set.
 #[inline(never)]
@@ -78,7 +74,7 @@ fn check(key: *const RawKey, state: &str, bytes: &str, instruction: &str) {
 
 #[test]
 fn a_patched_site_is_the_instruction_it_should_be() {
-    let _alone = KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = crate::alone();
     std::hint::black_box(all(1, true));
     patchpoint::init().unwrap();
     PLAIN.set(identity).unwrap();
@@ -123,7 +119,7 @@ fn a_patched_site_is_the_instruction_it_should_be() {
 /// The optimiser's code around a site. `script/test` builds these tests with the optimiser, too.
 #[cfg(not(debug_assertions))]
 mod optimised {
-    use super::{KEYS, SELDOM};
+    use super::SELDOM;
     use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
     use patchpoint::{sites, unlikely};
 
@@ -165,7 +161,7 @@ mod optimised {
 
     #[test]
     fn a_disabled_branch_is_one_nop_and_nothing_else() {
-        let _alone = KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _alone = crate::alone();
         SELDOM.set(false).unwrap();
         assert_eq!(mix_traced(10), mix_plain(10));
         let (traced, plain) = (instructions(mix_traced), instructions(mix_plain));

@@ -4,3 +4,9 @@ mod builds;
 mod depends;
 mod instructions;
 mod with_c;
+
+/// Waits until no other test changes keys: `init` patches the keys of all, and one test damages a site.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static KEYS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -210,11 +210,11 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "patchpoint",
         &[
-            &["abi", "error", "site_x86_64", "word"],
-            &["place", "signature", "status"],
+            &["abi", "error", "site_native", "word"],
+            &["place", "signature", "site_x86_64", "status"],
             &["key"],
             &["alternative", "call", "transaction", "variants"],
-            &["site_portable"],
+            &["site_aarch64", "site_portable"],
         ],
     ),
     ("patchpoint-log", &[]),
