@@ -5,7 +5,9 @@
 #![allow(unused_attributes)]
 
 use crate::lab::{files, root};
+use crate::needs;
 use proptest::prelude::*;
+use std::process::Command;
 
 #[path = "../../../../fuzz/fuzz_targets/attach.rs"]
 mod attach;
@@ -17,6 +19,8 @@ mod elf;
 mod events;
 #[path = "../../../../fuzz/fuzz_targets/experiment.rs"]
 mod experiment;
+#[path = "../../../../fuzz/fuzz_targets/guest.rs"]
+mod guest;
 #[path = "../../../../fuzz/fuzz_targets/import.rs"]
 mod import;
 #[path = "../../../../fuzz/fuzz_targets/kallsyms.rs"]
@@ -27,6 +31,8 @@ mod perf_data;
 mod pprof;
 #[path = "../../../../fuzz/fuzz_targets/profile_text.rs"]
 mod profile_text;
+#[path = "../../../../fuzz/fuzz_targets/recording.rs"]
+mod recording;
 #[path = "../../../../fuzz/fuzz_targets/regions.rs"]
 mod regions;
 #[path = "../../../../fuzz/fuzz_targets/ring.rs"]
@@ -79,17 +85,19 @@ macro_rules! fuzz_target {
     };
 }
 
-const TARGETS: [fn(&[u8]); 17] = [
+const TARGETS: [fn(&[u8]); 19] = [
     attach::run,
     baseline::run,
     elf::run,
     events::run,
     experiment::run,
+    guest::run,
     import::run,
     kallsyms::run,
     perf_data::run,
     pprof::run,
     profile_text::run,
+    recording::run,
     regions::run,
     ring::run,
     session::run,
@@ -114,6 +122,18 @@ fn every_fuzz_target_takes_real_files() {
             TARGETS.iter().for_each(|run| run(&bytes[..length]));
         }
     }
+}
+
+#[test]
+fn no_report_makes_a_comment_say_more_than_its_writer() {
+    if !needs::programs(&["python3"]) {
+        return;
+    }
+    let fuzzer = root().join("fuzz/comment.py");
+    let ended = Command::new("python3").arg(fuzzer).args(["--runs", "3000"]).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(said.starts_with("3000 runs, ") && said.ends_with("nothing found\n"), "{said}");
 }
 
 proptest! {

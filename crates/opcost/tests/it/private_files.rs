@@ -1,6 +1,6 @@
 //! Files that others may not read or exchange: stores, caches, kept states.
 
-use crate::lab::{Ended, Lab, Started};
+use crate::lab::{Ended, Lab, Started, files};
 use crate::needs;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -8,12 +8,45 @@ use std::path::Path;
 
 /// Runs opcost with folders of the lab's for data and caches, by usual permissions of new files.
 fn run(lab: &Lab, words: &str) -> Ended {
-    let mut command = lab.shell(&format!("umask 022; exec $OPCOST {words}"));
+    run_with(lab, "022", words)
+}
+
+/// Runs opcost in the lab's folder `work`, with these permissions taken from new files.
+fn run_with(lab: &Lab, umask: &str, words: &str) -> Ended {
+    let work = lab.path("work");
+    let mut command =
+        lab.shell(&format!("mkdir -p {}; umask {umask}; exec $OPCOST {words}", work.display()));
     command.env_remove("OPCOST_STORE");
-    for (variable, folder) in [("XDG_DATA_HOME", "data"), ("XDG_CACHE_HOME", "cache")] {
+    let folders = [
+        ("XDG_DATA_HOME", "data"),
+        ("XDG_CACHE_HOME", "cache"),
+        ("TMPDIR", "scratch"),
+        ("HOME", "home"),
+    ];
+    for (variable, folder) in folders {
+        fs::create_dir_all(lab.path(folder)).unwrap();
         command.env(variable, lab.path(folder));
     }
     command.spawn().unwrap().end()
+}
+
+/// Everything below a folder that somebody else could read, change or list: each folder above it lets others through.
+fn open_to_others(folder: &Path) -> Vec<String> {
+    let mut open = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        let found = path.symlink_metadata().unwrap();
+        if found.is_symlink() {
+            continue;
+        }
+        if found.mode() & 0o066 != 0 {
+            open.push(format!("{:o} {}", found.mode() & 0o777, path.display()));
+        }
+        if found.is_dir() && found.mode() & 0o011 != 0 {
+            open.extend(open_to_others(&path));
+        }
+    }
+    open
 }
 
 fn mode(path: &Path) -> u32 {
@@ -31,6 +64,58 @@ fn folders_and_stores_are_their_users_alone() {
     fs::set_permissions(lab.path("cache/opcost"), Permissions::from_mode(0o755)).unwrap();
     run(&lab, "kernel list").expect(0);
     assert_eq!(mode(&lab.path("cache/opcost")), 0o700);
+}
+
+#[test]
+fn nobody_else_can_read_a_file_of_opcost_s() {
+    let kernel = needs::kernel();
+    for umask in ["000", "022"] {
+        let lab = Lab::new();
+        let say = |words: &str| run_with(&lab, umask, words).expect(0);
+        // Each run lists what others could read in the folder for temporary files meanwhile.
+        let spy = lab.script("spy", "find $TMPDIR -mindepth 1 -perm /066 >> $TMPDIR/../seen; find $TMPDIR -mindepth 1 >> $TMPDIR/../all");
+        let spy = spy.display();
+        say(&format!(
+            "compare -q -n 7 --warmup 0 --env SECRET=1 --output work/out '{spy} 1' '{spy} 2'"
+        ));
+        say("compare -q -n 2 --warmup 0 -w syscall:ops=2000 -w syscall:ops=2000,seccomp=on");
+        say("export -q -o work/x.opcost");
+        say("import -q work/x.opcost");
+        say("history -q --folder work 'syscall'");
+        say("report -q --html work/x.html");
+        let half = "name = 'x'
+[[variant]]
+workload = 'syscall'
+params = { ops = 2000 }
+";
+        let other = "[[variant]]
+workload = 'syscall'
+params = { ops = 2000, seccomp = 'on' }
+";
+        lab.write("work/x.toml", format!("{half}{other}"));
+        say("plan -q work/x.toml");
+        say("run -q work/x.toml -n 4 --warmup 1 --shard 1/2 --store data/opcost/part.sqlite");
+        for words in
+            ["kernel list", "list recordings", "list cores", "doctor", "size /bin/true /bin/false"]
+        {
+            say(words);
+        }
+        run_with(&lab, umask, "profile -q -- /bin/true");
+        if let Some(kernel) = kernel.as_ref().filter(|_| umask == "000") {
+            let measured = "measure -q --machine emulated -n 1 --warmup 0 --no-functions";
+            say(&format!("{measured} --kernel {kernel} true"));
+        }
+        let open: Vec<String> = ["data", "cache", "scratch", "home"]
+            .iter()
+            .flat_map(|folder| open_to_others(&lab.path(folder)))
+            .collect();
+        assert_eq!(open, [""; 0], "umask {umask}");
+        assert_eq!(lab.read("seen"), "", "umask {umask}");
+        assert!(!files(&lab.path("data")).is_empty());
+        // Files that the user asked for have the permissions that the user gives.
+        let asked = if umask == "022" { 0o644 } else { 0o666 };
+        assert_eq!(mode(&lab.path("work/x.html")), asked);
+    }
 }
 
 #[test]
