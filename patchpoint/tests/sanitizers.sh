@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Conformance and a short torture under the address and undefined behaviour sanitizers, and with clang's checks of indirect calls.
+# Conformance and a short torture under the address and undefined behaviour sanitizers.
 # Argument: the compiler.
 set -euo pipefail
 cc=$1
@@ -18,19 +18,6 @@ for test in conformance torture; do
     "$cc" "${flags[@]}" -o "$place/$test" "$test.c" "$place"/library/*.o
     PATCHPOINT_TORTURE_SECONDS=1 "$place/$test"
 done
-# clang checks the types of functions that are called through pointers; the library calls handlers, visitors and its probe.
-if [[ $cc == *clang* ]] && command -v ld.lld >/dev/null; then
-    "$cc" -std=c11 -O2 -flto -fvisibility=hidden -fsanitize=cfi -fuse-ld=lld -I"$PWD/../include" -pthread -o "$place/types" \
-        torture.c "${library[@]}"
-    PATCHPOINT_TORTURE_SECONDS=1 "$place/types"
-    PATCHPOINT_TORTURE_SECONDS=1 "$place/types" traps
-fi
-# The same check without link-time optimisation, for all calls through pointers (from clang 16 on).
-if [[ $cc == *clang* ]] && echo 'int main(void) { return 0; }' | "$cc" -fsanitize=kcfi -x c -o "$place/taken" - 2>/dev/null; then
-    "$cc" -std=c11 -O2 -fsanitize=kcfi -I"$PWD/../include" -pthread -o "$place/kcfi" torture.c "${library[@]}"
-    PATCHPOINT_TORTURE_SECONDS=1 "$place/kcfi"
-    PATCHPOINT_TORTURE_SECONDS=1 "$place/kcfi" traps
-fi
 "$cc" "${flags[@]}" -DFUZZ_ROUNDS=200000 -o "$place/recognise" ../fuzz/recognise.c "$place"/library/x86_64_*.o
 "$place/recognise"
 if [[ $cc == *clang* ]] && echo 'int LLVMFuzzerTestOneInput(const char *a, long b); int LLVMFuzzerTestOneInput(const char *a, long b) { (void)a; (void)b; return 0; }' |
