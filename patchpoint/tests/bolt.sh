@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A program that BOLT rewrote: the library and the tool say so, and the program's results stay right.
+# A program that BOLT rewrote: the library and the tool say so, and the program's results stay right. With the guide's list of
+# functions BOLT leaves sites alone, and every site that runs is patched.
 # Arguments: the build folder, the C compiler.
 set -euo pipefail
 build=$1 cc=$2
@@ -45,4 +46,25 @@ link whole -DWITHOUT_BRANCHES
 "$place/rewritten" >"$place/rewritten.said" || fail 'the program that was rewritten in place'
 grep -q '^refused: ' "$place/rewritten.said" || fail 'no change was refused'
 grep -qE "^text: the site of '(amount|operation)' at 0x[0-9a-f]+ holds [0-9a-f ]+$" "$place/rewritten.said" || fail 'the status does not name the site'
-echo "bolt: $bolt: moved functions and rewritten ones are reported"
+
+# The guide's function: everything else is moved or rewritten.
+eval "$(sed -n '/^bolt_skip() {$/,/^}$/p' ../../docs/patchpoint.md)"
+export PATH=$build:$PATH
+for level in -O1 -O2 -Os '-O2 -g -flto'; do
+    for moves in yes no; do
+        read -ra flags <<<"$level"
+        options=(-reorder-blocks=ext-tsp -skip-funcs-file="$place/list")
+        if [ $moves = yes ]; then flags+=('-Wl,-q') options+=(-reorder-functions=hfsort -split-functions); fi
+        here="$level, functions are moved: $moves"
+        link plain "${flags[@]}"
+        bolt_skip "$place/plain" >"$place/list"
+        "$bolt" "$place/plain" -o "$place/kept" "${options[@]}" >"$place/log" 2>&1 || fail "$bolt with a list, $here"
+        ! cmp -s "$place/plain" "$place/kept" || fail "$bolt changed nothing, $here"
+        "$place/plain" | grep -v '^text: ' >"$place/plain.said" || fail "the program, $here"
+        "$place/kept" | grep -v '^text: ' >"$place/kept.said" || fail "the program with a list, $here"
+        cmp "$place/plain.said" "$place/kept.said" || fail "other results or sites with a list, $here"
+        grep -q 'in what runs$' "$place/kept.said" || fail "no site runs, $here"
+        if grep -qE '^refused|elsewhere$' "$place/kept.said"; then fail "sites that are not what runs, $here"; fi
+    done
+done
+echo "bolt: $bolt: moved functions and rewritten ones are reported; functions in the list keep their sites"
