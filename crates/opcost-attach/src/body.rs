@@ -3,12 +3,10 @@
 //! The library's own recogniser decides, on the bytes of the other process. It is the C function
 //! that `patchpoint_set_call` uses.
 
+use crate::arch::TRAP;
 use crate::memory::{Memory, code_of};
 use crate::survey::{Key, Kind, Survey};
 use patchpoint::{Body, Form, State};
-
-/// The body that stands for a missing operation (`patchpoint_null_trap`).
-const TRAP: Body = [0x40, 0x67, 0x67, 0x67, 0x67, 0x0f, 0x0b];
 
 /// The body that replaces calls of a function; `None` if sites call the function.
 fn body(memory: &impl Memory, function: u64) -> Option<Body> {

@@ -1,8 +1,8 @@
 //! Plans every byte that has to change for a key's new value, and the bytes that it replaces.
 
+use crate::arch::is_breakpoint;
 use crate::error::ChangeError;
 use crate::registry::Registry;
-use crate::span::BREAKPOINT;
 use crate::survey::{Key, Kind, Site, Survey, form_address, slot_address};
 use crate::writes::{Write, hex};
 use patchpoint::{State, Unfit};
@@ -94,7 +94,7 @@ fn site_write(
         return Err(ChangeError::Memfd { key: key.name.clone() });
     }
     let address = site.place.code;
-    if site.now.first() == Some(&BREAKPOINT) {
+    if is_breakpoint(&site.now) {
         return Err(ChangeError::Breakpoint { key: key.name.clone(), address });
     }
     let foreign = || ChangeError::Foreign { key: key.name.clone(), address, now: hex(&site.now) };

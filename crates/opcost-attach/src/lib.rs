@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arch;
 pub mod body;
 pub mod change;
 pub mod error;

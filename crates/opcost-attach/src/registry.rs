@@ -1,5 +1,6 @@
 //! The registry of a process: its lock, its objects, its pages of jumps (`struct patchpoint_registry`).
 
+use crate::arch::STUB_TARGET_AT;
 use crate::memory::{Fields, Memory};
 use std::collections::HashSet;
 use std::io;
@@ -250,8 +251,8 @@ fn stubs(memory: &impl Memory, first: u64) -> Result<Vec<Stub>, FormatError> {
         // The page of a closed object is kept for the next object.
         for index in (0..count).filter(|_| object != 0) {
             let stub = code.wrapping_add(u64::from(index) * size);
-            // jmp *0(%rip), then the target (src/arch/x86_64.c, arch_stub).
-            let target = memory.number(stub.wrapping_add(6)).map_err(unreadable(WHAT, stub))?;
+            let target = stub.wrapping_add(STUB_TARGET_AT);
+            let target = memory.number(target).map_err(unreadable(WHAT, stub))?;
             stubs.push(Stub { object, address: stub, target });
         }
     }

@@ -1,5 +1,6 @@
 //! All keys of a process, and the sites of each key.
 
+use crate::arch::{TEST_SIZE, TESTS_AT};
 use crate::maps::Mapping;
 use crate::memory::{Block, Fields, Memory, code_of};
 use crate::registry::{FormatError, Object, Registry, SITE_SIZE, list, unreadable};
@@ -28,9 +29,6 @@ const IMPORT: u8 = 1;
 /// `PATCHPOINT_KEY_VARIANTS` and `PATCHPOINT_KEY_BINDS`.
 const BOUND: u8 = 4 | 8;
 
-/// The bytes of code for one test of a key (patchpoint/src/arch/x86_64.c). A branch has one test; a
-/// switch has one for each way but the first.
-const TEST_SIZE: usize = 13;
 const WAYS_MAX: usize = 8;
 
 /// The kind of a key or a site (`enum patchpoint_kind`).
@@ -268,12 +266,13 @@ impl<M: Memory> Reader<'_, M> {
 
     /// The code that tests a key. It is empty if missing: then a site of a branch or switch is foreign.
     fn test(&self, place: &Place, kind: Kind, ways: u8) -> Block {
-        let tests = match kind {
-            Kind::Branch => 1,
-            Kind::Switch => usize::from(ways).clamp(2, WAYS_MAX) - 1,
+        // A branch has one test; a switch has one for each way but the first.
+        let length = match kind {
+            Kind::Branch => TESTS_AT + TEST_SIZE,
+            Kind::Switch => TESTS_AT + (usize::from(ways).clamp(2, WAYS_MAX) - 1) * TEST_SIZE,
             Kind::Call | Kind::Value => 0,
         };
-        let bytes = self.memory.bytes(place.aux, tests * TEST_SIZE).unwrap_or_default();
+        let bytes = self.memory.bytes(place.aux, length).unwrap_or_default();
         Block { start: place.aux, bytes }
     }
 

@@ -33,8 +33,9 @@ fn states(survey: &Survey, name: &str) -> Vec<&'static str> {
 
 #[test]
 fn one_in_rust_is_changed_and_counts_its_operations() {
-    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        return opcost_skip::skip!("sites are patched on x86-64 Linux only");
+    let is_arm = cfg!(target_arch = "aarch64");
+    if !cfg!(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux")) {
+        return opcost_skip::skip!("sites are patched on x86-64 and arm64 Linux only");
     }
     // Cargo builds examples with the tests, two folders above this test's program.
     let own = std::env::current_exe().unwrap();
@@ -54,11 +55,13 @@ fn one_in_rust_is_changed_and_counts_its_operations() {
     let function = |name: &str| functions.iter().find(|known| known.name == name).unwrap().address;
     let cases = [
         ("area", function("ellipse"), "call"),
-        ("area", function("width"), "move"),
+        ("area", function("width"), if is_arm { "nop" } else { "move" }),
         ("limit", 7, "immediate"),
         ("tracing", 1, "jump"),
     ];
-    for (name, asked, state) in cases {
+    // On arm64 values are loads, and a key without sites is not listed.
+    let listed = |case: &&(&str, u64, &str)| !is_arm || case.0 != "limit";
+    for &(name, asked, state) in cases.iter().filter(listed) {
         // An unoptimised body of several instructions is called rather than inlined.
         let change = plan(&process, &survey, name, asked);
         process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();

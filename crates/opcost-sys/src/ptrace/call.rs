@@ -95,8 +95,25 @@ pub(super) fn program_counter(tid: i32) -> io::Result<u64> {
     Ok(unsafe { registers.assume_init() }.rip)
 }
 
+/// Returns the address of the next instruction of a stopped thread.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn program_counter(tid: i32) -> io::Result<u64> {
+    // The set of the general registers (elf.h).
+    const NT_PRSTATUS: usize = 1;
+    let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::zeroed();
+    let mut room = libc::iovec {
+        iov_base: registers.as_mut_ptr().cast(),
+        iov_len: size_of::<libc::user_regs_struct>(),
+    };
+    let set = NT_PRSTATUS as *mut c_void;
+    // SAFETY: PTRACE_GETREGSET takes the set's number in the place of a pointer, and writes at most `iov_len` bytes.
+    done(unsafe { libc::ptrace(libc::PTRACE_GETREGSET as c_uint, tid, set, &raw mut room) })?;
+    // SAFETY: all zeros is a valid user_regs_struct, and the kernel has filled it since.
+    Ok(unsafe { registers.assume_init() }.pc)
+}
+
 /// Returns an error: the registers of this architecture are not supported.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) fn program_counter(_: i32) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -27,7 +27,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost-attach",
         &[
-            &["maps", "memory", "writes"],
+            &["arch", "maps", "memory", "writes"],
             &["image", "registry", "span"],
             &["error", "survey"],
             &["body", "process"],
