@@ -13,6 +13,7 @@ use anyhow::Result;
 use clap::Args;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
+use opcost_sys::user::other_author;
 use std::path::{Component, Path, PathBuf};
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -87,7 +88,12 @@ fn file_of(given: Option<&Path>, shipped: &[(String, PathBuf)]) -> Result<PathBu
     };
     // A folder with a shipped experiment's name is not an experiment.
     let is_here = given.exists() && !given.is_dir();
-    let (false, Some(name)) = (is_here, name_of(given)) else { return Ok(given.to_path_buf()) };
+    let (false, Some(name)) = (is_here, name_of(given)) else {
+        if is_here {
+            check_author(given)?;
+        }
+        return Ok(given.to_path_buf());
+    };
     let stem = name.strip_suffix(".toml").unwrap_or(name);
     match shipped.iter().find(|(known, _)| known == stem) {
         Some((_, file)) if stem == name => Ok(file.clone()),
@@ -108,6 +114,26 @@ fn file_of(given: Option<&Path>, shipped: &[(String, PathBuf)]) -> Result<PathBu
                 shown = printable(name),
             ),
         )),
+    }
+}
+
+/// Refuses a file that stands where an experiment's name was meant, if somebody else wrote it. A path, or a name with its suffix,
+/// is a file that the user asks for.
+///
+/// # Errors
+/// Usage: says whose file it is, and how to run it all the same.
+fn check_author(given: &Path) -> Result<()> {
+    let Some(name) = name_of(given).filter(|name| !name.ends_with(".toml")) else { return Ok(()) };
+    let shown = printable(name);
+    match other_author(given) {
+        Ok(Some(author)) => Err(fail(
+            Status::Usage,
+            format!(
+                "the file '{shown}' in the current folder {author}, who so chooses what would run; \
+                 opcost plan ./{shown} shows that, and opcost run ./{shown} runs it"
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Yard {
 }
 
 /// A suite of one case on the host, decided by very few runs.
-const HOST: &str = "[case.work]\nmachine = 'host'\nbuild = './build'\nartifact = 'work'\ncommand = './work'\n\
+pub(crate) const HOST: &str = "[case.work]\nmachine = 'host'\nbuild = './build'\nartifact = 'work'\ncommand = './work'\n\
                     pairs = 4\nlimit = '10000%'\n";
 
 impl Yard {

@@ -11,7 +11,7 @@ fn run(lab: &Lab, words: &str) -> Ended {
     run_with(lab, "022", words)
 }
 
-/// Runs opcost in the lab's folder `work`, with these permissions taken from new files.
+/// Runs opcost with folders of the lab's, and with these permissions taken from new files; `work` is for its output.
 fn run_with(lab: &Lab, umask: &str, words: &str) -> Ended {
     let work = lab.path("work");
     let mut command =
@@ -152,4 +152,40 @@ fn no_copy_of_a_private_file_is_kept() {
         run(&lab, &words).expect(0);
         assert_eq!(states(), kept, "permissions {permissions:o}");
     }
+}
+
+#[test]
+fn a_planted_experiment_or_suite_runs_nothing() {
+    let lab = Lab::new();
+    let planted = "name = 'x'\n[[variant]]\ncommand = 'touch ran'\n[[variant]]\ncommand = 'true'\n";
+    let path = lab.write("seccomp", planted);
+    fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    let runs = "-q -n 2 --warmup 0";
+    let refused = [
+        "the file 'seccomp' in the current folder may be written by everybody",
+        "opcost run ./seccomp",
+    ];
+    run(&lab, &format!("run seccomp {runs}")).expect(2).says(&refused);
+    if chown(&path, Some(12_345), None).is_ok() {
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let theirs = ["belongs to the user with the number 12345"];
+        run(&lab, &format!("run seccomp {runs}")).expect(2).says(&theirs);
+        run(&lab, &format!("plan seccomp {runs}")).expect(2).says(&theirs);
+        // A link of somebody else's is no better than a file of theirs.
+        chown(&path, Some(0), None).unwrap();
+        fs::rename(&path, lab.path("mine")).unwrap();
+        std::os::unix::fs::symlink("mine", &path).unwrap();
+        std::os::unix::fs::lchown(&path, Some(12_345), None).unwrap();
+        run(&lab, &format!("run seccomp {runs}")).expect(2).says(&theirs);
+    }
+    assert!(!lab.exists("ran"));
+    run(&lab, &format!("run ./seccomp {runs}")).expect(0);
+    assert!(lab.exists("ran"));
+    // A suite that gate finds by itself.
+    let Some(yard) = crate::gate::Yard::new(crate::gate::HOST) else { return };
+    let suite = yard.lab.path("repository/opcost.toml");
+    fs::set_permissions(&suite, Permissions::from_mode(0o666)).unwrap();
+    let said = yard.opcost(&["gate"]).output().unwrap();
+    let said = String::from_utf8_lossy(&said.stderr);
+    assert!(said.contains("may be written by everybody") && said.contains("--suite"), "{said}");
 }

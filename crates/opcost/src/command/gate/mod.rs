@@ -31,6 +31,7 @@ use measure::{Bench, forget_old, store_path};
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_record::printable::printable;
 use opcost_sys::interrupt::Interrupt;
+use opcost_sys::user::other_author;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trees::Trees;
@@ -237,6 +238,12 @@ impl Place {
 pub(super) fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<Suite> {
     let path = named.map_or_else(|| repository.top.join(SUITE), Path::to_path_buf);
     let shown = path.display();
+    if let (None, Ok(Some(author))) = (named, other_author(&path)) {
+        let why = format!(
+            "the suite '{shown}' {author}, who so chooses what would run; read it, and name it with --suite to run it"
+        );
+        return Err(fail(Status::Usage, why));
+    }
     let text = std::fs::read_to_string(&path).map_err(|error| {
         let why = match error.kind() {
             std::io::ErrorKind::NotFound => format!(

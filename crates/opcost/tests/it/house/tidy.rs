@@ -99,6 +99,29 @@ fn unsafe_code_stays_at_the_edge() {
     }
 }
 
+#[test]
+fn every_promise_of_the_security_page_has_its_test() {
+    let page = fs::read_to_string(root().join("docs/security.md")).unwrap();
+    let sources: Vec<String> = with_ending("rs").into_iter().map(|(_, text)| text).collect();
+    let mut tests = 0;
+    for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| threat")) {
+        let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "no test shows this promise: {row}");
+        for name in names {
+            let declared = format!("fn {name}(");
+            let is_test = |text: &String| {
+                text.match_indices(&declared).any(|(at, _)| {
+                    text[..at].trim_end().lines().rev().take(2).any(|line| line.trim() == "#[test]")
+                })
+            };
+            assert!(sources.iter().any(is_test), "docs/security.md names the test {name}");
+            tests += 1;
+        }
+    }
+    assert!(tests > 20, "only {tests} tests are named");
+}
+
 /// Names of others are made harmless in few places: messages in `message`, JSON in `json`, standard output in `output`. A second
 /// way out would need a second defence.
 #[test]
