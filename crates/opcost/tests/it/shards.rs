@@ -47,6 +47,8 @@ fn gathered_shards_are_the_recording_of_one_machine() {
     lab.run(&["export", "--store", "second.sqlite", "-o", "second.opcost"]).expect(0);
     let gathered = lab.json(&["gather", "second.opcost", "first.sqlite", "--json"]);
     assert_eq!(gathered["opcost"]["state"], "finished");
+    // It was made elsewhere, as far as this computer knows.
+    assert!(lab.recordings().last().unwrap()["arrived_unix_ns"].is_u64());
     assert_eq!(plain(gathered), plain(whole));
     // Shards of another seed are parts of another plan.
     let other = ["run", "x.toml", "--shard", "2/2", "--store", "other.sqlite", "--seed", "2"];
