@@ -504,10 +504,10 @@ pub struct Variant {
     /// A command line, split like a shell does, or a list of arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,
-    /// A built-in workload.
+    /// A built-in workload, `NAME` or `NAME:KEY=VALUE,...`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// Parameters of the workload.
+    /// Parameters of the workload that `workload` does not have.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, Scalar>,
     /// Environment variables of this variant only.

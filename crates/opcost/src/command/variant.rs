@@ -1,8 +1,8 @@
 //! Variants as command lines name them.
 
 use crate::exit::{Status, fail};
-use crate::experiment::{Command as CommandText, Experiment, Scalar, Variant};
-use crate::resolve::unbalanced;
+use crate::experiment::{Command as CommandText, Experiment, Variant};
+use crate::resolve::{split_workload, unbalanced};
 use anyhow::Result;
 use opcost_record::printable::printable_bytes;
 use std::ffi::{OsStr, OsString};
@@ -40,15 +40,7 @@ pub(crate) fn command_of(line: &OsStr, shell: Option<&str>) -> Result<CommandTex
 
 /// Reads `NAME[:KEY=VALUE,...]`.
 pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
-    let (name, params) = text.split_once(':').unwrap_or((text, ""));
-    let mut variant = Variant { workload: Some(name.to_string()), ..Variant::default() };
-    for param in params.split(',').filter(|param| !param.is_empty()) {
-        let (key, value) = param.split_once('=').ok_or_else(|| {
-            fail(Status::Usage, format!("--workload {text}: '{param}' is not KEY=VALUE"))
-        })?;
-        if variant.params.insert(key.to_string(), Scalar::Text(value.to_string())).is_some() {
-            return Err(fail(Status::Usage, format!("--workload {text}: {key} is given twice")));
-        }
-    }
-    Ok(variant)
+    let (name, params) = split_workload(text)
+        .map_err(|why| fail(Status::Usage, format!("--workload {text}: {why}")))?;
+    Ok(Variant { workload: Some(name), params, ..Variant::default() })
 }

@@ -18,7 +18,7 @@ mod variants;
 pub use attached::{AttachedWork, resolve_attached};
 
 pub use variants::find_workload;
-pub(crate) use variants::unbalanced;
+pub(crate) use variants::{split_workload, unbalanced};
 
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Experiment, Seed};

@@ -418,3 +418,30 @@ fn figures_of_workloads_are_counted() {
     };
     assert_eq!((fewest(&[]), fewest(&[("threads", "2"), ("scale", "on")])), (11, 12));
 }
+
+/// Files and suites name a workload as the command line does, with `params` for the rest.
+#[test]
+fn a_workload_in_a_file_may_have_its_parameters_behind_a_colon() {
+    let work = |workload: &str, params: &[(&str, i64)]| {
+        let mut asked = experiment(2, 2);
+        for variant in &mut asked.variants {
+            variant.workload = Some(workload.into());
+            variant.params = params
+                .iter()
+                .map(|(key, value)| (key.to_string(), Scalar::Integer(*value)))
+                .collect();
+        }
+        resolve(&asked, &FakeSurroundings::default()).map(|plan| plan.variants[0].work.clone())
+    };
+    let apart = work("mmap", &[("ops", 2000), ("pages", 8)]).unwrap();
+    assert_eq!(work("mmap:ops=2000,pages=8", &[]).unwrap(), apart);
+    assert_eq!(work("mmap:ops=2000", &[("pages", 8)]).unwrap(), apart);
+    for (workload, why) in [
+        ("mmap:ops", "workload mmap:ops: 'ops' is not KEY=VALUE"),
+        ("mmap:pages=1,pages=2", "workload mmap:pages=1,pages=2: pages is given twice"),
+        ("mmap:pages=1", "workload mmap:pages=1: pages is also in params; keep one"),
+    ] {
+        let error = format!("{:#}", work(workload, &[("pages", 8)]).unwrap_err());
+        assert!(error.contains(why), "{error}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::{Surroundings, guest, scan, streams};
 use crate::exit::{Status, WithStatus, fail};
-use crate::experiment::{Command, Experiment, Variant};
+use crate::experiment::{Command, Experiment, Scalar, Variant};
 use crate::plan::{GuestPlan, VariantPlan, WorkPlan, shell_syntax};
 use anyhow::{Context, Result};
 use opcost_record::nearest::did_you_mean;
@@ -10,6 +10,7 @@ use opcost_record::printable::{printable, printable_bytes};
 use opcost_record::program_region;
 use opcost_sys::spawn::find_program;
 use opcost_work::WorkloadSpec;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -174,10 +175,18 @@ fn resolve_work(
             Err(fail(Status::Usage, "has both a command and a workload; keep one"))
         }
         (None, None) => Err(fail(Status::Usage, "has neither a command nor a workload; add one")),
-        (None, Some(name)) => {
-            let spec = find_workload(name)?;
+        (None, Some(text)) => {
+            let (name, mut params) = split_workload(text)
+                .map_err(|why| fail(Status::Usage, format!("workload {text}: {why}")))?;
+            for (key, value) in &variant.params {
+                if params.insert(key.clone(), value.clone()).is_some() {
+                    let why = format!("workload {text}: {key} is also in params; keep one");
+                    return Err(fail(Status::Usage, why));
+                }
+            }
+            let spec = find_workload(&name)?;
             let given: Vec<(String, String)> =
-                variant.params.iter().map(|(key, value)| (key.clone(), value.text())).collect();
+                params.into_iter().map(|(key, value)| (key, value.text())).collect();
             let params = spec.resolve(&given).status(Status::Usage)?;
             Ok(WorkPlan::Workload {
                 name: spec.name.to_string(),
@@ -231,6 +240,20 @@ fn resolve_work(
             Ok(WorkPlan::Command { program, argv, line })
         }
     }
+}
+
+/// Splits `NAME[:KEY=VALUE,...]`, as command lines and files name a workload. The error lacks the text.
+pub(crate) fn split_workload(text: &str) -> Result<(String, BTreeMap<String, Scalar>), String> {
+    let (name, given) = text.split_once(':').unwrap_or((text, ""));
+    let mut params = BTreeMap::new();
+    for param in given.split(',').filter(|param| !param.is_empty()) {
+        let (key, value) =
+            param.split_once('=').ok_or_else(|| format!("'{param}' is not KEY=VALUE"))?;
+        if params.insert(key.to_string(), Scalar::Text(value.to_string())).is_some() {
+            return Err(format!("{key} is given twice"));
+        }
+    }
+    Ok((name.to_string(), params))
 }
 
 /// The error of a command that cannot be split.
