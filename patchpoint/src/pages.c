@@ -52,6 +52,7 @@ static unsigned char *start_of_run(const struct patchpoint_object *object, unsig
 /* Gathers the first of `count` sorted sites into runs; short gaps come along. Returns the number of sites taken. */
 static size_t runs_gather(const struct patch *patches, size_t count, size_t *found)
 {
+	enum { STRIDE = 16 };
 	const uintptr_t page = page_size(), gap_max = 8 * page;
 	unsigned char *end = NULL;
 	struct run *run = NULL;
@@ -59,9 +60,15 @@ static size_t runs_gather(const struct patch *patches, size_t count, size_t *fou
 
 	*found = 0;
 	for (i = 0; i < count; i++) {
-		const struct patch *patch = &patches[i];
+		const struct patch *patch;
 		unsigned char *from, *stop;
 
+		/* Sites are sorted: if the last of some is in the run, so are those before it. */
+		while (run && count - i > STRIDE && patches[i + STRIDE].at + patches[i + STRIDE].length <= end) {
+			run->count += STRIDE;
+			i += STRIDE;
+		}
+		patch = &patches[i];
 		if (run && patch->at + patch->length <= end) {
 			run->count++;
 			continue;
