@@ -218,6 +218,11 @@ pub const TICK: &str = "instructions-tick";
 pub const DEFERRED_AFTER: &str = "instructions-deferred-after";
 /// The metric of modelled cycles, the sum of its parts.
 pub const MODEL_CYCLES: &str = "model-cycles";
+
+/// The misses of the modelled caches.
+pub const MODEL_CACHE_MISSES: [&str; 3] =
+    ["model-L1-icache-misses", "model-L1-dcache-misses", "model-LLC-misses"];
+
 /// The parts of [`MODEL_CYCLES`], by what a cycle was spent on or waited for.
 pub const CYCLE_PARTS: [&str; 5] = [
     "model-cycles-issue",

@@ -3,7 +3,8 @@
 use crate::exit::{HasStatus, Status};
 use crate::number::grouped;
 use crate::plan::{MachineKind, Plan, WorkPlan};
-use crate::recording::{MachineState, ProgramState, Recording, State};
+use crate::recording::settings::{self, Difference, Of};
+use crate::recording::{MachineState, Recording, State};
 use opcost_record::metric::EMULATOR;
 use opcost_record::printable::printable;
 use opcost_record::{Dictionary, Reading, Record};
@@ -13,8 +14,6 @@ use std::fmt;
 
 /// How many differences an error lists.
 const SHOWN: usize = 3;
-/// Digits of a digest that an error shows.
-const DIGITS: usize = 12;
 
 /// A recording of one shard, and the file that holds it.
 #[derive(Clone, Debug)]
@@ -285,44 +284,22 @@ fn check_machines(parts: &[Part]) -> Result<(), GatherError> {
 /// The differences between two emulated machines in everything that counts depend on, in words;
 /// `workload`: whether the guest's init does the work.
 fn machine_differences(one: &MachineState, other: &MachineState, workload: bool) -> Vec<String> {
-    let mut differences = Vec::new();
-    let mut compare = |what: String, one: Option<&str>, other: Option<&str>| {
-        if one != other {
-            let word = |value: Option<&str>| value.map_or("none".to_string(), printable);
-            differences.push(format!("{what} is {} and {}", word(one), word(other)));
-        }
+    let sides = [one, other].map(|state| Of { state: Some(state), ..Of::default() });
+    let init = one.guest_init().map(|file| file.path.display().to_string());
+    let matters = |difference: &Difference| match difference.setting.name {
+        // The emulator's version tells emulators apart.
+        "tool" => workload && init.as_deref() == Some(difference.name()),
+        _ => true,
     };
-    compare("opcost".into(), Some(&one.opcost_version), Some(&other.opcost_version));
-    compare("QEMU".into(), one.emulator_version.as_deref(), other.emulator_version.as_deref());
-    let digest = |file: &ProgramState| file.sha256[..file.sha256.len().min(DIGITS)].to_string();
-    if workload {
-        let init = |state: &MachineState| state.guest_init().map(digest);
-        let what = "the guest's init, which has the workloads,";
-        compare(what.into(), init(one).as_deref(), init(other).as_deref());
-    }
-    let kernels = |state: &MachineState| -> BTreeMap<usize, String> {
-        let kernels = state.kernels.iter();
-        kernels.map(|kernel| (kernel.variant, format!("{:.DIGITS$}", kernel.digest))).collect()
-    };
-    let (kernels_one, kernels_other) = (kernels(one), kernels(other));
-    for kernel in &one.kernels {
-        let of = |kernels: &BTreeMap<usize, String>| kernels.get(&kernel.variant).cloned();
-        let what = format!("the kernel {}", printable(&kernel.name));
-        compare(what, of(&kernels_one).as_deref(), of(&kernels_other).as_deref());
-    }
-    let files = |state: &MachineState| -> BTreeMap<String, String> {
-        state.files_of_work().map(|file| (file.path.display().to_string(), digest(file))).collect()
-    };
-    let (files_one, files_other) = (files(one), files(other));
-    let paths: BTreeSet<&String> = files_one.keys().chain(files_other.keys()).collect();
-    for path in paths {
-        let of = |files: &BTreeMap<String, String>| files.get(path).cloned();
-        let what = format!("the file {}", printable(path));
-        compare(what, of(&files_one).as_deref(), of(&files_other).as_deref());
-    }
-    differences.sort();
-    differences.dedup();
-    differences
+    let differences = settings::differences(sides, true).into_iter().filter(matters);
+    let mut words: Vec<String> = differences
+        .map(|difference| {
+            let [one, other] = [0, 1].map(|side| difference.value(side));
+            format!("{} is {one} and {other}", difference.what())
+        })
+        .collect();
+    words.sort();
+    words
 }
 
 /// Refuses parts whose warm-up runs, which all of them made, have different counts.
@@ -429,6 +406,7 @@ mod tests {
     use crate::experiment::Experiment;
     use crate::plan::Shard;
     use crate::recording::KernelState;
+    use crate::recording::ProgramState;
     use crate::resolve::fixture::{FakeSurroundings, experiment};
     use crate::resolve::resolve;
     use opcost_record::{Domain, MetricKey, Outcome, Profile, Sample};
@@ -607,9 +585,12 @@ mod tests {
             &["QEMU is 10.0.2 and 11"],
         );
         refused(&|part| part.machine[0].opcost_version = "2".into(), &["opcost is 1 and 2"]);
-        refused(&|part| part.machine[0].kernels[0].digest = "cd".into(), &["the kernel a is"]);
-        refused(&|part| part.machine[0].programs[3].sha256 = "00".into(), &["the file /bin/x is"]);
-        refused(&|part| part.machine[0].programs[2].sha256 = "00".into(), &["the guest's init"]);
+        refused(&|part| part.machine[0].kernels[0].digest = "cd".into(), &["kernel a is"]);
+        refused(&|part| part.machine[0].programs[3].sha256 = "00".into(), &["program /bin/x is"]);
+        refused(
+            &|part| part.machine[0].programs[2].sha256 = "00".into(),
+            &["program init is c0ffeec0ffee and 00"],
+        );
         refused(&|part| drop(part.machine[0].programs.pop()), &["/bin/x is c0ffeec0ffee and none"]);
         // QEMU of another package may have other bytes, so only its version and its counts are compared.
         assert!(gather(changed(&|part| part.machine[0].programs[0].sha256 = "00".into())).is_ok());

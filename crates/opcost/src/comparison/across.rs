@@ -13,8 +13,10 @@ use super::difference::{DifferenceError, noted};
 use super::same_machine::{SharedLayouts, different_machine};
 use super::same_work::different_work;
 use super::two_sample::{self, Test};
-use super::{Change, Comparison, Row, conclusion, cycles, guests};
+use super::{Change, Comparison, Row, Verdict, conclusion, cycles, guests};
 use crate::plan::MachineKind;
+use crate::recording::settings::{self, Of};
+use opcost_record::metric::MODEL_CACHE_MISSES;
 
 /// The comparison of two variants of two recordings, with the doubts about it.
 #[derive(Clone, Debug)]
@@ -86,6 +88,7 @@ pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, 
     }
     two_sample::judge(&mut rows, &tests);
     cycles::weigh_across(&mut rows, &two.rows, variants.map(|variant| variant.recording));
+    caches_across(&mut rows, variants);
     let lacks = |has: &Comparison, lacks: &Comparison| -> Vec<String> {
         let known = |row: &&Row| !lacks.rows.iter().any(|other| other.key == row.key);
         has.rows.iter().filter(known).map(|row| row.label.clone()).collect()
@@ -140,6 +143,25 @@ pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, 
         );
     }
     Ok(Across { comparison, notes })
+}
+
+/// Misses in two models of caches have nothing in common.
+fn caches_across(rows: &mut [Row], variants: [VariantOf<'_>; 2]) {
+    let sides = variants.map(|of| Of::recording(of.recording, of.variant));
+    let differences = settings::differences(sides, true).into_iter();
+    let differ: Vec<String> = differences
+        .filter(|difference| difference.setting.name == "cache")
+        .map(|difference| {
+            format!("{} {} and {}", difference.name(), difference.value(0), difference.value(1))
+        })
+        .collect();
+    if differ.is_empty() {
+        return;
+    }
+    for row in rows.iter_mut().filter(|row| MODEL_CACHE_MISSES.contains(&row.key.name.as_str())) {
+        row.changes[0].verdict = Verdict::NotComparable;
+        row.changes[0].reason = format!("modelled with two caches, {}", differ.join(", "));
+    }
 }
 
 /// "2 recordings · host · primary: wall", in parts.

@@ -1,7 +1,8 @@
 //! The differences between two recordings other than their figures.
 
-use crate::plan::{MachineKind, Plan, VariantPlan};
+use crate::plan::{MachineKind, Plan};
 use crate::recording::Recording;
+use crate::recording::settings::{self, Meaning, Of};
 
 /// The differences of a recording from the one before.
 pub(crate) struct Between {
@@ -24,45 +25,26 @@ pub(crate) fn between(before: &Recording, after: &Recording, variant: &str) -> B
         };
         environment.push(format!("figures: {} → {}", kind(&before.plan), kind(&after.plan)));
     }
-    if let (Some(one), Some(two)) = (before.machine.first(), after.machine.first()) {
-        let emulated = after.plan.machine() == MachineKind::Emulated;
-        let differences =
-            if emulated { one.differences_emulated(two) } else { one.differences(two) };
-        let imported = [before, after].iter().any(|recording| recording.plan.imported().is_some());
-        for difference in differences {
-            // Little is known of an imported recording; a lack of knowledge is no change.
-            if imported && (difference.contains("unknown") || difference.starts_with("opcost:")) {
-                continue;
-            }
-            let of_work = ["the program ", "the kernel "];
-            if of_work.iter().any(|begin| difference.starts_with(begin)) {
-                work.push(difference);
-            } else {
-                environment.push(difference);
-            }
-        }
-        if one.emulator_version != two.emulator_version && emulated {
-            environment.push("the emulator is another".to_string());
-        }
-    }
-    let core = |recording: &Recording| -> Option<String> {
-        let emulation = recording.plan.emulation()?;
-        let core = emulation.core.as_ref()?;
-        let slices = emulation.cycles_one_in.map(|one_in| format!(", one slice in {one_in}"));
-        Some(format!("{} ({}){}", core.name, core.fingerprint, slices.unwrap_or_default()))
+    let imported = [before, after].iter().any(|recording| recording.plan.imported().is_some());
+    let place = |recording: &Recording| {
+        recording.plan.variants.iter().position(|known| known.name == variant)
     };
-    if let (Some(one), Some(two)) = (core(before), core(after))
-        && one != two
-    {
-        environment.push(format!("modelled core: {one} → {two}"));
-    }
-    let of = |recording: &Recording| -> Option<VariantPlan> {
-        recording.plan.variants.iter().find(|known| known.name == variant).cloned()
-    };
-    if let (Some(one), Some(two)) = (of(before), of(after))
-        && one.describe() != two.describe()
-    {
-        environment.push(format!("work: {} → {}", one.describe(), two.describe()));
+    let sides = [before, after].map(|recording| {
+        let of = Of::recording(recording, place(recording).unwrap_or_default());
+        // A variant that only one recording has cannot differ.
+        if place(before).and(place(after)).is_some() { of } else { Of { plan: None, ..of } }
+    });
+    for difference in settings::differences(sides, settings::is_emulated(&after.plan)) {
+        // Little is known of an imported recording; a lack of knowledge is no change.
+        let unknown = difference.values.iter().any(Option::is_none);
+        if imported && (unknown || difference.setting.name == "version") {
+            continue;
+        }
+        match difference.setting.difference {
+            Meaning::Judged => (),
+            Meaning::Work => work.extend(difference.change()),
+            Meaning::Environment | Meaning::Refused(_) => environment.extend(difference.change()),
+        }
     }
     Between { environment, work }
 }

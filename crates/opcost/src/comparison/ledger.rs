@@ -336,9 +336,7 @@ fn invariants(evidence: &Evidence<'_>) -> Finding {
 fn machine(evidence: &Evidence<'_>) -> Finding {
     let states = &evidence.recording.machine;
     let emulated = evidence.recording.plan.machine() == MachineKind::Emulated;
-    let between = |first: &MachineState, later: &MachineState| {
-        if emulated { first.differences_emulated(later) } else { first.differences(later) }
-    };
+    let between = |first: &MachineState, later: &MachineState| first.differences(later, emulated);
     let same = if emulated {
         "kernels and programs stayed the same"
     } else {

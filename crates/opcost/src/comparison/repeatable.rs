@@ -59,7 +59,7 @@ fn repeated_runs(recording: &Recording) -> Vec<(&Record, &Record)> {
     let place = |run: &Record| match (plan.in_process, run.block) {
         (None, _) => run.variant.into(),
         (Some(_), None) => run.slot % round,
-        (Some(_), Some(_)) => run.slot - warm_up_count,
+        (Some(_), Some(_)) => run.slot.saturating_sub(warm_up_count),
     };
     let is_first = |run: &Record| run.block.is_some_and(|block| plan.unit_of(block) == 0);
     let first: HashMap<u32, &Record> =

@@ -2,8 +2,10 @@
 
 use super::analysis::finished_runs;
 use super::call_tree::VariantOf;
+use super::difference::WORK_RULE;
 use super::repeatable::Repeats;
 use crate::plan::MachineKind;
+use crate::recording::settings::{self, Meaning, Of};
 use opcost_record::MetricKey;
 use std::collections::BTreeMap;
 
@@ -54,37 +56,30 @@ impl<'a> SharedLayouts<'a> {
     }
 }
 
-/// Why the figures of two machines have nothing in common, if so.
+/// Why the figures of two machines have nothing in common, if so: the broken rule and the difference.
 pub(super) fn different_machine(variants: [VariantOf<'_>; 2]) -> Option<(&'static str, String)> {
     let [one, two] = variants.map(|variant| variant.recording);
-    let refuse = |detail: String| Some((MACHINE_RULE, detail));
     if one.plan.machine() != two.plan.machine() {
         let words = [one, two].map(|recording| recording.plan.machine().words());
-        return refuse(format!("one was made on {}, the other on {}", words[0], words[1]));
+        let detail = format!("one was made on {}, the other on {}", words[0], words[1]);
+        return Some((MACHINE_RULE, detail));
     }
-    let [Some(first), Some(second)] = [one.machine.first(), two.machine.first()] else {
-        return None;
-    };
-    let differs =
-        |what: &str, one: &str, two: &str| (one != two).then(|| format!("{what}: {one} and {two}"));
-    let named = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
-    let found = match one.plan.machine() {
-        MachineKind::Emulated => {
-            let guests = variants.map(|of| of.recording.plan.variants[of.variant].guest.as_ref());
-            let [Some(guest), Some(other)] = guests else { return None };
-            let (emulator, of_other) =
-                (named(&first.emulator_version), named(&second.emulator_version));
-            let memory = [guest, other].map(|guest| guest.memory_mib.to_string());
-            let cpus = [guest, other].map(|guest| guest.cpus.to_string());
-            differs("the emulators differ", &emulator, &of_other)
-                .or_else(|| {
-                    differs("opcost differs", &first.opcost_version, &second.opcost_version)
-                })
-                .or_else(|| differs("the emulated CPUs differ", &guest.cpu_model, &other.cpu_model))
-                .or_else(|| differs("the memories differ, MiB", &memory[0], &memory[1]))
-                .or_else(|| differs("the numbers of CPUs differ", &cpus[0], &cpus[1]))
+    refused(variants).into_iter().find(|(rule, _)| *rule != WORK_RULE)
+}
+
+/// The settings by which two recordings are not comparable: each rule with the difference.
+pub(super) fn refused(variants: [VariantOf<'_>; 2]) -> Vec<(&'static str, String)> {
+    let sides = variants.map(|of| Of::recording(of.recording, of.variant));
+    // Nobody recorded the machine of older recordings, so it is not known to differ.
+    let stated = sides.iter().all(|of| of.state.is_some());
+    let emulated = settings::is_emulated(&variants[0].recording.plan);
+    let differences = settings::differences(sides, emulated).into_iter();
+    let refusals = differences.filter_map(|difference| match difference.setting.difference {
+        Meaning::Refused(rule) if stated || rule == WORK_RULE => {
+            let [one, two] = [0, 1].map(|side| difference.value(side));
+            Some((rule, format!("the {} differs: {one} and {two}", difference.what())))
         }
-        _ => differs("the CPUs differ", &named(&first.cpu_model), &named(&second.cpu_model)),
-    };
-    found.and_then(refuse)
+        _ => None,
+    });
+    refusals.collect()
 }

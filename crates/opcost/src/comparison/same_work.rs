@@ -2,6 +2,7 @@
 
 use super::call_tree::VariantOf;
 use super::difference::WORK_RULE;
+use super::same_machine::refused;
 use crate::plan::WorkPlan;
 use opcost_record::Outcome;
 use opcost_work::WorkloadSpec;
@@ -20,26 +21,7 @@ pub(super) fn different_work(variants: [VariantOf<'_>; 2]) -> Vec<(&'static str,
             parameters(name, [one, two])
         }
         [WorkPlan::Command { line: one, .. }, WorkPlan::Command { line: two, .. }] => {
-            let input = |of: &VariantOf<'_>| {
-                let input = &of.recording.plan.variants[of.variant].input;
-                input.as_ref().map_or("none".into(), |path| path.display().to_string())
-            };
-            let inputs = [input(&variants[0]), input(&variants[1])];
-            let ops = |of: &VariantOf<'_>| {
-                let ops = &of.recording.plan.variants[of.variant].ops;
-                ops.as_ref().map_or("none".into(), |pattern| format!("'{pattern}'"))
-            };
-            let ops = [ops(&variants[0]), ops(&variants[1])];
-            match one == two {
-                _ if ops[0] != ops[1] => {
-                    Some(format!("the operations are read by --ops {} and {}", ops[0], ops[1]))
-                }
-                false => Some(format!("the commands differ: '{one}' and '{two}'")),
-                true if inputs[0] != inputs[1] => {
-                    Some(format!("the standard inputs differ: {} and {}", inputs[0], inputs[1]))
-                }
-                true => None,
-            }
+            (one != two).then(|| format!("the commands differ: '{one}' and '{two}'"))
         }
         [one, two] => Some(format!(
             "one is a workload, one a command: {} and {}",
@@ -47,8 +29,9 @@ pub(super) fn different_work(variants: [VariantOf<'_>; 2]) -> Vec<(&'static str,
             two.describe()
         )),
     };
+    let of_settings = refused(variants).into_iter().filter(|(rule, _)| *rule == WORK_RULE);
     let work = differs.map(|differs| (WORK_RULE, differs));
-    work.into_iter().chain(invariants(variants)).collect()
+    work.into_iter().chain(of_settings).chain(invariants(variants)).collect()
 }
 
 /// The parameters that differ between the sides.

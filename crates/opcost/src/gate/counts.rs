@@ -4,18 +4,14 @@ use super::floor::Floor;
 use super::key::FigureKey;
 use super::suite::WatchedFigure;
 use crate::comparison::{Comparison, LedgerEntry, OPERATIONS_RULE, Severity, compare};
-use crate::plan::{Aslr, VariantPlan, WorkPlan};
 use crate::recording::Recording;
-use opcost_kernel::KernelSpec;
-use opcost_record::emulation::COUNTING_VERSION;
+use crate::recording::settings::{self, Of, Revision};
 use opcost_record::metric::SYNCHRONOUS;
 use opcost_record::nearest::did_you_mean;
-use opcost_record::printable::{hexadecimal, printable};
+use opcost_record::printable::printable;
 use opcost_record::profile::KERNEL;
 use opcost_record::{Better, MetricId, MetricKey, Outcome, Record, Unit};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// One count of one revision.
 #[derive(Clone, Debug, PartialEq)]
@@ -239,103 +235,12 @@ pub fn only_block(recording: &Recording, block: u32) -> Recording {
     only
 }
 
-/// The digits kept of a digest in a key.
-const DIGITS: usize = 12;
-
 /// The conditions, apart from the revision that was built, on which the counts of a recording depend.
-///
-/// `compiler`: the compiler that built the revision, if any; `tree`: the folder of the build; `is_kernel`: whether the revision is
-/// the kernel that was booted.
-pub fn key(
-    recording: &Recording,
-    compiler: Option<&str>,
-    tree: &Path,
-    is_kernel: bool,
-) -> FigureKey {
-    let plan = &recording.plan;
-    let mut parts: Vec<(String, String)> = Vec::new();
-    let mut add = |name: &str, value: String| parts.push((name.into(), value));
-    add("arch", "x86_64".into());
-    add("opcost", COUNTING_VERSION.to_string());
-    add("seed", plan.seed.to_string());
-    add("compiler", compiler.unwrap_or_default().into());
-    let emulation = plan.emulation();
-    if let Some(core) = emulation.and_then(|emulation| emulation.core.as_ref()) {
-        add("core", core.fingerprint.clone());
-    }
-    if let Some(one_in) = emulation.and_then(|emulation| emulation.cycles_one_in) {
-        add("cycles-one-in", one_in.to_string());
-    }
-    let variant = &plan.variants[0];
-    if let Some(guest) = &variant.guest {
-        add("cpu", guest.cpu_model.clone());
-        add("boot", guest.boot.clone());
-        add("disk", guest.disk.as_ref().map_or(String::new(), ToString::to_string));
-        if guest.kernel.is_some() {
-            add("cpus", guest.cpus.to_string());
-            add("memory", guest.memory_mib.to_string());
-        } else {
-            // Nothing shifts the program in memory, so the length of its path matters: the path is on its stack.
-            add("path", tree.as_os_str().len().to_string());
-        }
-    }
-    add("work", work(variant, plan.aslr, tree));
-    if let Some(state) = recording.machine.last() {
-        add("emulator", state.emulator_version.clone().unwrap_or_default());
-        // A kernel built from the revision itself is the thing under test.
-        let is_tested = match variant.guest.as_ref().and_then(|guest| guest.kernel.as_ref()) {
-            Some(KernelSpec::Image(path) | KernelSpec::BuildDir(path)) => path.starts_with(tree),
-            _ => is_kernel,
-        };
-        for kernel in state.kernels.iter().filter(|_| !is_tested) {
-            add("kernel", format!("{:.DIGITS$}", kernel.digest));
-        }
-        // The guest's init contains the code of workloads.
-        let is_workload = matches!(variant.work, WorkPlan::Workload { .. });
-        let init = state.guest_init().filter(|_| is_workload);
-        let others = state.files_of_work().filter(|file| !file.path.starts_with(tree));
-        for file in init.into_iter().chain(others) {
-            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-            add(&name, format!("{:.DIGITS$}", file.sha256));
-        }
-    }
-    FigureKey::new(parts)
-}
-
-/// The digest of a case's command or workload with its parameters.
-fn work(variant: &VariantPlan, aslr: Aslr, tree: &Path) -> String {
-    let below =
-        |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_string_lossy().into_owned();
-    let mut words: Vec<String> = match &variant.work {
-        WorkPlan::Command { program, argv, .. } => {
-            let argv = argv.iter().map(|word| word.to_string_lossy().into_owned());
-            std::iter::once(below(program)).chain(argv).collect()
-        }
-        WorkPlan::Workload { name, params } => {
-            let params = params.iter().map(|(key, value)| format!("{key}={value}"));
-            std::iter::once(name.clone()).chain(params).collect()
-        }
-    };
-    words.push(variant.cwd.as_deref().map(below).unwrap_or_default());
-    words.push(serde_json::to_string(&aslr).unwrap_or_default());
-    words.extend(variant.prepare.clone());
-    if let Some(input) = &variant.input {
-        words.extend(["<".into(), below(input)]);
-    }
-    if let Some(output) = &variant.output {
-        words.extend([">".into(), below(Path::new(&output.text()))]);
-    }
-    if let Some(ops) = &variant.ops {
-        words.extend(["ops".into(), ops.to_string()]);
-    }
-    words.extend(variant.env.iter().map(|(key, value)| format!("{key}={value}")));
-    let mut digest = Sha256::new();
-    for word in words {
-        // The length is hashed too, so that different lists are different texts.
-        digest.update((word.len() as u64).to_le_bytes());
-        digest.update(word);
-    }
-    format!("{:.DIGITS$}", hexadecimal(&digest.finalize()))
+pub fn key(recording: &Recording, revision: Revision<'_>) -> FigureKey {
+    // The last state has what the runs revealed.
+    let state = recording.machine.last();
+    let of = Of { state, revision: Some(revision), ..Of::recording(recording, 0) };
+    FigureKey::new(settings::key_parts(&of))
 }
 
 /// The command or workload of a case, in one line.

@@ -50,6 +50,8 @@ pub fn read_state(root: &Path, plan: &Plan, environment_bytes: Vec<usize>) -> Ma
             .and_then(|text| text.split(' ').next().map(str::to_string)),
         programs: programs(plan),
         environment_bytes,
+        inherited_environment: None,
+        data: Vec::new(),
         emulator_version: None,
         shard: None,
         kernels: Vec::new(),
@@ -191,6 +193,8 @@ mod tests {
             load_average: text("0.52"),
             programs: vec![],
             environment_bytes: vec![10, 20],
+            inherited_environment: None,
+            data: vec![],
             emulator_version: None,
             shard: None,
             kernels: vec![],
@@ -284,10 +288,10 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(
-            before.differences(&after),
+            before.differences(&after, false),
             ["kernel: 6.1 → 6.2", "the program /bin/gzip was changed"]
         );
-        assert!(before.differences(&before).is_empty());
+        assert!(before.differences(&before, false).is_empty());
     }
 
     #[test]
@@ -299,7 +303,7 @@ mod tests {
         after.mitigations.remove("l1tf");
         after.randomize_va_space = None;
         assert_eq!(
-            before.differences(&after),
+            before.differences(&after, false),
             [
                 "turbo: off → on",
                 "address randomisation: 2 → unknown",
@@ -310,8 +314,8 @@ mod tests {
         // The load differs between any two moments.
         let mut later = before.clone();
         later.load_average = Some("3.00".into());
-        assert!(before.differences(&later).is_empty() && !before.has_become(&later));
+        assert!(before.differences(&later, false).is_empty() && !before.has_become(&later));
         later.clocksource = Some("hpet".into());
-        assert!(before.differences(&later).is_empty() && before.has_become(&later));
+        assert!(before.differences(&later, false).is_empty() && before.has_become(&later));
     }
 }

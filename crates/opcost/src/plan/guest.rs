@@ -5,8 +5,8 @@ use opcost_core_model::{Core, CoreError};
 use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
 use opcost_record::metric::{
-    CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, DEFERRED, DEFERRED_AFTER, EMULATOR, MODEL_CYCLES,
-    SYNCHRONOUS, TICK,
+    CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, DEFERRED, DEFERRED_AFTER, EMULATOR,
+    MODEL_CACHE_MISSES, MODEL_CYCLES, SYNCHRONOUS, TICK,
 };
 use opcost_record::{Domain, MetricKey};
 use serde::{Deserialize, Serialize};
@@ -241,13 +241,8 @@ pub(crate) fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec
         add(&[CYCLES_FAR, CYCLES_UNKNOWN]);
     }
     if emulation.model.is_some() {
-        add(&[
-            "conditional-branches-taken",
-            "model-branch-misses",
-            "model-L1-icache-misses",
-            "model-L1-dcache-misses",
-            "model-LLC-misses",
-        ]);
+        add(&["conditional-branches-taken", "model-branch-misses"]);
+        add(&MODEL_CACHE_MISSES);
     }
     if kernel && emulation.core.is_some() {
         // Only the model of user code was validated.

@@ -28,6 +28,11 @@ pub struct KernelState {
 const TOOLS: usize = 3;
 
 impl MachineState {
+    /// The programs that make emulated runs.
+    pub fn tools(&self) -> impl Iterator<Item = &ProgramState> {
+        self.programs.iter().take(TOOLS)
+    }
+
     /// The guest's init, which contains the code of workloads.
     pub fn guest_init(&self) -> Option<&ProgramState> {
         self.programs.get(TOOLS - 1)
@@ -36,18 +41,6 @@ impl MachineState {
     /// The files that the work uses on an emulated machine: programs, libraries, packed files.
     pub fn files_of_work(&self) -> impl Iterator<Item = &ProgramState> {
         self.programs.iter().skip(TOOLS)
-    }
-
-    /// The differences between two states that make their emulated runs incomparable, in words. The computer that emulates is no
-    /// part of these states, as it has no influence on the counts.
-    pub fn differences_emulated(&self, other: &MachineState) -> Vec<String> {
-        let (one, two) = (&self.opcost_version, &other.opcost_version);
-        let opcost = (one != two).then(|| format!("opcost: {one} → {two}"));
-        let kernels = self.kernels.iter().filter_map(|kernel| {
-            let now = other.kernels.iter().find(|now| now.variant == kernel.variant)?;
-            (now.digest != kernel.digest).then(|| format!("the kernel {} was changed", kernel.name))
-        });
-        opcost.into_iter().chain(self.changed_programs(other)).chain(kernels).collect()
     }
 }
 
@@ -71,14 +64,14 @@ mod tests {
             turbo: Some(true),
             ..before.clone()
         };
-        assert!(before.differences_emulated(&elsewhere).is_empty());
+        assert!(before.differences(&elsewhere, true).is_empty());
         let after = MachineState {
             kernels: vec![kernel("bb")],
             opcost_version: "9".into(),
             ..before.clone()
         };
-        let changes = ["opcost:  → 9", "the kernel small was changed"];
-        assert_eq!(before.differences_emulated(&after), changes);
+        let changes = ["opcost: none → 9", "the kernel small was changed"];
+        assert_eq!(before.differences(&after, true), changes);
         let stored = serde_json::to_string(&after).unwrap();
         assert_eq!(serde_json::from_str::<MachineState>(&stored).unwrap(), after);
         let older = stored.replace(r#","sizes":{"text_bytes":3,"data_bytes":2,"bss_bytes":1}"#, "");

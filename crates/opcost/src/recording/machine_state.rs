@@ -1,9 +1,10 @@
 //! The state of a machine while a recording was made.
 
+use super::settings::{self, Difference, Of};
 use super::{GuestBuild, GuestState, KernelState};
 use opcost_size::Totals;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The state of a machine; fields that the kernel does not report are empty.
@@ -54,6 +55,13 @@ pub struct MachineState {
     pub programs: Vec<ProgramState>,
     /// Size of the environment of each variant, bytes, padding left out.
     pub environment_bytes: Vec<usize>,
+    /// The variables that emulated runs inherit from the shell: how many, and a digest of them; absent if runs inherit none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inherited_environment: Option<String>,
+    /// The files, apart from programs and libraries, that emulated runs read: those that arguments name, the standard input, and
+    /// what was packed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<DataState>,
     /// Version of the emulator, if an emulator ran the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator_version: Option<String>,
@@ -86,56 +94,29 @@ pub struct ProgramState {
     pub sizes: Option<Totals>,
 }
 
+/// A file, or a folder with all its files, as it was when the recording began.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct DataState {
+    /// The path.
+    #[serde(with = "crate::os_text::path")]
+    pub path: PathBuf,
+    /// SHA-256 of the contents, hexadecimal; of a folder, of its files' paths and contents.
+    pub sha256: String,
+}
+
 impl MachineState {
     /// The differences between two states that make runs in them incomparable, in words.
-    pub fn differences(&self, other: &MachineState) -> Vec<String> {
-        let mut differences = Vec::new();
-        let mut check = |what: &str, one: &Option<String>, two: &Option<String>| {
-            if one != two {
-                let word =
-                    |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
-                differences.push(format!("{what}: {} → {}", word(one), word(two)));
-            }
-        };
-        check("opcost", &Some(self.opcost_version.clone()), &Some(other.opcost_version.clone()));
-        check("kernel", &self.kernel_release, &other.kernel_release);
-        check("kernel build", &self.kernel_version, &other.kernel_version);
-        check("boot parameters", &self.boot_parameters, &other.boot_parameters);
-        check("CPU", &self.cpu_model, &other.cpu_model);
-        check("microcode", &self.cpu_microcode, &other.cpu_microcode);
-        check("CPUs online", &self.cpus_online, &other.cpus_online);
-        check("SMT", &self.smt, &other.smt);
-        check("governor", &self.governor, &other.governor);
-        let turbo = |state: &MachineState| {
-            state.turbo.map(|on| if on { "on".to_string() } else { "off".to_string() })
-        };
-        check("turbo", &turbo(self), &turbo(other));
-        check("transparent huge pages", &self.transparent_hugepage, &other.transparent_hugepage);
-        check("address randomisation", &self.randomize_va_space, &other.randomize_va_space);
-        let vulnerabilities: BTreeSet<&String> =
-            self.mitigations.keys().chain(other.mitigations.keys()).collect();
-        for name in vulnerabilities {
-            let (one, two) = (self.mitigations.get(name), other.mitigations.get(name));
-            check(&format!("mitigation of {name}"), &one.cloned(), &two.cloned());
-        }
-        differences.extend(self.changed_programs(other));
-        differences
+    ///
+    /// Emulated runs do not depend on the computer that emulates.
+    pub fn differences(&self, other: &MachineState, emulated: bool) -> Vec<String> {
+        let sides = [self, other].map(|state| Of { state: Some(state), ..Of::default() });
+        let differences = settings::differences(sides, emulated);
+        differences.iter().filter_map(Difference::change).collect()
     }
 
     /// Whether a later state differs in anything but the load, which changes all the time.
     pub fn has_become(&self, later: &MachineState) -> bool {
         let later = MachineState { load_average: self.load_average.clone(), ..later.clone() };
         *self != later
-    }
-
-    /// Programs that changed between two states, in words.
-    pub(super) fn changed_programs(&self, other: &MachineState) -> Vec<String> {
-        let changed = self.programs.iter().filter(|program| {
-            let now = other.programs.iter().find(|now| now.path == program.path);
-            now.is_some_and(|now| now.sha256 != program.sha256)
-        });
-        changed
-            .map(|program| format!("the program {} was changed", program.path.display()))
-            .collect()
     }
 }

@@ -4,11 +4,12 @@ mod guest_build;
 mod guest_state;
 mod kernel_state;
 mod machine_state;
+pub mod settings;
 
 pub use guest_build::GuestBuild;
 pub use guest_state::GuestState;
 pub use kernel_state::KernelState;
-pub use machine_state::{MachineState, ProgramState};
+pub use machine_state::{DataState, MachineState, ProgramState};
 
 use crate::plan::Plan;
 use opcost_record::{Dictionary, Profile, Record};

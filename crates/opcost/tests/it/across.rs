@@ -149,7 +149,7 @@ fn figures_that_have_nothing_in_common_are_refused_by_a_rule_that_can_be_waived(
     elsewhere.machine[0].cpu_model = Some("Another CPU".into());
     assert_eq!(
         refused(&host, &elsewhere),
-        ("machine".into(), "the CPUs differ: A CPU and Another CPU".into())
+        ("machine".into(), "the CPU differs: A CPU and Another CPU".into())
     );
     let waived = compare(&host, &elsewhere, &["machine"]).unwrap();
     assert!(waived.notes.iter().any(|note| note.ends_with("(machine, waived)")), "{waived:?}");

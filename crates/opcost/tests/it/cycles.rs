@@ -141,7 +141,11 @@ fn modelled_slices_have_an_error_of_their_own() {
     let both = across([of(&recording), of(&later)], &[]).unwrap();
     let accuracy = row(&both.comparison, MODEL_CYCLES).accuracy.as_ref().unwrap();
     assert_eq!(accuracy.slices.map(|slices| slices.one_in), Some(16));
-    assert!(both.notes.iter().any(|note| note.contains("one slice in 16")), "{:?}", both.notes);
+    assert!(
+        both.notes.iter().any(|note| note.contains("one slice of the modelled core in: 16")),
+        "{:?}",
+        both.notes
+    );
 }
 
 #[test]

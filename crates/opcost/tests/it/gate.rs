@@ -108,6 +108,58 @@ impl Yard {
 }
 
 #[test]
+fn what_a_count_depends_on_beside_the_revision_is_named_and_blames_no_commit() {
+    if !needs::emulator() {
+        return;
+    }
+    let data = "data-of-the-test";
+    let suite =
+        |case: &str, line: &str| format!("[case.a]\nmetric = '{case}'\nkernel = 'none'\n{line}\n");
+    let misses = "command = '/bin/true'\nmodel = true\n";
+    let outside = Lab::new();
+    outside.write(data, "few\n");
+    let counts = format!("command = 'wc -c {}'\n", outside.path(data).display());
+    let instructions = "command = '/bin/true'\n";
+    let cases: [(&str, [String; 2], &str); 5] = [
+        (
+            "model-L1-dcache-misses:u",
+            [1, 32].map(|size| format!("{misses}cache = ['l1d={size}K:1:64']")),
+            "cache:l1d is 32K:1:64, the baseline has 1K:1:64",
+        ),
+        (
+            "instructions:u",
+            ["fixed", "inherit"].map(|policy| format!("{instructions}environment = '{policy}'")),
+            "environment is inherit, the baseline has fixed",
+        ),
+        (
+            "instructions:u",
+            ["", "1"].map(|value| format!("{instructions}env = ['LD_BIND_NOW={value}']")),
+            "env:LD_BIND_NOW is ",
+        ),
+        (
+            "instructions:u",
+            [(); 2].map(|()| format!("{instructions}environment = 'inherit'")),
+            "inherited-environment is ",
+        ),
+        ("instructions:u", [counts.clone(), counts], "data:data-of-the-test is "),
+    ];
+    for (metric, [before, after], words) in cases {
+        let Some(yard) = Yard::new(&suite(metric, &before)) else { return };
+        yard.gate(&["--baseline", "b", "--update"]).expect(0);
+        yard.commit("Two");
+        yard.gate(&["--baseline", "b"]).expect(0);
+        yard.write("opcost.toml", &suite(metric, &after));
+        yard.commit("Three");
+        outside.write(data, "many\n".repeat(1000));
+        let mut gate = yard.command(&["--baseline", "b", "--format", "json"]);
+        let shown = gate.env("ANOTHER_SHELL", "yes").spawn().unwrap().end();
+        let shown = shown.expect(3).stdout;
+        assert!(shown.contains(words), "no '{words}' in: {shown}");
+        outside.write(data, "few\n");
+    }
+}
+
+#[test]
 fn what_cannot_be_compared_is_named_with_its_remedy() {
     let Some(yard) = Yard::new(HOST) else { return };
     // This runs outside of a repository.

@@ -69,6 +69,7 @@ mod report_browser;
 mod sampling;
 mod schema;
 mod selftest;
+mod settings;
 mod several_cpus;
 mod shards;
 mod shipped;

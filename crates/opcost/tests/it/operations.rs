@@ -7,6 +7,7 @@ use opcost::gate::counts::{counts, key};
 use opcost::gate::suite::WatchedFigure;
 use opcost::plan::OpsPattern;
 use opcost::recording::Recording;
+use opcost::recording::settings::Revision;
 use serde_json::Value;
 use std::path::Path;
 
@@ -176,8 +177,10 @@ fn a_gate_counts_a_million_operations_of_a_program_that_prints_them() {
     ];
     assert_eq!(of(&printed(Some("did ([0-9]+)"))), million);
     // Figures of different operations are not compared.
+    let revision =
+        Revision { tree: Path::new("/"), compiler: None, other_tree: None, is_kernel: false };
     let keys = [None, Some("did ([0-9]+)"), Some("made ([0-9]+)")]
-        .map(|pattern| key(&printed(pattern), None, Path::new("/"), false).to_string());
+        .map(|pattern| key(&printed(pattern), revision).to_string());
     assert!(keys[0] != keys[1] && keys[1] != keys[2]);
 }
 

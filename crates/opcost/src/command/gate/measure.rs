@@ -12,6 +12,7 @@ use crate::gate::suite::{Case, OF_REVISION};
 use crate::machine::host::HostSurroundings;
 use crate::plan::{MachineKind, Plan};
 use crate::progress::{self, Who};
+use crate::recording::settings::Revision;
 use crate::recording::{Recording, State};
 use crate::resolve::resolve;
 use crate::run::Ending;
@@ -83,7 +84,7 @@ impl Bench<'_> {
     ) -> Result<Measured> {
         let plan = self.plan(case, &built.site, seeds)?;
         let recording = self.record(plan)?;
-        Ok(Measured { key: Self::key(&recording, &built.site), recording })
+        Ok(Measured { key: Self::key(&recording, &built.site, None), recording })
     }
 
     /// An earlier gate's counts of the same case, if what they depend on is `alike`.
@@ -97,14 +98,19 @@ impl Bench<'_> {
         let experiment = self.experiment(case, site, seeds);
         let name = experiment.name.as_deref().unwrap_or_default();
         let recording = self.recorded(experiment.label.as_deref(), name)?;
-        let measured =
-            recording.map(|recording| Measured { key: Self::key(&recording, site), recording });
+        let measured = recording
+            .map(|recording| Measured { key: Self::key(&recording, site, None), recording });
         Ok(measured.filter(|measured| alike(&measured.key)))
     }
 
-    fn key(recording: &Recording, site: &Site) -> FigureKey {
-        let is_kernel = site.kernel().is_some();
-        counts::key(recording, site.compiler.as_deref(), &site.folder, is_kernel)
+    fn key(recording: &Recording, site: &Site, other: Option<&Site>) -> FigureKey {
+        let revision = Revision {
+            tree: &site.folder,
+            other_tree: other.map(|other| other.folder.as_path()),
+            compiler: site.compiler.as_deref(),
+            is_kernel: site.kernel().is_some(),
+        };
+        counts::key(recording, revision)
     }
 
     /// Compares a case of two revisions, or of two machines. The runs alternate, as many as it takes.
@@ -120,7 +126,10 @@ impl Bench<'_> {
     ) -> Result<Option<Recording>> {
         let plan = self.plan_of_sides(sides)?;
         let found = self.recorded(plan.label.as_deref(), plan.experiment.as_str())?;
-        let is_alike = |found: &Recording| alike(&Self::key(found, &sides[0].built.site));
+        let is_alike = |found: &Recording| {
+            let [one, other] = sides.map(|side| &side.built.site);
+            alike(&Self::key(found, one, Some(other)))
+        };
         Ok(found.filter(is_alike))
     }
 

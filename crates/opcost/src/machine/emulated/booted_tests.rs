@@ -59,6 +59,7 @@ impl Desk {
             left_out: std::collections::BTreeMap::new(),
             guests: Vec::new(),
             learned: false,
+            inherited: None,
             environments: Vec::new(),
             jobs: 1,
             folder: Scratch::new().unwrap(),

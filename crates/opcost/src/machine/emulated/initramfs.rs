@@ -1,6 +1,7 @@
 //! The initramfs of a job: the guest's /init, its request, and the files that the work needs.
 
 use super::cpio;
+use super::data::WorkData;
 use super::libraries::Elf;
 pub use super::libraries::LibraryError;
 pub use super::packing::{CommandPack, PackError, PackItem, WorkloadPack};
@@ -9,7 +10,7 @@ use super::tree::{Node, Tree, moved};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
 use opcost_record::disk::{self, GuestDisk};
 use opcost_record::request::{self, GuestJob, GuestOutput, GuestRequest};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The path of the guest's first program (`rdinit=`).
 pub const INIT: &str = "/init";
@@ -239,6 +240,14 @@ impl Initramfs {
         let private = |node: &Node| matches!(node, Node::File { mode, .. } if mode & 0o004 == 0);
         // opcost's own files are no secret.
         self.tree.nodes().any(|(path, node)| private(node) && !path.starts_with("/opcost"))
+    }
+
+    /// The files inside that are no programs or libraries; `named`: those that the command's arguments name, by their paths here;
+    /// `tree`: the folder of this machine that was moved.
+    pub(super) fn data(&self, named: &[PathBuf], tree: Option<&Path>) -> WorkData {
+        let programs: Vec<&Path> =
+            self.programs.files.iter().map(|file| file.guest.as_path()).collect();
+        WorkData::of_guest(&self.tree, &programs, named, tree)
     }
 
     /// All ELF programs and libraries inside: /init first, then by their paths on this machine.

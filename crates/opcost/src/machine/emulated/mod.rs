@@ -8,6 +8,7 @@ pub mod booted;
 mod command_line;
 mod cpio;
 mod cpu;
+mod data;
 mod disk;
 mod flight;
 pub mod initramfs;
@@ -40,6 +41,7 @@ use anyhow::{Context, Result};
 use booted::BootedState;
 use command_line::{GuestFiles, Inputs, Start};
 use flight::{Files, Flight};
+use opcost_record::printable::hexadecimal;
 use opcost_record::request::{GuestRequest, PADDING, Variation};
 use opcost_record::{Failure, Family, MetricKey, Outcome, Reading, WORKLOAD};
 use opcost_sys::interrupt::Interrupt;
@@ -48,10 +50,12 @@ use opcost_sys::xdg;
 use outcome::Traces;
 use prepared::{Boot, Initrd, Prepared};
 use seconds::{Lap, Seconds, Spent};
+use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -87,6 +91,8 @@ pub struct Emulated<'a> {
     guests: Vec<GuestState>,
     /// Whether a run mapped code of files that were unknown before.
     learned: bool,
+    /// The variables that runs inherit, in words; `None` if they inherit none.
+    inherited: Option<String>,
     environments: Vec<Vec<(OsString, OsString)>>,
     jobs: usize,
     /// The folder of all files that runs write; removed with this value.
@@ -163,6 +169,7 @@ impl<'a> Emulated<'a> {
             left_out,
             guests: Vec::new(),
             learned: false,
+            inherited: inherited(plan.environment),
             environments,
             jobs: emulation.jobs,
             folder,
@@ -191,7 +198,9 @@ impl<'a> Emulated<'a> {
     /// no influence on counts.
     pub fn state(&self) -> MachineState {
         let guests = self.guests.clone();
-        MachineState { guests, ..prepared::state(&self.tools, &self.prepared) }
+        let inherited_environment = self.inherited.clone();
+        let state = prepared::state(&self.tools, &self.prepared);
+        MachineState { guests, inherited_environment, ..state }
     }
 
     /// Starts one machine; `None` if a signal came. `runs`: the runs that its work makes, one or
@@ -544,7 +553,8 @@ impl Machine for Emulated<'_> {
     }
 
     fn state_now(&self) -> Option<MachineState> {
-        (self.learned || !self.guests.is_empty()).then(|| self.state())
+        let results = self.prepared.iter().any(Prepared::has_results);
+        (self.learned || results || !self.guests.is_empty()).then(|| self.state())
     }
 }
 
@@ -566,6 +576,24 @@ fn environment(plan: &Plan, variant: &VariantPlan) -> Vec<(OsString, OsString)> 
     }
     pairs.sort();
     pairs
+}
+
+/// The variables that runs inherit, as their number and a digest of them all; `None` if they inherit none.
+fn inherited(policy: EnvironmentPolicy) -> Option<String> {
+    if policy == EnvironmentPolicy::Fixed {
+        return None;
+    }
+    let mut all: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    all.sort();
+    let mut digest = Sha256::new();
+    for (key, value) in &all {
+        for part in [key, value] {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part.as_bytes());
+        }
+    }
+    let digest = hexadecimal(&digest.finalize());
+    Some(format!("{} variables ({digest:.12})", all.len()))
 }
 
 /// The folder for kept facts about emulators and kernels.

@@ -117,7 +117,7 @@ pub enum PackError {
 const INTERPRETERS_MAX: usize = 5;
 
 /// The file in which glibc's loader looks up libraries; without it, the loader searches only the default folders.
-const LOADER_CACHE: &str = "/etc/ld.so.cache";
+pub(super) const LOADER_CACHE: &str = "/etc/ld.so.cache";
 
 impl PackItem {
     /// Parses `PATH` or `PATH:GUESTPATH`.

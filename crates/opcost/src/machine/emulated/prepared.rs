@@ -2,11 +2,12 @@
 
 use super::booted::{self, BootedState};
 use super::command_line::{self, GuestFiles, Inputs, Start};
+use super::data::{self, WorkData};
 use super::flight::{Files, Flight};
 use super::initramfs::{CommandPack, Initramfs, PackItem, PackedDisk, WorkloadPack};
 use super::libraries::Elf;
 use super::outcome::{self, Traces};
-use super::packing::{Programs, programs_here};
+use super::packing::{LOADER_CACHE, Programs, programs_here};
 use super::seconds::{Lap, Spent};
 use super::tree::PackedFile;
 use super::{Emulated, cache_folder};
@@ -16,7 +17,7 @@ use crate::machine::state::program_state;
 use crate::machine::streams::Streams;
 use crate::message::announce;
 use crate::plan::{Aslr, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan};
-use crate::recording::{GuestBuild, KernelState, MachineState, ProgramState};
+use crate::recording::{DataState, GuestBuild, KernelState, MachineState, ProgramState};
 use crate::shipped;
 use anyhow::{Context, Result};
 use flate2::read::MultiGzDecoder;
@@ -47,6 +48,8 @@ const SYMBOLS_LIMIT: Duration = Duration::from_secs(300);
 
 /// The name of the phase in which the plugin's symbols are written.
 const SYMBOLS: &str = "symbols of programs are read";
+/// The phase of reading what the work reads.
+const DATA: &str = "files that the work reads are identified";
 
 /// A kernel with the files of its guest.
 pub(super) struct Boot {
@@ -109,6 +112,8 @@ pub(super) struct Prepared {
     programs: Programs,
     /// Facts about these files for profiles; their paths are those in the guest.
     modules: Vec<Module>,
+    /// The other files that the work reads.
+    data: WorkData,
 }
 
 impl Prepared {
@@ -130,7 +135,7 @@ impl Prepared {
         fs::write(&symbols, text)
             .with_context(|| format!("cannot write '{}'", symbols.display()))
             .status(Status::Missing)?;
-        Ok(Prepared { boot, symbols, programs, modules })
+        Ok(Prepared { boot, symbols, programs, modules, data: WorkData::default() })
     }
 
     /// Adds files whose code a program without a kernel mapped during its run. Returns whether new
@@ -152,8 +157,15 @@ impl Prepared {
         }
         self.programs.files.extend(fresh);
         self.programs.files.sort();
-        *self = Prepared::of(&self.programs, None, None, self.symbols.clone())?;
+        let data = std::mem::take(&mut self.data);
+        let learned = Prepared::of(&self.programs, None, None, self.symbols.clone())?;
+        *self = Prepared { data, ..learned };
         Ok(true)
+    }
+
+    /// Whether a run has written a file that the work reads.
+    pub(super) fn has_results(&self) -> bool {
+        self.data.is_written()
     }
 
     /// The programs and libraries by their paths on this machine.
@@ -219,9 +231,14 @@ impl Emulated<'_> {
         {
             let programs = programs_here(&command).status(Status::WorkFailed)?;
             let symbols = files.path("symbols");
-            let prepared = Prepared::of(&programs, None, None, symbols);
+            let prepared = Prepared::of(&programs, None, None, symbols)?;
             self.note(SYMBOLS, lap.end());
-            return prepared;
+            // A static program has no file beside it.
+            let loader = programs.files.len() > 1;
+            let loader_cache = Some(Path::new(LOADER_CACHE)).filter(|_| loader);
+            let data = WorkData::of_command(&command, loader_cache);
+            self.note(DATA, lap.end());
+            return Ok(Prepared { data, ..prepared });
         }
         let used = match plan.emulation().is_some_and(|emulation| emulation.pack_used) {
             true => self.files_used(plan, index, say)?,
@@ -230,7 +247,8 @@ impl Emulated<'_> {
         self.note("commands run here to see which files they use", lap.end());
         let initramfs = match &variant.work {
             WorkPlan::Workload { name, params } => {
-                let pack = workload_pack(name, params, &self.environments[index], cwd, pack)?;
+                let pack =
+                    workload_pack(name, params, &self.environments[index], cwd.clone(), pack)?;
                 Initramfs::for_workload(&self.tools.guest, name, params, plan.seed, &pack)
             }
             WorkPlan::Command { .. } => {
@@ -246,6 +264,9 @@ impl Emulated<'_> {
         };
         let programs = initramfs.programs().clone();
         self.note("files are packed", lap.end());
+        let named = command(Vec::new()).map(|command| data::named(&command)).unwrap_or_default();
+        let data = initramfs.data(&named, variant.tree.as_deref());
+        self.note(DATA, lap.end());
         let boot = match &guest.kernel {
             Some(spec) => {
                 let cache = opcost_kernel::default_cache().map_err(HasStatus::carried)?;
@@ -283,9 +304,9 @@ impl Emulated<'_> {
         };
         let known = boot.as_ref().map(|boot| boot.known.clone());
         let kernel = known.as_ref().map(|known| &known.symbols);
-        let prepared = Prepared::of(&programs, boot, kernel, files.path("symbols"));
+        let prepared = Prepared::of(&programs, boot, kernel, files.path("symbols"))?;
         self.note(SYMBOLS, lap.end());
-        prepared
+        Ok(Prepared { data, ..prepared })
     }
 
     /// The kept state of a guest that has these files and waits for a request, and the path of the
@@ -545,6 +566,12 @@ pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState
     add(&tools.guest);
     let files = prepared.iter().flat_map(|prepared| &prepared.programs.files);
     files.for_each(|file| add(&file.host));
+    let mut data: Vec<DataState> = Vec::new();
+    for state in prepared.iter().flat_map(|prepared| prepared.data.unwritten()) {
+        if !data.iter().any(|known| known.path == state.path) {
+            data.push(state.clone());
+        }
+    }
     let kernel_of = |(variant, prepared): (usize, &Prepared)| {
         let kernel = &prepared.boot.as_ref()?.kernel;
         let config = kernel.config.as_ref().and_then(|path| fs::read_to_string(path).ok());
@@ -562,6 +589,7 @@ pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState
         opcost_version: env!("CARGO_PKG_VERSION").to_string(),
         emulator_version: Some(tools.qemu_version.clone()),
         programs,
+        data,
         kernels: prepared.iter().enumerate().filter_map(kernel_of).collect(),
         guest_build: prepared.iter().any(|prepared| prepared.boot.is_some()).then(|| {
             let file = fs::read(&tools.guest).unwrap_or_default();

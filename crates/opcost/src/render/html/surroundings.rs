@@ -2,8 +2,7 @@
 
 use super::Readers;
 use crate::number::grouped;
-use crate::plan::MachineKind;
-use crate::recording::{MachineState, ProgramState};
+use crate::recording::{MachineState, ProgramState, settings};
 use crate::render::View;
 use maud::{Markup, html};
 use opcost_size::Totals;
@@ -25,8 +24,9 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Markup {
         .collect();
     let empty = serde_json::Map::new();
     let first = states.first().and_then(Value::as_object).unwrap_or(&empty);
-    // Kernels, guests and the guest's build have rows of their own, and programs a table.
-    let apart = |name: &str| ["guest_build", "guests", "kernels", "programs"].contains(&name);
+    // Kernels, guests and the guest's build have rows of their own, programs a table, and data is many files.
+    let apart =
+        |name: &str| ["data", "guest_build", "guests", "kernels", "programs"].contains(&name);
     let left_out = |name: &str| readers == Readers::Others && PRIVATE.contains(&name);
     let known =
         |(name, value): &(&String, &Value)| !is_absent(value) && !apart(name) && !left_out(name);
@@ -178,12 +178,7 @@ fn named(path: &Path, readers: Readers) -> String {
 
 /// The changes made while the recording was made to the state that its figures depend on.
 fn changes(view: &View<'_>, before: &MachineState, after: &MachineState) -> Vec<String> {
-    match view.recording.plan.machine() {
-        MachineKind::Emulated => before.differences_emulated(after),
-        MachineKind::Host | MachineKind::Imported | MachineKind::Attached => {
-            before.differences(after)
-        }
-    }
+    before.differences(after, settings::is_emulated(&view.recording.plan))
 }
 
 fn is_absent(value: &Value) -> bool {

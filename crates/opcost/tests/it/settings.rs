@@ -1,0 +1,314 @@
+//! Every setting, and all surroundings on which counts depend, reach a gate's key, comparisons of two recordings and histories.
+
+use crate::made::emulated::{self, Tree, count, kernel};
+use opcost::comparison::across::across;
+use opcost::comparison::call_tree::VariantOf;
+use opcost::experiment::Experiment;
+use opcost::gate::counts::key;
+use opcost::history::{Question, history};
+use opcost::plan::{
+    CachesPlan, GuestPlan, InProcessPlan, OutputPlan, Plan, Revision, Target, WorkPlan,
+};
+use opcost::recording::settings::{self, SETTINGS};
+use opcost::recording::{DataState, GuestState, MachineState, ProgramState, Recording};
+use opcost_kernel::KernelSpec;
+use opcost_kernel::disk::DiskSpec;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A recording with a value for every setting.
+fn full() -> Recording {
+    let mut plan = emulated::plan(&["off"], 2);
+    let Target::Emulated(emulation) = &mut plan.target else { panic!("emulated") };
+    emulation.model = Some(CachesPlan::default());
+    emulation.cycles_one_in = Some(10);
+    emulation.no_functions = true;
+    emulation.pack = vec!["/etc/hosts".into()];
+    plan.in_process = Some(InProcessPlan { blocks: 2 });
+    plan.hooks.conclude = Some("sync".into());
+    plan.hooks.setup = Some("make".into());
+    plan.hooks.cleanup = Some("make clean".into());
+    plan.label = Some("nightly".into());
+    plan.timeout_ms = Some(1000);
+    plan.cpu = Some(0);
+    let variant = &mut plan.variants[0];
+    variant.work = WorkPlan::Command {
+        program: "/bin/work".into(),
+        argv: vec!["work".into(), "1".into()],
+        line: "work 1".into(),
+    };
+    variant.env = vec![("MODE".into(), "fast".into())];
+    variant.cwd = Some("/srv".into());
+    variant.input = Some("/srv/input".into());
+    variant.output = Some(OutputPlan::File("/srv/output".into()));
+    variant.ops = Some("did ([0-9]+)".parse().unwrap());
+    variant.prepare = Some("sync".into());
+    variant.tree = Some("/srv".into());
+    variant.revision = Some(Revision { commit: "a".repeat(40), dirty: Some(false) });
+    variant.guest = Some(GuestPlan {
+        kernel: Some(KernelSpec::Image("/boot/k".into())),
+        kernel_name: "k".into(),
+        boot: "quiet".into(),
+        cpu_model: "max".into(),
+        memory_mib: 512,
+        cpus: 2,
+        disk: Some(DiskSpec::parse("ext4:64M").unwrap()),
+    });
+    let mut made = emulated::recording(plan, 0, |_| {
+        let mut tree = Tree::default();
+        tree.add(None, "main", "/bin/work", 3, 1000);
+        (tree.grown(), vec![count("loads", 7)])
+    });
+    let file = |path: &str| ProgramState {
+        path: path.into(),
+        length_bytes: 1,
+        sha256: "ab".repeat(32),
+        sizes: None,
+    };
+    made.machine = vec![MachineState {
+        opcost_version: "1".into(),
+        emulator_version: Some("7.2".into()),
+        inherited_environment: Some("7 variables (ab)".into()),
+        programs: ["/q", "/p", "/init", "/bin/work", "/lib/c"].map(file).into(),
+        data: vec![DataState { path: "/srv-data".into(), sha256: "ab".repeat(32) }],
+        kernels: vec![kernel(0, "k", &["CONFIG_HZ=100".into()])],
+        guests: vec![GuestState { cpu_model: "max".into(), ..GuestState::default() }],
+        ..MachineState::default()
+    }];
+    made
+}
+
+/// Whether the readers of the table saw a difference: the key, the comparison, the history.
+fn seen(before: &Recording, after: &Recording) -> [bool; 3] {
+    let revision = settings::Revision {
+        tree: Path::new("/src"),
+        compiler: Some("cc 12"),
+        other_tree: None,
+        is_kernel: false,
+    };
+    let keyed = key(before, revision) != key(after, revision);
+    let of = |recording| VariantOf { recording, variant: 0 };
+    let compared = match across([of(before), of(after)], &[]) {
+        Err(_) => true,
+        Ok(made) => made.notes.iter().any(|note| note.starts_with("between the recordings")),
+    };
+    let question = Question { variant: None, ..Question::default() };
+    let shown = history(vec![before.clone(), after.clone()], &question).unwrap();
+    let points = &shown.series[0].points;
+    let noted = points.iter().any(|point| !(point.environment.is_empty() && point.work.is_empty()));
+    [keyed, compared, noted]
+}
+
+/// The places of all values inside, as JSON pointers.
+fn places(value: &Value, here: String, all: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, below)| places(below, format!("{here}/{name}"), all));
+        }
+        Value::Array(items) => {
+            let numbered = items.iter().enumerate();
+            numbered.for_each(|(index, below)| places(below, format!("{here}/{index}"), all));
+        }
+        _ => all.push(here),
+    }
+}
+
+/// Other values in place of one; those that cannot be read there are passed over.
+fn others(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Bool(is) => vec![json!(!is)],
+        Value::Number(number) => vec![json!(number.as_u64().unwrap_or(0) + 1)],
+        Value::String(text) => vec![
+            json!(format!("{text}1")),
+            json!("inherit"),
+            json!("other ([0-9]+)"),
+            json!("ext2:64M"),
+        ],
+        // A setting that is absent becomes a text, a number or a yes.
+        Value::Null => vec![json!("more"), json!(3), json!(true)],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether `place` is `known` or below it; a star stands for one name.
+fn is_below(place: &str, known: &str) -> bool {
+    let (mut place, known) = (place.split('/'), known.split('/'));
+    known.into_iter().all(|name| place.next().is_some_and(|own| name == "*" || own == name))
+}
+
+/// Changes every value of a JSON text by itself and checks who sees it.
+///
+/// `unseen`: the places that a reader need not see: key, comparison and history, `x` for each that does not; with the reason.
+fn check(
+    what: &str,
+    stored: &Value,
+    unseen: &[(&str, &str, &str)],
+    read: &dyn Fn(Value) -> Option<Recording>,
+) {
+    let before = read(stored.clone()).unwrap();
+    let mut all = Vec::new();
+    places(stored, String::new(), &mut all);
+    let mut faults = Vec::new();
+    let mut used = BTreeSet::new();
+    for place in &all {
+        let value = stored.pointer(place).unwrap();
+        let after = others(value).into_iter().find_map(|other| {
+            let mut changed = stored.clone();
+            *changed.pointer_mut(place).unwrap() = other;
+            let after = read(changed)?;
+            // Some values mean the same.
+            let same = serde_json::to_value(&after.plan).ok()
+                == serde_json::to_value(&before.plan).ok()
+                && after.machine == before.machine;
+            (!same).then_some(after)
+        });
+        let Some(after) = after else { continue };
+        let seen = seen(&before, &after);
+        let listed = unseen.iter().find(|(known, ..)| is_below(place, known));
+        used.extend(listed.map(|(known, ..)| *known));
+        let expected = listed.map_or("vvv", |(_, marks, _)| *marks);
+        let marks: String = seen.iter().map(|saw| if *saw { 'v' } else { 'x' }).collect();
+        let hold =
+            marks.chars().zip(expected.chars()).all(|(is, should)| should != 'v' || is == 'v');
+        if !hold {
+            faults.push(format!("{place}: {marks}, not {expected}"));
+        }
+    }
+    let idle: Vec<&str> =
+        unseen.iter().map(|(known, ..)| *known).filter(|known| !used.contains(known)).collect();
+    assert!(faults.is_empty(), "{what}:\n{}", faults.join("\n"));
+    assert!(idle.is_empty(), "{what}: listed, and not there: {idle:?}");
+}
+
+#[test]
+fn every_value_of_a_plan_that_counts_depend_on_is_seen_by_key_comparison_and_history() {
+    let made = full();
+    let stored = serde_json::to_value(&made.plan).unwrap();
+    let unseen = [
+        ("/experiment", "xxx", "a name"),
+        ("/question", "xxx", "a name"),
+        ("/label", "xxx", "a name"),
+        ("/emulation/jobs", "xxx", "counts do not depend on what runs beside them"),
+        ("/emulation/no_functions", "xxx", "totals have the same digits"),
+        ("/emulation/booted_once", "xvv", "a gate decides it"),
+        ("/primary", "xxx", "the choice of what is judged"),
+        ("/pairs", "xxx", "the number of runs"),
+        ("/fewest_pairs", "xxx", "the number of runs"),
+        ("/stop", "xxx", "the number of runs"),
+        ("/warmup", "xxx", "the number of runs"),
+        ("/seed", "vxx", "comparisons pair the layouts of blocks, or test the seeds' spread"),
+        ("/blocks", "xxx", "the schedule"),
+        ("/timeout_ms", "xxx", "a limit"),
+        ("/cpu", "xxx", "of the host"),
+        ("/show_output", "xxx", "the variant has an output of its own"),
+        ("/ignore_failure", "xxx", "the choice of what is judged"),
+        ("/hooks/cwd", "xxx", "where a recording began"),
+        ("/variants/0/name", "xxx", "a name"),
+        ("/variants/0/work/program", "vxx", "a comparison sees the program's contents"),
+        ("/variants/0/work/argv", "vxx", "a comparison sees the line"),
+        ("/variants/0/work/line", "xvv", "a key has program and arguments"),
+        ("/variants/0/cwd", "vxx", "two checkouts lie in two folders"),
+        ("/variants/0/guest/kernel", "xxx", "the kernel's contents are seen"),
+        ("/variants/0/guest/kernel_name", "xvv", "the kernel's contents are in the key"),
+        ("/variants/0/revision", "xxx", "is what is compared"),
+        ("/variants/0/tree", "xxx", "whether there is one is seen"),
+    ];
+    check("plan", &stored, &unseen, &|value| {
+        let plan: Plan = serde_json::from_value(value).ok()?;
+        Some(Recording { plan, ..made.clone() })
+    });
+}
+
+#[test]
+fn all_surroundings_that_counts_depend_on_are_seen_by_key_comparison_and_history() {
+    let made = full();
+    let stored = serde_json::to_value(&made.machine[0]).unwrap();
+    let of_host = "the computer that emulates has no influence";
+    let mut unseen: Vec<(&str, &str, &str)> = [
+        "/kernel_release",
+        "/kernel_version",
+        "/boot_id",
+        "/boot_parameters",
+        "/cpu_model",
+        "/cpu_microcode",
+        "/cpu_flags",
+        "/cpus_online",
+        "/smt",
+        "/governor",
+        "/turbo",
+        "/randomize_va_space",
+        "/transparent_hugepage",
+        "/clocksource",
+        "/perf_event_paranoid",
+        "/nmi_watchdog",
+        "/memory_bytes",
+        "/load_average",
+    ]
+    .map(|place| (place, "xxx", of_host))
+    .into();
+    unseen.extend([
+        ("/opcost_version", "xvv", "the way of counting is in the key"),
+        ("/programs/*/length_bytes", "xxx", "goes with the contents"),
+        ("/programs/*/path", "xxx", "contents tell files apart"),
+        ("/programs/0/sha256", "xvv", "the emulator's version is in the key"),
+        ("/programs/1/sha256", "xvv", "the way of counting is in the key"),
+        ("/programs/2/sha256", "xvv", "the guest's init does the work of workloads only"),
+        ("/data/0/path", "xxx", "contents tell files apart"),
+        ("/kernels/0/variant", "xxx", "whose kernel it is"),
+        ("/kernels/0/name", "xxx", "the plan has it"),
+        ("/kernels/0/release", "xxx", "goes with the contents"),
+        ("/kernels/0/config", "xxx", "goes with the contents"),
+        ("/kernels/0/sizes", "xxx", "goes with the contents"),
+        ("/guests", "xxx", "follows from kernel, emulator and CPU model"),
+    ]);
+    check("machine", &stored, &unseen, &|value| {
+        let state: MachineState = serde_json::from_value(value).ok()?;
+        Some(Recording { machine: vec![state], ..made.clone() })
+    });
+}
+
+#[test]
+fn every_field_of_an_experiment_is_a_setting_or_chooses_no_figure() {
+    // The reader of the file names all fields that there are.
+    let fields = |text: &str| -> BTreeSet<String> {
+        let error = toml::from_str::<Experiment>(text).unwrap_err().to_string();
+        let list = error.split("expected one of ").nth(1).unwrap_or_else(|| panic!("{error}"));
+        list.split('`').skip(1).step_by(2).map(str::to_string).collect()
+    };
+    let all = &fields("nothing = 1") | &fields("[[variant]]\nnothing = 1");
+    let settings: BTreeSet<&str> =
+        SETTINGS.iter().flat_map(|setting| setting.fields).copied().collect();
+    let others = [
+        "name",
+        "question",
+        "label",
+        "pairs",
+        "runs",
+        "until-width",
+        "until-settled",
+        "budget",
+        "min-runs",
+        "warmup",
+        "pairs-of-variants",
+        "timeout",
+        "machine",
+        "ignore-failure",
+        "events",
+        "primary",
+        "allow",
+        "match",
+        "no-functions",
+        "jobs",
+        "scan",
+        "scanned",
+        "variant",
+    ];
+    let unknown: Vec<&String> =
+        all.iter().filter(|field| !settings.contains(field.as_str())).collect();
+    let expected: BTreeSet<&str> = others.into();
+    let unknown: BTreeSet<&str> = unknown.into_iter().map(String::as_str).collect();
+    assert_eq!(unknown, expected, "a new field is in SETTINGS, or chooses no figure");
+    let none: Vec<&&str> = settings.iter().filter(|field| !all.contains(**field)).collect();
+    assert!(none.is_empty(), "SETTINGS has fields that no experiment has: {none:?}");
+}
