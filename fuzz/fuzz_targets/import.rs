@@ -8,10 +8,12 @@ use opcost::import::{FORMATS, Options, ReadFile, assemble, read};
 use opcost::recording::{Recording, State};
 use opcost::render::{FORMATS as OUTPUTS, Style, View, render};
 use opcost_record::Dictionary;
+use opcost_sys::budget::Budget;
 use std::path::Path;
 
 fuzz_target!(|text: &str| {
-    let input = Input { path: Path::new("criterion/name/new/sample.json"), text };
+    let path = Path::new("criterion/name/new/sample.json");
+    let input = Input { path, text, budget: &Budget::default() };
     let names = FORMATS.iter().map(|format| Some(format.name));
     for name in names.chain([None]) {
         let Ok((format, parsed)) = read(&input, name) else { continue };

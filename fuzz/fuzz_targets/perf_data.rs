@@ -5,6 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use opcost_profile::read::{Wanted, perf_data};
 use opcost_profile::symbolise::{KernelSource, Sources, symbolise};
 use opcost_profile::table::FunctionTable;
+use opcost_sys::budget::{Budget, LIMIT_BYTES};
 use std::io::Cursor;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -13,9 +14,11 @@ fuzz_target!(|bytes: &[u8]| {
         debug_files: "/nonexistent".into(),
         build_id_cache: None,
         inlined: false,
+        limit_bytes: LIMIT_BYTES,
     };
     let (file, wanted) = (Cursor::new(bytes), Wanted::default());
-    if let Ok((_, mut recorded)) = perf_data::read(file, bytes.len() as u64, &wanted, &sources) {
+    let (length, budget) = (bytes.len() as u64, Budget::default());
+    if let Ok((_, mut recorded)) = perf_data::read(file, length, &wanted, &sources, &budget) {
         // The target must not read files of this computer whose names a fuzzer finds.
         for file in &mut recorded.files {
             file.path = b"/nonexistent".to_vec();

@@ -10,6 +10,7 @@ use opcost::recording::{MachineState, Recording, State};
 use opcost::render::{FORMATS, Style, View, render};
 use opcost::store::Store;
 use opcost_record::{Context, Function, MetricKey, Outcome, Profile, Reading, Record, Report};
+use opcost_sys::budget::{Budget, LIMIT_BYTES};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -28,7 +29,7 @@ static STORES: LazyLock<Mutex<Stores>> = LazyLock::new(|| Mutex::new(stores()));
 fn made(path: &Path, name: &str) -> Recording {
     let result = |name: &str| format!(r#"{{"command": "{name}", "times": [0.1, 0.2, 0.3]}}"#);
     let text = format!(r#"{{"results": [{}, {}]}}"#, result(name), result("b"));
-    let input = Input { path: Path::new("x.json"), text: &text };
+    let input = Input { path: Path::new("x.json"), text: &text, budget: &Budget::default() };
     let (format, parsed) = read(&input, None).expect("hyperfine's results");
     let file = ReadFile { label: "a".into(), path: "a".into(), format, parsed };
     let made = assemble(&[file], &Options::default()).expect("figures");
@@ -82,7 +83,7 @@ fn stores() -> Stores {
     let stores = Stores { theirs, edited, mine, kept, _folder: folder };
     let sound = stores.theirs.clone();
     std::fs::write(&stores.edited, &sound).expect("room");
-    let arrived = Store::open_foreign(&stores.edited)
+    let arrived = Store::open_foreign(&stores.edited, &stores.edited, LIMIT_BYTES)
         .and_then(|theirs| Store::open_for_writing(&stores.mine)?.take_over(&theirs, 1));
     assert_eq!(
         arrived.as_ref().map(Vec::len).ok(),
@@ -96,7 +97,9 @@ impl Stores {
     /// Reads a store as `opcost import` and `show` do; returns how many recordings were taken over.
     fn arrive(&self, bytes: &[u8]) -> usize {
         std::fs::write(&self.edited, bytes).expect("room");
-        let Ok(theirs) = Store::open_foreign(&self.edited) else { return 0 };
+        let Ok(theirs) = Store::open_foreign(&self.edited, &self.edited, LIMIT_BYTES) else {
+            return 0;
+        };
         for head in theirs.list().unwrap_or_default() {
             let Ok(recording) = theirs.read(&head.id) else { continue };
             let (comparison, warnings) = compare(&recording);

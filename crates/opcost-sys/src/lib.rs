@@ -4,6 +4,7 @@
 
 pub mod affinity;
 pub mod allocator;
+pub mod budget;
 pub mod capability;
 pub mod clock;
 pub mod deferred;

@@ -6,6 +6,7 @@ use super::text::TextError;
 use crate::symbols::demangle::{demangle, mangled, printable};
 use crate::table::{Edge, FunctionCost, FunctionTable};
 use opcost_record::Function;
+use opcost_sys::budget::Budget;
 use std::collections::HashMap;
 
 /// Names by their numbers: `fn=(3) main` gives `main` the number 3, later `fn=(3)` means `main`.
@@ -82,13 +83,18 @@ pub fn is_callgrind(text: &str) -> bool {
 
 /// Reads the text.
 ///
-/// `event`: the event whose cost is wanted, for example `Ir`; `None` is the first one.
+/// `event`: the event whose cost is wanted, for example `Ir`; `None` is the first one; `budget`: what reading may take.
 ///
 /// # Errors
-/// [`TextError`]: a line that callgrind does not write, or no such event.
-pub fn read(text: &str, event: Option<&str>) -> Result<(About, FunctionTable), TextError> {
+/// [`TextError`]: a line that callgrind does not write, or no such event; more than the budget.
+pub fn read(
+    text: &str,
+    event: Option<&str>,
+    budget: &Budget,
+) -> Result<(About, FunctionTable), TextError> {
     let mut reading = Reading { positions: 1, ..Reading::default() };
     for (index, line) in text.lines().enumerate() {
+        budget.step(line.len() as u64)?;
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
@@ -372,7 +378,7 @@ totals: 900 12
 
     #[test]
     fn own_and_inclusive_costs_are_told_apart() {
-        let (about, table) = read(TEXT, None).unwrap();
+        let (about, table) = read(TEXT, None, &Budget::default()).unwrap();
         let expected = [
             "func2() /lib/b.so 700 Some(700) Some(2)",
             "func1 /bin/work 100 Some(400) Some(1)",
@@ -393,7 +399,7 @@ totals: 900 12
                     fn=(2) helper\n1 7\nfi=(3) list.h\n9 2\nfe=(2)\nfl=(4) main.c\nfn=(3) main\n1 1\n\
                     cfi=(1)\ncfn=(1)\ncalls=1 1\n1 5\ncfi=(2)\ncfn=(2)\ncalls=2 1\n1 9\n\
                     fl=(5) ???\nfn=(4) other\n1 3\n";
-        let (_, table) = read(text, None).unwrap();
+        let (_, table) = read(text, None, &Budget::default()).unwrap();
         let source = |cost: &FunctionCost| cost.function.source.clone().unwrap_or_default();
         let naming = table.naming();
         let shown: Vec<String> = (table.functions.iter())
@@ -410,10 +416,10 @@ totals: 900 12
 
     #[test]
     fn another_event_is_another_column() {
-        let (_, table) = read(TEXT, Some("Dr")).unwrap();
+        let (_, table) = read(TEXT, Some("Dr"), &Budget::default()).unwrap();
         assert_eq!(rows(&table)[0], "main /bin/work 3 Some(12) None");
         assert_eq!(table.total, 12);
-        let error = read(TEXT, Some("Dw")).unwrap_err().to_string();
+        let error = read(TEXT, Some("Dw"), &Budget::default()).unwrap_err().to_string();
         assert_eq!(error, "it has no event Dw; it has Ir, Dr");
     }
 
@@ -427,7 +433,7 @@ totals: 900 12
             call("b", "a"),
             call("self", "self")
         );
-        let (_, table) = read(&text, None).unwrap();
+        let (_, table) = read(&text, None, &Budget::default()).unwrap();
         let known = |name: &str| {
             let found = table.functions.iter().find(|cost| cost.function.symbol == name);
             found.unwrap().inclusive
@@ -440,7 +446,7 @@ totals: 900 12
 
     #[test]
     fn broken_lines_are_named() {
-        let fault = |text: &str| read(text, None).unwrap_err().to_string();
+        let fault = |text: &str| read(text, None, &Budget::default()).unwrap_err().to_string();
         assert!(fault("events: Ir\nfn=(7)\n").starts_with("line 2 is a name by a number"));
         assert!(fault("events: Ir\n1 1\n").contains("before any 'fn='"));
         assert!(fault("fn=a\n1 1\n").contains("before the line 'events:'"));

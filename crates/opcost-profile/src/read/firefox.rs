@@ -8,14 +8,15 @@ use super::Wanted;
 use super::about::{About, EventAbout};
 use super::filter::Facts;
 use super::stack::FRAMES_MAX;
-use super::text::TextError;
+use super::text::{TextError, json};
 use crate::losses::Losses;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbolise::{Growth, LookedUp, Sampled, Unnamed, Why};
 use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
-use rustc_hash::FxHashMap;
+use opcost_sys::budget::Budget;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,6 +164,9 @@ struct ResourceTable {
     name: Vec<usize>,
 }
 
+/// The memory that a row of the table of stacks takes in the profile.
+const ROW_BYTES: u64 = 256;
+
 /// The unit of weights.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Weight {
@@ -180,21 +184,25 @@ pub fn is_firefox(text: &str) -> bool {
 /// Reads the text.
 ///
 /// `wanted`: the event and samples to read; `look_up`: finds the functions at a file's addresses
-/// ([`look_up`](crate::symbolise::look_up)), since samply leaves their names to the viewer.
+/// ([`look_up`](crate::symbolise::look_up)), since samply leaves their names to the viewer; `budget`: what reading may take.
 ///
 /// # Errors
-/// [`TextError`]: JSON of another form, a reference to a missing row, no such event.
+/// [`TextError`]: JSON of another form, a reference to a missing row, no such event; more than the budget.
 pub fn read(
     text: &str,
     wanted: &Wanted,
     look_up: &dyn Fn(&CodeFile, &[u64]) -> LookedUp,
+    budget: &Budget,
 ) -> Result<(About, Sampled), TextError> {
-    let document: Document =
-        serde_json::from_str(text).map_err(|error| match text.contains("\"schema\"") {
-            // The raw format's tables have another form, so reading fails there.
-            true if !text.contains("preprocessedProfileVersion") => raw(),
-            _ => TextError::json(&error),
-        })?;
+    let document: Document = json(text, budget).map_err(|error| match error {
+        // The raw format's tables have another form, so reading fails there.
+        TextError::Content(_)
+            if text.contains("\"schema\"") && !text.contains("preprocessedProfileVersion") =>
+        {
+            raw()
+        }
+        error => error,
+    })?;
     if document.meta.preprocessed_profile_version.is_none() {
         return Err(raw());
     }
@@ -206,9 +214,10 @@ pub fn read(
         Some(name) => name.clone(),
     };
     let mut events: Vec<String> = Vec::new();
+    let mut known_events = FxHashSet::default();
     for thread in &document.threads {
         let event = printable(&event_of(thread));
-        if !thread.samples.stack.is_empty() && !events.contains(&event) {
+        if !thread.samples.stack.is_empty() && known_events.insert(event.clone()) {
             events.push(event);
         }
     }
@@ -232,6 +241,7 @@ pub fn read(
         document: &document,
         looked_up: looked_up(&document, look_up),
         wanted,
+        budget,
         weights,
         growth: Growth::default(),
         losses: Losses::default(),
@@ -293,6 +303,7 @@ fn first_ms(threads: &[Thread]) -> f64 {
 struct Reading<'d> {
     document: &'d Document,
     wanted: &'d Wanted,
+    budget: &'d Budget,
     weights: Weight,
     growth: Growth,
     losses: Losses,
@@ -555,6 +566,7 @@ impl<'d> Reading<'d> {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(place) => place.insert(self.functions(frame, thread, view)?),
             };
+            self.budget.step(ROW_BYTES * numbers.len() as u64)?;
             let depth = above.map_or(0, |node| node.depth) + numbers.len();
             let mut context = above.and_then(|node| node.context);
             if depth > FRAMES_MAX {

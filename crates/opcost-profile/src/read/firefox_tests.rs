@@ -3,6 +3,7 @@ use crate::read::filter::Filter;
 use crate::symbolise::{KernelSource, Sources, look_up};
 use crate::table::FunctionTable;
 use flate2::read::MultiGzDecoder;
+use opcost_sys::budget::LIMIT_BYTES;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -41,7 +42,7 @@ fn document() -> Value {
 
 /// Reads a text without looking addresses up.
 fn read_text(text: &str, wanted: &Wanted) -> Result<(About, Sampled), TextError> {
-    read(text, wanted, &|_, _| LookedUp::default())
+    read(text, wanted, &|_, _| LookedUp::default(), &Budget::default())
 }
 
 fn rows(document: &Value, wanted: &Wanted) -> Result<Vec<String>, String> {
@@ -82,6 +83,7 @@ fn addresses_that_samply_wrote_are_looked_up() {
         debug_files: "/nonexistent".into(),
         build_id_cache: None,
         inlined: true,
+        limit_bytes: LIMIT_BYTES,
     };
     // The program is beside the profile; the libraries do not exist.
     let find = |file: &CodeFile, addresses: &[u64]| {
@@ -92,7 +94,7 @@ fn addresses_that_samply_wrote_are_looked_up() {
         };
         look_up(&CodeFile { path: path.into_bytes(), ..file.clone() }, addresses, &sources)
     };
-    let (about, sampled) = read(&text, &Wanted::default(), &find).unwrap();
+    let (about, sampled) = read(&text, &Wanted::default(), &find, &Budget::default()).unwrap();
     assert_eq!((about.event.as_str(), sampled.samples_known()), ("samples", Some(77)));
     // samply read plain.data, so the samples are the same.
     let table = FunctionTable::of(&sampled);
@@ -109,7 +111,7 @@ fn addresses_that_samply_wrote_are_looked_up() {
     assert!(sampled.unchecked.is_empty());
     // Another build of the program gives no names.
     let other = text.replace("7df8ec7d82717abf", "7df8ec7d82717abe");
-    let (_, sampled) = read(&other, &Wanted::default(), &find).unwrap();
+    let (_, sampled) = read(&other, &Wanted::default(), &find, &Budget::default()).unwrap();
     let program = sampled.unnamed.iter().find(|unnamed| unnamed.module != KERNEL).unwrap();
     assert_eq!((&program.why, program.samples), (&Why::OtherBuild, 22));
 }

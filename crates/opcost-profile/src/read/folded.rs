@@ -12,6 +12,7 @@ use crate::symbolise::{Growth, Sampled};
 use crate::symbols::demangle::demangle;
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
+use opcost_sys::budget::Budget;
 
 /// The event's name in files with one figure on a line.
 const COST: &str = "cost";
@@ -55,22 +56,31 @@ impl<'t> Line<'t> {
     }
 }
 
+/// Reads a line with its number.
+fn numbered((index, line): (usize, &str)) -> Result<(usize, Line<'_>), TextError> {
+    let what = "not a stack with a number behind it: 'caller;function 12'";
+    Ok((index, Line::of(line).ok_or_else(|| TextError::line(index, line, what))?))
+}
+
 /// Reads the text.
 ///
-/// `event`: the figure that is wanted of lines with two; `None` is the first.
+/// `event`: the figure that is wanted of lines with two; `None` is the first; `budget`: what reading may take.
 ///
 /// # Errors
-/// [`TextError`]: a line of another form, figures beyond 64 bits, or no such figure.
-pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextError> {
-    let mut read: Vec<(usize, Line<'_>)> = Vec::new();
-    for (index, line) in lines(text) {
-        let what = "not a stack with a number behind it: 'caller;function 12'";
-        read.push((index, Line::of(line).ok_or_else(|| TextError::line(index, line, what))?));
+/// [`TextError`]: a line of another form, figures beyond 64 bits, or no such figure; more than the budget.
+pub fn read(
+    text: &str,
+    event: Option<&str>,
+    budget: &Budget,
+) -> Result<(About, Sampled), TextError> {
+    let (mut any, mut two) = (false, true);
+    for line in lines(text) {
+        two &= Line::of(numbered(line)?.1.stack).is_some();
+        any = true;
     }
-    if read.is_empty() {
+    if !any {
         return Err(TextError::Empty);
     }
-    let two = read.iter().all(|(_, line)| Line::of(line.stack).is_some());
     let events: Vec<String> = match two {
         true => SIDES.map(str::to_string).into(),
         false => vec![COST.to_string()],
@@ -81,13 +91,15 @@ pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextErr
     let mut growth = Growth::default();
     let mut losses = Losses::default();
     let mut total: u64 = 0;
-    for (index, line) in &read {
+    for line in lines(text) {
+        budget.step(line.1.len() as u64)?;
+        let (index, line) = numbered(line)?;
         let line = match (two, chosen) {
-            (true, 0) => Line::of(line.stack).unwrap_or(Line { ..*line }),
-            (true, _) => Line { stack: Line::of(line.stack).map_or("", |one| one.stack), ..*line },
-            _ => Line { ..*line },
+            (true, 0) => Line::of(line.stack).unwrap_or(line),
+            (true, _) => Line { stack: Line::of(line.stack).map_or("", |one| one.stack), ..line },
+            _ => line,
         };
-        let fail = |what| TextError::line(*index, line.stack, what);
+        let fail = |what| TextError::line(index, line.stack, what);
         let cost = line.figure;
         total = total.checked_add(cost).ok_or_else(|| fail("where costs grow beyond 64 bits"))?;
         // The stack was sampled on the other side only.
@@ -144,7 +156,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn costs(text: &str, event: Option<&str>) -> Result<Vec<(String, u64, Option<u64>)>, String> {
-        let (_, sampled) = read(text, event).map_err(|error| error.to_string())?;
+        let (_, sampled) =
+            read(text, event, &Budget::default()).map_err(|error| error.to_string())?;
         let table = FunctionTable::of(&sampled);
         assert!(table.functions.iter().all(|cost| cost.samples.is_none()));
         let row = |cost: &crate::table::FunctionCost| {
@@ -198,7 +211,7 @@ mod tests {
         assert_eq!(costs("a;b 0\n", None).unwrap_err(), TextError::Empty.to_string());
         // A deep stack keeps its innermost frames.
         let deep = format!("main;{};f 1\n", vec!["g"; FRAMES_MAX].join(";"));
-        let (_, sampled) = read(&deep, None).unwrap();
+        let (_, sampled) = read(&deep, None, &Budget::default()).unwrap();
         assert_eq!(sampled.losses.stacks_cut, 1);
         assert_eq!(sampled.profile.contexts.len(), FRAMES_MAX);
         assert_eq!(costs(&deep, None).unwrap()[0], ("f ".to_string(), 1, Some(1)));
@@ -221,7 +234,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_ends_the_program(text in "[a-c; 0-9_\\[\\]ki\n]{0,60}") {
-            if let Ok((_, sampled)) = read(&text, None) {
+            if let Ok((_, sampled)) = read(&text, None, &Budget::default()) {
                 let table = FunctionTable::of(&sampled);
                 let sum: u64 = table.functions.iter().map(|cost| cost.own).sum();
                 prop_assert!(sum == table.total && sum > 0);

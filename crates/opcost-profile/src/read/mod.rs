@@ -23,6 +23,7 @@ use about::About;
 use filter::Filter;
 use flate2::read::MultiGzDecoder;
 use opcost_record::Module;
+use opcost_sys::budget::{Budget, Drawing, Exceeded};
 use opcost_sys::foreign_file;
 use perf_data::PerfDataError;
 use std::borrow::Cow;
@@ -75,12 +76,9 @@ pub enum ReadError {
     /// The file is empty.
     #[error("{} is empty: whoever was to write it wrote nothing; record again", path.display())]
     Empty { path: PathBuf },
-    /// The file is larger than a file that is read as a whole may be.
-    #[error(
-        "{} is larger than {} MiB, unpacked, which is more than is read of such a file; record for a \
-         shorter time", path.display(), BYTES_MAX >> 20
-    )]
-    Large { path: PathBuf },
+    /// Reading the file takes more than the budget.
+    #[error("cannot read the profile {}: {exceeded}", path.display())]
+    Exceeded { path: PathBuf, exceeded: Exceeded },
     /// The file is packed, and cannot be unpacked.
     #[error("cannot unpack {}: {source}; it was cut short or damaged, so write or copy it again", path.display())]
     Packed { path: PathBuf, source: io::Error },
@@ -102,6 +100,25 @@ pub enum ReadError {
     /// The file's contents are bad.
     #[error("cannot read the profile {} as {format}: {source}", path.display())]
     Text { path: PathBuf, format: &'static str, source: TextError },
+}
+
+impl ReadError {
+    fn exceeded(path: &Path, exceeded: Exceeded) -> ReadError {
+        ReadError::Exceeded { path: path.to_owned(), exceeded }
+    }
+
+    /// The error for a file of perf's, or for a file of a folder of perf's.
+    fn perf_data(path: &Path, source: PerfDataError) -> ReadError {
+        let exceeded = match &source {
+            PerfDataError::Exceeded(exceeded) => Some(*exceeded),
+            PerfDataError::Io(error) => Exceeded::of(error),
+            _ => None,
+        };
+        match exceeded {
+            Some(exceeded) => ReadError::exceeded(path, exceeded),
+            None => ReadError::PerfData { path: path.to_owned(), source },
+        }
+    }
 }
 
 /// The wanted part of a file.
@@ -131,6 +148,7 @@ struct Contents<'b> {
     bytes: &'b [u8],
     /// The contents as text. Commands may have any name, so bytes that are not UTF-8 are replaced.
     text: Cow<'b, str>,
+    budget: &'b Budget,
 }
 
 /// Every format except perf.data; the first that recognises a file reads it.
@@ -140,7 +158,8 @@ pub static FORMATS: &[Format] = &[
         help: "pprof's profile.proto (Go's runtime/pprof, opcost --export-pprof)",
         detect: |contents| pprof::is_pprof(contents.bytes),
         read: |contents, wanted, _| {
-            let (about, read) = pprof::read(contents.bytes, wanted.event.as_deref())?;
+            let (about, read) =
+                pprof::read(contents.bytes, wanted.event.as_deref(), contents.budget)?;
             Ok(sampled(about, read))
         },
         with_samples: false,
@@ -151,7 +170,7 @@ pub static FORMATS: &[Format] = &[
         detect: |contents| firefox::is_firefox(&contents.text),
         read: |contents, wanted, sources| {
             let look_up = |file: &CodeFile, at: &[u64]| look_up(file, at, sources);
-            let (about, read) = firefox::read(&contents.text, wanted, &look_up)?;
+            let (about, read) = firefox::read(&contents.text, wanted, &look_up, contents.budget)?;
             Ok(sampled(about, read))
         },
         with_samples: true,
@@ -161,7 +180,8 @@ pub static FORMATS: &[Format] = &[
         help: "what valgrind --tool=callgrind writes",
         detect: |contents| callgrind::is_callgrind(&contents.text),
         read: |contents, wanted, _| {
-            let (about, table) = callgrind::read(&contents.text, wanted.event.as_deref())?;
+            let event = wanted.event.as_deref();
+            let (about, table) = callgrind::read(&contents.text, event, contents.budget)?;
             Ok(ReadProfile { about, table, sampled: None })
         },
         with_samples: false,
@@ -171,7 +191,7 @@ pub static FORMATS: &[Format] = &[
         help: "what perf script prints",
         detect: |contents| perf_script::is_perf_script(&contents.text),
         read: |contents, wanted, _| {
-            let (about, read) = perf_script::read(&contents.text, wanted)?;
+            let (about, read) = perf_script::read(&contents.text, wanted, contents.budget)?;
             Ok(sampled(about, read))
         },
         with_samples: true,
@@ -181,7 +201,8 @@ pub static FORMATS: &[Format] = &[
         help: "lines 'caller;function 12' (stackcollapse, inferno, py-spy, opcost --export-folded)",
         detect: |contents| folded::is_folded(&contents.text),
         read: |contents, wanted, _| {
-            let (about, read) = folded::read(&contents.text, wanted.event.as_deref())?;
+            let event = wanted.event.as_deref();
+            let (about, read) = folded::read(&contents.text, event, contents.budget)?;
             Ok(sampled(about, read))
         },
         with_samples: false,
@@ -195,9 +216,7 @@ fn known_formats() -> String {
     names.join(", ")
 }
 
-/// The most bytes read of a file as a whole, also unpacked.
-const BYTES_MAX: u64 = 2 << 30;
-/// The longest file that is read in pieces.
+/// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 40;
 /// The first bytes of gzip's files.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -205,7 +224,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Reads a profile.
 ///
 /// `path`: the file; `wanted`: the event and samples to read; `sources`: where names come from for
-/// files that hold addresses only.
+/// files that hold addresses only, and the limit of what reading may take.
 ///
 /// # Errors
 /// [`ReadError`] names the file and the fault.
@@ -216,47 +235,64 @@ pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfi
     let io = |source| ReadError::Io { path: path.to_owned(), source };
     let mut file = foreign_file::open(path, FILE_BYTES_MAX).map_err(io)?;
     let bytes = file.metadata().map_err(io)?.len();
+    let budget = Budget::new(sources.limit_bytes, bytes);
     let mut magic = Vec::new();
     Read::by_ref(&mut file).take(8).read_to_end(&mut magic).map_err(io)?;
     file.rewind().map_err(io)?;
     if magic == perf_data::MAGIC || magic == perf_data::MAGIC_BIG_ENDIAN {
-        let fail = |source| ReadError::PerfData { path: path.to_owned(), source };
-        let (about, recorded) = perf_data::read(file, bytes, wanted, sources).map_err(fail)?;
+        let fail = |source| ReadError::perf_data(path, source);
+        let (about, recorded) =
+            perf_data::read(file, bytes, wanted, sources, &budget).map_err(fail)?;
         return Ok(named(about, recorded, sources));
     }
-    let bytes = contents(path, file)?;
+    let bytes = contents(path, file, &budget)?;
     if bytes.is_empty() {
         return Err(ReadError::Empty { path: path.to_owned() });
     }
-    let contents = Contents { text: String::from_utf8_lossy(&bytes), bytes: &bytes };
+    let text = text(&bytes, &budget).map_err(|exceeded| ReadError::exceeded(path, exceeded))?;
+    let contents = Contents { text, bytes: &bytes, budget: &budget };
     let Some(format) = FORMATS.iter().find(|format| (format.detect)(&contents)) else {
         return Err(ReadError::Foreign { path: path.to_owned() });
     };
     if !wanted.filter.is_empty() && !format.with_samples {
         return Err(ReadError::NoSamples { path: path.to_owned() });
     }
-    let fail = |source| ReadError::Text { path: path.to_owned(), format: format.name, source };
+    let fail = |source| match source {
+        TextError::Exceeded(exceeded) => ReadError::exceeded(path, exceeded),
+        source => ReadError::Text { path: path.to_owned(), format: format.name, source },
+    };
     (format.read)(&contents, wanted, sources).map_err(fail)
 }
 
 /// Reads a file's contents, unpacked.
-fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
-    let whole = |source: &mut dyn Read| -> io::Result<Vec<u8>> {
+fn contents(path: &Path, file: File, budget: &Budget) -> Result<Vec<u8>, ReadError> {
+    let whole = |mut source: Drawing<'_, &mut dyn Read>| -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        source.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        source.read_to_end(&mut bytes)?;
         Ok(bytes)
     };
+    let fail = |source: io::Error, otherwise: fn(PathBuf, io::Error) -> ReadError| {
+        let exceeded = Exceeded::of(&source).map(|exceeded| ReadError::exceeded(path, exceeded));
+        exceeded.unwrap_or_else(|| otherwise(path.to_owned(), source))
+    };
     let mut file = file;
-    let io = |source| ReadError::Io { path: path.to_owned(), source };
-    let mut bytes = whole(&mut file).map_err(io)?;
-    if bytes.starts_with(&GZIP) {
-        let packed = |source| ReadError::Packed { path: path.to_owned(), source };
-        bytes = whole(&mut MultiGzDecoder::new(&*bytes)).map_err(packed)?;
+    let bytes = whole(budget.reader(&mut file))
+        .map_err(|error| fail(error, |path, source| ReadError::Io { path, source }))?;
+    if !bytes.starts_with(&GZIP) {
+        return Ok(bytes);
     }
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(ReadError::Large { path: path.to_owned() });
+    whole(budget.unpacker(&mut MultiGzDecoder::new(&*bytes)))
+        .map_err(|error| fail(error, |path, source| ReadError::Packed { path, source }))
+}
+
+/// Returns contents as text.
+fn text<'b>(bytes: &'b [u8], budget: &Budget) -> Result<Cow<'b, str>, Exceeded> {
+    let damaged = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
+    if damaged > 0 {
+        let replaced = damaged * char::REPLACEMENT_CHARACTER.len_utf8();
+        budget.room((bytes.len() + replaced) as u64)?;
     }
-    Ok(bytes)
+    Ok(String::from_utf8_lossy(bytes))
 }
 
 /// Reads a folder that perf wrote with several threads: `data` with facts about the recording, and
@@ -277,6 +313,7 @@ fn read_folder(
         return Err(ReadError::Folder { path: folder.to_owned() });
     }
     let (file, bytes) = open(&path)?;
+    let mut all_bytes = bytes;
     let io = |source| ReadError::Io { path: folder.to_owned(), source };
     let mut parts = Vec::new();
     for entry in fs::read_dir(folder).map_err(io)? {
@@ -288,15 +325,16 @@ fn read_folder(
     let name = |number: u32| folder.join(format!("data.{number}"));
     let parts = parts.into_iter().map(|number| {
         let (file, bytes) = open(&name(number))?;
+        all_bytes += bytes;
         Ok((number, file, bytes))
     });
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    let fail = |(number, source): (Option<u32>, _)| ReadError::PerfData {
-        path: number.map_or(folder.join("data"), name),
-        source,
+    let fail = |(number, source): (Option<u32>, _)| {
+        ReadError::perf_data(&number.map_or(folder.join("data"), name), source)
     };
+    let budget = Budget::new(sources.limit_bytes, all_bytes);
     let (about, recorded) =
-        perf_data::read_parts(file, bytes, parts, wanted, sources).map_err(fail)?;
+        perf_data::read_parts(file, bytes, parts, wanted, sources, &budget).map_err(fail)?;
     Ok(named(about, recorded, sources))
 }
 

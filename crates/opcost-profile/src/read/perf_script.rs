@@ -9,6 +9,8 @@ use crate::symbolise::Sampled;
 use crate::symbols::demangle::{demangle, mangled, printable};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
+use opcost_sys::budget::Budget;
+use rustc_hash::FxHashSet;
 
 /// A frame as printed.
 struct Frame<'t> {
@@ -38,13 +40,14 @@ pub fn is_perf_script(text: &str) -> bool {
 
 /// Reads the text.
 ///
-/// `wanted`: the event and samples to read.
+/// `wanted`: the event and samples to read; `budget`: what reading may take.
 ///
 /// # Errors
-/// [`TextError`]: a line that `perf script` does not write, or no such event.
-pub fn read(text: &str, wanted: &Wanted) -> Result<(About, Sampled), TextError> {
+/// [`TextError`]: a line that `perf script` does not write, or no such event; more than the budget.
+pub fn read(text: &str, wanted: &Wanted, budget: &Budget) -> Result<(About, Sampled), TextError> {
     let Wanted { event, filter } = wanted;
     let mut events: Vec<String> = Vec::new();
+    let mut known_events = FxHashSet::default();
     let mut growth = Growth::default();
     let mut wanted = event.clone();
     let mut first_ns = None;
@@ -54,6 +57,7 @@ pub fn read(text: &str, wanted: &Wanted) -> Result<(About, Sampled), TextError> 
     let mut cost: u64 = 0;
     let mut lines = text.lines().enumerate().peekable();
     while let Some((index, line)) = lines.next() {
+        budget.step(line.len() as u64)?;
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
@@ -74,13 +78,14 @@ pub fn read(text: &str, wanted: &Wanted) -> Result<(About, Sampled), TextError> 
         while let Some((index, line)) =
             lines.next_if(|(_, line)| line.starts_with([' ', '\t']) && !line.trim().is_empty())
         {
+            budget.step(line.len() as u64)?;
             with_callers = true;
             let frame = frame(line.trim_start()).ok_or_else(|| {
                 TextError::line(index, line, "not a frame: 'address symbol (file)'")
             })?;
             frames.push(frame);
         }
-        if !events.iter().any(|known| known == head.event) {
+        if known_events.insert(head.event) {
             events.push(head.event.to_string());
         }
         let wanted = wanted.get_or_insert_with(|| head.event.to_string());
@@ -298,7 +303,11 @@ busy  9942 34895.680353:     500000 cpu-clock:pp: \n\
 busy  9942 34896.000353:     7 page-faults:   7f0012 [unknown] (/opt/work/busy)\n";
 
     fn read_event(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextError> {
-        read(text, &Wanted { event: event.map(str::to_string), ..Wanted::default() })
+        read(
+            text,
+            &Wanted { event: event.map(str::to_string), ..Wanted::default() },
+            &Budget::default(),
+        )
     }
 
     #[test]
@@ -318,7 +327,7 @@ busy  9942 34896.000353:     7 page-faults:   7f0012 [unknown] (/opt/work/busy)\
 
     #[test]
     fn stacks_are_read_with_inlined_functions() {
-        let (about, sampled) = read(TEXT, &Wanted::default()).unwrap();
+        let (about, sampled) = read(TEXT, &Wanted::default(), &Budget::default()).unwrap();
         assert_eq!(about.event, "cpu-clock:pp");
         assert_eq!(about.events, ["cpu-clock:pp", "page-faults"]);
         assert_eq!(about.duration_ns, Some(490_000));

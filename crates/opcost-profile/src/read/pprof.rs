@@ -10,11 +10,14 @@ use crate::symbolise::{Growth, Sampled, Unnamed, Why};
 use crate::symbols::demangle::{demangle, printable};
 use opcost_record::profile::KERNEL;
 use opcost_record::{Function, Module};
+use opcost_sys::budget::Budget;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// The most functions at one address: one, and those inlined there.
 const LINES_MAX: usize = 256;
+/// The memory of a context: a sample of some bytes may name many.
+const FRAME_BYTES: u64 = 128;
 
 /// Whether bytes look like a profile of pprof: the first fields fit, and there is binary data.
 pub fn is_pprof(bytes: &[u8]) -> bool {
@@ -73,12 +76,16 @@ struct Raw<'b> {
 /// Reads unpacked bytes.
 ///
 /// `event`: the wanted sample type; `None` is the profile's default, or else its last one, as in pprof
-/// itself.
+/// itself; `budget`: what reading may take.
 ///
 /// # Errors
-/// [`TextError`]: bytes of another format, a reference to a missing entry, no such sample type.
-pub fn read(bytes: &[u8], event: Option<&str>) -> Result<(About, Sampled), TextError> {
-    let raw = Raw::of(bytes)?;
+/// [`TextError`]: bytes of another format, a reference to a missing entry, no such sample type; more than the budget.
+pub fn read(
+    bytes: &[u8],
+    event: Option<&str>,
+    budget: &Budget,
+) -> Result<(About, Sampled), TextError> {
+    let raw = Raw::of(bytes, budget)?;
     let names: Vec<String> =
         raw.types.iter().map(|one| raw.string(one.name)).collect::<Result<_, _>>()?;
     let default = raw.string(raw.default_type)?;
@@ -133,7 +140,8 @@ pub fn read(bytes: &[u8], event: Option<&str>) -> Result<(About, Sampled), TextE
         }
         all_cost = all_cost.checked_add(cost).ok_or_else(beyond)?;
         all_samples = all_samples.checked_add(samples).ok_or_else(beyond)?;
-        reading.sample(&locations, cost, samples)?;
+        let frames = reading.sample(&locations, cost, samples)?;
+        budget.step(sample.len() as u64 + frames * FRAME_BYTES)?;
     }
     if all_cost == 0 {
         return Err(TextError::Empty);
@@ -184,10 +192,12 @@ fn figure(at: usize, values: &[i64], types: usize, of: usize) -> Result<u64, Tex
 }
 
 impl<'b> Raw<'b> {
-    fn of(bytes: &'b [u8]) -> Result<Raw<'b>, TextError> {
+    fn of(bytes: &'b [u8], budget: &Budget) -> Result<Raw<'b>, TextError> {
         let mut raw = Raw::default();
         for field in Fields::of(bytes) {
-            match field? {
+            let field = field?;
+            budget.step(field.1.bytes().map_or(0, <[u8]>::len) as u64 + 2)?;
+            match field {
                 (1, Value::Bytes(message)) => raw.types.push(value_type(message)?),
                 (2, Value::Bytes(message)) => raw.samples.push(message),
                 (3, Value::Bytes(message)) => {
@@ -302,7 +312,8 @@ struct Reading<'r, 'b> {
 }
 
 impl Reading<'_, '_> {
-    fn sample(&mut self, locations: &[u64], cost: u64, samples: u64) -> Result<(), TextError> {
+    /// Adds a sample, and returns the number of its frames.
+    fn sample(&mut self, locations: &[u64], cost: u64, samples: u64) -> Result<u64, TextError> {
         // The leaf comes first; a deep stack loses its outermost frames.
         let mut depth = 0;
         let mut kept = 0;
@@ -331,7 +342,7 @@ impl Reading<'_, '_> {
             let module = self.module(leaf.mapping)?.unwrap_or_default();
             *self.unnamed.entry(module).or_default() += samples;
         }
-        Ok(())
+        Ok(depth as u64)
     }
 
     /// Returns the functions of a location, outermost first.

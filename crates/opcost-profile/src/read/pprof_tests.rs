@@ -24,7 +24,7 @@ fn rows(sampled: &Sampled) -> Vec<(String, u64, Option<u64>, Option<u64>)> {
 fn a_profile_of_go_has_the_figures_of_go_tool_pprof() {
     let bytes = go("go-old.pb.gz");
     assert!(is_pprof(&bytes));
-    let (about, sampled) = read(&bytes, None).unwrap();
+    let (about, sampled) = read(&bytes, None, &Budget::default()).unwrap();
     assert_eq!((about.event.as_str(), about.events.join(" ").as_str()), ("cpu", "samples cpu"));
     let sampling = about.sampling.unwrap();
     assert_eq!((sampling.clock, sampling.period), (true, Some(10_000_000)));
@@ -57,7 +57,7 @@ fn a_profile_of_go_has_the_figures_of_go_tool_pprof() {
 #[test]
 fn a_sample_type_is_chosen_by_name() {
     let bytes = go("go-heap.pb.gz");
-    let (about, sampled) = read(&bytes, Some("alloc_space")).unwrap();
+    let (about, sampled) = read(&bytes, Some("alloc_space"), &Budget::default()).unwrap();
     assert_eq!(about.events, ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]);
     // go tool pprof -sample_index=alloc_space -top -unit=B.
     let rows = rows(&sampled);
@@ -66,7 +66,7 @@ fn a_sample_type_is_chosen_by_name() {
     assert_eq!(sampled.profile.total(), 127_654_618);
     // Bytes are no samples.
     assert_eq!((sampled.samples_known(), rows[0].3), (None, None));
-    let error = read(&bytes, Some("cpu")).unwrap_err().to_string();
+    let error = read(&bytes, Some("cpu"), &Budget::default()).unwrap_err().to_string();
     assert!(error.starts_with("it has no event cpu; it has alloc_objects, "), "{error}");
 }
 
@@ -92,9 +92,9 @@ fn made(value: &[u8], location: u8) -> Vec<u8> {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let (about, sampled) = read(&made(&[3], 1), None).unwrap();
+    let (about, sampled) = read(&made(&[3], 1), None, &Budget::default()).unwrap();
     assert_eq!((sampled.profile.total(), about.sampling.unwrap().clock), (3_000_000, true));
-    let fault = |bytes: &[u8]| read(bytes, None).unwrap_err().to_string();
+    let fault = |bytes: &[u8]| read(bytes, None, &Budget::default()).unwrap_err().to_string();
     let minus_one = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
     assert!(fault(&made(&minus_one, 1)).contains("sample 1 has a cost of -1: it is a difference"));
     let largest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
@@ -112,7 +112,7 @@ fn what_is_wrong_is_named() {
     let outer = [sample.len() as u8 & 0x7f | 0x80, (sample.len() >> 7) as u8];
     let profile = [&[0x12][..], &outer, &sample, &made(&[3], 1)].concat();
     // A deep stack keeps its innermost frames.
-    let (_, sampled) = read(&profile, None).unwrap();
+    let (_, sampled) = read(&profile, None, &Budget::default()).unwrap();
     assert_eq!((sampled.losses.stacks_cut, sampled.profile.contexts.len()), (1, FRAMES_MAX));
 }
 
@@ -120,7 +120,7 @@ proptest! {
     #[test]
     fn no_bytes_end_the_program(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         is_pprof(&bytes);
-        let _ = read(&bytes, None);
+        let _ = read(&bytes, None, &Budget::default());
     }
 
     #[test]
@@ -129,7 +129,7 @@ proptest! {
         let length = bytes.len();
         bytes[at % length] = byte;
         bytes.truncate(cut.max(1).min(length));
-        if let Ok((about, sampled)) = read(&bytes, None) {
+        if let Ok((about, sampled)) = read(&bytes, None, &Budget::default()) {
             prop_assert!(about.events.contains(&about.event));
             let table = FunctionTable::of(&sampled);
             prop_assert_eq!(table.functions.iter().map(|cost| cost.own).sum::<u64>(), table.total);

@@ -1,5 +1,9 @@
 //! Faults in the contents of a profile.
 
+use opcost_sys::budget::{Budget, Exceeded};
+use serde::de::DeserializeOwned;
+use std::io::{self, BufReader};
+
 /// Why contents cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages name the fields")]
@@ -24,15 +28,19 @@ pub enum TextError {
     /// The contents lack the event that the user wants.
     #[error("it has no event {wanted}; it has {known}")]
     NoEvent { wanted: String, known: String },
+    /// Reading takes more than the budget.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
 }
 
 impl TextError {
-    /// The error for JSON that is cut short or has another form.
-    pub(super) fn json(error: &serde_json::Error) -> TextError {
-        match error.is_eof() {
-            true => TextError::Cut(error.to_string()),
-            false => TextError::Content(format!("it is not as the format says: {error}")),
+    /// The error for JSON that is cut short, has another form or takes too much.
+    fn json(error: serde_json::Error) -> TextError {
+        if error.is_eof() {
+            return TextError::Cut(error.to_string());
         }
+        let what = format!("it is not as the format says: {error}");
+        Exceeded::of(&io::Error::from(error)).map_or(TextError::Content(what), TextError::Exceeded)
     }
 
     /// `wanted`: the event that the user wants; `known`: the events of the file.
@@ -44,4 +52,10 @@ impl TextError {
     pub(super) fn line(index: usize, text: &str, what: &'static str) -> TextError {
         TextError::Line { line: index + 1, what, text: text.chars().take(120).collect() }
     }
+}
+
+/// Parses JSON, value by value: a short text can have many values.
+pub(super) fn json<T: DeserializeOwned>(text: &str, budget: &Budget) -> Result<T, TextError> {
+    let text = BufReader::new(budget.reader(text.as_bytes()));
+    serde_json::from_reader(text).map_err(TextError::json)
 }

@@ -196,6 +196,7 @@ mod tests {
     use super::super::Stack;
     use super::*;
     use crate::space::CodeKind;
+    use opcost_sys::budget::LIMIT_BYTES;
 
     const MAP: &str = "ffffffff81000000 T _text
 ffffffff81000100 T vfs_read
@@ -215,6 +216,7 @@ ffffffffc0000100 t ext4_put\t[ext4]
             debug_files: folder.path().into(),
             build_id_cache: None,
             inlined: false,
+            limit_bytes: LIMIT_BYTES,
         };
         let reference =
             reference.map(|address| KernelReference { symbol: "_text".into(), address });

@@ -41,6 +41,8 @@ pub struct Sources {
     pub build_id_cache: Option<PathBuf>,
     /// Whether to show inlined functions, where debug information describes them.
     pub inlined: bool,
+    /// The most memory that reading one file may take ([`Budget`](opcost_sys::budget::Budget)), bytes.
+    pub limit_bytes: u64,
 }
 
 /// The function at a place, as shown.

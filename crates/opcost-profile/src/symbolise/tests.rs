@@ -5,6 +5,7 @@ use crate::event::{CONTEXT_USER, Event, Mapping, Sample};
 use crate::session::{FRAMES_MAX, Session};
 use crate::symbols::demangle::demangle;
 use crate::symbols::elf;
+use opcost_sys::budget::LIMIT_BYTES;
 use std::fs;
 use std::path::Path;
 
@@ -14,6 +15,7 @@ fn sources(folder: &Path) -> Sources {
         debug_files: folder.to_owned(),
         build_id_cache: None,
         inlined: true,
+        limit_bytes: LIMIT_BYTES,
     }
 }
 

@@ -247,7 +247,7 @@ fn files(globals: &Globals, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<S
     }
     let all: Vec<&PathBuf> = paths.into_iter().flatten().collect();
     // Names are looked up anew for each file, which takes longer than reading its samples.
-    let read = parallel::map(all, usize::MAX, |path| args.source.read(path));
+    let read = parallel::map(all, usize::MAX, |path| args.source.read(globals, path));
     let mut read = read.into_iter().collect::<Result<Vec<_>>>()?;
     let of_variant = read.split_off(paths[0].len());
     let profiles = [read, of_variant];

@@ -19,9 +19,6 @@ use std::path::{Path, PathBuf};
 /// The extension of files that hold a recording.
 pub const SUFFIX: &str = "opcost";
 
-/// The longest file with a recording that is read.
-const PACKED_BYTES_MAX: u64 = 512 << 20;
-
 /// Arguments of `opcost export`.
 #[derive(Args, Debug)]
 pub struct ExportArgs {
@@ -71,30 +68,43 @@ pub(super) fn is_recording(path: &Path) -> bool {
 ///
 /// # Errors
 /// Missing: a file cannot be read, or is damaged; the store cannot be written.
-pub(super) fn take_over(store: &mut Store, path: &Path) -> Result<Vec<(String, Arrival)>> {
-    unpacked_file(path, |packed| store.take_over(packed, unix_ns()).map_err(StoreError::carried))
+pub(super) fn take_over(
+    store: &mut Store,
+    path: &Path,
+    limit_bytes: u64,
+) -> Result<Vec<(String, Arrival)>> {
+    let read = |packed: &Store| store.take_over(packed, unix_ns()).map_err(StoreError::carried);
+    unpacked_file(path, limit_bytes, read)
 }
 
 /// Calls `read` with the store in an exported file; the file stays unpacked until `read` returns.
 ///
+/// `limit_bytes`: what reading the file may take ([`Budget`](opcost_sys::budget::Budget)).
+///
 /// # Errors
 /// Missing: the file cannot be read, or is damaged. Also every error of `read`.
-pub(super) fn unpacked_file<T>(path: &Path, read: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+pub(super) fn unpacked_file<T>(
+    path: &Path,
+    limit_bytes: u64,
+    read: impl FnOnce(&Store) -> Result<T>,
+) -> Result<T> {
     let scratch = scratch()?;
-    let bytes = foreign_file::read(path, PACKED_BYTES_MAX)
+    let file = foreign_file::open(path, u64::MAX)
         .with_context(|| format!("cannot read '{}'", path.display()))
         .status(Status::Missing)?;
-    read(&unpacked(path, &bytes, scratch.path()).map_err(StoreError::carried)?)
+    let store = unpacked(path, file, scratch.path(), limit_bytes).map_err(StoreError::carried)?;
+    read(&store)
 }
 
 /// Makes a store of the exported recordings in a folder, for as long as the result lives.
 ///
-/// `tell`: receives each file that cannot be read; the other files are copied.
+/// `limit_bytes`: what reading one file may take; `tell`: receives each file that cannot be read; the other files are copied.
 ///
 /// # Errors
 /// Usage: the folder cannot be read or has no such file. Missing: no room for temporary files.
 pub(super) fn store_of_folder(
     folder: &Path,
+    limit_bytes: u64,
     tell: impl Fn(&Path, &anyhow::Error),
 ) -> Result<(Scratch, Store)> {
     let read = || -> std::io::Result<Vec<PathBuf>> {
@@ -116,7 +126,7 @@ pub(super) fn store_of_folder(
     let mut store = Store::open_for_writing(&scratch.path().join("gathered.sqlite"))
         .map_err(StoreError::carried)?;
     for path in paths {
-        if let Err(error) = take_over(&mut store, &path) {
+        if let Err(error) = take_over(&mut store, &path, limit_bytes) {
             tell(&path, &error);
         }
     }

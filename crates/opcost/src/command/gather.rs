@@ -38,7 +38,7 @@ pub fn gather_parts(globals: &Globals, args: &GatherArgs) -> Result<Status> {
     args.output.check()?;
     let mut parts = Vec::new();
     for path in &args.parts {
-        parts.extend(parts_of(path)?);
+        parts.extend(parts_of(path, globals.read_limit_bytes())?);
     }
     let invocation = parts[0].recording.plan.invocation.as_deref().map(without_shard);
     let mut whole = gather(parts).map_err(HasStatus::carried)?;
@@ -54,7 +54,7 @@ pub fn gather_parts(globals: &Globals, args: &GatherArgs) -> Result<Status> {
 ///
 /// # Errors
 /// The file cannot be read, or has no shard.
-pub(super) fn parts_of(path: &Path) -> Result<Vec<Part>> {
+pub(super) fn parts_of(path: &Path, limit_bytes: u64) -> Result<Vec<Part>> {
     let file = path.display().to_string();
     let read = |store: &Store| -> Result<Vec<Part>> {
         let mut parts = Vec::new();
@@ -67,8 +67,8 @@ pub(super) fn parts_of(path: &Path) -> Result<Vec<Part>> {
         Ok(parts)
     };
     let parts = match is_recording(path) {
-        true => unpacked_file(path, read)?,
-        false => read(&Store::open_foreign(path).map_err(StoreError::carried)?)?,
+        true => unpacked_file(path, limit_bytes, read)?,
+        false => read(&Store::open_foreign(path, path, limit_bytes).map_err(StoreError::carried)?)?,
     };
     match parts.is_empty() {
         false => Ok(parts),

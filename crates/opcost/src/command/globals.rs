@@ -5,6 +5,7 @@ use crate::render::Style;
 use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_sys::budget::LIMIT_BYTES;
 use opcost_sys::xdg;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -24,12 +25,33 @@ pub struct Globals {
     #[arg(long, global = true, conflicts_with = "quiet")]
     pub verbose: bool,
 
+    /// Most memory that reading a file may take, such as 800M or 8G; a packed file may also unpack to as much, or to 32 times its
+    /// length [default: 512M]
+    #[arg(long, value_name = "SIZE", global = true, value_parser = bytes)]
+    pub read_limit: Option<u64>,
+
     /// Never use colour (the environment variable NO_COLOR does the same)
     #[arg(long, global = true)]
     pub no_color: bool,
 }
 
+/// Parses a size such as 512M, in bytes.
+fn bytes(text: &str) -> Result<u64, String> {
+    let scales = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let scaled = scales
+        .into_iter()
+        .find_map(|(letter, shift)| Some((text.strip_suffix(letter)?, 1u64 << shift)));
+    let (digits, scale) = scaled.unwrap_or((text, 1));
+    let size = digits.parse::<u64>().ok().and_then(|size| size.checked_mul(scale));
+    size.ok_or_else(|| "expected a size such as 800M or 8G".into())
+}
+
 impl Globals {
+    /// The limit of reading one file of somebody else's, bytes.
+    pub(crate) fn read_limit_bytes(&self) -> u64 {
+        self.read_limit.unwrap_or(LIMIT_BYTES)
+    }
+
     /// The store's file, if the user names one here or in `OPCOST_STORE`.
     pub(crate) fn named_store(&self) -> Option<PathBuf> {
         self.store.clone().or_else(store_of_environment)

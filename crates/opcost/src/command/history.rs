@@ -67,7 +67,7 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
             let tell = |path: &Path, error: &anyhow::Error| {
                 announce!("{} is left out: {}", path.display(), in_words(error));
             };
-            let (scratch, store) = store_of_folder(folder, tell)?;
+            let (scratch, store) = store_of_folder(folder, globals.read_limit_bytes(), tell)?;
             (Some(scratch), store)
         }
         None => {

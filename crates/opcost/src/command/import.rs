@@ -17,8 +17,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use flate2::read::MultiGzDecoder;
+use opcost_sys::budget::Budget;
 use opcost_sys::clock::unix_ns;
-use std::fs::File;
+use opcost_sys::foreign_file;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -87,7 +88,12 @@ pub fn import(globals: &Globals, args: &ImportArgs) -> Result<Status> {
     }
     let mut files = Vec::new();
     for given in &args.files {
-        files.extend(read_given(given, args.format.as_deref(), args.files.len() == 1)?);
+        files.extend(read_given(
+            given,
+            args.format.as_deref(),
+            args.files.len() == 1,
+            globals.read_limit_bytes(),
+        )?);
     }
     let options = Options {
         experiment: args.experiment.clone(),
@@ -156,7 +162,7 @@ fn import_recordings(globals: &Globals, args: &ImportArgs) -> Result<Status> {
     let mut store = globals.store_for_writing()?;
     let mut last = None;
     for file in &args.files {
-        for (id, arrival) in take_over(&mut store, Path::new(file))? {
+        for (id, arrival) in take_over(&mut store, Path::new(file), globals.read_limit_bytes())? {
             if arrival == Arrival::Known && !globals.quiet {
                 announce!("recording {id} is in the store already");
             }
@@ -182,13 +188,15 @@ pub fn list_formats(json: bool) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// The largest file that is read, in bytes, also after unpacking: no exported result is as large.
-const BYTES_MAX: u64 = 512 << 20;
-
 /// Reads the file or folder that an argument names.
 /// `only`: whether this is the only argument; the last run in a folder of criterion's is then
 /// compared with the baselines in the folder.
-fn read_given(given: &str, format: Option<&str>, only: bool) -> Result<Vec<ReadFile>> {
+fn read_given(
+    given: &str,
+    format: Option<&str>,
+    only: bool,
+    limit_bytes: u64,
+) -> Result<Vec<ReadFile>> {
     let whole = Path::new(given);
     let (label, path) = match given.split_once('=') {
         Some((label, path)) if !whole.exists() && !label.is_empty() => {
@@ -199,13 +207,18 @@ fn read_given(given: &str, format: Option<&str>, only: bool) -> Result<Vec<ReadF
     let named = label.is_some();
     let label = label.unwrap_or_else(|| stem(&path));
     if path.is_dir() {
-        return read_folder(&path, &label, only && !named);
+        return read_folder(&path, &label, only && !named, limit_bytes);
     }
-    Ok(vec![read_file(label, &path, format)?])
+    Ok(vec![read_file(label, &path, format, limit_bytes)?])
 }
 
 /// Reads a folder of criterion's.
-fn read_folder(folder: &Path, label: &str, compared: bool) -> Result<Vec<ReadFile>> {
+fn read_folder(
+    folder: &Path,
+    label: &str,
+    compared: bool,
+    limit_bytes: u64,
+) -> Result<Vec<ReadFile>> {
     let found = criterion_folder::find(folder)
         .with_context(|| format!("cannot read '{}'", folder.display()))
         .status(Status::Usage)?;
@@ -217,7 +230,7 @@ fn read_folder(folder: &Path, label: &str, compared: bool) -> Result<Vec<ReadFil
     let baselines = found.baselines.iter().filter(|_| with_baselines);
     let mut files = Vec::new();
     for sample in baselines.chain(&found.newest) {
-        let mut file = read_file(label.to_string(), &sample.path, Some("criterion"))?;
+        let mut file = read_file(label.to_string(), &sample.path, Some("criterion"), limit_bytes)?;
         file.parsed.experiment.get_or_insert_with(|| label.to_string());
         for series in &mut file.parsed.series {
             // The path names the case, because a copy of the folder may have any name.
@@ -240,35 +253,36 @@ fn read_folder(folder: &Path, label: &str, compared: bool) -> Result<Vec<ReadFil
     Ok(files)
 }
 
-fn read_file(label: String, path: &Path, format: Option<&str>) -> Result<ReadFile> {
+fn read_file(
+    label: String,
+    path: &Path,
+    format: Option<&str>,
+    limit_bytes: u64,
+) -> Result<ReadFile> {
     let shown = path.display().to_string();
-    let bytes =
-        contents(path).with_context(|| format!("cannot read '{shown}'")).status(Status::Usage)?;
-    let bytes = bytes.ok_or_else(|| {
-        let limit = BYTES_MAX >> 20;
-        let why = format!("'{shown}' is larger than {limit} MiB; it is no exported result");
-        fail(Status::Usage, why)
-    })?;
+    let (bytes, budget) = contents(path, limit_bytes)
+        .with_context(|| format!("cannot read '{shown}'"))
+        .status(Status::Usage)?;
     let text = String::from_utf8(bytes).map_err(|_| {
         fail(Status::Usage, format!("'{shown}' is no text; it is no exported result"))
     })?;
-    let (format, parsed) = read(&Input { path, text: &text }, format)
+    let (format, parsed) = read(&Input { path, text: &text, budget: &budget }, format)
         .with_context(|| format!("'{shown}'"))
         .status(Status::Usage)?;
     Ok(ReadFile { label, path: shown, format, parsed })
 }
 
-/// The bytes of a file, unpacked if they are gzip's, as pyperf writes `.json.gz`; `None` if there are too many.
-fn contents(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    let whole = |source: &mut dyn Read| {
-        let mut bytes = Vec::new();
-        source.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        std::io::Result::Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= BYTES_MAX))
-    };
-    match whole(&mut File::open(path)?)? {
-        Some(bytes) if bytes.starts_with(&[0x1f, 0x8b]) => whole(&mut MultiGzDecoder::new(&*bytes)),
-        other => Ok(other),
+/// The bytes of a file, unpacked if they are gzip's, as pyperf writes `.json.gz`, and what is left to read them with.
+fn contents(path: &Path, limit_bytes: u64) -> std::io::Result<(Vec<u8>, Budget)> {
+    let file = foreign_file::open(path, u64::MAX)?;
+    let budget = Budget::new(limit_bytes, file.metadata()?.len());
+    let mut bytes = Vec::new();
+    budget.reader(file).read_to_end(&mut bytes)?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let packed = std::mem::take(&mut bytes);
+        budget.unpacker(MultiGzDecoder::new(&*packed)).read_to_end(&mut bytes)?;
     }
+    Ok((bytes, budget))
 }
 
 /// A date in ISO 8601, or in perf's form, as nanoseconds since the Unix epoch.

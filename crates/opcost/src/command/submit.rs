@@ -91,7 +91,7 @@ pub fn submit(globals: &Globals, args: &SubmitArgs) -> Result<Status> {
     }
     job.check_over()?;
     job.write()?;
-    let left = job.left()?;
+    let left = job.left(globals.read_limit_bytes())?;
     let mut said = String::new();
     let mut jobs = Vec::new();
     if !left.is_empty() {
@@ -283,13 +283,13 @@ impl<'a> Job<'a> {
     }
 
     /// Shards that are not complete.
-    fn left(&self) -> Result<Vec<u32>> {
+    fn left(&self, limit_bytes: u64) -> Result<Vec<u32>> {
         let mut left = Vec::new();
         for shard in 1..=self.of {
             let store = self.folder.join(format!("shard-{shard}.sqlite"));
             // A store that cannot be read has no shard: the log of its task says why.
             let is_made = store.exists()
-                && parts_of(&store).is_ok_and(|parts| {
+                && parts_of(&store, limit_bytes).is_ok_and(|parts| {
                     parts.iter().any(|part| part.recording.state == State::Finished)
                 });
             if !is_made {

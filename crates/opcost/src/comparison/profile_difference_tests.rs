@@ -6,6 +6,7 @@ use opcost_profile::losses::Losses;
 use opcost_profile::read::about::{About, EventAbout};
 use opcost_profile::read::{callgrind, sampled};
 use opcost_profile::symbolise::Growth;
+use opcost_sys::budget::Budget;
 use proptest::prelude::*;
 
 /// A profile of these stacks, each with its samples of one cost.
@@ -27,7 +28,7 @@ fn profile(event: &str, each: u64, stacks: &[(&[&str], u64)]) -> ReadProfile {
 }
 
 fn counted(text: &str) -> ReadProfile {
-    let (about, table) = callgrind::read(text, None).unwrap();
+    let (about, table) = callgrind::read(text, None, &Budget::default()).unwrap();
     ReadProfile { about, table, sampled: None }
 }
 

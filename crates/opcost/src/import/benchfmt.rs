@@ -7,6 +7,9 @@ pub(super) fn detect(text: &str) -> bool {
     text.lines().any(|line| fields(line).is_some())
 }
 
+/// The most words of values and units on a line.
+const WORDS_MAX: usize = 1024;
+
 /// Name, iterations, and the words of the value and unit pairs of a result line.
 fn fields(line: &str) -> Option<(&str, &str, Vec<&str>)> {
     let mut words = line.split_whitespace();
@@ -15,12 +18,13 @@ fn fields(line: &str) -> Option<(&str, &str, Vec<&str>)> {
         return None;
     }
     let iterations = words.next().filter(|word| word.parse::<u64>().is_ok())?;
-    Some((name, iterations, words.collect()))
+    Some((name, iterations, words.take(WORDS_MAX).collect()))
 }
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed { tool: Some("Go benchmark format".into()), ..Parsed::default() };
     for (index, line) in input.text.lines().enumerate() {
+        input.take_line(line)?;
         let at = index + 1;
         let Some((name, _, pairs)) = fields(line) else {
             match line.split_once(": ") {

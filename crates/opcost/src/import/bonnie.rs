@@ -18,7 +18,8 @@ const TESTS: &[(&str, &str)] = &[
 
 /// Whether a line is bonnie++'s: it begins with two versions and has enough fields.
 fn is_line(line: &str) -> bool {
-    let fields: Vec<&str> = line.split(',').collect();
+    // Detection sees lines of any length.
+    let fields: Vec<&str> = line.split(',').take(4).collect();
     let is_version =
         |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');
     fields.len() > 3 && is_version(fields[0]) && is_version(fields[1])
@@ -31,6 +32,7 @@ pub(super) fn detect(text: &str) -> bool {
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed::default();
     for (index, line) in input.text.lines().enumerate().filter(|(_, line)| is_line(line)) {
+        input.take_line(line)?;
         let at = index + 1;
         let fields: Vec<&str> = line.split(',').collect();
         if fields.len() < FIRST_FIGURE + 2 * TESTS.len() {

@@ -35,7 +35,9 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut depth = 0usize;
     let mut lines = Lines { text: input.text, at: 0, line: 1 };
     loop {
+        let before = reader.buffer_position();
         let event = reader.read_event();
+        input.budget.step(reader.buffer_position() - before)?;
         let line = lines.at(reader.buffer_position() as usize);
         let wrong = |why: String| Problem {
             line: Some(line),

@@ -33,10 +33,9 @@ pub(super) fn detect(text: &str) -> bool {
 }
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
-    let wrong = |error: serde_json::Error| Problem::json("criterion", &error);
     let mut parsed = Parsed::default();
     let data = if input.text.contains("\"iters\"") {
-        let sample: Sample = serde_json::from_str(input.text).map_err(wrong)?;
+        let sample: Sample = input.json("criterion")?;
         if sample.iters.len() != sample.times.len() {
             let why = format!(
                 "{} numbers of iterations and {} times",
@@ -51,7 +50,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
         }
         Data::runs(sample.times.iter().zip(&sample.iters).map(|(ns, n)| ns / n).collect())
     } else {
-        let estimates: Estimates = serde_json::from_str(input.text).map_err(wrong)?;
+        let estimates: Estimates = input.json("criterion")?;
         parsed.omitted.push(Omission::new(
             "the number of samples",
             "estimates.json does not say it; import sample.json beside it",

@@ -73,8 +73,7 @@ pub(super) fn detect(text: &str) -> bool {
 }
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
-    let export: Export = serde_json::from_str(input.text)
-        .map_err(|error| Problem::json("google-benchmark", &error))?;
+    let export: Export = input.json("google-benchmark")?;
     let mut parsed = Parsed {
         date: export.context.date,
         version: export.context.library_version,

@@ -35,8 +35,7 @@ pub(super) fn detect(text: &str) -> bool {
 }
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
-    let export: Export =
-        serde_json::from_str(input.text).map_err(|error| Problem::json("hyperfine", &error))?;
+    let export: Export = input.json("hyperfine")?;
     let mut parsed =
         Parsed { tool: export.opcost.map(|_| "opcost".to_string()), ..Parsed::default() };
     for outcome in &export.results {

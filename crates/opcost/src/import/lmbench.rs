@@ -26,6 +26,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed::default();
     let mut unnamed = 0;
     for (index, line) in input.text.lines().enumerate() {
+        input.take_line(line)?;
         if let Some((name, figure, unit)) = fields(line) {
             let figure = number(name, figure, index + 1)?;
             let series = Series::new(name, unit, Data::run(figure)).at(index + 1);

@@ -81,16 +81,14 @@ pub(super) fn detect(text: &str) -> bool {
 }
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
-    let wrong = |error: serde_json::Error| Problem::json("opcost's JSON", &error);
-    let Versioned { opcost: Version { schema } } =
-        serde_json::from_str(input.text).map_err(wrong)?;
+    let Versioned { opcost: Version { schema } } = input.json("opcost's JSON")?;
     if schema != SCHEMA {
         let why = format!(
             "its schema is {schema}, and this opcost reads {SCHEMA}; import it with the opcost that wrote it"
         );
         return Err(Problem::foreign("opcost's JSON", why));
     }
-    let Document { opcost: block } = serde_json::from_str(input.text).map_err(wrong)?;
+    let Document { opcost: block } = input.json("opcost's JSON")?;
     let machine = block.machine.unwrap_or(Machine {
         opcost_version: None,
         cpu_model: None,

@@ -1,8 +1,12 @@
 //! The contents of another tool's file, in the words of the tool.
 
+use super::problem::Problem;
 use crate::plan::{Claim, Formula, Omission};
 use opcost_record::Better;
 use opcost_record::printable::printable;
+use opcost_sys::budget::Budget;
+use serde::de::DeserializeOwned;
+use std::io::BufReader;
 
 /// A file to read.
 pub struct Input<'a> {
@@ -10,6 +14,28 @@ pub struct Input<'a> {
     pub path: &'a std::path::Path,
     /// The file's text.
     pub text: &'a str,
+    /// The budget of reading.
+    pub budget: &'a Budget,
+}
+
+/// The memory that a byte of a line may take while the line is in fields.
+const FIELD_BYTES: u64 = 16;
+
+impl Input<'_> {
+    /// Draws a line from the budget, with room for its fields.
+    pub(super) fn take_line(&self, line: &str) -> Result<(), Problem> {
+        let bytes = line.len() as u64;
+        if bytes > 1 << 16 {
+            self.budget.room(bytes * FIELD_BYTES)?;
+        }
+        Ok(self.budget.step(bytes)?)
+    }
+
+    /// Parses JSON, value by value: a short text can have many values.
+    pub(super) fn json<T: DeserializeOwned>(&self, format: &'static str) -> Result<T, Problem> {
+        let text = BufReader::new(self.budget.reader(self.text.as_bytes()));
+        serde_json::from_reader(text).map_err(|error| Problem::json(format, error))
+    }
 }
 
 /// The figures of one file.

@@ -15,6 +15,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     // The total is used only if there is no time of one operation, which has more digits.
     let mut total: Option<Series> = None;
     for (index, line) in input.text.lines().enumerate() {
+        input.take_line(line)?;
         let at = index + 1;
         if let Some(name) = quoted(line, "# Running '") {
             parsed.series.extend(total.take());

@@ -11,7 +11,7 @@ const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
 fn separator(line: &str) -> Option<char> {
     let is_figure = |text: &str| text.parse::<f64>().is_ok() || text.starts_with("<not ");
     SEPARATORS.into_iter().find(|separator| {
-        let fields: Vec<&str> = line.split(*separator).collect();
+        let fields: Vec<&str> = line.split(*separator).take(5).collect();
         fields.len() >= 5
             && is_figure(fields[0])
             && fields[1].parse::<f64>().is_err()
@@ -26,6 +26,7 @@ pub(super) fn detect(text: &str) -> bool {
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed { tool: Some("perf stat".into()), ..Parsed::default() };
     for (index, line) in input.text.lines().enumerate() {
+        input.take_line(line)?;
         let at = index + 1;
         if let Some(date) = line.strip_prefix("# started on ") {
             parsed.date = Some(date.to_string());

@@ -27,6 +27,7 @@ pub(super) fn detect(text: &str) -> bool {
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed { tool: Some("perf stat".into()), ..Parsed::default() };
     for (index, line) in input.text.lines().enumerate() {
+        input.take_line(line)?;
         let (at, line) = (index + 1, line.trim());
         if let Some(date) = line.strip_prefix("# started on ") {
             parsed.date = Some(date.to_string());
@@ -35,7 +36,7 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
             continue;
         }
         let event: Event = serde_json::from_str(line)
-            .map_err(|error| Problem { line: Some(at), ..Problem::json("perf stat -j", &error) })?;
+            .map_err(|error| Problem { line: Some(at), ..Problem::json("perf stat -j", error) })?;
         if event.interval.is_some() {
             return Err(Problem::foreign(
                 "a total of perf stat",

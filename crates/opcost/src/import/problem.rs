@@ -1,5 +1,7 @@
 //! Problems with a file of another tool.
 
+use opcost_sys::budget::Exceeded;
+use std::io;
 use thiserror::Error;
 
 /// A problem with a file, with the line if one can be named.
@@ -92,12 +94,21 @@ pub enum ProblemKind {
         /// The metric.
         metric: String,
     },
+    /// Reading takes more than the budget.
+    #[error(transparent)]
+    Exceeded(Exceeded),
     /// The file has no figure.
     #[error("no figure in it{0}")]
     NoFigures(String),
     /// A claim, formula or option makes no sense.
     #[error("{0}")]
     Senseless(String),
+}
+
+impl From<Exceeded> for Problem {
+    fn from(exceeded: Exceeded) -> Problem {
+        Problem::whole(ProblemKind::Exceeded(exceeded))
+    }
 }
 
 impl Problem {
@@ -116,13 +127,17 @@ impl Problem {
         Problem::whole(ProblemKind::Foreign { format, why: why.into() })
     }
 
-    /// A problem with JSON: cut short, or not as expected.
-    pub fn json(format: &'static str, error: &serde_json::Error) -> Problem {
+    /// A problem with JSON: cut short, not as expected, or more than the budget.
+    pub fn json(format: &'static str, error: serde_json::Error) -> Problem {
         let line = Some(error.line()).filter(|line| *line > 0);
         let kind = if error.is_eof() {
             ProblemKind::Truncated(error.to_string())
         } else {
-            ProblemKind::Foreign { format, why: error.to_string() }
+            let why = error.to_string();
+            match Exceeded::of(&io::Error::from(error)) {
+                Some(exceeded) => ProblemKind::Exceeded(exceeded),
+                None => ProblemKind::Foreign { format, why },
+            }
         };
         Problem { line, kind }
     }

@@ -60,12 +60,17 @@ fn one() -> f64 {
     1.0
 }
 
+/// The memory that a byte of TOML may take: `[[a]]` makes a table.
+const VALUES_BYTES: u64 = 128;
+
 pub(super) fn detect(text: &str) -> bool {
     let begins = |begin: &str| text.lines().any(|line| line.trim_start().starts_with(begin));
     begins("[[row]]") && begins("variants")
 }
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
+    // The parser takes the text as a whole, and makes many values of it.
+    input.budget.room(input.text.len() as u64 * VALUES_BYTES)?;
     let file: File = toml::from_str(input.text).map_err(|error| {
         let line = error.span().map(|span| input.text[..span.start].lines().count().max(1));
         let why = error.message().to_string();

@@ -42,8 +42,7 @@ pub(super) fn detect(text: &str) -> bool {
 }
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
-    let suite: Suite =
-        serde_json::from_str(input.text).map_err(|error| Problem::json("pyperf", &error))?;
+    let suite: Suite = input.json("pyperf")?;
     if suite.benchmarks.is_empty() {
         return Err(Problem::whole(ProblemKind::NoFigures("; 'benchmarks' is empty".into())));
     }

@@ -49,8 +49,7 @@ pub(super) fn detect(text: &str) -> bool {
 }
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
-    let export: Export = serde_json::from_str(input.text)
-        .map_err(|error| Problem::json("pytest-benchmark", &error))?;
+    let export: Export = input.json("pytest-benchmark")?;
     if export.benchmarks.is_empty() {
         return Err(Problem::whole(ProblemKind::NoFigures("; 'benchmarks' is empty".into())));
     }

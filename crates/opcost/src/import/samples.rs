@@ -2,6 +2,7 @@
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, ProblemKind, number};
+use opcost_sys::budget::Exceeded;
 
 /// A CSV with named columns.
 pub(super) struct Table {
@@ -12,7 +13,7 @@ pub(super) struct Table {
 impl Table {
     /// Reads a table that must have the columns `must`; lines that begin with `#` are comments.
     pub(super) fn read(
-        text: &str,
+        input: &Input<'_>,
         format: &'static str,
         must: &[&str],
         may: &[&str],
@@ -20,8 +21,13 @@ impl Table {
         let mut reader = csv::ReaderBuilder::new()
             .comment(Some(b'#'))
             .trim(csv::Trim::All)
-            .from_reader(text.as_bytes());
+            .from_reader(input.budget.reader(input.text.as_bytes()));
         let wrong = |error: csv::Error| {
+            if let csv::ErrorKind::Io(error) = error.kind()
+                && let Some(exceeded) = Exceeded::of(error)
+            {
+                return exceeded.into();
+            }
             let line = error.position().map(|position| position.line() as usize);
             let why = match error.kind() {
                 csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -95,7 +101,7 @@ pub(super) fn has_columns(text: &str, columns: &[&str]) -> bool {
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let must = ["variant", "metric", "value"];
-    let table = Table::read(input.text, "a CSV of samples", &must, &["unit", "block"])?;
+    let table = Table::read(input, "a CSV of samples", &must, &["unit", "block"])?;
     let mut parsed = Parsed::default();
     for (line, fields) in table.rows() {
         let metric = fields.need("metric", line)?;

@@ -10,7 +10,7 @@ pub(super) fn detect(text: &str) -> bool {
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let must = ["variant", "metric", "mean"];
-    let table = Table::read(input.text, "a summary table", &must, &["sd", "n", "unit"])?;
+    let table = Table::read(input, "a summary table", &must, &["sd", "n", "unit"])?;
     let mut parsed = Parsed::default();
     for (line, fields) in table.rows() {
         let metric = fields.need("metric", line)?;

@@ -25,6 +25,7 @@ fn samples(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut measuring = false;
     let mut ended = false;
     for (index, line) in input.text.lines().enumerate() {
+        input.take_line(line)?;
         let at = index + 1;
         match line.split_once(':') {
             Some(("testcase", name)) => case = Some(name.trim().to_string()),
@@ -52,6 +53,7 @@ fn table(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed::default();
     let lines = input.text.lines().enumerate().skip_while(|(_, line)| !line.starts_with(HEADING));
     for (index, line) in lines.skip(1).filter(|(_, line)| !line.trim().is_empty()) {
+        input.take_line(line)?;
         let at = index + 1;
         let fields: Vec<&str> = line.split(',').collect();
         let [tasks, processes, _, threads, ..] = fields.as_slice() else {

@@ -21,6 +21,7 @@ use clap::{Args, ValueEnum};
 use opcost_profile::symbolise::{KernelSource, Sources};
 use opcost_profile::symbols::program::DEBUG_FILES;
 use opcost_record::{Domain, MetricKey};
+use opcost_sys::budget::LIMIT_BYTES;
 use opcost_sys::perf::{GenericEvent, STACK_BYTES_MAX, generic_event};
 use serde::{Deserialize, Serialize};
 
@@ -151,6 +152,7 @@ pub fn sources() -> Sources {
         debug_files: DEBUG_FILES.into(),
         build_id_cache: None,
         inlined: false,
+        limit_bytes: LIMIT_BYTES,
     }
 }
 

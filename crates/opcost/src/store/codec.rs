@@ -5,6 +5,7 @@
 
 use opcost_record::leb128::{read, write};
 use opcost_record::{CountingTime, Sample};
+use opcost_sys::budget::Exceeded;
 use std::fmt;
 
 pub(super) fn encode(samples: &[Sample]) -> Vec<u8> {
@@ -69,6 +70,12 @@ impl Packed {
         }
         Some(())
     }
+}
+
+/// The error for a row that would take more than reading its file may take.
+pub(super) fn exceeded(exceeded: Exceeded) -> rusqlite::Error {
+    let kind = rusqlite::types::Type::Blob;
+    rusqlite::Error::FromSqlConversionFailure(0, kind, Box::new(exceeded))
 }
 
 /// The error for a row whose contents are not those written.

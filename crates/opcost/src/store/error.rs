@@ -2,6 +2,7 @@
 
 use crate::exit::{HasStatus, Status};
 use opcost_record::printable::printable;
+use opcost_sys::budget::Exceeded;
 use rusqlite::ErrorCode;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -69,6 +70,8 @@ pub enum StoreErrorKind {
     Taken(String),
     /// A file with a recording cannot be unpacked.
     Packed(String),
+    /// Reading the file takes more than it may.
+    Exceeded(Exceeded),
     /// Another process is working on the recording.
     InUse {
         /// The recording.
@@ -115,6 +118,12 @@ impl StoreError {
                         failure.extended_code
                     )),
                     _ => StoreErrorKind::Other(message),
+                }
+            }
+            rusqlite::Error::FromSqlConversionFailure(_, _, why) if why.is::<Exceeded>() => {
+                match why.downcast_ref() {
+                    Some(exceeded) => StoreErrorKind::Exceeded(*exceeded),
+                    None => StoreErrorKind::Other(why.to_string()),
                 }
             }
             rusqlite::Error::FromSqlConversionFailure(..)
@@ -233,6 +242,7 @@ impl fmt::Display for StoreError {
                 "store '{path}': another recording {id} is there already; choose another store with --store"
             ),
             StoreErrorKind::Packed(why) => write!(f, "'{path}': {why}"),
+            StoreErrorKind::Exceeded(exceeded) => write!(f, "'{path}': {exceeded}"),
             StoreErrorKind::Complete(id) => {
                 write!(f, "store '{path}': recording {id} is complete; see opcost show {id}")
             }

@@ -25,10 +25,14 @@ use crate::plan::{Plan, Revision};
 use crate::recording::{MachineState, Recording, State};
 use checksum::checksum;
 use codec::Packed;
+use opcost_record::printable::printable;
 use opcost_record::{Dictionary, Domain, Failure, Invariant, MetricKey, Outcome, Profile, Record};
+use opcost_sys::budget::{Budget, Exceeded};
 use rusqlite::{Connection, OptionalExtension, Row};
 use schema::{ARRIVALS_SINCE, CHECKSUMS_ALWAYS_SINCE, CHECKSUMS_SINCE};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, BufReader};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -192,7 +196,7 @@ impl Store {
             statement.query_row([number], |row| {
                 check_plan(row, (0, 5, 6), sums)?;
                 check_number(row.get(7)?, row.get(4)?, state(row, 3)?, sums)?;
-                let plan: NamesOfPlan = json(row, 5)?;
+                let plan: NamesOfPlan = json(row, 5, self.budget())?;
                 Ok(RecordingHead {
                     id: row.get(0)?,
                     created_unix_ns: unsigned(row, 1)?,
@@ -227,6 +231,16 @@ impl Store {
             column: if self.version >= CHECKSUMS_SINCE { "checksum" } else { "NULL" },
             always: self.version >= always,
         }
+    }
+
+    /// The budget of reading a store of somebody else's.
+    fn budget(&self) -> Option<&Budget> {
+        self.foreign.as_ref().map(|bytes| &bytes.budget)
+    }
+
+    /// Draws a row of somebody else's store from the budget.
+    fn step_row(&self, row: &Row<'_>) -> rusqlite::Result<()> {
+        self.foreign.as_ref().map_or(Ok(()), |bytes| bytes.step(row).map(|_| ()))
     }
 
     /// Counts the bytes of a row of somebody else's store.
@@ -269,8 +283,8 @@ impl Store {
                         created_unix_ns: unsigned(row, 1)?,
                         arrived_unix_ns: row.get::<_, Option<i64>>(6)?.map(|ns| ns as u64),
                         state: state(row, 2)?,
-                        plan: json(row, 3)?,
-                        machine: json(row, 4)?,
+                        plan: json(row, 3, self.budget())?,
+                        machine: json(row, 4, self.budget())?,
                         dictionary: Dictionary::default(),
                         records: Vec::new(),
                         profiles: Vec::new(),
@@ -298,12 +312,22 @@ impl Store {
     /// An error of reading one recording: damage concerns this recording, not the whole store.
     fn of_recording(&self, number: i64, error: StoreError) -> StoreError {
         match error.kind {
-            StoreErrorKind::Corrupt(why) => {
-                let DamagedRecording { name, why, .. } = self.damaged(number, why);
-                StoreError::new(&self.path, StoreErrorKind::Damaged { recording: name, why })
-            }
+            StoreErrorKind::Corrupt(why) => self.damage(self.damaged(number, why)),
             _ => error,
         }
+    }
+
+    /// The error of a damaged recording; a file of somebody else's is not the user's store.
+    fn damage(&self, DamagedRecording { name, why, .. }: DamagedRecording) -> StoreError {
+        let kind = match self.foreign {
+            None => StoreErrorKind::Damaged { recording: name, why },
+            Some(_) => StoreErrorKind::Packed(format!(
+                "recording {} is damaged ({}); copy the file again, or ask its sender for another export",
+                printable(&name),
+                printable(&why)
+            )),
+        };
+        StoreError::new(&self.path, kind)
     }
 
     /// The identifier of the newest recording that this store's user made.
@@ -368,9 +392,10 @@ impl Store {
                 self.take_bytes(row)?;
                 let made = checksum([row.get_ref(0)?.as_bytes()?]);
                 compare_checksums(row, (1, sums), made, || "invariants".into())?;
-                json(row, 0)
+                let set: Vec<Invariant> = json(row, 0, self.budget())?;
+                Ok((set, row.get_ref(0)?.as_bytes()?.len() as u64))
             };
-            let sets: Vec<Vec<Invariant>> =
+            let sets: Vec<(Vec<Invariant>, u64)> =
                 statement.query_map([number], set)?.collect::<rusqlite::Result<_>>()?;
             let mut statement = connection.prepare(&format!(
                 "SELECT slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples, {}
@@ -385,8 +410,14 @@ impl Store {
                     return Err(codec::corrupt(1, "unknown variant"));
                 }
                 let set = usize::try_from(row.get::<_, i64>(7)?).ok();
+                let (invariants, bytes) = set
+                    .and_then(|set| sets.get(set))
+                    .ok_or_else(|| codec::corrupt(7, "unknown set of invariants"))?;
+                if let Some(budget) = self.budget() {
+                    budget.step(*bytes).map_err(codec::exceeded)?;
+                }
                 let failure: Option<Failure> = match row.get_ref(5)?.as_str_or_null()? {
-                    Some(_) => Some(json(row, 5)?),
+                    Some(_) => Some(json(row, 5, self.budget())?),
                     None => None,
                 };
                 Ok(Record {
@@ -397,9 +428,7 @@ impl Store {
                     exit_code: row.get(4)?,
                     outcome: failure.map_or(Outcome::Finished, Outcome::Failed),
                     ops: row.get::<_, Option<i64>>(6)?.map(|ops| ops as u64),
-                    invariants: set
-                        .and_then(|set| sets.get(set).cloned())
-                        .ok_or_else(|| codec::corrupt(7, "unknown set of invariants"))?,
+                    invariants: invariants.clone(),
                     samples: Vec::new(),
                 })
             };
@@ -466,8 +495,7 @@ impl Store {
                 let slot: i64 = row.get(0)?;
                 let made = checksum([&slot.to_le_bytes(), row.get_ref(1)?.as_blob()?]);
                 compare_checksums(row, (2, sums), made, || format!("the profile of run {slot}"))?;
-                let profile = profile::decode(row.get_ref(1)?.as_blob()?)
-                    .map_err(|why| codec::corrupt(1, format!("profile: {why}")))?;
+                let profile = profile::decode(row.get_ref(1)?.as_blob()?, self.budget())?;
                 Ok((row.get(0)?, profile))
             })?;
             profiles.collect()
@@ -593,9 +621,22 @@ fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<State> {
         .ok_or_else(|| codec::corrupt(column, "unknown state"))
 }
 
-fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text = row.get_ref(column)?;
-    serde_json::from_str(text.as_str()?).map_err(|error| codec::corrupt(column, error))
+/// Parses a column's JSON; that of somebody else's store value by value, drawn from the budget.
+fn json<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+    budget: Option<&Budget>,
+) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    let read = match budget {
+        None => serde_json::from_str(text),
+        Some(budget) => serde_json::from_reader(BufReader::new(budget.reader(text.as_bytes()))),
+    };
+    read.map_err(|error| {
+        let what = error.to_string();
+        let exceeded = Exceeded::of(&io::Error::from(error)).map(codec::exceeded);
+        exceeded.unwrap_or_else(|| codec::corrupt(column, what))
+    })
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use super::schema::{self, APPLICATION_ID, SCHEMA_VERSION};
 use super::{Store, StoreError, StoreErrorKind, foreign};
+use opcost_sys::foreign_file;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -47,29 +49,39 @@ impl Store {
     /// # Errors
     /// As [`open_for_writing`](Self::open_for_writing).
     pub fn open_for_reading(path: &Path) -> Result<Store, StoreError> {
-        Store::read_only(path, false)
+        Store::read_only(path, None)
     }
 
     /// Opens a store that somebody else made: only for reading, with limits, and only if it has the tables of a store and nothing else.
     ///
+    /// `shown`: the file that the user named, for errors; `limit_bytes`: what reading may take ([`Budget`](opcost_sys::budget::Budget)).
+    ///
     /// # Errors
     /// As [`open_for_writing`](Self::open_for_writing); also if reading exceeds a limit.
-    pub fn open_foreign(path: &Path) -> Result<Store, StoreError> {
-        Store::read_only(path, true)
+    pub fn open_foreign(path: &Path, shown: &Path, limit_bytes: u64) -> Result<Store, StoreError> {
+        // SQLite would wait for a pipe's writer.
+        if let Err(error) = foreign_file::open(path, u64::MAX)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(StoreError::new(shown, StoreErrorKind::CannotOpen(error.to_string())));
+        }
+        let store = Store::read_only(path, Some(limit_bytes));
+        let store = store.map_err(|error| StoreError { path: shown.to_owned(), ..error })?;
+        Ok(Store { path: Arc::new(shown.to_owned()), ..store })
     }
 
-    fn read_only(path: &Path, is_foreign: bool) -> Result<Store, StoreError> {
+    fn read_only(path: &Path, foreign_limit_bytes: Option<u64>) -> Result<Store, StoreError> {
         if !path.exists() {
             return Err(StoreError::new(path, StoreErrorKind::Absent));
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
         let connect = |name: &Path, flags| -> Result<(Store, i32), StoreError> {
             let mut store = Store::connect(path, name, flags)?;
-            if is_foreign {
+            if let Some(limit_bytes) = foreign_limit_bytes {
                 let bound = foreign::bound(&mut store.connection);
                 bound.map_err(|error| StoreError::from_sqlite(path, &error))?;
                 let length = std::fs::metadata(path).map_or(0, |file| file.len());
-                store.foreign = Some(foreign::Bytes::new(length + log_bytes(path)));
+                store.foreign = Some(foreign::Bytes::new(length + log_bytes(path), limit_bytes));
             }
             let version = store.check_version()?;
             Ok((store, version))

@@ -3,7 +3,9 @@
 //! A compressed tree of tens of thousands of contexts takes about a tenth of its text, and most runs of a recording have nearly the
 //! same tree.
 
+use super::codec;
 use opcost_record::Profile;
+use opcost_sys::budget::{Budget, Exceeded};
 use std::io::{self, BufRead, BufReader, Read, Write};
 
 /// More text than any profile has; a larger profile is damaged.
@@ -23,22 +25,29 @@ pub(super) fn encode(profile: &Profile) -> Vec<u8> {
     compress().expect("memory can be written")
 }
 
-/// The profile, or the error if [`encode`] cannot have written the bytes.
-pub(super) fn decode(bytes: &[u8]) -> Result<Profile, String> {
+/// The profile, or the error if [`encode`] cannot have written the bytes; that of somebody else's store is drawn from the budget.
+pub(super) fn decode(bytes: &[u8], budget: Option<&Budget>) -> rusqlite::Result<Profile> {
+    let damaged = |why: &str| codec::corrupt(1, format!("profile: {why}"));
     if bytes.is_empty() {
-        return Err("empty".into());
+        return Err(damaged("empty"));
     }
-    let decoder = zstd::Decoder::new(bytes).map_err(|error| error.to_string())?;
+    let failed = |error: io::Error| match Exceeded::of(&error) {
+        Some(exceeded) => codec::exceeded(exceeded),
+        None => damaged(&error.to_string()),
+    };
+    let decoder = zstd::Decoder::new(bytes).map_err(failed)?;
+    let ample = Budget::new(u64::MAX, 0);
+    let text = budget.unwrap_or(&ample).unpacker(decoder);
     let mut profile = Profile::default();
-    let mut reader = BufReader::new(decoder.take(TEXT_BYTES_MAX));
+    let mut reader = BufReader::new(text.take(TEXT_BYTES_MAX));
     let mut line = String::new();
-    while reader.read_line(&mut line).map_err(|error| error.to_string())? > 0 {
-        let whole = line.strip_suffix('\n').ok_or("cut off")?;
-        profile.read_line(whole)?;
+    while reader.read_line(&mut line).map_err(failed)? > 0 {
+        let whole = line.strip_suffix('\n').ok_or_else(|| damaged("cut off"))?;
+        profile.read_line(whole).map_err(&damaged)?;
         line.clear();
     }
     if reader.into_inner().limit() == 0 {
-        return Err("too long".into());
+        return Err(damaged("too long"));
     }
     Ok(profile)
 }
@@ -86,7 +95,7 @@ pub(super) mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_is_decoded(profile in profile()) {
-            let decoded = decode(&encode(&profile)).unwrap();
+            let decoded = decode(&encode(&profile), None).unwrap();
             let mangled = |profile: &Profile| -> Vec<Option<Box<str>>> {
                 profile.functions.iter().map(|function| function.mangled.clone()).collect()
             };
@@ -102,19 +111,27 @@ pub(super) mod tests {
             let place = place.index(bytes.len());
             bytes[place] ^= by;
             // A changed header may still have the same meaning.
-            prop_assert!(decode(&bytes).is_ok_and(|same| same == profile) || decode(&bytes).is_err());
+            prop_assert!(decode(&bytes, None).is_ok_and(|same| same == profile) || decode(&bytes, None).is_err());
             bytes.truncate(place);
-            prop_assert!(decode(&bytes).is_err());
+            prop_assert!(decode(&bytes, None).is_err());
         }
     }
 
     #[test]
     fn what_is_no_profile_is_named() {
-        let text = |text: &str| decode(&zstd::encode_all(text.as_bytes(), 1).unwrap());
-        assert_eq!(text("f a\tb\nc - 1 1 1\n").unwrap_err(), "no such function");
-        assert_eq!(text("f a\tb\nc - 0 1 1").unwrap_err(), "cut off");
-        assert_eq!(text("c - 0 1 1\n").unwrap_err(), "no such function");
-        assert_eq!(decode(b"").unwrap_err(), "empty");
-        assert!(decode(b"plain text").is_err());
+        let fault = |bytes: &[u8]| {
+            let rusqlite::Error::FromSqlConversionFailure(_, _, why) =
+                decode(bytes, None).unwrap_err()
+            else {
+                panic!("damage is an error of a conversion")
+            };
+            why.to_string()
+        };
+        let text = |text: &str| fault(&zstd::encode_all(text.as_bytes(), 1).unwrap());
+        assert_eq!(text("f a\tb\nc - 1 1 1\n"), "profile: no such function");
+        assert_eq!(text("f a\tb\nc - 0 1 1"), "profile: cut off");
+        assert_eq!(text("c - 0 1 1\n"), "profile: no such function");
+        assert_eq!(fault(b""), "profile: empty");
+        assert!(decode(b"plain text", None).is_err());
     }
 }

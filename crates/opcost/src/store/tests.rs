@@ -1,6 +1,7 @@
 use super::*;
 use crate::resolve::fixture;
 use opcost_record::{CountingTime, Reading, Report, Sample};
+use opcost_sys::budget::LIMIT_BYTES;
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
@@ -35,6 +36,30 @@ fn record(slot: u32) -> Record {
         samples: vec![],
         invariants: vec![Invariant { name: "ops-mmap".into(), value: "17".into() }],
     }
+}
+
+/// Unpacks the contents of an exported file.
+fn unpacked_here(bytes: &[u8], scratch: &Path) -> Result<Store, StoreError> {
+    let path = scratch.join("file");
+    fs::write(&path, bytes).unwrap();
+    unpacked(&path, fs::File::open(&path).unwrap(), scratch, LIMIT_BYTES)
+}
+
+#[test]
+fn a_recording_s_values_are_drawn_from_the_budget() {
+    let (dir, theirs, _) = stored(2000);
+    let (_dir, here, id) = stored(8);
+    let mut store = Store::open_for_writing(&here).unwrap();
+    // Any program holds more than a MiB, so one of the many rows exceeds the limit.
+    let shown = dir.path().join("named-by-the-user");
+    let few = Store::open_foreign(&theirs, &shown, 1 << 20).unwrap();
+    let error = store.take_over(&few, CREATED_NS).unwrap_err();
+    assert!(matches!(error.kind, StoreErrorKind::Exceeded(_)), "{error}");
+    assert_eq!(error.path, shown);
+    let ids: Vec<String> = store.list().unwrap().into_iter().map(|head| head.id).collect();
+    assert_eq!(ids, [id]);
+    let enough = Store::open_foreign(&theirs, &shown, 64 << 30).unwrap();
+    assert_eq!(store.take_over(&enough, CREATED_NS).unwrap().len(), 1);
 }
 
 /// A store with one recording of `runs` runs with two metrics each; returns its file and identifier.
@@ -507,7 +532,7 @@ proptest! {
         let (_dir, here, id) = stored(8);
         let mut store = Store::open_for_writing(&here).unwrap();
         let before = store.read(&id).unwrap();
-        if let Ok(unpacked) = unpacked(Path::new("file"), &forged, dir.path()) {
+        if let Ok(unpacked) = unpacked_here(&forged, dir.path()) {
             let _ = store.take_over(&unpacked, CREATED_NS);
         }
         let after = store.read(&id).unwrap();
@@ -562,7 +587,7 @@ fn two_recordings_of_one_identifier_are_not_mixed_up() {
     let scratch = tempfile::tempdir().unwrap();
     let packed = open(&here).pack(&id, scratch.path()).unwrap();
     let arrive = |store: &Path| {
-        let unpacked = unpacked(Path::new("file"), &packed, scratch.path()).unwrap();
+        let unpacked = unpacked_here(&packed, scratch.path()).unwrap();
         open(store).take_over(&unpacked, CREATED_NS)
     };
     assert_eq!(arrive(&here).unwrap(), [(id.clone(), Arrival::Known)]);

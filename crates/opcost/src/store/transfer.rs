@@ -3,12 +3,14 @@
 //! Rows are copied unchanged, with their checksums, so a recording arrives to the last digit.
 
 use super::schema::{Column, TABLES, Table};
-use super::{DamagedRecording, Store, StoreError, StoreErrorKind, codec};
+use super::{Store, StoreError, StoreErrorKind, codec};
 use crate::recording::{Recording, State};
 use opcost_record::printable::printable;
+use opcost_sys::budget::{Budget, Exceeded};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, TransactionBehavior};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -67,9 +69,8 @@ impl Store {
     ) -> Result<Vec<(String, Arrival)>, StoreError> {
         let mut arrived = Vec::new();
         let listed = other.list_all()?;
-        if let Some(DamagedRecording { name, why, .. }) = listed.damaged.into_iter().next() {
-            let kind = StoreErrorKind::Damaged { recording: name, why };
-            return Err(StoreError::new(&other.path, kind));
+        if let Some(damaged) = listed.damaged.into_iter().next() {
+            return Err(other.damage(damaged));
         }
         for head in listed.heads {
             check_id(&head.id)
@@ -107,7 +108,7 @@ impl Store {
         let number = other.number_of(&recording.id)?;
         let mut read = Vec::new();
         for table in TABLES.iter().filter(|table| table.is_in(other.version)) {
-            let rows = other.sql(|connection| rows(connection, table, other.version, number));
+            let rows = other.sql(|connection| rows(connection, table, other, number));
             read.push((table, rows.map_err(|error| other.of_recording(number, error))?));
         }
         let ended = recording.state != State::Running;
@@ -149,14 +150,15 @@ impl Store {
 fn rows(
     connection: &Connection,
     table: &Table,
-    version: i32,
+    of: &Store,
     number: i64,
 ) -> rusqlite::Result<Vec<BTreeMap<&'static str, Value>>> {
-    let present: Vec<&Column> = table.columns_of(version).collect();
+    let present: Vec<&Column> = table.columns_of(of.version).collect();
     let names: Vec<&str> = present.iter().map(|column| column.name).collect();
     let query = format!("SELECT {} FROM {} WHERE {} = ?1", names.join(", "), table.name, table.key);
     let mut statement = connection.prepare(&query)?;
     let row = |row: &Row<'_>| {
+        of.step_row(row)?;
         let mut values: BTreeMap<&'static str, Value> =
             table.columns.iter().map(|column| (column.name, Value::Null)).collect();
         for (at, column) in present.iter().enumerate() {
@@ -199,28 +201,41 @@ fn packed(store: &Path) -> io::Result<Vec<u8>> {
 
 /// Unpacks a file of [`Store::pack`] as a store for reading.
 ///
-/// `path`: the file, for errors; `bytes`: its contents; `scratch`: a folder for the unpacked store alone.
+/// `path`: the file, for errors; `file`: opened, at its start; `scratch`: a folder for the unpacked store alone; `limit_bytes`: what
+/// reading the file may take ([`Budget`]).
 ///
 /// # Errors
-/// [`StoreError`]: the file has another version, is cut short or damaged, or `scratch` has no room.
-pub fn unpacked(path: &Path, bytes: &[u8], scratch: &Path) -> Result<Store, StoreError> {
+/// [`StoreError`]: the file has another version, is cut short or damaged, unpacks to too much, or `scratch` has no room.
+pub fn unpacked(
+    path: &Path,
+    mut file: File,
+    scratch: &Path,
+    limit_bytes: u64,
+) -> Result<Store, StoreError> {
     let error = |kind| StoreError::new(path, kind);
-    let frame = bytes.strip_prefix(HEADER).ok_or_else(|| match bytes.strip_prefix(NAME) {
-        None => error(StoreErrorKind::Foreign),
-        Some(rest) => {
-            let version = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            error(StoreErrorKind::Packed(format!(
-                "its version is {}, and this opcost reads 1; update opcost",
-                String::from_utf8_lossy(&version[..version.len().min(20)])
-            )))
-        }
-    })?;
+    let damaged = |why: &dyn std::fmt::Display| {
+        error(StoreErrorKind::Packed(format!("it is cut short or damaged ({why}); copy it again")))
+    };
+    let mut header = Vec::new();
+    let read = Read::by_ref(&mut file).take(HEADER.len() as u64).read_to_end(&mut header);
+    read.map_err(|why| damaged(&why))?;
+    if header != HEADER {
+        let Some(version) = header.strip_prefix(NAME) else {
+            return Err(error(StoreErrorKind::Foreign));
+        };
+        let version = version.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        return Err(error(StoreErrorKind::Packed(format!(
+            "its version is {}, and this opcost reads 1; update opcost",
+            String::from_utf8_lossy(version)
+        ))));
+    }
     let store = scratch.join("unpacked.sqlite");
     let unpack = || -> io::Result<()> {
-        let mut decoder = zstd::Decoder::new(frame)?.single_frame();
-        let mut file = std::fs::File::create(&store)?;
-        io::copy(&mut decoder, &mut file)?;
-        let rest = decoder.finish();
+        let budget = Budget::new(limit_bytes, file.metadata()?.len());
+        let decoder = zstd::Decoder::new(file)?.single_frame();
+        let mut decoder = budget.unpacker(decoder);
+        io::copy(&mut decoder, &mut File::create(&store)?)?;
+        let rest = decoder.into_inner().finish();
         // A buffering reader may already have read some of the rest.
         let mut behind = Vec::new();
         rest.take(1).read_to_end(&mut behind)?;
@@ -229,13 +244,12 @@ pub fn unpacked(path: &Path, bytes: &[u8], scratch: &Path) -> Result<Store, Stor
             false => Err(io::Error::other("something follows its end")),
         }
     };
-    unpack().map_err(|why| match why.kind() {
-        io::ErrorKind::StorageFull => StoreError::new(&store, StoreErrorKind::Full),
-        _ => error(StoreErrorKind::Packed(format!(
-            "it is cut short or damaged ({why}); copy it again"
-        ))),
+    unpack().map_err(|why| match (why.kind(), Exceeded::of(&why)) {
+        (_, Some(exceeded)) => error(StoreErrorKind::Exceeded(exceeded)),
+        (io::ErrorKind::StorageFull, _) => StoreError::new(&store, StoreErrorKind::Full),
+        _ => damaged(&why),
     })?;
-    Store::open_foreign(&store).map_err(|inner| match inner.kind {
+    Store::open_foreign(&store, path, limit_bytes).map_err(|inner| match inner.kind {
         StoreErrorKind::Foreign | StoreErrorKind::Absent | StoreErrorKind::Corrupt(_) => {
             error(StoreErrorKind::Packed("it holds no recording of opcost".into()))
         }

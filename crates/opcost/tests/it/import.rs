@@ -8,6 +8,7 @@ use opcost::import::{Assembled, FORMATS, Options, ReadFile, assemble, read};
 use opcost::recording::{Recording, State};
 use opcost::render::{self, Style, View};
 use opcost_record::Dictionary;
+use opcost_sys::budget::Budget;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -22,12 +23,14 @@ fn argument(name: &str) -> String {
 fn parse(name: &str) -> (&'static str, Parsed) {
     let path = sample(name);
     let text = std::fs::read_to_string(&path).unwrap();
-    let (format, parsed) = read(&Input { path: &path, text: &text }, None).unwrap();
+    let (format, parsed) =
+        read(&Input { path: &path, text: &text, budget: &Budget::default() }, None).unwrap();
     (format.name, parsed)
 }
 
 fn parse_text(text: &str, format: Option<&str>) -> Result<Parsed, Problem> {
-    read(&Input { path: Path::new("given"), text }, format).map(|(_, parsed)| parsed)
+    read(&Input { path: Path::new("given"), text, budget: &Budget::default() }, format)
+        .map(|(_, parsed)| parsed)
 }
 
 /// Each series as "case/variant metric unit: figures".
@@ -515,9 +518,9 @@ fn no_part_of_a_file_makes_a_figure_up() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        let whole = read(&Input { path: &path, text: &text }, None);
+        let whole = read(&Input { path: &path, text: &text, budget: &Budget::default() }, None);
         for cut in (0..text.len()).step_by(7).filter(|cut| text.is_char_boundary(*cut)) {
-            let input = Input { path: &path, text: &text[..cut] };
+            let input = Input { path: &path, text: &text[..cut], budget: &Budget::default() };
             let Ok((format, parsed)) = read(&input, None) else { continue };
             let more = parsed.series.len();
             let whole = whole.as_ref().map_or(0, |(_, parsed)| parsed.series.len());

@@ -8,6 +8,7 @@ mod attach;
 mod bisect;
 mod boot;
 mod booted;
+mod budgets;
 #[path = "../../../opcost-attach/tests/made/mod.rs"]
 mod busy;
 mod cli_conditions;

@@ -2,6 +2,7 @@
 
 use super::layout::{Attributes, Fields, MISC_BUILD_ID_SIZE, MODE_KERNEL, MODE_MASK, feature};
 use super::{MAGIC, MAGIC_BIG_ENDIAN, PerfDataError, fill};
+use opcost_sys::budget::Budget;
 use std::io::{Read, Seek, SeekFrom};
 
 /// Sizes of `perf_file_header` and of the header in pipes.
@@ -45,13 +46,15 @@ impl Section {
         self,
         file: &mut (impl Read + Seek),
         has_bytes: u64,
+        budget: &Budget,
     ) -> Result<Vec<u8>, PerfDataError> {
         let needs_bytes = self.start.saturating_add(self.bytes);
         if needs_bytes > has_bytes {
             return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
         }
         file.seek(SeekFrom::Start(self.start))?;
-        // The check above bounds the allocation by the file's size.
+        // A file's length costs nothing where the file has holes.
+        budget.room(self.bytes)?;
         let mut contents = vec![0; self.bytes as usize];
         let got = fill(file, &mut contents)? as u64;
         if got < self.bytes {
@@ -66,6 +69,7 @@ impl Header {
     pub(super) fn read(
         file: &mut (impl Read + Seek),
         has_bytes: u64,
+        budget: &Budget,
     ) -> Result<Header, PerfDataError> {
         let mut bytes = [0; HEADER_BYTES as usize];
         let got = fill(file, &mut bytes)?;
@@ -87,7 +91,7 @@ impl Header {
         let (attributes, data, _) = (section()?, section()?, section()?);
         let bits = fields.take(32).ok_or_else(short)?;
         let mut header = Header { data_start: data.start, ..Header::default() };
-        header.attributes(file, attributes, attribute_bytes, has_bytes)?;
+        header.attributes(file, attributes, attribute_bytes, has_bytes, budget)?;
         // perf writes the size when it ends.
         header.unfinished = data.bytes == 0;
         let end = data.start.saturating_add(data.bytes);
@@ -96,7 +100,7 @@ impl Header {
             return Err(PerfDataError::CutShort { needs_bytes: end, has_bytes });
         }
         if !header.unfinished {
-            header.features(file, bits, end, has_bytes)?;
+            header.features(file, bits, end, has_bytes, budget)?;
         }
         file.seek(SeekFrom::Start(data.start))?;
         Ok(header)
@@ -109,8 +113,9 @@ impl Header {
         section: Section,
         each_bytes: u64,
         has_bytes: u64,
+        budget: &Budget,
     ) -> Result<(), PerfDataError> {
-        let contents = section.contents(file, has_bytes)?;
+        let contents = section.contents(file, has_bytes, budget)?;
         let each = usize::try_from(each_bytes).unwrap_or(usize::MAX);
         if each < 80 || contents.len() < each {
             return Err(PerfDataError::broken("the size of a sampled event", 16));
@@ -119,7 +124,7 @@ impl Header {
             let (attributes, ids) = entry.split_at(each - 16);
             let mut event = Attributes::parse(attributes)?;
             if let Some(ids) = Section::read(&mut Fields::new(ids)) {
-                let ids = ids.contents(file, has_bytes)?;
+                let ids = ids.contents(file, has_bytes, budget)?;
                 let (words, _) = ids.as_chunks::<8>();
                 event.ids = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
             }
@@ -141,11 +146,12 @@ impl Header {
         bits: &[u8],
         end: u64,
         has_bytes: u64,
+        budget: &Budget,
     ) -> Result<(), PerfDataError> {
         let set = (0..256u32).filter(|bit| bits[*bit as usize / 8] & (1 << (bit % 8)) != 0);
         for (index, bit) in set.enumerate() {
             let place = Section { start: end.saturating_add(index as u64 * 16), bytes: 16 };
-            let place = place.contents(file, has_bytes)?;
+            let place = place.contents(file, has_bytes, budget)?;
             let Some(section) = Section::read(&mut Fields::new(&place)) else { continue };
             let wanted = [
                 feature::BUILD_ID,
@@ -156,7 +162,7 @@ impl Header {
                 feature::EVENT_DESC,
             ];
             if wanted.contains(&bit) {
-                let contents = section.contents(file, has_bytes)?;
+                let contents = section.contents(file, has_bytes, budget)?;
                 self.feature(bit, &contents);
             }
         }

@@ -2,6 +2,7 @@
 //! (`tools/perf/util/zstd.c`).
 
 use super::PerfDataError;
+use opcost_sys::budget::Budget;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 /// The most bytes that a record may inflate to: perf compresses buffers of at most some MB.
@@ -14,8 +15,13 @@ impl Inflate {
         Decoder::new().map(Inflate).map_err(failed)
     }
 
-    /// Appends the inflated `data`.
-    pub(super) fn append(&mut self, data: &[u8], to: &mut Vec<u8>) -> Result<(), PerfDataError> {
+    /// Appends the inflated `data`, drawn from a budget.
+    pub(super) fn append(
+        &mut self,
+        data: &[u8],
+        to: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> Result<(), PerfDataError> {
         let mut from = InBuffer::around(data);
         let mut chunk = vec![0; 128 << 10];
         let begin = to.len();
@@ -23,6 +29,7 @@ impl Inflate {
             let mut out = OutBuffer::around(&mut chunk[..]);
             self.0.run(&mut from, &mut out).map_err(failed)?;
             let made = out.pos();
+            budget.unpack(made as u64)?;
             to.extend_from_slice(&chunk[..made]);
             if to.len() - begin > INFLATED_BYTES_MAX {
                 let what = format!("one grows beyond {INFLATED_BYTES_MAX} bytes");

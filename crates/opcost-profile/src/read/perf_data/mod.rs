@@ -23,6 +23,7 @@ use decode::{Counts, Room, decode};
 use header::Header;
 use inflate::Inflate;
 use layout::{Attributes, Fields, record, sample};
+use opcost_sys::budget::{Budget, Exceeded};
 use round::{Due, Rounds, event_id, time_ns};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -77,6 +78,9 @@ pub enum PerfDataError {
     /// The file's compressed data cannot be read.
     #[error("its compressed records cannot be read ({what}); copy or record it again")]
     Compressed { what: String },
+    /// Reading takes more than the budget.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
 }
 
 impl PerfDataError {
@@ -177,7 +181,7 @@ fn next_record(
 /// Reads a file.
 ///
 /// `file`: at its start; `bytes`: its length; `wanted`: the event and samples to read; `sources`: the
-/// places of the files by which copied stacks are unwound.
+/// places of the files by which copied stacks are unwound; `budget`: what reading may take.
 ///
 /// # Errors
 /// [`PerfDataError`].
@@ -186,12 +190,13 @@ pub fn read(
     bytes: u64,
     wanted: &Wanted,
     sources: &Sources,
+    budget: &Budget,
 ) -> Result<(About, Recorded), PerfDataError> {
     let mut file = file;
-    let header = Header::read(&mut file, bytes)?;
+    let header = Header::read(&mut file, bytes, budget)?;
     let (mut at, end) = (header.data_start, header.data_end);
-    let mut reading = Reading::new(header, wanted, sources)?;
-    reading.records(&mut Stream::new(file), &mut at, end, u64::MAX)?;
+    let mut reading = Reading::new(header, wanted, sources, budget)?;
+    reading.records(&mut Stream::new(budget.reader(file)), &mut at, end, u64::MAX)?;
     reading.finish()
 }
 
@@ -212,11 +217,12 @@ pub fn read_parts<'f>(
     parts: Vec<(u32, impl Read + 'f, u64)>,
     wanted: &Wanted,
     sources: &Sources,
+    budget: &Budget,
 ) -> Result<(About, Recorded), (Option<u32>, PerfDataError)> {
     let of_first = |error| (None, error);
-    let header = Header::read(&mut file, bytes).map_err(of_first)?;
+    let header = Header::read(&mut file, bytes, budget).map_err(of_first)?;
     let (at, end) = (header.data_start, header.data_end);
-    let mut reading = Reading::new(header, wanted, sources).map_err(of_first)?;
+    let mut reading = Reading::new(header, wanted, sources, budget).map_err(of_first)?;
     // The end of a round in one file does not order the other files.
     reading.in_rounds = false;
     let mut all = vec![Part::new(None, Box::new(file), at, end)];
@@ -264,6 +270,9 @@ struct Reading<'w> {
     first_ns: Option<u64>,
     left_out: u64,
     sources: &'w Sources,
+    budget: &'w Budget,
+    /// Why the budget was used up while a record was given.
+    exceeded: Option<Exceeded>,
     unwinder: Unwinder,
     /// A buffer for the chain of an unwound stack.
     chain: Vec<u64>,
@@ -297,6 +306,7 @@ impl<'w> Reading<'w> {
         header: Header,
         wanted: &'w Wanted,
         sources: &'w Sources,
+        budget: &'w Budget,
     ) -> Result<Reading<'w>, PerfDataError> {
         let mut reading = Reading {
             header,
@@ -305,6 +315,8 @@ impl<'w> Reading<'w> {
             first_ns: None,
             left_out: 0,
             sources,
+            budget,
+            exceeded: None,
             unwinder: Unwinder::default(),
             chain: Vec::new(),
             rounds: Rounds::default(),
@@ -382,6 +394,9 @@ impl<'w> Reading<'w> {
             let part = &mut parts[index];
             self.part = part.number;
             part.rounds.give_first(&mut |due| give(self, &due));
+            if let Some(exceeded) = self.exceeded {
+                return Err((self.part, exceeded.into()));
+            }
             firsts.extend(self.first_of(part)?.map(|time_ns| Reverse((time_ns, index))));
         }
         Ok(())
@@ -511,7 +526,7 @@ impl<'w> Reading<'w> {
             },
             record::EVENT_UPDATE => self.header.event_update(body),
             record::BUILD_ID => self.header.build_id(bytes),
-            record::FINISHED_ROUND if self.in_rounds => self.finish_round(),
+            record::FINISHED_ROUND if self.in_rounds => self.finish_round()?,
             record::TRACING_DATA => {
                 let behind = body.u32().ok_or_else(|| broken("tracing data"))?;
                 return Ok(u64::from(behind).next_multiple_of(8));
@@ -550,14 +565,21 @@ impl<'w> Reading<'w> {
         id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
     }
 
-    fn finish_round(&mut self) {
+    fn finish_round(&mut self) -> Result<(), PerfDataError> {
         let mut rounds = std::mem::take(&mut self.rounds);
         rounds.finish_round(&mut |due| self.give(&due));
         self.rounds = rounds;
+        self.exceeded.map_or(Ok(()), |exceeded| Err(exceeded.into()))
     }
 
-    /// Gives a record to the session; broken records are counted.
+    /// Gives a record to the session; broken records are counted. Nothing is given once the budget is used up.
     fn give(&mut self, due: &Due<'_>) {
+        if self.exceeded.is_none() {
+            self.exceeded = self.budget.step(due.bytes.len() as u64).err();
+        }
+        if self.exceeded.is_some() {
+            return;
+        }
         let attributes = &self.header.events[due.event as usize];
         let (room, counts) = (&mut self.room, &mut self.counts);
         let Some(event) = decode(due.bytes, attributes, due.event, room, counts) else {
@@ -646,7 +668,7 @@ impl<'w> Reading<'w> {
             None => self.inflate.insert(Inflate::new()?),
         };
         let mut inflated = std::mem::take(&mut self.inflated);
-        inflate.append(data, &mut inflated)?;
+        inflate.append(data, &mut inflated, self.budget)?;
         let mut done = 0;
         while let Some(rest) = inflated.get(done..).filter(|rest| rest.len() >= 8) {
             let mut fields = Fields::new(rest);
@@ -676,6 +698,9 @@ impl<'w> Reading<'w> {
         }
         let mut rounds = std::mem::take(&mut self.rounds);
         rounds.finish(&mut |due| self.give(&due));
+        if let Some(exceeded) = self.exceeded {
+            return Err(exceeded.into());
+        }
         let mut recorded = self.session.map(Session::finish).unwrap_or_default();
         recorded.losses.add_unfinished(self.unwinder.take_unfinished());
         recorded.losses.damage = self.damage;

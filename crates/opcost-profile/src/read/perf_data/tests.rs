@@ -5,6 +5,7 @@ use super::*;
 use crate::symbolise::{KernelSource, Sampled, Sources, Why, symbolise};
 use crate::symbols::{elf, program};
 use crate::table::{FunctionCost, FunctionTable};
+use opcost_sys::budget::LIMIT_BYTES;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +18,7 @@ fn data(name: &str) -> Vec<u8> {
 
 fn read_bytes(bytes: &[u8], event: Option<&str>) -> Result<(About, Recorded), PerfDataError> {
     let wanted = Wanted { event: event.map(str::to_string), ..Wanted::default() };
-    read(Cursor::new(bytes), bytes.len() as u64, &wanted, &nothing())
+    read(Cursor::new(bytes), bytes.len() as u64, &wanted, &nothing(), &Budget::default())
 }
 
 /// Sources without any names.
@@ -27,6 +28,7 @@ fn nothing() -> Sources {
         debug_files: "/nonexistent".into(),
         build_id_cache: None,
         inlined: false,
+        limit_bytes: LIMIT_BYTES,
     }
 }
 
@@ -73,8 +75,14 @@ fn stacks(sampled: &Sampled) -> BTreeMap<Vec<String>, u64> {
 fn copied_stacks_are_unwound_through_signal_frames() {
     let (_folder, sources) = kept("deep");
     let bytes = data("deep.data");
-    let (about, recorded) =
-        read(Cursor::new(&bytes[..]), bytes.len() as u64, &Wanted::default(), &sources).unwrap();
+    let (about, recorded) = read(
+        Cursor::new(&bytes[..]),
+        bytes.len() as u64,
+        &Wanted::default(),
+        &sources,
+        &Budget::default(),
+    )
+    .unwrap();
     assert!(about.sampling.unwrap().with_callers);
     let found = stacks(&symbolise(&recorded, &sources));
     let mut expected = BTreeMap::new();
@@ -161,7 +169,8 @@ fn functions_have_the_samples_that_perf_reports() {
 fn the_text_of_perf_script_says_the_same() {
     let (_, recorded) = read_bytes(&data("plain.data"), None).unwrap();
     let text = String::from_utf8(data("plain.script")).unwrap();
-    let (about, script) = super::super::perf_script::read(&text, &Wanted::default()).unwrap();
+    let (about, script) =
+        super::super::perf_script::read(&text, &Wanted::default(), &Budget::default()).unwrap();
     let sampled = named(&recorded);
     assert_eq!(about.event, "cpu-clock");
     assert_eq!(samples_of(&script, "/opt/work/busy"), samples_of(&sampled, "/opt/work/busy"));
@@ -234,7 +243,8 @@ fn the_records_of_a_folder_come_in_the_order_of_time() {
         bytes[6..8].copy_from_slice(&1024u16.to_le_bytes());
         bytes
     };
-    let header = Header::read(&mut Cursor::new(&first[..]), first.len() as u64).unwrap();
+    let budget = Budget::default();
+    let header = Header::read(&mut Cursor::new(&first[..]), first.len() as u64, &budget).unwrap();
     assert_eq!(header.events[0].sample_time_at(), Some(16), "the layout above");
     let mut random = 7u64;
     let mut parts: Vec<Vec<(u64, u32)>> = vec![Vec::new(); 3];
@@ -249,7 +259,7 @@ fn the_records_of_a_folder_come_in_the_order_of_time() {
     };
     let files: Vec<Vec<u8>> = parts.iter().map(bytes).collect();
     let (wanted, sources) = (Wanted::default(), nothing());
-    let mut reading = Reading::new(header, &wanted, &sources).unwrap();
+    let mut reading = Reading::new(header, &wanted, &sources, &budget).unwrap();
     reading.in_rounds = false;
     let read_bytes = Cell::new(0);
     let part = |(number, file): (u32, &'_ Vec<u8>)| {
@@ -353,13 +363,20 @@ fn samples_are_chosen_as_perf_chooses_them() {
         let mut wanted = Wanted::default();
         filters.iter().for_each(|filter| wanted.filter.add(filter).unwrap());
         let bytes = data("plain.data");
-        let (_, recorded) =
-            read(Cursor::new(&bytes[..]), bytes.len() as u64, &wanted, &nothing()).unwrap();
+        let (_, recorded) = read(
+            Cursor::new(&bytes[..]),
+            bytes.len() as u64,
+            &wanted,
+            &nothing(),
+            &Budget::default(),
+        )
+        .unwrap();
         let left_out = recorded.losses.left_out;
         let kept: u64 = recorded.tree.nodes().iter().map(|node| node.samples).sum();
         assert_eq!(kept + left_out, all, "{filters:?}");
         if !filters[0].starts_with("pid") {
-            let (_, script) = super::super::perf_script::read(&text, &wanted).unwrap();
+            let (_, script) =
+                super::super::perf_script::read(&text, &wanted, &Budget::default()).unwrap();
             assert_eq!(script.samples_total(), kept, "{filters:?}");
             assert_eq!(script.losses.left_out, left_out, "{filters:?}");
         }
@@ -407,6 +424,7 @@ fn code_that_cannot_be_named_says_why() {
         debug_files: folder.path().into(),
         build_id_cache: None,
         inlined: false,
+        limit_bytes: LIMIT_BYTES,
     };
     let sampled = symbolise(&recorded, &sources);
     let own = sampled.unnamed.iter().find(|unnamed| unnamed.module == "/opt/work/busy");

@@ -30,6 +30,7 @@ use held::{Gate, Standard};
 use measure::{Bench, forget_old, store_path};
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_record::printable::printable;
+use opcost_sys::foreign_file;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::user::other_author;
 use std::collections::BTreeMap;
@@ -234,6 +235,9 @@ impl Place {
     }
 }
 
+/// The longest suite or baseline that is read, bytes.
+const TEXT_BYTES_MAX: u64 = 16 << 20;
+
 /// Reads the suite of a repository, or a suite that the user names. Its paths start in the checkout's top folder.
 pub(super) fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<Suite> {
     let path = named.map_or_else(|| repository.top.join(SUITE), Path::to_path_buf);
@@ -244,7 +248,7 @@ pub(super) fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<
         );
         return Err(fail(Status::Usage, why));
     }
-    let text = std::fs::read_to_string(&path).map_err(|error| {
+    let text = foreign_file::read_text(&path, TEXT_BYTES_MAX).map_err(|error| {
         let why = match error.kind() {
             std::io::ErrorKind::NotFound => format!(
                 "there is no suite '{shown}'; write one, for example\n\n  [case.parse]\n  build = \"make\"\n  \
@@ -397,7 +401,7 @@ fn trailers(
 /// The baseline file; empty if the file does not exist yet and is to be written.
 fn read_baseline(path: &Path, update: bool) -> Result<Baseline> {
     let shown = path.display();
-    let text = match std::fs::read_to_string(path) {
+    let text = match foreign_file::read_text(path, TEXT_BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && update => {
             return Ok(Baseline::default());

@@ -121,7 +121,7 @@ pub fn formats_help() -> String {
 /// The file is at fault, there is no such function, or a file cannot be written.
 pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
     args.exports.check(printed_by(None, args.json).as_deref())?;
-    let Subject { name, profile, ops, failure } = subject(args)?;
+    let Subject { name, profile, ops, failure } = subject(globals, args)?;
     if !args.exports.is_empty() {
         args.exports.write_tree(&call_tree(&profile, &name, ops)?)?;
     }
@@ -163,7 +163,7 @@ struct Subject {
 }
 
 /// Reads the profile of a file, or samples the work.
-fn subject(args: &ProfileArgs) -> Result<Subject> {
+fn subject(globals: &Globals, args: &ProfileArgs) -> Result<Subject> {
     let (given, printed) = match &args.ops {
         Some(Ops::Number(number)) => (Some(number.get()), None),
         Some(Ops::Printed(pattern)) => (None, Some(pattern)),
@@ -175,7 +175,7 @@ fn subject(args: &ProfileArgs) -> Result<Subject> {
         return Err(fail(Status::Usage, why));
     }
     if let Some(path) = &args.input {
-        let profile = args.source.read(path)?;
+        let profile = args.source.read(globals, path)?;
         return Ok(Subject { name: display_name(path), profile, ops: given, failure: None });
     }
     if !args.subject.is_given() {
@@ -184,7 +184,7 @@ fn subject(args: &ProfileArgs) -> Result<Subject> {
         return Err(fail(Status::Usage, why));
     }
     let Taken { about, recorded, name, ops, failure } = args.subject.take(printed)?;
-    let profile = read::sampled(about, symbolise(&recorded, &args.source.sources()));
+    let profile = read::sampled(about, symbolise(&recorded, &args.source.sources(globals)));
     Ok(Subject { name, profile, ops: given.or(ops), failure })
 }
 

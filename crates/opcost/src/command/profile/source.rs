@@ -1,5 +1,6 @@
 //! Profiles in files: the sources of their names, and their errors.
 
+use crate::command::globals::Globals;
 use crate::exit::{HasStatus, Status, fail};
 use anyhow::Result;
 use clap::Args;
@@ -34,7 +35,7 @@ pub struct SourceArgs {
 
 impl SourceArgs {
     /// Where names come from.
-    pub(super) fn sources(&self) -> Sources {
+    pub(super) fn sources(&self, globals: &Globals) -> Sources {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         Sources {
             kernel: match &self.kernel_symbols {
@@ -44,6 +45,7 @@ impl SourceArgs {
             debug_files: DEBUG_FILES.into(),
             build_id_cache: home.map(|home| home.join(".debug")),
             inlined: !self.no_inlined,
+            limit_bytes: globals.read_limit_bytes(),
         }
     }
 
@@ -51,7 +53,7 @@ impl SourceArgs {
     ///
     /// # Errors
     /// [`ReadError`], with its exit status.
-    pub(crate) fn read(&self, path: &Path) -> Result<ReadProfile> {
+    pub(crate) fn read(&self, globals: &Globals, path: &Path) -> Result<ReadProfile> {
         // Names are read from one large file after another.
         give_large_blocks_back();
         let mut wanted = Wanted { event: self.event.clone(), ..Wanted::default() };
@@ -61,7 +63,7 @@ impl SourceArgs {
                 .add(text)
                 .map_err(|error| fail(Status::Usage, format!("--only {error}")))?;
         }
-        read::read(path, &wanted, &self.sources()).map_err(HasStatus::carried)
+        read::read(path, &wanted, &self.sources(globals)).map_err(HasStatus::carried)
     }
 }
 

@@ -163,6 +163,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &[
                 "affinity",
                 "allocator",
+                "budget",
                 "capability",
                 "clock",
                 "entropy",

@@ -424,3 +424,60 @@ fn other_tests_read_no_page() {
         assert!(!reads || path.starts_with(&house), "{} reads a page", path.display());
     }
 }
+
+/// Modules that read files of others open them through `opcost_sys::foreign_file`, which refuses pipes, devices and long files.
+#[test]
+fn files_of_others_are_opened_by_the_opener() {
+    let readers = [
+        "opcost-attach/src",
+        "opcost-profile/src",
+        "opcost-size/src",
+        "opcost/src/command/attach",
+        "opcost/src/command/diff.rs",
+        "opcost/src/command/export.rs",
+        "opcost/src/command/gate/mod.rs",
+        "opcost/src/command/gather.rs",
+        "opcost/src/command/history.rs",
+        "opcost/src/command/import.rs",
+        "opcost/src/command/measured_file.rs",
+        "opcost/src/command/profile",
+        "opcost/src/import",
+        "opcost/src/sampling",
+        "opcost/src/store",
+    ];
+    let openings = [
+        "File::open(",
+        "File::options(",
+        "OpenOptions::new(",
+        "fs::read(",
+        "fs::read_to_string(",
+        "Connection::open",
+    ];
+    // These modules open other files, too; the reason says why nobody can put another file there.
+    let others = [
+        ("opcost-attach/src/process.rs", "the kernel's files of a process, by number"),
+        ("opcost-profile/src/symbolise/jit.rs", "the kernel's status of a process, by number"),
+        ("opcost-profile/src/symbolise/kernel.rs", "the running kernel's own list and notes"),
+        ("opcost-profile/src/symbolise/vdso.rs", "this process's own memory"),
+        ("opcost/src/sampling/existing.rs", "the kernel's files of a process, by number"),
+        ("opcost/src/store/open.rs", "SQLite's file; a stranger's went through the opener before"),
+        ("opcost/src/store/transfer.rs", "the store that opcost has just packed"),
+    ];
+    let crates = root().join("crates");
+    let (mut opening, mut seen) = (Vec::new(), 0);
+    for (path, text) in with_ending("rs") {
+        let Ok(name) = path.strip_prefix(&crates) else { continue };
+        let is_reader = readers.iter().any(|reader| name.starts_with(reader));
+        if !is_reader || path.to_str().is_some_and(|path| path.ends_with("tests.rs")) {
+            continue;
+        }
+        seen += 1;
+        let code = text.split("mod tests {").next().unwrap();
+        if openings.iter().any(|one| code.contains(one)) {
+            opening.push(name.to_str().unwrap().to_string());
+        }
+    }
+    assert!(seen > 100, "{seen} files");
+    opening.sort();
+    assert_eq!(opening, others.map(|(name, _)| name));
+}
