@@ -159,9 +159,11 @@ pub fn read(
     if input.text.trim().is_empty() {
         return Err(Problem::whole(ProblemKind::Empty));
     }
+    // Every format looks for its beginning, and a bomb of blanks has none.
+    let begun = input.text.trim_start();
     let known = |known: &&ImportFormat| match format {
         Some(name) => known.name == name,
-        None => (known.detect)(input.text),
+        None => (known.detect)(begun),
     };
     let format =
         FORMATS.iter().find(known).ok_or_else(|| Problem::whole(ProblemKind::UnknownFormat))?;

@@ -48,6 +48,11 @@ fn a_bomb_ends_with_what_it_exceeds() {
     let lab = Lab::new();
     lab.write("many.json.gz", gzip(r#"{"results":[{"command":"a","times":["#, "1,", "1]}]}"));
     lab.write("arrays.json.gz", gzip(r#"{"results":"command","a":["#, "[],", "1]}"));
+    // No format knows this line of many commas.
+    lab.write("commas.json.gz", gzip(r#"{"results":["#, "[],", "1]}"));
+    lab.run(&["import", "commas.json.gz", "--read-limit", "1G"])
+        .expect(2)
+        .says(&["no known format"]);
     lab.write("spaces.json.gz", gzip("", " ", "{}"));
     lab.write("deep.folded.gz", gzip("a;b 1\n", "a;", "z 1\n"));
     lab.write("perf.data", perf_data());
