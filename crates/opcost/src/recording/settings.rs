@@ -5,11 +5,10 @@ use super::{MachineState, ProgramState, Recording};
 use crate::plan::{
     CacheShape, EmulationPlan, GuestPlan, MachineKind, OutputPlan, Plan, VariantPlan, WorkPlan,
 };
-use opcost_kernel::KernelSpec;
+use opcost_kernel::{KernelSpec, digest};
 use opcost_record::emulation::COUNTING_VERSION;
-use opcost_record::printable::{hexadecimal, printable};
+use opcost_record::printable::printable;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -516,10 +515,7 @@ pub fn key_parts(of: &Of<'_>) -> Vec<(String, String)> {
     for setting in SETTINGS.iter().filter(|setting| setting.in_key != InKey::Absent) {
         for (name, value) in (setting.values)(of) {
             let value = match setting.in_key {
-                InKey::Digest => {
-                    let digest = hexadecimal(&Sha256::digest(value));
-                    format!("{digest:.DIGITS$}")
-                }
+                InKey::Digest => format!("{:.DIGITS$}", digest(value.as_bytes())),
                 InKey::Value | InKey::Absent => value,
             };
             let part = match name.as_str() {

@@ -124,9 +124,9 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
     (metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// Adds a path and what it holds to a digest, so that no other list gives the same bytes.
-fn entry(all: &mut Sha256, path: &Path, contents: &[u8]) {
-    for part in [path.as_os_str().as_bytes(), contents] {
+/// Adds a name and what it holds to a digest, so that no other list gives the same bytes.
+pub(super) fn entry(all: &mut Sha256, name: &Path, contents: &[u8]) {
+    for part in [name.as_os_str().as_bytes(), contents] {
         all.update((part.len() as u64).to_le_bytes());
         all.update(part);
     }

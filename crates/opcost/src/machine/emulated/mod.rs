@@ -587,10 +587,7 @@ fn inherited(policy: EnvironmentPolicy) -> Option<String> {
     all.sort();
     let mut digest = Sha256::new();
     for (key, value) in &all {
-        for part in [key, value] {
-            digest.update((part.len() as u64).to_le_bytes());
-            digest.update(part.as_bytes());
-        }
+        data::entry(&mut digest, Path::new(key), value.as_bytes());
     }
     let digest = hexadecimal(&digest.finalize());
     Some(format!("{} variables ({digest:.12})", all.len()))
