@@ -5,6 +5,7 @@ use crate::render::Style;
 use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_page::ascii::shows_utf8;
 use opcost_sys::budget::LIMIT_BYTES;
 use opcost_sys::xdg;
 use std::io::IsTerminal;
@@ -82,17 +83,19 @@ impl Globals {
     }
 
     /// How standard output is written: colour only on a terminal, and not with NO_COLOR
-    /// (<https://no-color.org>) or TERM=dumb; 80 columns if the width is unknown.
+    /// (<https://no-color.org>) or TERM=dumb; 80 columns if the width is unknown; ASCII if the locale is not UTF-8.
     pub(crate) fn style(&self) -> Style {
         let terminal = std::io::stdout().is_terminal();
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].map(|name| std::env::var(name).ok());
         let measured = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
         Style {
             color: terminal && !self.no_color && !refused,
             width: columns.or_else(measured).unwrap_or(80).max(60),
             full_names: false,
+            ascii: !shows_utf8(locale.each_ref().map(Option::as_deref)),
         }
     }
 }

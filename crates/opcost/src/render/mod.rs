@@ -15,8 +15,6 @@ pub mod html;
 mod imported;
 mod json;
 mod markdown;
-pub(crate) mod names;
-pub(crate) mod page;
 mod percent;
 pub mod plan;
 pub mod profile;
@@ -27,6 +25,8 @@ mod text;
 use crate::comparison::{Comparison, Warning};
 use crate::recording::Recording;
 use anyhow::{Context, Result};
+pub use opcost_page::style::Style;
+pub(crate) use opcost_page::{names, page};
 
 /// Everything a renderer may show.
 pub struct View<'a> {
@@ -79,27 +79,4 @@ pub static FORMATS: &[Format] = &[
 pub fn render(format: &str, view: &View<'_>) -> Result<String> {
     let format = FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
     (format.render)(view).map(|text| page::harmless(&text).into_owned())
-}
-
-/// How to show a page on a terminal.
-#[derive(Clone, Debug)]
-pub struct Style {
-    /// Whether to use colour.
-    pub color: bool,
-    /// The width in columns.
-    pub width: usize,
-    /// Whether names of functions are shown whole, however long.
-    pub full_names: bool,
-}
-
-impl Style {
-    /// No colour, 80 columns.
-    pub fn plain() -> Style {
-        Style { color: false, width: 80, full_names: false }
-    }
-
-    /// This style with whole, or with shortened, names of functions.
-    pub fn with_full_names(self, full_names: bool) -> Style {
-        Style { full_names, ..self }
-    }
 }

@@ -15,12 +15,13 @@ pub(crate) fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn imports_point_one_way() {
-    let allowed: [(&str, &[&str]); 17] = [
+    let allowed: [(&str, &[&str]); 18] = [
         ("opcost-attach", &["opcost-record", "opcost-sys", "patchpoint"]),
         ("opcost-core-model", &[]),
         ("opcost-emu", &["opcost-core-model", "opcost-record"]),
         ("opcost-gauge", &["opcost-record", "opcost-region", "opcost-sys"]),
         ("opcost-kernel", &["opcost-record", "opcost-sys"]),
+        ("opcost-page", &["opcost-profile", "opcost-record"]),
         ("opcost-profile", &["opcost-record", "opcost-sys"]),
         ("opcost-record", &[]),
         ("opcost-region", &[]),
@@ -38,6 +39,7 @@ fn imports_point_one_way() {
                 "opcost-attach",
                 "opcost-core-model",
                 "opcost-kernel",
+                "opcost-page",
                 "opcost-profile",
                 "opcost-record",
                 "opcost-size",
@@ -81,6 +83,7 @@ fn unsafe_code_stays_at_the_edge() {
         "opcost-attach",
         "opcost-core-model",
         "opcost-kernel",
+        "opcost-page",
         "opcost-profile",
         "opcost-record",
         "opcost-size",

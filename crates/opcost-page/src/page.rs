@@ -1,73 +1,150 @@
 //! Text that grows line by line, painted and wrapped for a terminal.
 
-use super::Style;
-use super::names::{self, shorten};
-use opcost_record::printable::{inert_line, inert_text, is_obeyed, printable};
+use crate::ascii::ascii;
+use crate::names::{self, shorten};
+use crate::style::Style;
+use opcost_record::printable::{Output, inert_line, inert_text, is_obeyed, printable, safe};
 use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-pub(crate) const PLAIN: anstyle::Style = anstyle::Style::new();
-pub(crate) const BOLD: anstyle::Style = anstyle::Style::new().bold();
-pub(crate) const DIM: anstyle::Style = anstyle::Style::new().dimmed();
-pub(crate) const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();
-pub(crate) const GREEN: anstyle::Style = anstyle::AnsiColor::Green.on_default();
-pub(crate) const YELLOW: anstyle::Style = anstyle::AnsiColor::Yellow.on_default();
+/// No colour.
+pub const PLAIN: anstyle::Style = anstyle::Style::new();
+/// For important text.
+pub const BOLD: anstyle::Style = anstyle::Style::new().bold();
+/// For less important text.
+pub const DIM: anstyle::Style = anstyle::Style::new().dimmed();
+/// For a change to the worse.
+pub const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();
+/// For a change to the better.
+pub const GREEN: anstyle::Style = anstyle::AnsiColor::Green.on_default();
+/// For doubts.
+pub const YELLOW: anstyle::Style = anstyle::AnsiColor::Yellow.on_default();
+
+/// Maximum width of a name in a list of several.
+const NAME_IN_LIST_WIDTH: usize = 40;
+/// A name with less room is left out of a list.
+const NAME_IN_LIST_WIDTH_MIN: usize = 12;
 
 /// A page of text.
-pub(crate) struct Page {
+pub struct Page {
     text: String,
     color: bool,
-    pub(crate) width: usize,
+    /// The width in columns.
+    pub width: usize,
     full_names: bool,
     /// Whether a name was shortened.
     shortened: bool,
     /// Whether a word that is longer than a line is broken.
     tight: bool,
+    /// Whether the text is ASCII.
+    ascii: bool,
 }
 
 impl Page {
     /// An empty page in a style.
-    pub(crate) fn new(style: &Style) -> Page {
-        let Style { color, width, full_names } = *style;
-        Page { text: String::new(), color, width, full_names, shortened: false, tight: false }
+    pub fn new(style: &Style) -> Page {
+        let Style { color, width, full_names, ascii } = *style;
+        Page {
+            text: String::new(),
+            color,
+            width,
+            full_names,
+            shortened: false,
+            tight: false,
+            ascii,
+        }
     }
 
     /// An empty page that breaks long words, so that no paragraph is wider than the page.
-    pub(crate) fn tight(style: &Style) -> Page {
+    pub fn tight(style: &Style) -> Page {
         Page { tight: true, ..Page::new(style) }
     }
 
     /// The room for a name: `columns`, or no limit if names are shown whole.
-    pub(crate) fn room(&self, columns: usize) -> usize {
+    pub fn room(&self, columns: usize) -> usize {
         if self.full_names { usize::MAX } else { columns }
     }
 
     /// A function's name in at most `width` columns, unless names are shown whole; `behind`: the text
     /// that follows the name and tells it from others (` (libc.so.6)`).
-    pub(crate) fn name(&mut self, name: &str, behind: &str, width: usize) -> String {
+    pub fn name(&mut self, name: &str, behind: &str, width: usize) -> String {
         if self.full_names || name.width() + behind.width() <= width {
             return format!("{name}{behind}");
         }
         self.shortened = true;
         let behind = names::behind(behind, width / 3);
         let name = shorten(name, width.saturating_sub(behind.width()));
-        name + &behind
+        let short = name + &behind;
+        // One column for each mark of a missing part, as the name was shortened for.
+        if self.ascii { short.replace('…', "~") } else { short }
+    }
+
+    /// As many names, each with its remark, as fit behind an arrow in `room` columns. A name that would be cut too short ends the list.
+    pub fn list(&mut self, arrow: &str, named: &[(String, String)], room: usize) -> String {
+        let room = self.room(room);
+        let mut text = String::new();
+        for (at, (name, remark)) in named.iter().enumerate() {
+            let mark = if at == 0 { format!("{arrow} ") } else { ", ".into() };
+            let remark = if remark.is_empty() { String::new() } else { format!(" {remark}") };
+            let more = if at + 1 < named.len() { ", …".width() } else { 0 };
+            let left = room.saturating_sub(text.width() + mark.width() + remark.width() + more);
+            if left < name.width().min(NAME_IN_LIST_WIDTH_MIN) {
+                if at > 0 {
+                    text.push_str(", …");
+                }
+                break;
+            }
+            // The last name may take all the room that is left.
+            let width = if more == 0 { left } else { left.min(NAME_IN_LIST_WIDTH) };
+            let name = self.name(name, "", width);
+            if name.width() > left {
+                break;
+            }
+            text += &(mark + &name + &remark);
+        }
+        text
+    }
+
+    /// A command in lines that a shell joins again, if no line may be longer than the page.
+    pub fn broken(&self, command: &str, indent: usize) -> Vec<String> {
+        let words = if self.tight { shlex::split(command) } else { None };
+        let Some(words) = words else { return vec![command.to_string()] };
+        let mut lines: Vec<String> = Vec::new();
+        for word in &words {
+            let word =
+                shlex::try_quote(word).map_or_else(|_| word.clone(), |word| word.into_owned());
+            match lines.last_mut() {
+                // Two columns are kept for the ` \\` that joins the lines.
+                Some(line) if indent + line.width() + 1 + word.width() + 2 <= self.width => {
+                    line.push(' ');
+                    line.push_str(&word);
+                }
+                _ => lines.push(word),
+            }
+        }
+        let last = lines.len().saturating_sub(1);
+        lines.iter_mut().take(last).for_each(|line| line.push_str(" \\"));
+        lines
     }
 
     /// Adds how to see names whole, if some were shortened.
-    pub(crate) fn note_shortened(&mut self, mark: &str) {
+    pub fn note_shortened(&mut self, mark: &str) {
         if self.shortened {
-            let said = "names are shortened (<…>, (…), …): --full-names shows them whole";
+            let said = match self.ascii {
+                true => "names are shortened (<~>, (~), ~): --full-names shows them whole",
+                false => "names are shortened (<…>, (…), …): --full-names shows them whole",
+            };
             self.wrap(DIM, mark, said);
         }
     }
 
-    pub(crate) fn into_text(self) -> String {
+    /// The whole text.
+    pub fn into_text(self) -> String {
         self.text
     }
 
     /// The text in a colour, if the page has colour.
-    pub(crate) fn paint(&self, style: anstyle::Style, text: &str) -> String {
+    pub fn paint(&self, style: anstyle::Style, text: &str) -> String {
         let text = self.harmless(text);
         if self.color && style != PLAIN && !text.is_empty() {
             format!("{style}{text}{style:#}")
@@ -76,20 +153,27 @@ impl Page {
         }
     }
 
+    /// Foreign text as a part of a line, in the characters that the page has.
+    pub fn shown(&self, text: &str) -> String {
+        let text = safe(text, Output::Line);
+        if self.ascii { ascii(&text) } else { text }
+    }
+
     /// The text with everything escaped that a terminal obeys, except this page's own colours.
     fn harmless<'t>(&self, text: &'t str) -> Cow<'t, str> {
         escaped(text, self.color, false)
     }
 
-    pub(crate) fn line(&mut self, text: &str) {
+    /// Adds a line; painted pieces keep their colours.
+    pub fn line(&mut self, text: &str) {
         let text = inert_line(self.harmless(text).trim_end());
-        self.text.push_str(&text);
+        self.text.push_str(&if self.ascii { ascii(&text) } else { text });
         self.text.push('\n');
     }
 
     /// Adds a paragraph behind a mark; further lines are indented by the mark's width.
-    pub(crate) fn wrap(&mut self, style: anstyle::Style, mark: &str, text: &str) {
-        let (mark, text) = (printable(mark), printable(text));
+    pub fn wrap(&mut self, style: anstyle::Style, mark: &str, text: &str) {
+        let (mark, text) = (self.shown(mark), self.shown(text));
         let indent = mark.width();
         let mut line = mark;
         // A path or a command is kept whole, so that it can be copied.
@@ -113,7 +197,7 @@ impl Page {
 
 /// A whole text with everything escaped that a terminal obeys, except line breaks and opcost's own colours. Writers make
 /// names harmless in the way of their format; this is behind all of them, so a name that one forgot does nothing.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+pub fn harmless(text: &str) -> Cow<'_, str> {
     match escaped(text, true, true) {
         shown if shown.contains(RUNNER_COMMAND) => Cow::Owned(inert_text(&shown)),
         shown => shown,
@@ -177,8 +261,8 @@ fn pieces(word: &str, room: usize) -> Vec<&str> {
 
 /// Cuts or pads a text to a width; names of functions are shortened before ([`shorten`]).
 ///
-/// [`shorten`]: super::names::shorten
-pub(crate) fn fit(text: &str, width: usize) -> String {
+/// [`shorten`]: crate::names::shorten
+pub fn fit(text: &str, width: usize) -> String {
     if width == 0 {
         return String::new();
     }
@@ -201,12 +285,12 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 }
 
 /// Pads a figure on its left to a width. A wider figure is never cut: the rest would read as another figure.
-pub(crate) fn align(figure: &str, width: usize) -> String {
+pub fn align(figure: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(figure.width())) + figure
 }
 
 /// The width of a column of figures: the widest figure and one column in front of it, or `least` if that is more.
-pub(crate) fn column<'f>(figures: impl IntoIterator<Item = &'f str>, least: usize) -> usize {
+pub fn column<'f>(figures: impl IntoIterator<Item = &'f str>, least: usize) -> usize {
     figures.into_iter().map(|figure| figure.width() + 1).fold(least, usize::max)
 }
 

@@ -1,4 +1,4 @@
-//! Names of functions, shortened to the room that there is. In C++ and Rust, the end of a name tells functions apart.
+//! Names of functions, shortened to the room that there is. In C++, Rust and Go, the end of a name tells functions apart.
 //!
 //! Parts are left out in this order, as far as necessary: template arguments, parameters with the return
 //! type, the types around a method's trait, namespaces from the outside. Only then a name is cut, in the
@@ -15,14 +15,22 @@ const MISSING: &str = "(…)";
 const ARGUMENTS: &str = "<…>";
 
 /// A name in at most `width` columns.
-pub(crate) fn shorten(name: &str, width: usize) -> String {
+pub fn shorten(name: &str, width: usize) -> String {
     cut(&reduced(name, width), width)
+}
+
+/// Whether a name can be had in `width` columns without a cut in its middle.
+pub fn fits(name: &str, width: usize) -> bool {
+    reduced(name, width).width() <= width
 }
 
 /// A name without parts that can be left out, as far as necessary to have `width` columns.
 fn reduced(name: &str, width: usize) -> String {
     if name.width() <= width {
         return name.to_string();
+    }
+    if let Some(short) = reduced_go(name, width) {
+        return short;
     }
     let mut shorter = without_arguments(name);
     let steps: [fn(&str) -> String; 2] =
@@ -41,9 +49,40 @@ fn reduced(name: &str, width: usize) -> String {
     if rest.len() < shorter.len() { format!("…{rest}") } else { rest.to_string() }
 }
 
+/// A name of Go (`net/http.(*Server).Serve`) without its type arguments, the folders of its package, and its package, as far as
+/// necessary; `None` for names of other languages.
+fn reduced_go(name: &str, width: usize) -> Option<String> {
+    let is_go = !name.contains("::")
+        && !name.contains(' ')
+        && (name.contains(".(")
+            || name.contains("[go.")
+            || folders(name).is_some_and(|of| name[of..].contains('.')));
+    if !is_go {
+        return None;
+    }
+    let shorter = match (name.find('['), name.rfind(']')) {
+        (Some(open), Some(close)) if open < close => {
+            format!("{}[…]{}", &name[..open], &name[close + 1..])
+        }
+        _ => name.to_string(),
+    };
+    let package = folders(&shorter).unwrap_or(0);
+    let own = shorter[package..].find('.').map_or(package, |dot| package + dot + 1);
+    let without = |at: usize| format!("…{}", &shorter[at..]);
+    let steps = [shorter.clone(), without(package), without(own)];
+    let fits = steps.iter().find(|step| step.width() <= width);
+    Some(fits.unwrap_or(&steps[2]).clone())
+}
+
+/// The place behind the folders of a package's path.
+fn folders(name: &str) -> Option<usize> {
+    let path = name.split(['(', '[']).next().unwrap_or_default();
+    path.rfind('/').map(|at| at + 1)
+}
+
 /// A name for a place that is often narrow: if marks of missing parts would leave little of the
 /// function's own name, the own name alone.
-pub(crate) fn label(name: &str, width: usize) -> String {
+pub fn label(name: &str, width: usize) -> String {
     let reduced = reduced(name, width);
     if reduced.width() <= width {
         return reduced;
@@ -59,7 +98,7 @@ pub(crate) fn label(name: &str, width: usize) -> String {
 
 /// A file's name in at most `width` columns. The part before the version tells libraries apart
 /// (`libpython3.11.so.1.0`), so the beginning of a library's name is kept.
-pub(crate) fn file(name: &str, width: usize) -> String {
+pub fn file(name: &str, width: usize) -> String {
     match name.find(".so") {
         Some(stem) if name.width() > width => {
             let mut kept = String::new();
@@ -76,7 +115,7 @@ pub(crate) fn file(name: &str, width: usize) -> String {
 }
 
 /// The text behind a function's name, in at most `width` columns: ` (libc.so.6)`.
-pub(crate) fn behind(text: &str, width: usize) -> String {
+pub fn behind(text: &str, width: usize) -> String {
     let library = text.strip_prefix(" (").and_then(|text| text.strip_suffix(')'));
     match library.filter(|name| name.contains(".so") && text.width() > width && width > 4) {
         Some(name) => format!(" ({})", file(name, width - 3)),
@@ -85,7 +124,7 @@ pub(crate) fn behind(text: &str, width: usize) -> String {
 }
 
 /// A text in at most `width` columns: its beginning and its end.
-pub(crate) fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     if text.width() <= width || width == 0 {
         return if width == 0 { String::new() } else { text.to_string() };
     }
@@ -198,6 +237,10 @@ mod tests {
             ),
             ("app::main::{closure#0}::<fn(u8) -> u8>", 30, "app::main::{closure#0}::<…>"),
             ("a_very_long_name_of_a_function_in_c", 20, "a_very_lo…ction_in_c"),
+            ("github.com/one/two/three.(*Server).ServeHTTP", 30, "…three.(*Server).ServeHTTP"),
+            ("github.com/one/two/three.(*Server).ServeHTTP", 22, "…(*Server).ServeHTTP"),
+            ("slices.SortFunc[go.shape.[]int,go.shape.int]", 20, "slices.SortFunc[…]"),
+            ("a_long_name_in_c.constprop.0", 20, "a_long_na…onstprop.0"),
             ("unclosed<a, (b", 10, "unclose…<…>"),
         ] {
             let shown = shorten(name, width);

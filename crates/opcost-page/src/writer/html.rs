@@ -1,0 +1,185 @@
+//! A document as a part of a page of HTML. The page's style sheet has the classes.
+
+use crate::document::{
+    Block, Cell, Code, Document, Mark, Paragraph, Place, Row, Span, Table, Tone,
+};
+use crate::names::shorten;
+use maud::{Markup, PreEscaped, html};
+use opcost_record::printable::{Output, safe};
+use unicode_width::UnicodeWidthStr;
+
+/// Maximum width of a function's name, in columns; its title has the whole name.
+const NAME_WIDTH_MAX: usize = 80;
+
+/// Renders a document as elements, without the page around them.
+pub fn html(document: &Document) -> Markup {
+    blocks(&document.blocks)
+}
+
+/// Makes a text safe in an element or an attribute.
+fn shown(text: &str) -> PreEscaped<String> {
+    PreEscaped(safe(text, Output::Xml))
+}
+
+fn blocks(parts: &[Block]) -> Markup {
+    let mut markup = Vec::new();
+    let mut at = 0;
+    while at < parts.len() {
+        // Items that follow one another are one list.
+        let items = parts[at..].iter().take_while(|block| is_item(block)).count();
+        if items > 0 {
+            let items = &parts[at..at + items];
+            markup.push(html! {
+                ul class="notes" {
+                    @for block in items { @if let Block::Paragraph(said) = block { li class=(class(said.tone)) { (words(said)) } } }
+                }
+            });
+            at += items.len();
+        } else {
+            markup.push(block(&parts[at]));
+            at += 1;
+        }
+    }
+    html! { @for part in markup { (part) } }
+}
+
+fn is_item(block: &Block) -> bool {
+    matches!(block, Block::Paragraph(said) if !matches!(said.mark, Mark::None | Mark::Conclusion))
+}
+
+fn block(block: &Block) -> Markup {
+    html! {
+        @match block {
+            Block::Title(title) => h1 { (shown(title)) },
+            Block::Section(None) => {},
+            Block::Section(Some(heading)) => h3 { (shown(heading.trim_end_matches(':'))) },
+            Block::Paragraph(said) => p class=(class(said.tone)) {
+                @if said.mark == Mark::Conclusion { strong { (words(said)) } } @else { (words(said)) }
+            },
+            Block::Table(of) => (table(of)),
+            Block::Code(code) => (self::code(code)),
+            Block::Figure(values) => {
+                @for line in super::text::sparkline(values, usize::MAX) { p class="bars" { (line) } }
+            },
+            Block::Fold(summary, parts) => details { summary { (shown(summary)) } (blocks(parts)) },
+        }
+    }
+}
+
+fn words(said: &Paragraph) -> Markup {
+    html! {
+        @for span in &said.text {
+            @match span {
+                Span::Words(text) => (sentence(text)),
+                Span::Code(text) => code { (shown(text)) },
+            }
+        }
+    }
+}
+
+/// A sentence whose options are not broken across lines: browsers break behind hyphens.
+pub fn sentence(text: &str) -> Markup {
+    let is_option = |word: &str| word.trim_start_matches('(').starts_with("--");
+    html! {
+        @for (number, word) in text.split(' ').enumerate() {
+            @if number > 0 { " " }
+            @if is_option(word) { span class="whole" { (shown(word)) } } @else { (shown(word)) }
+        }
+    }
+}
+
+fn code(code: &Code) -> Markup {
+    html! { pre { (shown(&code.lines.join("\n"))) } }
+}
+
+/// A table; on a narrow screen each row becomes a block with a label before each cell.
+pub fn table(table: &Table) -> Markup {
+    let columns = super::table::with_content(table);
+    let number = |at: usize| super::table::is_right(table, at);
+    html! {
+        table class="stacks" {
+            @if let Some(caption) = &table.caption { caption { (shown(caption)) } }
+            thead {
+                tr {
+                    @for at in &columns {
+                        @let head = &table.columns[*at].head;
+                        th scope="col" class=[number(*at).then_some("name number")] { (shown(head.text())) }
+                    }
+                }
+            }
+            tbody { @for row in &table.rows { (self::row(table, &columns, row)) } }
+        }
+    }
+}
+
+fn row(table: &Table, columns: &[usize], row: &Row) -> Markup {
+    html! {
+        tr class=[row.strong.then_some("primary")] {
+            @for (number, at) in columns.iter().enumerate() {
+                @let cell = &row.cells[*at];
+                @if number == 0 {
+                    th scope="row" class=[(row.depth > 0).then_some("part")] { (self::cell(cell)) }
+                } @else {
+                    @let label = table.columns[*at].head.text();
+                    @let tone = match cell { Cell::Verdict(verdict) => class(verdict.tone), _ if is_change(table, *at) => class(row.tone), _ => "" };
+                    @let class = match super::table::is_right(table, *at) { true => format!("number {tone}"), false => tone.to_string() };
+                    @let class = class.trim();
+                    td class=[Some(class).filter(|class| !class.is_empty())] data-label=(shown(label)) { (self::cell(cell)) }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a column has changes, which the row's tone is about.
+fn is_change(table: &Table, at: usize) -> bool {
+    table.columns[at].place == Place::Fixed && table.columns[at].head.text() == "change"
+}
+
+fn cell(cell: &Cell) -> Markup {
+    html! {
+        @match cell {
+            Cell::Empty => {},
+            Cell::Text(text) => (sentence(text)),
+            Cell::Brief(text) | Cell::Figure(text) | Cell::File(text) => (shown(text)),
+            Cell::Spread(value, spread) => {
+                (shown(value))
+                @if !spread.is_empty() { " " small { (shown(spread)) } }
+            },
+            Cell::Name(name, behind) => (self::name(name, behind)),
+            Cell::Code(text) => code { (shown(text)) },
+            Cell::Verdict(verdict) => {
+                @if !verdict.sign.is_empty() { span aria-hidden="true" { (verdict.sign) " " } }
+                (shown(&verdict.word))
+            },
+            Cell::List(_, names) => {
+                @for (at, (name, remark)) in names.iter().enumerate() {
+                    @if at > 0 { ", " }
+                    (self::name(name, ""))
+                    @if !remark.is_empty() { " " (shown(remark)) }
+                }
+            },
+        }
+    }
+}
+
+fn name(name: &str, behind: &str) -> Markup {
+    let whole = format!("{name}{behind}");
+    html! {
+        @if whole.width() > NAME_WIDTH_MAX {
+            span title=(shown(&whole)) { (shown(&shorten(name, NAME_WIDTH_MAX.saturating_sub(behind.width())))) (shown(behind)) }
+        } @else { (shown(&whole)) }
+    }
+}
+
+/// The class of a tone.
+pub fn class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Quiet => "same",
+        Tone::Strong => "shift",
+        Tone::Worse => "worse",
+        Tone::Better => "better",
+        Tone::Unsure => "unsure",
+    }
+}

@@ -1,0 +1,145 @@
+//! A document for a terminal: painted, and wrapped to its width.
+
+use super::table;
+use crate::document::{Block, Code, Document, Mark, Paragraph, Span, Tone};
+use crate::names::cut;
+use crate::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW};
+use crate::style::Style;
+use unicode_width::UnicodeWidthStr;
+
+/// Maximum width of a quoted name within a sentence, in columns.
+const QUOTED_WIDTH_MAX: usize = 60;
+/// Bars from the smallest to the largest.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Renders a document for a terminal.
+pub fn text(document: &Document, style: &Style) -> String {
+    let mut page = Page::new(style);
+    write(&mut page, document);
+    page.into_text()
+}
+
+/// Adds a document to a page.
+pub fn write(page: &mut Page, document: &Document) {
+    blocks(page, document, &document.blocks, 2);
+}
+
+fn blocks(page: &mut Page, document: &Document, parts: &[Block], first_indent: usize) {
+    let mut indent = first_indent;
+    for (at, block) in parts.iter().enumerate() {
+        match block {
+            Block::Title(title) => page.wrap(BOLD, "", title),
+            Block::Section(heading) => {
+                if at > 0 {
+                    page.line("");
+                }
+                indent = first_indent;
+                if let Some(heading) = heading {
+                    page.wrap(BOLD, &" ".repeat(indent), &short(document, heading));
+                    indent += 2;
+                }
+            }
+            Block::Paragraph(said) => paragraph(page, document, said, indent),
+            Block::Table(table) => table::write(page, table, indent),
+            Block::Code(code) => self::code(page, code, indent),
+            Block::Figure(values) => {
+                for line in sparkline(values, page.width.saturating_sub(indent)) {
+                    page.line(&format!("{}{line}", " ".repeat(indent)));
+                }
+            }
+            Block::Fold(summary, parts) => {
+                page.line("");
+                page.wrap(BOLD, &" ".repeat(first_indent), summary);
+                blocks(page, document, parts, first_indent + 2);
+            }
+        }
+    }
+}
+
+fn paragraph(page: &mut Page, document: &Document, said: &Paragraph, indent: usize) {
+    let words = said.text.iter().map(|span| match span {
+        Span::Words(text) | Span::Code(text) => short(document, text),
+    });
+    let gutter = " ".repeat(indent.saturating_sub(2));
+    let mark = match said.mark {
+        Mark::None | Mark::Note => " ".repeat(indent),
+        Mark::Item(depth) => " ".repeat(indent + 2 * depth),
+        Mark::Conclusion => format!("{gutter}→ "),
+        Mark::Doubt => format!("{gutter}! "),
+        Mark::Missing => format!("{gutter}– "),
+        Mark::Observation => format!("{gutter}· "),
+    };
+    page.wrap(paint(said.tone), &mark, &words.collect::<String>());
+}
+
+/// A sentence in which very long names are cut in the middle.
+fn short(document: &Document, sentence: &str) -> String {
+    let mut names: Vec<&String> = document.quoted.iter().collect();
+    names.retain(|name| name.width() > QUOTED_WIDTH_MAX && sentence.contains(name.as_str()));
+    // Longest first, as a name may be the beginning of another.
+    names.sort_by_key(|name| usize::MAX - name.len());
+    names.iter().fold(sentence.to_string(), |sentence, name| {
+        sentence.replace(name.as_str(), &cut(name, QUOTED_WIDTH_MAX))
+    })
+}
+
+fn code(page: &mut Page, code: &Code, indent: usize) {
+    for line in &code.lines {
+        let color = match (code.language, line.chars().next()) {
+            ("diff", Some('+')) => RED,
+            ("diff", Some('-')) => GREEN,
+            _ => PLAIN,
+        };
+        let shown = page.shown(line);
+        let lines = match code.language {
+            "sh" => page.broken(&shown, indent),
+            _ => vec![shown],
+        };
+        for line in lines {
+            let line = page.paint(color, &line);
+            page.line(&format!("{}{line}", " ".repeat(indent)));
+        }
+    }
+}
+
+/// The colour of a tone.
+pub fn paint(tone: Tone) -> anstyle::Style {
+    match tone {
+        Tone::Plain => PLAIN,
+        Tone::Quiet => DIM,
+        Tone::Strong => BOLD,
+        Tone::Worse => RED,
+        Tone::Better => GREEN,
+        Tone::Unsure => YELLOW,
+    }
+}
+
+/// The values as bars from the smallest to the largest, in lines of `width`; a dot for a missing value.
+pub(super) fn sparkline(values: &[Option<f64>], width: usize) -> Vec<String> {
+    let known = || values.iter().flatten().copied();
+    if known().count() < 2 {
+        return Vec::new();
+    }
+    let (low, high) = (known().fold(f64::MAX, f64::min), known().fold(f64::MIN, f64::max));
+    let bar = |value: &Option<f64>| match value {
+        None => '·',
+        Some(_) if high == low => BARS[3],
+        Some(value) => BARS[((value - low) / (high - low) * 7.0).round() as usize],
+    };
+    let bars: Vec<char> = values.iter().map(bar).collect();
+    bars.chunks(width.max(1)).map(|line| line.iter().collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_span_the_values() {
+        let values = [Some(1.0), None, Some(8.0), Some(4.5)];
+        assert_eq!(sparkline(&values, 80), ["▁·█▅"]);
+        assert_eq!(sparkline(&values, 3), ["▁·█", "▅"]);
+        assert_eq!(sparkline(&[Some(2.0), Some(2.0)], 80), ["▄▄"]);
+        assert!(sparkline(&[Some(2.0), None], 80).is_empty());
+    }
+}
