@@ -97,6 +97,8 @@ pub(crate) struct Position {
     task: Task,
     /// The stack that the kernel is switching away from.
     switching: Option<u64>,
+    /// Whether the switch that goes on leads to a task that was not seen before.
+    unseen: bool,
     /// The way in which control left the block before the interruption that the last step resumed.
     pub(crate) resumed: Option<Left>,
 }
@@ -104,7 +106,7 @@ pub(crate) struct Position {
 impl Position {
     /// Makes a position at the root.
     pub(crate) fn new() -> Position {
-        Position { node: ROOT, task: Task::new(), switching: None, resumed: None }
+        Position { node: ROOT, task: Task::new(), switching: None, unseen: false, resumed: None }
     }
 }
 
@@ -113,13 +115,16 @@ pub(crate) struct Walk {
     pub(crate) tree: Tree,
     kernel_frames: Frames,
     tasks: HashMap<u64, Task>,
+    /// Whether tasks were forgotten because there were too many.
+    forgot: bool,
     system: bool,
 }
 
 impl Walk {
     /// Makes an empty state; `system`: whether a whole machine is emulated.
     pub(crate) fn new(tree: Tree, system: bool) -> Walk {
-        Walk { tree, kernel_frames: Frames::new(), tasks: HashMap::new(), system }
+        let (kernel_frames, tasks) = (Frames::new(), HashMap::new());
+        Walk { tree, kernel_frames, tasks, forgot: false, system }
     }
 
     /// Moves to the next block.
@@ -135,6 +140,7 @@ impl Walk {
         match to.landmark {
             Some((Landmark::Fork, _)) => {
                 at.task = Task::new();
+                at.unseen = false;
                 at.node = self.tree.child(ROOT, to.function);
                 self.tree.called(at.node);
             }
@@ -221,6 +227,11 @@ impl Walk {
                 let parent = self.tree.parent(at.node);
                 let below = slot.wrapping_sub(8);
                 let skipped = self.frames(at, slot).pop(below, |frame| frame.node == parent);
+                if std::mem::take(&mut at.unseen) {
+                    // The switch returns to a thread of the kernel.
+                    at.node = self.tree.child(THREADS, to.function);
+                    return;
+                }
                 at.node = skipped.map_or(at.node, |frame| frame.node);
                 self.jump(at, to, to.at_entry);
             }
@@ -441,13 +452,18 @@ impl Walk {
             return;
         }
         at.switching = None;
-        let next = self.tasks.remove(&stack).unwrap_or_else(|| {
-            // The switch itself goes on: some CPUs refill their return predictor on the new stack.
+        // The last task pays for the switch until it returns on the next task's stack, whether that task was seen before or not.
+        let next = self.tasks.remove(&stack);
+        at.unseen = next.is_none();
+        if at.unseen && self.forgot {
+            // Frames of the stack may lead back to the task.
+            at.unseen = false;
             at.node = self.tree.child(THREADS, self.tree.function(at.node));
-            Task::new()
-        });
+        }
+        let next = next.unwrap_or_else(Task::new);
         if self.tasks.len() >= TASKS_MAX {
             self.tasks.clear();
+            self.forgot = true;
         }
         self.tasks.insert(from, std::mem::replace(&mut at.task, next));
     }

@@ -267,6 +267,39 @@ fn calls_are_right_across_fork_and_exec() {
     agrees(calls(profile, "", "__switch_to_asm"), booted.sent("ctxt"));
 }
 
+/// Children whose stacks are new, since all of them live at the same time.
+const CROWD: &str = r#"
+void program(char **arguments) {
+    int gate[2];
+    char byte;
+    call(SYS_pipe, gate, 0, 0);
+    START();
+    for (int child = 0; child < 16; child++)
+        if (call(SYS_fork, 0, 0, 0) == 0) {
+            call(SYS_read, gate[0], &byte, 1);
+            call(SYS_exit, 0, 0, 0);
+        }
+    call(SYS_write, gate[1], "0123456789abcdef", 16);
+    for (int child = 0; child < 16; child++) call(SYS_wait4, -1, 0, 0);
+    STOP();
+}
+"#;
+
+#[test]
+fn the_task_that_leaves_pays_for_a_switch_to_a_stack_that_was_never_seen() {
+    let Some(guest) = Guest::find() else { return };
+    let booted = guest.boot(CROWD, &[], &[]);
+    let profile = &booted.run.work().profile;
+    assert_eq!(calls(profile, "", "copy_process"), 16);
+    for part in ["__switch_to_asm", "__switch_to"] {
+        let callers: Vec<String> =
+            chains(profile, part).into_iter().map(|(chain, _)| chain).collect();
+        assert!(callers.len() > 1, "{callers:?}");
+        let scheduled = |chain: &String| chain.contains("__schedule/");
+        assert!(callers.iter().all(scheduled), "{part}: {callers:?}");
+    }
+}
+
 /// Two tasks that take turns.
 const TURNS: &str = r#"
 static char byte;

@@ -6,7 +6,9 @@ use crate::machine::emulated::{Direct, Tools};
 use crate::plan::Slot;
 use crate::scratch::Scratch;
 use opcost_record::metric::EMULATOR;
-use opcost_record::{Domain, MetricKey, Outcome, Reading, Report, WORK};
+use opcost_record::{
+    Context, Domain, Function, MetricKey, Outcome, Profile, Reading, Report, WORK,
+};
 use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
@@ -337,7 +339,11 @@ fn run(slot: u32, instructions: u64) -> (Slot, Vec<RunEnd>) {
     };
     let readings = vec![Reading::plain(key, instructions)];
     let report = Report { readings, ..Report::default() };
-    let (outcome, exit_code, profile) = (Outcome::Finished, Some(0), None);
+    let functions = ["wait", "work"].map(|name| Function::new(name, "x")).to_vec();
+    let context = |function, cost| Context { parent: None, function, calls: 1, cost };
+    let contexts = vec![context(0, 7), context(1, instructions - 7)];
+    let profile = Some(Profile { functions, contexts, ..Profile::default() });
+    let (outcome, exit_code) = (Outcome::Finished, Some(0));
     (slot, vec![RunEnd { started_unix_ns: 1, outcome, exit_code, report, profile }])
 }
 
@@ -358,7 +364,12 @@ fn a_state_that_agreed_with_a_boot_is_not_blamed_for_runs_that_do_not_repeat() {
     };
     let (error, ..) = compare(&[99, 100]);
     let error = error.unwrap_err();
-    assert!(error.contains("has 99 instructions, one that boots by itself has 100"), "{error}");
+    assert!(
+        error.contains(
+            "has 99 instructions, one that boots by itself has 100 instructions (-1 work):"
+        ),
+        "{error}"
+    );
     assert!(!desk.place().exists(), "a state that never agreed is removed");
     assert_eq!(compare(&[100, 100, 99]), (Ok(()), true, true));
 }

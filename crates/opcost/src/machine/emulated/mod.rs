@@ -42,6 +42,7 @@ use booted::BootedState;
 use command_line::{GuestFiles, Inputs, Start};
 use flight::{Files, Flight};
 use opcost_record::printable::hexadecimal;
+use opcost_record::profile::Function;
 use opcost_record::request::{GuestRequest, PADDING, Variation};
 use opcost_record::{Failure, Family, MetricKey, Outcome, Reading, WORKLOAD};
 use opcost_sys::interrupt::Interrupt;
@@ -52,6 +53,7 @@ use prepared::{Boot, Initrd, Prepared};
 use seconds::{Lap, Seconds, Spent};
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
@@ -432,6 +434,9 @@ impl<'a> Emulated<'a> {
     }
 }
 
+/// The most functions that an error about a kept state names.
+const FUNCTIONS_NAMED_MAX: usize = 12;
+
 /// A direct boot, made although a state is kept, to check the state.
 struct Direct {
     slot: Slot,
@@ -439,6 +444,8 @@ struct Direct {
     state: PathBuf,
     /// The readings of the process's runs, if all runs finished.
     readings: Option<Vec<Vec<Reading>>>,
+    /// Each function's own instructions in the process's runs.
+    functions: BTreeMap<Function, u64>,
     /// Whether a run from the state gave the same readings. If readings differ later, the work does
     /// not repeat, which the ledger reports; the state is not to blame.
     agreed: bool,
@@ -454,6 +461,7 @@ impl Direct {
             slot: *slot,
             state: state.folder().into(),
             readings: None,
+            functions: BTreeMap::new(),
             agreed: false,
         })
     }
@@ -479,6 +487,7 @@ impl Direct {
         let Some(known) = &direct.readings else {
             if direct.slot.slot == slot.slot {
                 direct.readings = Some(readings);
+                direct.functions = own_costs(ends);
             }
             return Ok(());
         };
@@ -490,16 +499,51 @@ impl Direct {
         };
         state.forget();
         let figure = |reading: &Reading| format!("{} {}", reading.value, reading.key.name);
+        let moved = moved_functions(&direct.functions, &own_costs(ends));
         Err(fail(
             Status::WorkFailed,
             format!(
                 "a run that goes on from the kept state of a booted guest has {}, one that boots by \
-                 itself has {}: the state is removed; run this again, or with --fresh-boots",
+                 itself has {}{moved}: the state is removed; run this again, or with --fresh-boots",
                 figure(restored),
                 figure(booted)
             ),
         ))
     }
+}
+
+/// Each function's own instructions in several runs.
+fn own_costs(ends: &[RunEnd]) -> BTreeMap<Function, u64> {
+    let mut costs = BTreeMap::new();
+    for profile in ends.iter().filter_map(|end| end.profile.as_ref()) {
+        for context in &profile.contexts {
+            let function = &profile.functions[context.function as usize];
+            *costs.entry(function.clone()).or_default() += context.cost;
+        }
+    }
+    costs
+}
+
+/// The functions whose instructions differ most between a boot and a run from its state, in words.
+fn moved_functions(booted: &BTreeMap<Function, u64>, kept: &BTreeMap<Function, u64>) -> String {
+    let cost =
+        |costs: &BTreeMap<Function, u64>, function| costs.get(function).copied().unwrap_or(0);
+    let all: BTreeSet<&Function> = booted.keys().chain(kept.keys()).collect();
+    let mut moved: Vec<(i128, &Function)> = all
+        .into_iter()
+        .map(|one| (i128::from(cost(kept, one)) - i128::from(cost(booted, one)), one))
+        .filter(|(change, _)| *change != 0)
+        .collect();
+    if moved.is_empty() {
+        return String::new();
+    }
+    moved.sort_by_key(|(change, one)| (Reverse(change.abs()), *one));
+    let names: Vec<String> = moved
+        .iter()
+        .take(FUNCTIONS_NAMED_MAX)
+        .map(|(change, one)| format!("{change:+} {}", one.symbol))
+        .collect();
+    format!(" ({}{})", names.join(", "), if moved.len() > names.len() { ", …" } else { "" })
 }
 
 impl Machine for Emulated<'_> {
