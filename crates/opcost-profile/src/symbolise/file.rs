@@ -94,8 +94,14 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Name
         .then(|| program::split_off(&path, &bytes, &sources.debug_files, sections).ok().flatten())
         .flatten();
     let sections = sources.inlined.then(|| DebugSections::read(&bytes, debug.as_deref())).flatten();
-    let inlined = sections.as_ref().and_then(DebugSections::inlined);
-    named((&bytes).into(), debug.as_deref(), inlined.as_ref(), offsets, unchecked)
+    let (inlined, without) = match sections.as_ref().map(|sections| sections.inlined(offsets)) {
+        Some(Ok(inlined)) => (Some(inlined), None),
+        Some(Err(why)) => (None, Some(why)),
+        None => (None, None),
+    };
+    let names = named((&bytes).into(), debug.as_deref(), inlined.as_ref(), offsets, unchecked);
+    let without_inlined = without.or_else(|| inlined.as_ref()?.missing());
+    Names { without_inlined, ..names }
 }
 
 /// Names the places at these offsets of a file's contents.
@@ -158,7 +164,7 @@ pub(super) fn named(
     });
     let stacks = stacks.collect();
     let soname = elf::soname(file.symbols()).ok().flatten();
-    Names { frames, stacks, why: Some(Why::Stripped), unchecked, soname }
+    Names { why: Some(Why::Stripped), unchecked, soname, ..Names::new(frames, stacks) }
 }
 
 /// Returns perf's copy of the file with this build id.

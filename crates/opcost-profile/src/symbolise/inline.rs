@@ -3,16 +3,16 @@
 use crate::symbols::demangle::printable;
 use crate::symbols::elf::CodeAt;
 use crate::symbols::section::contents;
-use gimli::{EndianSlice, LittleEndian, SectionId};
+use gimli::{AttributeValue, EndianSlice, LittleEndian, SectionId, UnitRef, UnitType};
 use object::Object;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// The sections of debug information that describe inlined functions.
 pub(super) const DEBUG_SECTIONS: &[SectionId] = &[
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
-    SectionId::DebugAranges,
     SectionId::DebugInfo,
     SectionId::DebugLine,
     SectionId::DebugLineStr,
@@ -23,33 +23,103 @@ pub(super) const DEBUG_SECTIONS: &[SectionId] = &[
     SectionId::DebugTypes,
 ];
 
-/// The deepest nesting of entries that is looked at. Compilers nest inlined functions and blocks some dozens deep; the library that
+/// The deepest nesting of entries that is descended into. Compilers nest inlined functions and blocks some dozens deep; the library that
 /// finds inlined functions descends by calls, and each level takes about a kilobyte of the thread's stack.
 const NESTING_MAX: usize = 256;
 
-/// Whether entries of debug information are nested deeper than a limit; `None` if they cannot be read.
-fn is_nested_deeper(
-    dwarf: &gimli::Dwarf<EndianSlice<'_, LittleEndian>>,
-    limit: usize,
-) -> Option<bool> {
-    let mut units = dwarf.units();
-    while let Some(header) = units.next().ok()? {
-        // Each level takes a byte for its beginning.
-        if header.length_including_self() <= limit {
-            continue;
+/// Why functions that were inlined into others have no rows.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum WithoutInlined {
+    /// The debug information is nested deeper than opcost descends.
+    TooDeep,
+    /// The debug information contradicts itself or is of an unknown kind.
+    Unreadable,
+}
+
+type Dwarf<'s> = gimli::Dwarf<EndianSlice<'s, LittleEndian>>;
+
+/// Checks that entries of debug information are not nested too deep for looking up addresses.
+///
+/// Only units that the lookup descends into are read: to read all takes longer than the lookup. `addresses`: ascending.
+fn check_nesting(dwarf: &Dwarf<'_>, addresses: &[u64]) -> Result<(), WithoutInlined> {
+    let check = || -> Result<bool, gimli::Error> {
+        let mut headers = dwarf.units();
+        while let Some(header) = headers.next()? {
+            // Each level takes a byte for its beginning.
+            let is_small = header.length_including_self() <= NESTING_MAX;
+            let is_compiled =
+                matches!(header.type_(), UnitType::Compilation | UnitType::Skeleton(_));
+            if is_small || !is_compiled {
+                continue;
+            }
+            // The library passes over such units as well.
+            let Ok(unit) = dwarf.unit(header) else { continue };
+            let unit = unit.unit_ref(dwarf);
+            if may_have(unit, addresses).unwrap_or(true) && is_too_deep(unit)? {
+                return Ok(true);
+            }
         }
-        let abbreviations = dwarf.abbreviations(&header).ok()?;
-        let mut entries = header.entries_raw(&abbreviations, None).ok()?;
-        while !entries.is_empty() {
-            if entries.next_depth() > limit as isize {
-                return Some(true);
-            }
-            if let Some(abbreviation) = entries.read_abbreviation().ok()? {
-                entries.skip_attributes(abbreviation.attributes()).ok()?;
-            }
+        Ok(false)
+    };
+    match check() {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(WithoutInlined::TooDeep),
+        Err(_) => Err(WithoutInlined::Unreadable),
+    }
+}
+
+/// Whether addr2line looks for one of these addresses in a unit.
+///
+/// Source: addr2line's `ResUnits::parse`, without `.debug_aranges`. Where an attribute stands twice, the last one counts there.
+fn may_have(
+    unit: UnitRef<'_, EndianSlice<'_, LittleEndian>>,
+    addresses: &[u64],
+) -> Result<bool, gimli::Error> {
+    let mut entries = unit.entries_raw(None)?;
+    let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(true) };
+    let (mut low, mut high, mut bytes, mut list) = (None, None, None, None);
+    for specification in abbreviation.attributes() {
+        let attribute = entries.read_attribute(*specification)?;
+        match (attribute.name(), attribute.value()) {
+            (gimli::DW_AT_low_pc, value) => low = unit.attr_address(value)?.or(low),
+            (gimli::DW_AT_high_pc, AttributeValue::Udata(value)) => bytes = Some(value),
+            (gimli::DW_AT_high_pc, value) => high = unit.attr_address(value)?.or(high),
+            (gimli::DW_AT_ranges, value) => list = unit.attr_ranges_offset(value)?,
+            _ => {}
         }
     }
-    Some(false)
+    let mut ranges = Vec::new();
+    if let Some(offset) = list {
+        let mut list = unit.ranges(offset)?;
+        while let Some(range) = list.next()? {
+            ranges.push((range.begin, range.end));
+        }
+    } else if let Some(begin) = low
+        && let Some(end) = high.or(bytes.map(|bytes| begin.wrapping_add(bytes)))
+    {
+        ranges.push((begin, end));
+    }
+    ranges.retain(|(begin, end)| begin < end);
+    let is_asked = |(begin, end): &(u64, u64)| {
+        let next = addresses.partition_point(|address| address < begin);
+        addresses.get(next).is_some_and(|address| address < end)
+    };
+    // A unit without ranges has the ranges of its lines there.
+    Ok(ranges.is_empty() || ranges.iter().any(is_asked))
+}
+
+/// Whether entries of a unit are nested deeper than [`NESTING_MAX`].
+fn is_too_deep(unit: UnitRef<'_, EndianSlice<'_, LittleEndian>>) -> Result<bool, gimli::Error> {
+    let mut entries = unit.entries_raw(None)?;
+    while !entries.is_empty() {
+        if entries.next_depth() > NESTING_MAX as isize {
+            return Ok(true);
+        }
+        if let Some(abbreviation) = entries.read_abbreviation()? {
+            entries.skip_attributes(abbreviation.attributes())?;
+        }
+    }
+    Ok(false)
 }
 
 /// The sections of a file's debug information, uncompressed.
@@ -76,18 +146,23 @@ impl<'d> DebugSections<'d> {
         Some(DebugSections { code, sections })
     }
 
-    /// Prepares looking functions up in the sections.
-    pub(super) fn inlined(&self) -> Option<Inlined<'_>> {
+    /// Prepares looking up functions at these file offsets.
+    ///
+    /// # Errors
+    /// The reason why there will be no inlined functions.
+    pub(super) fn inlined(&self, offsets: &[u64]) -> Result<Inlined<'_>, WithoutInlined> {
         let section = |id: SectionId| -> Result<_, gimli::Error> {
             let bytes = self.sections.get(&id).map_or(&[][..], |bytes| bytes);
             Ok(EndianSlice::new(bytes, LittleEndian))
         };
-        let dwarf = gimli::Dwarf::load(section).ok()?;
-        if is_nested_deeper(&dwarf, NESTING_MAX)? {
-            return None;
-        }
-        let context = addr2line::Context::from_dwarf(dwarf).ok()?;
-        Some(Inlined { code: &self.code, context })
+        let dwarf = Dwarf::load(section).map_err(|_| WithoutInlined::Unreadable)?;
+        let address = |offset: &u64| self.code.address(*offset);
+        let mut addresses: Vec<u64> = offsets.iter().filter_map(address).collect();
+        addresses.sort_unstable();
+        check_nesting(&dwarf, &addresses)?;
+        let context = addr2line::Context::from_dwarf(dwarf);
+        let context = context.map_err(|_| WithoutInlined::Unreadable)?;
+        Ok(Inlined { code: &self.code, context, is_contradictory: Cell::new(false) })
     }
 }
 
@@ -103,15 +178,22 @@ pub(super) struct InlinedAt<'s> {
 pub(super) struct Inlined<'s> {
     code: &'s CodeAt,
     context: addr2line::Context<EndianSlice<'s, LittleEndian>>,
+    is_contradictory: Cell<bool>,
 }
 
 impl<'s> Inlined<'s> {
+    /// Returns why functions that were looked up are missing.
+    pub(super) fn missing(&self) -> Option<WithoutInlined> {
+        self.is_contradictory.get().then_some(WithoutInlined::Unreadable)
+    }
+
     /// Returns the functions at a file offset with their symbols' names, outermost first; empty if
     /// debug information has none there.
     pub(super) fn functions(&self, offset: u64) -> Vec<InlinedAt<'s>> {
         let Some(address) = self.code.address(offset) else { return Vec::new() };
         // Debug information in further files (`-gsplit-dwarf`) is not read.
         let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else {
+            self.is_contradictory.set(true);
             return Vec::new();
         };
         let mut functions = Vec::new();
@@ -126,7 +208,10 @@ impl<'s> Inlined<'s> {
                 }
                 Ok(None) => break,
                 // Contradictory debug information is not used.
-                Err(_) => return Vec::new(),
+                Err(_) => {
+                    self.is_contradictory.set(true);
+                    return Vec::new();
+                }
             }
         }
         functions.reverse();

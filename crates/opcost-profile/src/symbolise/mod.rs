@@ -26,6 +26,7 @@ use std::sync::Mutex;
 
 pub use declared::{Declared, declared};
 pub use file::contents;
+pub use inline::WithoutInlined;
 pub use kernel::{KernelSource, running_build_id};
 pub use relative::{LookedUp, look_up};
 pub use remembered::Remembered;
@@ -150,6 +151,8 @@ pub struct Sampled {
     pub frameless: Vec<(u32, u64)>,
     /// Modules without a recorded build id to check the file against.
     pub unchecked: Vec<String>,
+    /// Modules whose debug information gives no inlined functions, or not all of them.
+    pub without_inlined: Vec<(String, WithoutInlined)>,
 }
 
 impl Sampled {
@@ -187,15 +190,22 @@ struct Names {
     unchecked: bool,
     /// The name that others link the file by.
     soname: Option<String>,
+    /// Why inlined functions are missing.
+    without_inlined: Option<WithoutInlined>,
 }
 
 impl Names {
+    /// Names places by these frames and stacks.
+    fn new(frames: Vec<Frame>, stacks: Vec<Stack>) -> Names {
+        Names { frames, stacks, why: None, unchecked: false, soname: None, without_inlined: None }
+    }
+
     /// Names no place.
     fn none(places: usize, why: Why) -> Names {
         let frame = Frame::new(why.symbol());
         let stack = Stack { function: 0, inlined: Vec::new() };
         let (frames, stacks) = (vec![frame], vec![stack; places]);
-        Names { frames, stacks, why: Some(why), unchecked: false, soname: None }
+        Names { why: Some(why), ..Names::new(frames, stacks) }
     }
 
     /// Names places without inlined functions.
@@ -216,7 +226,7 @@ impl Names {
             // Frames number no more than places, which are counted in 32 bits.
             stacks.push(Stack { function: frames.len() as u32 - 1, inlined: Vec::new() });
         }
-        Names { frames, stacks, why: Some(why), unchecked: false, soname: None }
+        Names { why: Some(why), ..Names::new(frames, stacks) }
     }
 }
 
@@ -306,6 +316,7 @@ fn symbolise_by(
     let mut grown = Grown::default();
     let mut stacks = vec![Stack { function: 0, inlined: Vec::new() }; places.len()];
     let (mut unnamed, mut unchecked, mut modules) = (Vec::new(), Vec::new(), Vec::new());
+    let mut without_inlined = Vec::new();
     for (number_of_file, (file, asked)) in recorded.files.iter().zip(places_of).enumerate() {
         if asked.is_empty() {
             continue;
@@ -332,6 +343,9 @@ fn symbolise_by(
         }
         if names.unchecked {
             unchecked.push(module.clone());
+        }
+        if let Some(why) = names.without_inlined {
+            without_inlined.push((module.clone(), why));
         }
         // A file's name usually ends with the name that others link the file by.
         let soname = names.soname.filter(|soname| !module.ends_with(&format!("/{soname}")));
@@ -365,11 +379,15 @@ fn symbolise_by(
     unnamed.sort_by(|one, two| (two.samples, &one.module).cmp(&(one.samples, &two.module)));
     unchecked.sort();
     unchecked.dedup();
+    without_inlined.sort();
+    without_inlined.dedup();
     let Grown { mut profile, samples, facts, .. } = grown;
     profile.modules = modules;
     let losses = recorded.losses.clone();
     let frameless = Vec::new();
-    (Sampled { profile, samples, facts, losses, unnamed, frameless, unchecked }, stacks)
+    let sampled =
+        Sampled { profile, samples, facts, losses, unnamed, frameless, unchecked, without_inlined };
+    (sampled, stacks)
 }
 
 /// Names the places of a file.

@@ -145,6 +145,6 @@ impl Known {
         };
         let stacks = offsets.iter().map(stack).collect();
         let (why, soname) = (self.why.clone(), self.soname.clone());
-        Names { frames, stacks, why, unchecked: self.unchecked, soname }
+        Names { why, unchecked: self.unchecked, soname, ..Names::new(frames, stacks) }
     }
 }

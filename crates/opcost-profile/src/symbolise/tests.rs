@@ -184,6 +184,78 @@ fn an_inlined_function_is_below_the_one_it_is_in() {
     assert_eq!(stack(&found), [("main", path.as_str())]);
 }
 
+/// Two functions, each in a unit of debug information of its own: 5 inlined functions are nested in `main`, and DEPTH in `other`.
+const NESTED: &str = r#"
+ .macro unit name, depth
+ .text
+ .globl \name
+\name: xor %eax, %eax
+ ret
+ .skip 61
+ .section .debug_info,"",@progbits
+.Lunit_\name: .long .Lend_\name - .Lversion_\name
+.Lversion_\name: .short 4
+ .long .Labbreviations
+ .byte 8
+ .uleb128 1; .quad \name; .long 0x40
+.Lfunction_\name: .uleb128 2; .asciz "\name"; .quad \name; .long 0x40
+.Linner_\name: .uleb128 4; .asciz "in_\name"
+ .rept \depth; .uleb128 3; .long .Linner_\name - .Lunit_\name; .quad \name; .long 0x40; .endr
+ .rept \depth + 2; .byte 0; .endr
+.Lend_\name:
+ .endm
+ .section .debug_abbrev,"",@progbits
+.Labbreviations:
+ .uleb128 1; .uleb128 0x11; .byte 1; .uleb128 0x11; .uleb128 1; .uleb128 0x12; .uleb128 6; .byte 0, 0
+ .uleb128 2; .uleb128 0x2e; .byte 1; .uleb128 3; .uleb128 8; .uleb128 0x11; .uleb128 1; .uleb128 0x12; .uleb128 6; .byte 0, 0
+ .uleb128 3; .uleb128 0x1d; .byte 1; .uleb128 0x31; .uleb128 0x13; .uleb128 0x11; .uleb128 1; .uleb128 0x12; .uleb128 6; .byte 0, 0
+ .uleb128 4; .uleb128 0x2e; .byte 0; .uleb128 3; .uleb128 8; .byte 0, 0
+ .byte 0
+ .section .note.GNU-stack,"",@progbits
+ unit main, 5
+ unit other, DEPTH
+"#;
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn functions_nested_too_deep_are_missing_and_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let profile_of = |symbol: &str, depth: u32| {
+        let text = NESTED.replace("DEPTH", &depth.to_string());
+        fs::write(at("nested.s"), text).unwrap();
+        let made = std::process::Command::new("cc")
+            .arg("-o")
+            .arg(at("nested"))
+            .arg(at("nested.s"))
+            .status();
+        if !made.as_ref().is_ok_and(std::process::ExitStatus::success) {
+            opcost_skip::skip!("no C compiler: {made:?}");
+            return None;
+        }
+        let bytes = fs::read(at("nested")).unwrap();
+        let symbols = elf::read(&bytes, None, "").unwrap();
+        let part = symbols.parts.iter().find(|part| part.function.symbol == symbol).unwrap();
+        let path = at("nested").display().to_string();
+        let sampled =
+            profile(path.as_bytes(), None, &[BASE + part.start + 1], &sources(folder.path()));
+        let names = stack(&sampled).iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+        let missing = sampled.without_inlined.iter().map(|(module, why)| {
+            assert_eq!(*module, path);
+            *why
+        });
+        Some((names.join(" "), missing.collect::<Vec<_>>()))
+    };
+    let Some(found) = profile_of("main", 20_000) else { return };
+    let inner = |depth: usize, name: &str| format!("{name}{}", format!(" in_{name}").repeat(depth));
+    // The other unit's depth costs this one nothing.
+    assert_eq!(found, (inner(5, "main"), vec![]));
+    assert_eq!(profile_of("other", 250), Some((inner(250, "other"), vec![])));
+    let deep = Some(("other".to_string(), vec![WithoutInlined::TooDeep]));
+    assert_eq!(profile_of("other", 257), deep);
+    assert_eq!(profile_of("other", 20_000), deep);
+}
+
 /// A named place keeps its name, without another look at the file.
 #[test]
 fn names_are_remembered_until_the_file_is_another() {

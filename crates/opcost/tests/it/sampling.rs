@@ -444,4 +444,16 @@ fn a_program_whose_debug_information_is_hostile_is_profiled_all_the_same() {
         let table = ended.expect(0).stdout;
         assert!(table.lines().any(|line| line.contains(" main")), "{program}: {table}");
     }
+    let lost = "debug information is nested too deep";
+    let table = lab.run(&["profile", "./nested", "--frequency=500"]).expect(0).stdout;
+    assert!(table.split_whitespace().collect::<Vec<_>>().join(" ").contains(lost), "{table}");
+    let document = lab.json(&["profile", "./nested", "--frequency=500", "--json"]);
+    assert_eq!(document["losses"]["without_inlined"][0]["why"], "too deep");
+    assert!(
+        document["notes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|note| note.as_str().unwrap().contains(lost))
+    );
 }

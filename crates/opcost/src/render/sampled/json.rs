@@ -1,7 +1,7 @@
 //! A profile for programs.
 
 use super::{View, losses};
-use opcost_profile::symbolise::{Sampled, Why};
+use opcost_profile::symbolise::{Sampled, Why, WithoutInlined};
 use opcost_profile::table::{CallerTree, FunctionCost, FunctionTable, caller_tree};
 use serde_json::{Value, json as value};
 
@@ -138,6 +138,13 @@ fn lost(sampled: &Sampled) -> Value {
         let function = &sampled.profile.functions[*function as usize];
         value!({"symbol": function.symbol, "module": function.module, "samples": samples})
     });
+    let without_inlined = sampled.without_inlined.iter().map(|(module, why)| {
+        let why = match why {
+            WithoutInlined::TooDeep => "too deep",
+            WithoutInlined::Unreadable => "unreadable",
+        };
+        value!({"module": module, "why": why})
+    });
     value!({
         "lost_events": losses.lost_events,
         "throttles": losses.throttles,
@@ -159,6 +166,7 @@ fn lost(sampled: &Sampled) -> Value {
         "frameless": frameless.collect::<Vec<_>>(),
         "unnamed": unnamed.collect::<Vec<_>>(),
         "unchecked": sampled.unchecked,
+        "without_inlined": without_inlined.collect::<Vec<_>>(),
     })
 }
 

@@ -3,7 +3,7 @@
 use super::{counted, share, short};
 use crate::render::names::shorten;
 use opcost_profile::read::ReadProfile;
-use opcost_profile::symbolise::{Sampled, Why};
+use opcost_profile::symbolise::{Sampled, Why, WithoutInlined};
 use opcost_record::Function;
 
 /// Samples without callers are reported if they are more than one in this many.
@@ -94,6 +94,17 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     }
     said.extend(frameless(sampled, total));
     said.extend(unnamed(sampled, total));
+    for (module, why) in &sampled.without_inlined {
+        let why = match why {
+            WithoutInlined::TooDeep => "is nested too deep",
+            WithoutInlined::Unreadable => "cannot be read throughout",
+        };
+        said.push(format!(
+            "inlined functions of {} are part of the functions that they were inlined into: its debug \
+             information {why}; compile the program again if it is yours",
+            short(module)
+        ));
+    }
     if !sampled.unchecked.is_empty() {
         let modules: Vec<&str> = sampled.unchecked.iter().map(|module| short(module)).collect();
         let shown = modules.iter().take(4).copied().collect::<Vec<_>>().join(", ");
