@@ -403,6 +403,10 @@ impl Walk {
 
     fn resume(&mut self, at: &mut Position, interrupted: Interrupted, to: &Block) {
         at.node = interrupted.node;
+        if let Some(frame) = self.finished_return(at, &interrupted, to) {
+            at.node = frame.node;
+            return;
+        }
         match interrupted.left {
             Some(left) if left.exit != Exit::Leave => {
                 self.follow(at, left, interrupted.slot, to);
@@ -410,6 +414,21 @@ impl Walk {
             }
             _ => self.jump(at, to, to.at_entry),
         }
+    }
+
+    /// Returns the frame to which the kernel returned in place of a task that was interrupted behind a call.
+    ///
+    /// A return thunk calls code that takes the thunk's address off the stack and returns. The kernel does not resume that code
+    /// (Linux 6.12, `handle_interrupted_saferet` in arch/x86/kernel/cpu/bugs.c).
+    fn finished_return(
+        &mut self,
+        at: &mut Position,
+        interrupted: &Interrupted,
+        to: &Block,
+    ) -> Option<Frame> {
+        interrupted.left.filter(|left| left.exit == Exit::Call && to.kernel && !to.at_entry)?;
+        let slot = interrupted.slot.wrapping_add(8);
+        self.frames(at, slot).pop(slot, |frame| frame.behind == to.start)
     }
 
     /// Follows control to a signal handler in user mode, after an instruction that faulted.
