@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost::gate::baseline::Baseline;
+use opcost_gate::gate::baseline::Baseline;
 
 fuzz_target!(|text: &str| {
     if let Ok(baseline) = Baseline::parse(text) {

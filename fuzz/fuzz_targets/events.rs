@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost::source::perf_event::syntax::parse;
+use opcost_source::source::perf_event::syntax::parse;
 use std::path::Path;
 
 fuzz_target!(|text: &str| {

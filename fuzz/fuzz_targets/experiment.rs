@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost::experiment::Experiment;
+use opcost_model::experiment::Experiment;
 
 fuzz_target!(|text: &str| {
     if let Ok(experiment) = toml::from_str::<Experiment>(text) {

@@ -2,12 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost::comparison::compare;
-use opcost::import::parsed::Input;
-use opcost::import::{FORMATS, Options, ReadFile, assemble, read};
-use opcost::recording::{Recording, State};
-use opcost::render::{FORMATS as OUTPUTS, Style, View, render};
+use opcost_analysis::comparison::compare;
+use opcost_import::import::parsed::Input;
+use opcost_import::import::{FORMATS, Options, ReadFile, assemble, read};
+use opcost_model::recording::{Recording, State};
 use opcost_record::Dictionary;
+use opcost_report::render::{FORMATS as OUTPUTS, Style, View, render};
 use opcost_sys::budget::Budget;
 use std::path::Path;
 

@@ -3,13 +3,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost::comparison::compare;
-use opcost::import::parsed::Input;
-use opcost::import::{Options, ReadFile, assemble, read};
-use opcost::recording::{MachineState, Recording, State};
-use opcost::render::{FORMATS, Style, View, render};
-use opcost::store::Store;
+use opcost_analysis::comparison::compare;
+use opcost_import::import::parsed::Input;
+use opcost_import::import::{Options, ReadFile, assemble, read};
+use opcost_model::recording::{MachineState, Recording, State};
 use opcost_record::{Context, Function, MetricKey, Outcome, Profile, Reading, Record, Report};
+use opcost_report::render::{FORMATS, Style, View, render};
+use opcost_store::store::Store;
 use opcost_sys::budget::{Budget, LIMIT_BYTES};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

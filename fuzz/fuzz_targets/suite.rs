@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost::gate::suite::Suite;
-use opcost::gate::trailer::Accepted;
+use opcost_gate::gate::suite::Suite;
+use opcost_gate::gate::trailer::Accepted;
 
 fuzz_target!(|text: &str| {
     let _ = Accepted::parse("c0ffee", text);

@@ -8,6 +8,7 @@
 //! live [`event`]s from the kernel's buffers and [`merge`] sorts them by time; [`unwind`] finds the
 //! callers in copied stacks.
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod distortion;

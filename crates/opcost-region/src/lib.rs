@@ -15,6 +15,8 @@
 //! Without opcost a call is a load, a comparison and a jump. Regions may nest and overlap. A name has at most 200 bytes and no
 //! blanks. docs/regions.md of opcost says what counts. `include/opcost.h` offers the same for C and C++.
 
+#![warn(missing_docs)]
+
 mod mark;
 
 use mark::mark;

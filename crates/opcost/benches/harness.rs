@@ -7,16 +7,16 @@
 
 use object::write::{Object, StandardSection, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
-use opcost::experiment::{Command, Experiment, Seed, Variant};
-use opcost::machine::host::HostSurroundings;
-use opcost::plan::Plan;
-use opcost::recording::{MachineState, State};
-use opcost::resolve::resolve;
-use opcost::sampling::{CallGraph, Recorder, SamplingPlan, process_clock};
-use opcost::store::Store;
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::resolve::resolve;
+use opcost_model::experiment::{Command, Experiment, Seed, Variant};
+use opcost_model::plan::Plan;
+use opcost_model::recording::{MachineState, State};
 use opcost_record::{Domain, METRICS, MetricKey, MetricRow, Outcome, Reading, Record, Report};
+use opcost_source::sampling::{CallGraph, Recorder, SamplingPlan, process_clock};
 use opcost_stats::Random;
 use opcost_stats::summary::median;
+use opcost_store::store::Store;
 use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::SamplingTarget;

@@ -27,9 +27,9 @@ use crate::command::show::ShowArgs;
 use crate::command::size::{self, SizeArgs};
 use crate::command::submit::{self, SubmitArgs};
 use crate::command::top::{self, TopArgs};
-use crate::message;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
+use opcost_base::message;
 use opcost_record::printable::{Output, inert_text, printable, safe};
 use std::ffi::OsString;
 

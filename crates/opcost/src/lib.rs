@@ -6,36 +6,5 @@
 
 #![forbid(unsafe_code)]
 
-pub mod calibration;
 pub mod cli;
 pub mod command;
-pub mod comparison;
-pub mod exit;
-pub mod experiment;
-pub mod failure;
-pub mod gate;
-pub mod gather;
-pub mod history;
-pub mod hook;
-pub mod import;
-mod json;
-pub mod machine;
-pub mod message;
-pub mod number;
-pub(crate) mod os_text;
-pub(crate) mod phases;
-pub mod plan;
-pub mod progress;
-pub mod recording;
-pub mod render;
-pub mod resolve;
-pub mod run;
-pub mod sampling;
-mod scratch;
-pub(crate) mod shipped;
-pub mod source;
-pub mod stopping;
-pub mod store;
-pub mod time;
-pub mod validation;
-pub mod work_process;

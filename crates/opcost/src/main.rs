@@ -10,9 +10,9 @@ use opcost::command::{
     import, kernel, list, man, measure, output, plan, profile, report, resume, run, selftest, show,
     size, submit, top,
 };
-use opcost::exit::{Status, in_words, status_of};
-use opcost::message::write;
-use opcost::work_process;
+use opcost_base::exit::{Status, in_words, status_of};
+use opcost_base::message::write;
+use opcost_lab::work_process;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

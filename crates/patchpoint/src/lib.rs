@@ -87,6 +87,8 @@
 //! process to share transactions. Features: `portable` as described above; `ops` counts executions of
 //! sites ([`Call::ops`]), atomically: use it for counting, not for timing.
 
+#![warn(missing_docs)]
+
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("patchpoint's values have 8 bytes and need a 64-bit target");
 

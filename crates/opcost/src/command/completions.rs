@@ -2,11 +2,6 @@
 //! asks.
 
 use crate::command::globals;
-use crate::comparison::ledger::RULES;
-use crate::exit::Status;
-use crate::import::FORMATS;
-use crate::shipped::Shipped;
-use crate::store::Store;
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
@@ -14,8 +9,13 @@ use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{CompleteEnv, Shells};
+use opcost_analysis::comparison::ledger::RULES;
+use opcost_base::exit::Status;
 use opcost_core_model::Core;
+use opcost_import::import::FORMATS;
+use opcost_lab::shipped::Shipped;
 use opcost_record::METRICS;
+use opcost_store::store::Store;
 use opcost_work::{WORKLOADS, WorkloadSpec};
 use std::ffi::OsStr;
 

@@ -5,23 +5,23 @@ use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::profile::{SourceArgs, display_name};
 use crate::command::profile_exports::find_variant;
-use crate::comparison::across::across;
-use crate::comparison::call_tree::{CallTree, VariantOf};
-use crate::comparison::check_matches_of;
-use crate::comparison::difference::{Difference, DifferenceError, WORK_RULE, difference};
-use crate::comparison::function_context::{FunctionContext, function_context};
-use crate::comparison::owner::{KernelFiles, Owners};
-use crate::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
-use crate::exit::{HasStatus, Status, fail};
-use crate::plan::{SameFile, find_rule};
-use crate::recording::Recording;
-use crate::render::{self, Style, diff as page, sampled};
-use crate::store::{Store, StoreError};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use opcost_analysis::comparison::across::across;
+use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
+use opcost_analysis::comparison::check_matches_of;
+use opcost_analysis::comparison::difference::{Difference, DifferenceError, WORK_RULE, difference};
+use opcost_analysis::comparison::function_context::{FunctionContext, function_context};
+use opcost_analysis::comparison::owner::{KernelFiles, Owners};
+use opcost_analysis::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
+use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_model::plan::{SameFile, find_rule};
+use opcost_model::recording::Recording;
 use opcost_profile::parallel;
 use opcost_profile::symbols::elf::{WHOLE_BYTES_MAX, source_files};
 use opcost_record::Function;
+use opcost_report::render::{self, Style, diff as page, sampled};
+use opcost_store::store::{Store, StoreError};
 use opcost_sys::foreign_file;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -347,7 +347,7 @@ fn of_function(
 }
 
 fn document(value: &Value) -> Result<String> {
-    crate::json::document(value, "difference")
+    opcost_base::json::document(value, "difference")
 }
 
 /// The baseline and the variant that the arguments name.

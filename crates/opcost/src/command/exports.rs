@@ -1,10 +1,10 @@
 //! Files that results are exported to: a flag `--export-NAME FILE` for each format of a table.
 
 use super::output::print_bytes;
-use crate::exit::{Status, WithStatus, fail};
-use crate::render::{FORMATS, Style, View, render};
 use anyhow::{Context, Result};
 use clap::{Arg, ArgMatches, Command};
+use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_report::render::{FORMATS, Style, View, render};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};

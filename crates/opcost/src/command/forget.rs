@@ -2,14 +2,14 @@
 
 use crate::command::globals::{Globals, check_store_owner};
 use crate::command::output::print;
-use crate::exit::{HasStatus, Status, fail};
-use crate::number::{figure, grouped};
-use crate::store::{Listed, RecordingHead, Store, StoreError};
 use anyhow::Result;
 use clap::Args;
+use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_base::number::{figure, grouped};
 use opcost_record::Unit;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
+use opcost_store::store::{Listed, RecordingHead, Store, StoreError};
 use serde_json::json;
 
 /// Arguments of `opcost forget`.
@@ -79,7 +79,7 @@ pub fn forget(globals: &Globals, args: &ForgetArgs) -> Result<Status> {
             "store_bytes": room.bytes,
             "free_bytes": room.free_bytes,
         });
-        crate::json::document(&value, "recordings")?
+        opcost_base::json::document(&value, "recordings")?
     } else {
         let mut text = String::new();
         for Chosen { id, what } in &chosen {

@@ -1,7 +1,7 @@
 //! `--function`: finds the one function of a list that the user's name means.
 
-use crate::exit::{Status, fail};
 use anyhow::Result;
+use opcost_base::exit::{Status, fail};
 use opcost_profile::symbols::naming::named;
 use opcost_record::Function;
 use opcost_record::nearest::did_you_mean;

@@ -3,12 +3,12 @@
 use super::export::{is_recording, unpacked_file};
 use super::globals::Globals;
 use super::output::{OutputArgs, present};
-use crate::exit::{HasStatus, Status, fail};
-use crate::gather::{Part, gather};
-use crate::store::{Store, StoreError};
 use anyhow::Result;
 use clap::Args;
+use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_record::printable::printable;
+use opcost_store::gather::{Part, gather};
+use opcost_store::store::{Store, StoreError};
 use opcost_sys::clock::unix_ns;
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,11 @@
 //! Options that every command takes.
 
-use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::render::Style;
-use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_page::ascii::shows_utf8;
+use opcost_report::render::Style;
+use opcost_store::store::{Store, StoreError};
 use opcost_sys::budget::LIMIT_BYTES;
 use opcost_sys::xdg;
 use std::io::IsTerminal;

@@ -3,18 +3,18 @@
 use crate::command::export::store_of_folder;
 use crate::command::globals::Globals;
 use crate::command::output::print;
-use crate::comparison::limit::{FailOn, Watched};
-use crate::exit::{HasStatus, Status, WithStatus, fail, in_words};
-use crate::gate::notes::NotesHistory;
-use crate::history::{Question, history};
-use crate::message::announce;
-use crate::recording::Recording;
-use crate::render::history as page;
-use crate::store::{Listed, Store, StoreError, StoreErrorKind};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_analysis::comparison::limit::{FailOn, Watched};
+use opcost_analysis::history::{Question, history};
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail, in_words};
+use opcost_base::message::announce;
+use opcost_gate::gate::notes::NotesHistory;
 use opcost_kernel::{Repository, short_commit};
+use opcost_model::recording::Recording;
 use opcost_record::nearest::did_you_mean;
+use opcost_report::render::history as page;
+use opcost_store::store::{Listed, Store, StoreError, StoreErrorKind};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `opcost history`.

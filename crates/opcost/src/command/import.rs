@@ -4,19 +4,19 @@ use crate::command::export::{is_recording, take_over};
 use crate::command::exports::{Exports, printed_by};
 use crate::command::globals::Globals;
 use crate::command::output::{OutputArgs, present, print};
-use crate::comparison::limit::FailOn;
-use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::import::assemble::{assemble, stem};
-use crate::import::parsed::Input;
-use crate::import::{FORMATS, Options, ReadFile, criterion_folder, read};
-use crate::message::announce;
-use crate::plan::Omission;
-use crate::recording::State;
-use crate::store::{Arrival, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use flate2::read::MultiGzDecoder;
+use opcost_analysis::comparison::limit::FailOn;
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_base::message::announce;
+use opcost_import::import::assemble::{assemble, stem};
+use opcost_import::import::parsed::Input;
+use opcost_import::import::{FORMATS, Options, ReadFile, criterion_folder, read};
+use opcost_model::plan::Omission;
+use opcost_model::recording::State;
+use opcost_store::store::{Arrival, StoreError};
 use opcost_sys::budget::Budget;
 use opcost_sys::clock::unix_ns;
 use opcost_sys::foreign_file;
@@ -181,7 +181,7 @@ pub fn list_formats(json: bool) -> Result<Status> {
             .iter()
             .map(|format| serde_json::json!({ "name": format.name, "help": format.help }))
             .collect();
-        print(&crate::json::document(&formats, "list")?)?;
+        print(&opcost_base::json::document(&formats, "list")?)?;
     } else {
         print(&(formats_help() + "\n"))?;
     }

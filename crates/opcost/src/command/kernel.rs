@@ -3,16 +3,16 @@
 use crate::command::globals::Globals;
 use crate::command::kernel_states::{self, ForgetArgs};
 use crate::command::output::print;
-use crate::exit::{HasStatus, Status, WithStatus};
-use crate::phases::Phases;
-use crate::render::page::{align, fit};
-use crate::shipped::Shipped;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use opcost_base::exit::{HasStatus, Status, WithStatus};
+use opcost_base::phases::Phases;
 use opcost_kernel::{
     Description, KernelSpec, Recipe, Revision, Toolchain, default_cache, find_revision, kept,
     prepare, short,
 };
+use opcost_lab::shipped::Shipped;
+use opcost_report::render::page::{align, fit};
 use opcost_sys::interrupt::Interrupt;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -167,7 +167,7 @@ fn list_kernels(args: &ListArgs) -> Result<Status> {
                 })
             })
             .collect();
-        crate::json::document(&rows, "list")?
+        opcost_base::json::document(&rows, "list")?
     } else {
         let kernels: Vec<Description> = entries.into_iter().map(|(_, entry)| entry).collect();
         table(&kernels) + &kernel_states::summary()

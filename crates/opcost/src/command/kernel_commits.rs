@@ -1,9 +1,9 @@
 //! Asks git which commits touched the files of kernel functions, if kernels are commits of one tree.
 
-use crate::comparison::Comparison;
-use crate::comparison::kernel_commits::{KernelCommits, files};
-use crate::recording::Recording;
+use opcost_analysis::comparison::Comparison;
+use opcost_analysis::comparison::kernel_commits::{KernelCommits, files};
 use opcost_kernel::{KernelSpec, Revision, commits, functions_of};
+use opcost_model::recording::Recording;
 
 /// The most files that git is asked about.
 const FILES_MAX: usize = 12;

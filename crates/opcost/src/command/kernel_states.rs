@@ -2,12 +2,12 @@
 
 use crate::command::kernel::day;
 use crate::command::output::print;
-use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::machine::emulated::booted::{self, Entry, KEPT_BYTES_MAX};
-use crate::render::page::{align, fit};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_kernel::{default_cache, short};
+use opcost_lab::machine::emulated::booted::{self, Entry, KEPT_BYTES_MAX};
+use opcost_report::render::page::{align, fit};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
@@ -40,7 +40,7 @@ pub(super) fn list(json: bool) -> Result<Status> {
             })
         };
         let rows: Vec<Value> = entries.iter().map(row).collect();
-        crate::json::document(&rows, "list")?
+        opcost_base::json::document(&rows, "list")?
     } else if entries.is_empty() {
         "no states of booted guests are kept\n".into()
     } else {

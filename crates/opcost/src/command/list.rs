@@ -3,26 +3,26 @@
 use crate::command::globals::Globals;
 use crate::command::import::list_formats;
 use crate::command::output::print;
-use crate::exit::{HasStatus, Status, WithStatus};
-use crate::experiment::Experiment;
-use crate::machine::host::HostSurroundings;
-use crate::plan::guest::CORE_DEFAULT;
-use crate::plan::{Revision, Validation};
-use crate::render::Style;
-use crate::render::names::cut;
-use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW};
-use crate::resolve::Surroundings;
-use crate::shipped::Shipped;
-use crate::source::perf_event::{self, syntax, sysfs};
-use crate::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
-use crate::time::date;
-use crate::validation::kept;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use opcost_base::exit::{HasStatus, Status, WithStatus};
+use opcost_base::time::date;
 use opcost_core_model::Core;
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::resolve::Surroundings;
+use opcost_lab::shipped::Shipped;
+use opcost_model::experiment::Experiment;
+use opcost_model::plan::guest::CORE_DEFAULT;
+use opcost_model::plan::{Revision, Validation};
+use opcost_model::validation::kept;
 use opcost_record::METRICS;
 use opcost_record::metric::EMULATOR;
 use opcost_record::printable::printable;
+use opcost_report::render::Style;
+use opcost_report::render::names::cut;
+use opcost_report::render::page::{BOLD, DIM, PLAIN, Page, YELLOW};
+use opcost_source::source::perf_event::{self, syntax, sysfs};
+use opcost_store::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
 use opcost_sys::perf::Refusal;
 use opcost_work::WORKLOADS;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ pub fn list(globals: &Globals, args: &ListArgs) -> Result<Status> {
 }
 
 fn json_text(value: Value) -> Result<String> {
-    crate::json::document(&value, "list")
+    opcost_base::json::document(&value, "list")
 }
 
 /// Lists of values that are longer get spaces, at which lines can be broken.
@@ -227,20 +227,22 @@ fn event_lines() -> Vec<EventLine> {
         perf_event::DEFAULT_EVENTS.iter().any(|event| event.split(':').next() == Some(name))
     };
     let listed =
-        METRICS.iter().filter(|row| crate::source::is_selectable(row)).map(|row| EventLine {
-            name: row.name.to_string(),
-            aliases: row.aliases.to_vec(),
-            source: row.source,
-            help: row.help,
-            default: match row.source {
-                perf_event::NAME => is_default(row.name),
-                source => source != EMULATOR,
-            },
-            refusal: match row.source {
-                perf_event::NAME => probe(row.name),
-                EMULATOR => Some(emulated_only()),
-                _ => None,
-            },
+        METRICS.iter().filter(|row| opcost_source::source::is_selectable(row)).map(|row| {
+            EventLine {
+                name: row.name.to_string(),
+                aliases: row.aliases.to_vec(),
+                source: row.source,
+                help: row.help,
+                default: match row.source {
+                    perf_event::NAME => is_default(row.name),
+                    source => source != EMULATOR,
+                },
+                refusal: match row.source {
+                    perf_event::NAME => probe(row.name),
+                    EMULATOR => Some(emulated_only()),
+                    _ => None,
+                },
+            }
         });
     let named = sysfs::all_events(&here.sysfs()).into_iter().map(|name| EventLine {
         refusal: probe(&name),

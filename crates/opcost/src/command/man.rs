@@ -1,8 +1,8 @@
 //! `opcost man`: prints one page, with a section for each command.
 
-use crate::exit::Status;
 use anyhow::{Context, Result};
 use clap_mangen::Man;
+use opcost_base::exit::Status;
 
 /// The sections of the page that follow those of the commands.
 const SURROUNDINGS: &str = "\

@@ -4,12 +4,12 @@ use super::globals::Globals;
 use super::output::OutputArgs;
 use super::record::{PlanArgs, carry_out, save};
 use super::variant::with_variants;
-use crate::exit::{Status, fail};
-use crate::experiment::Experiment;
-use crate::machine::host::HostSurroundings;
-use crate::resolve::resolve;
 use anyhow::Result;
 use clap::Args;
+use opcost_base::exit::{Status, fail};
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::resolve::resolve;
+use opcost_model::experiment::Experiment;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! Finds the file with the symbols of a program or kernel that the user names.
 
-use crate::exit::{HasStatus, Status, WithStatus};
-use crate::phases::Phases;
 use anyhow::{Context, Result};
+use opcost_base::exit::{HasStatus, Status, WithStatus};
+use opcost_base::phases::Phases;
 use opcost_kernel::{KernelError, KernelSpec, default_cache, prepare};
 use opcost_profile::symbols::elf::WHOLE_BYTES_MAX;
 use opcost_profile::symbols::program::DEBUG_FILES;

@@ -3,16 +3,16 @@
 use super::globals::Globals;
 use super::output::print;
 use super::run::experiment_of;
-use crate::exit::{HasStatus, Status, fail};
-use crate::experiment::Experiment;
-use crate::machine::host::HostSurroundings;
-use crate::plan::{Plan, Shard};
-use crate::recording::Recording;
-use crate::render::plan::{ShardRow, json, shards_json, shards_text, text};
-use crate::resolve::resolve;
-use crate::store::{Store, StoreError, StoreErrorKind};
 use anyhow::Result;
 use clap::Args;
+use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::resolve::resolve;
+use opcost_model::experiment::Experiment;
+use opcost_model::plan::{Plan, Shard};
+use opcost_model::recording::Recording;
+use opcost_report::render::plan::{ShardRow, json, shards_json, shards_text, text};
+use opcost_store::store::{Store, StoreError, StoreErrorKind};
 use std::path::PathBuf;
 
 pub(crate) const EXAMPLES: &str = "Examples:

@@ -1,13 +1,13 @@
 //! Files that profiles are exported to.
 
 use super::exports::{ExportFiles, Table};
-use crate::comparison::call_tree::{CallTree, VariantOf};
-use crate::exit::{HasStatus, Status, fail};
-use crate::recording::Recording;
-use crate::render::profile::{PROFILE_FORMATS, ProfileFormat};
 use anyhow::{Context, Result};
+use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
+use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_model::recording::Recording;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
+use opcost_report::render::profile::{PROFILE_FORMATS, ProfileFormat};
 
 /// Files that profiles are exported to.
 pub type ProfileExports = ExportFiles<Profiles>;

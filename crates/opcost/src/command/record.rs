@@ -3,26 +3,27 @@
 use super::globals::Globals;
 use super::output::{OutputArgs, present, print};
 use super::shard;
-use crate::comparison::limit::{FailOn, Watched};
-use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::Experiment;
-use crate::hook::HookShell;
-use crate::machine::emulated::Emulated;
-use crate::machine::host::Host;
-use crate::machine::revision::Revisions;
-use crate::machine::{Machine, read_state};
-use crate::message::announce;
-use crate::phases::Phases;
-use crate::plan::{self, MachineKind, Plan, VariantPlan, WorkPlan};
-use crate::progress::{self, Progress, Who};
-use crate::recording::{MachineState, Recording, State};
-use crate::run::{self, Ending};
-use crate::store::{RecordingWriter, StoreError};
-use crate::{failure, render, scratch};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_analysis::comparison::limit::{FailOn, Watched};
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_base::message::announce;
+use opcost_base::phases::Phases;
+use opcost_base::{failure, scratch};
+use opcost_lab::hook::HookShell;
+use opcost_lab::machine::emulated::Emulated;
+use opcost_lab::machine::host::Host;
+use opcost_lab::machine::revision::Revisions;
+use opcost_lab::machine::{Machine, read_state};
+use opcost_lab::progress::{self, Progress, Who};
+use opcost_lab::run::{self, Ending};
+use opcost_model::experiment::Experiment;
+use opcost_model::plan::{self, MachineKind, Plan, VariantPlan, WorkPlan};
+use opcost_model::recording::{MachineState, Recording, State};
 use opcost_record::nearest::did_you_mean;
 use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
+use opcost_report::render;
+use opcost_store::store::{RecordingWriter, StoreError};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::LivePerf;
@@ -184,7 +185,7 @@ pub(super) fn record(
         make_runs(plan, earlier, (&mut *machine, state, interrupt), writer, progress.as_mut());
     if globals.verbose {
         match machine.seconds() {
-            Some(text) => crate::message::show(&text),
+            Some(text) => opcost_base::message::show(&text),
             None => announce!("--verbose has nothing to add on this machine"),
         }
     }

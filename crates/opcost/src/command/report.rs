@@ -4,16 +4,16 @@ use crate::command::exports::check_folder;
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::show::take_matches;
-use crate::comparison;
-use crate::exit::{HasStatus, Status, WithStatus};
-use crate::history::{History, Question, history};
-use crate::plan::{SameFile, find_rule};
-use crate::recording::Recording;
-use crate::render::html::Readers;
-use crate::render::{Style, View, html};
-use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_analysis::comparison;
+use opcost_analysis::history::{History, Question, history};
+use opcost_base::exit::{HasStatus, Status, WithStatus};
+use opcost_model::plan::{SameFile, find_rule};
+use opcost_model::recording::Recording;
+use opcost_report::render::html::Readers;
+use opcost_report::render::{Style, View, html};
+use opcost_store::store::{Store, StoreError};
 use std::path::{Path, PathBuf};
 
 /// The most recordings of the same experiment in a page's history.

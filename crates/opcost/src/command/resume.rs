@@ -3,12 +3,12 @@
 use super::globals::{Globals, check_store_owner};
 use super::output::OutputArgs;
 use super::record::{machine_for, record};
-use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::message::announce;
-use crate::recording::Recording;
-use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_base::message::announce;
+use opcost_model::recording::Recording;
+use opcost_store::store::{Store, StoreError};
 use opcost_sys::interrupt::Interrupt;
 
 /// Arguments of `opcost resume`.

@@ -1,9 +1,9 @@
 //! Parameters whose values a command line scans, in hyperfine's words.
 
-use crate::exit::{Status, fail};
-use crate::experiment::{Scalar, Scan};
 use anyhow::Result;
 use clap::Args;
+use opcost_base::exit::{Status, fail};
+use opcost_model::experiment::{Scalar, Scan};
 
 const PARAMETERS: &str = "Parameters";
 

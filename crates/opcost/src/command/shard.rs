@@ -2,13 +2,13 @@
 
 use super::globals::Globals;
 use super::output::OutputArgs;
-use crate::exit::{HasStatus, Status, fail};
-use crate::message::announce;
-use crate::plan::{Plan, Shard};
-use crate::recording::{Recording, State};
-use crate::store::{Store, StoreError};
 use anyhow::Result;
+use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_base::message::announce;
+use opcost_model::plan::{Plan, Shard};
+use opcost_model::recording::{Recording, State};
 use opcost_record::Outcome;
+use opcost_store::store::{Store, StoreError};
 
 /// Refuses options that print or export a shard's figures, because a shard decides nothing alone.
 ///

@@ -3,13 +3,13 @@
 use super::globals::Globals;
 use super::output::{OutputArgs, present_unless};
 use crate::command::profile_exports::ProfileExports;
-use crate::comparison;
-use crate::exit::{HasStatus, Status, fail};
-use crate::plan::{self, SameFile};
-use crate::recording::Recording;
-use crate::store::{Store, StoreError};
 use anyhow::Result;
 use clap::Args;
+use opcost_analysis::comparison;
+use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_model::plan::{self, SameFile};
+use opcost_model::recording::Recording;
+use opcost_store::store::{Store, StoreError};
 
 /// Arguments of `opcost show`.
 #[derive(Args, Debug)]

@@ -3,10 +3,10 @@
 use crate::command::globals::Globals;
 use crate::command::measured_file;
 use crate::command::output::print;
-use crate::exit::{HasStatus, Status, fail};
-use crate::render::size as page;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_report::render::size as page;
 use opcost_size::{Measured, compare, compare_function, sizes};
 use serde_json::Value;
 
@@ -121,5 +121,5 @@ fn alone(globals: &Globals, args: &SizeArgs) -> Result<Status> {
 }
 
 fn document(value: &Value) -> Result<String> {
-    crate::json::document(value, "sizes")
+    opcost_base::json::document(value, "sizes")
 }

@@ -1,21 +1,21 @@
 //! Samples one profile of work that runs here: a command, a workload, a process or everything.
 
 use crate::command::variant::{command_of, parse_workload};
-use crate::exit::{Status, WithStatus, fail};
-use crate::experiment::{Experiment, Scalar, Variant};
-use crate::machine::host::{Host, HostSurroundings};
-use crate::plan::OpsPattern;
-use crate::resolve::resolve;
-use crate::sampling::{
-    self, CallGraph, Granted, Recorder, SamplingArgs, SamplingPlan, cycles_or_clock, existing,
-};
-use crate::time::TimeLimit;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_attach::AttachError;
+use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_base::time::TimeLimit;
+use opcost_lab::machine::host::{Host, HostSurroundings};
+use opcost_lab::resolve::resolve;
+use opcost_model::experiment::{Experiment, Scalar, Variant};
+use opcost_model::plan::OpsPattern;
 use opcost_profile::read::about::{About, EventAbout};
 use opcost_profile::session::Recorded;
 use opcost_record::{Domain, Failure, MetricKey, Outcome};
+use opcost_source::sampling::{
+    self, CallGraph, Granted, Recorder, SamplingArgs, SamplingPlan, cycles_or_clock, existing,
+};
 use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::clock::monotonic_ns;
 use opcost_sys::interrupt::Interrupt;
@@ -160,7 +160,7 @@ impl SubjectArgs {
         let name = plan.variants[0].work.describe();
         let Some(recorded) = host.take_recorded() else {
             let why = failure.as_ref().map_or("it said nothing of its work".into(), |failure| {
-                crate::failure::in_words(failure)
+                opcost_base::failure::in_words(failure)
             });
             return Err(fail(Status::WorkFailed, format!("{name}: {why}")));
         };

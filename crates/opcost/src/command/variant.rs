@@ -1,9 +1,9 @@
 //! Variants as command lines name them.
 
-use crate::exit::{Status, fail};
-use crate::experiment::{Command as CommandText, Experiment, Variant};
-use crate::resolve::{split_workload, unbalanced};
 use anyhow::Result;
+use opcost_base::exit::{Status, fail};
+use opcost_lab::resolve::{split_workload, unbalanced};
+use opcost_model::experiment::{Command as CommandText, Experiment, Variant};
 use opcost_record::printable::printable_bytes;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

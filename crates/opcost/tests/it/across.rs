@@ -2,11 +2,11 @@
 
 use crate::made::emulated::{self, Tree, count};
 use crate::made::{key, plan, recording};
-use opcost::comparison::across::{Across, across};
-use opcost::comparison::call_tree::VariantOf;
-use opcost::comparison::difference::{DifferenceError, difference};
-use opcost::comparison::{FunctionVerdict, Verdict};
-use opcost::recording::Recording;
+use opcost_analysis::comparison::across::{Across, across};
+use opcost_analysis::comparison::call_tree::VariantOf;
+use opcost_analysis::comparison::difference::{DifferenceError, difference};
+use opcost_analysis::comparison::{FunctionVerdict, Verdict};
+use opcost_model::recording::Recording;
 use opcost_record::Reading;
 
 fn compare(one: &Recording, two: &Recording, allow: &[&str]) -> Result<Across, DifferenceError> {

@@ -2,9 +2,9 @@
 
 use crate::made;
 use crate::made::{key, plan, recording};
-use opcost::comparison::{Comparison, Row, Severity, Verdict, Warning, compare};
-use opcost::plan::Slot;
-use opcost::recording::Recording;
+use opcost_analysis::comparison::{Comparison, Row, Severity, Verdict, Warning, compare};
+use opcost_model::plan::Slot;
+use opcost_model::recording::Recording;
 use opcost_record::{CountingTime, Failure, Invariant, Outcome, Reading};
 use opcost_stats::Random;
 
@@ -448,8 +448,11 @@ fn builds_are_the_units_where_something_is_built() {
     const LAYOUTS: [f64; 8] = [0.015, -0.012, 0.009, -0.014, 0.011, -0.008, 0.013, -0.01];
     let made = |blocks: u32| {
         let mut plan = plan(&["off", "on"], 96);
-        let build = Some(opcost::plan::BuildPlan { command: "make".into(), blocks });
-        plan.target = opcost::plan::Target::Host(opcost::plan::HostPlan { build, sampling: None });
+        let build = Some(opcost_model::plan::BuildPlan { command: "make".into(), blocks });
+        plan.target = opcost_model::plan::Target::Host(opcost_model::plan::HostPlan {
+            build,
+            sampling: None,
+        });
         recording(plan, |slot| {
             let layout = LAYOUTS[(slot.block.unwrap_or(0) / 6) as usize] * f64::from(slot.variant);
             let wall = 2e5 * (1.0 + layout) + f64::from(slot.slot % 7);
@@ -474,7 +477,7 @@ fn a_recording_that_its_plan_stopped_is_whole_and_says_why() {
     });
     made.plan.stop.width_ratio = Some(0.005);
     made.records.truncate(2 + 4 * 14);
-    made.state = opcost::recording::State::StoppedWidth;
+    made.state = opcost_model::recording::State::StoppedWidth;
     let (comparison, warnings) = compare(&made);
     assert_eq!(warnings, []);
     let stopped = comparison.stopped.as_deref();
@@ -483,7 +486,7 @@ fn a_recording_that_its_plan_stopped_is_whole_and_says_why() {
     assert!(comparison.ledger.iter().all(|entry| entry.severity == Severity::Fine));
     made.plan.stop.budget_ms = Some(60_000);
     made.records.truncate(2 + 4 * 5);
-    made.state = opcost::recording::State::StoppedBudget;
+    made.state = opcost_model::recording::State::StoppedBudget;
     let (comparison, warnings) = compare(&made);
     let stopped = comparison.stopped.as_deref();
     assert_eq!(stopped, Some("stopped after 10 pairs: 60 s are spent"));
@@ -503,12 +506,12 @@ fn a_recording_says_what_more_time_would_buy() {
         recording.plan.stop.blocks_min = least;
         recording.records.truncate(2 + 4 * made);
         recording.state = match made {
-            30 => opcost::recording::State::Finished,
-            _ => opcost::recording::State::StoppedBudget,
+            30 => opcost_model::recording::State::Finished,
+            _ => opcost_model::recording::State::StoppedBudget,
         };
         let (comparison, _) = compare(&recording);
         let change = &row(&comparison, "wall").changes[0];
-        let half = change.mde_ratio.map(|mde| opcost::number::magnitude(mde / 2.0));
+        let half = change.mde_ratio.map(|mde| opcost_base::number::magnitude(mde / 2.0));
         (comparison.stopped.unwrap_or_default(), half.unwrap_or_default())
     };
     let (said, half) = stopped(0, 11, 20);
@@ -574,7 +577,7 @@ fn one_run_of_each_is_inconclusive_and_says_how_many_are_needed() {
     let other = made.records.iter().position(|record| record.variant == 0).unwrap();
     made.records.swap(1, other);
     made.records.truncate(2);
-    made.state = opcost::recording::State::Interrupted;
+    made.state = opcost_model::recording::State::Interrupted;
     let (comparison, _) = compare(&made);
     let change = &row(&comparison, "wall").changes[0];
     assert_eq!((change.verdict, change.n_pairs), (Verdict::Inconclusive, 1));

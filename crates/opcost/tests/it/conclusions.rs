@@ -1,8 +1,8 @@
 //! The answer in one sentence: the primary metric, and the words on other metrics.
 
 use crate::made::{key, plan, recording};
-use opcost::comparison::{Comparison, compare};
-use opcost::plan::Slot;
+use opcost_analysis::comparison::{Comparison, compare};
+use opcost_model::plan::Slot;
 use opcost_record::Reading;
 use opcost_record::metric::EMULATOR;
 use opcost_stats::Random;

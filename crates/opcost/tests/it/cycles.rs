@@ -2,14 +2,14 @@
 
 use crate::made::emulated::{self, Tree, count};
 use crate::schema;
-use opcost::comparison::across::across;
-use opcost::comparison::call_tree::VariantOf;
-use opcost::comparison::{Comparison, Row, Verdict, compare};
-use opcost::plan::{Accuracy, CorePlan, Target, Validation};
-use opcost::recording::Recording;
-use opcost::render::{Style, View, render};
+use opcost_analysis::comparison::across::across;
+use opcost_analysis::comparison::call_tree::VariantOf;
+use opcost_analysis::comparison::{Comparison, Row, Verdict, compare};
 use opcost_core_model::Core;
+use opcost_model::plan::{Accuracy, CorePlan, Target, Validation};
+use opcost_model::recording::Recording;
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_ERROR, CYCLES_FAR, MODEL_CYCLES};
+use opcost_report::render::{Style, View, render};
 
 fn core(name: &str) -> CorePlan {
     let accuracy =

@@ -1,10 +1,10 @@
 //! Counters of the kernel that runs this test: software events everywhere, hardware events if
 //! there is a PMU.
 
-use opcost::plan::EventPlan;
-use opcost::source::Source;
-use opcost::source::perf_event::{Counters, attr, syntax};
+use opcost_model::plan::EventPlan;
 use opcost_record::{Reading, TWIN, WORK};
+use opcost_source::source::Source;
+use opcost_source::source::perf_event::{Counters, attr, syntax};
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::{
     LivePerf, OpenContext, PerfKernel, RecordingPerf, ReplayPerf, explain, has_cpu_pmu,

@@ -1,16 +1,16 @@
 //! From the answers of a kernel with a PMU to the verdict of the comparison.
 
-use opcost::comparison::{Change, Comparison, Row, Severity, Verdict, compare};
-use opcost::experiment::{Command, Experiment, Seed, Variant};
-use opcost::machine::host::HostSurroundings;
-use opcost::plan::{Plan, Slot};
-use opcost::recording::{MachineState, Recording, State};
-use opcost::render::{Style, View, render};
-use opcost::resolve::resolve;
-use opcost::source::Source;
-use opcost::source::perf_event::{Counters, syntax};
-use opcost::store::Store;
+use opcost_analysis::comparison::{Change, Comparison, Row, Severity, Verdict, compare};
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::resolve::resolve;
+use opcost_model::experiment::{Command, Experiment, Seed, Variant};
+use opcost_model::plan::{Plan, Slot};
+use opcost_model::recording::{MachineState, Recording, State};
 use opcost_record::{CountingTime, Outcome, Record, Report, WORK};
+use opcost_report::render::{Style, View, render};
+use opcost_source::source::Source;
+use opcost_source::source::perf_event::{Counters, syntax};
+use opcost_store::store::Store;
 use opcost_sys::perf::ReplayPerf;
 use std::path::Path;
 use std::rc::Rc;

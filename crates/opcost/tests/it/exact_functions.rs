@@ -1,12 +1,12 @@
 //! Functions whose own instructions differ alike in every layout, beside totals that layouts move further.
 
 use crate::made::emulated::{Tree, plan, recording};
-use opcost::comparison::exact_functions::{ExactPart, division};
-use opcost::comparison::{
+use opcost_analysis::comparison::exact_functions::{ExactPart, division};
+use opcost_analysis::comparison::{
     Comparison, FunctionComparison, FunctionRow, FunctionVerdict, Verdict, compare,
 };
-use opcost::plan::Slot;
-use opcost::recording::Recording;
+use opcost_model::plan::Slot;
+use opcost_model::recording::Recording;
 use opcost_record::Profile;
 use proptest::prelude::*;
 

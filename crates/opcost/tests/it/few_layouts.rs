@@ -1,10 +1,10 @@
 //! Exact counts in few layouts: one run a side gives an answer with its limits.
 
 use crate::made::emulated::{Tree, count, plan, recording};
-use opcost::comparison::limit::{FailOn, exceeded};
-use opcost::comparison::{Change, Comparison, FunctionVerdict, Verdict, Warning, compare};
-use opcost::plan::Slot;
-use opcost::recording::{Recording, State};
+use opcost_analysis::comparison::limit::{FailOn, exceeded};
+use opcost_analysis::comparison::{Change, Comparison, FunctionVerdict, Verdict, Warning, compare};
+use opcost_model::plan::Slot;
+use opcost_model::recording::{Recording, State};
 use opcost_stats::Random;
 
 /// A recording of `pairs` pairs; `cost` gives the cost of a run from its block and its variant.

@@ -7,13 +7,13 @@ use crate::made::emulated::{Tree, kernel, plan, recording};
 use crate::profiles::stored;
 use clap::CommandFactory;
 use opcost::cli::Cli;
-use opcost::comparison::call_tree::{CallTree, VariantOf};
-use opcost::comparison::{Comparison, compare};
-use opcost::gate::report::{CaseFailure, GateReport};
-use opcost::recording::{MachineState, Recording};
-use opcost::render::gate::{GATE_FORMATS, GateView, bisect, series as series_page};
-use opcost::render::profile::PROFILE_FORMATS;
-use opcost::render::{FORMATS, Style, View};
+use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
+use opcost_analysis::comparison::{Comparison, compare};
+use opcost_gate::gate::report::{CaseFailure, GateReport};
+use opcost_model::recording::{MachineState, Recording};
+use opcost_report::render::gate::{GATE_FORMATS, GateView, bisect, series as series_page};
+use opcost_report::render::profile::PROFILE_FORMATS;
+use opcost_report::render::{FORMATS, Style, View};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::io::Read;
@@ -299,13 +299,13 @@ proptest! {
         let (comparison, _) = compare(&made);
         let style = Style::plain();
         for format in FORMATS {
-            let text = opcost::render::render(format.name, &view_of(&made, &comparison, &style)).unwrap();
+            let text = opcost_report::render::render(format.name, &view_of(&made, &comparison, &style)).unwrap();
             check(format.name, text.as_bytes());
         }
         let report = poisoned_gate(&evil);
         for format in GATE_FORMATS {
             let view = GateView { report: &report, style: &style, soft: false };
-            check(format.name, opcost::render::gate::render(format.name, &view).unwrap().as_bytes());
+            check(format.name, opcost_report::render::gate::render(format.name, &view).unwrap().as_bytes());
         }
         let sides = [0, 1].map(|variant| VariantOf { recording: &made, variant });
         let tree = CallTree::of(&sides).unwrap();

@@ -2,12 +2,12 @@
 
 use crate::made;
 use crate::made::emulated::{Tree, count, kernel, plan, recording};
-use opcost::comparison::{
+use opcost_analysis::comparison::{
     Comparison, FunctionComparison, FunctionRow, FunctionVerdict, NO_CALLER, Severity, Sides,
     Verdict, compare,
 };
-use opcost::plan::Slot;
-use opcost::recording::Recording;
+use opcost_model::plan::Slot;
+use opcost_model::recording::Recording;
 use opcost_record::{Failure, Invariant, Outcome, Profile};
 use proptest::prelude::*;
 
@@ -372,7 +372,7 @@ proptest! {
 
 #[test]
 fn what_no_seed_moves_needs_no_test_on_the_emulated_machine_only() {
-    use opcost::comparison::Verdict;
+    use opcost_analysis::comparison::Verdict;
     let exact = |plan| {
         let recording = recording(plan, 0, |slot| {
             let mut tree = Tree::default();
@@ -385,6 +385,6 @@ fn what_no_seed_moves_needs_no_test_on_the_emulated_machine_only() {
     // Two pairs are far too few for any test.
     assert_eq!(exact(plan(&["off", "on"], 2)), (Verdict::Changed, None));
     let mut of_host = plan(&["off", "on"], 2);
-    of_host.target = opcost::plan::Target::Host(Default::default());
+    of_host.target = opcost_model::plan::Target::Host(Default::default());
     assert_eq!(exact(of_host).0, Verdict::Inconclusive);
 }

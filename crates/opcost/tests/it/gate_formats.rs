@@ -1,24 +1,26 @@
 //! A gate's report in every format.
 
-use opcost::comparison::{CallerRow, FunctionComparison, FunctionRow, FunctionVerdict, Sides};
-use opcost::gate::bisect::{
+use opcost_analysis::comparison::{
+    CallerRow, FunctionComparison, FunctionRow, FunctionVerdict, Sides,
+};
+use opcost_gate::gate::bisect::{
     Alone, BisectStep, BisectedFigure, Bisection, Check, Suspect, SuspectKind,
 };
-use opcost::gate::exact::ExactChange;
-use opcost::gate::floor::Floor;
-use opcost::gate::key::{FigureKey, KeyDifference};
-use opcost::gate::report::{
+use opcost_gate::gate::exact::ExactChange;
+use opcost_gate::gate::floor::Floor;
+use opcost_gate::gate::key::{FigureKey, KeyDifference};
+use opcost_gate::gate::report::{
     Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, Place,
     RevisionSide,
 };
-use opcost::gate::series::{Series, SeriesFigure, SeriesRow};
-use opcost::gate::suite_change::SuiteChange;
-use opcost::gate::trailer::Accepted;
-use opcost::render::Style;
-use opcost::render::gate::{
+use opcost_gate::gate::series::{Series, SeriesFigure, SeriesRow};
+use opcost_gate::gate::suite_change::SuiteChange;
+use opcost_gate::gate::trailer::Accepted;
+use opcost_record::{Better, Unit};
+use opcost_report::render::Style;
+use opcost_report::render::gate::{
     GATE_FORMATS, GateView, bisect as bisect_page, render, series as series_page,
 };
-use opcost_record::{Better, Unit};
 use quick_xml::events::Event;
 
 fn side(name: &str, commit: char) -> RevisionSide {

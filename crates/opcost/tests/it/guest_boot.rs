@@ -1,7 +1,7 @@
 //! Guests that really boot: they send what the host sees of the same work.
 
 use crate::boot::{boot, boot_in, machine};
-use opcost::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
+use opcost_lab::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
 use opcost_record::channel::{Frame, FrameKind, GuestExit};
 use opcost_record::request::{GuestOutput, GuestRequest};
 use opcost_record::wire;

@@ -2,8 +2,8 @@
 
 use crate::lab::Lab;
 use crate::made::{key, plan, recording};
-use opcost::history::{History, Outcome, Question, history};
-use opcost::recording::{ProgramState, Recording, State};
+use opcost_analysis::history::{History, Outcome, Question, history};
+use opcost_model::recording::{ProgramState, Recording, State};
 use opcost_record::Reading;
 
 const DAY_NS: u64 = 86_400_000_000_000;

@@ -1,13 +1,13 @@
 //! Importing figures of other tools: every format, and all kinds of mistakes in a file.
 
 use crate::lab::Lab;
-use opcost::comparison::compare;
-use opcost::import::parsed::{Data, Input, Parsed};
-use opcost::import::problem::{Problem, ProblemKind};
-use opcost::import::{Assembled, FORMATS, Options, ReadFile, assemble, read};
-use opcost::recording::{Recording, State};
-use opcost::render::{self, Style, View};
+use opcost_analysis::comparison::compare;
+use opcost_import::import::parsed::{Data, Input, Parsed};
+use opcost_import::import::problem::{Problem, ProblemKind};
+use opcost_import::import::{Assembled, FORMATS, Options, ReadFile, assemble, read};
+use opcost_model::recording::{Recording, State};
 use opcost_record::Dictionary;
+use opcost_report::render::{self, Style, View};
 use opcost_sys::budget::Budget;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn parse_text(text: &str, format: Option<&str>) -> Result<Parsed, Problem> {
 
 /// Each series as "case/variant metric unit: figures".
 fn lines(parsed: &Parsed) -> Vec<String> {
-    let line = |series: &opcost::import::parsed::Series| {
+    let line = |series: &opcost_import::import::parsed::Series| {
         let name = series.case.clone().or(series.variant.clone()).unwrap_or_default();
         let figures = match &series.data {
             Data::Runs { values, .. } if values.len() > 3 => format!("{} runs", values.len()),

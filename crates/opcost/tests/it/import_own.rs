@@ -4,10 +4,10 @@ use crate::busy::Busy;
 use crate::lab::{Lab, TINY};
 use crate::made;
 use crate::made::emulated::count;
-use opcost::comparison::compare;
-use opcost::recording::Recording;
-use opcost::render::{self, Style, View};
+use opcost_analysis::comparison::compare;
+use opcost_model::recording::Recording;
 use opcost_record::Reading;
+use opcost_report::render::{self, Style, View};
 use serde_json::Value;
 
 /// The parts that must be equal: each metric of each variant with all its figures.

@@ -2,10 +2,10 @@
 
 use crate::lab::{self, Lab, Started, wait_until};
 use crate::made;
-use opcost::comparison::{Severity, Verdict, compare as analyse};
-use opcost::experiment::{Experiment, Scalar, Seed, Variant};
-use opcost::plan::{EmulationPlan, Plan, Slot, Target};
-use opcost::resolve::resolve;
+use opcost_analysis::comparison::{Severity, Verdict, compare as analyse};
+use opcost_lab::resolve::resolve;
+use opcost_model::experiment::{Experiment, Scalar, Seed, Variant};
+use opcost_model::plan::{EmulationPlan, Plan, Slot, Target};
 use opcost_record::Reading;
 use opcost_record::metric::EMULATOR;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};

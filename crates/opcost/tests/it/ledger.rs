@@ -2,9 +2,9 @@
 
 use crate::lab::{Lab, first_cpu};
 use crate::made::{key, plan, recording};
-use opcost::comparison::{LedgerEntry, Severity, compare};
-use opcost::plan::{Aslr, Slot, WorkPlan};
-use opcost::recording::{MachineState, ProgramState, Recording};
+use opcost_analysis::comparison::{LedgerEntry, Severity, compare};
+use opcost_model::plan::{Aslr, Slot, WorkPlan};
+use opcost_model::recording::{MachineState, ProgramState, Recording};
 use opcost_record::Reading;
 
 /// A recording of 22 pairs in which every run has these figures beside its 10 ms of wall time.

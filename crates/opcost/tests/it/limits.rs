@@ -3,8 +3,8 @@
 use crate::lab::Lab;
 use crate::made::emulated::{self, Tree};
 use crate::made::{key, plan, recording};
-use opcost::comparison::limit::{FailOn, LimitError, exceeded};
-use opcost::comparison::{Comparison, compare};
+use opcost_analysis::comparison::limit::{FailOn, LimitError, exceeded};
+use opcost_analysis::comparison::{Comparison, compare};
 use opcost_record::Reading;
 
 fn limits(texts: &[&str]) -> Vec<FailOn> {

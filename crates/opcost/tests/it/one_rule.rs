@@ -1,7 +1,7 @@
 //! Interval, verdict and plan follow one rule.
 
 use crate::made::{key, plan, recording};
-use opcost::comparison::{Verdict, compare};
+use opcost_analysis::comparison::{Verdict, compare};
 use opcost_record::Reading;
 use opcost_stats::Random;
 

@@ -3,11 +3,11 @@
 use crate::lab::{ALONE, Lab, compile, metric};
 use crate::made::emulated::{Tree, plan, recording};
 use crate::needs;
-use opcost::gate::counts::{counts, key};
-use opcost::gate::suite::WatchedFigure;
-use opcost::plan::OpsPattern;
-use opcost::recording::Recording;
-use opcost::recording::settings::Revision;
+use opcost_gate::gate::counts::{counts, key};
+use opcost_gate::gate::suite::WatchedFigure;
+use opcost_model::plan::OpsPattern;
+use opcost_model::recording::Recording;
+use opcost_model::recording::settings::Revision;
 use serde_json::Value;
 use std::path::Path;
 

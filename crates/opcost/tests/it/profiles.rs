@@ -2,15 +2,15 @@
 
 use crate::lab::Lab;
 use crate::made::emulated::{Tree, plan, recording};
-use opcost::comparison::call_tree::{CallTree, VariantOf};
-use opcost::comparison::difference::{Difference, DifferenceError, difference};
-use opcost::comparison::owner::{KernelFiles, Owners};
-use opcost::comparison::{FunctionVerdict, UNATTRIBUTED, compare};
-use opcost::plan::WorkPlan;
-use opcost::recording::{Recording, State};
-use opcost::render::{self, Style, View, diff};
-use opcost::store::Store;
+use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
+use opcost_analysis::comparison::difference::{Difference, DifferenceError, difference};
+use opcost_analysis::comparison::owner::{KernelFiles, Owners};
+use opcost_analysis::comparison::{FunctionVerdict, UNATTRIBUTED, compare};
+use opcost_model::plan::WorkPlan;
+use opcost_model::recording::{Recording, State};
 use opcost_record::{Invariant, Profile};
+use opcost_report::render::{self, Style, View, diff};
+use opcost_store::store::Store;
 use proptest::prelude::*;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -164,10 +164,10 @@ fn a_difference_within_a_recording_is_that_of_its_report() {
     let made = made(12);
     let found = difference(sides(&made), &[]).unwrap();
     assert!(found.paired && found.notes.is_empty());
-    let (comparison, _) = opcost::comparison::compare(&made);
+    let (comparison, _) = opcost_analysis::comparison::compare(&made);
     let report = &comparison.functions[0];
     assert_eq!(found.functions.total, report.total);
-    let rows = |functions: &opcost::comparison::FunctionComparison| -> Vec<_> {
+    let rows = |functions: &opcost_analysis::comparison::FunctionComparison| -> Vec<_> {
         functions.rows.iter().map(|row| (row.symbol.clone(), row.own, row.verdict)).collect()
     };
     assert_eq!(rows(&found.functions), rows(report));
@@ -587,7 +587,7 @@ fn pprof_reads_time_and_mangled_names() {
 
 #[test]
 fn every_format_has_its_flag_and_the_variants_that_fit() {
-    use opcost::render::profile::PROFILE_FORMATS;
+    use opcost_report::render::profile::PROFILE_FORMATS;
     let lab = Lab::new();
     stored(&lab, &made(12));
     let help = lab.output(&["show", "--help"]);

@@ -2,11 +2,11 @@
 
 use crate::made::emulated::{self, Tree, count};
 use crate::made::{key, plan, recording};
-use opcost::comparison::compare;
-use opcost::plan::Slot;
-use opcost::recording::{Recording, State};
-use opcost::render::{self, FORMATS, Style, View, render};
+use opcost_analysis::comparison::compare;
+use opcost_model::plan::Slot;
+use opcost_model::recording::{Recording, State};
 use opcost_record::{CountingTime, Invariant, Reading, TWIN};
+use opcost_report::render::{self, FORMATS, Style, View, render};
 
 /// A recording with every kind of verdict, in round numbers.
 fn made(filters: &[&str]) -> Recording {
@@ -105,7 +105,7 @@ fn text_at_80_columns() {
 
 #[test]
 fn commits_stand_below_the_functions_whose_files_they_touched() {
-    use opcost::comparison::kernel_commits::{FileCommits, KernelCommits};
+    use opcost_analysis::comparison::kernel_commits::{FileCommits, KernelCommits};
     let recording = emulated();
     let (mut comparison, warnings) = compare(&recording);
     let commit = |number: u32, subject: &str| opcost_kernel::Commit {
@@ -130,7 +130,7 @@ fn commits_stand_below_the_functions_whose_files_they_touched() {
         ],
         unknown: None,
     }];
-    let show = |comparison: &opcost::comparison::Comparison, format: &str| {
+    let show = |comparison: &opcost_analysis::comparison::Comparison, format: &str| {
         let style = Style::plain();
         let view = View { recording: &recording, comparison, warnings: &warnings, style: &style };
         render(format, &view).unwrap()

@@ -4,13 +4,13 @@ use crate::lab::{Lab, TINY};
 use crate::made;
 use crate::made::emulated::{self, Tree};
 use crate::made::{key, plan, recording};
-use opcost::comparison::compare;
-use opcost::history::{Question, history};
-use opcost::plan::WorkPlan;
-use opcost::recording::{ProgramState, Recording};
-use opcost::render::html::Readers;
-use opcost::render::{Style, View, html};
+use opcost_analysis::comparison::compare;
+use opcost_analysis::history::{Question, history};
+use opcost_model::plan::WorkPlan;
+use opcost_model::recording::{ProgramState, Recording};
 use opcost_record::Reading;
+use opcost_report::render::html::Readers;
+use opcost_report::render::{Style, View, html};
 use std::collections::BTreeSet;
 
 /// The page of a recording, with a history if there are others.
@@ -86,7 +86,7 @@ fn script(page: &str) -> Option<&str> {
 /// with flame graphs, everything named, numbers finite.
 fn check(page: &str) {
     let tags = tags(page);
-    let ours_runs = include_str!("../../src/render/html/flame.js");
+    let ours_runs = include_str!("../../../opcost-report/src/render/html/flame.js");
     assert_eq!(script(page), page.contains("opcost-flame").then_some(ours_runs));
     assert_eq!(page.contains("script-src 'sha256-"), page.contains("opcost-flame"));
     assert!(!page.contains("script-src 'unsafe-inline'"), "any script may run");
@@ -221,8 +221,8 @@ fn the_experiment_on_the_page_makes_the_same_plan() {
         .replace("&lt;", "<")
         .replace("&gt;", ">")
         .replace("&amp;", "&");
-    let experiment: opcost::experiment::Experiment = toml::from_str(&toml).unwrap();
-    let again = opcost::resolve::resolve(&experiment, &made::NoCounters).unwrap();
+    let experiment: opcost_model::experiment::Experiment = toml::from_str(&toml).unwrap();
+    let again = opcost_lab::resolve::resolve(&experiment, &made::NoCounters).unwrap();
     assert_eq!(again, recording.plan);
 }
 

@@ -1,10 +1,10 @@
 //! The page for a browser in a browser: its text is legible, it fits, and it prints.
 
 use crate::made::{key, plan, recording};
-use opcost::comparison::compare;
-use opcost::render::html::Readers;
-use opcost::render::{Style, View, html};
+use opcost_analysis::comparison::compare;
 use opcost_record::Reading;
+use opcost_report::render::html::Readers;
+use opcost_report::render::{Style, View, html};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -1,18 +1,18 @@
 //! Every setting, and all surroundings on which counts depend, reach a gate's key, comparisons of two recordings and histories.
 
 use crate::made::emulated::{self, Tree, count, kernel};
-use opcost::comparison::across::across;
-use opcost::comparison::call_tree::VariantOf;
-use opcost::experiment::Experiment;
-use opcost::gate::counts::key;
-use opcost::history::{Question, history};
-use opcost::plan::{
-    CachesPlan, GuestPlan, InProcessPlan, OutputPlan, Plan, Revision, Target, WorkPlan,
-};
-use opcost::recording::settings::{self, SETTINGS};
-use opcost::recording::{DataState, GuestState, MachineState, ProgramState, Recording};
+use opcost_analysis::comparison::across::across;
+use opcost_analysis::comparison::call_tree::VariantOf;
+use opcost_analysis::history::{Question, history};
+use opcost_gate::gate::counts::key;
 use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
+use opcost_model::experiment::Experiment;
+use opcost_model::plan::{
+    CachesPlan, GuestPlan, InProcessPlan, OutputPlan, Plan, Revision, Target, WorkPlan,
+};
+use opcost_model::recording::settings::{self, SETTINGS};
+use opcost_model::recording::{DataState, GuestState, MachineState, ProgramState, Recording};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;

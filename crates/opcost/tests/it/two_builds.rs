@@ -3,9 +3,9 @@
 use crate::lab::{ALONE, Lab};
 use crate::made::emulated::{plan, recording};
 use crate::needs;
-use opcost::comparison::matching::ModuleMatch;
-use opcost::comparison::{FunctionComparison, FunctionRow, compare};
-use opcost::plan::WorkPlan;
+use opcost_analysis::comparison::matching::ModuleMatch;
+use opcost_analysis::comparison::{FunctionComparison, FunctionRow, compare};
+use opcost_model::plan::WorkPlan;
 use opcost_record::{Context, Function, Module, Profile};
 use serde_json::Value;
 use std::process::Command;

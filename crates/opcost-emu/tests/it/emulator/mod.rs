@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use tempfile::TempDir;
 
 // Crate opcost owns the module and does not link to QEMU; the file has no dependencies.
-#[path = "../../../../opcost/src/machine/emulated/probe.rs"]
+#[path = "../../../../opcost-lab/src/machine/emulated/probe.rs"]
 #[allow(unreachable_pub, reason = "in crate opcost the items are public")]
 pub(crate) mod probe;
 

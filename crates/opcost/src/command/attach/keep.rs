@@ -1,15 +1,15 @@
 //! `opcost attach --keep`: sets a key from outside and leaves it set.
 
+use super::carried;
 use super::stand_guard;
 use crate::command::output::print;
-use crate::exit::{HasStatus, Status};
-use crate::number::figure;
 use anyhow::Result;
-use opcost_attach::AttachError;
 use opcost_attach::change::Change;
 use opcost_attach::process::Process;
 use opcost_attach::survey::Key;
 use opcost_attach::writes::Side;
+use opcost_base::exit::Status;
+use opcost_base::number::figure;
 use opcost_record::Unit;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub(super) fn keep(
     let guardian = stand_guard(process, &kept.key.name, change)?;
     let applied = process.apply(change, Side::FOUND, Side::ASKED, |_| ());
     guardian.stop();
-    let stopped_ns = applied.map_err(AttachError::carried)?.stopped_ns;
+    let stopped_ns = applied.map_err(carried)?.stopped_ns;
     report(process, kept, Some(&Written { sites: change.code_writes, stopped_ns }), json)
 }
 
@@ -74,7 +74,7 @@ fn report(
         "sites_written": written.map_or(0, |written| written.sites),
         "stopped_ns": written.map(|written| written.stopped_ns),
     });
-    print(&crate::json::document(&said, "sites")?)?;
+    print(&opcost_base::json::document(&said, "sites")?)?;
     Ok(Status::Done)
 }
 

@@ -1,12 +1,12 @@
 //! The keys and sites of a process, as a table and as JSON.
 
-use crate::number::grouped;
 use anyhow::Result;
 use opcost_attach::process::Process;
 use opcost_attach::survey::{Key, Kind, Site, Survey};
 use opcost_attach::symbol::Function;
 use opcost_attach::value;
 use opcost_attach::writes::hex;
+use opcost_base::number::grouped;
 use serde_json::{Value, json};
 
 /// Sites of a key that the table shows; JSON has all.
@@ -99,7 +99,7 @@ impl Listing<'_> {
             "transaction_open": !self.at_rest(),
             "ops": self.ops(),
         });
-        crate::json::document(&listed, "sites")
+        opcost_base::json::document(&listed, "sites")
     }
 
     /// The number of operations that the program counted; `None` if no copy of the library has a counter.

@@ -1,12 +1,8 @@
 //! A running program as a machine: each run is a period of its life with its site on one side.
 
+use super::carried;
 use super::meter::Meter;
 use super::stand_guard;
-use crate::exit::HasStatus;
-use crate::machine::{Machine, RunEnd, Together};
-use crate::message::announce;
-use crate::number::figure;
-use crate::plan::{Group, Plan, Slot};
 use anyhow::{Context, Result, bail};
 use opcost_attach::AttachError;
 use opcost_attach::change::Change;
@@ -15,6 +11,10 @@ use opcost_attach::memory::Memory;
 use opcost_attach::process::Process;
 use opcost_attach::target::Restored;
 use opcost_attach::writes::Side;
+use opcost_base::message::announce;
+use opcost_base::number::figure;
+use opcost_lab::machine::{Machine, RunEnd, Together};
+use opcost_model::plan::{Group, Plan, Slot};
 use opcost_record::{Failure, Outcome, Reading, Report, Unit};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
@@ -84,7 +84,7 @@ impl<'a> Attached<'a> {
         let kernel: Rc<dyn PerfKernel> = Rc::new(LivePerf::default());
         let mut meter = None;
         let open = |threads: &[i32]| meter = Some(Meter::open(&plan.events, threads, &kernel));
-        process.while_stopped(&change, Side::FOUND, open).map_err(AttachError::carried)?;
+        process.while_stopped(&change, Side::FOUND, open).map_err(carried)?;
         let meter = meter.context("no thread was there to be counted")??;
         let key = plan.attachment().map_or("", |of| of.key.as_str());
         let guardian = stand_guard(&process, key, &change)?;

@@ -1,11 +1,11 @@
 //! The counters of every thread of a running program, summed.
 
-use crate::exit::{Status, WithStatus};
-use crate::plan::EventPlan;
-use crate::source::perf_event::Counters;
-use crate::source::{Scope, Source, SourceContext, sources};
 use anyhow::Result;
+use opcost_base::exit::{Status, WithStatus};
+use opcost_model::plan::EventPlan;
 use opcost_record::{CountingTime, Reading, WORK};
+use opcost_source::source::perf_event::Counters;
+use opcost_source::source::{Scope, Source, SourceContext, sources};
 use opcost_sys::perf::PerfKernel;
 use std::rc::Rc;
 

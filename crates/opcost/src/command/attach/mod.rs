@@ -13,17 +13,6 @@ mod meter;
 use crate::command::globals::Globals;
 use crate::command::output::{OutputArgs, present, print};
 use crate::command::record::make_runs;
-use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::{Experiment, Seed};
-use crate::machine::host::HostSurroundings;
-use crate::machine::{Machine, read_state};
-use crate::message::announce;
-use crate::plan::{AttachmentPlan, OpsSource, Plan};
-use crate::resolve::{self, AttachedWork};
-use crate::run::Ending;
-use crate::store::StoreError;
-use crate::time::TimeLimit;
-use crate::{failure, progress, render};
 use anyhow::{Context, Result};
 use clap::Args;
 use machine::Attached;
@@ -36,7 +25,20 @@ use opcost_attach::survey::{self, Key, Kind, Survey};
 use opcost_attach::symbol::{self, Function, Symbols};
 use opcost_attach::target::Restored;
 use opcost_attach::{AttachError, ChangeError, State, body, value};
+use opcost_base::exit::{HasStatus, Status, WithStatus, carry, fail};
+use opcost_base::failure;
+use opcost_base::message::announce;
+use opcost_base::time::TimeLimit;
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::machine::{Machine, read_state};
+use opcost_lab::progress;
+use opcost_lab::resolve::{self, AttachedWork};
+use opcost_lab::run::Ending;
+use opcost_model::experiment::{Experiment, Seed};
+use opcost_model::plan::{AttachmentPlan, OpsSource, Plan};
 use opcost_record::nearest::did_you_mean;
+use opcost_report::render;
+use opcost_store::store::StoreError;
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use std::path::Path;
@@ -131,26 +133,24 @@ pub struct AttachArgs {
     pub output: OutputArgs,
 }
 
-impl HasStatus for AttachError {
-    fn status(&self) -> Status {
-        match self {
-            AttachError::Change(ChangeError::Same { .. } | ChangeError::Twice { .. }) => {
-                Status::Usage
-            }
-            AttachError::Denied { .. }
-            | AttachError::Stop(_)
-            | AttachError::Write { .. }
-            | AttachError::Guardian { .. } => Status::Missing,
-            _ => Status::WorkFailed,
-        }
-    }
+/// An error of attaching with its exit status.
+fn carried(error: AttachError) -> anyhow::Error {
+    let status = match &error {
+        AttachError::Change(ChangeError::Same { .. } | ChangeError::Twice { .. }) => Status::Usage,
+        AttachError::Denied { .. }
+        | AttachError::Stop(_)
+        | AttachError::Write { .. }
+        | AttachError::Guardian { .. } => Status::Missing,
+        _ => Status::WorkFailed,
+    };
+    carry(status, error)
 }
 
 /// `opcost attach`.
 pub fn attach(globals: &Globals, args: &AttachArgs) -> Result<Status> {
     let Some(name) = &args.key else {
-        let process = Process::open(args.pid, Purpose::Look).map_err(AttachError::carried)?;
-        let survey = process.survey().map_err(AttachError::carried)?;
+        let process = Process::open(args.pid, Purpose::Look).map_err(carried)?;
+        let survey = process.survey().map_err(carried)?;
         let functions = functions_called(&process, &survey)?;
         let listing =
             listing::Listing { process: &process, survey: &survey, functions: &functions };
@@ -158,18 +158,18 @@ pub fn attach(globals: &Globals, args: &AttachArgs) -> Result<Status> {
         return Ok(Status::Done);
     };
     let purpose = if args.dry_run { Purpose::Look } else { Purpose::Change };
-    let process = Process::open(args.pid, purpose).map_err(AttachError::carried)?;
-    let survey = process.survey().map_err(AttachError::carried)?;
+    let process = Process::open(args.pid, purpose).map_err(carried)?;
+    let survey = process.survey().map_err(carried)?;
     let key = find_key(&survey, name)?;
     let slots = asked_values(&process, key, &args.to)?;
     if args.keep {
         return set_and_keep(&process, &survey, key, &slots, args);
     }
-    check_values(key, &slots, &args.to).map_err(|error| AttachError::from(error).carried())?;
+    check_values(key, &slots, &args.to).map_err(|error| carried(error.into()))?;
     let asked: Vec<State> =
         slots.iter().map(|slot| body::state_with(&process, &survey, key, *slot)).collect();
     let planned = Change::plan(&survey, key, &asked);
-    let change = planned.map_err(|error| AttachError::from(error).carried())?;
+    let change = planned.map_err(|error| carried(error.into()))?;
     let functions = functions_called(&process, &survey)?;
     let period = Duration::from_millis(args.period.map_or(PERIOD_MS, |period| period.limit_ms));
     let (ops, ops_address) = ops_source(&process, key, change.registry)?;
@@ -237,7 +237,7 @@ fn set_and_keep(
         return keep::already(process, &kept, args.output.json);
     }
     let planned = Change::plan(survey, key, &[body::state_with(process, survey, key, slot)]);
-    let change = planned.map_err(|error| AttachError::from(error).carried())?;
+    let change = planned.map_err(|error| carried(error.into()))?;
     keep::keep(process, &change, &kept, args.output.json)
 }
 
@@ -295,16 +295,16 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
         let what = failure::in_words(failure);
         return Err(fail(status, format!("period {slot} of recording {id}: {what}")));
     }
-    let flips = restored.map_err(AttachError::carried)?;
+    let flips = restored.map_err(carried)?;
     if !globals.quiet {
         if doubtful {
-            crate::message::show(
+            opcost_base::message::show(
                 "note: the program's library made something else of the present function than this \
                  opcost would, which sees it from outside or is of another version; so every function that is asked for is called, \
                  also where a change by the program itself would put its body in the call's place",
             );
         }
-        crate::message::show(&flips.describe(key).to_string());
+        opcost_base::message::show(&flips.describe(key).to_string());
     }
     match ending {
         Ending::Interrupted => Err(fail(
@@ -331,7 +331,7 @@ fn stand_guard(process: &Process, key: &str, change: &Change) -> Result<Guardian
         key: key.to_string(),
         change: change.clone(),
     };
-    Guardian::start(&own, &[GUARDIAN], &undo).map_err(AttachError::carried)
+    Guardian::start(&own, &[GUARDIAN], &undo).map_err(carried)
 }
 
 /// Runs the guardian in this process.
@@ -339,7 +339,7 @@ pub fn guard() -> Result<Status> {
     // A terminal's Ctrl-C, or the end of its session, must not reach the guardian.
     opcost_sys::session::lead_new().context("cannot leave the session").status(Status::Missing)?;
     let served = guardian::serve(std::io::stdin().lock(), std::io::stdout().lock());
-    match served.map_err(AttachError::carried)? {
+    match served.map_err(carried)? {
         Some(Restored::Done { .. }) => {
             announce!("its owner died; the process is as it was found");
         }
@@ -393,7 +393,7 @@ fn asked_values(process: &Process, key: &Key, texts: &[String]) -> Result<Vec<u6
 
 /// The addresses of the functions that a user names.
 fn asked_functions(process: &Process, key: &Key, texts: &[String]) -> Result<Vec<u64>> {
-    let mappings = process.mappings().map_err(AttachError::carried)?;
+    let mappings = process.mappings().map_err(carried)?;
     let Symbols { functions, unread } = symbol::functions(process, &mappings, |_| true);
     let is_code = |address: u64| {
         let code = mappings.iter().filter(|mapping| mapping.executable);
@@ -427,7 +427,7 @@ fn check_values(key: &Key, slots: &[u64], texts: &[String]) -> Result<(), Change
 
 /// All functions of those files to which the present functions of call keys belong.
 fn functions_called(process: &Process, survey: &Survey) -> Result<Vec<Function>> {
-    let mappings = process.mappings().map_err(AttachError::carried)?;
+    let mappings = process.mappings().map_err(carried)?;
     let calls = survey.keys.iter().filter(|key| key.kind == Kind::Call);
     let slots: Vec<u64> = calls.map(|key| key.state.value).collect();
     let holds_one = |path: &str| {
@@ -459,7 +459,7 @@ fn ops_source(
         std::thread::sleep(WATCH);
     }
     if !process.is_alive() {
-        return Err(process.gone().carried());
+        return Err(carried(process.gone()));
     }
     Ok((None, None))
 }

@@ -6,15 +6,15 @@ use crate::command::gate::measure::store_path;
 use crate::command::gate::trees::Trees;
 use crate::command::gate::{Place, suite_at};
 use crate::command::globals::Globals;
-use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::gate::bisect::{BisectStep, Bisection, Suspect, SuspectKind};
-use crate::gate::search::Found;
-use crate::gate::suite::Case;
-use crate::message::announce;
-use crate::render::gate::bisect::signed;
 use anyhow::Result;
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_base::message::announce;
+use opcost_gate::gate::bisect::{BisectStep, Bisection, Suspect, SuspectKind};
+use opcost_gate::gate::search::Found;
+use opcost_gate::gate::suite::Case;
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_record::printable::printable;
+use opcost_report::render::gate::bisect::signed;
 
 /// Merges within merges are followed down to this depth.
 const DEPTH_MAX: usize = 4;

@@ -8,15 +8,15 @@ use super::{BisectArgs, begin, count_ends, recipe_files, report};
 use crate::command::gate::Place;
 use crate::command::gate::measure::store_path;
 use crate::command::globals::Globals;
-use crate::exit::{HasStatus, Status, WithStatus, cause, fail};
-use crate::experiment::KernelRecipe;
-use crate::gate::bisect::{Alone, Bisection, Suspect, SuspectKind};
-use crate::gate::edits::{Edit, edits, is_setting, with_edits};
-use crate::gate::suite::Case;
-use crate::plan::guest::Question;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use opcost_base::exit::{HasStatus, Status, WithStatus, cause, fail};
+use opcost_gate::gate::bisect::{Alone, Bisection, Suspect, SuspectKind};
+use opcost_gate::gate::edits::{Edit, edits, is_setting, with_edits};
+use opcost_gate::gate::suite::Case;
 use opcost_kernel::{KernelError, RepositoryCommit, digest, options_of};
+use opcost_model::experiment::KernelRecipe;
+use opcost_model::plan::guest::Question;
 use opcost_sys::xdg;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -344,7 +344,7 @@ fn with_words(case: &Case, kind: OptionKind, words: &str) -> Case {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Command as CommandText, Variant};
+    use opcost_model::experiment::{Command as CommandText, Variant};
 
     #[test]
     fn options_of_a_kernel_ask_what_its_paths_cost() {

@@ -1,16 +1,16 @@
 //! `opcost doctor --calibrate-core FILE`: a core's file, measured on this CPU.
 
 use super::gauge;
-use crate::calibration::{Calibrated, calibrate};
 use crate::command::globals::Globals;
 use crate::command::output::print;
-use crate::exit::{Status, WithStatus, fail};
-use crate::machine::host::HostSurroundings;
-use crate::phases::Phases;
-use crate::render::Style;
-use crate::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW};
-use crate::resolve::Surroundings;
 use anyhow::{Context, Result};
+use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_base::phases::Phases;
+use opcost_lab::calibration::{Calibrated, calibrate};
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::resolve::Surroundings;
+use opcost_report::render::Style;
+use opcost_report::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW};
 use opcost_sys::interrupt::Interrupt;
 use serde_json::json;
 use std::fs::File;
@@ -62,7 +62,7 @@ pub(super) fn calibrate_core(
             "schema": 1, "file": path, "name": name, "cpu": cpu, "base": base, "why": why, "measured": measured,
             "changed": changed, "unclean": unclean,
         });
-        crate::json::document(&document, "the outcome")?
+        opcost_base::json::document(&document, "the outcome")?
     } else {
         page(&calibrated, &cpu, path, &globals.style())
     };

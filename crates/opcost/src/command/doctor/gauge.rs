@@ -1,8 +1,8 @@
 //! Runs opcost-gauge, which measures this CPU.
 
-use crate::exit::{Status, WithStatus, fail};
-use crate::shipped::{Shipped, VARIABLE};
 use anyhow::{Context, Result};
+use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_lab::shipped::{Shipped, VARIABLE};
 use opcost_record::gauge::GaugeReport;
 use opcost_sys::interrupt::Interrupt;
 use std::path::{Path, PathBuf};

@@ -8,16 +8,16 @@ mod validate;
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::seconds::seconds;
-use crate::exit::{Status, WithStatus, cause};
-use crate::machine::emulated::{Emulator, ToolError, Unusable, default_kernel, try_out};
-use crate::machine::host::HostSurroundings;
-use crate::render::Style;
-use crate::render::page::{GREEN, PLAIN, Page, YELLOW};
-use crate::resolve::Surroundings;
-use crate::source::perf_event::{DEFAULT_EVENTS, syntax};
-use crate::store::{Store, StoreErrorKind};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_base::exit::{Status, WithStatus, cause};
+use opcost_lab::machine::emulated::{Emulator, ToolError, Unusable, default_kernel, try_out};
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::resolve::Surroundings;
+use opcost_report::render::Style;
+use opcost_report::render::page::{GREEN, PLAIN, Page, YELLOW};
+use opcost_source::source::perf_event::{DEFAULT_EVENTS, syntax};
+use opcost_store::store::{Store, StoreErrorKind};
 use opcost_sys::affinity::parse_cpu_list;
 use opcost_sys::clock::tsc_is_constant;
 use opcost_sys::interrupt::Interrupt;
@@ -129,7 +129,7 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
     findings.push(guests());
     findings.push(store(globals)?);
     let text = if args.json {
-        crate::json::document(&findings, "findings")?
+        opcost_base::json::document(&findings, "findings")?
     } else {
         text(&findings, &globals.style())
     };

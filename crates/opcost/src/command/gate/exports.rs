@@ -1,10 +1,10 @@
 //! Files that a gate's report is written to.
 
 use crate::command::exports::{ExportFiles, Table};
-use crate::render::Style;
-use crate::render::gate::{GATE_FORMATS, GateView, render};
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
+use opcost_report::render::Style;
+use opcost_report::render::gate::{GATE_FORMATS, GateView, render};
 
 /// Files that a gate's report is written to.
 pub(super) type GateExports = ExportFiles<Reports>;

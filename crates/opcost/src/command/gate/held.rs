@@ -2,22 +2,24 @@
 
 use super::measure::{Bench, Measured, Seeds, Side};
 use super::trees::{Built, Recipe, Trees};
-use crate::comparison::call_tree::VariantOf;
-use crate::comparison::compare;
-use crate::comparison::difference::{WORK_RULE, difference};
-use crate::exit::{Status, in_words, status_of};
-use crate::gate::baseline::{Baseline, BaselineFigure};
-use crate::gate::counts::{self, Count, counts, only_block};
-use crate::gate::exact::{ExactChange, exact_changes};
-use crate::gate::judge::{Held, judge, judge_comparison, judge_exact};
-use crate::gate::key::FigureKey;
-use crate::gate::report::{CaseFailure, CaseReport, FigureReport, Outcome, Place, accepts_new};
-use crate::gate::suite::{Case, Suite, WatchedFigure};
-use crate::gate::trailer::Accepted;
-use crate::phases::Phases;
-use crate::plan::GUEST_TREE;
 use anyhow::Result;
+use opcost_analysis::comparison::call_tree::VariantOf;
+use opcost_analysis::comparison::compare;
+use opcost_analysis::comparison::difference::{WORK_RULE, difference};
+use opcost_base::exit::{Status, in_words, status_of};
+use opcost_base::phases::Phases;
+use opcost_gate::gate::baseline::{Baseline, BaselineFigure};
+use opcost_gate::gate::counts::{self, Count, counts, only_block};
+use opcost_gate::gate::exact::{ExactChange, exact_changes};
+use opcost_gate::gate::judge::{Held, judge, judge_comparison, judge_exact};
+use opcost_gate::gate::key::FigureKey;
+use opcost_gate::gate::report::{
+    CaseFailure, CaseReport, FigureReport, Outcome, Place, accepts_new,
+};
+use opcost_gate::gate::suite::{Case, Suite, WatchedFigure};
+use opcost_gate::gate::trailer::Accepted;
 use opcost_kernel::{RepositoryCommit, short_commit};
+use opcost_model::plan::GUEST_TREE;
 use opcost_profile::symbolise::{Declared, declared};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

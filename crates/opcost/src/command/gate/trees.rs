@@ -12,9 +12,9 @@
 //! gate/REPOSITORY/locks/KEY           locked while somebody builds (alone) or runs (shared)
 //! ```
 
-use crate::exit::{HasStatus, Status, WithStatus, fail, in_words, status_of};
-use crate::phases::Phases;
 use anyhow::{Context, Result};
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail, in_words, status_of};
+use opcost_base::phases::Phases;
 use opcost_kernel::{
     GIT_QUIET, GIT_VARIABLES, Repository, RepositoryCommit, digest, lock, short_commit,
 };

@@ -8,17 +8,17 @@ use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::profile_exports::ProfileExports;
 use crate::command::subject::{SubjectArgs, Taken};
-use crate::comparison::call_tree::{CallTree, Counted};
-use crate::exit::{Status, fail};
-use crate::plan::OpsPattern;
-use crate::render::sampled as page;
 use anyhow::Result;
 use clap::Args;
+use opcost_analysis::comparison::call_tree::{CallTree, Counted};
+use opcost_base::exit::{Status, fail};
+use opcost_model::plan::OpsPattern;
 use opcost_profile::distortion::distortions;
 use opcost_profile::read::{self, ReadProfile};
 use opcost_profile::symbolise::symbolise;
 use opcost_profile::table::FunctionTable;
 use opcost_record::{Failure, Function};
+use opcost_report::render::sampled as page;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -141,15 +141,16 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
     if args.exports.printing().is_some() {
         // An export uses standard output in place of the table.
     } else if args.json {
-        print(&crate::json::document(&page::json(&view), "profile")?)?;
+        print(&opcost_base::json::document(&page::json(&view), "profile")?)?;
     } else {
         let style = globals.style().with_full_names(args.full_names);
         print(&page::text(&view, &style))?;
     }
     match failure {
-        Some(failure) => {
-            Err(fail(Status::WorkFailed, format!("{name}: {}", crate::failure::in_words(&failure))))
-        }
+        Some(failure) => Err(fail(
+            Status::WorkFailed,
+            format!("{name}: {}", opcost_base::failure::in_words(&failure)),
+        )),
         None => Ok(Status::Done),
     }
 }

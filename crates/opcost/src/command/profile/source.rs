@@ -1,10 +1,10 @@
 //! Profiles in files: the sources of their names, and their errors.
 
 use crate::command::globals::Globals;
-use crate::exit::{HasStatus, Status, fail};
 use anyhow::Result;
 use clap::Args;
-use opcost_profile::read::{self, ReadError, ReadProfile, Wanted};
+use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_profile::read::{self, ReadProfile, Wanted};
 use opcost_profile::symbolise::{KernelSource, Sources};
 use opcost_profile::symbols::program::DEBUG_FILES;
 use opcost_sys::allocator::give_large_blocks_back;
@@ -52,7 +52,7 @@ impl SourceArgs {
     /// Reads a profile.
     ///
     /// # Errors
-    /// [`ReadError`], with its exit status.
+    /// [`read::ReadError`], with its exit status.
     pub(crate) fn read(&self, globals: &Globals, path: &Path) -> Result<ReadProfile> {
         // Names are read from one large file after another.
         give_large_blocks_back();
@@ -63,12 +63,6 @@ impl SourceArgs {
                 .add(text)
                 .map_err(|error| fail(Status::Usage, format!("--only {error}")))?;
         }
-        read::read(path, &wanted, &self.sources(globals)).map_err(HasStatus::carried)
-    }
-}
-
-impl HasStatus for ReadError {
-    fn status(&self) -> Status {
-        Status::Usage
+        read::read(path, &wanted, &self.sources(globals)).status(Status::Usage)
     }
 }

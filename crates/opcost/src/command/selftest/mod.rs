@@ -14,22 +14,23 @@ use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::record::{machine_for, make_runs};
 use crate::command::seconds::seconds;
-use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::{Experiment, Seed};
-use crate::machine::host::HostSurroundings;
-use crate::phases::Phases;
-use crate::plan::MachineKind;
-use crate::progress::Silent;
-use crate::recording::Recording;
-use crate::render::Style;
-use crate::resolve::{Surroundings, resolve};
-use crate::run::Ending;
-use crate::scratch::Scratch;
-use crate::store::{Store, StoreError};
-use crate::{comparison, failure};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_analysis::comparison;
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_base::failure;
+use opcost_base::phases::Phases;
+use opcost_base::scratch::Scratch;
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::progress::Silent;
+use opcost_lab::resolve::{Surroundings, resolve};
+use opcost_lab::run::Ending;
+use opcost_model::experiment::{Experiment, Seed};
+use opcost_model::plan::MachineKind;
+use opcost_model::recording::Recording;
+use opcost_report::render::Style;
 use opcost_stats::Random;
+use opcost_store::store::{Store, StoreError};
 use opcost_sys::clock::{monotonic_ns, unix_ns};
 use opcost_sys::interrupt::Interrupt;
 use serde::Serialize;
@@ -155,7 +156,7 @@ pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
         tallied: tally.finish(),
     };
     let text = if args.json {
-        crate::json::document(&outcome, "the outcome")?
+        opcost_base::json::document(&outcome, "the outcome")?
     } else {
         page::text(&outcome, &globals.style())
     };

@@ -2,9 +2,9 @@
 
 use super::tally::{EXCLUDED_MIN, FALSE_ALARMS_MAX, LEVEL, Metric, Planted, Share};
 use super::{Outcome, Style};
-use crate::number::{magnitude, percent};
-use crate::plan::MachineKind;
-use crate::render::page::{BOLD, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use opcost_base::number::{magnitude, percent};
+use opcost_model::plan::MachineKind;
+use opcost_report::render::page::{BOLD, GREEN, PLAIN, Page, RED, YELLOW, fit};
 
 /// The smallest ratio that percentages show.
 const FINEST: f64 = 1e-6;

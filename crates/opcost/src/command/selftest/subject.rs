@@ -1,8 +1,8 @@
 //! The subject of a self-test: the work of both sides, and the changes planted in one of them.
 
 use super::SelftestArgs;
-use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
-use crate::plan::MachineKind;
+use opcost_model::experiment::{Command, Experiment, Scalar, Seed, Variant};
+use opcost_model::plan::MachineKind;
 
 /// Operations of a run of the workload: some milliseconds, so that many reports can be made.
 const OPS: u32 = 20_000;

@@ -1,6 +1,6 @@
 //! Sums up the reports of a self-test. Pure: comparisons in, figures out.
 
-use crate::comparison::{Comparison, Row, Severity, Verdict};
+use opcost_analysis::comparison::{Comparison, Row, Severity, Verdict};
 use opcost_stats::{binomial, summary};
 use serde::Serialize;
 

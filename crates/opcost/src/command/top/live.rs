@@ -2,14 +2,14 @@
 
 use super::interval::Interval;
 use super::state::Filter;
-use crate::sampling::{
-    Granted, Intake, Recorder, SamplingPlan, cycles_or_clock, existing, sources,
-};
 use anyhow::{Context, Result, bail};
 use opcost_profile::event::{Event, Sample};
 use opcost_profile::ring::RingError;
 use opcost_profile::session::Recorded;
 use opcost_profile::symbolise::{Remembered, symbolise_again};
+use opcost_source::sampling::{
+    Granted, Intake, Recorder, SamplingPlan, cycles_or_clock, existing, sources,
+};
 use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::clock::monotonic_ns;
 use opcost_sys::perf::SamplingTarget;

@@ -23,10 +23,10 @@ pub mod terminal;
 mod view;
 
 use crate::command::globals::Globals;
-use crate::exit::Status;
-use crate::sampling::SamplingArgs;
 use anyhow::Result;
 use clap::Args;
+use opcost_base::exit::Status;
+use opcost_source::sampling::SamplingArgs;
 
 /// The message of an opcost without the feature.
 pub const LEFT_OUT: &str = "this opcost was built without opcost top: build it with the cargo \
@@ -69,5 +69,5 @@ pub fn top(globals: &Globals, args: &TopArgs) -> Result<Status> {
 /// Always.
 #[cfg(not(feature = "top"))]
 pub fn top(_: &Globals, _: &TopArgs) -> Result<Status> {
-    Err(crate::exit::fail(Status::Missing, LEFT_OUT))
+    Err(opcost_base::exit::fail(Status::Missing, LEFT_OUT))
 }

@@ -1,9 +1,9 @@
 //! Draws the screen of the live view. Pure: from the state to cells.
 
 use super::state::{Filter, Hidden, State, TopRow, View};
-use crate::number::grouped;
-use crate::render::names::shorten;
-use crate::render::page::{align, fit};
+use opcost_base::number::grouped;
+use opcost_report::render::names::shorten;
+use opcost_report::render::page::{align, fit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

@@ -1,7 +1,7 @@
 //! Guests and single programs in the emulator, started without opcost around them.
 
 use crate::needs;
-use opcost::machine::emulated::initramfs::Initramfs;
+use opcost_lab::machine::emulated::initramfs::Initramfs;
 use opcost_record::channel::{Frame, parse};
 use opcost_record::emulation::{self, RegionCost};
 use opcost_record::request::GuestRequest;

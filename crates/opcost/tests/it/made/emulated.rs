@@ -1,8 +1,8 @@
 //! Made-up recordings of an emulated machine.
 
 use super::key;
-use opcost::plan::{EmulationPlan, Plan, Slot, Target};
-use opcost::recording::{KernelState, Recording};
+use opcost_model::plan::{EmulationPlan, Plan, Slot, Target};
+use opcost_model::recording::{KernelState, Recording};
 use opcost_record::{Context, Function, Profile, Reading, metric::EMULATOR, profile::KERNEL};
 use opcost_size::Totals;
 

@@ -2,11 +2,11 @@
 
 pub(crate) mod emulated;
 
-use opcost::experiment::{Experiment, Scalar, Seed, Variant};
-use opcost::plan::{CorePlan, EventPlan, Plan, Slot};
-use opcost::recording::{MachineState, Recording, State};
-use opcost::resolve::{Surroundings, resolve};
 use opcost_kernel::KernelSpec;
+use opcost_lab::resolve::{Surroundings, resolve};
+use opcost_model::experiment::{Experiment, Scalar, Seed, Variant};
+use opcost_model::plan::{CorePlan, EventPlan, Plan, Slot};
+use opcost_model::recording::{MachineState, Recording, State};
 use opcost_record::{Dictionary, Domain, Invariant, MetricKey, Outcome, Reading, Record, WORK};
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;

@@ -10,13 +10,13 @@ mod probe;
 
 use crate::command::globals::Globals;
 use crate::command::output::print;
-use crate::exit::{Status, fail};
-use crate::machine::host::HostSurroundings;
-use crate::phases::Phases;
-use crate::resolve::Surroundings;
 use anyhow::Result;
 use gaps::Gaps;
 use interrupts::Source;
+use opcost_base::exit::{Status, fail};
+use opcost_base::phases::Phases;
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::resolve::Surroundings;
 use opcost_sys::affinity::parse_cpu_list;
 use serde::Serialize;
 use std::path::Path;
@@ -121,7 +121,7 @@ pub(super) fn noise(globals: &Globals, seconds: f64, json: bool) -> Result<Statu
     phases.end();
     map.quietest = quietest(&map.cpus);
     let text = if json {
-        crate::json::document(&map, "the map")?
+        opcost_base::json::document(&map, "the map")?
     } else {
         page::text(&map, &globals.style())
     };

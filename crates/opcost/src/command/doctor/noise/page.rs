@@ -1,10 +1,10 @@
 //! The noise map, for people.
 
 use super::{CpuNoise, Heard, NoiseMap};
-use crate::number::{figure, magnitude};
-use crate::render::Style;
-use crate::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW};
+use opcost_base::number::{figure, magnitude};
 use opcost_record::Unit;
+use opcost_report::render::Style;
+use opcost_report::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW};
 
 pub(super) fn text(map: &NoiseMap, style: &Style) -> String {
     let mut page = Page::new(style);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::render::Style;
+use opcost_report::render::Style;
 use std::fs;
 
 fn heard(lost_ns: u64, longest_ns: u64) -> Heard {

@@ -9,29 +9,29 @@ use super::gauge;
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::record::{machine_for, make_runs};
-use crate::exit::{HasStatus, Status, WithStatus, fail, status_of};
-use crate::experiment::{Command, Experiment, Variant};
-use crate::failure;
-use crate::machine::emulated::{Emulator, Tools, default_kernel};
-use crate::machine::host::HostSurroundings;
-use crate::phases::Phases;
-use crate::plan::guest::NO_KERNEL;
-use crate::plan::{CorePlan, MachineKind};
-use crate::progress::Silent;
-use crate::recording::Recording;
-use crate::resolve::resolve;
-use crate::run::Ending;
-use crate::scratch::Scratch;
-use crate::store::{Store, StoreError};
-use crate::time::date;
-use crate::validation::kept::{self, Kept};
-use crate::validation::truth::Truth;
-use crate::validation::{Case, Report, report};
 use anyhow::{Context, Result};
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail, status_of};
+use opcost_base::failure;
+use opcost_base::phases::Phases;
+use opcost_base::scratch::Scratch;
+use opcost_base::time::date;
 use opcost_core_model::{Cycles, confidence};
+use opcost_lab::machine::emulated::{Emulator, Tools, default_kernel};
+use opcost_lab::machine::host::HostSurroundings;
+use opcost_lab::progress::Silent;
+use opcost_lab::resolve::resolve;
+use opcost_lab::run::Ending;
+use opcost_model::experiment::{Command, Experiment, Variant};
+use opcost_model::plan::guest::NO_KERNEL;
+use opcost_model::plan::{CorePlan, MachineKind};
+use opcost_model::recording::Recording;
+use opcost_model::validation::kept::{self, Kept};
+use opcost_model::validation::truth::Truth;
+use opcost_model::validation::{Case, Report, report};
 use opcost_record::gauge::{GaugeReport, KernelName};
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, EMULATOR};
 use opcost_record::{Domain, MetricKey, Outcome};
+use opcost_store::store::{Store, StoreError};
 use opcost_sys::clock::{monotonic_ns, unix_ns};
 use opcost_sys::interrupt::Interrupt;
 use serde::Serialize;
@@ -158,7 +158,7 @@ pub(super) fn validate(
     }
     outcome.seconds = (monotonic_ns() - begun_ns) as f64 / 1e9;
     let text = if json {
-        crate::json::document(&outcome, "the outcome")?
+        opcost_base::json::document(&outcome, "the outcome")?
     } else {
         page::text(&outcome, &globals.style())
     };
@@ -192,7 +192,7 @@ fn experiment(program: &Path, core: Option<&str>, chosen: &[&str], alone: bool) 
 }
 
 /// Makes the only run, in a store of its own.
-fn record(plan: &crate::plan::Plan, interrupt: &Interrupt) -> Result<Recording> {
+fn record(plan: &opcost_model::plan::Plan, interrupt: &Interrupt) -> Result<Recording> {
     let folder =
         Scratch::new().context("cannot make a folder for the recording").status(Status::Missing)?;
     let (mut machine, state) = machine_for(true, plan, interrupt)?;

@@ -1,11 +1,11 @@
 //! The findings of a validation, for people.
 
 use super::{Found, LeftOut};
-use crate::number::{digits, grouped, magnitude};
-use crate::plan::guest::CORE_DEFAULT;
-use crate::render::Style;
-use crate::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW, fit};
-use crate::validation::statistics::{BANDS, CLAIM_RATIO, DIFFER_RATIO, Group, Hits};
+use opcost_base::number::{digits, grouped, magnitude};
+use opcost_model::plan::guest::CORE_DEFAULT;
+use opcost_model::validation::statistics::{BANDS, CLAIM_RATIO, DIFFER_RATIO, Group, Hits};
+use opcost_report::render::Style;
+use opcost_report::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW, fit};
 
 pub(super) fn text(found: &Found, style: &Style) -> String {
     let mut page = Page::new(style);
@@ -149,8 +149,8 @@ fn shares(name: &str, pairs: &str, model: Hits, instructions: Hits) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validation::{Case, report};
     use opcost_core_model::Confidence;
+    use opcost_model::validation::{Case, report};
     use opcost_record::gauge::KernelName;
 
     fn found() -> Found {

@@ -1,0 +1,413 @@
+//! The cost of each run by function and by immediate caller, from its profile.
+
+use super::call_tree::{Counted, VariantOf};
+use super::matching::{Matching, Side, UnknownModule, check_told};
+use opcost_model::plan::{SameFile, WorkPlan};
+use opcost_model::recording::Recording;
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, EMULATOR, MODEL_CYCLES};
+use opcost_record::profile::ContextCycles;
+use opcost_record::{Domain, MetricKey, Outcome, Profile, Record, Unit};
+use opcost_source::sampling;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The metric of a recording's profiles; the user mode alone if nothing else is counted.
+pub(super) fn profiled_metric(recording: &Recording) -> MetricKey {
+    if is_sampled(recording) {
+        return sampling::metric();
+    }
+    let key = |domain| MetricKey::new("instructions", domain, EMULATOR);
+    let whole = key(Domain::All);
+    match recording.dictionary.id(&whole) {
+        Some(_) => whole,
+        None => key(Domain::User),
+    }
+}
+
+/// Whether a recording's profiles are of samples.
+pub(super) fn is_sampled(recording: &Recording) -> bool {
+    recording.plan.sampling().is_some()
+}
+
+/// The event and unit of the costs in a recording's profiles.
+pub(super) fn counted(recording: &Recording) -> Counted {
+    let metric = profiled_metric(recording);
+    match recording.plan.sampling() {
+        Some(sampling) => Counted {
+            words: SAMPLED_UNIT.into(),
+            ..Counted::sampled(&metric.name, true, None, Some(sampling.frequency_hz))
+        },
+        None => Counted {
+            words: metric.label(),
+            event: metric.label(),
+            unit: Unit::Count,
+            period: Some(1),
+        },
+    }
+}
+
+/// The unit of a sampled profile: samples times the time between them.
+pub(super) const SAMPLED_UNIT: &str = "ns of sampled task-clock";
+
+/// A finished run of a block that has both a profile and the metric's count.
+#[derive(Clone)]
+pub(super) struct ProfiledRun<'a> {
+    pub(super) variant: usize,
+    /// The unit of the test that its block belongs to.
+    pub(super) unit: u32,
+    /// Operations; `None` for a command.
+    pub(super) ops: Option<u64>,
+    /// The metric's total as it was counted.
+    pub(super) total: u64,
+    pub(super) profile: Cow<'a, Profile>,
+}
+
+/// Scales a sampled profile down if it exceeds the metric that it explains. Each sample stands for a whole period, but a run rarely
+/// ends together with a period.
+fn capped(profile: &Profile, total: u64) -> Cow<'_, Profile> {
+    let sum = profile.total();
+    if sum <= total {
+        return Cow::Borrowed(profile);
+    }
+    let mut capped = profile.clone();
+    for context in &mut capped.contexts {
+        // Rounded down, so that the sum does not exceed the total. A share of a u64 fits a u64.
+        context.cost = (u128::from(context.cost) * u128::from(total) / u128::from(sum)) as u64;
+    }
+    Cow::Owned(capped)
+}
+
+/// The metric with which the contexts of a profile are charged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Charged {
+    /// The metric of the profile: instructions, or sampled time.
+    Profiled,
+    /// Modelled cycles.
+    Cycles,
+    /// Modelled cycles of one cause, by index; the index after the last cause means the memory cycles that waited far away.
+    CyclePart(usize),
+}
+
+impl Charged {
+    /// The metric to which the contexts add up.
+    fn metric(self, recording: &Recording) -> MetricKey {
+        let name = match self {
+            Charged::Profiled => return profiled_metric(recording),
+            Charged::Cycles => MODEL_CYCLES,
+            Charged::CyclePart(part) => CYCLE_PARTS.get(part).copied().unwrap_or(CYCLES_FAR),
+        };
+        MetricKey::new(name, profiled_metric(recording).domain, EMULATOR)
+    }
+
+    /// The profile with the cost of each context replaced by this charge; `None` if the profile lacks it.
+    fn charge(self, profile: &Profile, total: u64, sampled: bool) -> Option<Cow<'_, Profile>> {
+        let cost = |cycles: &ContextCycles| match self {
+            Charged::CyclePart(part) => cycles[part],
+            _ => cycles[..CYCLE_PARTS.len()].iter().sum(),
+        };
+        match self {
+            Charged::Profiled if sampled => Some(capped(profile, total)),
+            Charged::Profiled => Some(Cow::Borrowed(profile)),
+            _ if profile.cycles.len() != profile.contexts.len() => None,
+            _ => {
+                let mut charged = profile.clone();
+                for (context, cycles) in charged.contexts.iter_mut().zip(&profile.cycles) {
+                    context.cost = cost(cycles);
+                }
+                Some(Cow::Owned(charged))
+            }
+        }
+    }
+}
+
+/// The runs of a recording that have profiles, in the order of the schedule.
+pub(super) fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
+    charged_runs(recording, Charged::Profiled)
+}
+
+fn charged_runs(recording: &Recording, charged: Charged) -> Vec<ProfiledRun<'_>> {
+    let Some(metric) = recording.dictionary.id(&charged.metric(recording)) else {
+        return Vec::new();
+    };
+    let sampled = is_sampled(recording);
+    let by_slot: HashMap<u32, &Record> =
+        recording.records.iter().map(|record| (record.slot, record)).collect();
+    let plan = &recording.plan;
+    recording
+        .profiles
+        .iter()
+        .filter_map(|(slot, profile)| {
+            let record = by_slot.get(slot).filter(|run| run.outcome == Outcome::Finished)?;
+            let total = record.sample(metric)?.value;
+            Some(ProfiledRun {
+                variant: record.variant.into(),
+                unit: plan.unit_of(record.block?),
+                ops: record.ops,
+                total,
+                profile: charged.charge(profile, total, sampled)?,
+            })
+        })
+        .collect()
+}
+
+fn side<'a>(variant: VariantOf<'a>, runs: &[&'a ProfiledRun<'_>]) -> Side<'a> {
+    let functions: BTreeSet<_> = runs.iter().flat_map(|run| &run.profile.functions).collect();
+    let work = &variant.recording.plan.variants[variant.variant].work;
+    let program = match work {
+        WorkPlan::Command { program, .. } => program.to_str(),
+        WorkPlan::Workload { .. } => None,
+    };
+    Side {
+        functions: functions.into_iter().collect(),
+        modules: runs.iter().flat_map(|run| &run.profile.modules).collect(),
+        program,
+    }
+}
+
+/// Checks that the files which the plan declares the same belong to its variants.
+///
+/// # Errors
+/// [`UnknownModule`] names the first file that does not. A recording without profiles has no files to check.
+pub fn check_matches(recording: &Recording) -> Result<(), UnknownModule> {
+    if recording.plan.matches.is_empty() {
+        return Ok(());
+    }
+    let runs = profiled_runs(recording);
+    let variants = 0..recording.plan.variants.len();
+    let sides: Vec<Side<'_>> = variants
+        .map(|variant| {
+            let own: Vec<_> = runs.iter().filter(|run| run.variant == variant).collect();
+            side(VariantOf { recording, variant }, &own)
+        })
+        .collect();
+    match &sides[..] {
+        [] | [_] => Ok(()),
+        _ if runs.is_empty() => Ok(()),
+        // Each side but the first may be the variant, each but the last the baseline.
+        [earlier @ .., _] => {
+            check_told([&Side::all(earlier), &Side::all(&sides[1..])], &recording.plan.matches)
+        }
+    }
+}
+
+/// Checks the same files for one variant of each of two recordings.
+///
+/// # Errors
+/// [`UnknownModule`] names the first file that belongs to neither variant.
+pub fn check_matches_of(
+    variants: [VariantOf<'_>; 2],
+    told: &[SameFile],
+) -> Result<(), UnknownModule> {
+    let runs = variants.map(|of| {
+        let mut runs = profiled_runs(of.recording);
+        runs.retain(|run| run.variant == of.variant);
+        runs
+    });
+    let sides = [0, 1].map(|at: usize| side(variants[at], &runs[at].iter().collect::<Vec<_>>()));
+    check_told(sides.each_ref(), told)
+}
+
+/// Matches the functions of variants; `runs`: the runs of each variant.
+pub(super) fn matching(variants: &[VariantOf<'_>], runs: &[Vec<&ProfiledRun<'_>>]) -> Matching {
+    let sides: Vec<Side<'_>> =
+        variants.iter().zip(runs).map(|(variant, runs)| side(*variant, runs)).collect();
+    let told = variants.iter().flat_map(|variant| variant.recording.plan.matches.clone());
+    let told: Vec<SameFile> = told.collect();
+    Matching::of(&sides, &told)
+}
+
+/// Number of a function in a [`Matching`].
+pub(super) type FunctionId = u32;
+
+/// Cost of one function in one run.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Cost {
+    /// Cost of the function's own instructions.
+    pub(super) own: u64,
+    /// Times it was called.
+    pub(super) calls: u64,
+    /// The same costs by immediate caller; the key is `None` if no caller is known.
+    pub(super) callers: BTreeMap<Option<FunctionId>, Edge>,
+}
+
+/// The part of a function's cost that belongs to the calls of one caller.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Edge {
+    /// Cost of the function's own instructions.
+    pub(super) own: u64,
+    /// Calls.
+    pub(super) calls: u64,
+}
+
+/// A run with a profile, by function.
+#[derive(Clone, Debug)]
+pub(super) struct AttributedRun {
+    /// Index of its variant among those that were attributed.
+    pub(super) side: usize,
+    /// The unit of the test that its block belongs to.
+    pub(super) unit: u32,
+    /// Operations; 1 for a command.
+    pub(super) ops: u64,
+    /// The metric as it was counted.
+    pub(super) total: u64,
+    /// The part of the total that the profile contains.
+    pub(super) attributed: u64,
+    pub(super) costs: BTreeMap<FunctionId, Cost>,
+}
+
+/// The runs of some variants by function.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attribution {
+    pub(super) matching: Matching,
+    pub(super) runs: Vec<AttributedRun>,
+}
+
+impl Attribution {
+    /// Takes the runs of one recording that have profiles; the sides are its variants.
+    pub(super) fn of(recording: &Recording) -> Attribution {
+        Attribution::of_charged(recording, Charged::Profiled)
+    }
+
+    /// Takes the same runs, charged with another metric.
+    pub(super) fn of_charged(recording: &Recording, charged: Charged) -> Attribution {
+        let variants = 0..recording.plan.variants.len();
+        let variants: Vec<_> = variants.map(|variant| VariantOf { recording, variant }).collect();
+        let runs = charged_runs(recording, charged);
+        let of = |variant: usize| runs.iter().filter(|run| run.variant == variant).collect();
+        Attribution::over(&variants, &(0..variants.len()).map(of).collect::<Vec<_>>())
+    }
+
+    /// Takes the runs of variants of any recordings that have profiles.
+    pub(super) fn of_each(variants: &[VariantOf<'_>]) -> Attribution {
+        let runs: Vec<Vec<ProfiledRun<'_>>> = variants
+            .iter()
+            .map(|of| {
+                let mut runs = profiled_runs(of.recording);
+                runs.retain(|run| run.variant == of.variant);
+                runs
+            })
+            .collect();
+        let runs: Vec<Vec<&ProfiledRun<'_>>> = runs.iter().map(|of| of.iter().collect()).collect();
+        Attribution::over(variants, &runs)
+    }
+
+    fn over(variants: &[VariantOf<'_>], runs: &[Vec<&ProfiledRun<'_>>]) -> Attribution {
+        let matching = matching(variants, runs);
+        let run = |(side, run): (usize, &&ProfiledRun<'_>)| AttributedRun {
+            side,
+            unit: run.unit,
+            ops: run.ops.unwrap_or(1).max(1),
+            total: run.total,
+            attributed: run.profile.total(),
+            costs: costs(&run.profile, side, &matching),
+        };
+        let sides = runs.iter().enumerate();
+        let runs = sides.flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)));
+        let runs = runs.map(run).collect();
+        Attribution { matching, runs }
+    }
+}
+
+/// The costs of one profile.
+pub(super) fn costs(
+    profile: &Profile,
+    side: usize,
+    matching: &Matching,
+) -> BTreeMap<FunctionId, Cost> {
+    let number = |function| matching.number(side, function);
+    let ids: Vec<FunctionId> = profile.functions.iter().map(number).collect();
+    let mut costs: BTreeMap<FunctionId, Cost> = BTreeMap::new();
+    for context in &profile.contexts {
+        let id = ids[context.function as usize];
+        // A part that the compiler split off belongs to its function and is not called by it.
+        let splits = |caller: &&opcost_record::Context| {
+            ids[caller.function as usize] == id && caller.function != context.function
+        };
+        let parent =
+            |of: &opcost_record::Context| of.parent.map(|at| &profile.contexts[at as usize]);
+        let mut caller = parent(context);
+        let inner = caller.as_ref().is_some_and(splits);
+        while let Some(part) = caller.filter(splits) {
+            caller = parent(part);
+        }
+        let caller = caller.map(|caller| ids[caller.function as usize]);
+        let cost = costs.entry(id).or_default();
+        let calls = if inner { 0 } else { context.calls };
+        cost.own += context.cost;
+        cost.calls += calls;
+        let edge = cost.callers.entry(caller).or_default();
+        edge.own += context.cost;
+        edge.calls += calls;
+    }
+    costs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opcost_record::{Context, Function};
+
+    fn profile(functions: &[&str], contexts: &[(Option<u32>, u32, u64, u64)]) -> Profile {
+        Profile {
+            functions: functions.iter().map(|symbol| Function::new(*symbol, "m")).collect(),
+            contexts: contexts
+                .iter()
+                .map(|&(parent, function, calls, cost)| Context { parent, function, calls, cost })
+                .collect(),
+            ..Profile::default()
+        }
+    }
+
+    /// Each line is "symbol own×calls: caller own×calls, …".
+    fn check(profile: &Profile, expected: &[&str]) {
+        let side = Side { functions: profile.functions.iter().collect(), ..Side::default() };
+        let matching = Matching::of(&[side], &[]);
+        let costs = costs(profile, 0, &matching);
+        let name = |id: FunctionId| matching.symbol(id);
+        let line = |(id, cost): (&FunctionId, &Cost)| {
+            let callers = cost.callers.iter();
+            let callers: Vec<String> = callers
+                .map(|(by, edge)| format!("{} {}×{}", by.map_or("-", name), edge.own, edge.calls))
+                .collect();
+            format!("{} {}×{}: {}", name(*id), cost.own, cost.calls, callers.join(", "))
+        };
+        assert_eq!(costs.iter().map(line).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn samples_never_explain_more_than_there_is() {
+        let tree = profile(&["main"], &[(None, 0, 0, 10), (Some(0), 0, 0, 20), (None, 0, 0, 3)]);
+        assert!(matches!(capped(&tree, 33), Cow::Borrowed(_)));
+        let costs: Vec<u64> =
+            capped(&tree, 22).contexts.iter().map(|context| context.cost).collect();
+        assert_eq!(costs, [6, 13, 2]);
+        assert_eq!(capped(&tree, 0).total(), 0);
+    }
+
+    #[test]
+    fn cost_is_split_by_immediate_caller() {
+        let tree = profile(
+            &["main", "read", "copy"],
+            &[(None, 0, 1, 10), (Some(0), 1, 5, 20), (Some(1), 2, 5, 7), (Some(0), 2, 2, 3)],
+        );
+        check(
+            &tree,
+            &["copy 10×7: main 3×2, read 7×5", "main 10×1: - 10×1", "read 20×5: main 20×5"],
+        );
+    }
+
+    #[test]
+    fn split_parts_belong_to_their_function_and_recursion_is_a_call() {
+        let tree = profile(
+            &["main", "read", "read.part.0", "read.part.0.cold"],
+            &[
+                (None, 0, 1, 10),
+                (Some(0), 1, 5, 20),
+                (Some(1), 2, 4, 30),
+                (Some(2), 3, 1, 2),
+                (Some(2), 2, 1, 9),
+            ],
+        );
+        check(&tree, &["main 10×1: - 10×1", "read 61×6: main 52×5, read 9×1"]);
+    }
+}

@@ -1,0 +1,544 @@
+//! The profiles of one or more variants as one tree of calls, in the integers that were counted.
+//!
+//! All counted runs of a variant are added up. Nothing is scaled, so the costs of a tree are a sum of instructions. Divided by
+//! [`TreeSide::ops`] they are the cost per operation. If several variants are from one recording, only blocks that have runs of
+//! each variant count.
+
+use super::attribution::{ProfiledRun, counted, matching, profiled_runs};
+use super::functions::UNATTRIBUTED;
+use super::matching::{Matching, Side};
+use opcost_base::exit::{HasStatus, Status};
+use opcost_model::recording::Recording;
+use opcost_profile::symbols::naming::Naming;
+use opcost_record::{Function, Profile, Unit};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// A variant of a recording.
+#[derive(Clone, Copy)]
+pub struct VariantOf<'a> {
+    /// The recording.
+    pub recording: &'a Recording,
+    /// Index of the variant in its plan.
+    pub variant: usize,
+}
+
+impl VariantOf<'_> {
+    /// The variant's name.
+    pub fn name(&self) -> &str {
+        &self.recording.plan.variants[self.variant].name
+    }
+}
+
+/// The error that some variants have no profiles from which to make a tree.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "{whose}: no finished runs with profiles{together}; runs on the emulated machine have them \
+     (--machine emulated), and runs on the host that were sampled (--profile)"
+)]
+pub struct NoProfile {
+    /// The variants and their recordings.
+    whose: String,
+    /// The addition for variants that have profiles each but share no block.
+    together: &'static str,
+}
+
+impl NoProfile {
+    pub(super) fn of(variants: &[VariantOf<'_>]) -> NoProfile {
+        let has = |variant: &VariantOf<'_>| {
+            profiled_runs(variant.recording).iter().any(|run| run.variant == variant.variant)
+        };
+        let lacking: Vec<&VariantOf<'_>> =
+            variants.iter().filter(|variant| !has(variant)).collect();
+        let together = if lacking.is_empty() { " in a common block" } else { "" };
+        let whose = if lacking.is_empty() { variants.iter().collect() } else { lacking };
+        let named = |variant: &&VariantOf<'_>| {
+            format!("'{}' of recording {}", variant.name(), variant.recording.id)
+        };
+        NoProfile { whose: whose.iter().map(named).collect::<Vec<_>>().join(" and "), together }
+    }
+}
+
+impl HasStatus for NoProfile {
+    fn status(&self) -> Status {
+        Status::Usage
+    }
+}
+
+/// The event that was counted or sampled, and its unit.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Counted {
+    /// In words, with the unit: `instructions`, `ns of sampled task-clock`.
+    pub words: String,
+    /// The event: `instructions:u`, `task-clock`.
+    pub event: String,
+    /// Nanoseconds where a clock was sampled, else a count of the event.
+    pub unit: Unit,
+    /// The events from one sample to the next, in `unit`; 1 if each event was counted; `None` if the period is not fixed or not
+    /// known.
+    pub period: Option<u64>,
+}
+
+impl Counted {
+    /// Describes events of which samples were taken; `clock`: whether a timer took them.
+    ///
+    /// `period`: events from one sample to the next; `frequency_hz`: samples requested per second.
+    pub fn sampled(
+        event: &str,
+        clock: bool,
+        period: Option<u64>,
+        frequency_hz: Option<u64>,
+    ) -> Counted {
+        // A clock's events are nanoseconds, so the period follows from the frequency.
+        let asked = frequency_hz.filter(|hz| clock && *hz > 0).map(|hz| 1_000_000_000 / hz);
+        let (unit, behind) = if clock { (Unit::Ns, " (ns)") } else { (Unit::Count, "") };
+        let (words, event) = (format!("{event}{behind}"), event.to_string());
+        Counted { words, event, unit, period: period.or(asked) }
+    }
+}
+
+/// One variant of a tree.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TreeSide {
+    /// Name of the variant.
+    pub name: String,
+    /// Its recording.
+    pub recording: String,
+    /// Runs that were added up.
+    pub runs: u64,
+    /// Operations of all runs; for commands, the number of runs.
+    pub ops: u64,
+    /// Total cost of all nodes.
+    pub total: u64,
+}
+
+/// A function in one calling context, with one figure for each variant.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CallNode {
+    /// The caller's node, always an earlier one; `None` if no caller is known.
+    pub parent: Option<usize>,
+    /// Index into [`CallTree::functions`].
+    pub function: usize,
+    /// Times it was entered from the parent.
+    pub calls: Vec<u64>,
+    /// Cost of its own instructions in this context.
+    pub own: Vec<u64>,
+    /// Cost of its own instructions and of everything that it called.
+    pub inclusive: Vec<u64>,
+}
+
+/// Cost by calling context.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CallTree {
+    /// The event that was counted or sampled.
+    pub counted: Counted,
+    /// Whether operations were counted; else [`TreeSide::ops`] are runs.
+    pub per_op: bool,
+    /// The variants.
+    pub sides: Vec<TreeSide>,
+    /// The functions, under the symbols that their source has. A function whose file differs between the sides has the last side's
+    /// file.
+    pub functions: Vec<Function>,
+    /// The tree, parents before children.
+    pub nodes: Vec<CallNode>,
+}
+
+impl CallTree {
+    /// The tree of these variants, at least one.
+    ///
+    /// The cost that no function is charged with is the node `[unattributed]`. Parts that the compiler split off a function count
+    /// as the function, not as calls.
+    ///
+    /// # Errors
+    /// Fails if a variant has no run with a profile that counts.
+    pub fn of(variants: &[VariantOf<'_>]) -> Result<CallTree, NoProfile> {
+        let runs = runs_of(variants).ok_or_else(|| NoProfile::of(variants))?;
+        let first = variants[0].recording;
+        let listed: Vec<Vec<&ProfiledRun<'_>>> =
+            runs.iter().map(|of| of.iter().collect()).collect();
+        let matching = matching(variants, &listed);
+        let mut growing = Growing::of(variants.len(), &matching);
+        let per_op = runs.iter().flatten().all(|run| run.ops.is_some());
+        let sides = variants.iter().zip(&runs).enumerate().map(|(side, (variant, runs))| {
+            let mut unattributed = 0;
+            for run in runs {
+                growing.add(side, &run.profile, &matching);
+                unattributed += run.total.saturating_sub(run.profile.total());
+            }
+            if unattributed > 0 {
+                let node = growing.node(None, &Function::new(UNATTRIBUTED, ""));
+                growing.nodes[node].own[side] += unattributed;
+            }
+            TreeSide {
+                name: variant.name().to_string(),
+                recording: variant.recording.id.clone(),
+                runs: runs.len() as u64,
+                ops: runs.iter().map(|run| run.ops.filter(|_| per_op).unwrap_or(1).max(1)).sum(),
+                total: 0,
+            }
+        });
+        let sides = sides.collect();
+        Ok(growing.grown(counted(first), per_op, sides))
+    }
+
+    /// The tree of one profile that is in no recording.
+    ///
+    /// `counted`: event and unit of the cost; `name`: name of the side; `ops`: operations that the work performed.
+    pub fn of_profile(
+        counted: Counted,
+        name: String,
+        profile: &Profile,
+        ops: Option<u64>,
+    ) -> CallTree {
+        let side = Side { functions: profile.functions.iter().collect(), ..Side::default() };
+        let matching = Matching::of(&[side], &[]);
+        let mut growing = Growing::of(1, &matching);
+        growing.add(0, profile, &matching);
+        let (recording, ops_or_runs) = (name.clone(), ops.unwrap_or(1));
+        let side = TreeSide { name, recording, runs: 1, ops: ops_or_runs, total: 0 };
+        growing.grown(counted, ops.is_some(), vec![side])
+    }
+
+    /// Computes `inclusive` of the nodes and `total` of the sides.
+    pub fn summed(mut self) -> CallTree {
+        for node in &mut self.nodes {
+            node.inclusive = node.own.clone();
+        }
+        for at in (0..self.nodes.len()).rev() {
+            let Some(parent) = self.nodes[at].parent else { continue };
+            let inclusive = self.nodes[at].inclusive.clone();
+            for (sum, part) in self.nodes[parent].inclusive.iter_mut().zip(inclusive) {
+                *sum += part;
+            }
+        }
+        for (side, tree_side) in self.sides.iter_mut().enumerate() {
+            tree_side.total = self.nodes.iter().map(|node| node.own[side]).sum();
+        }
+        self
+    }
+
+    /// The unit of a cost divided by [`TreeSide::ops`].
+    pub fn unit(&self) -> String {
+        format!("{}/{}", self.counted.words, if self.per_op { "op" } else { "run" })
+    }
+
+    /// Divides a side's cost or number of calls by its operations.
+    pub fn per_op(&self, side: usize, count: u64) -> f64 {
+        count as f64 / self.sides[side].ops as f64
+    }
+
+    /// The children of each node, sorted by name; the last entry holds the nodes without a caller.
+    pub fn children(&self) -> Vec<Vec<usize>> {
+        let mut children = vec![Vec::new(); self.nodes.len() + 1];
+        for (at, node) in self.nodes.iter().enumerate() {
+            children[node.parent.unwrap_or(self.nodes.len())].push(at);
+        }
+        let name = |node: &usize| &self.functions[self.nodes[*node].function];
+        for siblings in &mut children {
+            siblings.sort_by(|one, two| name(one).cmp(name(two)));
+        }
+        children
+    }
+
+    /// The nodes in depth-first order, siblings by name.
+    pub fn depth_first(&self) -> Vec<usize> {
+        let mut children = self.children();
+        let mut waiting = children.pop().unwrap_or_default();
+        waiting.reverse();
+        let mut order = Vec::with_capacity(self.nodes.len());
+        while let Some(node) = waiting.pop() {
+            order.push(node);
+            waiting.extend(children[node].iter().rev());
+        }
+        order
+    }
+
+    /// The functions from the outermost caller to a node.
+    pub fn stack(&self, node: usize) -> Vec<usize> {
+        let above = |at: &usize| self.nodes[*at].parent;
+        let mut stack: Vec<usize> = std::iter::successors(Some(node), above)
+            .map(|node| self.nodes[node].function)
+            .collect();
+        stack.reverse();
+        stack
+    }
+
+    /// The displayed name of each function: its symbol, followed by the source if its module has several functions of the symbol,
+    /// and by the module if several modules have the symbol.
+    pub fn names(&self) -> Vec<String> {
+        let mut modules: HashMap<&str, HashSet<&str>> = HashMap::new();
+        for function in &self.functions {
+            modules.entry(&function.symbol).or_default().insert(&function.module);
+        }
+        let naming = self.naming();
+        let name = |function: &Function| {
+            let symbol = naming.symbol(function);
+            match modules[function.symbol.as_str()].len() {
+                1 => symbol.into_owned(),
+                _ => named_with_module(&symbol, &function.module),
+            }
+        };
+        self.functions.iter().map(name).collect()
+    }
+
+    /// Distinguishes functions of the same name and module.
+    pub fn naming(&self) -> Naming {
+        Naming::of(&self.functions)
+    }
+}
+
+/// `symbol (file)` or `symbol [kernel]`.
+fn named_with_module(symbol: &str, module: &str) -> String {
+    if module.is_empty() || module.starts_with('[') {
+        return format!("{symbol} {module}").trim_end().to_string();
+    }
+    format!("{symbol} ({module})")
+}
+
+/// The runs of each variant. If all variants are from one recording, only the blocks that have runs of each count.
+fn runs_of<'a>(variants: &[VariantOf<'a>]) -> Option<Vec<Vec<ProfiledRun<'a>>>> {
+    let first = variants.first()?.recording;
+    let together = variants.iter().all(|variant| std::ptr::eq(variant.recording, first));
+    let mut blocks: BTreeMap<u32, Vec<bool>> = BTreeMap::new();
+    let mut runs = Vec::new();
+    for (side, of) in variants.iter().enumerate() {
+        let mut own = profiled_runs(of.recording);
+        own.retain(|run| run.variant == of.variant);
+        for run in own.iter().filter(|_| together) {
+            blocks.entry(run.unit).or_insert_with(|| vec![false; variants.len()])[side] = true;
+        }
+        runs.push(own);
+    }
+    if together {
+        let whole = |run: &ProfiledRun<'_>| blocks[&run.unit].iter().all(|has| *has);
+        runs.iter_mut().for_each(|runs| runs.retain(whole));
+    }
+    runs.iter().all(|runs| !runs.is_empty()).then_some(runs)
+}
+
+/// A tree while profiles are added to it.
+struct Growing {
+    sides: usize,
+    functions: Vec<Function>,
+    numbers: HashMap<Function, usize>,
+    nodes: Vec<CallNode>,
+    places: HashMap<(Option<usize>, usize), usize>,
+}
+
+impl Growing {
+    /// A tree without nodes; the first functions are the matched ones, under their numbers.
+    fn of(sides: usize, matching: &Matching) -> Growing {
+        let functions = matching.functions().to_vec();
+        Growing {
+            sides,
+            functions,
+            numbers: HashMap::new(),
+            nodes: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    fn node(&mut self, parent: Option<usize>, function: &Function) -> usize {
+        let number = self.number(function);
+        self.node_of(parent, number)
+    }
+
+    fn number(&mut self, function: &Function) -> usize {
+        if let Some(number) = self.numbers.get(function) {
+            return *number;
+        }
+        self.functions.push(function.clone());
+        self.numbers.insert(function.clone(), self.functions.len() - 1);
+        self.functions.len() - 1
+    }
+
+    fn node_of(&mut self, parent: Option<usize>, function: usize) -> usize {
+        let (nodes, sides) = (&mut self.nodes, self.sides);
+        *self.places.entry((parent, function)).or_insert_with(|| {
+            let zeros = || vec![0; sides];
+            let (calls, own, inclusive) = (zeros(), zeros(), zeros());
+            nodes.push(CallNode { parent, function, calls, own, inclusive });
+            nodes.len() - 1
+        })
+    }
+
+    fn add(&mut self, side: usize, profile: &Profile, matching: &Matching) {
+        let number = |function| matching.number(side, function) as usize;
+        let ids: Vec<usize> = profile.functions.iter().map(number).collect();
+        let mut places: Vec<usize> = Vec::with_capacity(profile.contexts.len());
+        for context in &profile.contexts {
+            let id = ids[context.function as usize];
+            let above = context.parent.map(|parent| parent as usize);
+            let split = above.filter(|above| {
+                let caller = profile.contexts[*above].function;
+                caller != context.function && ids[caller as usize] == id
+            });
+            let parent = above.map(|above| places[above]);
+            let place = match split {
+                Some(whole) => places[whole],
+                None => self.node_of(parent, id),
+            };
+            let node = &mut self.nodes[place];
+            node.own[side] += context.cost;
+            node.calls[side] += if split.is_some() { 0 } else { context.calls };
+            places.push(place);
+        }
+    }
+
+    fn grown(self, counted: Counted, per_op: bool, sides: Vec<TreeSide>) -> CallTree {
+        let Growing { functions, nodes, .. } = self;
+        CallTree { counted, per_op, sides, functions, nodes }.summed()
+    }
+}
+
+/// Trees for tests, also of the crate that renders trees.
+#[doc(hidden)]
+pub mod fixture {
+    use super::*;
+
+    /// Parent, `symbol` or `symbol@module`, then calls and own cost of each side.
+    pub type Sketch<'a> = (Option<usize>, &'a str, &'a [(u64, u64)]);
+
+    /// Instructions, each of them counted.
+    pub fn instructions() -> Counted {
+        let name = || "instructions".to_string();
+        Counted { words: name(), event: name(), unit: Unit::Count, period: Some(1) }
+    }
+
+    /// A tree of these nodes, of 10 runs of 100 operations a side.
+    pub fn tree(sides: &[&str], nodes: &[Sketch<'_>]) -> CallTree {
+        let mut growing = Growing::of(sides.len(), &Matching::default());
+        for (parent, symbol, figures) in nodes {
+            let (symbol, module) = symbol.split_once('@').unwrap_or((symbol, "[kernel]"));
+            let function = Function::new(symbol, module);
+            let node = growing.node(*parent, &function);
+            for (side, (calls, own)) in figures.iter().enumerate() {
+                growing.nodes[node].calls[side] += calls;
+                growing.nodes[node].own[side] += own;
+            }
+        }
+        let side = |name: &&str| TreeSide {
+            name: name.to_string(),
+            recording: "261121-c0ffee".into(),
+            runs: 10,
+            ops: 1000,
+            total: 0,
+        };
+        growing.grown(instructions(), true, sides.iter().map(side).collect())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::fixture::{instructions, tree};
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Any tree of two sides.
+    pub(crate) fn any_tree() -> impl Strategy<Value = CallTree> {
+        let figures = || (0..50u64, 0..1_000_000u64);
+        let node = (any::<Option<prop::sample::Index>>(), 0..6usize, figures(), figures());
+        prop::collection::vec(node, 1..40).prop_map(|drawn| {
+            let mut growing = Growing::of(2, &Matching::default());
+            for (parent, name, one, two) in drawn {
+                let parent = parent
+                    .filter(|_| !growing.nodes.is_empty())
+                    .map(|p| p.index(growing.nodes.len()));
+                let symbol = format!("f{name}");
+                let node = growing.node(parent, &Function::new(symbol, "[kernel]"));
+                for (side, (calls, own)) in [one, two].into_iter().enumerate() {
+                    growing.nodes[node].calls[side] += calls;
+                    growing.nodes[node].own[side] += own;
+                }
+            }
+            let side = |name: &str| TreeSide {
+                name: name.into(),
+                recording: "261121-c0ffee".into(),
+                runs: 1,
+                ops: 1000,
+                total: 0,
+            };
+            growing.grown(instructions(), true, vec![side("off"), side("on")])
+        })
+    }
+
+    #[test]
+    fn a_node_has_what_it_calls() {
+        let tree = tree(
+            &["off", "on"],
+            &[
+                (None, "main", &[(1, 10), (1, 10)]),
+                (Some(0), "read", &[(5, 20), (5, 26)]),
+                (Some(1), "copy", &[(5, 7), (0, 0)]),
+                (Some(0), "copy", &[(2, 3), (4, 6)]),
+            ],
+        );
+        let inclusive: Vec<&[u64]> = tree.nodes.iter().map(|node| &node.inclusive[..]).collect();
+        assert_eq!(inclusive, [&[40, 42][..], &[27, 26], &[7, 0], &[3, 6]]);
+        assert_eq!([tree.sides[0].total, tree.sides[1].total], [40, 42]);
+        assert_eq!(tree.per_op(1, 42), 0.042);
+        assert_eq!((tree.unit().as_str(), tree.names()[2].as_str()), ("instructions/op", "copy"));
+        let name = |function: &usize| tree.functions[*function].symbol.as_str();
+        let stack = tree.stack(2);
+        assert_eq!(stack.iter().map(name).collect::<Vec<_>>(), ["main", "read", "copy"]);
+        // By name: copy before read.
+        assert_eq!(tree.children()[0], [3, 1]);
+        assert_eq!(tree.depth_first(), [0, 3, 1, 2]);
+    }
+
+    #[test]
+    fn split_parts_are_their_function_and_recursion_is_a_call() {
+        let function = |symbol: &str| Function::new(symbol, "m");
+        let context = |parent, function, calls, cost| opcost_record::Context {
+            parent,
+            function,
+            calls,
+            cost,
+        };
+        let profile = Profile {
+            functions: ["main", "read", "read.part.0", "read.part.0.cold"].map(function).to_vec(),
+            contexts: vec![
+                context(None, 0, 1, 10),
+                context(Some(0), 1, 5, 20),
+                context(Some(1), 2, 4, 30),
+                context(Some(2), 3, 1, 2),
+                context(Some(2), 2, 1, 9),
+            ],
+            ..Profile::default()
+        };
+        let side = Side { functions: profile.functions.iter().collect(), ..Side::default() };
+        let matching = Matching::of(&[side], &[]);
+        let mut growing = Growing::of(1, &matching);
+        growing.add(0, &profile, &matching);
+        growing.add(0, &profile, &matching);
+        let nodes: Vec<_> =
+            growing.nodes.iter().map(|node| (node.parent, node.calls[0], node.own[0])).collect();
+        assert_eq!(nodes, [(None, 2, 20), (Some(0), 10, 104), (Some(1), 2, 18)]);
+        assert_eq!(growing.functions.len(), 2);
+    }
+
+    #[test]
+    fn modules_are_named_where_symbols_collide() {
+        let tree = tree(
+            &["one"],
+            &[
+                (None, "read", &[(1, 1)]),
+                (None, "read@/lib/libc.so.6", &[(1, 1)]),
+                (None, "main@/bin/work", &[(1, 1)]),
+                (None, "[unattributed]@", &[(0, 1)]),
+            ],
+        );
+        let names = ["read [kernel]", "read (/lib/libc.so.6)", "main", "[unattributed]"];
+        assert_eq!(tree.names(), names);
+    }
+
+    proptest! {
+        #[test]
+        fn the_roots_have_everything(tree in any_tree()) {
+            for side in 0..2 {
+                let roots = tree.nodes.iter().filter(|node| node.parent.is_none());
+                let sum: u64 = roots.map(|node| node.inclusive[side]).sum();
+                prop_assert_eq!(sum, tree.sides[side].total);
+            }
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! The machines of guests in words: the CPU, its mitigations, page tables and clock; and boot options that changed nothing.
+
+use super::{Comparison, Verdict};
+use opcost_model::plan::GuestPlan;
+use opcost_model::recording::{GuestState, Recording};
+
+/// Features that decide which code Linux takes (arch/x86, its alternatives and static branches), the weightiest first.
+const CHOOSES_CODE: [&str; 18] = [
+    "pcid",
+    "invpcid",
+    "fsrm",
+    "erms",
+    "arch-capabilities",
+    "spec-ctrl",
+    "ibrs",
+    "xsaves",
+    "xsavec",
+    "tsc-deadline",
+    "x2apic",
+    "rdpid",
+    "clwb",
+    "ibpb",
+    "amd-stibp",
+    "amd-ssbd",
+    "ssbd",
+    "xsaveerptr",
+];
+
+/// How many features that were left out a line names.
+const FEATURES_SHOWN: usize = 4;
+
+/// Boot options whose names contain one of these are about faults of CPUs (Documentation/admin-guide/hw-vuln).
+const ABOUT_FAULTS: [&str; 16] = [
+    "mitigations",
+    "spec",
+    "pti",
+    "retbleed",
+    "srso",
+    "mds",
+    "l1tf",
+    "tsx",
+    "mmio_stale_data",
+    "reg_file_data",
+    "gather_data",
+    "srbds",
+    "kvm.nx_huge",
+    "indirect_target",
+    "tsa",
+    "vmscape",
+];
+
+/// A guest with the name of its variant.
+type Named<'a> = (&'a str, &'a GuestState);
+
+/// Describes the machines of guests: a line for each fact; where variants differ, a line for each of them. Empty unless kernels were
+/// booted and said something.
+pub(super) fn describe(guests: &[Named<'_>]) -> Vec<String> {
+    [lines(guests, machine), mitigations(guests)].concat()
+}
+
+/// The text of one fact, with the names of its variants if the variants differ.
+fn lines(guests: &[Named<'_>], fact: impl Fn(&GuestState) -> String) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, guest) in guests {
+        let text = fact(guest);
+        match groups.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((text, vec![name])),
+        }
+    }
+    let alone = groups.len() == 1;
+    let line = |(text, names): (String, Vec<&str>)| match alone {
+        true => text,
+        false => format!("{}: {text}", names.join(", ")),
+    };
+    groups.into_iter().map(line).collect()
+}
+
+/// "CPU EPYC-Rome-v2 without xsaves, ibrs, rdpid, ibpb and 15 others; 4-level page tables; clock tsc".
+fn machine(guest: &GuestState) -> String {
+    let rank = |name: &&String| {
+        let place = CHOOSES_CODE.iter().position(|known| known == name);
+        place.unwrap_or(CHOOSES_CODE.len())
+    };
+    let mut left_out: Vec<&String> = guest.left_out.iter().collect();
+    left_out.sort_by_key(rank);
+    let shown = left_out.iter().take(FEATURES_SHOWN).map(|name| name.as_str());
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let without = match left_out.len().saturating_sub(FEATURES_SHOWN) {
+        0 if shown.is_empty() => String::new(),
+        0 => format!(" without {shown}"),
+        more => format!(" without {shown} and {more} more"),
+    };
+    let levels = match guest.page_table_levels {
+        Some(levels) => format!("{levels}-level page tables"),
+        None => "page table levels not known".into(),
+    };
+    let clock = match &guest.clocksource {
+        Some(name) => format!("clock {name}"),
+        None => "clock source not known".into(),
+    };
+    format!("CPU {}{without}; {levels}; {clock}", guest.cpu_model)
+}
+
+/// "mitigations: retbleed, spectre_v1; vulnerable: l1tf; 14 faults do not affect this CPU". If variants differ, each has a line with
+/// the faults in which they do, and another line has the rest.
+fn mitigations(guests: &[Named<'_>]) -> Vec<String> {
+    let known: Vec<_> = guests.iter().filter_map(|(_, guest)| guest.mitigations.as_ref()).collect();
+    let same = |name: &String| {
+        let mut states = known.iter().map(|states| states.get(name));
+        let first = states.next().flatten();
+        states.all(|state| state == first)
+    };
+    let (mut differ, mut is_known) = (false, true);
+    for (_, guest) in guests {
+        is_known &= guest.mitigations.is_some();
+        differ |= guest.mitigations.iter().flat_map(|states| states.keys()).any(|name| !same(name));
+    }
+    let mut text = lines(guests, |guest| match &guest.mitigations {
+        None => {
+            "mitigations: not known, since this kernel lists no vulnerabilities in sysfs".into()
+        }
+        Some(states) if differ => summary(states.iter().filter(|(name, _)| !same(name)), true),
+        Some(states) => summary(states.iter(), false),
+    });
+    if let (true, true, Some(states)) = (differ, is_known, known.first()) {
+        let rest = summary(states.iter().filter(|(name, _)| same(name)), false);
+        text.push(format!("every variant: {rest}"));
+    }
+    text
+}
+
+/// Summarises faults and what the kernel does about them; `detailed`: how it mitigates them, too.
+fn summary<'a>(
+    states: impl Iterator<Item = (&'a String, &'a String)> + Clone,
+    detailed: bool,
+) -> String {
+    let named = |kind: &str| -> Vec<String> {
+        let of_kind = states.clone().filter(|(_, state)| kind_of(state) == kind);
+        let words = of_kind.map(|(name, state)| match mitigation(state) {
+            Some(mitigation) if detailed => format!("{name} ({mitigation})"),
+            _ => name.clone(),
+        });
+        words.collect()
+    };
+    let unaffected = named(UNAFFECTED).len();
+    if unaffected == states.clone().count() {
+        return format!("mitigations: none; {}", harmless(unaffected));
+    }
+    let parts = [("mitigations", MITIGATED), ("vulnerable", VULNERABLE), ("not known", OTHER)];
+    let parts = parts.map(|(what, kind)| (what, named(kind)));
+    let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+    let mut parts: Vec<String> =
+        parts.map(|(what, names)| format!("{what}: {}", names.join(", "))).collect();
+    if unaffected > 0 {
+        parts.push(harmless(unaffected));
+    }
+    parts.join("; ")
+}
+
+/// "12 faults do not affect this CPU".
+fn harmless(faults: usize) -> String {
+    match faults {
+        1 => "1 fault does not affect this CPU".into(),
+        _ => format!("{faults} faults do not affect this CPU"),
+    }
+}
+
+const MITIGATED: &str = "Mitigation";
+const VULNERABLE: &str = "Vulnerable";
+const UNAFFECTED: &str = "Not affected";
+const OTHER: &str = "";
+
+/// How the kernel's word for a fault begins (Documentation/ABI/testing/sysfs-devices-system-cpu).
+fn kind_of(state: &str) -> &'static str {
+    // "Vulnerable: Safe RET, no microcode": the kernel's mitigation is in use.
+    if state.contains("Safe RET") {
+        return MITIGATED;
+    }
+    let kinds = [MITIGATED, VULNERABLE, UNAFFECTED];
+    kinds.into_iter().find(|kind| state.starts_with(kind)).unwrap_or(OTHER)
+}
+
+/// The first words of the kernel's about a mitigation.
+fn mitigation(state: &str) -> Option<&str> {
+    let rest = state.strip_prefix("Mitigation: ")?;
+    rest.split([';', ',']).next()?.split(" and ").next()
+}
+
+/// Why boot options that differ made no difference, as a clause, if that is so: nothing else differs, both kernels found the same
+/// CPU, and every count of the comparison is the same.
+pub(super) fn no_effect(
+    recording: &Recording,
+    comparison: &Comparison,
+    index: usize,
+) -> Option<String> {
+    let (one, two) = comparison.comparisons[index];
+    let plans = [one, two].map(|side| recording.plan.variants[side].guest.as_ref());
+    let [Some(plan), Some(other)] = plans else { return None };
+    let same_else = GuestPlan { boot: other.boot.clone(), ..plan.clone() } == *other;
+    let mut changes = comparison.rows.iter().map(|row| &row.changes[index]);
+    let same_counts = changes.all(|change| match change.verdict {
+        Verdict::Unchanged => change.identical,
+        verdict => verdict == Verdict::Unavailable,
+    });
+    if plan.boot == other.boot || !same_else || !same_counts {
+        return None;
+    }
+    reason([recording.guest(one)?, recording.guest(two)?], [&plan.boot, &other.boot])
+}
+
+/// Why two guests that ran with these boot options executed the same instructions, as far as is known.
+fn reason(guests: [&GuestState; 2], boots: [&str; 2]) -> Option<String> {
+    let [one, two] = guests;
+    if one.cpu_flags != two.cpu_flags {
+        return None;
+    }
+    let options = boots.map(|boot| boot.split_whitespace().collect::<Vec<_>>());
+    let is_unknown = |option: &str| {
+        let mut lists = guests.iter().filter_map(|guest| guest.unknown_options.as_ref());
+        lists.any(|list| list.split_whitespace().any(|unknown| unknown == option))
+    };
+    let differing: Vec<&str> = [0, 1]
+        .into_iter()
+        .flat_map(|side| {
+            let other = &options[1 - side];
+            options[side].iter().filter(move |option| !other.contains(option)).copied()
+        })
+        .collect();
+    let unknown: Vec<&str> =
+        differing.iter().filter(|option| is_unknown(option)).copied().collect();
+    if !unknown.is_empty() {
+        return Some(format!("the kernel does not know {}", unknown.join(" and ")));
+    }
+    let about_faults =
+        differing.iter().any(|option| ABOUT_FAULTS.iter().any(|word| option.contains(word)));
+    let (states, others) = (one.mitigations.as_ref()?, two.mitigations.as_ref()?);
+    let changed: Vec<&str> = states
+        .iter()
+        .filter(|(name, state)| others.get(*name) != Some(state))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let unaffected = states.values().filter(|state| kind_of(state) == UNAFFECTED).count();
+    let elsewhere = format!("--like skylake asks on a CPU with more faults than {}", one.cpu_model);
+    Some(match (about_faults, changed.is_empty()) {
+        (_, false) => format!(
+            "the boot options changed the mitigations of {}, and this work runs none of the code that \
+             differs; {}; {elsewhere}",
+            changed.join(" and "),
+            harmless(unaffected)
+        ),
+        (true, true) if unaffected == states.len() => format!(
+            "both kernels ran without mitigations, since no fault that the kernel knows affects this \
+             CPU, so the boot options decided nothing; {elsewhere}"
+        ),
+        (true, true) => {
+            format!(
+                "both kernels ran with the same mitigations, so the boot options decided nothing; {elsewhere}"
+            )
+        }
+        (false, true) => {
+            "both kernels found the same CPU features and ran with the same mitigations; \
+                          the boot options changed nothing that this work runs"
+                .into()
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guest(left_out: &[&str], mitigations: Option<&[(&str, &str)]>) -> GuestState {
+        let map = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, state)| (name.to_string(), state.to_string())).collect()
+        };
+        GuestState {
+            cpu_model: "EPYC-Rome-v2".into(),
+            left_out: left_out.iter().map(ToString::to_string).collect(),
+            page_table_levels: Some(4),
+            clocksource: Some("tsc".into()),
+            mitigations: mitigations.map(map),
+            ..GuestState::default()
+        }
+    }
+
+    #[test]
+    fn the_machine_is_one_line_that_names_the_weightiest_features() {
+        let all = ["misalignsse", "osvw", "rdpid", "xsaves", "topoext", "ibrs"];
+        assert_eq!(
+            machine(&guest(&all, None)),
+            "CPU EPYC-Rome-v2 without ibrs, xsaves, rdpid, misalignsse and 2 more; 4-level page \
+             tables; clock tsc"
+        );
+        let bare = GuestState { page_table_levels: None, clocksource: None, ..guest(&[], None) };
+        assert_eq!(
+            machine(&bare),
+            "CPU EPYC-Rome-v2; page table levels not known; clock source not known"
+        );
+        assert!(machine(&guest(&["fsrm"], None)).starts_with("CPU EPYC-Rome-v2 without fsrm;"));
+    }
+
+    #[test]
+    fn mitigations_are_named_by_what_the_kernel_does() {
+        let some: &[(&str, &str)] = &[
+            ("l1tf", "Not affected"),
+            ("meltdown", "Vulnerable"),
+            ("odd", "Unknown: No mitigations"),
+            ("spec_rstack_overflow", "Vulnerable: Safe RET, no microcode"),
+            ("spectre_v2", "Mitigation: Retpolines; STIBP: disabled"),
+        ];
+        let said = |states| mitigations(&[("x", &guest(&[], states))]);
+        let line = "mitigations: spec_rstack_overflow, spectre_v2; vulnerable: meltdown; not known: odd; 1 \
+                    fault does not affect this CPU";
+        assert_eq!(said(Some(some)), [line]);
+        let none = said(Some(&[("l1tf", "Not affected"), ("mds", "Not affected")]));
+        assert_eq!(none, ["mitigations: none; 2 faults do not affect this CPU"]);
+        let missing = "mitigations: not known, since this kernel lists no vulnerabilities in sysfs";
+        assert_eq!(said(None), [missing]);
+    }
+
+    #[test]
+    fn variants_with_other_mitigations_stand_side_by_side() {
+        let [off, auto] = [
+            ("Vulnerable; STIBP: x", "Not affected"),
+            ("Mitigation: PTI and x; y", "Not affected"),
+        ]
+        .map(|(a, c)| guest(&[], Some(&[("a", a), ("b", "Vulnerable: x, y"), ("c", c)])));
+        let silent = guest(&["fsrm"], None);
+        assert_eq!(
+            describe(&[("off", &off), ("auto", &auto)]),
+            [
+                "CPU EPYC-Rome-v2; 4-level page tables; clock tsc",
+                "off: vulnerable: a",
+                "auto: mitigations: a (PTI)",
+                "every variant: vulnerable: b; 1 fault does not affect this CPU",
+            ]
+        );
+        let lines = describe(&[("one", &off), ("two", &silent), ("three", &off)]);
+        assert_eq!(lines[0], "one, three: CPU EPYC-Rome-v2; 4-level page tables; clock tsc");
+        assert!(lines[1].starts_with("two: CPU EPYC-Rome-v2 without fsrm;"), "{lines:?}");
+        assert!(lines[2].starts_with("one, three: vulnerable: a, b; 1 fault"), "{lines:?}");
+        assert!(lines[3].starts_with("two: mitigations: not known"), "{lines:?}");
+        assert_eq!(describe(&[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn options_without_effect_are_answered_with_the_reason() {
+        const NONE: &[(&str, &str)] = &[("a", "Not affected"), ("b", "Not affected")];
+        let said = |one: GuestState, two: GuestState, boots: [&str; 2]| reason([&one, &two], boots);
+        let same = |states| {
+            said(
+                guest(&[], Some(states)),
+                guest(&[], Some(states)),
+                ["quiet spectre_v2=off", "quiet"],
+            )
+        };
+        assert!(same(NONE).unwrap().contains("ran without mitigations, since no fault"));
+        let some: &[(&str, &str)] = &[("a", "Mitigation: PTI"), ("b", "Not affected")];
+        assert!(same(some).unwrap().starts_with("both kernels ran with the same mitigations, so"));
+        let [off, auto] = [
+            guest(&[], Some(&[("a", "Vulnerable"), ("b", "Not affected")])),
+            guest(&[], Some(some)),
+        ];
+        let boots = ["mitigations=off", "mitigations=auto"];
+        let why = said(off.clone(), auto.clone(), boots).unwrap();
+        assert!(
+            why.starts_with("the boot options changed the mitigations of a, and this work"),
+            "{why}"
+        );
+        assert!(why.contains("; 1 fault does not affect this CPU; --like skylake asks"), "{why}");
+        let plain = said(auto.clone(), auto.clone(), ["nosmap", ""]).unwrap();
+        assert!(plain.ends_with("changed nothing that this work runs"), "{plain}");
+        let unknown =
+            |list: &str| GuestState { unknown_options: Some(list.into()), ..auto.clone() };
+        let why = said(unknown("foo=1 odd"), unknown("foo=2 odd"), ["odd foo=1", "odd foo=2"]);
+        assert_eq!(why.unwrap(), "the kernel does not know foo=1 and foo=2");
+        // Other features, or a kernel that says nothing about faults: no reason is known.
+        let flags = GuestState { cpu_flags: Some("smap".into()), ..auto.clone() };
+        assert_eq!(said(auto.clone(), flags, ["nosmap", ""]), None);
+        assert_eq!(said(guest(&[], None), auto, boots), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! The differences between the configurations of two kernels.
+
+use super::VariantDifference;
+use opcost_model::plan::Plan;
+use opcost_model::recording::KernelState;
+use std::collections::BTreeMap;
+
+/// The options of two `.config` texts that differ, by name: `CONFIG_PARAVIRT: not set → y`.
+///
+/// An option that a configuration does not mention is not set (`Documentation/kbuild/kconfig.rst`).
+pub fn config_changes(baseline: &str, variant: &str) -> Vec<String> {
+    let (one, two) = (options(baseline), options(variant));
+    let mut names: Vec<&str> = one.keys().chain(two.keys()).copied().collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| (name, value(&one, name), value(&two, name)))
+        .filter(|(_, one, two)| one != two)
+        .map(|(name, one, two)| format!("{name}: {one} → {two}"))
+        .collect()
+}
+
+/// The value of one option.
+fn value<'a>(options: &BTreeMap<&str, &'a str>, name: &str) -> &'a str {
+    options.get(name).copied().unwrap_or("not set")
+}
+
+/// The options that are set, with their values. Comments set none, not even `# … is not set`.
+fn options(config: &str) -> BTreeMap<&str, &str> {
+    let lines = config.lines().map(str::trim).filter(|line| line.starts_with("CONFIG_"));
+    lines.filter_map(|line| line.split_once('=')).filter(|(_, value)| *value != "n").collect()
+}
+
+/// The kernel options that differ within each comparison, if both configurations are known.
+pub(super) fn differences(plan: &Plan, kernels: &[KernelState]) -> Vec<VariantDifference> {
+    let config =
+        |variant: usize| kernels.iter().find(|kernel| kernel.variant == variant)?.config.as_deref();
+    let between = |(baseline, variant): (usize, usize)| {
+        let lines = config_changes(config(baseline)?, config(variant)?);
+        let what = "kernel config".to_string();
+        (!lines.is_empty()).then_some(VariantDifference { baseline, variant, what, lines })
+    };
+    plan.comparisons().into_iter().filter_map(between).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn options_that_differ_are_named_with_both_values() {
+        let one = "# Linux/x86 6.1 Kernel Configuration\n# CONFIG_PARAVIRT is not set\nCONFIG_HZ=100\n\
+                   CONFIG_SLUB=y\nCONFIG_GONE=m\nCONFIG_NO=n\n";
+        let two =
+            "CONFIG_PARAVIRT=y\r\nCONFIG_HZ=250\nCONFIG_CMDLINE=\"a=b quiet\"\nCONFIG_SLUB=y\n";
+        assert_eq!(
+            config_changes(one, two),
+            [
+                "CONFIG_CMDLINE: not set → \"a=b quiet\"",
+                "CONFIG_GONE: m → not set",
+                "CONFIG_HZ: 100 → 250",
+                "CONFIG_PARAVIRT: not set → y",
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn order_and_comments_make_no_difference(
+            options in prop::collection::btree_map("CONFIG_[A-Z]{1,3}", "[ym]|[0-9]{1,3}", 0..12),
+        ) {
+            let lines: Vec<String> =
+                options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let forth = lines.join("\n");
+            let back: Vec<String> = lines.into_iter().rev().collect();
+            let back = format!("# a comment\n\n{}\n# CONFIG_OTHER is not set", back.join("\n"));
+            prop_assert_eq!(config_changes(&forth, &back), Vec::<String>::new());
+            prop_assert_eq!(config_changes("", &forth).len(), options.len());
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! The difference of profiles that were read from files, function by function: one file a side, or several.
+//!
+//! Several files a side show how runs differ from each other. The files then are the units of the test: the rank-sum test judges
+//! each function's figures, adjusted for the number of functions by Benjamini and Hochberg's method (`profile_judgement`). One file
+//! a side does not show how runs differ. Samples are counts, so the exact test of two Poisson rates
+//! ([`opcost_stats::counts::rates`]) separates a difference from the chance of sampling. A difference beyond that chance is
+//! reported as such, but nobody knows whether it would repeat.
+
+pub use super::profile_judgement::{FALSE_SHARE, Judged};
+
+use super::attribution::{AttributedRun, Cost, FunctionId, costs};
+use super::functions::{
+    CallerRow, FileFigures, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED, summed,
+};
+use super::matching::{Matching, Side, UnknownModule, check_told};
+use super::profile_judgement::{self, Figures, judge};
+use opcost_base::exit::{HasStatus, Status};
+use opcost_model::plan::SameFile;
+use opcost_profile::read::ReadProfile;
+use opcost_record::{Function, Module};
+use opcost_stats::summary::mean;
+use std::collections::BTreeMap;
+
+/// The rule, for `--allow`, that both sides have the same event.
+pub const EVENT_RULE: &str = "event";
+
+/// Why two profiles are not compared.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ProfileDifferenceError {
+    /// The files sampled different events.
+    #[error(
+        "{one} has the event {of_one} and {two} has {of_two}; choose one that both have with --event, \
+         or compare them nevertheless with --allow event"
+    )]
+    Event {
+        /// The first file.
+        one: String,
+        /// The second file.
+        two: String,
+        /// The first file's event.
+        of_one: String,
+        /// The second file's event.
+        of_two: String,
+    },
+    /// One file was sampled, the other was counted.
+    #[error("{sampled} was sampled and {counted} was counted: their costs have nothing in common")]
+    Kind {
+        /// The sampled file.
+        sampled: String,
+        /// The counted file.
+        counted: String,
+    },
+    /// A file that the user declared the same as another is in no profile.
+    #[error(transparent)]
+    Unknown(#[from] UnknownModule),
+    /// A file has no cost at all.
+    #[error("{0} has no cost at all, so there is nothing to compare with")]
+    Empty(String),
+    /// A side has no file.
+    #[error("the {0} has no file; give one or more")]
+    None(&'static str),
+}
+
+impl HasStatus for ProfileDifferenceError {
+    fn status(&self) -> Status {
+        match self {
+            ProfileDifferenceError::Unknown(_) => Status::Usage,
+            _ => Status::NotComparable,
+        }
+    }
+}
+
+/// One file of a side.
+#[derive(Clone, Copy)]
+pub struct ProfileOf<'a> {
+    /// The name of the file in reports.
+    pub name: &'a str,
+    /// The profile.
+    pub profile: &'a ReadProfile,
+    /// Operations that the profiled work performed.
+    pub ops: Option<u64>,
+}
+
+/// The words of the profiler's command without the name of the file itself, which no two runs share
+/// (`perf record -o 1.data ./work`).
+fn command_of<'a>(file: &ProfileOf<'a>) -> Option<Vec<&'a str>> {
+    let last = |word: &'a str| word.rsplit(['/', '=']).next().unwrap_or(word);
+    let words = file.profile.about.command.as_deref()?.split(' ');
+    Some(words.filter(|word| last(word) != last(file.name)).collect())
+}
+
+/// The scale of the figures.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Measure {
+    /// The cost of one operation.
+    PerOp,
+    /// Shares of each profile's total, where 1 is the whole.
+    Share,
+    /// Costs as they were counted.
+    Counted,
+}
+
+/// Two profiles function by function.
+#[derive(Clone, Debug)]
+pub struct ProfileDifference {
+    /// The names of both sides.
+    pub names: [String; 2],
+    /// The files of each side.
+    pub files: [Vec<String>; 2],
+    /// The basis of the verdicts.
+    pub judged: Judged,
+    /// Level of the functions' intervals; `None` if they have no intervals.
+    pub ci_level: Option<f64>,
+    /// The event.
+    pub event: String,
+    /// Whether the event is a clock, whose unit is a nanosecond.
+    pub clock: bool,
+    /// The scale of the figures.
+    pub measure: Measure,
+    /// Operations of each side, in all of its files.
+    pub ops: Option<[u64; 2]>,
+    /// Samples of each side, in all of its files; `None` if there are no samples, or their number is unknown.
+    pub samples: Option<[u64; 2]>,
+    /// Whether costs were counted.
+    pub counted: bool,
+    /// Total cost of each side, in all of its files.
+    pub total_cost: [u64; 2],
+    /// The functions, as means over a side's files on the scale of [`ProfileDifference::measure`].
+    pub functions: FunctionComparison,
+    /// All functions together, including the cost charged to no function.
+    pub total: FunctionRow,
+    /// The cost that is charged to no function.
+    pub unattributed: Option<FunctionRow>,
+    /// Notes that a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// Compares the profiles of two sides.
+///
+/// `sides`: the files of the baseline and of the variant, all with their operations or none; `names`: the names of the sides;
+/// `allowed`: rules that may be broken; `told`: program files and libraries that the user declares the same.
+///
+/// # Errors
+/// [`ProfileDifferenceError`]: the sides measured different things.
+pub fn profile_difference(
+    sides: [&[ProfileOf<'_>]; 2],
+    names: [String; 2],
+    allowed: &[String],
+    told: &[SameFile],
+) -> Result<ProfileDifference, ProfileDifferenceError> {
+    if let Some(empty) = sides.iter().position(|files| files.is_empty()) {
+        return Err(ProfileDifferenceError::None(["baseline", "variant"][empty]));
+    }
+    let all = || sides.iter().flat_map(|files| files.iter());
+    let (first, mut notes) = (&sides[0][0], Vec::new());
+    for other in all() {
+        notes.extend(fits(first, other, allowed)?);
+    }
+    notes.dedup();
+    if let Some(empty) = all().find(|file| file.profile.table.total == 0) {
+        return Err(ProfileDifferenceError::Empty(empty.name.to_string()));
+    }
+    let scale = Scale::of(sides);
+    let modules = sides
+        .map(|files| files.iter().flat_map(|file| file.profile.modules()).collect::<Vec<Module>>());
+    let given = [0, 1].map(|at: usize| Side {
+        functions: sides[at].iter().flat_map(functions).collect(),
+        modules: modules[at].iter().collect(),
+        program: None,
+    });
+    check_told(given.each_ref(), told)?;
+    let matching = Matching::of(&given, told);
+    let figures = figures(sides, &matching);
+    let mut functions = functions_of(sides, &scale, &matching);
+    let judged_rows: Vec<&Figures> = functions.rows.iter().map(|row| &figures[&row.id]).collect();
+    let (judged, verdicts) = judge(&judged_rows, &scale);
+    let ci_level = verdicts.level.filter(|_| judged == Judged::Files).map(|level| 1.0 - level);
+    for (row, verdict) in functions.rows.iter_mut().zip(verdicts.rows) {
+        scale.conclude(row, &figures[&row.id], verdict);
+    }
+    let mut commands = all().filter_map(|file| command_of(file));
+    let command = commands.next();
+    if commands.any(|other| Some(other) != command) {
+        notes.push(
+            "the profilers' commands differ; nobody checked that the work was the same".into(),
+        );
+    }
+    let lost = all().filter_map(|file| file.profile.sampled.as_ref());
+    if lost.clone().any(|sampled| sampled.losses.lost_events > 0 || sampled.losses.throttles > 0) {
+        notes.push("samples were lost: see opcost profile of each file".into());
+    }
+    notes.extend(judged.limit().map(str::to_string));
+    let of_all = |cost: fn(&ProfileOf<'_>) -> u64, samples: bool| {
+        let each = |of: &dyn Fn(&ProfileOf<'_>) -> u64| {
+            sides.map(|files| files.iter().map(of).collect::<Vec<u64>>())
+        };
+        let none = |_: &ProfileOf<'_>| 0;
+        Figures {
+            cost: each(&cost),
+            samples: if samples { each(&samples_of) } else { each(&none) },
+        }
+    };
+    let alone = |symbol: &str, figures: &Figures| {
+        let (_, mut verdicts) = judge(&[figures], &scale);
+        let own = Sides::of([0, 1].map(|side| scale.mean(side, &figures.cost[side])));
+        let mut row = FunctionRow { symbol: symbol.into(), own, ..FunctionRow::default() };
+        scale.conclude(&mut row, figures, verdicts.rows.remove(0));
+        row
+    };
+    let total = alone("total", &of_all(|file| file.profile.table.total, true));
+    let unattributed = of_all(|file| file.profile.table.unattributed, false);
+    let any = unattributed.cost.iter().flatten().any(|cost| *cost > 0);
+    let unattributed = any.then(|| alone(UNATTRIBUTED, &unattributed));
+    functions.verdict = total.verdict;
+    // Files of one program are runs, and nobody knows whether their layouts differ.
+    functions.forget_exact();
+    let clock = first.profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
+    let sum = |of: &dyn Fn(&ProfileOf<'_>) -> u64| sides.map(|files| files.iter().map(of).sum());
+    Ok(ProfileDifference {
+        names,
+        files: sides.map(|files| files.iter().map(|file| file.name.to_string()).collect()),
+        judged,
+        ci_level,
+        event: sides[1][0].profile.about.event.clone(),
+        clock,
+        measure: scale.measure,
+        ops: (scale.measure == Measure::PerOp).then(|| sum(&|file| file.ops.unwrap_or(0))),
+        samples: scale.exposures().map(|_| sum(&samples_of)),
+        counted: !scale.sampled,
+        total_cost: sum(&|file| file.profile.table.total),
+        functions,
+        total,
+        unattributed,
+        notes,
+    })
+}
+
+/// Checks that two files measured the same; returns a note if a rule was waived.
+fn fits(
+    one: &ProfileOf<'_>,
+    two: &ProfileOf<'_>,
+    allowed: &[String],
+) -> Result<Option<String>, ProfileDifferenceError> {
+    if one.profile.sampled.is_some() != two.profile.sampled.is_some() {
+        let (sampled, counted) =
+            if one.profile.sampled.is_some() { (one, two) } else { (two, one) };
+        let (sampled, counted) = (sampled.name.to_string(), counted.name.to_string());
+        return Err(ProfileDifferenceError::Kind { sampled, counted });
+    }
+    let [of_one, of_two] = [one, two].map(|file| file.profile.about.event.clone());
+    if of_one == of_two {
+        return Ok(None);
+    }
+    if !allowed.iter().any(|rule| rule == EVENT_RULE) {
+        let (one, two) = (one.name.to_string(), two.name.to_string());
+        return Err(ProfileDifferenceError::Event { one, two, of_one, of_two });
+    }
+    Ok(Some(format!("other events were measured: {of_one} and {of_two} (waived)")))
+}
+
+fn samples_of(file: &ProfileOf<'_>) -> u64 {
+    file.profile.sampled.as_ref().map_or(0, |sampled| sampled.samples_total())
+}
+
+/// The conversion of costs to figures.
+pub(super) struct Scale {
+    pub(super) measure: Measure,
+    /// Whether costs may be samples; else they were counted.
+    pub(super) sampled: bool,
+    /// For each file of each side, the cost that is 1 on the scale.
+    ones: [Vec<u64>; 2],
+    /// The exposure of each file of a side to sampling: its samples, scaled to its operations if these are known.
+    exposures: [Vec<f64>; 2],
+}
+
+impl Scale {
+    fn of(sides: [&[ProfileOf<'_>]; 2]) -> Scale {
+        let sampled = sides[0][0].profile.sampled.is_some();
+        let known = sides.iter().all(|files| files.iter().all(|file| file.ops.is_some()));
+        let measure = match (known, sampled) {
+            (true, _) => Measure::PerOp,
+            (false, true) => Measure::Share,
+            (false, false) => Measure::Counted,
+        };
+        let one = |file: &ProfileOf<'_>| match measure {
+            Measure::PerOp => file.ops.unwrap_or(1),
+            Measure::Share => file.profile.table.total,
+            Measure::Counted => 1,
+        };
+        // The samples that a function of constant cost would have. For shares they are in proportion to the file's samples; per
+        // operation, to the operations times the samples for each unit of cost.
+        let exposure = |file: &ProfileOf<'_>| {
+            let samples = samples_of(file) as f64;
+            match (measure, file.ops) {
+                (Measure::PerOp, Some(ops)) => {
+                    ops as f64 * samples / file.profile.table.total as f64
+                }
+                _ => samples,
+            }
+        };
+        Scale {
+            measure,
+            sampled,
+            ones: sides.map(|files| files.iter().map(one).collect()),
+            exposures: sides.map(|files| files.iter().map(exposure).collect()),
+        }
+    }
+
+    /// Files of each side.
+    pub(super) fn files(&self) -> [usize; 2] {
+        self.ones.each_ref().map(Vec::len)
+    }
+
+    /// Converts the costs of a function in each file of a side to figures.
+    pub(super) fn values(&self, side: usize, cost: &[u64]) -> Vec<f64> {
+        cost.iter().zip(&self.ones[side]).map(|(cost, one)| *cost as f64 / *one as f64).collect()
+    }
+
+    fn mean(&self, side: usize, cost: &[u64]) -> f64 {
+        mean(&self.values(side, cost)).unwrap_or(0.0)
+    }
+
+    /// The exposures of both sides to sampling; `None` if nothing was sampled.
+    pub(super) fn exposures(&self) -> Option<[f64; 2]> {
+        let sums = self.exposures.each_ref().map(|files| files.iter().sum());
+        Some(sums).filter(|both| self.sampled && both.iter().all(|one| *one > 0.0))
+    }
+
+    /// Stores a function's figures from the files, and its verdict, in its row.
+    fn conclude(&self, row: &mut FunctionRow, figures: &Figures, verdict: profile_judgement::Row) {
+        let sums = |of: &[Vec<u64>; 2]| of.each_ref().map(|files| files.iter().sum());
+        row.in_files = Some(FileFigures {
+            cost: sums(&figures.cost),
+            samples: self.exposures().map(|_| sums(&figures.samples)),
+            files_needed: verdict.files_needed,
+        });
+        row.p_adjusted = verdict.p_adjusted;
+        row.ci = verdict.ci;
+        row.verdict = verdict.verdict;
+        row.reason = verdict.reason;
+    }
+}
+
+/// The functions of a profile.
+fn functions<'a>(of: &ProfileOf<'a>) -> impl Iterator<Item = &'a Function> {
+    of.profile.table.functions.iter().map(|cost| &cost.function)
+}
+
+/// Costs and samples of every function by number, file by file.
+fn figures(sides: [&[ProfileOf<'_>]; 2], matching: &Matching) -> BTreeMap<u32, Figures> {
+    let mut found: BTreeMap<u32, Figures> = BTreeMap::new();
+    let none = || sides.map(|files| vec![0; files.len()]);
+    for (side, files) in sides.iter().enumerate() {
+        for (file, of) in files.iter().enumerate() {
+            for cost in of.profile.table.functions.iter().filter(|cost| cost.own > 0) {
+                let figures = found
+                    .entry(matching.number(side, &cost.function))
+                    .or_insert_with(|| Figures { cost: none(), samples: none() });
+                figures.cost[side][file] += cost.own;
+                figures.samples[side][file] += cost.samples.unwrap_or(0);
+            }
+        }
+    }
+    found
+}
+
+/// The number of rows, the largest changes, that show their callers.
+const WITH_CALLERS: usize = 40;
+
+/// The functions of both sides without verdicts. Each file counts as a run of its side; the cost that is 1 on the scale stands for
+/// the run's operations.
+fn functions_of(
+    sides: [&[ProfileOf<'_>]; 2],
+    scale: &Scale,
+    matching: &Matching,
+) -> FunctionComparison {
+    let runs = [0, 1].map(|side: usize| -> Vec<AttributedRun> {
+        let files = sides[side].iter().zip(&scale.ones[side]);
+        files.map(|(file, one)| attributed(file, side, *one, matching)).collect()
+    });
+    let observations = runs.each_ref().map(|files| files.iter().map(|run| vec![run]).collect());
+    let mut made = summed(matching, [0, 1], observations);
+    made.per_op = scale.measure == Measure::PerOp;
+    let stacks = sides.iter().all(|files| files.iter().all(|file| file.profile.sampled.is_some()));
+    for (at, row) in made.rows.iter_mut().enumerate() {
+        row.callers.retain(|caller| {
+            stacks && at < WITH_CALLERS && caller.symbol != NO_CALLER && caller.own.change != 0.0
+        });
+        let size = |caller: &CallerRow| caller.own.change.abs();
+        row.callers.sort_by(|one, two| {
+            size(two).total_cmp(&size(one)).then_with(|| one.symbol.cmp(&two.symbol))
+        });
+    }
+    made
+}
+
+/// Converts a file to a run; `one`: the part of its cost that is 1 on the scale.
+fn attributed(of: &ProfileOf<'_>, side: usize, one: u64, matching: &Matching) -> AttributedRun {
+    let table = &of.profile.table;
+    let costs = match &of.profile.sampled {
+        Some(sampled) => costs(&sampled.profile, side, matching),
+        None => {
+            let mut costs: BTreeMap<FunctionId, Cost> = BTreeMap::new();
+            for cost in table.functions.iter().filter(|cost| cost.own > 0) {
+                costs.entry(matching.number(side, &cost.function)).or_default().own += cost.own;
+            }
+            costs
+        }
+    };
+    AttributedRun {
+        side,
+        unit: 0,
+        ops: one,
+        total: table.total,
+        attributed: table.total.saturating_sub(table.unattributed),
+        costs,
+    }
+}
+
+#[cfg(test)]
+#[path = "profile_difference_tests.rs"]
+mod tests;

@@ -1,0 +1,6 @@
+//! From recordings to verdicts: comparison, ledger, attribution, history; pure.
+
+#![forbid(unsafe_code)]
+
+pub mod comparison;
+pub mod history;

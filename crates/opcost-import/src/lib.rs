@@ -1,0 +1,5 @@
+//! Readers of other tools' results.
+
+#![forbid(unsafe_code)]
+
+pub mod import;

@@ -1,0 +1,16 @@
+//! From an experiment to records: defaults, machines, runs.
+
+#![forbid(unsafe_code)]
+
+pub mod calibration;
+pub mod hook;
+pub mod machine;
+pub mod progress;
+pub mod resolve;
+pub mod run;
+pub mod shipped;
+pub mod stopping;
+pub mod work_process;
+
+#[cfg(test)]
+mod tests;

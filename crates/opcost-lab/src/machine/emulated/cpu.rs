@@ -1,0 +1,198 @@
+//! Checks that the emulator has the CPU that a variant asks for.
+//!
+//! QEMU leaves out features that it cannot emulate and only warns. A named model without some of
+//! its features is still a CPU to measure on. But if the user asks for a feature by name, the
+//! experiment is about this feature.
+
+use super::Tools;
+use opcost_base::exit::{HasStatus, Status};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The emulator does not have the CPU.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+pub enum CpuError {
+    /// QEMU does not know the model or a feature.
+    #[error("CPU '{model}': {said}; see: {program} -cpu help")]
+    Unknown {
+        /// The CPU asked for.
+        model: String,
+        /// QEMU's message.
+        said: String,
+        /// The program that was asked.
+        program: String,
+    },
+    /// QEMU knows a feature but cannot emulate it.
+    #[error(
+        "CPU '{model}': QEMU {version} cannot emulate {} and would leave it out; drop it, or use \
+         another QEMU",
+        features.join(", ")
+    )]
+    Left {
+        /// The CPU asked for.
+        model: String,
+        /// QEMU's version.
+        version: String,
+        /// The features that cannot be emulated.
+        features: Vec<String>,
+    },
+    /// QEMU cannot be asked.
+    #[error("CPU '{model}': cannot ask '{program}': {said}")]
+    Silent {
+        /// The CPU asked for.
+        model: String,
+        /// The program that was to be asked.
+        program: String,
+        /// The reason.
+        said: String,
+    },
+}
+
+impl HasStatus for CpuError {
+    fn status(&self) -> Status {
+        match self {
+            CpuError::Unknown { .. } => Status::Usage,
+            CpuError::Left { .. } | CpuError::Silent { .. } => Status::Missing,
+        }
+    }
+}
+
+/// Checks that a machine can have this CPU with every feature that is asked for by name.
+///
+/// `model`: in QEMU's syntax, for example `max,-erms`. Makes a machine that never starts. Returns the model's features that QEMU
+/// leaves out.
+///
+/// # Errors
+/// [`CpuError`] names the model or the features.
+pub(super) fn check(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError> {
+    let program = || tools.qemu.display().to_string();
+    let silent = |said: String| CpuError::Silent { model: model.into(), program: program(), said };
+    let (ended_well, said) =
+        make_machine(&tools.qemu, model).map_err(|error| silent(error.to_string()))?;
+    if !ended_well {
+        let line = said.lines().last().unwrap_or_default();
+        let said = line.split_once(": ").map_or(line, |(_, what)| what).to_string();
+        return Err(CpuError::Unknown { model: model.into(), said, program: program() });
+    }
+    let left_out = left_out(&said);
+    let features = asked_for(&left_out, model);
+    match features.is_empty() {
+        true => Ok(left_out),
+        false => Err(CpuError::Left {
+            model: model.into(),
+            version: tools.qemu_version.clone(),
+            features,
+        }),
+    }
+}
+
+/// Makes a stopped machine and ends it; returns whether this succeeded, and QEMU's messages.
+fn make_machine(qemu: &Path, model: &str) -> std::io::Result<(bool, String)> {
+    let mut child = Command::new(qemu)
+        .args(["-accel", "tcg", "-no-user-config", "-nodefaults", "-display", "none", "-S"])
+        .args(["-qmp", "stdio", "-cpu", model])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // A QEMU that has ended already printed the reason to standard error.
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(b"{\"execute\":\"qmp_capabilities\"}{\"execute\":\"quit\"}");
+    }
+    let output = child.wait_with_output()?;
+    Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// The features that QEMU leaves out by its warnings.
+///
+/// A warning: `TCG doesn't support requested feature: CPUID.07H:EDX.fsrm [bit 4]`.
+fn left_out(said: &str) -> Vec<String> {
+    let features = said.lines().filter_map(|line| {
+        let (_, feature) = line.split_once("support requested feature: ")?;
+        feature.split(['.', ' ']).nth(2)
+    });
+    let mut names: Vec<String> = Vec::new();
+    // CPUID reports some features of AMD's twice.
+    for name in features.map(String::from) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Returns the features in a list that a model's words ask for by name.
+fn asked_for(left_out: &[String], model: &str) -> Vec<String> {
+    // `+name`, `name=on` and `name=true` ask for a feature (QEMU's manual, -cpu).
+    let asked: Vec<&str> = model
+        .split(',')
+        .skip(1)
+        .filter_map(|property| match property.strip_prefix('+') {
+            Some(name) => Some(name),
+            None => property.strip_suffix("=on").or_else(|| property.strip_suffix("=true")),
+        })
+        .collect();
+    let same = |one: &str, other: &str| one.replace('_', "-") == other.replace('_', "-");
+    let is_asked = |name: &&String| asked.iter().any(|asked| same(asked, name));
+    left_out.iter().filter(is_asked).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "qemu: warning: TCG doesn't support requested feature: CPUID.07H:EDX.fsrm [bit 4]\n\
+        qemu: warning: TCG doesn't support requested feature: CPUID.01H:ECX.tsc-deadline [bit 24]\n";
+
+    #[test]
+    fn only_what_was_asked_for_by_name_counts() {
+        let all = left_out(&format!("{SAID}{SAID}"));
+        assert_eq!(all, ["fsrm", "tsc-deadline"]);
+        assert_eq!(asked_for(&all, "max,+fsrm,-erms"), ["fsrm"]);
+        assert_eq!(asked_for(&all, "max,fsrm=on,tsc_deadline=true"), ["fsrm", "tsc-deadline"]);
+        assert!(asked_for(&all, "Skylake-Client-v1").is_empty(), "the model's own features");
+        assert!(asked_for(&all, "max,-fsrm,tsc-deadline=off,+erms").is_empty());
+        assert!(left_out("").is_empty());
+        // QEMU 11.1 words its warnings otherwise.
+        let newer = "qemu: warning: TCG doesn't support requested feature: \
+                     CPUID[eax=0Dh,ecx=01h].EAX.xsaves [bit 3]";
+        assert_eq!(left_out(newer), ["xsaves"]);
+    }
+
+    fn tools(folder: &Path, script: &str) -> Tools {
+        use std::os::unix::fs::PermissionsExt;
+        let qemu = folder.join("qemu");
+        std::fs::write(&qemu, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&qemu, PermissionsExt::from_mode(0o755)).unwrap();
+        let other = folder.to_path_buf();
+        Tools { qemu, qemu_version: "7.2.22".into(), plugin: other.clone(), guest: other }
+    }
+
+    #[test]
+    fn errors_name_the_cpu_and_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |script: &str| {
+            let tools = tools(folder.path(), script);
+            let error = check(&tools, "max,+fsrm").unwrap_err();
+            (error.status(), error.to_string())
+        };
+        let warn = format!("cat >&2 <<'end'\n{SAID}end");
+        let (status, text) = said(&warn);
+        assert_eq!(status, Status::Missing);
+        assert_eq!(
+            text,
+            "CPU 'max,+fsrm': QEMU 7.2.22 cannot emulate fsrm and would leave it out; drop it, or \
+             use another QEMU"
+        );
+        let (status, text) = said("echo \"qemu: unable to find CPU model 'maxx'\" >&2; exit 1");
+        assert_eq!(status, Status::Usage);
+        assert!(text.contains("unable to find CPU model 'maxx'; see: "), "{text}");
+        assert_eq!(check(&tools(folder.path(), "exit 0"), "max,+fsrm"), Ok(vec![]));
+        assert_eq!(check(&tools(folder.path(), &warn), "max").unwrap(), ["fsrm", "tsc-deadline"]);
+        let mut gone = tools(folder.path(), "");
+        gone.qemu = "/nonexistent/qemu".into();
+        let text = check(&gone, "max").unwrap_err().to_string();
+        assert!(text.starts_with("CPU 'max': cannot ask '/nonexistent/qemu'"), "{text}");
+    }
+}

@@ -1,0 +1,507 @@
+//! Resolves the user's words into the emulated machine of each variant.
+
+use super::host::sets_sampling;
+use super::{Surroundings, like};
+use anyhow::{Context, Result};
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_kernel::disk::{DiskError, DiskSpec};
+use opcost_kernel::{KernelError, KernelSpec, Recipe, Toolchain};
+use opcost_model::experiment::{Experiment, Variant};
+use opcost_model::plan::guest::{CORE_DEFAULT, CPU_MODEL, DEFAULT_KERNEL, NO_KERNEL};
+use opcost_model::plan::{
+    CacheShape, CachesPlan, CorePlan, EmulationPlan, GuestPlan, MachineKind, VariantPlan, WorkPlan,
+};
+use opcost_record::metric::ONE_IN_MAX;
+use opcost_record::nearest::did_you_mean;
+use std::path::PathBuf;
+
+/// Default memory of an emulated machine, MiB. With less than 512 MiB of usable memory a kernel makes no huge pages by itself
+/// (mm/huge_memory.c, hugepage_init), as no user's machine does.
+const MEMORY_MIB: u32 = 1024;
+/// The largest number of CPUs of a machine: the plugin distinguishes no more.
+const CPUS_MAX: u32 = 8;
+/// The default time limit of a run: a guest that hangs would never end.
+pub(super) const LIMIT_MS: u64 = 30 * 60 * 1000;
+/// The default limit of concurrent machines, as each needs its own memory.
+const JOBS_MAX: usize = 4;
+
+/// The refusal of two names for one CPU.
+const ONE_CPU: &str = "--like and --cpu-model (like and cpu-model in a file) both name the emulated CPU; leave one out";
+
+/// The reason for packing no files without a kernel.
+const FILES_ARE_HERE: &str =
+    ", since the program opens its files on this machine; drop one of the two";
+
+/// The name that distinguishes a machine from the others, if any field does.
+pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> Option<String> {
+    let differs = |field: &dyn Fn(&GuestPlan) -> String| {
+        let own = field(guest);
+        let another = all.iter().flatten().any(|other| field(other) != own);
+        another.then_some(own)
+    };
+    let named = |name: &str, value: Option<String>| value.map(|value| format!("{name}{value}"));
+    let parts: Vec<String> = [
+        differs(&|guest| guest.kernel_name.clone()),
+        differs(&|guest| if guest.boot.is_empty() { "default".into() } else { guest.boot.clone() }),
+        differs(&|guest| guest.cpu_model.clone()),
+        named("MiB=", differs(&|guest| guest.memory_mib.to_string())),
+        named("CPUs=", differs(&|guest| guest.cpus.to_string())),
+        differs(&|guest| guest.disk.as_ref().map_or("no disk".into(), DiskSpec::to_string)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// Whether guests are booted once for all runs. If the variants differ in something that a boot decides, each pair needs a boot of
+/// its own, so that a result holds for more than one boot. A comparison on several CPUs needs a boot for each pair too: a boot
+/// leaves a state to the allocator of each CPU. By the state of one boot, two processes cost 0.9 % or 2.2 % more than one; after
+/// other boots, they cost nothing more (docs/investigations/scale.md).
+pub(super) fn booted_once(wanted: bool, variants: &[VariantPlan]) -> bool {
+    let mut guests = variants.iter().map(|variant| variant.guest.as_ref());
+    let Some(Some(first)) = guests.next() else { return false };
+    let by_boot = variants.len() > 1 && first.cpus > 1;
+    wanted && !by_boot && first.kernel.is_some() && guests.all(|guest| guest == Some(first))
+}
+
+/// Whether each command runs once on this computer, and its guest then contains every file that it used: on request, and for
+/// commands without a chosen kernel unless `pack_only` is set.
+pub(super) fn pack_used(experiment: &Experiment, variants: &[VariantPlan]) -> bool {
+    let chosen =
+        !experiment.kernel.is_empty() || experiment.variants.iter().any(|one| one.kernel.is_some());
+    let commands = variants.iter().any(|one| matches!(one.work, WorkPlan::Command { .. }));
+    experiment.pack_used || (commands && !chosen && !experiment.pack_only)
+}
+
+/// Creates variants from kernels, boot options, CPU models, disks and standard streams that are given more than once.
+///
+/// A single variant is repeated for each value; several variants take one value each.
+///
+/// # Errors
+/// The numbers of variants and values do not match.
+pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
+    let mut variants = experiment.variants.clone();
+    let both = |cpu_model, like| {
+        if cpu_model && like { Err(fail(Status::Usage, ONE_CPU)) } else { Ok(()) }
+    };
+    both(!experiment.cpu_model.is_empty(), !experiment.like.is_empty())?;
+    for variant in &variants {
+        both(variant.cpu_model.is_some(), variant.like.is_some())?;
+    }
+    type Field = fn(&mut Variant) -> &mut Option<String>;
+    let lists: [(&str, &[String], Field); 7] = [
+        ("kernel", &experiment.kernel, |variant| &mut variant.kernel),
+        ("boot", &experiment.boot, |variant| &mut variant.boot),
+        ("cpu-model", &experiment.cpu_model, |variant| &mut variant.cpu_model),
+        ("like", &experiment.like, |variant| &mut variant.like),
+        ("disk", &experiment.disk, |variant| &mut variant.disk),
+        ("input", &experiment.input, |variant| &mut variant.input),
+        ("output", &experiment.output, |variant| &mut variant.output),
+    ];
+    for (name, values, field) in lists {
+        if variants.len() == 1 && values.len() > 1 {
+            let variant = Variant { name: None, ..variants[0].clone() };
+            variants = vec![variant; values.len()];
+        }
+        if values.len() > 1 && values.len() != variants.len() {
+            return Err(fail(
+                Status::Usage,
+                format!(
+                    "--{name} is given {} times for {} variants; give it once, or once for each",
+                    values.len(),
+                    variants.len()
+                ),
+            ));
+        }
+        for (index, variant) in variants.iter_mut().enumerate() {
+            let value = values.get(index).or_else(|| values.first().filter(|_| values.len() == 1));
+            // A variant's own CPU takes the place of the experiment's, whichever of the two fields names it.
+            let has_cpu = variant.cpu_model.is_some() || variant.like.is_some();
+            let names_cpu = ["cpu-model", "like"].contains(&name);
+            let slot = field(variant);
+            if slot.is_none() && !(names_cpu && has_cpu) {
+                *slot = value.cloned();
+            }
+        }
+    }
+    Ok(variants)
+}
+
+/// Resolves the settings that all emulated machines share; `None` for another machine.
+///
+/// # Errors
+/// A field has no meaning there, or is out of range.
+pub(super) fn resolve_emulation(
+    experiment: &Experiment,
+    surroundings: &dyn Surroundings,
+) -> Result<Option<EmulationPlan>> {
+    if experiment.machine.unwrap_or_default() != MachineKind::Emulated {
+        let given = [
+            ("pack", !experiment.pack.is_empty()),
+            ("pack-used", experiment.pack_used),
+            ("pack-only", experiment.pack_only),
+            ("tree", experiment.tree.is_some()),
+            ("fresh-boots", experiment.fresh_boots),
+            ("model", experiment.model),
+            ("cycles", experiment.cycles),
+            ("cycles-one-in", experiment.cycles_one_in.is_some()),
+            ("core", experiment.core.is_some()),
+            ("no-functions", experiment.no_functions),
+            ("cache", !experiment.cache.is_empty()),
+            ("memory-mib", experiment.memory_mib.is_some()),
+            ("cpus", experiment.cpus.is_some()),
+            ("jobs", experiment.jobs.is_some()),
+            ("kernels", !experiment.kernels.is_empty()),
+            ("kernel-tree", experiment.kernel_tree.is_some()),
+            ("kernel-config", !experiment.kernel_config.is_empty()),
+        ];
+        if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+            return Err(only_emulated(name));
+        }
+        return Ok(None);
+    }
+    check_kernel_tree(experiment)?;
+    if experiment.no_functions
+        && let Some((name, _)) =
+            [("model", experiment.model), ("cycles", experiment.cycles)].iter().find(|(_, on)| *on)
+    {
+        let why = format!(
+            "no-functions counts totals only, and '{name}' needs a closer look at every block: leave one of them out"
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    if sets_sampling(experiment) {
+        return Err(fail(
+            Status::Usage,
+            "--frequency, --call-graph and --stack-bytes: the emulated machine counts every \
+             instruction and samples nothing; leave them out",
+        ));
+    }
+    if experiment.rebuild.is_some() {
+        return Err(fail(
+            Status::Usage,
+            "--rebuild: the emulated machine copies programs once, before the first run, and \
+             varies layouts itself; leave --rebuild out",
+        ));
+    }
+    if experiment.blocks_per_build.is_some() {
+        return Err(fail(
+            Status::Usage,
+            "--blocks-per-build says how often; add --rebuild COMMAND",
+        ));
+    }
+    if !experiment.events.is_empty() {
+        return Err(fail(
+            Status::Usage,
+            "--event is for counters of this host; the emulated machine counts all it can: drop it, \
+             or choose what decides with --primary",
+        ));
+    }
+    let mut caches = CachesPlan::default();
+    for text in &experiment.cache {
+        let (name, shape) = text
+            .split_once('=')
+            .ok_or_else(|| fail(Status::Usage, format!("--cache {text}: expected NAME=SHAPE")))?;
+        let slot = match name {
+            "l1i" => &mut caches.l1i,
+            "l1d" => &mut caches.l1d,
+            "llc" => &mut caches.llc,
+            _ => {
+                return Err(fail(
+                    Status::Usage,
+                    format!("--cache {text}: there are l1i, l1d and llc"),
+                ));
+            }
+        };
+        *slot = parse_shape(shape)
+            .map_err(|what| fail(Status::Usage, format!("--cache {text}: {what}")))?;
+    }
+    let jobs = match experiment.jobs {
+        Some(jobs @ 1..=64) => jobs as usize,
+        Some(jobs) => return Err(fail(Status::Usage, format!("--jobs {jobs}: give 1 to 64"))),
+        None if experiment.cpu.is_some() => 1,
+        None => surroundings.allowed_cpus().len().clamp(1, JOBS_MAX),
+    };
+    Ok(Some(EmulationPlan {
+        model: experiment.model.then_some(caches),
+        core: resolve_core(experiment, surroundings)?,
+        cycles_one_in: experiment.cycles_one_in,
+        no_functions: experiment.no_functions,
+        jobs,
+        pack: experiment.pack.clone(),
+        pack_used: experiment.pack_used,
+        booted_once: !experiment.fresh_boots,
+    }))
+}
+
+/// The core whose cycles are modelled, if any.
+///
+/// # Errors
+/// The core is unknown, its file is wrong, or a field excludes a modelled core.
+fn resolve_core(
+    experiment: &Experiment,
+    surroundings: &dyn Surroundings,
+) -> Result<Option<CorePlan>> {
+    if let Some(one_in) = experiment.cycles_one_in {
+        let wrong = match (experiment.cycles, (2..=ONE_IN_MAX).contains(&one_in)) {
+            (true, true) => None,
+            (false, _) => {
+                Some("it says how many cycles are modelled; add cycles (--cycles)".into())
+            }
+            (true, false) => {
+                Some(format!("give a number from 2 to {ONE_IN_MAX}, or leave it out to model all"))
+            }
+        };
+        if let Some(wrong) = wrong {
+            return Err(fail(Status::Usage, format!("cycles-one-in {one_in}: {wrong}")));
+        }
+    }
+    if !experiment.cycles {
+        return match &experiment.core {
+            Some(core) => Err(fail(
+                Status::Usage,
+                format!("core '{core}' says which core is modelled; add cycles (--cycles)"),
+            )),
+            None => Ok(None),
+        };
+    }
+    if experiment.model {
+        return Err(fail(
+            Status::Usage,
+            "--cycles and --model: a modelled core has caches and a branch predictor of its own; leave \
+             one of them out",
+        ));
+    }
+    let several = |cpus: Option<u32>| cpus.is_some_and(|cpus| cpus > 1);
+    if several(experiment.cpus) || experiment.variants.iter().any(|variant| several(variant.cpus)) {
+        return Err(fail(
+            Status::Usage,
+            "--cycles models one core; leave --cpus out, or count without --cycles",
+        ));
+    }
+    surroundings.core(experiment.core.as_deref().unwrap_or(CORE_DEFAULT)).map(Some)
+}
+
+fn only_emulated(name: &str) -> anyhow::Error {
+    fail(Status::Usage, format!("'{name}' is for the emulated machine; add --machine emulated"))
+}
+
+/// Resolves the machine of one variant; `None` for another kind of machine.
+///
+/// # Errors
+/// The kernel is unknown or missing, or a field is out of range or has no meaning.
+pub(super) fn resolve_guest(
+    experiment: &Experiment,
+    variant: &Variant,
+    work: &WorkPlan,
+    surroundings: &dyn Surroundings,
+) -> Result<Option<GuestPlan>> {
+    if experiment.machine.unwrap_or_default() != MachineKind::Emulated {
+        let given = [
+            ("kernel", variant.kernel.is_some()),
+            ("boot", variant.boot.is_some()),
+            ("cpu-model", variant.cpu_model.is_some()),
+            ("like", variant.like.is_some()),
+            ("memory-mib", variant.memory_mib.is_some()),
+            ("cpus", variant.cpus.is_some()),
+            ("disk", variant.disk.is_some()),
+            ("tree", variant.tree.is_some()),
+        ];
+        return match given.iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(only_emulated(name)),
+            None => Ok(None),
+        };
+    }
+    let kernel_name = variant.kernel.as_deref().unwrap_or(DEFAULT_KERNEL);
+    let kernel = match kernel_name {
+        NO_KERNEL => None,
+        name => Some(resolve_kernel(experiment, name, surroundings)?),
+    };
+    let memory_mib = variant.memory_mib.or(experiment.memory_mib).unwrap_or(MEMORY_MIB);
+    let boot = variant.boot.clone().unwrap_or_default();
+    if !(64..=65_536).contains(&memory_mib) {
+        return Err(fail(Status::Usage, format!("--memory-mib {memory_mib}: give 64 to 65536")));
+    }
+    let cpus = variant.cpus.or(experiment.cpus).unwrap_or(1);
+    if !(1..=CPUS_MAX).contains(&cpus) {
+        return Err(fail(Status::Usage, format!("--cpus {cpus}: give 1 to {CPUS_MAX}")));
+    }
+    if boot.contains(['\n', '\0']) {
+        return Err(fail(Status::Usage, "--boot: options stand in one line"));
+    }
+    let disk = match &variant.disk {
+        Some(text) => Some(resolve_disk(text, memory_mib).map_err(HasStatus::carried)?),
+        None => None,
+    };
+    if kernel.is_none() {
+        if let WorkPlan::Workload { name, .. } = work {
+            return Err(fail(
+                Status::Usage,
+                format!(
+                    "workload {name} on the emulated machine needs a kernel to work on: \
+                     leave --kernel none out, or name one, for example --kernel debian:cloud"
+                ),
+            ));
+        }
+        let given = [
+            ("boot", !boot.is_empty(), ""),
+            ("cpus", cpus > 1, ", since the program has one thread there"),
+            ("disk", disk.is_some(), ""),
+            ("pack", !experiment.pack.is_empty(), FILES_ARE_HERE),
+            ("pack-used", experiment.pack_used, FILES_ARE_HERE),
+            ("tree", variant.tree.is_some() || experiment.tree.is_some(), FILES_ARE_HERE),
+            ("fresh-boots", experiment.fresh_boots, ""),
+        ];
+        if let Some((name, _, more)) = given.iter().find(|(_, given, _)| *given) {
+            let why = format!("--{name} has no meaning with --kernel {NO_KERNEL}{more}");
+            return Err(fail(Status::Usage, why));
+        }
+    } else if let (WorkPlan::Workload { name, .. }, true) = (work, experiment.pack_used) {
+        return Err(fail(
+            Status::Usage,
+            format!(
+                "--pack-used is for commands: workload {name} has in its guest what it uses; drop it"
+            ),
+        ));
+    }
+    let cpu_model = match (&variant.cpu_model, &variant.like) {
+        (Some(model), _) => model.clone(),
+        (None, Some(name)) => like::model_of(name, surroundings.cpuinfo().as_deref())?,
+        (None, None) => CPU_MODEL.into(),
+    };
+    Ok(Some(GuestPlan {
+        kernel,
+        kernel_name: kernel_name.to_string(),
+        boot,
+        cpu_model,
+        memory_mib,
+        cpus,
+        disk,
+    }))
+}
+
+fn resolve_disk(text: &str, memory_mib: u32) -> Result<DiskSpec, DiskError> {
+    let disk = DiskSpec::parse(text)?;
+    disk.check_memory(memory_mib)?;
+    Ok(disk)
+}
+
+/// Whether a word of `--kernel` cannot be a revision, even beside `--kernel-tree`.
+fn is_file_or_package(name: &str) -> bool {
+    ["debian:", "/", "./", "../"].iter().any(|begin| name.starts_with(begin))
+}
+
+/// Refuses options about revisions if no kernel is a revision.
+fn check_kernel_tree(experiment: &Experiment) -> Result<()> {
+    let kernels = experiment.kernel.iter();
+    let kernels = kernels.chain(experiment.variants.iter().filter_map(|one| one.kernel.as_ref()));
+    let why = match &experiment.kernel_tree {
+        None if experiment.kernel_config.is_empty() => return Ok(()),
+        None => "--kernel-config: it configures revisions of --kernel-tree; add that, or build the kernel \
+                 with opcost kernel build --config"
+            .to_string(),
+        Some(tree) if kernels.count() == 0 => format!(
+            "--kernel-tree {}: say which revisions to boot, for example --kernel v6.12 --kernel HEAD",
+            tree.display()
+        ),
+        Some(_) => return Ok(()),
+    };
+    Err(fail(Status::Usage, why))
+}
+
+fn resolve_kernel(
+    experiment: &Experiment,
+    name: &str,
+    surroundings: &dyn Surroundings,
+) -> Result<KernelSpec> {
+    if let Some(recipe) = experiment.kernels.get(name) {
+        if recipe.config.is_empty() {
+            return Err(fail(
+                Status::Usage,
+                format!("[kernels.{name}] has no config; name one or more fragments"),
+            ));
+        }
+        let toolchain = match (&recipe.cc, recipe.llvm) {
+            (Some(_), true) => {
+                let why = format!("[kernels.{name}] has llvm and cc; leave one of them out");
+                return Err(fail(Status::Usage, why));
+            }
+            (Some(program), false) => Toolchain::Cc(program.clone()),
+            (None, true) => Toolchain::Llvm,
+            (None, false) => Toolchain::Gcc,
+        };
+        let here = surroundings.working_dir().context("cannot read the working directory")?;
+        let absolute = |path: &PathBuf| here.join(path);
+        return Ok(KernelSpec::Recipe(Recipe {
+            name: name.to_string(),
+            source: recipe.source.as_ref().map(absolute),
+            config: recipe.config.iter().map(absolute).collect(),
+            patches: recipe.patch.iter().map(absolute).collect(),
+            toolchain,
+        }));
+    }
+    let of_tree = experiment.kernel_tree.as_ref().filter(|_| !is_file_or_package(name));
+    let found = match of_tree {
+        Some(tree) => {
+            let here = surroundings.working_dir().context("cannot read the working directory")?;
+            let config: Vec<PathBuf> = experiment
+                .kernel_config
+                .iter()
+                .map(|path| surroundings.recipe_file(&here, path))
+                .collect();
+            if let Some(missing) = config.iter().find(|path| !path.is_file()) {
+                let why = format!("--kernel-config {}: there is no such file", missing.display());
+                return Err(fail(Status::Usage, why));
+            }
+            surroundings.kernel_revision(&here.join(tree), name, &config)
+        }
+        None => surroundings.kernel(name),
+    };
+    let status = |error: &anyhow::Error| match error.downcast_ref::<KernelError>() {
+        Some(error) => error.status(),
+        None => Status::Usage,
+    };
+    let found = found.or_else(|error| {
+        let status = status(&error);
+        Err(error).status(status)
+    });
+    found.map_err(|error: anyhow::Error| {
+        let near = did_you_mean(name, experiment.kernels.keys().map(String::as_str));
+        if near.is_empty() { error } else { error.context(format!("--kernel {name}{near}")) }
+    })
+}
+
+/// Reads `SIZE:WAYS:LINE`.
+fn parse_shape(text: &str) -> Result<CacheShape, String> {
+    let fields: Vec<&str> = text.split(':').collect();
+    let [size, ways, line] = fields[..] else {
+        return Err("expected SIZE:WAYS:LINE, for example 32K:8:64".into());
+    };
+    let (digits, scale) = match size.strip_suffix(['K', 'M']) {
+        Some(digits) => (digits, if size.ends_with('K') { 1 << 10 } else { 1 << 20 }),
+        None => (size, 1),
+    };
+    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("'{text}' is no number"));
+    let shape = CacheShape {
+        size_bytes: u64::from(number(digits)?) * scale,
+        ways: number(ways)?,
+        line_bytes: number(line)?,
+    };
+    let set_bytes = u64::from(shape.ways) * u64::from(shape.line_bytes);
+    let fits = set_bytes > 0 && shape.size_bytes.is_multiple_of(set_bytes);
+    if !fits || !(shape.size_bytes / set_bytes).is_power_of_two() {
+        return Err("size must be ways × line × a power of two".into());
+    }
+    if !shape.line_bytes.is_power_of_two() || shape.line_bytes < 8 {
+        return Err("the line must be a power of two of at least 8 bytes".into());
+    }
+    if shape.size_bytes > 1 << 30 {
+        return Err("the most is 1024M".into());
+    }
+    Ok(shape)
+}
+
+#[cfg(test)]
+#[path = "guest_tests.rs"]
+mod tests;

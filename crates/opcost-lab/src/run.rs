@@ -1,0 +1,729 @@
+//! The loop over the schedule: one run a slot, stored before the next begins. If one process makes
+//! several runs, they are stored together before the next process begins.
+
+use crate::hook::{Hook, HookEnd, HookRunner, HookVariant};
+use crate::machine::{Machine, RunEnd, Together};
+use crate::progress::{Progress, estimate};
+use crate::stopping::Stopping;
+use anyhow::{Context, Result, bail, ensure};
+use opcost_base::message::announce;
+use opcost_model::plan::{BuildPlan, Group, Plan, Slot, StopReason};
+use opcost_model::recording::State;
+use opcost_record::{Failure, Outcome, Record};
+use opcost_store::store::RecordingWriter;
+use opcost_sys::clock::monotonic_ns;
+use std::collections::HashSet;
+
+/// How a session of running ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ending {
+    /// Every slot of the schedule has its run.
+    Complete,
+    /// A signal stopped the session; the run in flight was dropped.
+    Interrupted,
+    /// The plan said to stop: the interval is narrow enough, the time is spent, or exact counts settle it.
+    Stopped(StopReason),
+    /// A run failed; this run and all before it are stored.
+    Failed {
+        /// Position in the schedule.
+        slot: u32,
+        /// Index of the variant.
+        variant: u16,
+        /// How the run failed.
+        failure: Failure,
+    },
+}
+
+impl Ending {
+    /// The recording's state after this ending.
+    pub fn state(&self) -> State {
+        match self {
+            Ending::Complete => State::Finished,
+            Ending::Stopped(StopReason::Width) => State::StoppedWidth,
+            Ending::Stopped(StopReason::Budget) => State::StoppedBudget,
+            Ending::Stopped(StopReason::Settled) => State::StoppedSettled,
+            Ending::Interrupted => State::Interrupted,
+            Ending::Failed { .. } => State::Failed,
+        }
+    }
+}
+
+/// Makes the runs of a plan that are not among the `earlier` ones, until the plan says to stop.
+///
+/// `hooks` executes the plan's hooks. Cleanup runs however the session ended, because a setup that
+/// failed may have done half its work.
+///
+/// # Errors
+/// The store cannot be written, a hook failed, or the machine cannot launch anything; failures of
+/// the work are records and an [`Ending`].
+pub fn run(
+    plan: &Plan,
+    earlier: &[Record],
+    machine: &mut dyn Machine,
+    hooks: &mut dyn HookRunner,
+    writer: &mut RecordingWriter,
+    progress: &mut dyn Progress,
+) -> Result<Ending> {
+    let mut session = Session { plan, machine, hooks };
+    let set_up = match &plan.hooks.setup {
+        Some(setup) => session.hook("setup", setup, None),
+        None => Ok(HookEnd::Done),
+    };
+    let ending = match set_up {
+        Ok(HookEnd::Done) => {
+            progress.begin(plan, earlier.len());
+            let ending = session.run_slots(earlier, writer, progress);
+            progress.end();
+            ending
+        }
+        Ok(HookEnd::Interrupted) => Ok(Ending::Interrupted),
+        Err(error) => Err(error),
+    };
+    let cleaned = match &plan.hooks.cleanup {
+        Some(cleanup) => session.hook("cleanup", cleanup, None).map(|_| ()),
+        None => Ok(()),
+    };
+    match (ending, cleaned) {
+        (Ok(Ending::Complete | Ending::Stopped(_)), Err(error)) => Err(error),
+        // A cleanup that fails must not hide the earlier outcome.
+        (ending, Err(error)) => {
+            announce!("{}", opcost_base::exit::in_words(&error));
+            ending
+        }
+        (ending, Ok(())) => ending,
+    }
+}
+
+/// The machine that makes the runs, and the hooks around them.
+struct Session<'a> {
+    plan: &'a Plan,
+    machine: &'a mut dyn Machine,
+    hooks: &'a mut dyn HookRunner,
+}
+
+impl Session<'_> {
+    fn run_slots(
+        &mut self,
+        earlier: &[Record],
+        writer: &mut RecordingWriter,
+        progress: &mut dyn Progress,
+    ) -> Result<Ending> {
+        let plan = self.plan;
+        let begun_ns = monotonic_ns();
+        let mut stopping = Stopping::new(plan);
+        for record in earlier {
+            stopping.add(record, primary_of(plan, record, writer));
+        }
+        // A resumed recording may have enough runs already.
+        if let Some(reason) = stopping.reason(0) {
+            return Ok(Ending::Stopped(reason));
+        }
+        let mut unit_built = earlier.iter().filter_map(|record| record.block).max();
+        unit_built = unit_built.map(|block| plan.unit_of(block));
+        let done: HashSet<u32> = earlier.iter().map(|record| record.slot).collect();
+        let left: Vec<Slot> = plan.slots().filter(|slot| !done.contains(&slot.slot)).collect();
+        let (mut made, mut is_announced) = (0, false);
+        for group in plan.groups(&left, self.machine.width()) {
+            // Warm-up runs show how long the other runs take; without them, the first group does.
+            if !is_announced && made > 0 && group.is_measured() {
+                is_announced = true;
+                let spent_ms = monotonic_ns().saturating_sub(begun_ns) / 1_000_000;
+                if let Some(length) = estimate(plan, spent_ms, made, left.len() - made) {
+                    progress.estimate(&length);
+                }
+            }
+            made += group.slots().count();
+            let runs: Vec<(&Slot, &str)> = group
+                .slots()
+                .map(|slot| (slot, plan.variants[usize::from(slot.variant)].name.as_str()))
+                .collect();
+            let unit = group.first().block.map(|block| plan.unit_of(block));
+            if let Some(build) = plan.build()
+                && unit > unit_built
+            {
+                if self.rebuild(build, unit.unwrap_or(0))? == HookEnd::Interrupted {
+                    return Ok(Ending::Interrupted);
+                }
+                unit_built = unit;
+            }
+            progress.next(&runs);
+            let together = self.run_group(&group).with_context(|| {
+                let names: Vec<String> = runs
+                    .iter()
+                    .map(|(slot, name)| format!("variant '{name}', run {}", slot.slot))
+                    .collect();
+                format!("{} of recording {}", names.join(" or "), writer.id())
+            })?;
+            let (ends, interrupted) = match together {
+                Together::Made { processes, .. } => (processes, false),
+                Together::Interrupted { processes } => (processes, true),
+            };
+            for (process, ends) in group.processes().iter().zip(ends) {
+                let runs: Vec<(&Slot, RunEnd)> = process.iter().zip(ends).collect();
+                if let Some(ending) = keep(plan, runs, writer, &mut stopping)? {
+                    return Ok(ending);
+                }
+            }
+            if interrupted {
+                return Ok(Ending::Interrupted);
+            }
+            if let Some(answer) = stopping.first_answer() {
+                progress.print_line(&answer);
+            }
+            if let Some(reason) = stopping.reason(monotonic_ns().saturating_sub(begun_ns)) {
+                return Ok(Ending::Stopped(reason));
+            }
+        }
+        Ok(Ending::Complete)
+    }
+
+    /// Makes the runs of a group between their hooks.
+    fn run_group(&mut self, group: &Group<'_>) -> Result<Together> {
+        let together = self.run_between_hooks(group)?;
+        // Runs whose profiles lack names are made again. Once is enough: the same inputs map the
+        // same files. A warm-up run is not made again, because nobody looks at its profile.
+        match together {
+            Together::Made { learned: true, .. } if group.is_measured() => {
+                self.run_between_hooks(group)
+            }
+            together => Ok(together),
+        }
+    }
+
+    /// Makes the runs of a group once; with hooks, a group is a single run (see [`Plan::groups`]).
+    fn run_between_hooks(&mut self, group: &Group<'_>) -> Result<Together> {
+        let interrupted = || Ok(Together::Interrupted { processes: Vec::new() });
+        if self.hooks.is_interrupted() {
+            return interrupted();
+        }
+        let variant = usize::from(group.first().variant);
+        if let Some(prepare) = &self.plan.variants[variant].prepare
+            && self.hook("prepare", prepare, Some(variant))? == HookEnd::Interrupted
+        {
+            return interrupted();
+        }
+        let together = self.machine.run_together(self.plan, group)?;
+        check_numbers(group, &together)?;
+        if let (Together::Made { .. }, Some(conclude)) = (&together, &self.plan.hooks.conclude)
+            && self.hook("conclude", conclude, Some(variant))? == HookEnd::Interrupted
+        {
+            return interrupted();
+        }
+        Ok(together)
+    }
+
+    /// Builds every variant anew. The command finds the build's number, from 0, in `OPCOST_BUILD`.
+    fn rebuild(&mut self, build: &BuildPlan, unit: u32) -> Result<HookEnd> {
+        let command = format!("OPCOST_BUILD={unit}; export OPCOST_BUILD; {}", build.command);
+        for variant in 0..self.plan.variants.len() {
+            if self.hook("rebuild", &command, Some(variant))? == HookEnd::Interrupted {
+                return Ok(HookEnd::Interrupted);
+            }
+        }
+        Ok(HookEnd::Done)
+    }
+
+    fn hook(
+        &mut self,
+        name: &'static str,
+        command: &str,
+        variant: Option<usize>,
+    ) -> Result<HookEnd> {
+        self.machine.adopt_orphans(false)?;
+        let variant = match variant {
+            None => None,
+            Some(index) => match self.machine.environment(index) {
+                Some(environment) => Some(HookVariant { index, environment }),
+                None => bail!("opcost does not start this work, so --{name} cannot be run for it"),
+            },
+        };
+        let end = self.hooks.run(self.plan, &Hook { name, command, variant });
+        self.machine.adopt_orphans(true)?;
+        end
+    }
+}
+
+/// Checks that a machine returned an end for each run, so that no record gets another run's figures.
+fn check_numbers(group: &Group<'_>, together: &Together) -> Result<()> {
+    let asked = group.processes();
+    let (made, complete) = match together {
+        Together::Made { processes, .. } => (processes, processes.len() == asked.len()),
+        Together::Interrupted { processes } => (processes, processes.len() <= asked.len()),
+    };
+    let fits = asked.iter().zip(made).all(|(runs, ends)| runs.len() == ends.len());
+    let numbers = |lengths: Vec<usize>| {
+        lengths.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ")
+    };
+    ensure!(
+        complete && fits,
+        "the machine was asked for {} runs and gave {}; this is an error of opcost, please report it",
+        numbers(asked.iter().map(|runs| runs.len()).collect()),
+        numbers(made.iter().map(Vec::len).collect()),
+    );
+    Ok(())
+}
+
+/// The raw integer of a run's primary metric.
+fn primary_of(plan: &Plan, record: &Record, writer: &RecordingWriter) -> Option<u64> {
+    let metric = writer.dictionary().id(&plan.primary)?;
+    record.sample(metric).map(|sample| sample.value)
+}
+
+/// Stores runs, all or none; returns the ending if a run failed.
+fn keep(
+    plan: &Plan,
+    runs: Vec<(&Slot, RunEnd)>,
+    writer: &mut RecordingWriter,
+    stopping: &mut Stopping<'_>,
+) -> Result<Option<Ending>> {
+    let mut records = Vec::with_capacity(runs.len());
+    for (slot, end) in runs {
+        let RunEnd { started_unix_ns, outcome, exit_code, report, profile } = end;
+        let record = Record {
+            slot: slot.slot,
+            variant: slot.variant,
+            block: slot.block,
+            started_unix_ns,
+            outcome,
+            exit_code,
+            ops: report.ops,
+            samples: writer.samples(&report),
+            invariants: report.invariants,
+        };
+        records.push((record, profile));
+    }
+    writer.append(&records)?;
+    for (record, _) in &records {
+        stopping.add(record, primary_of(plan, record, writer));
+    }
+    Ok(records.into_iter().find_map(|(record, _)| match record.outcome {
+        Outcome::Failed(failure) => {
+            Some(Ending::Failed { slot: record.slot, variant: record.variant, failure })
+        }
+        Outcome::Finished => None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Silent;
+    use crate::resolve::fixture::{FakeSurroundings, experiment, mirrored};
+    use crate::resolve::resolve;
+    use opcost_model::experiment::Experiment;
+    use opcost_model::recording::MachineState;
+    use opcost_model::recording::Recording;
+    use opcost_record::{
+        Context as Node, Domain, Function, Invariant, MetricKey, Profile, Reading, Report,
+    };
+    use opcost_store::store::Store;
+    use std::cell::{Cell, RefCell};
+    use std::ffi::OsString;
+    use std::rc::Rc;
+
+    /// A machine, and a runner of its hooks. Both note each request, and misbehave once.
+    #[derive(Default)]
+    struct Mock {
+        log: Rc<RefCell<Vec<String>>>,
+        odd: Option<(&'static str, Odd)>,
+        width: usize,
+        /// Whether every group teaches the machine files.
+        learns: bool,
+        /// Whether the machine withholds an end of its first group.
+        drops_end: bool,
+        adopting: Rc<Cell<bool>>,
+    }
+
+    /// The misbehaviour at the line of the log that is given with it.
+    #[derive(Clone, Copy)]
+    enum Odd {
+        Fails,
+        IsInterrupted,
+        WorkFails,
+    }
+
+    impl Mock {
+        fn odd(at: &'static str, odd: Odd) -> Mock {
+            Mock { odd: Some((at, odd)), ..Mock::default() }
+        }
+
+        fn note(&self, line: String) -> Option<Odd> {
+            let odd = self.odd.filter(|(at, _)| *at == line).map(|(_, odd)| odd);
+            self.log.borrow_mut().push(line);
+            odd
+        }
+
+        /// The mock's hooks, with the same log.
+        fn hooks(&self) -> MockHooks {
+            MockHooks {
+                machine: Mock {
+                    log: Rc::clone(&self.log),
+                    odd: self.odd,
+                    adopting: Rc::clone(&self.adopting),
+                    ..Mock::default()
+                },
+                cleanup_fails: false,
+            }
+        }
+
+        fn log(&self) -> Vec<String> {
+            self.log.borrow().clone()
+        }
+
+        /// One run; `None` if it is interrupted.
+        fn run(&self, slot: &Slot) -> Result<Option<RunEnd>> {
+            let outcome = match self.note(format!("run {}", slot.slot)) {
+                Some(Odd::Fails) => bail!("no process can be made"),
+                Some(Odd::IsInterrupted) => return Ok(None),
+                Some(Odd::WorkFails) => Outcome::Failed(Failure::Signal { signal: 9 }),
+                None => Outcome::Finished,
+            };
+            let key = MetricKey::new("wall", Domain::All, "clock");
+            Ok(Some(RunEnd {
+                started_unix_ns: 1000 + u64::from(slot.slot),
+                outcome,
+                exit_code: Some(0),
+                report: Report {
+                    ops: Some(7),
+                    readings: vec![Reading::plain(key, u64::from(slot.slot))],
+                    invariants: vec![Invariant { name: "ops".into(), value: "7".into() }],
+                },
+                profile: Some(profile(slot.slot)),
+            }))
+        }
+    }
+
+    impl Machine for Mock {
+        fn width(&self) -> usize {
+            self.width
+        }
+
+        fn run_together(&mut self, _: &Plan, group: &Group<'_>) -> Result<Together> {
+            let mut processes = Vec::new();
+            for runs in group.processes() {
+                let ends: Option<Vec<RunEnd>> =
+                    runs.iter().map(|slot| self.run(slot)).collect::<Result<_>>()?;
+                match ends {
+                    Some(ends) => processes.push(ends),
+                    None => return Ok(Together::Interrupted { processes }),
+                }
+            }
+            if std::mem::take(&mut self.drops_end) {
+                processes[0].pop();
+            }
+            Ok(Together::Made { processes, learned: self.learns })
+        }
+
+        fn environment(&self, _: usize) -> Option<&[(OsString, OsString)]> {
+            Some(&[])
+        }
+
+        fn adopt_orphans(&mut self, adopt: bool) -> Result<()> {
+            self.adopting.set(adopt);
+            Ok(())
+        }
+    }
+
+    struct MockHooks {
+        machine: Mock,
+        cleanup_fails: bool,
+    }
+
+    impl HookRunner for MockHooks {
+        fn run(&mut self, _: &Plan, hook: &Hook<'_>) -> Result<HookEnd> {
+            assert!(!self.machine.adopting.get(), "what a hook starts may stay");
+            match self.machine.note(hook.name.to_string()) {
+                _ if self.cleanup_fails && hook.name == "cleanup" => bail!("--cleanup failed"),
+                Some(Odd::Fails) => bail!("--{} failed", hook.name),
+                Some(_) => Ok(HookEnd::Interrupted),
+                None => Ok(HookEnd::Done),
+            }
+        }
+    }
+
+    /// A profile of one function that costs as much as the slot's number.
+    fn profile(slot: u32) -> Profile {
+        Profile {
+            functions: vec![Function::new("work", "/bin/work")],
+            contexts: vec![Node { parent: None, function: 0, calls: 1, cost: slot.into() }],
+            ..Profile::default()
+        }
+    }
+
+    fn hooked() -> Plan {
+        let asked =
+            Experiment { setup: Some("a".into()), cleanup: Some("b".into()), ..experiment(2, 2) };
+        resolve(&asked, &FakeSurroundings::default()).unwrap()
+    }
+
+    /// Runs a plan on a mock, in a store of its own; returns the ending and the stored recording.
+    fn check(plan: &Plan, done: &[u32], machine: &mut Mock) -> (Result<Ending>, Recording) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_for_writing(&dir.path().join("store")).unwrap();
+        let mut writer = store.begin(plan, &MachineState::default(), 1).unwrap();
+        let id = writer.id().to_string();
+        let earlier: Vec<Record> = plan
+            .slots()
+            .filter(|slot| done.contains(&slot.slot))
+            .map(|slot| Record {
+                slot: slot.slot,
+                variant: slot.variant,
+                block: slot.block,
+                started_unix_ns: 1000,
+                outcome: Outcome::Finished,
+                exit_code: Some(0),
+                ops: Some(7),
+                samples: Vec::new(),
+                invariants: Vec::new(),
+            })
+            .collect();
+        let mut hooks = machine.hooks();
+        let ending = run(plan, &earlier, machine, &mut hooks, &mut writer, &mut Silent);
+        let store = writer.end(State::Finished).unwrap();
+        (ending, store.read(&id).unwrap())
+    }
+
+    #[test]
+    fn slots_run_in_order_between_setup_and_cleanup_and_are_stored() {
+        let (plan, mut machine) = (hooked(), Mock::default());
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        let expected = ["setup", "run 0", "run 1", "run 2", "run 3", "run 4", "run 5", "cleanup"];
+        assert_eq!(machine.log(), expected);
+        let slots: Vec<Slot> = plan.slots().collect();
+        assert_eq!(recording.records.len(), slots.len());
+        for (record, slot) in recording.records.iter().zip(slots) {
+            assert_eq!(
+                (record.slot, record.variant, record.block),
+                (slot.slot, slot.variant, slot.block)
+            );
+            assert_eq!(record.started_unix_ns, 1000 + u64::from(slot.slot));
+            assert_eq!(record.ops, Some(7));
+            assert_eq!(record.samples[0].value, u64::from(slot.slot));
+            assert_eq!(record.invariants[0].value, "7");
+            assert_eq!(recording.profiles[record.slot as usize], (slot.slot, profile(slot.slot)));
+        }
+        assert_eq!(recording.dictionary.keys().len(), 1);
+    }
+
+    #[test]
+    fn slots_that_are_done_are_passed_over() {
+        let mut machine = Mock::default();
+        let (ending, recording) = check(&hooked(), &[0, 1, 2, 4], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        assert_eq!(machine.log(), ["setup", "run 3", "run 5", "cleanup"]);
+        let slots: Vec<u32> = recording.records.iter().map(|record| record.slot).collect();
+        assert_eq!(slots, [3, 5]);
+    }
+
+    #[test]
+    fn a_failure_of_the_work_is_stored_and_stops() {
+        let mut machine = Mock::odd("run 2", Odd::WorkFails);
+        let plan = hooked();
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        let failure = Failure::Signal { signal: 9 };
+        let variant = plan.slots().nth(2).unwrap().variant;
+        let ending = ending.unwrap();
+        assert_eq!(ending, Ending::Failed { slot: 2, variant, failure: failure.clone() });
+        assert_eq!(ending.state(), State::Failed);
+        assert_eq!(machine.log(), ["setup", "run 0", "run 1", "run 2", "cleanup"]);
+        assert_eq!(recording.records.last().unwrap().outcome, Outcome::Failed(failure));
+    }
+
+    #[test]
+    fn an_interrupted_run_is_not_stored() {
+        let mut machine = Mock::odd("run 3", Odd::IsInterrupted);
+        let (ending, recording) = check(&hooked(), &[], &mut machine);
+        let ending = ending.unwrap();
+        assert_eq!(ending, Ending::Interrupted);
+        assert_eq!(ending.state(), State::Interrupted);
+        assert_eq!(machine.log(), ["setup", "run 0", "run 1", "run 2", "run 3", "cleanup"]);
+        assert_eq!(recording.records.len(), 3);
+    }
+
+    #[test]
+    fn a_machine_that_fails_is_named_with_its_run() {
+        let mut machine = Mock::odd("run 1", Odd::Fails);
+        let (ending, recording) = check(&hooked(), &[], &mut machine);
+        let error = format!("{:#}", ending.unwrap_err());
+        let expected =
+            format!("variant 'v1', run 1 of recording {}: no process can be made", recording.id);
+        assert_eq!(error, expected);
+        assert_eq!(machine.log(), ["setup", "run 0", "run 1", "cleanup"]);
+        assert_eq!(recording.records.len(), 1);
+    }
+
+    #[test]
+    fn cleanup_follows_a_setup_that_failed_or_was_interrupted() {
+        let mut machine = Mock::odd("setup", Odd::Fails);
+        let (ending, recording) = check(&hooked(), &[], &mut machine);
+        assert_eq!(format!("{:#}", ending.unwrap_err()), "--setup failed");
+        assert_eq!(machine.log(), ["setup", "cleanup"]);
+        assert!(recording.records.is_empty());
+
+        let mut machine = Mock::odd("setup", Odd::IsInterrupted);
+        let (ending, _) = check(&hooked(), &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Interrupted);
+        assert_eq!(machine.log(), ["setup", "cleanup"]);
+    }
+
+    #[test]
+    fn a_process_is_stored_whole_and_made_again_whole() {
+        use crate::resolve::fixture::in_process;
+        let mut plan = resolve(&in_process(6), &FakeSurroundings::default()).unwrap();
+        plan.blocks = mirrored(6);
+        // Two warm-up runs and three blocks of four; the second block is interrupted.
+        let mut machine = Mock::odd("run 8", Odd::IsInterrupted);
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Interrupted);
+        let slots = |recording: &Recording| -> Vec<u32> {
+            recording.records.iter().map(|record| record.slot).collect()
+        };
+        assert_eq!(slots(&recording), [0, 1, 2, 3, 4, 5]);
+        let mut machine = Mock::default();
+        let (ending, recording) = check(&plan, &slots(&recording), &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        assert_eq!(slots(&recording), [6, 7, 8, 9, 10, 11, 12, 13]);
+        assert_eq!(machine.log()[0], "run 6");
+
+        // A process with a run that fails is stored with all its runs, and no process follows it.
+        let mut machine = Mock::odd("run 8", Odd::WorkFails);
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        let ending = ending.unwrap();
+        assert!(matches!(ending, Ending::Failed { slot: 8, .. }), "{ending:?}");
+        assert_eq!(slots(&recording), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn builds_are_made_before_their_blocks_and_not_again_after_a_resume() {
+        let mut plan = resolve(&experiment(2, 6), &FakeSurroundings::default()).unwrap();
+        plan.warmup = 0;
+        plan.blocks = mirrored(6);
+        let build = Some(BuildPlan { command: "make".into(), blocks: 2 });
+        plan.target = opcost_model::plan::Target::Host(opcost_model::plan::HostPlan {
+            build,
+            sampling: None,
+        });
+        let mut machine = Mock::default();
+        check(&plan, &[], &mut machine).0.unwrap();
+        let runs = |slots: std::ops::Range<u32>| slots.map(|slot| format!("run {slot}"));
+        let builds = || ["rebuild", "rebuild"].into_iter().map(str::to_string);
+        let expected: Vec<String> =
+            builds().chain(runs(0..8)).chain(builds()).chain(runs(8..12)).collect();
+        assert_eq!(machine.log(), expected);
+
+        let mut machine = Mock::default();
+        check(&plan, &[0, 1, 2], &mut machine).0.unwrap();
+        let expected: Vec<String> = runs(3..8).chain(builds()).chain(runs(8..12)).collect();
+        assert_eq!(machine.log(), expected);
+
+        let mut machine = Mock::odd("rebuild", Odd::Fails);
+        let error = format!("{:#}", check(&plan, &[], &mut machine).0.unwrap_err());
+        assert_eq!((error.as_str(), machine.log().len()), ("--rebuild failed", 1));
+        let mut machine = Mock::odd("rebuild", Odd::IsInterrupted);
+        assert_eq!(check(&plan, &[], &mut machine).0.unwrap(), Ending::Interrupted);
+    }
+
+    #[test]
+    fn a_plan_that_has_enough_stops_and_says_why() {
+        let asked = Experiment { budget: "1ms".parse().ok(), ..experiment(2, 60) };
+        let mut plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        plan.stop.budget_ms = Some(0);
+        let mut machine = Mock::default();
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Budget));
+        assert_eq!(recording.records.len(), 2 * plan.warmup as usize + 2, "one whole block");
+        // The mock's figures rise with the slot, and a block's differences are all 0.
+        plan.stop = opcost_model::plan::StopPlan { width_ratio: Some(0.5), ..Default::default() };
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Width));
+        assert_eq!(recording.pairs_made(), plan.pairs, "the mock's writer says finished");
+        let blocks = (recording.records.len() - 2 * plan.warmup as usize) / 2;
+        assert_eq!(blocks, plan.fewest_pairs as usize, "single pairs come first");
+    }
+
+    #[test]
+    fn a_cleanup_that_fails_hides_nothing_but_is_told() {
+        let plan = hooked();
+        let ending = |mut machine: Mock| {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Store::open_for_writing(&dir.path().join("store")).unwrap();
+            let mut writer = store.begin(&plan, &MachineState::default(), 1).unwrap();
+            let mut hooks = MockHooks { cleanup_fails: true, ..machine.hooks() };
+            run(&plan, &[], &mut machine, &mut hooks, &mut writer, &mut Silent)
+        };
+        let text = |ending: Result<Ending>| format!("{:#}", ending.unwrap_err());
+        assert_eq!(text(ending(Mock::default())), "--cleanup failed");
+        assert_eq!(text(ending(Mock::odd("setup", Odd::Fails))), "--setup failed");
+        assert!(text(ending(Mock::odd("run 4", Odd::Fails))).contains("run 4"));
+        let interrupted = ending(Mock::odd("run 4", Odd::IsInterrupted)).unwrap();
+        assert_eq!(interrupted, Ending::Interrupted);
+        let failed = ending(Mock::odd("run 0", Odd::WorkFails)).unwrap();
+        assert_eq!(failed.state(), State::Failed);
+    }
+
+    #[test]
+    fn without_hooks_none_is_run() {
+        let plan = resolve(&experiment(2, 2), &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock::default();
+        check(&plan, &[0, 1, 2, 3, 4], &mut machine).0.unwrap();
+        assert_eq!(machine.log(), ["run 5"]);
+    }
+
+    #[test]
+    fn runs_with_hooks_are_made_one_by_one_between_them() {
+        let asked = Experiment {
+            prepare: Some("a".into()),
+            conclude: Some("b".into()),
+            ..experiment(2, 2)
+        };
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock { width: 4, ..Mock::default() };
+        check(&plan, &[0, 1, 2, 3], &mut machine).0.unwrap();
+        let expected = ["prepare", "run 4", "conclude", "prepare", "run 5", "conclude"];
+        assert_eq!(machine.log(), expected);
+        // A run that is interrupted between its two hooks is dropped.
+        let mut machine = Mock::odd("conclude", Odd::IsInterrupted);
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Interrupted);
+        assert_eq!(machine.log(), ["prepare", "run 0", "conclude"]);
+        assert!(recording.records.is_empty());
+        let mut machine = Mock::odd("prepare", Odd::IsInterrupted);
+        assert_eq!(check(&plan, &[], &mut machine).0.unwrap(), Ending::Interrupted);
+        assert_eq!(machine.log(), ["prepare"]);
+    }
+
+    #[test]
+    fn runs_that_taught_the_machine_files_are_made_again_once() {
+        let asked = Experiment { prepare: Some("a".into()), ..experiment(2, 2) };
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock { learns: true, ..Mock::default() };
+        let (ending, recording) = check(&plan, &[0, 2, 3, 4], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        // Run 1 is a warm-up run.
+        let expected = ["prepare", "run 1", "prepare", "run 5", "prepare", "run 5"];
+        assert_eq!(machine.log(), expected);
+        assert_eq!(recording.records.len(), 2);
+    }
+
+    #[test]
+    fn of_an_interrupted_group_whole_processes_are_stored() {
+        let plan = resolve(&experiment(2, 2), &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock { width: 3, ..Mock::odd("run 4", Odd::IsInterrupted) };
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Interrupted);
+        let slots: Vec<u32> = recording.records.iter().map(|record| record.slot).collect();
+        assert_eq!(slots, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_machine_that_gives_too_few_ends_is_refused() {
+        use crate::resolve::fixture::in_process;
+        let plan = resolve(&in_process(6), &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock { drops_end: true, ..Mock::default() };
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        let error = format!("{:#}", ending.unwrap_err());
+        assert!(error.contains("was asked for 2 runs and gave 1"), "{error}");
+        assert!(recording.records.is_empty());
+    }
+}

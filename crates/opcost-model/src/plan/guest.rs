@@ -1,0 +1,260 @@
+//! The emulated machine of each variant.
+
+use super::validation::Validation;
+use opcost_core_model::{Core, CoreError};
+use opcost_kernel::KernelSpec;
+use opcost_kernel::disk::DiskSpec;
+use opcost_record::metric::{
+    CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, DEFERRED, DEFERRED_AFTER, EMULATOR,
+    MODEL_CACHE_MISSES, MODEL_CYCLES, SYNCHRONOUS, TICK,
+};
+use opcost_record::{Domain, MetricKey};
+use serde::{Deserialize, Serialize};
+
+/// The CPU by default: a server's, of whose features the emulator lacks none that decides which code a kernel takes on its hot paths
+/// (ARCHITECTURE.md, "Decisions that were not obvious").
+pub const CPU_MODEL: &str = "EPYC-Rome-v2";
+
+/// The core that is modelled by default, the same on every computer.
+pub const CORE_DEFAULT: &str = "zen4";
+
+/// The kernel that is booted by default.
+pub const DEFAULT_KERNEL: &str = "command";
+
+/// The value of `--kernel` that boots no kernel.
+pub const NO_KERNEL: &str = "none";
+
+/// The question that the sides of a comparison, a gate, a series or a search put by their differences.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Question {
+    /// The cost of a kernel's paths to the programs that ask for them.
+    KernelPath,
+    /// The cost of the whole work.
+    Whole,
+}
+
+impl Question {
+    /// `kernels`: kernels, their options or their command lines differ; `cpus`: CPU models differ; `command`: the work is a command.
+    /// A command, unlike a workload, has code of its own that depends on the CPU.
+    pub fn of(kernels: bool, cpus: bool, command: bool) -> Question {
+        if kernels || cpus && !command { Question::KernelPath } else { Question::Whole }
+    }
+
+    /// The metric that decides, unless the user names another. `apart`: whether the machine counts ticks and deferred work apart.
+    pub fn metric(self, apart: bool) -> String {
+        match (self, apart) {
+            (Question::KernelPath, true) => format!("{SYNCHRONOUS}{}", Domain::Kernel.suffix()),
+            _ => "instructions".into(),
+        }
+    }
+}
+
+/// Whether a machine counts ticks and deferred work apart. `kernel`: whether a kernel is booted; `no_functions`: whether totals only
+/// are counted.
+pub fn counts_apart(kernel: bool, no_functions: bool) -> bool {
+    kernel && !no_functions
+}
+
+/// The settings that all emulated machines of a plan share.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct EmulationPlan {
+    /// The caches that are modelled, with a branch predictor; `None` counts without these models.
+    pub model: Option<CachesPlan>,
+    /// The core whose cycles are modelled; `None` models no core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<CorePlan>,
+    /// The number of instructions for which each modelled instruction stands; `None` models all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles_one_in: Option<u16>,
+    /// Whether totals only are counted, without functions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_functions: bool,
+    /// Machines that run at the same time.
+    pub jobs: usize,
+    /// Files and folders that every guest contains, as `PATH` or `PATH:PATH_IN_GUEST`.
+    pub pack: Vec<String>,
+    /// Whether each command first runs once on this computer, and its guest then contains every file that it used.
+    #[serde(default)]
+    pub pack_used: bool,
+    /// Whether guests are booted once, and runs continue from the saved state if it can be saved.
+    #[serde(default)]
+    pub booted_once: bool,
+}
+
+/// A core whose cycles are modelled.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct CorePlan {
+    /// The name, as the core's file has it.
+    pub name: String,
+    /// The name or file by which the user chose the core.
+    pub given: String,
+    /// Identifies the core: a hash of all figures of its file.
+    pub fingerprint: String,
+    /// The whole text of the core's file, so that a recording can be repeated.
+    pub text: String,
+    /// The known errors of the core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation: Option<Validation>,
+}
+
+impl CorePlan {
+    /// Reads a core from the text of its file; `given`: the name or file that the user gave.
+    ///
+    /// # Errors
+    /// The fault in the file.
+    pub fn new(given: String, text: &str) -> Result<CorePlan, CoreError> {
+        let core = Core::parse(text)?;
+        let (name, fingerprint) = (core.name().into(), core.fingerprint());
+        Ok(CorePlan { name, given, fingerprint, text: text.into(), validation: None })
+    }
+}
+
+/// The modelled caches.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct CachesPlan {
+    /// Level 1, instructions.
+    pub l1i: CacheShape,
+    /// Level 1, data.
+    pub l1d: CacheShape,
+    /// The last level, for both.
+    pub llc: CacheShape,
+}
+
+impl Default for CachesPlan {
+    fn default() -> Self {
+        let l1 = CacheShape { size_bytes: 32 << 10, ways: 8, line_bytes: 64 };
+        CachesPlan { l1i: l1, l1d: l1, llc: CacheShape { size_bytes: 8 << 20, ways: 16, ..l1 } }
+    }
+}
+
+/// Geometry of one cache.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct CacheShape {
+    /// Size, bytes.
+    pub size_bytes: u64,
+    /// Ways of each set.
+    pub ways: u32,
+    /// Size of a line, bytes.
+    pub line_bytes: u32,
+}
+
+/// The emulated machine of one variant.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct GuestPlan {
+    /// The kernel to boot; `None` runs the command under user-mode emulation.
+    pub kernel: Option<KernelSpec>,
+    /// The kernel as the user named it.
+    pub kernel_name: String,
+    /// Options appended to the kernel's command line.
+    pub boot: String,
+    /// CPU model, by QEMU's name.
+    pub cpu_model: String,
+    /// Memory, MiB.
+    pub memory_mib: u32,
+    /// Number of CPUs, which take turns.
+    #[serde(default = "one_cpu", skip_serializing_if = "is_one_cpu")]
+    pub cpus: u32,
+    /// The disk, if the machine has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskSpec>,
+}
+
+fn one_cpu() -> u32 {
+    1
+}
+
+fn is_one_cpu(cpus: &u32) -> bool {
+    *cpus == one_cpu()
+}
+
+/// The smallest number of CPUs of any machine; 1 if there is no machine.
+pub fn fewest_cpus<'a>(guests: impl Iterator<Item = Option<&'a GuestPlan>>) -> u32 {
+    guests.flatten().map(|guest| guest.cpus).min().unwrap_or(one_cpu())
+}
+
+impl GuestPlan {
+    /// The number of CPUs that the kernel must start; `None` for one CPU, which it starts in any case.
+    pub fn cpus_wanted(&self) -> Option<u32> {
+        Some(self.cpus).filter(|cpus| *cpus > 1)
+    }
+
+    /// The most bytes of any file that the emulator of this machine writes: memory and disk, with a GiB for messages.
+    pub fn file_bytes_max(&self) -> u64 {
+        let disk_mib = self.disk.as_ref().map_or(0, |disk| disk.size_mib);
+        (u64::from(self.memory_mib) + u64::from(disk_mib) + 1024) << 20
+    }
+
+    /// The differences of the machine from the default, in one line.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        match &self.kernel {
+            Some(KernelSpec::Revision(revision)) => {
+                let commit = opcost_kernel::short_commit(&revision.commit);
+                parts.push(format!("kernel {} ({commit})", self.kernel_name));
+            }
+            Some(_) => parts.push(format!("kernel {}", self.kernel_name)),
+            None => parts.push("user-mode emulation".to_string()),
+        }
+        if !self.boot.is_empty() {
+            parts.push(format!("boot options {}", self.boot));
+        }
+        if self.cpu_model != CPU_MODEL {
+            parts.push(format!("CPU {}", self.cpu_model));
+        }
+        if self.kernel.is_some() {
+            parts.push(format!("{} MiB", self.memory_mib));
+        }
+        if self.cpus > 1 {
+            parts.push(format!("{} CPUs", self.cpus));
+        }
+        if let Some(disk) = &self.disk {
+            parts.push(format!("disk {disk} in memory"));
+        }
+        parts.join(", ")
+    }
+}
+
+/// The metrics that runs on an emulated machine have.
+///
+/// `kernel`: whether a kernel is booted; user-mode emulation sees no kernel events. `cpus`: the smallest number of CPUs of any
+/// machine.
+pub fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec<MetricKey> {
+    let both: &[Domain] =
+        if kernel { &[Domain::All, Domain::User, Domain::Kernel] } else { &[Domain::User] };
+    let whole = if kernel { Domain::All } else { Domain::User };
+    let mut metrics: Vec<MetricKey> =
+        both.iter().map(|domain| MetricKey::new("instructions", *domain, EMULATOR)).collect();
+    if counts_apart(kernel, emulation.no_functions) {
+        let parts = [SYNCHRONOUS, DEFERRED, TICK, DEFERRED_AFTER];
+        metrics.extend(parts.map(|name| MetricKey::new(name, Domain::Kernel, EMULATOR)));
+    }
+    let mut add = |names: &[&str]| {
+        metrics.extend(names.iter().map(|name| MetricKey::new(name, whole, EMULATOR)));
+    };
+    add(&["branches", "conditional-branches", "loads", "stores", "string-iterations"]);
+    if kernel {
+        add(&["page-faults", "interrupts"]);
+    }
+    if emulation.core.is_some() {
+        add(&[MODEL_CYCLES]);
+        add(&CYCLE_PARTS);
+        add(&[CYCLES_FAR, CYCLES_UNKNOWN]);
+    }
+    if emulation.model.is_some() {
+        add(&["conditional-branches-taken", "model-branch-misses"]);
+        add(&MODEL_CACHE_MISSES);
+    }
+    if kernel && emulation.core.is_some() {
+        // Only the model of user code was validated.
+        let apart = [Domain::User, Domain::Kernel];
+        metrics.extend(apart.map(|domain| MetricKey::new(MODEL_CYCLES, domain, EMULATOR)));
+    }
+    if cpus > 1 {
+        let whole = |name: &str| MetricKey::new(name, Domain::All, EMULATOR);
+        metrics.extend(["pauses", "halts", "cpu-turns"].map(whole));
+        metrics.extend((0..cpus).map(|cpu| whole(&format!("instructions-cpu{cpu}"))));
+    }
+    // A system call belongs to both the program and the kernel.
+    metrics.push(MetricKey::new("system-calls", Domain::All, EMULATOR));
+    metrics
+}

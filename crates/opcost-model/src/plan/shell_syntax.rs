@@ -1,0 +1,111 @@
+//! Pieces of a command that a shell would interpret, although no shell runs the command.
+
+use super::WorkPlan;
+use std::ffi::{OsStr, OsString};
+
+/// The first piece of a directly executed command that a shell would interpret: `|`, `$HOME`, `*`. `None` if there is no such
+/// piece, or a shell runs the command.
+pub fn in_work(work: &WorkPlan) -> Option<&str> {
+    match work {
+        // The words of a command for a shell differ from the words of the line.
+        WorkPlan::Command { argv, line, .. } if is_split(line, argv) => in_line(line),
+        _ => None,
+    }
+}
+
+/// Whether these words are the words of the line.
+pub fn is_split(line: &str, argv: &[OsString]) -> bool {
+    shlex::split(line).is_some_and(|words| argv.iter().eq(words.iter().map(OsStr::new)))
+}
+
+/// The end of an error about a command with such a piece.
+pub fn hint(piece: &str) -> String {
+    format!(
+        "; no shell runs the command, so it gets {piece} as written: add --shell if one is to act on it"
+    )
+}
+
+/// The first piece of a line that a shell would interpret: a variable set for the command (`LANG=C sort`), or a character. Quotes
+/// have the meaning of a shell: within `'…'` nothing is interpreted, within `"…"` only `$` and backquotes.
+pub fn in_line(line: &str) -> Option<&str> {
+    if let Some(setting) = line.split_whitespace().next().filter(|word| sets_variable(word)) {
+        return Some(setting);
+    }
+    let (mut quote, mut escaped, mut begins) = (None, false, true);
+    for (at, char) in line.char_indices() {
+        let rest = &line[at..];
+        let word_begins = std::mem::replace(&mut begins, char.is_whitespace());
+        match (quote, char) {
+            _ if escaped => escaped = false,
+            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+            (Some('\''), _) => {}
+            (_, '\\') => escaped = true,
+            (_, '`') => return Some(&rest[..1]),
+            (_, '$') => {
+                if let Some(end) = variable_end(rest) {
+                    return Some(&rest[..end]);
+                }
+            }
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(char),
+            (None, '|' | '&' | ';' | '<' | '>' | '*') => {
+                let doubled = rest[1..].starts_with(char) && char != '*';
+                return Some(&rest[..if doubled { 2 } else { 1 }]);
+            }
+            (None, '~') if word_begins => {
+                return rest[1..].starts_with('/').then_some("~/").or(Some("~"));
+            }
+            (None, '#') if word_begins => return Some("#"),
+            (None, _) => {}
+        }
+    }
+    None
+}
+
+/// Whether a shell interprets the first word of a line as the setting of a variable.
+fn sets_variable(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+    })
+}
+
+/// The end of a variable that begins with `$`, or of the opening bracket of a substitution.
+fn variable_end(text: &str) -> Option<usize> {
+    let name =
+        text[1..].chars().take_while(|char| char.is_ascii_alphanumeric() || *char == '_').count();
+    match text[1..].chars().next()? {
+        '(' | '{' => Some(2),
+        _ if name > 0 => Some(1 + name),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_shell_would_act_on_is_found_outside_quotes() {
+        for (line, piece) in [
+            ("cat a | wc", Some("|")),
+            ("make && ./a", Some("&&")),
+            ("sort >out", Some(">")),
+            ("ls *.c", Some("*")),
+            ("echo $HOME/x", Some("$HOME")),
+            ("echo \"${A}\"", Some("${")),
+            ("echo \"`date`\"", Some("`")),
+            ("cat ~/x", Some("~/")),
+            ("a; b", Some(";")),
+            ("awk '{print $1 | x}' file", None),
+            ("grep 'a*' \"b|c\" d\\*", None),
+            ("find . -name x -exec rm {} \\;", None),
+            ("echo 5$ a~b http://x/?y=1#z", None),
+            ("perl -e '$x'", None),
+            ("LANG=C sort -n", Some("LANG=C")),
+            ("./a=b env LANG=C sort 1=2", None),
+        ] {
+            assert_eq!(in_line(line), piece, "{line}");
+        }
+    }
+}

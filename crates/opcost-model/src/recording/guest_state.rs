@@ -1,0 +1,86 @@
+//! The machine of a guest, as its kernel and the emulator describe it.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The machine of a variant's guest. A fact that nobody says is absent.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default)]
+pub struct GuestState {
+    /// Index of the variant.
+    pub variant: usize,
+    /// The CPU, by the emulator's name.
+    pub cpu_model: String,
+    /// The features of that CPU that the emulator leaves out, by its names.
+    pub left_out: Vec<String>,
+    /// The CPU, by the kernel's name.
+    pub cpu_name: Option<String>,
+    /// The CPU's features that the kernel found and may use.
+    pub cpu_flags: Option<String>,
+    /// The state of each vulnerability, by name; `None` if the kernel has no list.
+    pub mitigations: Option<BTreeMap<String, String>>,
+    /// Levels of page tables.
+    pub page_table_levels: Option<u8>,
+    /// The kernel's clock source.
+    pub clocksource: Option<String>,
+    /// The boot options that the kernel does not know.
+    pub unknown_options: Option<String>,
+}
+
+impl GuestState {
+    /// Reads what a guest sent about itself.
+    ///
+    /// `cpuinfo`: lines of /proc/cpuinfo; `vulnerabilities`: lines `NAME: STATE`.
+    pub fn read(
+        cpuinfo: Option<&str>,
+        vulnerabilities: Option<&str>,
+        clocksource: Option<String>,
+        unknown_options: Option<String>,
+    ) -> GuestState {
+        let field = |name: &str| {
+            let fields = cpuinfo.into_iter().flat_map(str::lines);
+            let mut fields = fields.filter_map(|line| line.split_once(':'));
+            fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_string())
+        };
+        let cpu_flags = field("flags");
+        // Linux lists la57 only if it uses five levels (arch/x86/kernel/cpu/common.c).
+        let has_la57 = |flags: &String| flags.split_whitespace().any(|flag| flag == "la57");
+        let mitigations = vulnerabilities.map(|text| {
+            let lines = text.lines().filter_map(|line| line.split_once(": "));
+            lines.map(|(name, state)| (name.to_string(), state.to_string())).collect()
+        });
+        GuestState {
+            cpu_name: field("model name"),
+            page_table_levels: cpu_flags.as_ref().map(|flags| if has_la57(flags) { 5 } else { 4 }),
+            cpu_flags,
+            mitigations,
+            clocksource,
+            unknown_options,
+            ..GuestState::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_sends_is_read_and_what_it_lacks_is_absent() {
+        let cpuinfo =
+            "vendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC-Rome: x\nflags\t\t: fpu la57x smap";
+        let faults = "l1tf: Not affected\nspectre_v2: Mitigation: Retpolines; STIBP: disabled\nodd";
+        let state = GuestState::read(Some(cpuinfo), Some(faults), Some("tsc".into()), None);
+        assert_eq!(state.cpu_name.as_deref(), Some("AMD EPYC-Rome: x"));
+        assert_eq!((state.page_table_levels, state.clocksource.as_deref()), (Some(4), Some("tsc")));
+        let mitigations = state.mitigations.clone().unwrap();
+        assert_eq!(mitigations["spectre_v2"], "Mitigation: Retpolines; STIBP: disabled");
+        assert_eq!(mitigations.len(), 2);
+        let five = GuestState::read(Some("flags: fpu la57"), None, None, None);
+        assert_eq!((five.page_table_levels, five.mitigations), (Some(5), None));
+        assert_eq!(GuestState::read(None, None, None, None), GuestState::default());
+        let stored = serde_json::to_string(&state).unwrap();
+        assert_eq!(serde_json::from_str::<GuestState>(&stored).unwrap(), state);
+        assert_eq!(serde_json::from_str::<GuestState>("{}").unwrap(), GuestState::default());
+    }
+}

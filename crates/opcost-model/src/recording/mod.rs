@@ -1,0 +1,108 @@
+//! A recording: its plan, the machine, the runs and their profiles.
+
+mod guest_build;
+mod guest_state;
+mod kernel_state;
+mod machine_state;
+pub mod settings;
+
+pub use guest_build::GuestBuild;
+pub use guest_state::GuestState;
+pub use kernel_state::KernelState;
+pub use machine_state::{DataState, MachineState, ProgramState};
+
+use crate::plan::Plan;
+use opcost_record::{Dictionary, Profile, Record};
+
+/// Whether a recording is being made, was stopped or is complete.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum State {
+    /// Being made; or the process died before it could store another state.
+    Running,
+    /// Stopped by a signal; can be resumed.
+    Interrupted,
+    /// Stopped because the work failed; can be resumed.
+    Failed,
+    /// Complete.
+    Finished,
+    /// Stopped by the plan because the interval is narrow enough; as good as complete.
+    StoppedWidth,
+    /// Stopped by the plan because the time is spent; can be resumed for the same time again.
+    StoppedBudget,
+    /// Stopped by the plan because exact counts settled the result; as good as complete.
+    StoppedSettled,
+}
+
+impl State {
+    const WORDS: [(State, &'static str); 7] = [
+        (State::Running, "running"),
+        (State::Interrupted, "interrupted"),
+        (State::Failed, "failed"),
+        (State::Finished, "finished"),
+        (State::StoppedWidth, "stopped-width"),
+        (State::StoppedBudget, "stopped-budget"),
+        (State::StoppedSettled, "stopped-settled"),
+    ];
+
+    /// The word that is stored and shown.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize].1
+    }
+
+    pub fn from_word(word: &str) -> Option<State> {
+        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(state, _)| *state)
+    }
+}
+
+/// A complete recording in memory.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Identifier.
+    pub id: String,
+    /// The time when the recording began, nanoseconds since the Unix epoch.
+    pub created_unix_ns: u64,
+    /// The time when it arrived in a file, nanoseconds since the Unix epoch; `None` if this store's user made it.
+    pub arrived_unix_ns: Option<u64>,
+    /// Its state.
+    pub state: State,
+    /// The plan that the recording follows.
+    pub plan: Plan,
+    /// The machine as each process that worked on the recording found it, and as the process left it if the machine had changed.
+    pub machine: Vec<MachineState>,
+    /// The metrics by number.
+    pub dictionary: Dictionary,
+    /// The runs, in the order of the schedule.
+    pub records: Vec<Record>,
+    /// Profiles of the work region by calling context, each with the slot of its run, in the order of the schedule. Runs without a
+    /// profile are left out.
+    pub profiles: Vec<(u32, Profile)>,
+}
+
+impl Recording {
+    /// The machine of a variant's guest, as the last process that ran it found it; `None` if no run told.
+    pub fn guest(&self, variant: usize) -> Option<&GuestState> {
+        let mut states = self.machine.iter().rev().flat_map(|state| &state.guests);
+        states.find(|guest| guest.variant == variant)
+    }
+
+    /// The runs that should exist by now: the whole schedule, or the runs made until the plan stopped the recording.
+    pub fn runs_due(&self) -> usize {
+        match self.state {
+            State::StoppedWidth | State::StoppedBudget | State::StoppedSettled => {
+                self.records.len()
+            }
+            _ => self.plan.slot_count(),
+        }
+    }
+
+    /// The number of pairs that are made or being made.
+    pub fn pairs_made(&self) -> u32 {
+        match self.state {
+            State::Finished if self.plan.shard().is_none() => self.plan.pairs,
+            _ => {
+                let first = |record: &&Record| record.variant == 0 && record.block.is_some();
+                self.records.iter().filter(first).count() as u32
+            }
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! JSON: hyperfine's `results`, for programs that read hyperfine's files, and the `opcost` block.
+
+use super::{View, alone, imported, size};
+use anyhow::Result;
+use opcost_analysis::comparison::{
+    Change, FunctionComparison, FunctionRow, ModelAccuracy, Row, SliceAccuracy, UNATTRIBUTED,
+    VariantDifference, Verdict,
+};
+use opcost_record::Kind;
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR};
+use serde_json::{Map, Value, json};
+
+/// Version of the `opcost` block.
+const SCHEMA: u32 = 1;
+
+pub(super) fn render(view: &View<'_>) -> Result<String> {
+    let comparison = view.comparison;
+    let results: Vec<Value> =
+        (0..comparison.variants.len()).map(|variant| result(view, variant)).collect();
+    let mut document = json!({
+        "results": results,
+        "opcost": {
+            "schema": SCHEMA,
+            "recording": comparison.recording,
+            "experiment": comparison.experiment,
+            "question": comparison.question,
+            "state": view.recording.state.word(),
+            "created_unix_ns": view.recording.created_unix_ns,
+            "plan": view.recording.plan,
+            "machine": view.recording.machine.first(),
+            "variants": comparison.variants,
+            "metrics": metrics(view),
+            "figures": alone::figures_json(view),
+            "functions": functions(view, &comparison.functions),
+            "function_costs": alone::functions_json(comparison.function_costs.as_ref()),
+            "differences": differences(view),
+            "sizes": size::rows_json(comparison),
+            "empty_twin": comparison.twin,
+            "invariants": comparison.invariants,
+            "ledger": comparison.ledger,
+            "stopped": comparison.stopped,
+            "observations": comparison.observations,
+            "conclusions": comparison.conclusions,
+            "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        },
+    });
+    if let Some(costs) = &comparison.cycle_costs {
+        document["opcost"]["cycle_costs"] = alone::functions_json(Some(costs));
+    }
+    if !comparison.cycles.is_empty() {
+        document["opcost"]["cycle_functions"] = json!(functions(view, &comparison.cycles));
+    }
+    let parts = exact_parts(view);
+    if !parts.is_empty() {
+        document["opcost"]["exact_parts"] = json!(parts);
+    }
+    if let Some(per_megabyte) = &comparison.per_megabyte {
+        document["opcost"]["per_megabyte"] = json!(per_megabyte);
+    }
+    if !comparison.kernel_commits.is_empty() {
+        let names = &comparison.variants;
+        let rows = comparison.kernel_commits.iter().map(|found| {
+            let mut row = json!(found);
+            row["baseline"] = json!(names[found.baseline].name);
+            row["variant"] = json!(names[found.variant].name);
+            row
+        });
+        document["opcost"]["kernel_commits"] = rows.collect();
+    }
+    if let Some(import) = &comparison.imported {
+        document["opcost"]["imported"] = json!(import);
+    }
+    opcost_base::json::document(&document, "comparison")
+}
+
+/// One of hyperfine's results: times in seconds, memory in bytes.
+fn result(view: &View<'_>, variant: usize) -> Value {
+    let comparison = view.comparison;
+    let summary = &comparison.variants[variant];
+    let figures = |name: &str| {
+        let row = comparison.rows.iter().find(|row| row.key.name == name)?;
+        let ops = if row.per_op { summary.ops.unwrap_or(1) as f64 } else { 1.0 };
+        if let Some((_, total)) = summary.totals.iter().find(|(of, _)| of == name) {
+            return Some((total, 1.0));
+        }
+        row.values[variant].as_ref().map(|figures| (figures, ops))
+    };
+    let seconds = |value: f64, ops: f64| value * ops / 1e9;
+    let mut fields = Map::new();
+    fields.insert("command".into(), json!(summary.name));
+    if let Some((wall, ops)) = figures("wall") {
+        fields.insert("mean".into(), json!(seconds(wall.mean, ops)));
+        fields.insert("stddev".into(), json!(wall.sd.map(|sd| seconds(sd, ops))));
+        fields.insert("median".into(), json!(wall.median.map(|value| seconds(value, ops))));
+        fields.insert("min".into(), json!(wall.min.map(|value| seconds(value, ops))));
+        fields.insert("max".into(), json!(wall.max.map(|value| seconds(value, ops))));
+        let times: Vec<f64> = wall.values.iter().map(|value| seconds(*value, ops)).collect();
+        fields.insert("times".into(), json!(times));
+    }
+    for (name, metric) in [("user", "user-time"), ("system", "system-time")] {
+        if let Some((figures, ops)) = figures(metric) {
+            fields.insert(name.into(), json!(seconds(figures.mean, ops)));
+        }
+    }
+    if let Some((rss, _)) = figures("peak-rss") {
+        fields.insert("memory_usage_byte".into(), json!(rss.values));
+    }
+    fields.insert("exit_codes".into(), json!(summary.exit_codes));
+    let scanned = &view.recording.plan.variants[variant].scanned;
+    if !scanned.is_empty() {
+        fields.insert("parameters".into(), json!(scanned));
+    }
+    Value::Object(fields)
+}
+
+fn metrics(view: &View<'_>) -> Vec<Value> {
+    let comparison = view.comparison;
+    let mut metrics = Vec::new();
+    for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
+        let names = (&comparison.variants[baseline].name, &comparison.variants[variant].name);
+        for row in &comparison.rows {
+            let sides = [baseline, variant]
+                .map(|side| row.values[side].as_ref().map(|figures| figures.center()));
+            let mut metric = metric(row, &row.changes[index], names, sides);
+            if let Some(unit) = imported::unit_written(view.recording, row) {
+                metric["unit"] = json!(unit);
+            }
+            metrics.push(metric);
+        }
+        for missing in &comparison.unavailable {
+            metrics.push(json!({
+                "metric": missing.key.name,
+                "domain": missing.key.domain,
+                "unit": missing.key.row().unit.symbol(),
+                "per_op": missing.key.row().per_op,
+                "source": missing.key.source,
+                "kind": missing.key.row().kind,
+                "family": missing.key.row().family,
+                "primary": false,
+                "exact": false,
+                "baseline": names.0,
+                "variant": names.1,
+                "value_baseline": null,
+                "value": null,
+                "change_ratio": null,
+                "change_ratio_low": null,
+                "change_ratio_high": null,
+                "change_ratio_paired": null,
+                "ci_low": null,
+                "ci_high": null,
+                "ci_level": null,
+                "p_adjusted": null,
+                "mde_ratio": null,
+                "mde_difference": null,
+                "relevance_floor_ratio": null,
+                "relevance_floor_layouts": null,
+                "n_pairs": 0,
+                "pairs_needed": null,
+                "layouts": null,
+                "change_ratio_min": null,
+                "change_ratio_max": null,
+                "verdict": Verdict::Unavailable,
+                "reason": missing.reason,
+                "remedy": missing.remedy,
+            }));
+        }
+    }
+    metrics
+}
+
+pub(super) fn metric(
+    row: &Row,
+    change: &Change,
+    names: (&String, &String),
+    sides: [Option<f64>; 2],
+) -> Value {
+    let mut metric = json!({
+        "metric": row.key.name,
+        "domain": row.key.domain,
+        "unit": row.unit.symbol(),
+        "per_op": row.per_op,
+        "source": row.key.source,
+        "kind": row.kind,
+        "family": row.family,
+        "primary": row.primary,
+        "exact": row.exact,
+        "baseline": names.0,
+        "variant": names.1,
+        "value_baseline": sides[0],
+        "value": sides[1],
+        "change_ratio": change.ratio_of_medians,
+        "change_ratio_low": change.ratio_of_medians_ci.map(|(low, _)| low),
+        "change_ratio_high": change.ratio_of_medians_ci.map(|(_, high)| high),
+        "change_ratio_paired": change.change_ratio,
+        "ci_low": change.ci.map(|(low, _)| low),
+        "ci_high": change.ci.map(|(_, high)| high),
+        "ci_level": change.ci.map(|_| change.ci_level),
+        "p_adjusted": change.p_adjusted,
+        "mde_ratio": change.mde_ratio,
+        "mde_difference": change.mde_difference,
+        "relevance_floor_ratio": change.relevance_floor_ratio,
+        "relevance_floor_layouts": change.relevance_floor_ratio.map(|_| change.relevance_floor_layouts),
+        "n_pairs": change.n_pairs,
+        "pairs_needed": change.pairs_needed,
+        "layouts": change.layouts.map(|layouts| layouts.count),
+        "change_ratio_min": change.layouts.and_then(|layouts| layouts.range).map(|(least, _)| least),
+        "change_ratio_max": change.layouts.and_then(|layouts| layouts.range).map(|(_, most)| most),
+        "verdict": change.verdict,
+        "reason": change.reason,
+    });
+    name_region(row, &mut metric);
+    add_accuracy(row, &mut metric);
+    metric
+}
+
+/// Adds how far off modelled cycles may be.
+pub(super) fn add_accuracy(row: &Row, shown: &mut Value) {
+    if let Some(of_model) = &row.accuracy {
+        let ModelAccuracy { core, confidence, accuracy, validated_on, decides_from_ratio, slices } =
+            of_model;
+        shown["core"] = json!(core);
+        shown["confidence"] = json!(confidence.name());
+        shown["error_median"] = json!(accuracy.map(|accuracy| accuracy.error_median));
+        shown["error_p90"] = json!(accuracy.map(|accuracy| accuracy.error_p90));
+        shown["validated_on"] = json!(validated_on);
+        shown["decides_from_ratio"] = json!(decides_from_ratio);
+        if let Some(SliceAccuracy { one_in, error_ratio }) = slices {
+            shown["one_in"] = json!(one_in);
+            shown["slice_error_ratio"] = json!(error_ratio);
+        }
+    }
+}
+
+/// Names the region of a row if the program marked it, and labels the row as `--fail-on` and a gate's suite do.
+pub(super) fn name_region(row: &Row, shown: &mut Value) {
+    if row.key.is_of_program_region() {
+        shown["region"] = json!(row.key.region);
+        shown["label"] = json!(row.label);
+    }
+}
+
+/// Every function of every comparison, the largest change first; behind them the unattributed cost.
+fn functions(view: &View<'_>, all: &[FunctionComparison]) -> Vec<Value> {
+    let variants = &view.comparison.variants;
+    let mut rows = Vec::new();
+    for functions in all {
+        let names = [functions.baseline, functions.variant].map(|side| &variants[side].name);
+        rows.extend(functions.rows.iter().map(|row| function(functions, row, names)));
+        let rest = &functions.unattributed;
+        rows.push(json!({
+            "baseline": names[0],
+            "variant": names[1],
+            "symbol": UNATTRIBUTED,
+            "module": null,
+            "per_op": functions.per_op,
+            "kind": kind(functions),
+            "value_baseline": rest.value_baseline,
+            "value": rest.value,
+            "change": rest.change,
+            "callers": [],
+        }));
+    }
+    rows
+}
+
+/// The part of each comparison's change that is the same in every layout, and the rest.
+fn exact_parts(view: &View<'_>) -> Vec<Value> {
+    let variants = &view.comparison.variants;
+    let part = |functions: &FunctionComparison| {
+        let part = functions.exact_part()?;
+        Some(json!({
+            "baseline": variants[functions.baseline].name,
+            "variant": variants[functions.variant].name,
+            "per_op": functions.per_op,
+            "functions": part.functions,
+            "change": part.change,
+            "rest": part.rest,
+            "layouts": part.layouts,
+        }))
+    };
+    view.comparison.functions.iter().filter_map(part).collect()
+}
+
+fn kind(functions: &FunctionComparison) -> Kind {
+    match (functions.modelled, &functions.sampled) {
+        (true, _) => Kind::Modelled,
+        (_, Some(_)) => Kind::Sampled,
+        _ => Kind::Counted,
+    }
+}
+
+/// One function, the same in every document.
+pub(super) fn function(
+    functions: &FunctionComparison,
+    row: &FunctionRow,
+    names: [&String; 2],
+) -> Value {
+    // Samples count no calls.
+    let calls = |count: f64| functions.sampled.is_none().then_some(count);
+    let callers = row.callers.iter().map(|caller| {
+        json!({
+            "symbol": caller.symbol,
+            "module": caller.module,
+            "value_baseline": caller.own.value_baseline,
+            "value": caller.own.value,
+            "change": caller.own.change,
+            "calls_baseline": calls(caller.calls.value_baseline),
+            "calls": calls(caller.calls.value),
+        })
+    });
+    let mut function = json!({
+        "baseline": names[0],
+        "variant": names[1],
+        "symbol": row.symbol,
+        "module": row.module,
+        "module_baseline": row.module_baseline.as_ref().unwrap_or(&row.module),
+        "source": row.source,
+        "by_name_only": row.by_name_only,
+        "per_op": functions.per_op,
+        "kind": kind(functions),
+        "value_baseline": row.own.value_baseline,
+        "value": row.own.value,
+        "change": row.own.change,
+        "calls_baseline": calls(row.calls.value_baseline),
+        "calls": calls(row.calls.value),
+        "appeared": row.appeared,
+        "vanished": row.vanished,
+        "exact": row.exact,
+        "exact_in_layouts": row.exact_difference.map(|exact| exact.layouts),
+        "change_per_call": row.exact_difference.and_then(|exact| exact.per_call),
+        "ci_low": row.ci.map(|(low, _)| low),
+        "ci_high": row.ci.map(|(_, high)| high),
+        "ci_level": row.ci.map(|_| row.ci_level),
+        "p_adjusted": row.p_adjusted,
+        "verdict": row.verdict,
+        "reason": row.reason,
+        "callers": callers.collect::<Vec<Value>>(),
+    });
+    if let Some(parts) = &row.parts {
+        let parts = CYCLE_PARTS.iter().chain([&CYCLES_FAR]).zip(parts);
+        let parts = parts.map(|(name, sides)| (name.to_string(), json!(sides)));
+        function["parts"] = Value::Object(parts.collect());
+    }
+    function
+}
+
+/// The differences between variants, line by line.
+fn differences(view: &View<'_>) -> Vec<Value> {
+    let variants = &view.comparison.variants;
+    let entry = |difference: &VariantDifference| {
+        json!({
+            "baseline": variants[difference.baseline].name,
+            "variant": variants[difference.variant].name,
+            "what": difference.what,
+            "lines": difference.lines,
+        })
+    };
+    view.comparison.differences.iter().map(entry).collect()
+}

@@ -1,0 +1,230 @@
+//! A plan, as `--dry-run` prints it.
+
+use crate::render::Style;
+use crate::render::page::{DIM, PLAIN, Page};
+use anyhow::Result;
+use opcost_analysis::comparison::by_reason;
+use opcost_base::number::{grouped, magnitude};
+use opcost_base::time::{about_in_words, time_in_words};
+use opcost_model::plan::{Plan, Shard, StopPlan};
+use serde_json::json;
+use std::iter::once;
+use std::ops::Range;
+
+/// The plan as JSON, whole.
+pub fn json(plan: &Plan) -> Result<String> {
+    opcost_base::json::document(plan, "plan")
+}
+
+/// The work of one shard of a plan.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ShardRow {
+    /// The shard: which of how many.
+    pub shard: Shard,
+    /// The blocks of the shard, numbered from 0.
+    pub blocks: Range<u32>,
+    /// Runs that only this shard makes.
+    pub runs: usize,
+    /// Runs that every shard makes.
+    pub common_runs: usize,
+    /// The time of all these runs in nanoseconds, estimated from an earlier recording.
+    pub estimated_ns: Option<u64>,
+}
+
+/// A plan and its shards as JSON.
+pub fn shards_json(plan: &Plan, rows: &[ShardRow]) -> Result<String> {
+    let shard = |row: &ShardRow| {
+        json!({
+            "shard": row.shard.to_string(),
+            "blocks": [row.blocks.start, row.blocks.end],
+            "runs": row.runs,
+            "common_runs": row.common_runs,
+            "estimated_seconds": row.estimated_ns.map(|ns| ns as f64 / 1e9),
+        })
+    };
+    let document = json!({ "plan": plan, "shards": rows.iter().map(shard).collect::<Vec<_>>() });
+    opcost_base::json::document(&document, "shards")
+}
+
+/// A plan and its shards for people.
+///
+/// `earlier`: the recording from which times were estimated.
+pub fn shards_text(plan: &Plan, rows: &[ShardRow], earlier: Option<&str>, style: &Style) -> String {
+    let mut page = Page::new(style);
+    let mut own: Vec<[String; 3]> = vec![["shard".into(), "blocks".into(), "runs".into()]];
+    own.extend(rows.iter().map(|row| {
+        let runs = format!("{} + {}", row.runs, row.common_runs);
+        [row.shard.to_string(), blocks_in_words(&row.blocks), runs]
+    }));
+    let width = |column: usize| own.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let (first, second, third) = (width(0), width(1), width(2));
+    let times = rows.iter().map(|row| match row.estimated_ns {
+        Some(ns) => format!("about {}", about_in_words(ns / 1_000_000)),
+        None => "not known".into(),
+    });
+    for ([shard, blocks, runs], time) in own.iter().zip(once("time".to_string()).chain(times)) {
+        page.line(&format!("{shard:<first$}  {blocks:>second$}  {runs:>third$}  {time}"));
+    }
+    let source = match earlier {
+        Some(id) => format!("Times are those of the runs in recording {id}, on this computer."),
+        None => "Times are known once the store has a recording of this experiment.".into(),
+    };
+    let common = "The runs behind the + are those that every shard makes, by which opcost gather sees whether \
+                  the computers count alike.";
+    page.wrap(DIM, "", common);
+    page.wrap(DIM, "", &source);
+    text(plan, style) + "\n" + &page.into_text()
+}
+
+/// Blocks shown one by one; further blocks are only counted.
+const BLOCKS_SHOWN: usize = 8;
+
+/// The plan for people.
+pub fn text(plan: &Plan, style: &Style) -> String {
+    let mut page = Page::new(style);
+    let mut line = |name: &str, value: &str| page.wrap(PLAIN, &format!("{name:<12} "), value);
+    line("experiment", &plan.experiment);
+    if let Some(question) = &plan.question {
+        line("question", question);
+    }
+    if let Some(provenance) = plan.provenance() {
+        line("of", &provenance);
+    }
+    for (index, variant) in plan.variants.iter().enumerate() {
+        let letter = letter(index as u16);
+        line(&format!("variant {letter}"), &format!("{}: {}", variant.name, variant.describe()));
+    }
+    line("primary", &plan.primary.label());
+    let events: Vec<String> = plan.events.iter().map(|event| event.key.label()).collect();
+    match plan.emulation() {
+        Some(_) => {
+            let metrics: Vec<String> = plan.metrics().iter().map(|key| key.label()).collect();
+            line("metrics", &metrics.join(", "));
+        }
+        None => line("events", &events.join(", ")),
+    }
+    let missing = plan.unavailable.iter().map(|event| (event.key.label(), event.reason.clone()));
+    for (labels, reason) in by_reason(missing) {
+        line("", &format!("not {}: {reason}", labels.join(", ")));
+    }
+    line("conditions", &conditions(plan));
+    let runs = grouped(plan.pairs.into());
+    let at_most = if plan.stop == StopPlan::default() { "" } else { "at most " };
+    match plan.variants.len() {
+        1 => line("runs", &format!("{at_most}{runs} (one variant: nothing is decided)")),
+        _ => line(
+            "pairs",
+            &format!(
+                "{at_most}{runs} ({} can decide every metric at its corrected level)",
+                plan.fewest_pairs
+            ),
+        ),
+    }
+    let stop = [
+        plan.stop.width_ratio.map(|ratio| {
+            format!("the interval of {} is within {}", plan.primary.label(), magnitude(ratio))
+        }),
+        plan.stop.budget_ms.map(|budget_ms| match plan.stop.blocks_min {
+            0 => format!("{} are spent", time_in_words(budget_ms)),
+            least => {
+                let least = grouped(plan.pairs_of_blocks(least).into());
+                let what = if plan.variants.len() == 1 { "runs" } else { "pairs" };
+                format!("{} are spent, and {least} {what} are made", time_in_words(budget_ms))
+            }
+        }),
+    ];
+    let settled = plan.stop.look_pairs.map(|look| {
+        format!(
+            "all counts of 2 pairs are the same on both sides, or {} of {look} pairs lies farther apart \
+             than layouts shift it",
+            plan.primary.label()
+        )
+    });
+    let stop = stop.into_iter().chain([settled]);
+    let stop: Vec<String> = stop.flatten().collect();
+    if !stop.is_empty() {
+        line("stop", &format!("earlier, after a whole block, if {}", stop.join(" or ")));
+    }
+    if let Some(build) = plan.build() {
+        line(
+            "unit",
+            &format!("a build, for {} of the blocks below: {}", build.blocks, build.command),
+        );
+    }
+    if let Some(process) = plan.in_process {
+        let blocks = match process.blocks {
+            1 => "each block is made in one process".to_string(),
+            blocks => format!("{blocks} of the blocks below are made in one process"),
+        };
+        line("unit", &format!("a process: {blocks}, which exchanges its code path between runs"));
+    }
+    line(
+        "warm-up",
+        &match (plan.emulation(), plan.in_process) {
+            (Some(_), Some(_)) => format!("{} × the whole first process", plan.warmup),
+            _ => format!("{} of each variant", plan.warmup),
+        },
+    );
+    if let Some(shard) = plan.shard() {
+        line(
+            "shard",
+            &format!("{shard}: blocks {}", blocks_in_words(&plan.blocks_of_shard(shard))),
+        );
+    }
+    if let Some(computers) = plan.computers() {
+        line("unit", &format!("a computer, of {computers}"));
+    }
+    line("seed", &plan.seed.to_string());
+    let blocks: Vec<String> = plan
+        .blocks
+        .iter()
+        .take(BLOCKS_SHOWN)
+        .map(|block| block.order.iter().map(|variant| letter(*variant)).collect())
+        .collect();
+    let more = plan.blocks.len().saturating_sub(BLOCKS_SHOWN);
+    let more = if more > 0 { format!(" and {more} more blocks") } else { String::new() };
+    line("order", &format!("{}{more}", blocks.join(" ")));
+    line("in all", &format!("{} runs", grouped(plan.slot_count() as u64)));
+    page.into_text()
+}
+
+/// Blocks by number, from 1.
+fn blocks_in_words(blocks: &Range<u32>) -> String {
+    match blocks.len() {
+        1 => blocks.end.to_string(),
+        _ => format!("{}-{}", blocks.start + 1, blocks.end),
+    }
+}
+
+fn conditions(plan: &Plan) -> String {
+    let mut parts = vec![
+        format!("address layout {}", word(&plan.aslr)),
+        format!("environment {}", word(&plan.environment)),
+    ];
+    if let Some(emulation) = plan.emulation() {
+        parts.push(format!("{} emulated machines at a time", emulation.jobs));
+        if emulation.model.is_some() {
+            parts.push("with models of caches and branch predictor".into());
+        }
+    }
+    if let Some(cpu) = plan.cpu {
+        parts.push(format!("pinned to CPU {cpu}"));
+    }
+    if let Some(limit_ms) = plan.timeout_ms {
+        parts.push(format!("at most {} a run", time_in_words(limit_ms)));
+    }
+    parts.join(", ")
+}
+
+/// The word that the command line uses for a choice.
+fn word<T: clap::ValueEnum>(choice: &T) -> String {
+    choice.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+}
+
+/// A, B, C …; a number from the 27th variant on.
+fn letter(variant: u16) -> String {
+    match u8::try_from(variant) {
+        Ok(small) if small < 26 => char::from(b'A' + small).to_string(),
+        _ => format!("[{}]", variant + 1),
+    }
+}

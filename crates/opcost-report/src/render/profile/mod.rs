@@ -1,0 +1,74 @@
+//! Profiles for other tools: one file and one row of [`PROFILE_FORMATS`] for each format.
+//!
+//! Every format has the integers that were counted, summed over the counted runs.
+
+#[cfg(test)]
+mod any_tree;
+mod firefox;
+pub mod flame;
+mod folded;
+mod pprof;
+mod speedscope;
+
+use anyhow::Result;
+use opcost_analysis::comparison::call_tree::CallTree;
+
+/// How many runs were added up; empty for a single run.
+fn of_runs(runs: u64) -> String {
+    if runs == 1 { String::new() } else { format!(" of {runs} runs") }
+}
+
+/// A format of profiles.
+pub struct ProfileFormat {
+    /// The name in `--export-NAME`.
+    pub name: &'static str,
+    /// The sentence in the help text.
+    pub help: &'static str,
+    /// The most variants that one file can hold.
+    pub variants_max: usize,
+    render: fn(&CallTree) -> Result<Vec<u8>>,
+}
+
+impl ProfileFormat {
+    /// Renders a tree.
+    ///
+    /// # Errors
+    /// The format cannot represent the tree.
+    pub fn render(&self, tree: &CallTree) -> Result<Vec<u8>> {
+        (self.render)(tree)
+    }
+}
+
+/// Every format of profiles.
+pub static PROFILE_FORMATS: &[ProfileFormat] = &[
+    ProfileFormat {
+        name: "folded",
+        help: "folded stacks with their instructions; of two variants two columns, as difffolded.pl has",
+        variants_max: 2,
+        render: |tree| Ok(folded::render(tree).into_bytes()),
+    },
+    ProfileFormat {
+        name: "flamegraph",
+        help: "a flame graph (SVG); of two variants a differential one",
+        variants_max: 2,
+        render: |tree| Ok(flame::flame_graph(tree).into_bytes()),
+    },
+    ProfileFormat {
+        name: "speedscope",
+        help: "JSON for speedscope, one profile a variant",
+        variants_max: usize::MAX,
+        render: speedscope::render,
+    },
+    ProfileFormat {
+        name: "pprof",
+        help: "for go tool pprof, one sample type a variant",
+        variants_max: usize::MAX,
+        render: pprof::render,
+    },
+    ProfileFormat {
+        name: "firefox",
+        help: "JSON for the Firefox Profiler, one thread a variant",
+        variants_max: usize::MAX,
+        render: firefox::render,
+    },
+];

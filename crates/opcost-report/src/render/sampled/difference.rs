@@ -1,0 +1,289 @@
+//! The difference of two profiles in files, for people and for programs.
+
+use super::counted;
+use crate::render::Style;
+use crate::render::function_table::{self, FunctionTable};
+use crate::render::functions::{list, signed_figure};
+use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, column};
+use opcost_analysis::comparison::profile_difference::{
+    FALSE_SHARE, Judged, Measure, ProfileDifference,
+};
+use opcost_analysis::comparison::{FunctionRow, FunctionVerdict, Sides};
+use opcost_base::number::{figure, grouped, percent};
+use opcost_record::Unit;
+use serde_json::{Value, json as value};
+
+/// Version of the document.
+const SCHEMA: u32 = 1;
+/// Minimum width of a figure, in columns, and the width of the mark behind the figures.
+const FIGURE_WIDTH_MIN: usize = 12;
+const MARK_WIDTH: usize = 18;
+
+/// The page that `opcost diff` prints for two files; `limit`: functions shown one by one.
+pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> String {
+    let mut page = Page::new(style);
+    let [one, two] = &difference.names;
+    page.wrap(BOLD, "", &format!("{two} against {one}: {} by function", difference.event));
+    page.wrap(PLAIN, "  ", &totals(difference));
+    page.wrap(DIM, "  ", &judged(difference));
+    page.line("");
+    let figures = Figures(difference);
+    let table = figures.table(limit, page.width);
+    table.heading(&mut page, [one.as_str(), two.as_str()], &["change"]);
+    let [shown, others, unchanged] = difference.functions.shown(limit);
+    for row in shown {
+        table.row(&mut page, row, &figures.of(&row.own), &mark(row));
+        if row.verdict.is_found() && !row.callers.is_empty() {
+            figures.callers(&mut page, row);
+        }
+    }
+    for (rows, what) in [(others, "other function"), (unchanged, "unchanged function")] {
+        if !rows.is_empty() {
+            let sum = |side: fn(&Sides) -> f64| rows.iter().map(|row| side(&row.own)).sum();
+            let sums = [sum(|own| own.value_baseline), sum(|own| own.value)];
+            let name = counted(rows.len() as u64, what);
+            table.sums(&mut page, PLAIN, &name, &figures.of_sums(sums));
+        }
+    }
+    let own = |row: &FunctionRow| figures.of_sums([row.own.value_baseline, row.own.value]);
+    if let Some(row) = &difference.unattributed {
+        table.sums(&mut page, PLAIN, &row.symbol, &own(row));
+    }
+    table.sums(&mut page, BOLD, "total", &own(&difference.total));
+    footnotes(&mut page, difference, shown);
+    for note in &difference.notes {
+        page.wrap(YELLOW, "! ", note);
+    }
+    page.into_text()
+}
+
+/// Both totals in words.
+fn totals(difference: &ProfileDifference) -> String {
+    let unit = if difference.clock { Unit::Ns } else { Unit::Count };
+    let side = |at: usize| {
+        let cost = figure(difference.total_cost[at] as f64, unit);
+        let samples = difference
+            .samples
+            .map_or(String::new(), |samples| format!(" in {}", counted(samples[at], "sample")));
+        let ops = difference.ops.map_or(String::new(), |ops| format!(", {} ops", grouped(ops[at])));
+        format!("{cost}{samples}{ops}")
+    };
+    let total = &difference.total;
+    let change = match difference.measure {
+        Measure::Share => {
+            "; shown are shares of each, as the work of neither is known (--ops)".into()
+        }
+        _ => {
+            let ratio = percent(total.own.change / total.own.value_baseline);
+            let said = match (total.verdict, difference.judged) {
+                (FunctionVerdict::Changed, _) => ", real".to_string(),
+                (FunctionVerdict::Differs, Judged::Exact) => ", exact for these two".to_string(),
+                (FunctionVerdict::Differs, _) => ", differs".to_string(),
+                (FunctionVerdict::Unchanged, _) => ", no change found".to_string(),
+                (FunctionVerdict::Inconclusive, Judged::Sampling) => ", within chance".to_string(),
+                (
+                    FunctionVerdict::FewLayouts
+                    | FunctionVerdict::Estimated
+                    | FunctionVerdict::Inconclusive
+                    | FunctionVerdict::NotComparable,
+                    _,
+                ) => {
+                    format!(", {}", total.reason)
+                }
+            };
+            format!(" ({ratio}{said})")
+        }
+    };
+    format!("{} → {}{change}", side(0), side(1))
+}
+
+fn judged(difference: &ProfileDifference) -> String {
+    let [one, two] = difference.files.each_ref().map(Vec::len);
+    match difference.judged {
+        Judged::Files => format!(
+            "figures are means over {one} and {two} files, the units of the test (rank sums); at most \
+             one in 20 of the functions called changed is expected to be false; an order of running \
+             that favours a side looks like a change, so take the sides in turns"
+        ),
+        Judged::Sampling => {
+            "differs: by more than sampling does (exact test of two Poisson counts, \
+             corrected for all functions)"
+                .into()
+        }
+        Judged::Exact => "counted, not sampled: each difference is exact for these two runs".into(),
+        Judged::Nothing => {
+            "these files have costs and no number of samples, so no function is called different"
+                .into()
+        }
+    }
+}
+
+/// Writes the meaning of the marks that occur, and how files were matched.
+fn footnotes(page: &mut Page, difference: &ProfileDifference, shown: &[FunctionRow]) {
+    let open = |row: &&FunctionRow| !row.verdict.is_found() && row.own.change != 0.0;
+    if let Some(first) = shown.iter().find(open) {
+        page.line("");
+        page.wrap(DIM, "  ", &not_real(difference, first, shown));
+    }
+    let sides = difference.names.each_ref().map(String::as_str);
+    function_table::matching(page, "  ", &difference.functions, shown, sides);
+}
+
+/// The meaning of `?`; `first`: the first row with this mark.
+fn not_real(difference: &ProfileDifference, first: &FunctionRow, shown: &[FunctionRow]) -> String {
+    if difference.judged == Judged::Nothing {
+        return "?: cannot be told".into();
+    }
+    if difference.judged != Judged::Files {
+        return "?: so many samples more or less can be chance".into();
+    }
+    let mut text = "?: not shown to be real".to_string();
+    let needed = shown.iter().find_map(|row| row.in_files?.files_needed);
+    if let Some(files) = needed.filter(|_| first.verdict == FunctionVerdict::Inconclusive) {
+        text += &format!("; with so many functions a verdict needs {files} files a side");
+    }
+    text
+}
+
+/// The figures of a difference in its measure.
+struct Figures<'a>(&'a ProfileDifference);
+
+impl Figures<'_> {
+    /// The table, with columns wide enough for the figures of `limit` functions.
+    fn table(&self, limit: usize, width: usize) -> FunctionTable {
+        let rows = self.0.functions.rows.iter().take(limit).chain([&self.0.total]);
+        let figures: Vec<String> = rows.flat_map(|row| self.of(&row.own)).collect();
+        let figure_width = column(figures.iter().map(String::as_str), FIGURE_WIDTH_MIN);
+        let taken = 2 + 3 * figure_width + MARK_WIDTH;
+        let name_width = width.saturating_sub(taken).clamp(20, 60);
+        FunctionTable { name_width, widths: vec![figure_width; 3], gap: "  " }
+    }
+
+    fn of(&self, own: &Sides) -> [String; 3] {
+        [self.figure(own.value_baseline), self.figure(own.value), self.change(own.change)]
+    }
+
+    fn of_sums(&self, [value_baseline, value]: [f64; 2]) -> [String; 3] {
+        // Rounding leaves a remainder of numbers that cancel.
+        let largest = value_baseline.abs().max(value.abs());
+        let change = value - value_baseline;
+        let change = if change.abs() < 1e-9 * largest { 0.0 } else { change };
+        self.of(&Sides { value_baseline, value, change })
+    }
+
+    fn figure(&self, value: f64) -> String {
+        if value == 0.0 {
+            return "–".into();
+        }
+        match self.0.measure {
+            Measure::Share => format!("{:.2} %", 100.0 * value),
+            _ => figure(value, if self.0.clock { Unit::Ns } else { Unit::Count }),
+        }
+    }
+
+    fn change(&self, change: f64) -> String {
+        let sign = if change < 0.0 { "−" } else { "+" };
+        match self.0.measure {
+            Measure::Share => format!("{sign}{:.2} pp", 100.0 * change.abs()),
+            _ if self.0.clock => format!("{sign}{}", figure(change.abs(), Unit::Ns)),
+            _ => signed_figure(change),
+        }
+    }
+
+    fn callers(&self, page: &mut Page, row: &FunctionRow) {
+        let callers = row.callers.iter();
+        let named: Vec<(&str, String)> = callers
+            .map(|caller| (caller.symbol.as_str(), format!(" {}", self.change(caller.own.change))))
+            .collect();
+        let from = list(page, "← ", &named, page.width - 6);
+        let line = page.paint(DIM, &format!("      {from}"));
+        page.line(&line);
+    }
+}
+
+/// The marks of a function, in a word or two.
+fn mark(row: &FunctionRow) -> String {
+    let mut marks = Vec::new();
+    match (row.appeared, row.vanished) {
+        (true, _) => marks.push("new".to_string()),
+        (_, true) => marks.push("gone".to_string()),
+        _ => {}
+    }
+    if row.by_name_only {
+        marks.push("≈".into());
+    }
+    match (row.verdict, row.p_adjusted) {
+        (FunctionVerdict::Changed, Some(p)) if p < 1e-4 => marks.push("p < 0.0001".into()),
+        (FunctionVerdict::Changed, Some(p)) => marks.push(format!("p {p:.4}")),
+        (FunctionVerdict::Changed, None) => marks.push("exact".into()),
+        (FunctionVerdict::Differs, _) => marks.push("differs".into()),
+        _ if row.own.change != 0.0 => marks.push("?".into()),
+        _ => {}
+    }
+    marks.join(" ")
+}
+
+/// The document that `opcost diff --json` prints for two files: every function.
+pub fn json(difference: &ProfileDifference) -> Value {
+    let measure = match difference.measure {
+        Measure::PerOp => "cost per op",
+        Measure::Share => "share",
+        Measure::Counted => "cost",
+    };
+    let row = |row: &FunctionRow| {
+        let in_files = row.in_files.unwrap_or_default();
+        let callers = row.callers.iter();
+        let callers =
+            callers.map(|caller| value!({"symbol": caller.symbol, "change": caller.own.change}));
+        value!({
+            "symbol": row.symbol,
+            "module": row.module,
+            "module_baseline": row.module_baseline.as_ref().unwrap_or(&row.module),
+            "by_name_only": row.by_name_only,
+            "cost_baseline": in_files.cost[0],
+            "cost": in_files.cost[1],
+            "samples_baseline": in_files.samples.map(|samples| samples[0]),
+            "samples": in_files.samples.map(|samples| samples[1]),
+            "value_baseline": row.own.value_baseline,
+            "value": row.own.value,
+            "change": row.own.change,
+            "p_adjusted": row.p_adjusted,
+            "ci_low": row.ci.map(|(low, _)| low),
+            "ci_high": row.ci.map(|(_, high)| high),
+            "verdict": row.verdict,
+            "reason": row.reason,
+            "callers": callers.collect::<Vec<_>>(),
+        })
+    };
+    value!({
+        "schema": SCHEMA,
+        "baseline": difference.names[0],
+        "variant": difference.names[1],
+        "files_baseline": difference.files[0],
+        "files": difference.files[1],
+        "judged_by": match difference.judged {
+            Judged::Files => "files",
+            Judged::Sampling => "sampling",
+            Judged::Nothing => "nothing",
+            Judged::Exact => "exact",
+        },
+        "event": difference.event,
+        "unit": if difference.clock { "ns" } else { "1" },
+        "measure": measure,
+        "kind": match (difference.counted, difference.samples) {
+            (true, _) => "counted",
+            (false, Some(_)) => "sampled",
+            (false, None) => "unknown",
+        },
+        "exact": difference.judged == Judged::Exact,
+        "ci_level": difference.ci_level,
+        "false_discovery_rate": (difference.judged == Judged::Files).then_some(FALSE_SHARE),
+        "ops_baseline": difference.ops.map(|ops| ops[0]),
+        "ops": difference.ops.map(|ops| ops[1]),
+        "total": row(&difference.total),
+        "unattributed": difference.unattributed.as_ref().map(row),
+        "functions": difference.functions.rows.iter().map(row).collect::<Vec<_>>(),
+        "modules_matched": difference.functions.modules,
+        "notes": difference.notes,
+    })
+}

@@ -1,0 +1,6 @@
+//! Readers of metrics, and the sampler, of this computer.
+
+#![forbid(unsafe_code)]
+
+pub mod sampling;
+pub mod source;
