@@ -1,4 +1,10 @@
 //! Plans every byte that has to change for a key's new value, and the bytes that it replaces.
+//!
+//! **The library alone decides which bytes a site holds, even when opcost patches another process.** opcost runs the
+//! library's own compiled recogniser (`patchpoint_body`) on the program's bytes and asks it for the bytes of every form
+//! (`patchpoint_place_…`). A second implementation would have to agree with the library to the last byte. The program's
+//! library may be another version; opcost tries the key's present function to see whether both agree. If not, sites call
+//! functions.
 
 use crate::arch::is_breakpoint;
 use crate::error::ChangeError;

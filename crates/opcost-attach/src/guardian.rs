@@ -4,6 +4,9 @@
 //! reports that it is ready, and waits for its input to end. The word `done` on the input means
 //! that the owner restored everything itself. If the input ends without it, the owner is dead, by
 //! whatever signal, and the guardian restores the target.
+//!
+//! **The guardian is a process of its own, with a pipe.** Handlers and exit hooks do not run on SIGKILL; the guardian sees
+//! the pipe close whatever the cause.
 
 use crate::change::Change;
 use crate::error::AttachError;

@@ -1,4 +1,7 @@
 //! A running process: its identity and its memory.
+//!
+//! **opcost traces a running program only while it changes it.** A tracer that stayed would have to answer every signal of
+//! the program. A debugger may therefore attach in between; then the guardian waits for it to leave.
 
 use crate::error::AttachError;
 use crate::image::{self, Image};

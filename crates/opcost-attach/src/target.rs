@@ -1,4 +1,13 @@
 //! Changes a running process: all threads stopped, the lock free, bytes verified, then written.
+//!
+//! **opcost stops every thread of a target, though a site is one instruction.** Otherwise nobody outside can hold the
+//! registry's lock, change code and key in one step, or make other threads serialise: `membarrier` serves its own process
+//! only, and a store of 8 bytes is no safe way to change an instruction that others execute (Intel SDM vol. 3, 8.1.3). opcost
+//! keeps the stop short instead.
+//!
+//! **Stopped threads go on at the end of the thread that traced them.** The kernel then lets all threads go under one lock.
+//! When opcost detached threads one by one, the first thread took the CPU from opcost while the others still stood, for tens
+//! of milliseconds.
 
 use crate::change::Change;
 use crate::error::AttachError;

@@ -1,4 +1,7 @@
 //! Exit statuses, which other people's scripts rely on, and errors that carry one.
+//!
+//! **Libraries know no exit status.** Their errors are typed; `crates/opcost-base/src/exit.rs` says which error of
+//! `opcost-kernel` and `opcost-size` leads to which status.
 
 use opcost_kernel::disk::DiskError;
 use opcost_kernel::{KERNEL, KernelError};

@@ -1,4 +1,9 @@
 //! The running sums; a region is the difference of two readings.
+//!
+//! **One cell says both where control may go on and how far a block came.** From plugin API 3 on, QEMU's own code compares a
+//! cell with a number, adds and stores. QEMU therefore calls the plugin only where control leaves a function or a block was
+//! cut short. Callbacks for faults (API 6) are not enough: they do not report a block that an access to a device or a write
+//! to its own code cuts short.
 
 use opcost_record::Domain;
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, CYCLES_SLICES, CYCLES_UNKNOWN};

@@ -1,4 +1,10 @@
 //! Settles blocks that were cut short where only totals are counted (`totals.rs`).
+//!
+//! **In a guest with a known kernel, the kernel's entries say where a block was cut.** The processor pushes the address of
+//! the instruction that faulted. QEMU executes an access to a device, and a write to the block's own code, as a block of one
+//! instruction, and calls the plugin for such blocks. Steps within blocks and callbacks for calls and returns are then
+//! unnecessary, with every version of the API. The stack pointer comes from QEMU's CPU object; the plugin learns its offset
+//! from the first calls (`stack.rs`) and works without it if it does not find exactly one.
 
 use crate::block::{Block, cost, is_kernel};
 use crate::core::Core;

@@ -17,6 +17,13 @@
 //! plugin replaces both functions. Other threads then get the lock only while the thread of the CPUs rests: the guest alone decides
 //! where its clock stands at that time. If the thread of the CPUs does not rest for [`BUSY`], other threads get the lock between
 //! two halts.
+//!
+//! **QEMU's other threads wait until the CPUs' thread rests** (`main_loop.rs` of the plugin). QEMU's main loop skips idle
+//! time, runs timers and interrupts CPUs whenever the host has something for it. It could do so between `hlt` and the moment
+//! when QEMU adds that CPU's instructions to the clock. The clock then ran ahead, the kernel's random numbers changed, and
+//! several CPUs took other turns. The plugin replaces the functions by which QEMU takes its big lock and waits. It also stops
+//! the host's clock within QEMU, whose timers ended turns. A guest whose state is kept boots with the plugin, too
+//! (`window=never`).
 
 use crate::api::{self, Api};
 use std::cell::Cell;

@@ -1,6 +1,12 @@
 //! The files from which a running program maps code: its libraries, and files that it opens by name (`dlopen`).
 //!
 //! In user mode the program's file descriptors are QEMU's own, so the kernel can name the file behind a descriptor.
+//!
+//! **The plugin recognises code pages by their contents.** opcost does not know a program's mappings before a run, and asking
+//! the guest would shift its counts. A code page equals the file's page.
+//!
+//! **The plugin recognises pages without their sites.** If a program patches itself, some of its pages equal no file's page.
+//! The program's own table of sites says which bytes to leave out.
 
 use std::fs;
 

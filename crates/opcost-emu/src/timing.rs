@@ -3,6 +3,12 @@
 //! QEMU calls the plugin when a block begins, and for each access to memory. The effect of a block is known when the next block
 //! begins: where control went, and where control left the block if that was before its end. The model therefore executes a block
 //! one step late, or up to a marker when the guest reaches the marker.
+//!
+//! **The plugin hands a block to the model when the next block begins.** Only then does the plugin know where control left
+//! the block and where it went. At a marker it hands over everything at once, so a region begins and ends at its markers.
+//!
+//! **A core is modelled from the first marker on.** Modelling a boot would take minutes. The caches of the modelled core are
+//! therefore cold when a command starts; a workload warms them up itself.
 
 use crate::api;
 use crate::block::Block;

@@ -12,6 +12,13 @@
 //! A plain store at a block's end may write to the block, and the store then begins again. In such blocks the store's memory
 //! callback takes the number off. These blocks are rare: QEMU ends a block behind a plain store only at a page's end, or where its
 //! budget of instructions ends.
+//!
+//! **Totals alone need additions only.** With `--no-functions` QEMU's own code adds 1 to a block's count when the block
+//! begins. One cell shows whether control reached the block's last instruction: the block adds its number at its beginning
+//! and takes it off at its last instruction (`totals.rs`). Where the kernel is entered, a number in the cell is the block
+//! that a fault cut. If the last instruction itself faulted, the plugin reads it from the guest's memory, at the address that
+//! the processor pushed. Additions exist in every version of the API, and no block needs a callback to say where it came
+//! from. A gate's key does not contain the flag, since the digits are the same.
 
 use crate::block::Block;
 use crate::decode::{Exit, Facts, decode_one};

@@ -1,4 +1,10 @@
 //! The calling context tree: a node for each chain of calls.
+//!
+//! **Synchronous, deferred and tick are classes of calling contexts.** A region shorter than some ticks contains a batch of
+//! RCU's frees or none, as its phase decides; a longer phase only widens the interval. A context inherits its class, so the
+//! plugin adds classes up when a region stops, and counting costs no more. Interrupts, and tasks whose beginning the plugin
+//! did not see, have bases of their own in the tree, since the same functions stand behind them and behind system calls. A
+//! kept state and a fresh boot therefore agree.
 
 use crate::class::{Class, Head};
 use opcost_record::profile::ContextCycles;

@@ -4,6 +4,11 @@
 //! (`gen_udata_cb` and `gen_plugin_u64_ptr` in accel/tcg/plugin-gen.c take a constant unless CF_PARALLEL is set). QEMU's own
 //! variable `current_cpu` (include/hw/core/cpu.h) names the running vCPU: it holds an address. QEMU makes one vCPU after the other,
 //! so the plugin learns which number belongs to which address.
+//!
+//! **Several CPUs take turns, and a callback sees every block.** QEMU compiles the number of the translating CPU into its
+//! calls and additions, so the plugin corrects each cell's place by that number, and reads QEMU's own variable to learn which
+//! CPU runs (`vcpu.rs`). Conditions that QEMU checks by itself would not notice that another CPU has its turn. `rcu.rs` keeps
+//! QEMU's own thread from ending turns by the host's clock.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,4 +1,7 @@
 //! The flow of process 1, which never returns and reports every failure.
+//!
+//! **The guest sleeps to be rid of deferred work.** With one CPU, `membarrier` waits for nothing. A sleep of six seconds
+//! costs the emulator little, because its clock skips idle time.
 
 use crate::error::JobError;
 use crate::reply::{Channel, send};

@@ -12,6 +12,9 @@
 //! building/ locks/ logs/
 //! ```
 //! An entry is built in `building/` and renamed when it is complete, so every entry is complete.
+//!
+//! **A kernel is recognised twice in the cache**: by its inputs, which costs a second, and by its configuration or image,
+//! before or after the build. Comments and order of fragments then make no second kernel.
 
 use super::error::KernelError;
 use super::{Kernel, image};

@@ -1,4 +1,7 @@
 //! Kernel source, from Debian's package or a user's tree, unpacked and patched in the cache.
+//!
+//! **The default source of kernels is the release's own version of Linux.** The newest package in `/usr/src` depended on what
+//! else was installed, and with it every count of a build.
 
 use super::cache::{Cache, move_into_place};
 use super::error::KernelError;

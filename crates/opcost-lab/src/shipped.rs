@@ -5,6 +5,10 @@
 //! target/debug/opcost     target/debug/libopcost_emu.so, …     experiments/, kernels/ of the source
 //! PREFIX/bin/opcost       PREFIX/lib/opcost/…                   PREFIX/share/opcost/…
 //! ```
+//!
+//! **Files that ship are found from the program's own path.** One rule serves a build, a folder unpacked anywhere and `/usr`;
+//! no path is compiled in, so a package can be moved, and two builds in different folders are equal. Cargo's tag file in
+//! `target` tells a build from an installed program, since the folder two levels above `/usr/bin` is not ours.
 
 use std::path::{Path, PathBuf};
 

@@ -2,6 +2,9 @@
 //!
 //! Each field is declared once, here. The field's name is the flag and the key in the file; the first
 //! paragraph of its comment is the help text. [`crate::plan`] resolves the fields that are left open.
+//!
+//! **The seed is random for command lines on the host and fixed in the experiment files that ship**, so recordings of one
+//! experiment do the same work.
 
 use crate::plan::{
     Aslr, EnvironmentPolicy, MachineKind, OpsPattern, PairsOfVariants, SameFile, Shard, Width,

@@ -1,4 +1,7 @@
 //! Finds the owner of each byte of a section, by symbols that may share, nest and overlap.
+//!
+//! **A symbol's size is the bytes that it owns, not its size in the symbol table.** Where symbols nest, each byte goes to the
+//! innermost symbol, so the rows of `opcost size` add up exactly.
 
 use opcost_profile::symbols::alias;
 use opcost_profile::symbols::span::{Span, unnest};

@@ -4,6 +4,10 @@
 //! The counts of two programs that differ only in layout therefore come from one distribution, and
 //! their two groups are exchangeable. If both sides share a seed, their two counts are more alike,
 //! which only makes it rarer that the groups lie apart.
+//!
+//! **A recording of exact counts may stop at one look.** The look is a rank-sum test: counts have no drift, so under equal
+//! variants the runs of both sides are one shuffled group. With five pairs its p can be 2 in 252; the signed-rank test's can
+//! be 1 in 16. opcost takes the look's level off the primary metric's level beforehand.
 
 use crate::summary::median;
 use crate::{rank_sum, relevance};

@@ -2,6 +2,9 @@
 //!
 //! A process whose parent ends goes to the nearest ancestor that asked for such processes (PR_SET_CHILD_SUBREAPER, prctl(2)), else
 //! to init, where nobody finds the process again.
+//!
+//! **Runs' orphans come to opcost; hooks' do not.** opcost is the subreaper of its runs and ends the processes that they
+//! leave behind. While a hook runs, opcost is no subreaper: processes that a hook starts may stay.
 
 use crate::clock::monotonic_ns;
 use std::fs::File;

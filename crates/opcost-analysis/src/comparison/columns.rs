@@ -1,4 +1,7 @@
 //! A recording transposed: the figures are stored run by run and collected here metric by metric.
+//!
+//! **The unit of the test is the highest random level that the plan varies**: the build where opcost builds anew, the process
+//! where a process makes several blocks, else the block. opcost averages over lower levels.
 
 use super::threads_max;
 use opcost_model::plan::Plan;

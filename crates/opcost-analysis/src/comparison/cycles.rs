@@ -3,6 +3,10 @@
 //! A model is wrong in the same way in every run, so no interval over runs shows its error. The known errors come from a
 //! validation, which the plan contains. A change smaller than the validation supports is not decided. A larger change is called
 //! estimated, never real.
+//!
+//! **An estimate has no interval of its own.** A model makes the same error in every run, so an interval over runs would not
+//! show it. The plan has the errors that a validation found, by class of confidence, and the comparison judges by these
+//! errors.
 
 use super::attribution::{Attribution, Charged};
 use super::functions::{FunctionComparison, FunctionVerdict, Sides, compare_attributed};

@@ -4,6 +4,10 @@
 //! figures are means over the runs, and the rank-sum test judges a change. If both ran the same seeds and layouts on the emulated
 //! machine, runs of the same layout are compared like a block. Costs are per operation in either case, so the recordings must have
 //! done the same work.
+//!
+//! **`change_ratio` and `change_ratio_paired`.** Scripts rely on `change_ratio` being value/baseline − 1 of the medians
+//! shown. `change_ratio_paired` is estimated block by block and cancels drift. Interval and verdict belong to
+//! `change_ratio_paired`, which the tables show.
 
 use super::attribution::{Attribution, profiled_metric};
 use super::call_tree::{CallTree, NoProfile, VariantOf};

@@ -3,6 +3,11 @@
 //! The clock of an emulated machine counts instructions. A program that works until the clock says so therefore executes the same
 //! number of instructions whatever an operation costs: a dearer operation leaves the total as it is and lowers the number of
 //! operations. Everything that the change did not touch then shrinks by one factor, which no program with fixed work shows.
+//!
+//! **Untouched functions show that a program runs for a time.** The emulated clock counts instructions, so the total of such
+//! a program stays the same whatever an operation costs. A change touches few functions; if half of all instructions are in
+//! functions that shrank by one factor under the same total, the number of operations changed (`comparison/operations.rs`).
+//! User and kernel mode alone would not do: work that moves from one to the other looks the same.
 
 use super::Severity::{Doubtful, Fine, Refuse};
 use super::columns::WALL;

@@ -1,4 +1,7 @@
 //! The verdicts on the functions of profiles in files.
+//!
+//! **Without a number of samples opcost judges by files alone.** Folded stacks may be samples, nanoseconds or instructions.
+//! If opcost took nanoseconds for samples, any difference of large costs would seem certain.
 
 use super::functions::FunctionVerdict;
 use super::profile_difference::Scale;

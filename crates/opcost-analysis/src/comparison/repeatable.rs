@@ -1,4 +1,12 @@
 //! Checks whether the emulated machine gives the same counts when a run is repeated.
+//!
+//! **An exact difference needs no test to be stated, only to be called real.** If one run a side has counts that repeat, the
+//! verdict is "exact, one layout": anybody can reproduce the number, which says nothing about other layouts. `--fail-on`
+//! without a limit therefore treats it as undecided.
+//!
+//! **Warm-up runs of the emulated machine repeat the first block's inputs.** The ledger's rule `repeatable` compares both to
+//! the last digit, at the price of one run per variant. If processes make several runs, opcost repeats the whole first
+//! process: a run's counts depend on the runs before it.
 
 use super::Severity;
 use super::ledger::{Evidence, Finding};

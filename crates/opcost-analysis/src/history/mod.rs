@@ -2,6 +2,9 @@
 //! same time.
 //!
 //! Old results show trends and give no verdicts: a verdict needs both versions in one recording.
+//!
+//! **`history` still reports a level shift when the program was rebuilt.** For `opcost history` the environment is kernel,
+//! microcode, CPU, settings and opcost. People keep a history to notice changes of programs and kernels under test.
 
 use crate::comparison::between::{Between, between};
 use crate::comparison::limit::Limit;

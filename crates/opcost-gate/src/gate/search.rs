@@ -4,6 +4,10 @@
 //! Counts repeat, so one count for each point is enough. If two counted points have different figures, a step lies between them,
 //! and the search halves the stretch between them like git bisect. A value that equals neither end leaves two stretches to search.
 //! The search therefore finds every step, whatever its sign. Points between two points with equal figures are not counted.
+//!
+//! **A bisection watches functions, too.** Two changes that cancel leave no trace in the total, but each moves a function. A
+//! point's figures are therefore the total and the functions that moved between the ends, and the search halves a stretch
+//! while any figure differs.
 
 use std::collections::BTreeMap;
 

@@ -2,6 +2,9 @@
 //!
 //! A reader turns text into [`Parsed`], the figures in the tool's own words, and opens no file.
 //! [`assemble`](assemble()) then gives the figures of all files their variants, metrics and units.
+//!
+//! **An XML parser is a dependency (quick-xml).** Catch2's reports hold what a test printed, with every escape of XML. The
+//! parser reads them event by event, so a file cannot nest too deep for it.
 
 pub mod assemble;
 mod benchfmt;

@@ -1,4 +1,10 @@
 //! Resolves the user's words into the emulated machine of each variant.
+//!
+//! **The default CPU is a Zen 2 server's.** QEMU's `max` is nobody's CPU: two faults need mitigations, page tables have five
+//! levels, and PCID, INVPCID and FSRM are missing. EPYC-Rome loses fewer features that choose a kernel's code than any other
+//! recent model that QEMU 7.2 to 11.1 share: a real Zen 2 has no PCID, ERMS or FSRM, and does not need ARCH_CAPABILITIES to
+//! be known free of Meltdown. EPYC-Milan loses PCID and FSRM, Intel's models PCID and their enhanced IBRS. The name has its
+//! version, since an unversioned name means another model to another QEMU or machine type.
 
 use super::host::sets_sampling;
 use super::{Surroundings, like};

@@ -3,6 +3,9 @@
 //!
 //! The process reads its request as JSON from one pipe and writes its report in the wire format to another. Arguments and
 //! environment, and therefore the stack, are the same for every variant.
+//!
+//! **A pipe between opcost and a workload, not arguments.** The variants' parameters differ in length; as arguments they
+//! would move one variant's stack and not the other's.
 
 mod meter;
 

@@ -1,4 +1,7 @@
 //! The metrics of a plan that have a verdict.
+//!
+//! **opcost judges one of two clocks.** Elapsed time and time stamp counter measure the same thing; two verdicts on it would
+//! be two chances of a false alarm. opcost stores the counter, and judges it only as the primary metric.
 
 use super::EventPlan;
 use opcost_record::{Domain, METRICS, MetricKey};

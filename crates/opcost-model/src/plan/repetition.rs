@@ -1,4 +1,8 @@
 //! Turns a plan back into an experiment that makes the plan again.
+//!
+//! **The HTML report writes the experiment back from the plan.** opcost does not store what a user typed, and defaults change
+//! between versions. `Plan::to_experiment` writes every default out, and a test checks that the result resolves to the same
+//! plan.
 
 use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Seed, Variant};
 use crate::plan::guest::{DEFAULT_KERNEL, NO_KERNEL};

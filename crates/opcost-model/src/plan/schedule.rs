@@ -1,4 +1,10 @@
 //! The order of runs.
+//!
+//! **Few pairs are blocks of their own.** Twelve mirrored blocks of two pairs are 24 runs a side before a tenfold difference
+//! is real; twelve single pairs are 12. Single pairs average an effect of order out but do not cancel it;
+//! `crates/opcost-stats/tests/it/units.rs` simulates both. From 32 pairs on, mirrored blocks are better. A plan that may stop
+//! early begins with as many single pairs as decide every metric. The plan stores the unit of the test, so older recordings
+//! keep their blocks.
 
 use super::{InProcessPlan, Plan};
 use opcost_stats::random::Random;

@@ -5,6 +5,11 @@
 //! ```
 //!
 //! Everything that needs memory or files is prepared before the process exists; the process itself makes system calls only.
+//!
+//! **A tiny process makes the commands' processes.** exec carries the peak of the replaced memory over to the new program, so
+//! no child of opcost could show a lower peak than opcost's own. The spawner (`crates/opcost-sys/src/spawn/spawner.c`,
+//! without a C library) makes the processes with CLONE_PARENT: they are opcost's children, and counters and `wait4` reach
+//! them as ever. If the system forbids executing the spawner, opcost makes the processes itself.
 
 mod child;
 mod error;

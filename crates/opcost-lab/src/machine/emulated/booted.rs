@@ -12,6 +12,13 @@
 //!
 //! opcost holds a state's files open and passes QEMU these instead of paths: if one opcost removes a
 //! state that it doubts, others that go on from the same state still have the files.
+//!
+//! **A guest whose state is kept stops idle, by a watchdog.** If the host chooses the moment, counts differ now and then. A
+//! guest that boots by itself for a comparison has the same devices and the same list of fw_cfg files, since the firmware
+//! reads that list and each entry moves everything behind it.
+//!
+//! **Kept guests have no RDRAND.** QEMU's random generator is not in the state that QEMU writes, so a restored guest would
+//! draw other numbers than a booted guest. Each run seeds the kernel's generator instead.
 
 use super::command_line::{self, DEVICES_FD, GuestFiles, Inputs, MEMORY_FD, MONITOR_FD, Start};
 use super::flight::{Files, Flight};

@@ -1,4 +1,7 @@
 //! Makes the disk of a guest, with everything that the guest's init needs to set it up.
+//!
+//! **A guest's disk is a RAM disk.** The cost of an emulated device depends on the emulator, and writes at the end of a run
+//! must not wait for a host.
 
 use super::Emulated;
 use super::initramfs::PackedDisk;

@@ -1,4 +1,11 @@
 //! The parts of a variant that are made once, before its first run: kernel, guest's files, symbols.
+//!
+//! **opcost boots once to read module addresses.** They exist only in a running kernel. Every run reports its own addresses,
+//! and fails if they differ.
+//!
+//! **opcost boots kernels without a System.map once to read their symbols** and keeps the symbols by the image's hash.
+//!
+//! **Each variant has its own symbols**, since two builds of one program share pages with different names.
 
 use super::booted::{self, BootedState};
 use super::command_line::{self, GuestFiles, Inputs, Start};

@@ -8,6 +8,10 @@
 //! The program has the same bytes in 32 and 64 bits: a static ELF program for user mode, a
 //! multiboot image for a whole machine (Multiboot Specification 0.6.96, section 3.1). The image
 //! ends through QEMU's debug exit device: run it with [`SYSTEM_ARGUMENTS`].
+//!
+//! **The plugin learns how to count.** QEMU's versions differ in which accesses their inline filters let through. Before the
+//! first use of a QEMU with a plugin, opcost runs a program of known cost. Its counts show which filter counts the iterations
+//! of string instructions, and whether everything else is exact.
 
 use opcost_record::emulation::{self, RegionCost};
 use opcost_record::framing::TextError;

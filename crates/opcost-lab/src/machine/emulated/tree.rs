@@ -1,4 +1,8 @@
 //! The files of an initramfs, and the packing of this machine's files into it.
+//!
+//! **Guests of a gate have the revision's tree at `/tree`.** A path's length and names affect a program's stack and the
+//! kernel's lookups, so the tree's place in the cache would affect every count. The tree is a field of experiments, so the
+//! page of a gate's recording can name it.
 
 use object::{Object, ObjectSegment};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,12 @@
 //! The counters of one process.
+//!
+//! **opcost reads each counter by itself.** A group read cannot be combined with inheritance before Linux 6.13.
+//!
+//! **opcost switches only the leader of a group.** When it switched all members at once, members on another PMU missed part
+//! of a second region.
+//!
+//! **A stopped counter of each software event stays open while recording.** The first opening and the last closing of such an
+//! event rewrite kernel code; without the stopped counter every short run would pay for this.
 
 use super::is_clock;
 use crate::source::{EventPlan, Source};

@@ -11,6 +11,9 @@
 //! gate/REPOSITORY/trees/KEY.log       what the build printed
 //! gate/REPOSITORY/locks/KEY           locked while somebody builds (alone) or runs (shared)
 //! ```
+//!
+//! **A gate has worktrees of a repository of its own.** opcost's repository borrows the user's objects
+//! (`objects/info/alternates`). The user's repository knows nothing of the worktrees, even if opcost is killed.
 
 use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail, in_words, status_of};
