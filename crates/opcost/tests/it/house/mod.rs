@@ -2,6 +2,5 @@
 //! change of a file is a change for them; all other tests read no Rust source and no page of the repository.
 
 mod investigations;
-mod prose;
 mod rooms;
 mod tidy;
