@@ -3,12 +3,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost_attach::body;
-use opcost_attach::change::Change;
-use opcost_attach::image;
-use opcost_attach::maps;
-use opcost_attach::memory::Block;
-use opcost_attach::survey::Survey;
+use patchpoint_attach::body;
+use patchpoint_attach::change::Change;
+use patchpoint_attach::image;
+use patchpoint_attach::maps;
+use patchpoint_attach::memory::Block;
+use patchpoint_attach::survey::Survey;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((place, bytes)) = bytes.split_first_chunk() else { return };

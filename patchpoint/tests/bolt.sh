@@ -48,7 +48,7 @@ grep -q '^refused: ' "$place/rewritten.said" || fail 'no change was refused'
 grep -qE "^text: the site of '(amount|operation)' at 0x[0-9a-f]+ holds [0-9a-f ]+$" "$place/rewritten.said" || fail 'the status does not name the site'
 
 # The guide's function: everything else is moved or rewritten.
-eval "$(sed -n '/^bolt_skip() {$/,/^}$/p' ../../docs/patchpoint.md)"
+eval "$(sed -n '/^bolt_skip() {$/,/^}$/p' ../docs/patchpoint.md)"
 export PATH=$build:$PATH
 for level in -O1 -O2 -Os '-O2 -g -flto'; do
     for moves in yes no; do

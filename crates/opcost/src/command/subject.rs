@@ -3,7 +3,6 @@
 use crate::command::variant::{command_of, parse_workload};
 use anyhow::{Context, Result};
 use clap::Args;
-use opcost_attach::AttachError;
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_base::time::TimeLimit;
 use opcost_lab::machine::host::{Host, HostSurroundings};
@@ -20,6 +19,7 @@ use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::clock::monotonic_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::{LivePerf, SamplingTarget};
+use patchpoint_attach::AttachError;
 use std::ffi::OsString;
 use std::path::Path;
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 
 use crate::busy::{self, Busy};
 use crate::lab::{Ended, Lab, OPCOST, Started, wait_until};
-use opcost_sys::ptrace::Stopped;
+use patchpoint_attach::stop::Stopped;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 

@@ -2,6 +2,7 @@
 
 // Fuzz targets name the crate of libfuzzer; `fuzz` has its macro.
 extern crate self as libfuzzer_sys;
+use opcost_skip as skip;
 
 mod across;
 mod attach;
@@ -9,7 +10,7 @@ mod bisect;
 mod boot;
 mod booted;
 mod budgets;
-#[path = "../../../opcost-attach/tests/made/mod.rs"]
+#[path = "../../../../patchpoint/attach/tests/made/mod.rs"]
 mod busy;
 mod cli_conditions;
 mod cli_doctor;

@@ -4,13 +4,13 @@ use super::carried;
 use super::stand_guard;
 use crate::command::output::print;
 use anyhow::Result;
-use opcost_attach::change::Change;
-use opcost_attach::process::Process;
-use opcost_attach::survey::Key;
-use opcost_attach::writes::Side;
 use opcost_base::exit::Status;
 use opcost_base::number::figure;
 use opcost_record::Unit;
+use patchpoint_attach::change::Change;
+use patchpoint_attach::process::Process;
+use patchpoint_attach::survey::Key;
+use patchpoint_attach::writes::Side;
 use serde_json::json;
 
 /// A key, and its values before and after as text.

@@ -1,12 +1,12 @@
 //! The keys and sites of a process, as a table and as JSON.
 
 use anyhow::Result;
-use opcost_attach::process::Process;
-use opcost_attach::survey::{Key, Kind, Site, Survey};
-use opcost_attach::symbol::Function;
-use opcost_attach::value;
-use opcost_attach::writes::hex;
 use opcost_base::number::grouped;
+use patchpoint_attach::process::Process;
+use patchpoint_attach::survey::{Key, Kind, Site, Survey};
+use patchpoint_attach::symbol::Function;
+use patchpoint_attach::value;
+use patchpoint_attach::writes::hex;
 use serde_json::{Value, json};
 
 /// Sites of a key that the table shows; JSON has all.

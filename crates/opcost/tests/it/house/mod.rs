@@ -2,5 +2,6 @@
 //! change of a file is a change for them; all other tests read no Rust source and no page of the repository.
 
 mod investigations;
+mod patchpoint;
 mod rooms;
 mod tidy;
