@@ -5,3 +5,4 @@ mod investigations;
 mod patchpoint;
 mod rooms;
 mod tidy;
+mod words;

@@ -1,0 +1,82 @@
+//! The pages stay short, and what README shows compiles.
+
+use super::tidy::with_ending;
+use crate::lab::root;
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// The most words of all pages together.
+const WORDS_MAX: usize = 50_000;
+
+#[test]
+fn the_pages_stay_short() {
+    let words = |text: &str| text.split_whitespace().count();
+    let all: usize = with_ending("md").iter().map(|(_, text)| words(text)).sum();
+    assert!(all <= WORDS_MAX, "all pages have {all} words");
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let lines = read("README.md").lines().count();
+    assert!(lines <= 120, "README.md has {lines} lines");
+    for (page, most) in [("ARCHITECTURE.md", 1_800), ("CHANGELOG.md", 400)] {
+        let count = words(&read(page));
+        assert!(count <= most, "{page} has {count} words");
+    }
+}
+
+/// Pages that a page names, in brackets or in the text, exist; so do the headings of links.
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut checked = 0;
+    for (path, text) in with_ending("md") {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => path.clone(),
+                file => path.with_file_name(file),
+            };
+            assert!(target.exists(), "{} links to {link}", path.display());
+            if !heading.is_empty() {
+                let page = fs::read_to_string(&target).unwrap();
+                let anchor = |line: &str| {
+                    let name = line.trim_start_matches('#').trim().to_lowercase();
+                    let kept = name.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+                    kept.collect::<String>().replace(' ', "-")
+                };
+                let is_there =
+                    page.lines().any(|line| line.starts_with('#') && anchor(line) == heading);
+                assert!(is_there, "{} links to {link}", path.display());
+            }
+            checked += 1;
+        }
+        for word in text.split_whitespace() {
+            let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+            if word.starts_with("docs/")
+                && word.ends_with(".md")
+                && !path.starts_with(root().join("patchpoint"))
+            {
+                assert!(root().join(word).exists(), "{} names {word}", path.display());
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 50, "only {checked} links were found");
+}
+
+#[test]
+fn what_readme_shows_of_patchpoint_compiles() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let (_, behind) = readme.split_once("```c\n").unwrap();
+    let (code, _) = behind.split_once("```\n").unwrap();
+    let include = format!("-I{}", root().join("patchpoint/include").display());
+    let mut compiler = Command::new("cc")
+        .args(["-std=gnu11", "-O2", "-Wall", "-Werror", "-c", "-x", "c", "-o", "/dev/null", "-"])
+        .arg(include)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a C compiler");
+    compiler.stdin.take().unwrap().write_all(code.as_bytes()).unwrap();
+    assert!(compiler.wait().unwrap().success(), "{code}");
+}
