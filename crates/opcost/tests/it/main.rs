@@ -81,5 +81,6 @@ mod store_forget;
 mod store_sharing;
 mod streams;
 mod test_runs;
+mod tour;
 mod transfer;
 mod two_builds;

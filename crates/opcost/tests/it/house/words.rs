@@ -1,10 +1,8 @@
-//! The pages stay short, and what README shows compiles.
+//! The pages stay short, and their links lead somewhere.
 
 use super::tidy::with_ending;
 use crate::lab::root;
 use std::fs;
-use std::io::Write;
-use std::process::{Command, Stdio};
 
 /// The most words of all pages together.
 const WORDS_MAX: usize = 50_000;
@@ -28,6 +26,8 @@ fn the_pages_stay_short() {
 fn links_between_pages_lead_somewhere() {
     let mut checked = 0;
     for (path, text) in with_ending("md") {
+        // Every second part between fences is code.
+        let text = text.split("\n```").step_by(2).collect::<Vec<_>>().join("\n");
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             if link.contains("://") || link.starts_with("mailto:") {
                 continue;
@@ -63,20 +63,4 @@ fn links_between_pages_lead_somewhere() {
         }
     }
     assert!(checked > 50, "only {checked} links were found");
-}
-
-#[test]
-fn what_readme_shows_of_patchpoint_compiles() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let (_, behind) = readme.split_once("```c\n").unwrap();
-    let (code, _) = behind.split_once("```\n").unwrap();
-    let include = format!("-I{}", root().join("patchpoint/include").display());
-    let mut compiler = Command::new("cc")
-        .args(["-std=gnu11", "-O2", "-Wall", "-Werror", "-c", "-x", "c", "-o", "/dev/null", "-"])
-        .arg(include)
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("a C compiler");
-    compiler.stdin.take().unwrap().write_all(code.as_bytes()).unwrap();
-    assert!(compiler.wait().unwrap().success(), "{code}");
 }
