@@ -1,14 +1,13 @@
 //! Turns a recording into a comparison.
 
-use super::attribution::check_matches;
 use super::columns::{Column, Columns, WALL, blocks, operations_of, per_second, same_in_each_unit};
-use super::per_megabyte::per_megabyte;
-use super::repeatable::Repeats;
-use super::threads_max;
+use super::function_costs::check_matches;
+use super::ledger::Repeats;
+use super::ratios::per_megabyte;
 use super::{
     Change, Comparison, Figures, InvariantRow, Layouts, RATIO_LEVEL, Row, TwinRow, VariantSummary,
-    Verdict, Warning, alone, conclusion, cycles, functions, guests, imported, kernel_config,
-    ledger, observations, size, stopped,
+    Verdict, Warning, conclusion, cycles, function_changes, guests, imported, ledger, observations,
+    one_variant, threads_max, variant_differences,
 };
 use opcost_base::number;
 use opcost_model::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
@@ -16,7 +15,8 @@ use opcost_model::recording::{Recording, State};
 use opcost_profile::parallel;
 use opcost_record::metric::{DEFERRED, DEFERRED_AFTER, SYNCHRONOUS, TICK};
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
-use opcost_source::source::{self, Scope};
+use opcost_source::source;
+use opcost_source::source::Scope;
 use opcost_stats::{
     Block, Budget, Paired, bootstrap, early, exact, multiple, power, relevance, summary,
 };
@@ -53,7 +53,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     }
     warnings.extend(short_runs(plan, &rows, &finished));
     warnings.extend(for_a_shell(plan));
-    let stopped = stopped::stopped(recording, &rows, pairs_for_all);
+    let stopped = conclusion::stopped(recording, &rows, pairs_for_all);
     let named = plan.variants.iter().enumerate();
     let guests: Vec<_> = named
         .filter_map(|(index, variant)| Some((variant.name.as_str(), recording.guest(index)?)))
@@ -65,14 +65,14 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         heading: heading(recording, &finished),
         variants: variants(recording, &finished),
         comparisons: plan.comparisons(),
-        functions: functions::functions(recording, &rows, refused.as_deref()),
+        functions: function_changes::functions(recording, &rows, refused.as_deref()),
         cycles: cycles::functions(recording, &rows),
         kernel_commits: Vec::new(),
-        function_costs: alone::function_costs(recording).filter(|_| is_alone(plan)),
-        cycle_costs: is_alone(plan).then(|| alone::cycle_costs(recording)).flatten(),
+        function_costs: one_variant::function_costs(recording).filter(|_| is_alone(plan)),
+        cycle_costs: is_alone(plan).then(|| one_variant::cycle_costs(recording)).flatten(),
         guests: guests::describe(&guests),
-        differences: kernel_config::differences(plan, kernels),
-        sizes: size::rows(plan, recording.machine.first()),
+        differences: variant_differences::kernel_differences(plan, kernels),
+        sizes: variant_differences::size_rows(plan, recording.machine.first()),
         twin: twin(recording, &columns, &rows),
         per_megabyte: per_megabyte(recording, &finished),
         rows,
@@ -318,7 +318,7 @@ fn row(recording: &Recording, repeats: &Repeats<'_>, key: &MetricKey, columns: &
     let mut values: Vec<Option<Figures>> = columns.iter().map(summarise).collect();
     if is_alone(plan) {
         for figures in values.iter_mut().flatten() {
-            figures.interval = alone::interval(figures);
+            figures.interval = one_variant::interval(figures);
         }
     }
     let changes = plan.comparisons().into_iter().map(|(baseline, variant)| {

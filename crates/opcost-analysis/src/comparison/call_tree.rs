@@ -3,9 +3,13 @@
 //! All counted runs of a variant are added up. Nothing is scaled, so the costs of a tree are a sum of instructions. Divided by
 //! [`TreeSide::ops`] they are the cost per operation. If several variants are from one recording, only blocks that have runs of
 //! each variant count.
+//!
+//! [`function_context`] shows one function between its callers and its callees, on two sides. A caller is charged with the function's own cost during its calls. A callee is charged with its inclusive cost below calls of
+//! the function. The callees and the function's own cost there add up to the function's inclusive cost. A function that calls
+//! itself is its own callee; the cost below the inner call belongs to the inner call.
 
-use super::attribution::{ProfiledRun, counted, matching, profiled_runs};
-use super::functions::UNATTRIBUTED;
+use super::function_changes::{NO_CALLER, Sides, UNATTRIBUTED};
+use super::function_costs::{ProfiledRun, counted, matching, profiled_runs};
 use super::matching::{Matching, Side};
 use opcost_base::exit::{HasStatus, Status};
 use opcost_model::recording::Recording;
@@ -156,17 +160,17 @@ impl CallTree {
         let listed: Vec<Vec<&ProfiledRun<'_>>> =
             runs.iter().map(|of| of.iter().collect()).collect();
         let matching = matching(variants, &listed);
-        let mut growing = Growing::of(variants.len(), &matching);
+        let mut builder = TreeBuilder::of(variants.len(), &matching);
         let per_op = runs.iter().flatten().all(|run| run.ops.is_some());
         let sides = variants.iter().zip(&runs).enumerate().map(|(side, (variant, runs))| {
             let mut unattributed = 0;
             for run in runs {
-                growing.add(side, &run.profile, &matching);
+                builder.add(side, &run.profile, &matching);
                 unattributed += run.total.saturating_sub(run.profile.total());
             }
             if unattributed > 0 {
-                let node = growing.node(None, &Function::new(UNATTRIBUTED, ""));
-                growing.nodes[node].own[side] += unattributed;
+                let node = builder.node(None, &Function::new(UNATTRIBUTED, ""));
+                builder.nodes[node].own[side] += unattributed;
             }
             TreeSide {
                 name: variant.name().to_string(),
@@ -177,7 +181,7 @@ impl CallTree {
             }
         });
         let sides = sides.collect();
-        Ok(growing.grown(counted(first), per_op, sides))
+        Ok(builder.build(counted(first), per_op, sides))
     }
 
     /// The tree of one profile that is in no recording.
@@ -191,11 +195,11 @@ impl CallTree {
     ) -> CallTree {
         let side = Side { functions: profile.functions.iter().collect(), ..Side::default() };
         let matching = Matching::of(&[side], &[]);
-        let mut growing = Growing::of(1, &matching);
-        growing.add(0, profile, &matching);
+        let mut builder = TreeBuilder::of(1, &matching);
+        builder.add(0, profile, &matching);
         let (recording, ops_or_runs) = (name.clone(), ops.unwrap_or(1));
         let side = TreeSide { name, recording, runs: 1, ops: ops_or_runs, total: 0 };
-        growing.grown(counted, ops.is_some(), vec![side])
+        builder.build(counted, ops.is_some(), vec![side])
     }
 
     /// Computes `inclusive` of the nodes and `total` of the sides.
@@ -316,7 +320,7 @@ fn runs_of<'a>(variants: &[VariantOf<'a>]) -> Option<Vec<Vec<ProfiledRun<'a>>>> 
 }
 
 /// A tree while profiles are added to it.
-struct Growing {
+struct TreeBuilder {
     sides: usize,
     functions: Vec<Function>,
     numbers: HashMap<Function, usize>,
@@ -324,11 +328,11 @@ struct Growing {
     places: HashMap<(Option<usize>, usize), usize>,
 }
 
-impl Growing {
+impl TreeBuilder {
     /// A tree without nodes; the first functions are the matched ones, under their numbers.
-    fn of(sides: usize, matching: &Matching) -> Growing {
+    fn of(sides: usize, matching: &Matching) -> TreeBuilder {
         let functions = matching.functions().to_vec();
-        Growing {
+        TreeBuilder {
             sides,
             functions,
             numbers: HashMap::new(),
@@ -384,8 +388,8 @@ impl Growing {
         }
     }
 
-    fn grown(self, counted: Counted, per_op: bool, sides: Vec<TreeSide>) -> CallTree {
-        let Growing { functions, nodes, .. } = self;
+    fn build(self, counted: Counted, per_op: bool, sides: Vec<TreeSide>) -> CallTree {
+        let TreeBuilder { functions, nodes, .. } = self;
         CallTree { counted, per_op, sides, functions, nodes }.summed()
     }
 }
@@ -406,14 +410,14 @@ pub mod fixture {
 
     /// A tree of these nodes, of 10 runs of 100 operations a side.
     pub fn tree(sides: &[&str], nodes: &[Sketch<'_>]) -> CallTree {
-        let mut growing = Growing::of(sides.len(), &Matching::default());
+        let mut builder = TreeBuilder::of(sides.len(), &Matching::default());
         for (parent, symbol, figures) in nodes {
             let (symbol, module) = symbol.split_once('@').unwrap_or((symbol, "[kernel]"));
             let function = Function::new(symbol, module);
-            let node = growing.node(*parent, &function);
+            let node = builder.node(*parent, &function);
             for (side, (calls, own)) in figures.iter().enumerate() {
-                growing.nodes[node].calls[side] += calls;
-                growing.nodes[node].own[side] += own;
+                builder.nodes[node].calls[side] += calls;
+                builder.nodes[node].own[side] += own;
             }
         }
         let side = |name: &&str| TreeSide {
@@ -423,8 +427,118 @@ pub mod fixture {
             ops: 1000,
             total: 0,
         };
-        growing.grown(instructions(), true, sides.iter().map(side).collect())
+        builder.build(instructions(), true, sides.iter().map(side).collect())
     }
+}
+
+/// A function with its callers and callees.
+#[derive(Clone, Debug)]
+pub struct FunctionContext {
+    /// The function.
+    pub function: Function,
+    /// Cost of its own instructions.
+    pub own: Sides,
+    /// Calls.
+    pub calls: Sides,
+    /// The inclusive cost.
+    pub inclusive: Sides,
+    /// The function's own cost below its outermost calls: `inclusive` less all callees.
+    pub own_outermost: Sides,
+    /// The callers, each with the function's own cost during its calls; the largest changes first.
+    pub callers: Vec<ContextRow>,
+    /// The callees with their inclusive costs; the largest changes first.
+    pub callees: Vec<ContextRow>,
+}
+
+/// A caller or a callee.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContextRow {
+    /// Its symbol, or [`NO_CALLER`].
+    pub symbol: String,
+    /// Its module; empty for [`NO_CALLER`].
+    pub module: String,
+    /// Calls from this caller or of this callee.
+    pub calls: Sides,
+    /// The cost.
+    pub cost: Sides,
+}
+
+/// Calls and cost of each side.
+type Sum = [[u64; 2]; 2];
+
+/// The function with this number in a tree of two sides.
+pub fn function_context(tree: &CallTree, function: usize) -> FunctionContext {
+    let naming = tree.naming();
+    let mut inside = vec![false; tree.nodes.len()];
+    let [mut own, mut inclusive, mut own_outermost] = [Sum::default(); 3];
+    let mut callers: BTreeMap<Option<usize>, Sum> = BTreeMap::new();
+    let mut callees: BTreeMap<usize, Sum> = BTreeMap::new();
+    for (at, node) in tree.nodes.iter().enumerate() {
+        let pair = |counts: &[u64]| [counts[0], counts[1]];
+        let (calls, cost) = (pair(&node.calls), pair(&node.own));
+        let parent = node.parent.map(|parent| &tree.nodes[parent]);
+        let below = node.parent.is_some_and(|parent| inside[parent]);
+        if node.function == function {
+            add(&mut own, calls, cost);
+            let caller = callers.entry(parent.map(|parent| parent.function)).or_default();
+            add(caller, calls, cost);
+            if !below {
+                add(&mut inclusive, calls, pair(&node.inclusive));
+                add(&mut own_outermost, calls, cost);
+            }
+        }
+        let outermost = |parent: usize| {
+            let above = tree.nodes[parent].parent;
+            tree.nodes[parent].function == function && above.is_none_or(|above| !inside[above])
+        };
+        if node.parent.is_some_and(outermost) {
+            add(callees.entry(node.function).or_default(), calls, pair(&node.inclusive));
+        }
+        inside[at] = below || node.function == function;
+    }
+    let sides = |counts: [u64; 2]| {
+        let [one, two] = [0, 1].map(|side| tree.per_op(side, counts[side]));
+        Sides::of([one, two])
+    };
+    let row = |known: Option<usize>, [calls, cost]: Sum| {
+        let function = known.map(|known| &tree.functions[known]);
+        ContextRow {
+            symbol: function.map_or(NO_CALLER.into(), |one| naming.symbol(one).into_owned()),
+            module: function.map_or("", |function| &function.module).to_string(),
+            calls: sides(calls),
+            cost: sides(cost),
+        }
+    };
+    FunctionContext {
+        function: Function::new(
+            naming.symbol(&tree.functions[function]),
+            &tree.functions[function].module,
+        ),
+        own: sides(own[1]),
+        calls: sides(own[0]),
+        inclusive: sides(inclusive[1]),
+        own_outermost: sides(own_outermost[1]),
+        callers: sorted(callers.into_iter().map(|(caller, sum)| row(caller, sum))),
+        callees: sorted(callees.into_iter().map(|(callee, sum)| row(Some(callee), sum))),
+    }
+}
+
+fn add(sum: &mut Sum, calls: [u64; 2], cost: [u64; 2]) {
+    for side in 0..2 {
+        sum[0][side] += calls[side];
+        sum[1][side] += cost[side];
+    }
+}
+
+fn sorted(rows: impl Iterator<Item = ContextRow>) -> Vec<ContextRow> {
+    let mut rows: Vec<ContextRow> = rows.collect();
+    rows.sort_by(|one, two| {
+        let key = |row: &ContextRow| (row.cost.change.abs(), row.cost.value.abs());
+        let (one_key, two_key) = (key(one), key(two));
+        let by_size = two_key.0.total_cmp(&one_key.0).then(two_key.1.total_cmp(&one_key.1));
+        by_size.then_with(|| (&one.symbol, &one.module).cmp(&(&two.symbol, &two.module)))
+    });
+    rows
 }
 
 #[cfg(test)]
@@ -438,16 +552,16 @@ pub(crate) mod tests {
         let figures = || (0..50u64, 0..1_000_000u64);
         let node = (any::<Option<prop::sample::Index>>(), 0..6usize, figures(), figures());
         prop::collection::vec(node, 1..40).prop_map(|drawn| {
-            let mut growing = Growing::of(2, &Matching::default());
+            let mut builder = TreeBuilder::of(2, &Matching::default());
             for (parent, name, one, two) in drawn {
                 let parent = parent
-                    .filter(|_| !growing.nodes.is_empty())
-                    .map(|p| p.index(growing.nodes.len()));
+                    .filter(|_| !builder.nodes.is_empty())
+                    .map(|p| p.index(builder.nodes.len()));
                 let symbol = format!("f{name}");
-                let node = growing.node(parent, &Function::new(symbol, "[kernel]"));
+                let node = builder.node(parent, &Function::new(symbol, "[kernel]"));
                 for (side, (calls, own)) in [one, two].into_iter().enumerate() {
-                    growing.nodes[node].calls[side] += calls;
-                    growing.nodes[node].own[side] += own;
+                    builder.nodes[node].calls[side] += calls;
+                    builder.nodes[node].own[side] += own;
                 }
             }
             let side = |name: &str| TreeSide {
@@ -457,7 +571,7 @@ pub(crate) mod tests {
                 ops: 1000,
                 total: 0,
             };
-            growing.grown(instructions(), true, vec![side("off"), side("on")])
+            builder.build(instructions(), true, vec![side("off"), side("on")])
         })
     }
 
@@ -507,13 +621,13 @@ pub(crate) mod tests {
         };
         let side = Side { functions: profile.functions.iter().collect(), ..Side::default() };
         let matching = Matching::of(&[side], &[]);
-        let mut growing = Growing::of(1, &matching);
-        growing.add(0, &profile, &matching);
-        growing.add(0, &profile, &matching);
+        let mut builder = TreeBuilder::of(1, &matching);
+        builder.add(0, &profile, &matching);
+        builder.add(0, &profile, &matching);
         let nodes: Vec<_> =
-            growing.nodes.iter().map(|node| (node.parent, node.calls[0], node.own[0])).collect();
+            builder.nodes.iter().map(|node| (node.parent, node.calls[0], node.own[0])).collect();
         assert_eq!(nodes, [(None, 2, 20), (Some(0), 10, 104), (Some(1), 2, 18)]);
-        assert_eq!(growing.functions.len(), 2);
+        assert_eq!(builder.functions.len(), 2);
     }
 
     #[test]
@@ -538,6 +652,71 @@ pub(crate) mod tests {
                 let roots = tree.nodes.iter().filter(|node| node.parent.is_none());
                 let sum: u64 = roots.map(|node| node.inclusive[side]).sum();
                 prop_assert_eq!(sum, tree.sides[side].total);
+            }
+        }
+    }
+
+    fn check(rows: &[ContextRow], expected: &[(&str, [f64; 2], [f64; 2])]) {
+        let seen: Vec<(&str, [f64; 2], [f64; 2])> = rows
+            .iter()
+            .map(|row| {
+                let pair = |sides: &Sides| [sides.value_baseline, sides.value];
+                (row.symbol.as_str(), pair(&row.calls), pair(&row.cost))
+            })
+            .collect();
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn callers_and_callees_of_a_function_are_told_apart() {
+        // Each side has 1,000 operations.
+        let tree = tree(
+            &["off", "on"],
+            &[
+                (None, "main", &[(1000, 0), (1000, 0)]),
+                (Some(0), "read", &[(2000, 8000), (2000, 8000)]),
+                (Some(1), "copy", &[(1000, 3000), (3000, 9000)]),
+                (Some(2), "fault", &[(0, 0), (1000, 500)]),
+                (Some(0), "copy", &[(1000, 4000), (1000, 4000)]),
+                (Some(4), "copy", &[(1000, 1000), (1000, 2000)]),
+                (Some(5), "fault", &[(1000, 250), (1000, 250)]),
+            ],
+        );
+        let is_copy = |function: &Function| function.symbol == "copy";
+        let copy = tree.functions.iter().position(is_copy).unwrap();
+        let context = function_context(&tree, copy);
+        let pair = |sides: Sides| [sides.value_baseline, sides.value];
+        assert_eq!(pair(context.own), [8.0, 15.0]);
+        assert_eq!(pair(context.calls), [3.0, 5.0]);
+        assert_eq!(pair(context.inclusive), [8.25, 15.75]);
+        assert_eq!(pair(context.own_outermost), [7.0, 13.0]);
+        check(
+            &context.callers,
+            &[
+                ("read", [1.0, 3.0], [3.0, 9.0]),
+                ("copy", [1.0, 1.0], [1.0, 2.0]),
+                ("main", [1.0, 1.0], [4.0, 4.0]),
+            ],
+        );
+        // The cost below the inner call belongs to the inner call.
+        check(
+            &context.callees,
+            &[("copy", [1.0, 1.0], [1.25, 2.25]), ("fault", [0.0, 1.0], [0.0, 0.5])],
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn callees_and_own_cost_are_the_whole_and_callers_the_own_cost(tree in any_tree()) {
+            for function in 0..tree.functions.len() {
+                let context = function_context(&tree, function);
+                let callees: f64 = context.callees.iter().map(|row| row.cost.change).sum();
+                let parts = callees + context.own_outermost.change;
+                prop_assert!((parts - context.inclusive.change).abs() < 1e-6);
+                let callers: f64 = context.callers.iter().map(|row| row.cost.change).sum();
+                prop_assert!((callers - context.own.change).abs() < 1e-6);
+                let calls: f64 = context.callers.iter().map(|row| row.calls.value).sum();
+                prop_assert!((calls - context.calls.value).abs() < 1e-6);
             }
         }
     }

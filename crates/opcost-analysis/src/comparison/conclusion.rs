@@ -1,11 +1,20 @@
-//! The answer in words.
+//! The answer in words, with rows that complement or contradict the primary metric, and why a recording has no more runs.
+//!
+//! [`other_kind`] is the best row of the other kind (counts beside time, or time beside counts), [`other_times`] contradict a time.
+//!
+//! Most arguments about a hot path are about more instructions that cost no time, or about more time without more instructions.
+//! Time and counts are therefore judged separately. A program also has several times: a CPU can be busy for longer without anybody
+//! waiting for longer.
 
+use super::analysis::is_alone;
 use super::{
-    Change, Comparison, ModelAccuracy, Row, Severity, Verdict, alone, cycles, exact_functions,
-    reconciled,
+    Change, Comparison, ModelAccuracy, Row, Severity, Verdict, cycles, function_changes,
+    one_variant,
 };
-use opcost_base::number::{figure, magnitude, percent};
-use opcost_record::Kind;
+use opcost_base::number::{figure, grouped, magnitude, percent};
+use opcost_model::plan::Plan;
+use opcost_model::recording::{Recording, State};
+use opcost_record::{Kind, Unit};
 
 /// One sentence for each comparison: the primary metric, then the best metric of the other kind (time beside counts or counts
 /// beside time), then other times that disagree.
@@ -23,7 +32,7 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
         return vec!["no finished run has the primary metric".into()];
     };
     if comparison.comparisons.is_empty() {
-        return alone::conclusion(comparison).into_iter().collect();
+        return one_variant::conclusion(comparison).into_iter().collect();
     }
     comparison
         .comparisons
@@ -36,8 +45,8 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
             );
             let others = [
                 exact_changes(comparison, row, [*baseline, *variant], index),
-                reconciled::other_kind(comparison, row, index),
-                reconciled::other_times(comparison, row, index),
+                other_kind(comparison, row, index),
+                other_times(comparison, row, index),
                 cycles::beside(&comparison.rows, index),
             ];
             let others = others.into_iter().flatten().map(|clause| format!("; {clause}"));
@@ -60,7 +69,7 @@ fn exact_changes(
     }
     let mut functions = comparison.functions.iter();
     let of_sides = functions.find(|functions| [functions.baseline, functions.variant] == sides);
-    of_sides.and_then(exact_functions::clause)
+    of_sides.and_then(function_changes::exact_clause)
 }
 
 fn sentence(row: &Row, index: usize) -> String {
@@ -155,4 +164,243 @@ impl std::fmt::Display for Trim {
         let text = format!("{:.*}", f.precision().unwrap_or(2), self.0);
         f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
     }
+}
+
+/// The aspect of a metric that can be compared with the other aspect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Aspect {
+    /// The time the work took.
+    Time,
+    /// The amount of work done.
+    Work,
+}
+
+/// Names of times, the most usual first; the last two are parts of a time.
+const TIMES: [&str; 6] = ["wall", "task-clock", "cycles", "tsc", "user-time", "system-time"];
+const PARTS: [&str; 2] = ["user-time", "system-time"];
+
+/// Names of counts of work, the most informative first.
+const WORK_COUNTS: [&str; 3] = ["instructions", "branches", "system-calls"];
+
+/// Counts that, if exact, show that the work was the same; used only if those above are missing.
+const EXACT_COUNTS: [&str; 2] = ["page-faults", "minor-faults"];
+
+/// The clause about the best row of the other kind, which follows the sentence about the primary row; `None` if no such row was
+/// judged.
+pub(super) fn other_kind(comparison: &Comparison, primary: &Row, index: usize) -> Option<String> {
+    let aspect = aspect(primary)?;
+    let other = best(comparison, primary, aspect, index)?;
+    Some(clause(primary, other, index, aspect))
+}
+
+/// The other times that changed although the primary time did not, or that changed the other way, with a proposal to use the first
+/// of them. `None` if the primary metric is no time, or no other time contradicts it.
+pub(super) fn other_times(comparison: &Comparison, primary: &Row, index: usize) -> Option<String> {
+    if aspect(primary) != Some(Aspect::Time) {
+        return None;
+    }
+    let first = &primary.changes[index];
+    let primary_changed = first.verdict == Verdict::Changed;
+    let contradicts = |row: &&Row| {
+        let change = &row.changes[index];
+        let same_way = direction(change) == direction(first);
+        !row.primary
+            && aspect(row) == Some(Aspect::Time)
+            && change.verdict == Verdict::Changed
+            // A part of a time may change the other way than the whole; this is no contradiction.
+            && !(primary_changed && (same_way || PARTS.contains(&row.key.name.as_str())))
+    };
+    let mut rows: Vec<&Row> = comparison.rows.iter().filter(contradicts).collect();
+    let place = |row: &&Row| TIMES.iter().position(|name| *name == row.key.name);
+    rows.sort_by_key(|row| place(row).unwrap_or(TIMES.len()));
+    let best = rows.first()?;
+    let named: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let ratio = row.changes[index].change_ratio;
+            format!("{} {}", row.label, ratio.map_or_else(|| "changed".into(), percent))
+        })
+        .collect();
+    let named = named.join(", ");
+    let (proposed, found) = (best.key.label(), best.changes[index].found());
+    Some(match primary_changed {
+        true => format!("yet {named}, {found}"),
+        false => {
+            format!("yet {named}, {found}: run again with --primary {proposed} to let it decide")
+        }
+    })
+}
+
+fn aspect(row: &Row) -> Option<Aspect> {
+    match row.unit {
+        // A region is a part of the work and may change the other way than the whole.
+        _ if row.key.is_of_program_region() => None,
+        Unit::Ns | Unit::Ticks => Some(Aspect::Time),
+        // An estimate of cycles is computed from counts and cannot stand for time.
+        Unit::Count if row.kind != Kind::Counted => None,
+        Unit::Count if row.key.name.ends_with("cycles") => Some(Aspect::Time),
+        Unit::Count => Some(Aspect::Work),
+        Unit::Bytes => None,
+    }
+}
+
+/// The first row of the other kind that was judged, in the order of the names above; among times, a changed time comes before an
+/// unchanged one.
+fn best<'a>(
+    comparison: &'a Comparison,
+    primary: &Row,
+    aspect: Aspect,
+    index: usize,
+) -> Option<&'a Row> {
+    let judged = |row: &&Row| {
+        let verdict = row.changes[index].verdict;
+        matches!(verdict, Verdict::Changed | Verdict::Unchanged)
+            && !row.primary
+            && !row.key.is_of_program_region()
+    };
+    let named = |name: &&str| {
+        // Prefer the same mode: kernel time and the kernel's instructions.
+        let rows = || comparison.rows.iter().filter(|row| row.key.name == **name).filter(judged);
+        rows().find(|row| row.key.domain == primary.key.domain).or_else(|| rows().next())
+    };
+    let changed = |row: &&Row| row.changes[index].verdict == Verdict::Changed;
+    match aspect {
+        Aspect::Work => {
+            let times = || TIMES.iter().filter_map(&named);
+            times().find(changed).or_else(|| times().next())
+        }
+        Aspect::Time => WORK_COUNTS
+            .iter()
+            .find_map(named)
+            .or_else(|| EXACT_COUNTS.iter().find_map(named).filter(|row| row.exact && !zero(row))),
+    }
+}
+
+/// Whether nothing was counted in any run.
+fn zero(row: &Row) -> bool {
+    row.values.iter().flatten().all(|figures| figures.max == Some(0.0))
+}
+
+fn clause(primary: &Row, other: &Row, index: usize, aspect: Aspect) -> String {
+    let (first, second) = (&primary.changes[index], &other.changes[index]);
+    let label = &other.label;
+    let primary_changed = first.verdict == Verdict::Changed;
+    if second.verdict == Verdict::Unchanged {
+        return match detectable(other, second).filter(|_| !second.identical) {
+            None => format!("{label} the same in every run"),
+            Some(mde) if first.verdict == Verdict::Unchanged => {
+                format!("nor in {label}, {mde} would have been")
+            }
+            Some(mde) => format!("no change in {label} found, {mde} would have been"),
+        };
+    }
+    let amount = second.change_ratio.map_or_else(|| "changed".into(), percent);
+    let found = second.found();
+    match (direction(first), direction(second)) {
+        (Some(one), Some(two)) if primary_changed && one != two => {
+            let work = if aspect == Aspect::Work { primary } else { other };
+            let more_work = if aspect == Aspect::Work { one } else { two };
+            let [work_word, time_word] =
+                if more_work { ["more", "less"] } else { ["fewer", "more"] };
+            format!(
+                "yet {label} {amount}, {found}: {work_word} {} in {time_word} time",
+                work.key.name.replace('-', " ")
+            )
+        }
+        _ if primary_changed => format!("{label} {amount}, {found} as well"),
+        _ if first.verdict == Verdict::Unchanged => format!("yet {label} {amount}, {found}"),
+        _ => format!("{label} {amount}, {found}"),
+    }
+}
+
+/// Whether a change is an increase; `None` if it has no ratio.
+fn direction(change: &Change) -> Option<bool> {
+    change.change_ratio.map(|ratio| ratio > 0.0)
+}
+
+/// The factor on the number of runs that halves the smallest change found: that change shrinks with the square root of the number
+/// of runs.
+const MORE: u64 = 4;
+
+/// Why the recording stopped before all runs were made, in words.
+///
+/// `pairs_for_all`: the pairs with which every metric gets its interval.
+pub(super) fn stopped(
+    recording: &Recording,
+    rows: &[Row],
+    pairs_for_all: Option<u32>,
+) -> Option<String> {
+    let Plan { stop, primary, .. } = &recording.plan;
+    let pairs = grouped(recording.pairs_made().into());
+    let what = if is_alone(&recording.plan) { "runs" } else { "pairs" };
+    let same = rows.iter().flat_map(|row| &row.changes).all(|change| change.identical);
+    match recording.state {
+        State::StoppedWidth => {
+            let width = magnitude(stop.width_ratio?);
+            let primary = primary.label();
+            Some(format!(
+                "stopped after {pairs} {what}: the interval of {primary} is within {width}"
+            ))
+        }
+        State::StoppedSettled if same => {
+            Some(format!("stopped after {pairs} pairs: both sides counted the same"))
+        }
+        State::StoppedSettled => {
+            let interval = pairs_for_all
+                .map(|pairs| format!("; for the interval of every metric: --pairs {pairs}"));
+            Some(format!(
+                "stopped after {pairs} pairs: exact counts settle {}{}",
+                primary.label(),
+                interval.unwrap_or_default()
+            ))
+        }
+        State::StoppedBudget => {
+            let budget = figure(stop.budget_ms? as f64 * 1e6, Unit::Ns);
+            let more = more(recording, rows).unwrap_or_default();
+            Some(format!("stopped after {pairs} {what}: {budget} are spent{more}"))
+        }
+        // The whole default plan was made before the budget was spent.
+        State::Finished if stop.budget_ms.is_some() && stop.width_ratio.is_none() => {
+            Some(format!("all {pairs} {what} are made{}", more(recording, rows)?))
+        }
+        _ => None,
+    }
+}
+
+/// The primary metric's change that four times the runs would find, with the option that makes them.
+fn more(recording: &Recording, rows: &[Row]) -> Option<String> {
+    let plan = &recording.plan;
+    let row = rows.iter().find(|row| row.primary)?;
+    let pairs = recording.pairs_made();
+    // If the fewest blocks allowed already took longer than the budget, more runs are requested by number.
+    let stopped = recording.state == State::StoppedBudget;
+    let more = match stopped && pairs > plan.pairs_of_blocks(plan.stop.blocks_min) {
+        true => {
+            let seconds = (MORE * plan.stop.budget_ms?).div_ceil(1_000);
+            format!("--budget {seconds}s")
+        }
+        false => format!("-n {}", MORE * u64::from(pairs)),
+    };
+    let open = row.changes.iter().filter(|change| change.verdict == Verdict::Unchanged);
+    let open = open.filter(|change| !change.identical);
+    let least =
+        open.filter_map(|change| half(row, change)).max_by(|one, two| one.0.total_cmp(&two.0));
+    if let Some((_, least)) = least {
+        let label = row.label.as_str();
+        return Some(format!("; {more} would find about {least} of {label}"));
+    }
+    let has_interval = row.changes.iter().any(|change| change.ci.is_some());
+    has_interval.then(|| format!("; {more} would about halve the interval of {}", row.label))
+}
+
+/// Half the smallest change that would have been found, as a number for comparing and as text.
+fn half(row: &Row, change: &Change) -> Option<(f64, String)> {
+    detectable(row, change)?;
+    let halved = Change {
+        mde_ratio: change.mde_ratio.map(|ratio| ratio / 2.0),
+        mde_difference: change.mde_difference.map(|difference| difference / 2.0),
+        ..change.clone()
+    };
+    let order = halved.mde_ratio.or(halved.mde_difference)?;
+    Some((order, detectable(row, &halved)?))
 }

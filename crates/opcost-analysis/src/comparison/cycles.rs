@@ -8,8 +8,8 @@
 //! show it. The plan has the errors that a validation found, by class of confidence, and the comparison judges by these
 //! errors.
 
-use super::attribution::{Attribution, Charged};
-use super::functions::{FunctionComparison, FunctionVerdict, Sides, compare_attributed};
+use super::function_changes::{FunctionComparison, FunctionVerdict, Sides, compare_attributed};
+use super::function_costs::{Attribution, Charged};
 use super::{Change, Row, Verdict};
 use opcost_base::number::{figure, magnitude, percent};
 use opcost_core_model::{Confidence, Cycles, confidence};

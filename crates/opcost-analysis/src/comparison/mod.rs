@@ -3,69 +3,42 @@
 //! [`compare`](compare()) takes no clock and opens no file; the same recording gives the same
 //! comparison. Rendering reads these types and computes nothing.
 
-pub mod across;
-mod alone;
 mod analysis;
-mod attribution;
-pub mod between;
 pub mod call_tree;
-mod claims;
 mod columns;
 pub mod conclusion;
-mod conditions;
 pub mod cycles;
-pub mod difference;
-mod disturbance;
-pub mod exact_functions;
-pub mod function_context;
-mod function_test;
-mod functions;
+pub mod function_changes;
+mod function_costs;
 mod guests;
-mod import_rules;
 mod imported;
-pub mod kernel_commits;
-mod kernel_config;
-mod kernel_threads;
+pub mod kernel_sources;
 pub mod ledger;
 pub mod limit;
 pub mod matching;
 mod observations;
-mod operations;
-pub use operations::RULE as OPERATIONS_RULE;
-pub mod owner;
-mod per_megabyte;
-pub mod profile_difference;
-mod profile_judgement;
-pub mod ratio;
-mod reconciled;
-mod repeatable;
-mod same_machine;
-mod same_work;
-mod sampled_by;
-mod settings;
-mod size;
-mod stopped;
-mod ticks;
-mod two_sample;
+mod one_variant;
+pub mod profile_files;
+pub mod ratios;
+pub mod recorded_profiles;
+pub mod two_recordings;
+mod unpaired;
+mod variant_differences;
 
-pub use alone::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};
 pub use analysis::compare;
-pub use attribution::{check_matches, check_matches_of};
-pub use claims::{ClaimOutcome, ClaimRow};
-pub use functions::{
+pub use cycles::{ModelAccuracy, SliceAccuracy};
+pub use function_changes::{
     CallerRow, FileFigures, FunctionComparison, FunctionRow, FunctionVerdict, NO_CALLER, Sides,
     UNATTRIBUTED,
 };
-pub use imported::t_text;
-pub use imported::{ImportSummary, WelchRow};
-pub use kernel_config::config_changes;
+pub use function_costs::{SampledBy, check_matches, check_matches_of};
+pub use imported::{ClaimOutcome, ClaimRow, ImportSummary, WelchRow, t_text};
 pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
-pub use per_megabyte::PerMegabyte;
-pub use sampled_by::SampledBy;
-pub use size::SizeRows;
+pub use one_variant::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};
+pub use ratios::PerMegabyte;
+pub use variant_differences::{SizeRows, config_changes};
 
-pub use cycles::{ModelAccuracy, SliceAccuracy};
-use kernel_commits::KernelCommits;
+use kernel_sources::KernelCommits;
 use limit::{FailOn, Watched};
 use matching::UnknownModule;
 use opcost_base::number::grouped;

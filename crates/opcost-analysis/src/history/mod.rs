@@ -6,8 +6,8 @@
 //! **`history` still reports a level shift when the program was rebuilt.** For `opcost history` the environment is kernel,
 //! microcode, CPU, settings and opcost. People keep a history to notice changes of programs and kernels under test.
 
-use crate::comparison::between::{Between, between};
 use crate::comparison::limit::Limit;
+use crate::comparison::two_recordings::{SurroundingChanges, surrounding_changes};
 use crate::comparison::{Comparison, Figures, Row, compare, interval};
 use anyhow::Result;
 use opcost_base::exit::{Status, fail};
@@ -172,8 +172,10 @@ pub fn history(mut recordings: Vec<Recording>, question: &Question) -> Result<Hi
         [] => vec![primary(&comparisons)?],
         asked => asked.to_vec(),
     };
-    let steps: Vec<Between> =
-        recordings.windows(2).map(|pair| between(&pair[0], &pair[1], &variant)).collect();
+    let steps: Vec<SurroundingChanges> = recordings
+        .windows(2)
+        .map(|pair| surrounding_changes(&pair[0], &pair[1], &variant))
+        .collect();
     let series = metrics
         .iter()
         .map(|metric| series(metric, &variant, &recordings, &comparisons, &steps))
@@ -194,7 +196,7 @@ fn series(
     variant: &str,
     recordings: &[Recording],
     comparisons: &[Comparison],
-    steps: &[Between],
+    steps: &[SurroundingChanges],
 ) -> Result<Series> {
     let row = |comparison: &Comparison| -> Option<Row> {
         comparison.rows.iter().find(|row| row.label == metric || row.key.label() == metric).cloned()
@@ -261,7 +263,7 @@ fn point(
     row: Option<&Row>,
     newest: &Row,
     variant: &str,
-    step: Option<&Between>,
+    step: Option<&SurroundingChanges>,
 ) -> Point {
     let place = recording.plan.variants.iter().position(|known| known.name == variant);
     let figures = row.zip(place).and_then(|(row, place)| row.values[place].as_ref());

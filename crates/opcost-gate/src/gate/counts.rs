@@ -3,7 +3,8 @@
 use super::floor::Floor;
 use super::key::FigureKey;
 use super::suite::WatchedFigure;
-use opcost_analysis::comparison::{Comparison, LedgerEntry, OPERATIONS_RULE, Severity, compare};
+use opcost_analysis::comparison::ledger::OPERATIONS_RULE;
+use opcost_analysis::comparison::{Comparison, LedgerEntry, Severity, compare};
 use opcost_model::recording::Recording;
 use opcost_model::recording::settings::{self, Of, Revision};
 use opcost_record::metric::SYNCHRONOUS;

@@ -1,7 +1,7 @@
 //! Functions that changed exactly between two revisions: no seed and no layout moves them.
 
 use super::counts::{FunctionCounts, PER_OPERATIONS};
-use opcost_analysis::comparison::exact_functions::in_words;
+use opcost_analysis::comparison::function_changes::exact_in_words;
 use opcost_record::metric::SYNCHRONOUS;
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ impl ExactChange {
         let [own, calls] = [self.own, self.calls].map(|sides| sides.map(|count| count as f64));
         let alike = self.calls[0] == self.calls[1] && self.calls[0] > 0;
         let per_call = alike.then(|| (own[1] - own[0]) / calls[0]);
-        in_words(&self.function, own, calls, per_call, "")
+        exact_in_words(&self.function, own, calls, per_call, "")
     }
 }
 

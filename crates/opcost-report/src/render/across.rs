@@ -3,11 +3,11 @@
 use super::json::metric;
 use super::page::{BOLD, PLAIN, Page, YELLOW};
 use super::{Style, text};
-use opcost_analysis::comparison::across::Across;
+use opcost_analysis::comparison::two_recordings::RecordingsComparison;
 use serde_json::{Value, json};
 
 /// The first part of the page that `opcost diff` prints for two recordings.
-pub fn text(across: &Across, style: &Style) -> String {
+pub fn text(across: &RecordingsComparison, style: &Style) -> String {
     let comparison = &across.comparison;
     let mut page = Page::new(style);
     page.wrap(BOLD, "", &comparison.heading.join(" · "));
@@ -34,7 +34,7 @@ pub fn text(across: &Across, style: &Style) -> String {
 }
 
 /// The document that `opcost diff --json` prints for two recordings without profiles.
-pub fn json(across: &Across) -> Value {
+pub fn json(across: &RecordingsComparison) -> Value {
     let comparison = &across.comparison;
     let names = (&comparison.variants[0].name, &comparison.variants[1].name);
     let metrics = comparison.rows.iter().map(|row| {

@@ -3,7 +3,7 @@
 use super::page::{BOLD, DIM, PLAIN, Page, align, column, fit};
 use super::{Style, function_table};
 use opcost_analysis::comparison::cycles::causes_in_words;
-use opcost_analysis::comparison::exact_functions::division;
+use opcost_analysis::comparison::function_changes::exact_division;
 use opcost_analysis::comparison::matching::{ModuleMatch, ModulePair};
 use opcost_analysis::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED,
@@ -126,7 +126,7 @@ fn text_of(
     if let Some(covered) = covered(functions, parts.rows.len()) {
         page.wrap(DIM, "    ", &covered);
     }
-    if let Some(division) = division(functions) {
+    if let Some(division) = exact_division(functions) {
         page.wrap(DIM, "    ", &division);
     }
     if let Some(by) = &functions.sampled {
@@ -403,7 +403,7 @@ fn table(
         heading: parts.heading(),
         lines: lines.map(|(line, figures)| Line { figures, ..line }).collect(),
         covered: covered(functions, parts.rows.len()),
-        division: division(functions),
+        division: exact_division(functions),
         notes,
     }
 }

@@ -5,7 +5,7 @@ use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
 use super::text::heading;
 use super::{View, alone};
 use anyhow::Result;
-use opcost_analysis::comparison::ratio::ratios;
+use opcost_analysis::comparison::ratios::ratios;
 use opcost_analysis::comparison::{Change, Comparison, Row, Verdict, by_reason};
 use unicode_width::UnicodeWidthStr;
 

@@ -7,13 +7,15 @@ use crate::command::profile::{SourceArgs, display_name};
 use crate::command::profile_exports::find_variant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use opcost_analysis::comparison::across::across;
 use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
+use opcost_analysis::comparison::call_tree::{FunctionContext, function_context};
 use opcost_analysis::comparison::check_matches_of;
-use opcost_analysis::comparison::difference::{Difference, DifferenceError, WORK_RULE, difference};
-use opcost_analysis::comparison::function_context::{FunctionContext, function_context};
-use opcost_analysis::comparison::owner::{KernelFiles, Owners};
-use opcost_analysis::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
+use opcost_analysis::comparison::kernel_sources::{KernelFiles, Owners};
+use opcost_analysis::comparison::profile_files::{EVENT_RULE, ProfileOf, profile_difference};
+use opcost_analysis::comparison::recorded_profiles::{
+    Difference, DifferenceError, WORK_RULE, difference,
+};
+use opcost_analysis::comparison::two_recordings::compare_recordings;
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_model::plan::{SameFile, find_rule};
 use opcost_model::recording::Recording;
@@ -162,7 +164,7 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
     // Two recordings are first compared metric by metric, unless the output is about functions only.
     let whole_page = args.function.is_none() && matches!(format, Format::Text | Format::Json);
     let metrics = match variants[0].recording.id != variants[1].recording.id && whole_page {
-        true => Some(across(variants, &args.allow).map_err(HasStatus::carried)?),
+        true => Some(compare_recordings(variants, &args.allow).map_err(HasStatus::carried)?),
         false => None,
     };
     let made = difference(variants, &args.allow);

@@ -1,7 +1,7 @@
 //! Asks git which commits touched the files of kernel functions, if kernels are commits of one tree.
 
 use opcost_analysis::comparison::Comparison;
-use opcost_analysis::comparison::kernel_commits::{KernelCommits, files};
+use opcost_analysis::comparison::kernel_sources::{KernelCommits, files};
 use opcost_kernel::{KernelSpec, Revision, commits, functions_of};
 use opcost_model::recording::Recording;
 

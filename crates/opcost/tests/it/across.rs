@@ -2,17 +2,21 @@
 
 use crate::made::emulated::{self, Tree, count};
 use crate::made::{key, plan, recording};
-use opcost_analysis::comparison::across::{Across, across};
 use opcost_analysis::comparison::call_tree::VariantOf;
-use opcost_analysis::comparison::difference::{DifferenceError, difference};
+use opcost_analysis::comparison::recorded_profiles::{DifferenceError, difference};
+use opcost_analysis::comparison::two_recordings::{RecordingsComparison, compare_recordings};
 use opcost_analysis::comparison::{FunctionVerdict, Verdict};
 use opcost_model::recording::Recording;
 use opcost_record::Reading;
 
-fn compare(one: &Recording, two: &Recording, allow: &[&str]) -> Result<Across, DifferenceError> {
+fn compare(
+    one: &Recording,
+    two: &Recording,
+    allow: &[&str],
+) -> Result<RecordingsComparison, DifferenceError> {
     let of = |recording| VariantOf { recording, variant: 0 };
     let allow: Vec<String> = allow.iter().map(|rule| rule.to_string()).collect();
-    across([of(one), of(two)], &allow)
+    compare_recordings([of(one), of(two)], &allow)
 }
 
 fn refused(one: &Recording, two: &Recording) -> (String, String) {
@@ -64,7 +68,7 @@ fn in_layouts(id: &str, instructions: u64, layouts: u32) -> Recording {
 
 #[test]
 fn runs_of_one_layout_are_compared_with_each_other() {
-    let primary = |made: &Across| made.comparison.rows[0].changes[0].clone();
+    let primary = |made: &RecordingsComparison| made.comparison.rows[0].changes[0].clone();
     let of = |recording| VariantOf { recording, variant: 0 };
     let functions = |one, two| difference([of(one), of(two)], &[]).unwrap().functions;
     let one = in_layouts("one", 100_000, 6);

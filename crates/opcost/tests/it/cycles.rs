@@ -2,8 +2,8 @@
 
 use crate::made::emulated::{self, Tree, count};
 use crate::schema;
-use opcost_analysis::comparison::across::across;
 use opcost_analysis::comparison::call_tree::VariantOf;
+use opcost_analysis::comparison::two_recordings::compare_recordings;
 use opcost_analysis::comparison::{Comparison, Row, Verdict, compare};
 use opcost_core_model::Core;
 use opcost_model::plan::{Accuracy, CorePlan, Target, Validation};
@@ -138,7 +138,7 @@ fn modelled_slices_have_an_error_of_their_own() {
     // The wider error of the two recordings applies.
     let of = |recording| VariantOf { recording, variant: 1 };
     let later = Recording { id: "later".into(), ..whole };
-    let both = across([of(&recording), of(&later)], &[]).unwrap();
+    let both = compare_recordings([of(&recording), of(&later)], &[]).unwrap();
     let accuracy = row(&both.comparison, MODEL_CYCLES).accuracy.as_ref().unwrap();
     assert_eq!(accuracy.slices.map(|slices| slices.one_in), Some(16));
     assert!(
@@ -165,7 +165,7 @@ fn estimates_of_two_cores_are_not_comparable() {
     let mut two = Recording { id: "two".into(), ..made([CALM, CALM]) };
     let compared = |one: &Recording, two: &Recording| {
         let of = |recording| VariantOf { recording, variant: 0 };
-        across([of(one), of(two)], &[]).unwrap()
+        compare_recordings([of(one), of(two)], &[]).unwrap()
     };
     let same = compared(&one, &two);
     assert_ne!(row(&same.comparison, MODEL_CYCLES).changes[0].verdict, Verdict::NotComparable);

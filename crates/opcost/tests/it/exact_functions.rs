@@ -1,7 +1,7 @@
 //! Functions whose own instructions differ alike in every layout, beside totals that layouts move further.
 
 use crate::made::emulated::{Tree, plan, recording};
-use opcost_analysis::comparison::exact_functions::{ExactPart, division};
+use opcost_analysis::comparison::function_changes::{ExactPart, exact_division};
 use opcost_analysis::comparison::{
     Comparison, FunctionComparison, FunctionRow, FunctionVerdict, Verdict, compare,
 };
@@ -77,7 +77,7 @@ fn layouts_hide_the_total_and_not_the_function() {
             "do_mmap {shown} a call in each of 12 layouts, nothing else deterministic changed"
         );
         assert!(comparison.conclusions[0].ends_with(&said), "{:?}", comparison.conclusions);
-        let division = division(functions).unwrap();
+        let division = exact_division(functions).unwrap();
         for part in [
             &format!("Deterministic: {shown} of the "),
             "alike in each of 12 layouts",
@@ -98,7 +98,7 @@ fn a_total_that_answers_by_itself_needs_no_clause() {
     assert_eq!(comparison.rows[0].changes[0].verdict, Verdict::Changed);
     assert!(!comparison.conclusions[0].contains("a call"), "{:?}", comparison.conclusions);
     assert_eq!(
-        division(only(&comparison)).unwrap(),
+        exact_division(only(&comparison)).unwrap(),
         "Deterministic: all of the +7 instructions/op, alike in each of 12 layouts (do_mmap +7 a call)."
     );
 }
@@ -116,7 +116,7 @@ fn a_function_that_one_layout_moves_is_not_exact() {
     assert_eq!((part.functions, part.change), (0, 0.0));
     assert_eq!(part.rest, functions.total.change);
     assert!(!comparison.conclusions[0].contains("layouts, nothing else"));
-    let division = division(functions).unwrap();
+    let division = exact_division(functions).unwrap();
     assert!(
         division.starts_with("Deterministic: no function changed alike in each of 12 layouts; "),
         "{division}"
@@ -152,7 +152,7 @@ fn new_functions_gone_ones_and_other_numbers_of_calls_have_words() {
     let (comparison, _) = compare(&made);
     let functions = only(&comparison);
     assert_eq!(row(functions, "kmalloc").exact_difference.unwrap().per_call, None);
-    let division = division(functions).unwrap();
+    let division = exact_division(functions).unwrap();
     assert!(
         division.contains(
             "(kmalloc +38/op (calls +1/op), new_check (new, 6 a call) and old_check (gone, 5 a call before))"
@@ -173,7 +173,7 @@ fn two_layouts_show_it_and_one_does_not() {
     let functions = only(&comparison);
     assert_eq!(row(functions, "do_mmap").exact_difference, None);
     assert_eq!(functions.exact_part(), None);
-    assert_eq!(division(functions), None);
+    assert_eq!(exact_division(functions), None);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use crate::lab::Lab;
 use crate::made::emulated::{Tree, plan, recording};
 use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
-use opcost_analysis::comparison::difference::{Difference, DifferenceError, difference};
-use opcost_analysis::comparison::owner::{KernelFiles, Owners};
+use opcost_analysis::comparison::kernel_sources::{KernelFiles, Owners};
+use opcost_analysis::comparison::recorded_profiles::{Difference, DifferenceError, difference};
 use opcost_analysis::comparison::{FunctionVerdict, UNATTRIBUTED, compare};
 use opcost_model::plan::WorkPlan;
 use opcost_model::recording::{Recording, State};

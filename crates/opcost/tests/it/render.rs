@@ -105,7 +105,7 @@ fn text_at_80_columns() {
 
 #[test]
 fn commits_stand_below_the_functions_whose_files_they_touched() {
-    use opcost_analysis::comparison::kernel_commits::{FileCommits, KernelCommits};
+    use opcost_analysis::comparison::kernel_sources::{FileCommits, KernelCommits};
     let recording = emulated();
     let (mut comparison, warnings) = compare(&recording);
     let commit = |number: u32, subject: &str| opcost_kernel::Commit {

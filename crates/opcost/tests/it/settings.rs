@@ -1,8 +1,8 @@
 //! Every setting, and all surroundings on which counts depend, reach a gate's key, comparisons of two recordings and histories.
 
 use crate::made::emulated::{self, Tree, count, kernel};
-use opcost_analysis::comparison::across::across;
 use opcost_analysis::comparison::call_tree::VariantOf;
+use opcost_analysis::comparison::two_recordings::compare_recordings;
 use opcost_analysis::history::{Question, history};
 use opcost_gate::gate::counts::key;
 use opcost_kernel::KernelSpec;
@@ -89,7 +89,7 @@ fn seen(before: &Recording, after: &Recording) -> [bool; 3] {
     };
     let keyed = key(before, revision) != key(after, revision);
     let of = |recording| VariantOf { recording, variant: 0 };
-    let compared = match across([of(before), of(after)], &[]) {
+    let compared = match compare_recordings([of(before), of(after)], &[]) {
         Err(_) => true,
         Ok(made) => made.notes.iter().any(|note| note.starts_with("between the recordings")),
     };

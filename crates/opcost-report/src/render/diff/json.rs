@@ -3,7 +3,7 @@
 use super::Shown;
 use crate::render::json::function;
 use opcost_analysis::comparison::UNATTRIBUTED;
-use opcost_analysis::comparison::difference::Difference;
+use opcost_analysis::comparison::recorded_profiles::Difference;
 use serde_json::{Value, json};
 
 /// Every function, the largest change first, and the unattributed cost.

@@ -3,7 +3,7 @@
 use super::{Shown, calls, calls_changed, evidence, signed_count};
 use crate::render::Style;
 use crate::render::page::{PLAIN, Page, align};
-use opcost_analysis::comparison::difference::Difference;
+use opcost_analysis::comparison::recorded_profiles::Difference;
 use opcost_analysis::comparison::{CallerRow, FunctionRow};
 use unicode_width::UnicodeWidthStr;
 

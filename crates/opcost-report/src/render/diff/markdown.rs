@@ -5,7 +5,7 @@ use crate::render::Style;
 use crate::render::functions::{LIST_WIDTH, LISTED_NAME_WIDTH, behind, callers};
 use crate::render::markdown::escape;
 use crate::render::page::Page;
-use opcost_analysis::comparison::difference::Difference;
+use opcost_analysis::comparison::recorded_profiles::Difference;
 use std::fmt::Write as _;
 
 /// The difference as Markdown; `limit`: functions shown one by one.

@@ -14,7 +14,7 @@ pub use text::text;
 
 use super::functions::{self, decimals_that_add_up, list, sensible, signed, signed_figure};
 use super::page::Page;
-use opcost_analysis::comparison::difference::{Difference, DifferenceSide};
+use opcost_analysis::comparison::recorded_profiles::{Difference, DifferenceSide};
 use opcost_analysis::comparison::{FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED};
 use opcost_base::number::{figure, grouped, percent};
 use opcost_record::Unit;

@@ -5,7 +5,7 @@ use crate::render::Style;
 use crate::render::function_table::{self, FunctionTable};
 use crate::render::functions::{callers, mark};
 use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, column};
-use opcost_analysis::comparison::difference::Difference;
+use opcost_analysis::comparison::recorded_profiles::Difference;
 use opcost_analysis::comparison::{FunctionRow, FunctionVerdict};
 use unicode_width::UnicodeWidthStr;
 

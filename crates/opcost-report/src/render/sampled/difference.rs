@@ -5,9 +5,7 @@ use crate::render::Style;
 use crate::render::function_table::{self, FunctionTable};
 use crate::render::functions::{list, signed_figure};
 use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, column};
-use opcost_analysis::comparison::profile_difference::{
-    FALSE_SHARE, Judged, Measure, ProfileDifference,
-};
+use opcost_analysis::comparison::profile_files::{FALSE_SHARE, Judged, Measure, ProfileDifference};
 use opcost_analysis::comparison::{FunctionRow, FunctionVerdict, Sides};
 use opcost_base::number::{figure, grouped, percent};
 use opcost_record::Unit;

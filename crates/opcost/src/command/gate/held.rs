@@ -5,7 +5,7 @@ use super::trees::{Built, Recipe, Trees};
 use anyhow::Result;
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_analysis::comparison::compare;
-use opcost_analysis::comparison::difference::{WORK_RULE, difference};
+use opcost_analysis::comparison::recorded_profiles::{WORK_RULE, difference};
 use opcost_base::exit::{Status, in_words, status_of};
 use opcost_base::phases::Phases;
 use opcost_gate::gate::baseline::{Baseline, BaselineFigure};

@@ -3,8 +3,8 @@
 //! A thread that the work keeps busy (write-back, a journal) does much the same in every run. A thread that is busy by itself, such
 //! as the self-tests of the crypto manager after boot, falls inside or outside the counted region depending on the ticks.
 
-use super::Severity::{Doubtful, Fine};
-use super::ledger::{Evidence, Finding, unknown};
+use crate::comparison::Severity::{Doubtful, Fine};
+use crate::comparison::ledger::{Evidence, Finding, unknown};
 use opcost_model::plan::GuestPlan;
 use opcost_record::Profile;
 use std::collections::BTreeMap;

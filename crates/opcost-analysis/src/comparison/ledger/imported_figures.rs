@@ -1,7 +1,7 @@
 //! The ledger's rules on imported figures.
 
-use super::ledger::{Evidence, Finding};
-use super::{Severity, imported};
+use crate::comparison::ledger::{Evidence, Finding};
+use crate::comparison::{Severity, imported};
 use opcost_base::number;
 use opcost_model::plan::ImportedFigures;
 use opcost_record::Unit;

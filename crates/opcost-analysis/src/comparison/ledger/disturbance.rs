@@ -1,8 +1,8 @@
 //! Rules about disturbances of the runs themselves: migrations, faults that wait for a disk, turns that other tasks had.
 
-use super::Severity::{Doubtful, Fine};
-use super::columns::blocks;
-use super::ledger::{Evidence, Finding, unknown};
+use crate::comparison::Severity::{Doubtful, Fine};
+use crate::comparison::columns::blocks;
+use crate::comparison::ledger::{Evidence, Finding, unknown};
 use opcost_record::{Domain, MetricKey};
 use opcost_stats::Paired;
 

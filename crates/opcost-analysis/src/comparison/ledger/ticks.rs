@@ -2,8 +2,8 @@
 //!
 //! A region that is shorter than some ticks contains whole batches of deferred work, or none, as its place within a tick decides.
 
-use super::Severity::{Doubtful, Fine};
-use super::ledger::{Evidence, Finding, unknown};
+use crate::comparison::Severity::{Doubtful, Fine};
+use crate::comparison::ledger::{Evidence, Finding, unknown};
 use opcost_record::metric::{DEFERRED, EMULATOR, SYNCHRONOUS, TICK};
 use opcost_record::{Domain, MetricKey};
 

@@ -1,7 +1,7 @@
 //! Rules about settings and programs: layouts, programs, the kernel's clock.
 
-use super::Severity::{Doubtful, Fine};
-use super::ledger::{Evidence, Finding, unknown};
+use crate::comparison::Severity::{Doubtful, Fine};
+use crate::comparison::ledger::{Evidence, Finding, unknown};
 use opcost_model::plan::{Aslr, VariantPlan, WorkPlan};
 use std::ffi::OsString;
 

@@ -1,7 +1,7 @@
 //! Rules about the machine while the runs were made: other tasks, heat, clock rate.
 
-use super::Severity::{Doubtful, Fine};
-use super::ledger::{Evidence, Finding, unknown};
+use crate::comparison::Severity::{Doubtful, Fine};
+use crate::comparison::ledger::{Evidence, Finding, unknown};
 use opcost_stats::summary::median;
 use opcost_sys::affinity::parse_cpu_list;
 

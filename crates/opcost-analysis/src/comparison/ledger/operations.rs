@@ -6,12 +6,12 @@
 //!
 //! **Untouched functions show that a program runs for a time.** The emulated clock counts instructions, so the total of such
 //! a program stays the same whatever an operation costs. A change touches few functions; if half of all instructions are in
-//! functions that shrank by one factor under the same total, the number of operations changed (`comparison/operations.rs`).
+//! functions that shrank by one factor under the same total, the number of operations changed.
 //! User and kernel mode alone would not do: work that moves from one to the other looks the same.
 
-use super::Severity::{Doubtful, Fine, Refuse};
-use super::columns::WALL;
-use super::ledger::{Evidence, Finding};
+use crate::comparison::Severity::{Doubtful, Fine, Refuse};
+use crate::comparison::columns::WALL;
+use crate::comparison::ledger::{Evidence, Finding};
 use opcost_base::number::{grouped, magnitude};
 use opcost_model::plan::{MachineKind, OPERATIONS_MIN, Plan, WorkPlan};
 use opcost_record::metric::EMULATOR;

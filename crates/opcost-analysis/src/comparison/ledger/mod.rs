@@ -2,17 +2,26 @@
 //!
 //! To add a rule, add a row to [`RULES`].
 
-use super::columns::{Column, Columns};
-use super::kernel_threads::kernel_threads;
-use super::repeatable::repeatable;
-use super::ticks::ticks;
-use super::{
-    InvariantRow, LedgerEntry, Severity, Warning, conditions, disturbance, import_rules,
-    operations, settings,
-};
+mod conditions;
+mod disturbance;
+mod imported_figures;
+mod kernel_threads;
+mod operations;
+mod repeatable;
+mod settings;
+mod ticks;
+
+pub use operations::RULE as OPERATIONS_RULE;
+pub(crate) use repeatable::Repeats;
+
+use crate::comparison::columns::{Column, Columns};
+use crate::comparison::{InvariantRow, LedgerEntry, Severity, Warning};
+use kernel_threads::kernel_threads;
 use opcost_model::plan::MachineKind;
 use opcost_model::recording::{MachineState, Recording, State};
 use opcost_record::{Domain, MetricKey, Record};
+use repeatable::repeatable;
+use ticks::ticks;
 
 /// The data that the rules examine.
 pub(super) struct Evidence<'a> {
@@ -245,13 +254,13 @@ pub static RULES: &[Rule] = &[
         name: "import-order",
         help: "imported runs should have alternated, which nobody knows",
         machine: Some(MachineKind::Imported),
-        check: import_rules::order,
+        check: imported_figures::order,
     },
     Rule {
         name: "import-possible",
         help: "imported figures of one run must be possible together",
         machine: Some(MachineKind::Imported),
-        check: import_rules::possible,
+        check: imported_figures::possible,
     },
 ];
 

@@ -1,8 +1,7 @@
 //! One variant by itself: its figures with their intervals, and the costs of its functions.
 
-use super::attribution::{Attribution, Charged};
-use super::functions::summed;
-use super::sampled_by::SampledBy;
+use super::function_changes::summed;
+use super::function_costs::{Attribution, Charged, SampledBy};
 use super::{Comparison, Figures, Row};
 use opcost_base::number::{figure, figures, grouped};
 use opcost_model::recording::Recording;

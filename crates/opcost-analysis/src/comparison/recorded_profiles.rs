@@ -9,14 +9,11 @@
 //! shown. `change_ratio_paired` is estimated block by block and cancels drift. Interval and verdict belong to
 //! `change_ratio_paired`, which the tables show.
 
-use super::attribution::{Attribution, profiled_metric};
 use super::call_tree::{CallTree, NoProfile, VariantOf};
-use super::function_test::Design;
-use super::functions::{FunctionComparison, FunctionVerdict, judge, summed};
-use super::owner::Owners;
-use super::same_machine::SharedLayouts;
-use super::same_work::different_work;
-use super::sampled_by::SampledBy;
+use super::function_changes::{FunctionComparison, FunctionTest, FunctionVerdict, judge, summed};
+use super::function_costs::{Attribution, SampledBy, profiled_metric};
+use super::kernel_sources::Owners;
+use super::two_recordings::{SharedLayouts, different_work};
 use super::{Layouts, Severity};
 use opcost_base::exit::{HasStatus, Status};
 use opcost_model::plan::PairsOfVariants;
@@ -262,7 +259,7 @@ fn of_two_recordings(
     if let Some((one, two)) = by(variants[0]).zip(by(variants[1])) {
         made.mark_sampled(one.with(two));
     }
-    let design = if paired.is_some() { Design::Layouts } else { Design::Runs };
+    let design = if paired.is_some() { FunctionTest::Layouts } else { FunctionTest::Runs };
     let changed = matches!(made.verdict, FunctionVerdict::Changed | FunctionVerdict::FewLayouts);
     let mut made = [(changed, made)];
     judge(&mut made, design);

@@ -1,8 +1,10 @@
-//! The differences between the configurations of two kernels.
+//! The differences between what variants run: options of two kernels, and sizes of programs or kernels.
 
 use super::VariantDifference;
-use opcost_model::plan::Plan;
-use opcost_model::recording::KernelState;
+use opcost_model::plan::{Plan, WorkPlan};
+use opcost_model::recording::{KernelState, MachineState};
+use opcost_size::Totals;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The options of two `.config` texts that differ, by name: `CONFIG_PARAVIRT: not set → y`.
@@ -33,7 +35,7 @@ fn options(config: &str) -> BTreeMap<&str, &str> {
 }
 
 /// The kernel options that differ within each comparison, if both configurations are known.
-pub(super) fn differences(plan: &Plan, kernels: &[KernelState]) -> Vec<VariantDifference> {
+pub(super) fn kernel_differences(plan: &Plan, kernels: &[KernelState]) -> Vec<VariantDifference> {
     let config =
         |variant: usize| kernels.iter().find(|kernel| kernel.variant == variant)?.config.as_deref();
     let between = |(baseline, variant): (usize, usize)| {
@@ -42,6 +44,45 @@ pub(super) fn differences(plan: &Plan, kernels: &[KernelState]) -> Vec<VariantDi
         (!lines.is_empty()).then_some(VariantDifference { baseline, variant, what, lines })
     };
     plan.comparisons().into_iter().filter_map(between).collect()
+}
+
+/// The sizes in memory of the programs or kernels of two variants.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct SizeRows {
+    /// Index of the baseline.
+    pub baseline: usize,
+    /// Index of the variant.
+    pub variant: usize,
+    /// The object measured: `program` or `kernel`.
+    pub what: &'static str,
+    /// The baseline's bytes, then the variant's.
+    pub totals: [Totals; 2],
+}
+
+/// The sizes within each comparison whose variants run different programs or kernels, if both sizes are known.
+pub(super) fn size_rows(plan: &Plan, state: Option<&MachineState>) -> Vec<SizeRows> {
+    let Some(state) = state else { return Vec::new() };
+    let program = |variant: usize| {
+        let WorkPlan::Command { program, .. } = &plan.variants[variant].work else { return None };
+        let known = state.programs.iter().find(|known| known.path == *program)?;
+        Some((known.sha256.as_str(), known.sizes?))
+    };
+    let kernel = |variant: usize| {
+        let known = state.kernels.iter().find(|known| known.variant == variant)?;
+        Some((known.digest.as_str(), known.sizes?))
+    };
+    let mut rows = Vec::new();
+    for (baseline, variant) in plan.comparisons() {
+        let sides = [baseline, variant];
+        for (what, of) in [("program", sides.map(program)), ("kernel", sides.map(kernel))] {
+            if let [Some((one, before)), Some((two, after))] = of
+                && one != two
+            {
+                rows.push(SizeRows { baseline, variant, what, totals: [before, after] });
+            }
+        }
+    }
+    rows
 }
 
 #[cfg(test)]

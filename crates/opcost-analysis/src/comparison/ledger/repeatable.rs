@@ -8,8 +8,8 @@
 //! the last digit, at the price of one run per variant. If processes make several runs, opcost repeats the whole first
 //! process: a run's counts depend on the runs before it.
 
-use super::Severity;
-use super::ledger::{Evidence, Finding};
+use crate::comparison::Severity;
+use crate::comparison::ledger::{Evidence, Finding};
 use opcost_base::number::{grouped, magnitude};
 use opcost_model::recording::Recording;
 use opcost_record::metric::EMULATOR;
@@ -77,18 +77,18 @@ fn repeated_runs(recording: &Recording) -> Vec<(&Record, &Record)> {
 }
 
 /// The repeated runs of an emulated recording, which show whether its counts repeat.
-pub(super) struct Repeats<'a> {
+pub(crate) struct Repeats<'a> {
     runs: Vec<(&'a Record, &'a Record)>,
 }
 
 impl<'a> Repeats<'a> {
     /// Finds the repeated runs of a recording.
-    pub(super) fn of(recording: &'a Recording) -> Repeats<'a> {
+    pub(crate) fn of(recording: &'a Recording) -> Repeats<'a> {
         Repeats { runs: repeated_runs(recording) }
     }
 
     /// Whether runs of the variant were repeated and gave the same integer of the metric each time.
-    pub(super) fn hold(&self, variant: usize, metric: MetricId) -> bool {
+    pub(crate) fn hold(&self, variant: usize, metric: MetricId) -> bool {
         let value = |run: &Record| run.sample(metric).map(|sample| sample.value);
         let mut own =
             self.runs.iter().filter(|(run, _)| usize::from(run.variant) == variant).peekable();
