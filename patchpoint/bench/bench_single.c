@@ -24,6 +24,7 @@ struct pair {
 PATCHPOINT_DECLARE_CALL_ANY(exchange, struct pair, struct pair);
 PATCHPOINT_DECLARE_BRANCH(off);
 PATCHPOINT_DECLARE_BRANCH(on);
+PATCHPOINT_DECLARE_BRANCH(probing);
 PATCHPOINT_DECLARE_VALUE(limit_32, uint32_t);
 PATCHPOINT_DECLARE_VALUE(limit_64, uint64_t);
 
@@ -53,6 +54,7 @@ PATCHPOINT_DEFINE_CALL(exchange, exchanged);
 PATCHPOINT_DEFINE_JUMP(exchange);
 PATCHPOINT_DEFINE_BRANCH(off, false);
 PATCHPOINT_DEFINE_BRANCH(on, true);
+PATCHPOINT_DEFINE_BRANCH(probing, false);
 PATCHPOINT_DEFINE_VALUE(limit_32, uint32_t, 5);
 PATCHPOINT_DEFINE_VALUE(limit_64, uint64_t, 0x500000005);
 
@@ -131,6 +133,20 @@ LOOP(unlikely_on, if (patchpoint_unlikely(on)) x ^= 5)
 LOOP(unlikely_on_loaded, if (__builtin_expect(plain_on, 0)) x ^= 5)
 LOOP(likely_off, if (!patchpoint_likely(off)) x ^= 5)
 LOOP(likely_off_loaded, if (!__builtin_expect(plain_off, 1)) x ^= 5)
+
+/*
+ * A disabled probe whose three arguments the program computes for it. A probe of SystemTap's sys/sdt.h is a nop whose operands a
+ * debugger may read, so they are computed beforehand; its note takes no instruction. A semaphore, which tracers raise, goes around it.
+ */
+#define ARGUMENTS x + 3, x ^ i, i + (i << 2)
+#define USDT(a, b, c) __asm__ volatile("nop" : : "nor"(a), "nor"(b), "nor"(c))
+#define USDT_3(...) USDT(__VA_ARGS__)
+static volatile unsigned short semaphore;
+NOINLINE static void probed(uint64_t a, uint64_t b, uint64_t c) { plain_64 += a ^ b ^ c; }
+LOOP(probe_patched, if (patchpoint_unlikely(probing)) probed(ARGUMENTS))
+LOOP(probe_usdt, USDT_3(ARGUMENTS))
+LOOP(probe_semaphore, if (__builtin_expect(semaphore, 0)) USDT_3(ARGUMENTS))
+LOOP(probe_loaded, if (__builtin_expect(plain_off, 0)) probed(ARGUMENTS))
 
 LOOP(value_32_constant, uint32_t y = 5; OPAQUE(y); x ^= y)
 LOOP(value_32_patched, x ^= patchpoint_value(limit_32))
@@ -224,6 +240,11 @@ const struct form single_forms[] = {
 	{"a branch that is not taken", "patched, likely, true", likely_on, 1, true, false},
 	{"a branch that is not taken", "load and test, unlikely", unlikely_off_loaded, 1, false, false},
 	{"a branch that is not taken", "load and test, likely", likely_on_loaded, 1, false, false},
+	{"a disabled probe with three arguments", "left out by hand", branch_none, 1, false, false},
+	{"a disabled probe with three arguments", "patched", probe_patched, 1, true, false},
+	{"a disabled probe with three arguments", "sys/sdt.h", probe_usdt, 1, false, false},
+	{"a disabled probe with three arguments", "sys/sdt.h with a semaphore", probe_semaphore, 1, false, false},
+	{"a disabled probe with three arguments", "load and test", probe_loaded, 1, false, false},
 	{"a branch to the rarer side", "the rarer side alone", branch_taken, 1, false, false},
 	{"a branch to the rarer side", "patched, unlikely, true", unlikely_on, 1, true, false},
 	{"a branch to the rarer side", "patched, likely, false", likely_off, 1, true, false},
