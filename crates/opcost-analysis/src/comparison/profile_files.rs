@@ -421,10 +421,6 @@ fn attributed(of: &ProfileOf<'_>, side: usize, one: u64, matching: &Matching) ->
     }
 }
 
-#[cfg(test)]
-#[path = "profile_files_tests.rs"]
-mod tests;
-
 /// Expected share of false positives among the functions that are called changed.
 pub const FALSE_SHARE: f64 = 0.05;
 
@@ -587,3 +583,7 @@ fn without_test(figures: &Figures, [one, two]: &[Vec<f64>; 2], scale: &Scale) ->
         false => Row::of(FunctionVerdict::Changed),
     })
 }
+
+#[cfg(test)]
+#[path = "profile_files_tests.rs"]
+mod tests;
