@@ -1,6 +1,6 @@
 //! Tables with sets of least recently used entries: caches by line, TLBs by page, target tables by jump.
 
-use crate::figures::Table;
+use crate::figures::TableGeometry;
 
 /// A table of numbers: lines, pages, addresses of jumps.
 pub(crate) struct Sets {
@@ -13,7 +13,7 @@ pub(crate) struct Sets {
 
 impl Sets {
     /// Makes an empty table; the number of sets is a power of two.
-    pub(crate) fn new(size: Table) -> Sets {
+    pub(crate) fn new(size: TableGeometry) -> Sets {
         let sets = size.entries / size.ways;
         Sets {
             tags: vec![0; size.entries as usize],
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn the_least_recently_used_is_replaced() {
         // Two sets of two.
-        let mut table = Sets::new(Table { entries: 4, ways: 2 });
+        let mut table = Sets::new(TableGeometry { entries: 4, ways: 2 });
         let got = [0, 2, 0, 4, 0, 2, 1, 4].map(|number| table.touch(number));
         assert_eq!(got, [false, false, true, false, true, false, false, false]);
         assert!(table.holds(1) && table.holds(2) && !table.holds(0) && !table.holds(3));
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn user_and_kernel_addresses_are_told_apart() {
-        let mut table = Sets::new(Table { entries: 8, ways: 8 });
+        let mut table = Sets::new(TableGeometry { entries: 8, ways: 8 });
         let numbers = [0x5555_5555_4000, 0x7fff_f7fc_0000, 0xffff_ffff_8100_0000_u64];
         let lines = numbers.map(|number| number >> 6);
         assert_eq!(lines.map(|line| table.touch(line)), [false; 3]);
@@ -89,7 +89,7 @@ mod tests {
     proptest! {
         #[test]
         fn sets_are_lists_by_last_use(ways in 1u64..17, touched in prop::collection::vec(0u64..60, 0..300)) {
-            let mut table = Sets::new(Table { entries: 2 * ways, ways });
+            let mut table = Sets::new(TableGeometry { entries: 2 * ways, ways });
             let mut lists = [Vec::new(), Vec::new()];
             for number in touched {
                 let list = &mut lists[number as usize % 2];

@@ -147,7 +147,8 @@ impl Core {
         let mut offset = 0;
         let ops = all.iter().zip(codes).map(|(instruction, code)| {
             let length = code.len().min(255) as u8;
-            let op = Reading { core: self, instruction, factory: &mut factory }.op(offset, length);
+            let op = InstructionDecoder { core: self, instruction, factory: &mut factory }
+                .op(offset, length);
             offset += u32::from(length);
             op
         });
@@ -226,13 +227,13 @@ struct Shape {
     flags: u16,
 }
 
-struct Reading<'a> {
+struct InstructionDecoder<'a> {
     core: &'a Core,
     instruction: &'a Instruction,
     factory: &'a mut InstructionInfoFactory,
 }
 
-impl Reading<'_> {
+impl InstructionDecoder<'_> {
     fn op(&mut self, offset: u32, length: u8) -> Op {
         let instruction = self.instruction;
         let flow = flow(instruction);

@@ -245,7 +245,7 @@ pub struct Forward {
 /// Size of a table of pages or jumps.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub struct TableGeometry {
     /// Pages or jumps.
     pub entries: u64,
     /// Ways.
@@ -271,7 +271,7 @@ pub struct Translation {
     /// Bytes of a page.
     pub page_bytes: u64,
     /// The first TLB of data.
-    pub first: Table,
+    pub first: TableGeometry,
     /// The second TLB of data.
     pub second: SecondTlb,
     /// Extra cycles of an access to a page that no TLB holds.
@@ -311,9 +311,9 @@ pub struct Prediction {
     /// Cycles of a taken jump that no table knows and that names its target.
     pub target_unknown: u64,
     /// The first table of jump targets.
-    pub targets_first: Table,
+    pub targets_first: TableGeometry,
     /// The second table of jump targets.
-    pub targets_second: Table,
+    pub targets_second: TableGeometry,
     /// The number of remembered return addresses.
     pub returns: u64,
 }

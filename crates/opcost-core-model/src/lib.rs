@@ -42,6 +42,6 @@ pub use code::Code;
 pub use cycles::{CAUSES, Confidence, Cycles, Events, confidence};
 pub use figures::{
     Caches, Core, CoreError, Dram, FirstLevel, Forward, Level, Prediction, Prefetch, Rename, Row,
-    SecondTlb, Table, Translation, Width, Window,
+    SecondTlb, TableGeometry, Translation, Width, Window,
 };
 pub use machine::{Access, Machine};

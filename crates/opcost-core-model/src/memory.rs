@@ -2,7 +2,7 @@
 
 use crate::cache::Sets;
 use crate::cycles::{Cause, Events};
-use crate::figures::{Core, FirstLevel, LINE_BYTES, Level, Table};
+use crate::figures::{Core, FirstLevel, LINE_BYTES, Level, TableGeometry};
 use crate::lane::Lane;
 use crate::prefetch::{Streams, Strides};
 
@@ -80,7 +80,7 @@ pub(crate) struct Memory {
 }
 
 fn lines(size: FirstLevel) -> Sets {
-    Sets::new(Table { entries: size.bytes / LINE_BYTES, ways: size.ways })
+    Sets::new(TableGeometry { entries: size.bytes / LINE_BYTES, ways: size.ways })
 }
 
 fn level(size: Level) -> Sets {
@@ -113,7 +113,7 @@ impl Memory {
             sets: vec![0; (cache.l1.bytes / LINE_BYTES / cache.l1.ways) as usize],
             same_set: cache.same_set,
             first_tlb: Sets::new(translation.first),
-            second_tlb: Sets::new(Table { entries: second.entries, ways: second.ways }),
+            second_tlb: Sets::new(TableGeometry { entries: second.entries, ways: second.ways }),
             last_page: u64::MAX,
             page_shift: translation.page_bytes.trailing_zeros(),
             second_tlb_cycles: second.latency,

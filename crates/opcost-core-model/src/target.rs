@@ -181,7 +181,7 @@ impl Targets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Table;
+    use crate::figures::TableGeometry;
 
     fn targets() -> Targets {
         Targets::new(&Prediction {
@@ -191,8 +191,8 @@ mod tests {
             indirect: 0,
             target_second: 3,
             target_unknown: 9,
-            targets_first: Table { entries: 4, ways: 4 },
-            targets_second: Table { entries: 16, ways: 4 },
+            targets_first: TableGeometry { entries: 4, ways: 4 },
+            targets_second: TableGeometry { entries: 16, ways: 4 },
             returns: 16,
         })
     }

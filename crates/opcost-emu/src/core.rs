@@ -14,7 +14,7 @@ use crate::mapped::Mapped;
 use crate::message::{Message, Messages};
 use crate::model::Model;
 use crate::refusal;
-use crate::region::{Drains, FORGED, Reading, Regions};
+use crate::region::{CounterSums, Drains, FORGED, Regions};
 use crate::repeat::Site;
 use crate::report::{Reports, write_error};
 use crate::stack::{Pushed, Stack};
@@ -80,7 +80,7 @@ pub(crate) struct Core {
     pub(crate) regions: Regions,
     drains: Drains,
     /// The regions that the program itself marks.
-    program_regions: ProgramRegions<Reading>,
+    program_regions: ProgramRegions<CounterSums>,
     messages: Messages,
     /// The finished runs.
     pub(crate) reports: Reports,
@@ -810,7 +810,7 @@ impl Core {
     }
 
     /// Returns all sums so far, without the `tail` of the block that has begun.
-    fn reading(&mut self, tail: &Cost, kernel: bool) -> Reading {
+    fn reading(&mut self, tail: &Cost, kernel: bool) -> CounterSums {
         let sums = &mut self.sums;
         self.blocks.take(|block, times| sums.add_cost(&block.cost, block.kernel, times));
         for site in &self.sites {
@@ -830,7 +830,7 @@ impl Core {
         let mut landmarks = self.landmarks.clone();
         landmarks.extend([self.system_calls, self.turns]);
         landmarks.extend(self.probes.iter().flatten());
-        Reading { counters, landmarks }
+        CounterSums { counters, landmarks }
     }
 
     /// Writes the report when the guest has ended: the costs, or the reason why there are none.

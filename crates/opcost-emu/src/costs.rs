@@ -5,7 +5,7 @@ use crate::attribution::Attribution;
 use crate::class::Class;
 use crate::counters::{Counters, Figure, When};
 use crate::decode::Repeat;
-use crate::region::{Reading, Regions};
+use crate::region::{CounterSums, Regions};
 use crate::tree::Tree;
 use opcost_record::emulation::RegionCost;
 use opcost_record::marker::REGIONS;
@@ -29,7 +29,7 @@ pub(crate) fn costs(
     tree: &Tree,
     regions: &Regions,
     left: Option<u64>,
-    program_regions: &ProgramRegions<Reading>,
+    program_regions: &ProgramRegions<CounterSums>,
     by_context: bool,
 ) -> Result<Vec<RegionCost>, String> {
     let mut all = Vec::new();
@@ -153,7 +153,7 @@ fn vcpu_counts(
     attribution: &Attribution,
     tree: &Tree,
     column: usize,
-    sum: &Reading,
+    sum: &CounterSums,
     counts: &mut Counts,
 ) {
     for vcpu in 0..tree.vcpus() {
@@ -167,7 +167,7 @@ fn vcpu_counts(
 fn landmark_counts(
     arguments: &Arguments,
     attribution: &Attribution,
-    sum: &Reading,
+    sum: &CounterSums,
     counts: &mut Counts,
 ) {
     for (name, count) in attribution.metrics().iter().zip(&sum.landmarks) {
@@ -180,7 +180,7 @@ fn landmark_counts(
     }
 }
 
-fn probe_counts(attribution: &Attribution, sum: &Reading, counts: &mut Counts) {
+fn probe_counts(attribution: &Attribution, sum: &CounterSums, counts: &mut Counts) {
     let names = Repeat::TABLE
         .iter()
         .flat_map(|(_, word, ..)| ["R", "W", "RW"].map(|filter| format!("probe-{word}-{filter}")));

@@ -12,7 +12,7 @@ pub(crate) const FORGED: &str = "the counted program executed a marker of opcost
 
 /// A reading of all sums.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Reading {
+pub(crate) struct CounterSums {
     /// The counters.
     pub(crate) counters: Counters,
     /// Landmarks reached, by the place of their counter. Then system calls of user mode, then turns of several vCPUs, then the raw
@@ -20,8 +20,8 @@ pub(crate) struct Reading {
     pub(crate) landmarks: Vec<u64>,
 }
 
-impl Amounts for Reading {
-    fn add_between(&mut self, from: &Reading, to: &Reading) {
+impl Amounts for CounterSums {
+    fn add_between(&mut self, from: &CounterSums, to: &CounterSums) {
         self.counters.add_difference(&from.counters, &to.counters);
         self.landmarks.resize(to.landmarks.len(), 0);
         let differences = from.landmarks.iter().zip(&to.landmarks);
@@ -34,8 +34,8 @@ impl Amounts for Reading {
 /// The regions and their costs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
-    open: Option<(usize, Reading)>,
-    sums: [Option<Reading>; REGIONS.len()],
+    open: Option<(usize, CounterSums)>,
+    sums: [Option<CounterSums>; REGIONS.len()],
 }
 
 impl Regions {
@@ -43,7 +43,7 @@ impl Regions {
     ///
     /// # Errors
     /// A region is open.
-    pub(crate) fn start(&mut self, region: usize, now: Reading) -> Result<(), String> {
+    pub(crate) fn start(&mut self, region: usize, now: CounterSums) -> Result<(), String> {
         if let Some((open, _)) = &self.open {
             let (open, new) = (REGIONS[*open], REGIONS[region]);
             return Err(if open == new {
@@ -60,7 +60,7 @@ impl Regions {
     ///
     /// # Errors
     /// The region is not open.
-    pub(crate) fn stop(&mut self, region: usize, now: Reading) -> Result<(), String> {
+    pub(crate) fn stop(&mut self, region: usize, now: CounterSums) -> Result<(), String> {
         let name = REGIONS[region];
         let (open, since) =
             self.open.take().ok_or_else(|| format!("region '{name}' was stopped, not started"))?;
@@ -117,7 +117,7 @@ impl Regions {
     }
 
     /// Returns the cost of each counted region.
-    pub(crate) fn sums(&self) -> impl Iterator<Item = (usize, &Reading)> {
+    pub(crate) fn sums(&self) -> impl Iterator<Item = (usize, &CounterSums)> {
         self.sums.iter().enumerate().filter_map(|(region, sum)| Some((region, sum.as_ref()?)))
     }
 }
@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(none.empty, None, "the wait never began");
     }
 
-    fn reading(landmarks: u64) -> Reading {
-        Reading { landmarks: vec![landmarks], ..Reading::default() }
+    fn reading(landmarks: u64) -> CounterSums {
+        CounterSums { landmarks: vec![landmarks], ..CounterSums::default() }
     }
 
     #[test]

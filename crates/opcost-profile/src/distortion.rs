@@ -260,7 +260,7 @@ mod tests {
     use crate::losses::Losses;
     use crate::read::about::{About, EventAbout};
     use crate::read::{callgrind, sampled};
-    use crate::symbolise::Growth;
+    use crate::symbolise::ProfileBuilder;
     use opcost_sys::budget::Budget;
 
     fn kernel(symbol: &str) -> Function {
@@ -268,13 +268,13 @@ mod tests {
     }
 
     fn profile(clock: bool, precise: u8, stacks: &[(&[&str], u64)]) -> ReadProfile {
-        let mut growth = Growth::default();
+        let mut builder = ProfileBuilder::default();
         for (stack, cost) in stacks {
             let stack: Vec<_> = stack.iter().map(|symbol| (kernel(symbol), false)).collect();
-            growth.add(&stack, *cost);
+            builder.add(&stack, *cost);
         }
         let sampling = Some(EventAbout { clock, precise: Some(precise), ..EventAbout::default() });
-        sampled(About { sampling, ..About::default() }, growth.grown(Losses::default()))
+        sampled(About { sampling, ..About::default() }, builder.grown(Losses::default()))
     }
 
     fn said(profile: &ReadProfile) -> Vec<(&'static str, u64, Vec<String>)> {

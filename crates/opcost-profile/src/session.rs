@@ -11,7 +11,7 @@ use crate::event::{
 };
 use crate::losses::Losses;
 use crate::space::{CodeFile, KERNEL_HALF, KernelReference, Spaces, UNMAPPED};
-use crate::tree::{NO_PATH, Place, Tree};
+use crate::tree::{CodePlace, NO_PATH, Tree};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
@@ -21,7 +21,7 @@ pub const FRAMES_MAX: usize = 127;
 /// Samples, and the facts needed to name their places.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
-    /// Every file with code, as [`Place::file`] numbers them.
+    /// Every file with code, as [`CodePlace::file`] numbers them.
     pub files: Vec<CodeFile>,
     /// The kernel's place in memory, if known.
     pub kernel_reference: Option<KernelReference>,
@@ -288,7 +288,7 @@ impl Session {
         }
         let place = self.spaces.place(pid, address);
         let mapped = place.is_some();
-        let place = self.tree.place(place.unwrap_or(Place { file: UNMAPPED, offset: 0 }));
+        let place = self.tree.place(place.unwrap_or(CodePlace { file: UNMAPPED, offset: 0 }));
         self.found[slot] = Some(Found { address, version, place, mapped });
         (place, mapped)
     }

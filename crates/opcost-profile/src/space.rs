@@ -1,7 +1,7 @@
 //! Address spaces: the mappings of each process.
 
 use crate::event::Mapping;
-use crate::tree::Place;
+use crate::tree::CodePlace;
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -134,14 +134,14 @@ impl Spaces {
     }
 
     /// Returns the place of a process's address; `None` if nothing is known to be mapped there.
-    pub fn place(&self, pid: i32, address: u64) -> Option<Place> {
+    pub fn place(&self, pid: i32, address: u64) -> Option<CodePlace> {
         if address >= KERNEL_HALF {
-            return Some(Place { file: KERNEL, offset: address });
+            return Some(CodePlace { file: KERNEL, offset: address });
         }
         let regions = &self.spaces.get(&pid)?.regions;
         let at = regions.partition_point(|region| region.end <= address);
         let region = regions.get(at).filter(|region| region.start <= address)?;
-        Some(Place { file: region.file, offset: address.wrapping_add(region.shift) })
+        Some(CodePlace { file: region.file, offset: address.wrapping_add(region.shift) })
     }
 
     /// Returns the mapped files of a process, each with the address of its first mapped byte, the
@@ -341,7 +341,7 @@ mod tests {
         let reference = KernelReference { symbol: "_text".into(), address: text };
         assert_eq!(spaces.kernel_reference(), Some(&reference));
         assert_eq!(spaces.files()[KERNEL as usize].build_id, Some(vec![1, 2]));
-        assert_eq!(spaces.place(3, text + 5), Some(Place { file: KERNEL, offset: text + 5 }));
+        assert_eq!(spaces.place(3, text + 5), Some(CodePlace { file: KERNEL, offset: text + 5 }));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 /// A byte of code: its place in a file, whatever address the file was mapped at.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Place {
+pub struct CodePlace {
     /// Index into [`Recorded::files`](crate::session::Recorded::files).
     pub file: u32,
     /// Offset in the file, bytes; for the kernel and code without a file, the address.
@@ -44,8 +44,8 @@ pub(crate) const NO_PATH: u32 = 0;
 /// The calls of a recording.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    places: Vec<Place>,
-    place_numbers: FxHashMap<Place, u32>,
+    places: Vec<CodePlace>,
+    place_numbers: FxHashMap<CodePlace, u32>,
     paths: Vec<Path>,
     /// Paths by parent and place.
     path_numbers: FxHashMap<u64, u32>,
@@ -92,12 +92,12 @@ impl Tree {
     }
 
     /// Returns the places of all nodes, each once.
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[CodePlace] {
         &self.places
     }
 
     /// Returns the number of a place.
-    pub(crate) fn place(&mut self, place: Place) -> u32 {
+    pub(crate) fn place(&mut self, place: CodePlace) -> u32 {
         let Tree { places, place_numbers, .. } = self;
         *place_numbers.entry(place).or_insert_with(|| {
             places.push(place);
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn a_node_is_found_again_by_its_two_paths() {
         let mut tree = Tree::default();
-        let numbers = [1, 2, 3, 4].map(|offset| tree.place(Place { file: 0, offset }));
-        assert_eq!(tree.place(Place { file: 0, offset: 2 }), numbers[1]);
+        let numbers = [1, 2, 3, 4].map(|offset| tree.place(CodePlace { file: 0, offset }));
+        assert_eq!(tree.place(CodePlace { file: 0, offset: 2 }), numbers[1]);
         let [first, second, third, fourth] = numbers;
         let main = tree.path(NO_PATH, first);
         let read = tree.path(main, second);

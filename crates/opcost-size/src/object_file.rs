@@ -65,7 +65,7 @@ pub(super) fn read<'d>(
 ) -> Result<Inventory<'d>, ContentsError> {
     let file = parse(bytes)?;
     let mut inventory = Inventory { machine: machine(&file, bytes), ..Inventory::default() };
-    let mut places: HashMap<usize, Place> = HashMap::new();
+    let mut places: HashMap<usize, SectionFacts> = HashMap::new();
     let mut by_name: HashMap<(String, Class), usize> = HashMap::new();
     let tls_address = tls_address(&file);
     for (section, class) in sections(&file)? {
@@ -82,7 +82,7 @@ pub(super) fn read<'d>(
         let loaded = class != Class::NotLoaded;
         places.insert(
             section.index().0,
-            Place { index, address: section.address(), size, code, loaded },
+            SectionFacts { index, address: section.address(), size, code, loaded },
         );
     }
     let (placed, names, cut) = symbols(&file, &places, tls_address);
@@ -90,7 +90,7 @@ pub(super) fn read<'d>(
     for Owned { symbols, bytes, estimated, section } in
         cover(&placed, |section| places[&section].size)
     {
-        let Place { index, code, .. } = places[&section];
+        let SectionFacts { index, code, .. } = places[&section];
         let [shown, rest @ ..] = symbols.as_slice() else { continue };
         inventory.sections[index].unnamed_bytes -= bytes;
         inventory.symbols.push(SymbolSize {
@@ -147,7 +147,7 @@ pub(super) fn has_flag(section: &Section<'_, '_>, flag: elf::SectionFlags) -> bo
 
 /// The facts about a section that its symbols need.
 #[derive(Clone, Copy)]
-struct Place {
+struct SectionFacts {
     /// The section's index in the inventory.
     index: usize,
     address: u64,
@@ -159,7 +159,7 @@ struct Place {
 /// Returns the symbols in sections, the kind of table, and the number that leave their section.
 fn symbols<'d>(
     file: &File<'d>,
-    places: &HashMap<usize, Place>,
+    places: &HashMap<usize, SectionFacts>,
     tls_address: u64,
 ) -> (Vec<Placed<'d>>, Names, usize) {
     let relative = file.kind() == object::ObjectKind::Relocatable;

@@ -21,7 +21,7 @@ pub(super) struct Names<'d, 'f> {
     file: &'f File<'d>,
     function: Range<u64>,
     /// In an object file: the target of each relocated place in the function's section.
-    relocated: HashMap<u64, Place>,
+    relocated: HashMap<u64, OperandTarget>,
     /// In a linked file: symbols by address, with their size.
     symbols: Vec<(u64, u64, String)>,
     /// Entries of linkage tables, by file offset.
@@ -33,7 +33,7 @@ pub(super) struct Names<'d, 'f> {
 }
 
 /// The target of a relocation.
-enum Place {
+enum OperandTarget {
     Named(String),
     /// The address of a place in the function itself.
     Here(u64),
@@ -77,8 +77,8 @@ impl<'d, 'f> Names<'d, 'f> {
             return None;
         }
         let address = match self.relocation(instruction, constants.immediate_offset()) {
-            Some(Place::Here(address)) => *address,
-            Some(Place::Named(_)) => return None,
+            Some(OperandTarget::Here(address)) => *address,
+            Some(OperandTarget::Named(_)) => return None,
             None => instruction.near_branch_target(),
         };
         self.function.contains(&address).then(|| address - self.function.start)
@@ -134,14 +134,14 @@ impl<'d, 'f> Names<'d, 'f> {
         self.absolute(instruction.immediate(wide), constants.immediate_size())
     }
 
-    fn relocation(&self, instruction: &Instruction, constant: usize) -> Option<&Place> {
+    fn relocation(&self, instruction: &Instruction, constant: usize) -> Option<&OperandTarget> {
         self.relocated.get(&(instruction.ip() + constant as u64))
     }
 
-    fn show(&self, place: &Place) -> String {
+    fn show(&self, place: &OperandTarget) -> String {
         match place {
-            Place::Named(name) => name.clone(),
-            Place::Here(address) => format!("+{:#x}", address - self.function.start),
+            OperandTarget::Named(name) => name.clone(),
+            OperandTarget::Here(address) => format!("+{:#x}", address - self.function.start),
         }
     }
 
@@ -235,7 +235,7 @@ fn relocated(
     file: &File<'_>,
     section: &Section<'_, '_>,
     function: &Range<u64>,
-) -> HashMap<u64, Place> {
+) -> HashMap<u64, OperandTarget> {
     let mut places = HashMap::new();
     let functions = placed(file);
     for (offset, relocation) in section.relocations() {
@@ -256,18 +256,18 @@ fn relocated(
             let Some(target) = symbol.section_index() else { continue };
             match by_place(&functions, target.0, address) {
                 _ if target == section.index() && function.contains(&address) => {
-                    Place::Here(address)
+                    OperandTarget::Here(address)
                 }
-                Some(name) => Place::Named(name),
+                Some(name) => OperandTarget::Named(name),
                 None => match file.section_by_index(target) {
-                    Ok(target) => Place::Named(content(&target, address)),
+                    Ok(target) => OperandTarget::Named(content(&target, address)),
                     Err(_) => continue,
                 },
             }
         } else if symbol.section_index() == Some(section.index()) && function.contains(&address) {
-            Place::Here(address)
+            OperandTarget::Here(address)
         } else {
-            Place::Named(with_offset(&readable(name), addend))
+            OperandTarget::Named(with_offset(&readable(name), addend))
         };
         places.insert(section.address().wrapping_add(offset), place);
     }

@@ -5,13 +5,13 @@ use crate::comparison::FunctionVerdict;
 use opcost_profile::losses::Losses;
 use opcost_profile::read::about::{About, EventAbout};
 use opcost_profile::read::{callgrind, sampled};
-use opcost_profile::symbolise::Growth;
+use opcost_profile::symbolise::ProfileBuilder;
 use opcost_sys::budget::Budget;
 use proptest::prelude::*;
 
 /// A profile of these stacks, each with its samples of one cost.
 fn profile(event: &str, each: u64, stacks: &[(&[&str], u64)]) -> ReadProfile {
-    let mut growth = Growth::default();
+    let mut growth = ProfileBuilder::default();
     for (stack, samples) in stacks {
         let function = |symbol: &&str| Function::new(*symbol, "/bin/w");
         let stack: Vec<_> = stack.iter().map(|symbol| (function(symbol), false)).collect();

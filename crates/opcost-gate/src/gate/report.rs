@@ -76,12 +76,12 @@ pub struct CaseReport {
     /// The conditions on which the counts depend.
     pub key: FigureKey,
     /// The place of the function with the largest increase, if the program's debug information names it.
-    pub place: Option<Place>,
+    pub place: Option<SourceLine>,
 }
 
 /// A line of a source file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Place {
+pub struct SourceLine {
     /// The file, relative to the repository.
     pub file: String,
     /// The line.

@@ -5,19 +5,19 @@ use super::problem::{Problem, ProblemKind, number};
 use opcost_sys::budget::Exceeded;
 
 /// A CSV with named columns.
-pub(super) struct Table {
+pub(super) struct CsvTable {
     head: Vec<String>,
     rows: Vec<(usize, csv::StringRecord)>,
 }
 
-impl Table {
+impl CsvTable {
     /// Reads a table that must have the columns `must`; lines that begin with `#` are comments.
     pub(super) fn read(
         input: &Input<'_>,
         format: &'static str,
         must: &[&str],
         may: &[&str],
-    ) -> Result<Table, Problem> {
+    ) -> Result<CsvTable, Problem> {
         let mut reader = csv::ReaderBuilder::new()
             .comment(Some(b'#'))
             .trim(csv::Trim::All)
@@ -55,7 +55,7 @@ impl Table {
             let row = row.map_err(wrong)?;
             Ok((row.position().map_or(0, |position| position.line() as usize), row))
         });
-        Ok(Table { head, rows: rows.collect::<Result<_, Problem>>()? })
+        Ok(CsvTable { head, rows: rows.collect::<Result<_, Problem>>()? })
     }
 
     /// The rows, each with its line.
@@ -105,7 +105,7 @@ pub(super) fn has_columns(text: &str, columns: &[&str]) -> bool {
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let must = ["variant", "metric", "value"];
-    let table = Table::read(input, "a CSV of samples", &must, &["unit", "block"])?;
+    let table = CsvTable::read(input, "a CSV of samples", &must, &["unit", "block"])?;
     let mut parsed = Parsed::default();
     for (line, fields) in table.rows() {
         let metric = fields.need("metric", line)?;

@@ -2,7 +2,7 @@
 
 use super::parsed::{Data, Input, Parsed, Series};
 use super::problem::{Problem, ProblemKind, number};
-use super::samples::{Table, has_columns};
+use super::samples::{CsvTable, has_columns};
 
 pub(super) fn detect(text: &str) -> bool {
     has_columns(text, &["variant", "metric", "mean"])
@@ -10,7 +10,7 @@ pub(super) fn detect(text: &str) -> bool {
 
 pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let must = ["variant", "metric", "mean"];
-    let table = Table::read(input, "a summary table", &must, &["sd", "n", "unit"])?;
+    let table = CsvTable::read(input, "a summary table", &must, &["sd", "n", "unit"])?;
     let mut parsed = Parsed::default();
     for (line, fields) in table.rows() {
         let metric = fields.need("metric", line)?;

@@ -48,7 +48,7 @@ const NO_FILE: &str = "???";
 
 /// The state of reading a file.
 #[derive(Default)]
-struct Reading<'t> {
+struct CallgrindReader<'t> {
     events: Vec<&'t str>,
     chosen: usize,
     positions: usize,
@@ -92,7 +92,7 @@ pub fn read(
     event: Option<&str>,
     budget: &Budget,
 ) -> Result<(About, FunctionTable), TextError> {
-    let mut reading = Reading { positions: 1, ..Reading::default() };
+    let mut reading = CallgrindReader { positions: 1, ..CallgrindReader::default() };
     for (index, line) in text.lines().enumerate() {
         budget.step(line.len() as u64)?;
         let line = line.trim();
@@ -115,7 +115,7 @@ pub fn read(
     reading.finish()
 }
 
-impl<'t> Reading<'t> {
+impl<'t> CallgrindReader<'t> {
     fn header_line(
         &mut self,
         key: &str,

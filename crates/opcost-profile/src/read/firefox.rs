@@ -11,7 +11,7 @@ use super::stack::FRAMES_MAX;
 use super::text::{TextError, json};
 use crate::losses::Losses;
 use crate::space::{CodeFile, CodeKind};
-use crate::symbolise::{Growth, LookedUp, Sampled, Unnamed, Why};
+use crate::symbolise::{LookedUp, ProfileBuilder, Sampled, Unnamed, Why};
 use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
@@ -237,13 +237,13 @@ pub fn read(
         None | Some("samples") if !own => Weight::Samples,
         _ => Weight::Other,
     };
-    let mut reading = Reading {
+    let mut reading = FirefoxReader {
         document: &document,
         looked_up: looked_up(&document, look_up),
         wanted,
         budget,
         weights,
-        growth: Growth::default(),
+        builder: ProfileBuilder::default(),
         losses: Losses::default(),
         total: 0,
         first_ms: first_ms(&document.threads),
@@ -274,7 +274,7 @@ pub fn read(
         ..About::default()
     };
     let unchecked = reading.looked_up.unchecked();
-    let mut sampled = reading.growth.grown(reading.losses);
+    let mut sampled = reading.builder.grown(reading.losses);
     let unnamed = reading.unnamed.into_iter();
     sampled.unnamed =
         unnamed.map(|(module, (why, samples))| Unnamed { module, why, samples }).collect();
@@ -300,12 +300,12 @@ fn first_ms(threads: &[Thread]) -> f64 {
     threads.iter().filter_map(first).fold(f64::MAX, f64::min)
 }
 
-struct Reading<'d> {
+struct FirefoxReader<'d> {
     document: &'d Document,
     wanted: &'d Wanted,
     budget: &'d Budget,
     weights: Weight,
-    growth: Growth,
+    builder: ProfileBuilder,
     losses: Losses,
     total: u64,
     first_ms: f64,
@@ -418,7 +418,7 @@ struct Node {
     named: bool,
 }
 
-impl<'d> Reading<'d> {
+impl<'d> FirefoxReader<'d> {
     fn duration_ns(&self) -> Option<u64> {
         let ms = self.last_ms - self.first_ms;
         (ms > 0.0 && ms < 1e12).then_some((ms * 1e6) as u64)
@@ -486,7 +486,7 @@ impl<'d> Reading<'d> {
                 }
             };
             let module =
-                node.and_then(|node| self.growth.module(node.function).map(str::to_string));
+                node.and_then(|node| self.builder.module(node.function).map(str::to_string));
             let since = time.map(|time| ((time - self.first_ms).max(0.0) * 1e6) as u64);
             let facts = Facts {
                 command: Some(&command),
@@ -510,7 +510,7 @@ impl<'d> Reading<'d> {
                 (None, Some(stack)) => self.innermost(*stack, &view, &nodes),
                 (context, _) => context,
             };
-            self.growth.charge(context, cost, count, node.inlined);
+            self.builder.charge(context, cost, count, node.inlined);
             if !node.named {
                 let module = module.unwrap_or_default();
                 let why = || {
@@ -573,7 +573,7 @@ impl<'d> Reading<'d> {
                 context = None;
             } else {
                 for number in &*numbers {
-                    context = Some(self.growth.context(context, *number));
+                    context = Some(self.builder.context(context, *number));
                 }
             }
             let Some(function) = numbers.last().copied() else {
@@ -595,7 +595,7 @@ impl<'d> Reading<'d> {
         let rows = std::iter::successors(Some(stack), prefix).take(FRAMES_MAX);
         let functions = rows.filter_map(|at| Some(nodes.get(at)?.as_ref()?.function));
         let functions: Vec<u32> = functions.collect();
-        let below = |at, function: &u32| Some(self.growth.context(at, *function));
+        let below = |at, function: &u32| Some(self.builder.context(at, *function));
         functions.iter().rev().fold(None, below)
     }
 
@@ -634,11 +634,11 @@ impl<'d> Reading<'d> {
         let found = view.address(frame).filter(|_| !named);
         if let Some(stack) = found.and_then(|place| self.looked_up.stacks.get(&place)) {
             let named = stack.iter().all(|function| !function.symbol.starts_with('['));
-            let functions = stack.iter().map(|function| self.growth.function(function.clone()));
+            let functions = stack.iter().map(|function| self.builder.function(function.clone()));
             return Ok(Known { functions: functions.collect(), named });
         }
         let symbol = if named { demangle(name) } else { Why::NotLookedUp.symbol().to_string() };
-        let number = self.growth.function(Function::new(symbol, &module));
+        let number = self.builder.function(Function::new(symbol, &module));
         Ok(Known { functions: vec![number], named })
     }
 }

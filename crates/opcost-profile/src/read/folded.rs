@@ -8,7 +8,7 @@ use super::about::{About, EventAbout};
 use super::stack::FRAMES_MAX;
 use super::text::TextError;
 use crate::losses::Losses;
-use crate::symbolise::{Growth, Sampled};
+use crate::symbolise::{ProfileBuilder, Sampled};
 use crate::symbols::demangle::demangle;
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
@@ -88,7 +88,7 @@ pub fn read(
     let wanted = event.unwrap_or(&events[0]);
     let chosen = events.iter().position(|event| event == wanted);
     let chosen = chosen.ok_or_else(|| TextError::no_event(wanted, &events))?;
-    let mut growth = Growth::default();
+    let mut builder = ProfileBuilder::default();
     let mut losses = Losses::default();
     let mut total: u64 = 0;
     for line in lines(text) {
@@ -115,10 +115,10 @@ pub fn read(
         for frame in frames.skip(beyond) {
             let function;
             (function, inlined) = named(frame);
-            let number = growth.function(function);
-            at = Some(growth.context(at, number));
+            let number = builder.function(function);
+            at = Some(builder.context(at, number));
         }
-        growth.charge(at, cost, 0, inlined);
+        builder.charge(at, cost, 0, inlined);
     }
     if total == 0 {
         return Err(TextError::Empty);
@@ -130,7 +130,7 @@ pub fn read(
         events,
         ..About::default()
     };
-    Ok((about, growth.grown(losses)))
+    Ok((about, builder.grown(losses)))
 }
 
 /// Returns a function and whether it is inlined; stackcollapse marks kernel, inlined and compiled code.

@@ -4,7 +4,7 @@ use super::Wanted;
 use super::about::{About, EventAbout};
 use super::filter::Facts;
 use super::text::TextError;
-use crate::symbolise::Growth;
+use crate::symbolise::ProfileBuilder;
 use crate::symbolise::Sampled;
 use crate::symbols::demangle::{demangle, mangled, printable};
 use opcost_record::Function;
@@ -48,7 +48,7 @@ pub fn read(text: &str, wanted: &Wanted, budget: &Budget) -> Result<(About, Samp
     let Wanted { event, filter } = wanted;
     let mut events: Vec<String> = Vec::new();
     let mut known_events = FxHashSet::default();
-    let mut growth = Growth::default();
+    let mut builder = ProfileBuilder::default();
     let mut wanted = event.clone();
     let mut first_ns = None;
     let mut losses = crate::losses::Losses::default();
@@ -118,7 +118,7 @@ pub fn read(text: &str, wanted: &Wanted, budget: &Budget) -> Result<(About, Samp
         }
         let period = head.period.unwrap_or(1);
         cost = cost.checked_add(period).ok_or_else(|| fail("a cost beyond 64 bits"))?;
-        growth.add(&stack, period);
+        builder.add(&stack, period);
     }
     let wanted = wanted.ok_or(TextError::Empty)?;
     if !events.contains(&wanted) {
@@ -139,7 +139,7 @@ pub fn read(text: &str, wanted: &Wanted, budget: &Budget) -> Result<(About, Samp
         duration_ns: times_ns.map(|(first, last)| last - first),
         ..About::default()
     };
-    Ok((about, growth.grown(losses)))
+    Ok((about, builder.grown(losses)))
 }
 
 /// Events of a timer.

@@ -6,7 +6,7 @@ use super::protobuf::{Fields, Value, numbers};
 use super::stack::FRAMES_MAX;
 use super::text::TextError;
 use crate::losses::Losses;
-use crate::symbolise::{Growth, Sampled, Unnamed, Why};
+use crate::symbolise::{ProfileBuilder, Sampled, Unnamed, Why};
 use crate::symbols::demangle::{demangle, printable};
 use opcost_record::profile::KERNEL;
 use opcost_record::{Function, Module};
@@ -108,9 +108,9 @@ pub fn read(
     let same = raw.string(raw.period_type.name)? == names[chosen]
         && raw.string(raw.period_type.unit)? == unit;
     let period = Some(raw.period).filter(|period| *period > 0 && same);
-    let mut reading = Reading {
+    let mut reading = PprofReader {
         raw: &raw,
-        growth: Growth::default(),
+        builder: ProfileBuilder::default(),
         numbers: FxHashMap::default(),
         unnamed: BTreeMap::new(),
         losses: Losses::default(),
@@ -301,9 +301,9 @@ fn value_type(message: &[u8]) -> Result<Type, TextError> {
 }
 
 /// The state of reading the samples.
-struct Reading<'r, 'b> {
+struct PprofReader<'r, 'b> {
     raw: &'r Raw<'b>,
-    growth: Growth,
+    builder: ProfileBuilder,
     /// The functions of a location, outermost first, and whether each is inlined.
     numbers: FxHashMap<u64, Vec<(u32, bool)>>,
     /// Samples in code without names, by module.
@@ -311,7 +311,7 @@ struct Reading<'r, 'b> {
     losses: Losses,
 }
 
-impl Reading<'_, '_> {
+impl PprofReader<'_, '_> {
     /// Adds a sample, and returns the number of its frames.
     fn sample(&mut self, locations: &[u64], cost: u64, samples: u64) -> Result<u64, TextError> {
         // The leaf comes first; a deep stack loses its outermost frames.
@@ -333,10 +333,10 @@ impl Reading<'_, '_> {
         for (function, is_inlined) in
             locations[..kept].iter().rev().flat_map(|id| &self.numbers[id])
         {
-            at = Some(self.growth.context(at, *function));
+            at = Some(self.builder.context(at, *function));
             inlined = *is_inlined;
         }
-        self.growth.charge(at, cost, samples, inlined);
+        self.builder.charge(at, cost, samples, inlined);
         let leaf = locations.first().and_then(|id| self.raw.locations.get(id));
         if let Some(leaf) = leaf.filter(|leaf| leaf.functions.is_empty()) {
             let module = self.module(leaf.mapping)?.unwrap_or_default();
@@ -353,7 +353,7 @@ impl Reading<'_, '_> {
         let module = self.module(location.mapping)?;
         if location.functions.is_empty() {
             let function = Function::new("[text]", module.unwrap_or_default());
-            return Ok(vec![(self.growth.function(function), false)]);
+            return Ok(vec![(self.builder.function(function), false)]);
         }
         let mut found = Vec::with_capacity(location.functions.len());
         for (at, id) in location.functions.iter().rev().enumerate() {
@@ -366,7 +366,7 @@ impl Reading<'_, '_> {
                 Some(module) => module.clone(),
                 None => file,
             };
-            found.push((self.growth.function(Function::new(name, module)), at > 0));
+            found.push((self.builder.function(Function::new(name, module)), at > 0));
         }
         Ok(found)
     }
@@ -386,7 +386,7 @@ impl Reading<'_, '_> {
         let unnamed = self.unnamed.into_iter().filter(|(_, samples)| *samples > 0);
         let unnamed =
             unnamed.map(|(module, samples)| Unnamed { module, why: Why::Stripped, samples });
-        let mut sampled = self.growth.grown(self.losses);
+        let mut sampled = self.builder.grown(self.losses);
         sampled.profile.modules = program.map(module).into_iter().collect();
         sampled.unnamed = unnamed.collect();
         Ok(sampled)

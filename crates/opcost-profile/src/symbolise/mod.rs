@@ -460,9 +460,9 @@ impl Grown {
 
 /// Makes a sampled profile from stacks whose functions are known.
 #[derive(Default)]
-pub struct Growth(Grown);
+pub struct ProfileBuilder(Grown);
 
-impl Growth {
+impl ProfileBuilder {
     /// Adds one sample.
     ///
     /// `stack`: the functions, outermost first, each with whether it is inlined into the one before;

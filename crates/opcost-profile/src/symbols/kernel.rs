@@ -304,7 +304,7 @@ fn spans<'t>(symbols: &[Symbol<'t>]) -> (Vec<Span<KernelFunction<'t>>>, Vec<u64>
 }
 
 /// Returns the kernel's own global text symbols by name, each with the next symbol's address.
-fn places<'t>(symbols: &[Symbol<'t>]) -> HashMap<&'t str, landmark::Place> {
+fn places<'t>(symbols: &[Symbol<'t>]) -> HashMap<&'t str, landmark::AddressRange> {
     let mut places = HashMap::new();
     let mut next = u64::MAX;
     for here in symbols.chunk_by(|one, other| one.address == other.address).rev() {

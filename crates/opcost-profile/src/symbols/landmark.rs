@@ -132,12 +132,12 @@ const STUB_BYTES: [u64; 2] = [8, 16];
 const ALIGNMENT_BYTES: u64 = 64;
 
 /// The address of a global kernel symbol and the address of the next symbol.
-pub(super) type Place = (u64, u64);
+pub(super) type AddressRange = (u64, u64);
 
 /// Finds the landmarks of a kernel, sorted by address.
 ///
 /// `places`: the kernel's own global text symbols by name.
-pub(super) fn find(places: &HashMap<&str, Place>) -> Vec<LandmarkAt> {
+pub(super) fn find(places: &HashMap<&str, AddressRange>) -> Vec<LandmarkAt> {
     let mut found = BTreeMap::new();
     let mut mark = |address: u64, landmark, metric: Option<&str>| {
         let metric = metric.map(str::to_owned);
@@ -171,7 +171,7 @@ pub(super) fn find(places: &HashMap<&str, Place>) -> Vec<LandmarkAt> {
 }
 
 /// Returns the size of the stubs of a table with at least 200 stubs, bytes.
-fn stub_bytes((start, end): &Place) -> u64 {
+fn stub_bytes((start, end): &AddressRange) -> u64 {
     let [short, long] = STUB_BYTES;
     if end - start <= short * VECTORS_MAX + ALIGNMENT_BYTES { short } else { long }
 }

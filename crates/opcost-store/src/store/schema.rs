@@ -19,7 +19,7 @@ pub(super) const CHECKSUMS_ALWAYS_SINCE: i32 = 4;
 pub(super) const ARRIVALS_SINCE: i32 = 4;
 
 /// A table of the store.
-pub(super) struct Table {
+pub(super) struct StoreTable {
     pub(super) name: &'static str,
     /// The column of the recording's number.
     pub(super) key: &'static str,
@@ -53,8 +53,8 @@ const BY_ID: &str = ", PRIMARY KEY(recording, id)) WITHOUT ROWID";
 const BY_SLOT: &str = ", PRIMARY KEY(recording, slot)) WITHOUT ROWID";
 
 /// Every table.
-pub(super) const TABLES: [Table; 5] = [
-    Table {
+pub(super) const TABLES: [StoreTable; 5] = [
+    StoreTable {
         name: "recordings",
         key: "number",
         since: 1,
@@ -72,7 +72,7 @@ pub(super) const TABLES: [Table; 5] = [
         ],
         end: ")",
     },
-    Table {
+    StoreTable {
         name: "metrics",
         key: "recording",
         since: 1,
@@ -87,14 +87,14 @@ pub(super) const TABLES: [Table; 5] = [
         ],
         end: BY_ID,
     },
-    Table {
+    StoreTable {
         name: "invariants",
         key: "recording",
         since: 1,
         columns: &[RECORDING, column("id", Type::Integer), column("items", Type::Text), CHECKSUM],
         end: BY_ID,
     },
-    Table {
+    StoreTable {
         name: "runs",
         key: "recording",
         since: 1,
@@ -113,7 +113,7 @@ pub(super) const TABLES: [Table; 5] = [
         ],
         end: BY_SLOT,
     },
-    Table {
+    StoreTable {
         name: "profiles",
         key: "recording",
         since: 2,
@@ -127,7 +127,7 @@ pub(super) const TABLES: [Table; 5] = [
     },
 ];
 
-impl Table {
+impl StoreTable {
     /// The columns that the table has in a version.
     pub(super) fn columns_of(&self, version: i32) -> impl Iterator<Item = &'static Column> {
         self.columns.iter().filter(move |column| column.since <= version)

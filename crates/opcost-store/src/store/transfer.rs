@@ -2,7 +2,7 @@
 //!
 //! Rows are copied unchanged, with their checksums, so a recording arrives to the last digit.
 
-use super::schema::{Column, TABLES, Table};
+use super::schema::{Column, StoreTable, TABLES};
 use super::{Store, StoreError, StoreErrorKind, codec};
 use opcost_model::recording::{Recording, State};
 use opcost_record::printable::printable;
@@ -149,7 +149,7 @@ impl Store {
 /// A recording's rows of a table, each with a value for every column of this version; absent columns are `NULL`.
 fn rows(
     connection: &Connection,
-    table: &Table,
+    table: &StoreTable,
     of: &Store,
     number: i64,
 ) -> rusqlite::Result<Vec<BTreeMap<&'static str, Value>>> {

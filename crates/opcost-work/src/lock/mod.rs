@@ -28,7 +28,7 @@ use crate::work::Work;
 use opcost_record::{Invariant, Reading};
 use pass::{Duties, Loop, Pass, Steps};
 use protected::Protected;
-use shape::{Direct, Inline, Nothing, Patched, Table, Wrapper};
+use shape::{CallTable, Direct, Inline, Nothing, Patched, Wrapper};
 
 pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     name: "lock",
@@ -187,7 +187,7 @@ fn loop_in<L: Lock>(shape: &str, duties: Duties) -> Result<Loop, WorkError> {
         "wrapper" => duties.pass::<L, Wrapper>(),
         "table" => {
             shape::fill_table::<L>();
-            duties.pass::<L, Table>()
+            duties.pass::<L, CallTable>()
         }
         "patched" => {
             shape::patch_calls::<L>()?;

@@ -7,23 +7,24 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// One task's place in a queue. A task's name is its index plus 1; 0 means nobody.
 #[repr(align(64))]
-pub(super) struct Place {
+pub(super) struct QueueSlot {
     next: AtomicU32,
     waits: AtomicBool,
 }
 
 /// The places of all tasks.
-pub(super) struct Places([Place; TASKS_MAX]);
+pub(super) struct QueueSlots([QueueSlot; TASKS_MAX]);
 
-impl Places {
+impl QueueSlots {
     pub(super) const fn new() -> Self {
-        Places(
-            [const { Place { next: AtomicU32::new(0), waits: AtomicBool::new(false) } }; TASKS_MAX],
+        QueueSlots(
+            [const { QueueSlot { next: AtomicU32::new(0), waits: AtomicBool::new(false) } };
+                TASKS_MAX],
         )
     }
 
     #[inline(always)]
-    fn of(&self, name: u32) -> &Place {
+    fn of(&self, name: u32) -> &QueueSlot {
         // The remainder is the index itself; it avoids the bounds check.
         &self.0[(name as usize - 1) % TASKS_MAX]
     }
@@ -64,12 +65,12 @@ impl Places {
 pub(super) struct Mcs {
     /// The last task in the queue.
     tail: AtomicU32,
-    places: Places,
+    places: QueueSlots,
 }
 
 impl Lock for Mcs {
     fn instance() -> &'static Self {
-        static THE: Mcs = Mcs { tail: AtomicU32::new(0), places: Places::new() };
+        static THE: Mcs = Mcs { tail: AtomicU32::new(0), places: QueueSlots::new() };
         &THE
     }
 

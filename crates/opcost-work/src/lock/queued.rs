@@ -4,7 +4,7 @@
 //! Bits 0 to 7 of the word mean locked, bit 8 means that a task waits, and bits 16 to 31 name the last task in the queue.
 
 use super::Lock;
-use super::queue::Places;
+use super::queue::QueueSlots;
 use super::wait::wait_while;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,12 +20,12 @@ const HANDOVER_LOOKS: u32 = 512;
 #[repr(align(64))]
 pub(super) struct Queued {
     word: AtomicU32,
-    places: Places,
+    places: QueueSlots,
 }
 
 impl Lock for Queued {
     fn instance() -> &'static Self {
-        static THE: Queued = Queued { word: AtomicU32::new(0), places: Places::new() };
+        static THE: Queued = Queued { word: AtomicU32::new(0), places: QueueSlots::new() };
         &THE
     }
 

@@ -48,7 +48,7 @@ pub(super) struct Direct;
 pub(super) struct Wrapper;
 
 /// Each operation is a call through a table of functions that was filled beforehand.
-pub(super) struct Table;
+pub(super) struct CallTable;
 
 impl Shape for Inline {
     #[inline(always)]
@@ -101,7 +101,7 @@ pub(super) fn fill_table<L: Lock>() {
     RELEASE.store(Direct::release::<L> as Operation as *mut (), Ordering::Release);
 }
 
-impl Shape for Table {
+impl Shape for CallTable {
     #[inline(always)]
     fn acquire<L: Lock>(me: usize) {
         // SAFETY: callers get the loop with this shape only after the table was filled with operations of this type.

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 /// A table of formats.
-pub trait Table: Clone + Debug + Default + Send + Sync + 'static {
+pub trait FormatTable: Clone + Debug + Default + Send + Sync + 'static {
     /// The heading of the table's flags in the help.
     const HEADING: &'static str;
 
@@ -20,12 +20,12 @@ pub trait Table: Clone + Debug + Default + Send + Sync + 'static {
 
 /// Files to export to, in the formats of a table.
 #[derive(Clone, Debug, Default)]
-pub struct ExportFiles<T: Table> {
+pub struct ExportFiles<T: FormatTable> {
     files: Vec<(&'static str, PathBuf)>,
     table: PhantomData<T>,
 }
 
-impl<T: Table> ExportFiles<T> {
+impl<T: FormatTable> ExportFiles<T> {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
@@ -89,7 +89,7 @@ pub type Exports = ExportFiles<Comparisons>;
 #[derive(Clone, Debug, Default)]
 pub struct Comparisons;
 
-impl Table for Comparisons {
+impl FormatTable for Comparisons {
     const HEADING: &'static str = "Output";
 
     fn rows() -> Vec<(&'static str, String)> {
@@ -132,7 +132,7 @@ pub(super) fn check_folder(option: &str, path: &Path) -> Result<()> {
 }
 
 // Implemented by hand, so that a new row of a table gets its flag.
-impl<T: Table> clap::FromArgMatches for ExportFiles<T> {
+impl<T: FormatTable> clap::FromArgMatches for ExportFiles<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut exports = ExportFiles { files: Vec::new(), table: PhantomData };
         exports.update_from_arg_matches(matches)?;
@@ -149,7 +149,7 @@ impl<T: Table> clap::FromArgMatches for ExportFiles<T> {
     }
 }
 
-impl<T: Table> clap::Args for ExportFiles<T> {
+impl<T: FormatTable> clap::Args for ExportFiles<T> {
     fn augment_args(command: Command) -> Command {
         T::rows().into_iter().fold(command, |command, (name, help)| {
             let name = format!("export-{name}");

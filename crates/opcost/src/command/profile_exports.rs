@@ -1,6 +1,6 @@
 //! Files that profiles are exported to.
 
-use super::exports::{ExportFiles, Table};
+use super::exports::{ExportFiles, FormatTable};
 use anyhow::{Context, Result};
 use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
 use opcost_base::exit::{HasStatus, Status, fail};
@@ -16,7 +16,7 @@ pub type ProfileExports = ExportFiles<Profiles>;
 #[derive(Clone, Debug, Default)]
 pub struct Profiles;
 
-impl Table for Profiles {
+impl FormatTable for Profiles {
     const HEADING: &'static str = "Profiles";
 
     fn rows() -> Vec<(&'static str, String)> {

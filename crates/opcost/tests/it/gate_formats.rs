@@ -10,8 +10,8 @@ use opcost_gate::gate::exact::ExactChange;
 use opcost_gate::gate::floor::Floor;
 use opcost_gate::gate::key::{FigureKey, KeyDifference};
 use opcost_gate::gate::report::{
-    Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, Place,
-    RevisionSide,
+    Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, RevisionSide,
+    SourceLine,
 };
 use opcost_gate::gate::series::{Series, SeriesFigure, SeriesRow};
 use opcost_gate::gate::suite_change::SuiteChange;
@@ -117,7 +117,7 @@ pub(crate) fn everything() -> GateReport {
         ],
     );
     parse.functions = Some(functions());
-    parse.place = Some(Place { file: "src/parse.c".into(), line: 17 });
+    parse.place = Some(SourceLine { file: "src/parse.c".into(), line: 17 });
     let other = KeyDifference {
         part: "cpu".into(),
         baseline: Some("Skylake-Client-v1".into()),

@@ -26,13 +26,13 @@ printf '{"return": {}}\n{"data": {"status": "completed"}}\n{"return": {}}\n' >&3
 "#;
 
 /// A folder for states, and an emulated machine whose QEMU is a script.
-struct Desk {
+struct StateFolder {
     folder: TempDir,
 }
 
-impl Desk {
-    fn new() -> Desk {
-        Desk { folder: tempfile::tempdir().unwrap() }
+impl StateFolder {
+    fn new() -> StateFolder {
+        StateFolder { folder: tempfile::tempdir().unwrap() }
     }
 
     fn place(&self) -> PathBuf {
@@ -163,8 +163,8 @@ fn guest() -> GuestPlan {
 
 #[test]
 fn another_emulator_processor_kernel_or_file_has_another_key() {
-    let desk = Desk::new();
-    let mut emulated = desk.emulated("");
+    let states = StateFolder::new();
+    let mut emulated = states.emulated("");
     let key = |emulated: &Emulated<'_>, kernel, guest| {
         emulated.key(&kernel, &guest, Aslr::Fixed, b"files")
     };
@@ -181,7 +181,7 @@ fn another_emulator_processor_kernel_or_file_has_another_key() {
         keys.push(key(&emulated, kernel(), other));
     }
     // Another program that reports the same version of QEMU.
-    keys.push(key(&desk.emulated("exit 0"), kernel(), guest()));
+    keys.push(key(&states.emulated("exit 0"), kernel(), guest()));
     emulated.tools.qemu_version = "9.9.10".into();
     keys.push(key(&emulated, kernel(), guest()));
     let count = keys.len();
@@ -192,9 +192,9 @@ fn another_emulator_processor_kernel_or_file_has_another_key() {
 
 #[test]
 fn only_what_was_written_for_its_key_is_whole() {
-    let desk = Desk::new();
+    let states = StateFolder::new();
     let damage = |what: &dyn Fn(&Path)| {
-        let place = desk.made();
+        let place = states.made();
         what(&place);
         assert!(open(&place).is_none());
     };
@@ -206,23 +206,23 @@ fn only_what_was_written_for_its_key_is_whole() {
     damage(&|place| fs::remove_file(place.join(DESCRIPTION)).unwrap());
     damage(&|place| fs::remove_file(place.join(MEMORY)).unwrap());
     // States of another key: first all files, then only the description.
-    let other = desk.folder.path().join("other");
-    fs::rename(desk.made(), &other).unwrap();
+    let other = states.folder.path().join("other");
+    fs::rename(states.made(), &other).unwrap();
     assert!(open(&other).is_none());
     damage(&|place| {
         let text = fs::read_to_string(place.join(DESCRIPTION)).unwrap();
         fs::write(place.join(DESCRIPTION), text.replace("\"abc\"", "\"abd\"")).unwrap();
     });
-    assert_eq!(kept(desk.folder.path()).len(), 2, "both can be listed and forgotten");
+    assert_eq!(kept(states.folder.path()).len(), 2, "both can be listed and forgotten");
 }
 
 #[test]
 fn a_state_that_cannot_be_written_is_none_and_says_why() {
-    let desk = Desk::new();
+    let states = StateFolder::new();
     let cannot = |script: &str, said: &str| {
-        let why = desk.make(script).unwrap_err();
+        let why = states.make(script).unwrap_err();
         assert!(why.contains(said), "{why}");
-        let left = [desk.place(), desk.place().with_extension(MAKING)];
+        let left = [states.place(), states.place().with_extension(MAKING)];
         assert!(left.iter().all(|path| !path.exists()), "{why}");
     };
     cannot("kill -BUS $$", "there is no room for the guest's memory in '");
@@ -235,9 +235,9 @@ fn a_state_that_cannot_be_written_is_none_and_says_why() {
 
 #[test]
 fn what_a_killed_opcost_left_is_removed_unless_somebody_makes_it() {
-    let desk = Desk::new();
-    let folder = desk.folder.path();
-    let whole = desk.made();
+    let states = StateFolder::new();
+    let folder = states.folder.path();
+    let whole = states.made();
     let [left, making] = ["left", "now"].map(|name| folder.join(name).with_extension(MAKING));
     for path in [&left, &making] {
         fs::create_dir_all(path).unwrap();
@@ -253,8 +253,8 @@ fn what_a_killed_opcost_left_is_removed_unless_somebody_makes_it() {
 
 #[test]
 fn a_qemu_that_does_not_go_on_says_why_and_costs_the_state() {
-    let desk = Desk::new();
-    let refused = desk.refuse(
+    let states = StateFolder::new();
+    let refused = states.refuse(
         r#"printf '{"QMP": {}}\n{"return": {}}\n{"return": {}}\n{"return": {}}\n' >&3
            printf '{"data": {"status": "failed"}}\n' >&3
            for i in 1 2 3; do read -r line <&3; done
@@ -268,20 +268,20 @@ fn a_qemu_that_does_not_go_on_says_why_and_costs_the_state() {
     ] {
         assert!(refused.contains(part), "no '{part}' in: {refused}");
     }
-    let killed = desk.refuse("kill -KILL $$");
+    let killed = states.refuse("kill -KILL $$");
     assert!(killed.contains("the emulator ended; signal 9 ended it"), "{killed}");
 }
 
 #[test]
 fn a_guest_that_dies_before_qemu_answers_went_on() {
-    let desk = Desk::new();
-    let went_on = desk.restore(
+    let states = StateFolder::new();
+    let went_on = states.restore(
         r#"printf '{"QMP": {}}\n{"return": {}}\n{"return": {}}\n{"return": {}}\n' >&3
            printf '{"data": {"status": "completed"}}\n' >&3
            for i in 1 2 3 4; do read -r line <&3; done"#,
     );
     assert!(went_on.unwrap());
-    assert!(desk.place().exists(), "the state's fate is its guest's");
+    assert!(states.place().exists(), "the state's fate is its guest's");
 }
 
 /// A QEMU that goes on from a state and prints the files' contents.
@@ -295,31 +295,31 @@ printf '{"return": {}}\n{"data": {"status": "completed"}}\n{"return": {}}\n' >&3
 
 #[test]
 fn a_state_that_another_opcost_removes_or_replaces_is_gone_on_from() {
-    let desk = Desk::new();
-    let (ours, others) = (desk.state(), desk.found());
+    let states = StateFolder::new();
+    let (ours, others) = (states.state(), states.found());
     let goes_on = |state: &BootedState, read: &str| {
-        let (restored, said) = desk.restore_from(state, GOES_ON);
+        let (restored, said) = states.restore_from(state, GOES_ON);
         assert_eq!((restored.unwrap(), said.as_str()), (true, read));
     };
     goes_on(&ours, "memory\ndevices\n");
     others.forget();
-    assert!(!desk.place().exists());
+    assert!(!states.place().exists());
     goes_on(&ours, "memory\ndevices\n");
     // The second QEMU reads from the start, too: an open file keeps its position.
     goes_on(&ours, "memory\ndevices\n");
 
     // The holder of the first state neither removes nor vouches for the state in its place.
     let second = SAVES.replace("echo memory", "echo anew").replace("BEFORE", "");
-    desk.make(&second).unwrap();
+    states.make(&second).unwrap();
     ours.forget();
     ours.set_checked();
-    assert!(!desk.found().is_checked());
-    goes_on(&desk.found(), "anew\ndevices\n");
+    assert!(!states.found().is_checked());
+    goes_on(&states.found(), "anew\ndevices\n");
     goes_on(&ours, "memory\ndevices\n");
-    desk.found().forget();
-    assert!(!desk.place().exists());
+    states.found().forget();
+    assert!(!states.place().exists());
     assert_eq!(
-        fs::read_dir(desk.folder.path())
+        fs::read_dir(states.folder.path())
             .unwrap()
             .filter(|at| { at.as_ref().unwrap().path().extension() == Some(OsStr::new(MAKING)) })
             .count(),
@@ -349,9 +349,9 @@ fn run(slot: u32, instructions: u64) -> (Slot, Vec<RunEnd>) {
 
 #[test]
 fn a_state_that_agreed_with_a_boot_is_not_blamed_for_runs_that_do_not_repeat() {
-    let desk = Desk::new();
+    let states = StateFolder::new();
     let compare = |restored: &[u64]| {
-        let state = desk.state();
+        let state = states.state();
         let (slot, ends) = run(0, 100);
         let mut all = vec![Direct::of(&slot, &state, &[]).unwrap()];
         Direct::compare(&mut all, &slot, &ends, &state).unwrap();
@@ -360,7 +360,7 @@ fn a_state_that_agreed_with_a_boot_is_not_blamed_for_runs_that_do_not_repeat() {
             let (slot, ends) = run(at as u32 + 1, *instructions);
             Direct::compare(&mut all, &slot, &ends, &state)
         });
-        (compared.map_err(|error| error.to_string()), state.is_checked(), desk.place().exists())
+        (compared.map_err(|error| error.to_string()), state.is_checked(), states.place().exists())
     };
     let (error, ..) = compare(&[99, 100]);
     let error = error.unwrap_err();
@@ -370,6 +370,6 @@ fn a_state_that_agreed_with_a_boot_is_not_blamed_for_runs_that_do_not_repeat() {
         ),
         "{error}"
     );
-    assert!(!desk.place().exists(), "a state that never agreed is removed");
+    assert!(!states.place().exists(), "a state that never agreed is removed");
     assert_eq!(compare(&[100, 100, 99]), (Ok(()), true, true));
 }

@@ -195,7 +195,7 @@ pub fn read(
     let mut file = file;
     let header = Header::read(&mut file, bytes, budget)?;
     let (mut at, end) = (header.data_start, header.data_end);
-    let mut reading = Reading::new(header, wanted, sources, budget)?;
+    let mut reading = PerfDataReader::new(header, wanted, sources, budget)?;
     reading.records(&mut Stream::new(budget.reader(file)), &mut at, end, u64::MAX)?;
     reading.finish()
 }
@@ -222,14 +222,14 @@ pub fn read_parts<'f>(
     let of_first = |error| (None, error);
     let header = Header::read(&mut file, bytes, budget).map_err(of_first)?;
     let (at, end) = (header.data_start, header.data_end);
-    let mut reading = Reading::new(header, wanted, sources, budget).map_err(of_first)?;
+    let mut reading = PerfDataReader::new(header, wanted, sources, budget).map_err(of_first)?;
     // The end of a round in one file does not order the other files.
     reading.in_rounds = false;
     let mut all = vec![Part::new(None, Box::new(file), at, end)];
     for (number, part, bytes) in parts {
         all.push(Part::new(Some(number), Box::new(part), 0, Some(bytes)));
     }
-    reading.merge(all, Reading::give)?;
+    reading.merge(all, PerfDataReader::give)?;
     reading.finish().map_err(of_first)
 }
 
@@ -262,7 +262,7 @@ impl<'f> Part<'f> {
 }
 
 /// The state of reading a recording.
-struct Reading<'w> {
+struct PerfDataReader<'w> {
     header: Header,
     wanted: &'w Wanted,
     /// The threads' names, if the filter needs them.
@@ -301,14 +301,14 @@ struct Reading<'w> {
     damage: Damage,
 }
 
-impl<'w> Reading<'w> {
+impl<'w> PerfDataReader<'w> {
     fn new(
         header: Header,
         wanted: &'w Wanted,
         sources: &'w Sources,
         budget: &'w Budget,
-    ) -> Result<Reading<'w>, PerfDataError> {
-        let mut reading = Reading {
+    ) -> Result<PerfDataReader<'w>, PerfDataError> {
+        let mut reading = PerfDataReader {
             header,
             wanted,
             commands: FxHashMap::default(),

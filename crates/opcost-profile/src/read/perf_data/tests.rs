@@ -259,7 +259,7 @@ fn the_records_of_a_folder_come_in_the_order_of_time() {
     };
     let files: Vec<Vec<u8>> = parts.iter().map(bytes).collect();
     let (wanted, sources) = (Wanted::default(), nothing());
-    let mut reading = Reading::new(header, &wanted, &sources, &budget).unwrap();
+    let mut reading = PerfDataReader::new(header, &wanted, &sources, &budget).unwrap();
     reading.in_rounds = false;
     let read_bytes = Cell::new(0);
     let part = |(number, file): (u32, &'_ Vec<u8>)| {

@@ -26,7 +26,7 @@ pub(super) fn functions<'d>(image: &Image<'d>, code: &[Code]) -> Vec<Span<Name<'
     let found = SECTIONS.iter().find_map(|name| image.sections.section_by_name(LE, name));
     let data = found.and_then(|(_, section)| section.data(LE, image.data).ok());
     let text = image.sections.section_by_name(LE, b".text").map(|(_, text)| text.sh_addr(LE));
-    let functions = data.and_then(|data| Table::read(data)?.functions(text, image));
+    let functions = data.and_then(|data| GoTable::read(data)?.functions(text, image));
     let mut spans: Vec<Span<Name<'d>>> = Vec::new();
     for (address, end, name) in functions.unwrap_or_default() {
         if let Some((start, end)) = offsets(code, address, end - address) {
@@ -40,7 +40,7 @@ pub(super) fn functions<'d>(image: &Image<'d>, code: &[Code]) -> Vec<Span<Name<'
 }
 
 /// A table and the places of its parts.
-struct Table<'d> {
+struct GoTable<'d> {
     data: &'d [u8],
     functions: usize,
     /// Added to each address; `None` if the table holds whole addresses.
@@ -50,8 +50,8 @@ struct Table<'d> {
     list: &'d [u8],
 }
 
-impl<'d> Table<'d> {
-    fn read(data: &'d [u8]) -> Option<Table<'d>> {
+impl<'d> GoTable<'d> {
+    fn read(data: &'d [u8]) -> Option<GoTable<'d>> {
         let magic = u32_at(data, 0)?;
         // Two zeros, then the least size of an instruction and the size of an address.
         if data.get(4..6)? != [0, 0] || usize::from(*data.get(7)?) != WORD {
@@ -66,7 +66,7 @@ impl<'d> Table<'d> {
             magic if MAGIC_1_18.contains(&magic) => (Some(word(2)?), part(3)?, part(7)?),
             _ => return None,
         };
-        Some(Table { data, functions, text_start, names, list })
+        Some(GoTable { data, functions, text_start, names, list })
     }
 
     /// Returns address, end and name of each function. `text`: the address of the program's code.

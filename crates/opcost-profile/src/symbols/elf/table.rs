@@ -34,7 +34,7 @@ impl Entry {
 }
 
 /// A symbol table.
-struct Table<'d> {
+struct FileSymbols<'d> {
     symbols: SymbolTable<'d, Header>,
     /// The number of the table's first symbol.
     first: u32,
@@ -44,7 +44,7 @@ struct Table<'d> {
 
 /// The functions of the symbol tables.
 pub(super) struct Functions<'d> {
-    tables: Vec<Table<'d>>,
+    tables: Vec<FileSymbols<'d>>,
     /// The symbols by address, functions before labels.
     entries: Vec<Entry>,
     /// The source files named in the tables; symbols number them from 1.
@@ -123,12 +123,12 @@ impl<'d> Functions<'d> {
                 self.entries.push(Entry { start, number });
             }
         }
-        self.tables.push(Table { symbols, first, sources });
+        self.tables.push(FileSymbols { symbols, first, sources });
         Ok(())
     }
 
     /// Returns the table of a symbol, and the symbol's place in it.
-    fn table(&self, entry: Entry) -> (&Table<'d>, u32) {
+    fn table(&self, entry: Entry) -> (&FileSymbols<'d>, u32) {
         let number = entry.number & !LABEL;
         let after = self.tables.partition_point(|table| table.first <= number);
         let table = &self.tables[after - 1];

@@ -1,10 +1,10 @@
 //! The line of commits between two revisions, and the lines within merges.
 
-use super::walk::{Desk, How, Point, Walk};
+use super::walk::{How, Point, Walk, Worker};
 use super::{BisectArgs, begin, count_ends, noisy, report, steps_of, untestable_end};
 use crate::command::gate::measure::store_path;
 use crate::command::gate::trees::Trees;
-use crate::command::gate::{Place, suite_at};
+use crate::command::gate::{WorkingDirectory, suite_at};
 use crate::command::globals::Globals;
 use anyhow::Result;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
@@ -27,7 +27,7 @@ pub(super) struct Commits<'a> {
 
 /// `opcost bisect` between two commits.
 pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> {
-    let Place { interrupt, repository, .. } = Place::find()?;
+    let WorkingDirectory { interrupt, repository, .. } = WorkingDirectory::find()?;
     let case = args.case(&repository)?;
     let commits = Commits { repository: &repository, case };
     let commit = |name: &str| repository.commit(name).map_err(HasStatus::carried);
@@ -46,15 +46,15 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
     let refusal = "give an earlier good or a later bad revision, or another figure with --metric or --function";
     let names = [&line[0], &line[line.len() - 1]].map(|point| point.suspect.shown());
     let mut ends = count_ends(walk, globals, &line, [&names[0], &names[1]], refusal)?;
-    let search = ends.walk.search(&mut ends.desk, &line, ends.search.clone())?;
+    let search = ends.walk.search(&mut ends.worker, &line, ends.search.clone())?;
     let mut bisection = report(&ends, &search, &line);
     bisection.notes.extend(notes);
     bisection.notes.extend(args.contains_ticks(&commits.case, commits.case.of_revisions()));
     let found = search.steps();
     let figure = bisection.figure.name.clone();
     for (step, found) in bisection.steps.iter_mut().zip(found) {
-        let (walk, desk) = (&mut ends.walk, &mut ends.desk);
-        commits.look_inside(walk, desk, (&line, &found), &figure, step, DEPTH_MAX)?;
+        let (walk, worker) = (&mut ends.walk, &mut ends.worker);
+        commits.look_inside(walk, worker, (&line, &found), &figure, step, DEPTH_MAX)?;
     }
     bisection.known = ends.walk.known;
     Ok(bisection)
@@ -62,7 +62,7 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
 
 /// `opcost bisect --checkout`: tests the commit that is checked out.
 pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
-    let Place { interrupt, repository, .. } = Place::find()?;
+    let WorkingDirectory { interrupt, repository, .. } = WorkingDirectory::find()?;
     let commits = Commits { repository: &repository, case: args.case(&repository)? };
     args.check_exact(&commits.case)?;
     let good = repository.commit(&args.good).map_err(HasStatus::carried)?;
@@ -71,10 +71,10 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     let place = (store_path(globals, trees.store())?, repository.top.clone());
     let kind = SuspectKind::Commit;
     let mut walk = begin(globals, &interrupt, Some(&repository), place, args, &commits.case, kind);
-    let mut desk = Desk::open(&walk, globals)?;
+    let mut worker = Worker::open(&walk, globals)?;
     let [good, here] = [good, here].map(|commit| commits.point(commit));
     let shown = here.suspect.shown();
-    let reading = match walk.read(&mut desk, &here, How::anew("the checked out commit"))? {
+    let reading = match walk.read(&mut worker, &here, How::anew("the checked out commit"))? {
         Ok(reading) => reading,
         Err(why) => {
             announce!("{shown} cannot be tested: {why}");
@@ -82,7 +82,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
         }
     };
     walk.take_key(&reading);
-    let of_good = walk.read(&mut desk, &good, How::with_floor("the good end"))?;
+    let of_good = walk.read(&mut worker, &good, How::with_floor("the good end"))?;
     let of_good = of_good.map_err(|why| untestable_end("good", &good.suspect.shown(), &why))?;
     walk.watch(&of_good, &reading);
     let bad = args.bad.as_deref().map(|name| repository.commit(name).map_err(HasStatus::carried));
@@ -93,7 +93,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
         None => !search.moved(0, 1).is_empty(),
         Some(bad) => {
             let bad = commits.point(bad);
-            let of_bad = walk.read(&mut desk, &bad, How::kept("the bad end"))?;
+            let of_bad = walk.read(&mut worker, &bad, How::kept("the bad end"))?;
             let of_bad = of_bad.map_err(|why| untestable_end("bad", &bad.suspect.shown(), &why))?;
             let whole = walk.between(2, [&of_good, &of_bad]).change(0, 1, &figure);
             change.signum() == whole.signum() && 2 * change.unsigned_abs() > whole.unsigned_abs()
@@ -196,7 +196,7 @@ impl Commits<'_> {
     fn look_inside<'a>(
         &self,
         walk: &mut Walk<'a>,
-        desk: &mut Desk<'a>,
+        worker: &mut Worker<'a>,
         (points, found): (&[Point], &Found),
         figure: &str,
         step: &mut BisectStep,
@@ -213,16 +213,16 @@ impl Commits<'_> {
             let line = self.line(base, second)?;
             step.of_merge = Some(step.change);
             if let [begin, .., end] = &line[..] {
-                let begin = walk.read(desk, begin, How::kept("the merge's base"))?;
-                let end = walk.read(desk, end, How::kept("the merged commit"))?;
+                let begin = walk.read(worker, begin, How::kept("the merge's base"))?;
+                let end = walk.read(worker, end, How::kept("the merged commit"))?;
                 if let (Ok(begin), Ok(end)) = (begin, end) {
                     let search = walk.between(line.len(), [&begin, &end]);
-                    let search = walk.search(desk, &line, search)?;
+                    let search = walk.search(worker, &line, search)?;
                     let steps = steps_of(&search, &line, figure);
                     for (mut inner, found) in steps.into_iter().zip(search.steps()) {
                         self.look_inside(
                             walk,
-                            desk,
+                            worker,
                             (&line, &found),
                             figure,
                             &mut inner,
@@ -239,7 +239,7 @@ impl Commits<'_> {
                 return Ok(());
             }
         }
-        step.check = Some(walk.check(desk, [before, culprit], step.change, &step.functions)?);
+        step.check = Some(walk.check(worker, [before, culprit], step.change, &step.functions)?);
         Ok(())
     }
 }

@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Instant;
-use walk::{Desk, How, Point, Reading, Walk};
+use walk::{How, Point, PointCounts, Walk, Worker};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   opcost bisect --good v1.2 --bad HEAD --case parse
@@ -237,9 +237,9 @@ fn probability(text: &str) -> Result<f64, String> {
 /// A line of points with counted ends.
 struct Ends<'a> {
     walk: Walk<'a>,
-    desk: Desk<'a>,
-    good: Reading,
-    bad: Reading,
+    worker: Worker<'a>,
+    good: PointCounts,
+    bad: PointCounts,
     /// The search, which knows the figures of both ends.
     search: Search,
 }
@@ -255,15 +255,15 @@ fn count_ends<'a>(
     refusal: &str,
 ) -> Result<Ends<'a>> {
     let mut walk = walk;
-    let mut desk = Desk::open(&walk, globals)?;
+    let mut worker = Worker::open(&walk, globals)?;
     let began = Instant::now();
     let [Some(first), Some(last)] = [points.first(), points.last()] else {
         return Err(fail(Status::NotComparable, "there is nothing between the ends"));
     };
-    let bad = walk.read(&mut desk, last, How::anew("the bad end"))?;
+    let bad = walk.read(&mut worker, last, How::anew("the bad end"))?;
     let bad = bad.map_err(|why| untestable_end("bad", names[1], &why))?;
     walk.take_key(&bad);
-    let good = walk.read(&mut desk, first, How::with_floor("the good end"))?;
+    let good = walk.read(&mut worker, first, How::with_floor("the good end"))?;
     let good = good.map_err(|why| untestable_end("good", names[0], &why))?;
     walk.watch(&good, &bad);
     let search = walk.between(points.len(), [&good, &bad]);
@@ -303,7 +303,7 @@ fn count_ends<'a>(
             points.len() - 1,
         );
     }
-    Ok(Ends { walk, desk, good, bad, search })
+    Ok(Ends { walk, worker, good, bad, search })
 }
 
 fn untestable_end(which: &str, name: &str, why: &str) -> anyhow::Error {
@@ -342,7 +342,7 @@ fn steps_of(search: &Search, points: &[Point], figure: &str) -> Vec<BisectStep> 
 fn report(ends: &Ends<'_>, search: &Search, points: &[Point]) -> Bisection {
     let Ends { walk, good, bad, .. } = ends;
     let figure = &good.count;
-    let value = |reading: &Reading| reading.count.value.clone().unwrap_or(0);
+    let value = |reading: &PointCounts| reading.count.value.clone().unwrap_or(0);
     let untestable = search.untestable();
     let untestable =
         untestable.map(|(point, why)| (points[point].suspect.clone(), why.to_string()));

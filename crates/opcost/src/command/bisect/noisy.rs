@@ -1,7 +1,7 @@
 //! The search for a figure that varies: where in the line of commits its one step probably lies.
 
 use super::commits::Commits;
-use super::walk::{Desk, Point, Walk};
+use super::walk::{Point, Walk, Worker};
 use super::{BisectArgs, in_words, status_of};
 use crate::command::globals::Globals;
 use crate::command::record::command_line;
@@ -56,9 +56,9 @@ pub(super) fn search(
     walk: &mut Walk<'_>,
     points: &[Point],
 ) -> Result<Bisection> {
-    let mut desk = Desk::open(walk, globals)?;
+    let mut worker = Worker::open(walk, globals)?;
     let last = points.len() - 1;
-    let ends = walk.compared(&mut desk, [&points[0], &points[last]], None)?;
+    let ends = walk.compared(&mut worker, [&points[0], &points[last]], None)?;
     let ends = ends.map_err(|why| fail(Status::WorkFailed, format!("the ends: {why}")))?;
     let whole = judged(&ends).map_err(|why| fail(Status::NotComparable, why))?;
     if whole.change.verdict != Verdict::Changed {
@@ -90,7 +90,7 @@ pub(super) fn search(
         counted += 1;
         let sides = [&points[0], &points[point]];
         let look = Some((PAIRS, look as u64 + 1));
-        let found = walk.compared(&mut desk, sides, look)?;
+        let found = walk.compared(&mut worker, sides, look)?;
         let found = found.and_then(|recording| judged(&recording));
         let shown = points[point].suspect.shown();
         match found {
@@ -124,7 +124,7 @@ pub(super) fn search(
     let values = [value(0), value(1)];
     let check = match places.len() {
         // The posterior says how sure the place is, so the check need not confirm a change.
-        1 => Some(walk.check(&mut desk, [&points[places.start], &points[places.end]], 0, &[])?),
+        1 => Some(walk.check(&mut worker, [&points[places.start], &points[places.end]], 0, &[])?),
         _ => None,
     };
     let note = format!(
@@ -181,11 +181,11 @@ impl Walk<'_> {
     /// `look`: the number of pairs, and the number of the look, which draws another order; `None`: as the case says.
     fn compared(
         &mut self,
-        desk: &mut Desk<'_>,
+        worker: &mut Worker<'_>,
         sides: [&Point; 2],
         look: Option<(u32, u64)>,
     ) -> Result<Result<Recording, String>> {
-        match self.compare(desk, sides, look) {
+        match self.compare(worker, sides, look) {
             Ok(recording) => Ok(Ok(recording)),
             Err(error) => match status_of(&error) {
                 Some(Status::WorkFailed | Status::NotComparable) => Ok(Err(in_words(&error))),

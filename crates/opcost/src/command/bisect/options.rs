@@ -5,7 +5,7 @@
 
 use super::walk::{How, Point};
 use super::{BisectArgs, begin, count_ends, recipe_files, report};
-use crate::command::gate::Place;
+use crate::command::gate::WorkingDirectory;
 use crate::command::gate::measure::store_path;
 use crate::command::globals::Globals;
 use anyhow::{Context, Result};
@@ -73,10 +73,10 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs, kind: OptionKind) -> 
     let recordings = home.join("recordings.sqlite");
     let (interrupt, top, repository) = match needs_revision {
         true => {
-            let Place { interrupt, repository, .. } = Place::find()?;
+            let WorkingDirectory { interrupt, repository, .. } = WorkingDirectory::find()?;
             (interrupt, repository.top.clone(), Some(repository))
         }
-        false => Place::here().map(|(interrupt, here)| (interrupt, here, None))?,
+        false => WorkingDirectory::here().map(|(interrupt, here)| (interrupt, here, None))?,
     };
     let mut case = match (own, &repository) {
         (Some(case), _) => case,
@@ -110,7 +110,7 @@ fn search<'a>(
         _ => "the options have no effect on it; see another figure with --metric or --function",
     };
     let mut ends = count_ends(walk, globals, &points, [&names[0], &names[1]], refusal)?;
-    let found = ends.walk.search(&mut ends.desk, &points, ends.search.clone())?;
+    let found = ends.walk.search(&mut ends.worker, &points, ends.search.clone())?;
     let mut bisection = report(&ends, &found, &points);
     bisection.ends = names.map(|id| Suspect { id, ..Suspect::default() });
     let name = bisection.figure.name.clone();
@@ -121,13 +121,13 @@ fn search<'a>(
         // Check the points as they were counted: without options that need later ones.
         let mut counted = [found.from, found.to].map(|at| points[at].clone());
         for point in &mut counted {
-            if let Ok(reading) = ends.walk.read(&mut ends.desk, point, How::kept("checked"))? {
+            if let Ok(reading) = ends.walk.read(&mut ends.worker, point, How::kept("checked"))? {
                 point.case = reading.case;
             }
         }
         let [before, culprit] = &counted;
         step.check = Some(ends.walk.check(
-            &mut ends.desk,
+            &mut ends.worker,
             [before, culprit],
             step.change,
             &step.functions,
@@ -137,7 +137,7 @@ fn search<'a>(
             Some(Alone::Moves(step.change))
         } else {
             let point = &alone[found.to - 1];
-            let reading = ends.walk.read(&mut ends.desk, point, How::kept("alone"))?;
+            let reading = ends.walk.read(&mut ends.worker, point, How::kept("alone"))?;
             reading.ok().and_then(|reading| {
                 if reading.case != point.case {
                     return Some(Alone::NeedsOthers);

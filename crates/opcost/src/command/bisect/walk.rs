@@ -70,7 +70,7 @@ pub(super) struct Walk<'a> {
 }
 
 /// The tools of one thread.
-pub(super) struct Desk<'a> {
+pub(super) struct Worker<'a> {
     pub(super) trees: Option<Trees<'a>>,
     bench: Bench<'a>,
     phases: Phases,
@@ -102,7 +102,7 @@ impl<'a> How<'a> {
 }
 
 /// The counts of a point.
-pub(super) struct Reading {
+pub(super) struct PointCounts {
     /// The figure that is reported first.
     pub(super) count: Count,
     /// The instructions of every function's own code.
@@ -127,43 +127,43 @@ fn least_step(floor: u64, change: u64) -> u64 {
     floor.max(change / STEPS_MAX)
 }
 
-impl<'a> Desk<'a> {
+impl<'a> Worker<'a> {
     /// A desk for one thread.
-    pub(super) fn open(walk: &Walk<'a>, globals: &'a Globals) -> Result<Desk<'a>> {
+    pub(super) fn open(walk: &Walk<'a>, globals: &'a Globals) -> Result<Worker<'a>> {
         let trees = walk.repository.map(|of| Trees::open(of, walk.interrupt)).transpose()?;
         let (store, top) = (walk.store.clone(), walk.top.clone());
         let bench = Bench { globals, interrupt: walk.interrupt, store, top };
-        Ok(Desk { trees, bench, phases: Phases::new(globals.quiet) })
+        Ok(Worker { trees, bench, phases: Phases::new(globals.quiet) })
     }
 }
 
 impl<'a> Walk<'a> {
-    fn built(&self, desk: &mut Desk<'_>, point: &Point, which: &str) -> Result<Built> {
-        match (&point.revision, &desk.trees) {
+    fn built(&self, worker: &mut Worker<'_>, point: &Point, which: &str) -> Result<Built> {
+        match (&point.revision, &worker.trees) {
             (Some(commit), Some(trees)) => {
-                trees.built(commit, which, recipe(&point.case), &mut desk.phases)
+                trees.built(commit, which, recipe(&point.case), &mut worker.phases)
             }
-            _ => Ok(Built::ready(self.bystander())),
+            _ => Ok(Built::ready(self.not_tested())),
         }
     }
 
     /// The place of a case that needs no revision.
-    fn bystander(&self) -> Site {
-        Site { folder: self.top.clone(), key: "none".into(), compiler: None, role: Role::Bystander }
+    fn not_tested(&self) -> Site {
+        Site { folder: self.top.clone(), key: "none".into(), compiler: None, role: Role::NotTested }
     }
 
     /// Counts a point, unless an earlier opcost did; `Err` within says why the point cannot be tested.
     pub(super) fn read(
         &self,
-        desk: &mut Desk<'_>,
+        worker: &mut Worker<'_>,
         point: &Point,
         how: How<'_>,
-    ) -> Result<Result<Reading, String>> {
+    ) -> Result<Result<PointCounts, String>> {
         let of_point = |error: anyhow::Error| match status_of(&error) {
             Some(status) if is_of_point(status) => Ok(in_words(&error)),
             _ => Err(error),
         };
-        let (measured, known, case) = match self.measured(desk, point, how) {
+        let (measured, known, case) = match self.measured(worker, point, how) {
             Ok(measured) => measured,
             Err(error) => return of_point(error).map(Err),
         };
@@ -194,7 +194,7 @@ impl<'a> Walk<'a> {
             if explains { functions(&measured.recording) } else { FunctionCounts::default() };
         let work = describe(&measured.recording);
         let key = measured.key;
-        Ok(Ok(Reading { count, functions, key, case, work, known }))
+        Ok(Ok(PointCounts { count, functions, key, case, work, known }))
     }
 
     fn is_alike(&self, one: &FigureKey, other: &FigureKey) -> bool {
@@ -212,13 +212,13 @@ impl<'a> Walk<'a> {
     /// option before it has another one, the case goes without the former.
     fn measured(
         &self,
-        desk: &mut Desk<'_>,
+        worker: &mut Worker<'_>,
         point: &Point,
         how: How<'_>,
     ) -> Result<(Measured, bool, Case)> {
         let mut case = point.case.clone();
         loop {
-            match self.measured_as(&case, desk, point, how) {
+            match self.measured_as(&case, worker, point, how) {
                 Ok((measured, known)) => return Ok((measured, known, case)),
                 Err(error) => match softened(&case, &error)? {
                     Some(softer) => case = softer,
@@ -231,29 +231,29 @@ impl<'a> Walk<'a> {
     fn measured_as(
         &self,
         case: &Case,
-        desk: &mut Desk<'_>,
+        worker: &mut Worker<'_>,
         point: &Point,
         how: How<'_>,
     ) -> Result<(Measured, bool)> {
         let How { which, seeds, fresh } = how;
-        let site = match (&point.revision, &desk.trees) {
+        let site = match (&point.revision, &worker.trees) {
             (Some(commit), Some(trees)) => trees.site(commit, recipe(case))?,
-            _ => self.bystander(),
+            _ => self.not_tested(),
         };
         if let (Some(key), false) = (&self.key, fresh) {
             let alike = |other: &FigureKey| self.is_alike(key, other);
-            if let Some(before) = desk.bench.counted_before(case, &site, seeds, &alike)? {
+            if let Some(before) = worker.bench.counted_before(case, &site, seeds, &alike)? {
                 return Ok((before, true));
             }
         }
-        let built = self.built(desk, point, which)?;
+        let built = self.built(worker, point, which)?;
         let phase = format!("counting {which} {}", point.suspect.shown());
-        desk.phases.report(phase.trim_end(), None);
-        Ok((desk.bench.count(case, &built, seeds)?, false))
+        worker.phases.report(phase.trim_end(), None);
+        Ok((worker.bench.count(case, &built, seeds)?, false))
     }
 
     /// The figures of a reading that the search looks at.
-    pub(super) fn figures(&self, reading: &Reading) -> Figures {
+    pub(super) fn figures(&self, reading: &PointCounts) -> Figures {
         let of_function = |name: &String| {
             Some((format!("function:{name}"), reading.functions.own.get(name)?.own))
         };
@@ -263,11 +263,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes the figures to watch from the readings of both ends, and how far each may move without being a step.
-    pub(super) fn watch(&mut self, good: &Reading, bad: &Reading) {
-        let value = |reading: &Reading| reading.count.value.clone().unwrap_or(0);
+    pub(super) fn watch(&mut self, good: &PointCounts, bad: &PointCounts) {
+        let value = |reading: &PointCounts| reading.count.value.clone().unwrap_or(0);
         let floor = good.count.floor.map_or(0, |floor| floor.most);
         let floor = least_step(floor, value(good).abs_diff(value(bad)));
-        let of = |reading: &Reading, name: &str| {
+        let of = |reading: &PointCounts, name: &str| {
             reading.functions.own.get(name).map_or(0, |count| count.own)
         };
         let size_of = |name: &String| of(good, name).abs_diff(of(bad, name));
@@ -304,12 +304,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes from a reading the key that all other readings have to match.
-    pub(super) fn take_key(&mut self, reading: &Reading) {
+    pub(super) fn take_key(&mut self, reading: &PointCounts) {
         self.key = Some(reading.key.clone());
     }
 
     /// A search among this many points, with the readings of both ends.
-    pub(super) fn between(&self, points: usize, ends: [&Reading; 2]) -> Search {
+    pub(super) fn between(&self, points: usize, ends: [&PointCounts; 2]) -> Search {
         let mut search = Search::new(points, self.floors.clone());
         search.learn(0, Ok(self.figures(ends[0])));
         search.learn(points - 1, Ok(self.figures(ends[1])));
@@ -319,7 +319,7 @@ impl<'a> Walk<'a> {
     /// Looks at points until every step between the ends is found.
     pub(super) fn search(
         &mut self,
-        desk: &mut Desk<'a>,
+        worker: &mut Worker<'a>,
         points: &[Point],
         mut search: Search,
     ) -> Result<Search> {
@@ -328,34 +328,34 @@ impl<'a> Walk<'a> {
             if next.is_empty() {
                 return Ok(search);
             }
-            let found = self.look_at(desk, points, &next, search.looked_at())?;
+            let found = self.look_at(worker, points, &next, search.looked_at())?;
             for (point, reading) in next.into_iter().zip(found) {
                 self.known += usize::from(reading.as_ref().is_ok_and(|reading| reading.known));
                 let figures = reading.map(|reading| self.figures(&reading));
                 search.learn(point, figures);
-                self.report_point(desk, &search, points, point);
+                self.report_point(worker, &search, points, point);
             }
         }
     }
 
     fn look_at(
         &self,
-        desk: &mut Desk<'a>,
+        worker: &mut Worker<'a>,
         points: &[Point],
         next: &[usize],
         looked_at: usize,
-    ) -> Result<Vec<Result<Reading, String>>> {
+    ) -> Result<Vec<Result<PointCounts, String>>> {
         let which = |at: usize| format!("count {},", looked_at + at + 1);
         if let [point] = next[..] {
-            return Ok(vec![self.read(desk, &points[point], How::kept(&which(0)))?]);
+            return Ok(vec![self.read(worker, &points[point], How::kept(&which(0)))?]);
         }
         let names: Vec<&str> = next.iter().map(|point| points[*point].suspect.name()).collect();
-        desk.phases.report(&format!("building and counting {}", names.join(", ")), None);
+        worker.phases.report(&format!("building and counting {}", names.join(", ")), None);
         // Nobody can read messages of several threads at the same time.
         let quiet = Globals { quiet: true, ..self.globals.clone() };
         let read = |at: usize, point: usize| {
-            let mut desk = Desk::open(self, &quiet)?;
-            self.read(&mut desk, &points[point], How::kept(&which(at)))
+            let mut worker = Worker::open(self, &quiet)?;
+            self.read(&mut worker, &points[point], How::kept(&which(at)))
         };
         thread::scope(|scope| {
             let threads: Vec<_> = next
@@ -372,9 +372,15 @@ impl<'a> Walk<'a> {
     }
 
     /// Reports what was found at a point.
-    fn report_point(&self, desk: &mut Desk<'_>, search: &Search, points: &[Point], point: usize) {
-        desk.phases.end();
-        desk.phases = Phases::new(self.globals.quiet);
+    fn report_point(
+        &self,
+        worker: &mut Worker<'_>,
+        search: &Search,
+        points: &[Point],
+        point: usize,
+    ) {
+        worker.phases.end();
+        worker.phases = Phases::new(self.globals.quiet);
         if self.globals.quiet {
             return;
         }
@@ -416,7 +422,7 @@ impl<'a> Walk<'a> {
     /// `look`: the number of pairs, and the number of the look, as each look draws an order of its own; `None`: as the case says.
     pub(super) fn compare(
         &self,
-        desk: &mut Desk<'_>,
+        worker: &mut Worker<'_>,
         points: [&Point; 2],
         look: Option<(u32, u64)>,
     ) -> Result<Recording> {
@@ -430,12 +436,12 @@ impl<'a> Walk<'a> {
             case
         });
         let [one, other] = points;
-        let built = [self.built(desk, one, "good")?, self.built(desk, other, "point")?];
-        desk.phases.report(&format!("measuring {}", other.suspect.shown()), None);
-        desk.phases.end();
+        let built = [self.built(worker, one, "good")?, self.built(worker, other, "point")?];
+        worker.phases.report(&format!("measuring {}", other.suspect.shown()), None);
+        worker.phases.end();
         let side = |at: usize, name| Side { name, case: &cases[at], built: &built[at] };
-        let recording = desk.bench.compare([side(0, "before"), side(1, other.suspect.name())]);
-        desk.phases = Phases::new(self.globals.quiet);
+        let recording = worker.bench.compare([side(0, "before"), side(1, other.suspect.name())]);
+        worker.phases = Phases::new(self.globals.quiet);
         recording
     }
 
@@ -475,7 +481,7 @@ impl<'a> Walk<'a> {
     /// found.
     pub(super) fn check(
         &self,
-        desk: &mut Desk<'_>,
+        worker: &mut Worker<'_>,
         [before, culprit]: [&Point; 2],
         change: i128,
         functions: &[(String, i128)],
@@ -490,13 +496,13 @@ impl<'a> Walk<'a> {
             }),
             _ => Err(error),
         };
-        let built = [before, culprit].map(|point| self.built(desk, point, "checked"));
+        let built = [before, culprit].map(|point| self.built(worker, point, "checked"));
         let [one, other] = match built {
             [Ok(one), Ok(other)] => [one, other],
             [Err(error), _] | [_, Err(error)] => return of_culprit(error),
         };
-        desk.phases.report(&format!("checking {}", culprit.suspect.shown()), None);
-        desk.phases.end();
+        worker.phases.report(&format!("checking {}", culprit.suspect.shown()), None);
+        worker.phases.end();
         let name = match self.kind {
             SuspectKind::Commit => culprit.suspect.name(),
             SuspectKind::Option | SuspectKind::Word => "with",
@@ -512,16 +518,16 @@ impl<'a> Walk<'a> {
         ];
         let alike =
             |other: &FigureKey| self.key.as_ref().is_some_and(|key| self.is_alike(key, other));
-        let made = match desk.bench.compared_before(sides, &alike) {
+        let made = match worker.bench.compared_before(sides, &alike) {
             Ok(Some(recording)) => Ok(recording),
-            Ok(None) => desk.bench.compare(sides),
+            Ok(None) => worker.bench.compare(sides),
             Err(error) => Err(error),
         };
         let recording = match made {
             Ok(recording) => recording,
             Err(error) => return of_culprit(error),
         };
-        desk.phases = Phases::new(self.globals.quiet);
+        worker.phases = Phases::new(self.globals.quiet);
         let comparison = compare(&recording).0;
         let differences = comparison.differences.iter().flat_map(|one| one.lines.clone());
         Ok(Check {

@@ -1,6 +1,6 @@
 //! Files that a gate's report is written to.
 
-use crate::command::exports::{ExportFiles, Table};
+use crate::command::exports::{ExportFiles, FormatTable};
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use opcost_report::render::Style;
@@ -13,7 +13,7 @@ pub(super) type GateExports = ExportFiles<Reports>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reports;
 
-impl Table for Reports {
+impl FormatTable for Reports {
     const HEADING: &'static str = "Output";
 
     fn rows() -> Vec<(&'static str, String)> {

@@ -14,7 +14,7 @@ use opcost_gate::gate::exact::{ExactChange, exact_changes};
 use opcost_gate::gate::judge::{Held, judge, judge_comparison, judge_exact};
 use opcost_gate::gate::key::FigureKey;
 use opcost_gate::gate::report::{
-    CaseFailure, CaseReport, FigureReport, Outcome, Place, accepts_new,
+    CaseFailure, CaseReport, FigureReport, Outcome, SourceLine, accepts_new,
 };
 use opcost_gate::gate::suite::{Case, Suite, WatchedFigure};
 use opcost_gate::gate::trailer::Accepted;
@@ -242,7 +242,7 @@ impl Gate<'_> {
     }
 
     /// The declaration of the function with the largest added cost, if the function is the revision's own.
-    fn place(built: &Built, report: &CaseReport) -> Option<Place> {
+    fn place(built: &Built, report: &CaseReport) -> Option<SourceLine> {
         let functions = report.functions.as_ref()?;
         let own = functions.rows.iter().filter(|row| row.own.change > 0.0);
         let row = own.max_by(|one, other| one.own.change.total_cmp(&other.own.change))?;
@@ -254,7 +254,7 @@ impl Gate<'_> {
         let Declared { file, line } = declared(&std::fs::read(program).ok()?, &row.symbol)?;
         let file = built.site.folder.join(file);
         let below = file.strip_prefix(&built.site.folder).ok()?.to_str()?.to_string();
-        Some(Place { file: below, line: line.into() })
+        Some(SourceLine { file: below, line: line.into() })
     }
 
     /// The counts of a case on its base: an earlier gate's, else the base is built and counted.

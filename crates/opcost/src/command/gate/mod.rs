@@ -111,7 +111,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     if let Some(baseline) = &args.baseline {
         check_folder("--baseline", baseline)?;
     }
-    let Place { interrupt, here, repository } = Place::find()?;
+    let WorkingDirectory { interrupt, here, repository } = WorkingDirectory::find()?;
     let mut suite = read_suite(args, &repository)?;
     let mut notes = suite.notes();
     let tip_name = args.tip.as_deref().unwrap_or("HEAD");
@@ -209,18 +209,18 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
 }
 
 /// The working directory of a command, its repository, and the signal handler.
-pub(super) struct Place {
+pub(super) struct WorkingDirectory {
     pub(super) interrupt: Interrupt,
     pub(super) here: PathBuf,
     pub(super) repository: Repository,
 }
 
-impl Place {
+impl WorkingDirectory {
     /// Finds the repository around the working directory.
-    pub(super) fn find() -> Result<Place> {
-        let (interrupt, here) = Place::here()?;
+    pub(super) fn find() -> Result<WorkingDirectory> {
+        let (interrupt, here) = WorkingDirectory::here()?;
         let repository = Repository::find(&here).map_err(HasStatus::carried)?;
-        Ok(Place { interrupt, here, repository })
+        Ok(WorkingDirectory { interrupt, here, repository })
     }
 
     /// The signal handler and the working directory.

@@ -3,7 +3,7 @@
 use super::held::recipe;
 use super::measure::{Bench, Measured, Seeds, store_path};
 use super::trees::Trees;
-use super::{Place, SUITE, suite_at};
+use super::{SUITE, WorkingDirectory, suite_at};
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use anyhow::{Context, Result};
@@ -62,7 +62,7 @@ enum SeriesFormat {
 /// # Errors
 /// The repository, the range, the suite or a tool is at fault. A commit that does not build is a row of the report.
 pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
-    let Place { interrupt, repository, .. } = Place::find()?;
+    let WorkingDirectory { interrupt, repository, .. } = WorkingDirectory::find()?;
     let (base_name, tip_name) = match args.range.split_once("..") {
         Some((base, tip)) if !base.is_empty() && !tip.starts_with('.') => {
             (base, if tip.is_empty() { "HEAD" } else { tip })

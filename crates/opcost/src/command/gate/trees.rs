@@ -90,7 +90,7 @@ pub(in crate::command) enum Role {
     /// The revision is the kernel, at this commit; nothing is built in the site's folder.
     Kernel(String),
     /// The revision has no role: something else is under test.
-    Bystander,
+    NotTested,
 }
 
 impl Site {
