@@ -7,8 +7,9 @@
 //! ```
 //!
 //! **Files that ship are found from the program's own path.** One rule serves a build, a folder unpacked anywhere and `/usr`;
-//! no path is compiled in, so a package can be moved, and two builds in different folders are equal. Cargo's tag file in
-//! `target` tells a build from an installed program, since the folder two levels above `/usr/bin` is not ours.
+//! no path is compiled in, so a package can be moved, and two builds in different folders are equal. A build knows its source by
+//! the list of source files that cargo writes beside the program, wherever the target folder is. Where that list names nothing,
+//! because the clone was moved, the source is around `target`, which cargo's tag file tells from `/usr`.
 
 use std::path::{Path, PathBuf};
 
@@ -49,9 +50,8 @@ impl Shipped {
         };
         let mut data = vec![prefix.join("share/opcost")];
         // Cargo marks the folder that it builds in. Elsewhere the parent folder has other people's files.
-        if let (true, Some(source)) = (prefix.join("CACHEDIR.TAG").is_file(), prefix.parent()) {
-            data.insert(0, source.to_path_buf());
-        }
+        let around = || prefix.parent().filter(|_| prefix.join("CACHEDIR.TAG").is_file());
+        data.splice(0..0, built_from(program).or_else(|| around().map(Path::to_path_buf)));
         Shipped { parts, data }
     }
 
@@ -95,6 +95,17 @@ impl Shipped {
         files.sort();
         files
     }
+}
+
+/// The folder of the sources from which cargo built a program; `None` without cargo's list of them, or if they are gone.
+fn built_from(program: &Path) -> Option<PathBuf> {
+    // A rule for make: `program: source source`, with blanks escaped (Cargo book, "Dep-info files").
+    let list = std::fs::read_to_string(program.with_extension("d")).ok()?;
+    let list = list.replace("\\ ", "\0");
+    let paths = list.split_whitespace().map(|path| PathBuf::from(path.replace('\0', " ")));
+    let mut mains = paths.filter(|path| path.ends_with("crates/opcost/src/main.rs"));
+    let main = mains.find(|path| path.is_absolute() && path.is_file())?;
+    main.ancestors().nth(4).map(Path::to_path_buf)
 }
 
 #[cfg(test)]
@@ -166,6 +177,23 @@ mod tests {
         assert_eq!(names(&shipped), ["a"]);
         fs::remove_file(folder.path().join("target/CACHEDIR.TAG")).unwrap();
         assert_eq!(names(&Shipped::with(&program, None)), ["b"], "no build is here");
+    }
+
+    #[test]
+    fn a_build_in_a_folder_elsewhere_finds_its_source() {
+        let source = prefix(&["a b/crates/opcost/src/main.rs", "a b/experiments/a.toml"]);
+        let built = prefix(&["debug/opcost", "CACHEDIR.TAG"]);
+        let program = built.path().join("debug/opcost");
+        let main = source.path().join("a b/crates/opcost/src/main.rs");
+        let list = |path: &Path| path.to_str().unwrap().replace(' ', "\\ ");
+        fs::write(
+            program.with_extension("d"),
+            format!("{}: /lib.rs {}\n", list(&program), list(&main)),
+        )
+        .unwrap();
+        assert_eq!(names(&Shipped::with(&program, None)), ["a"]);
+        fs::remove_file(main).unwrap();
+        assert_eq!(names(&Shipped::with(&program, None)), <[&str; 0]>::default());
     }
 
     #[test]

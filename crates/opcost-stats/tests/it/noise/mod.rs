@@ -13,7 +13,7 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    /// Reads one of the files that `script/record-noise` makes.
+    /// Reads one of the files that `tools/record-noise` makes.
     pub(crate) fn read(name: &str) -> Noise {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
         let text = std::fs::read_to_string(&path)

@@ -14,7 +14,6 @@ const ROOMS: &[&str] = &[
     "opcost-sys",
     "opcost-work",
     "opcost-guest",
-    "opcost-gauge",
     "opcost-core-model",
     "opcost-emu",
     "opcost-kernel",

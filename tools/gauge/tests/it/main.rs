@@ -2,3 +2,5 @@
 
 mod archives;
 mod program;
+#[path = "../../../../patchpoint/tests/skip.rs"]
+mod skip;

@@ -26,7 +26,7 @@ fn report(arguments: &[&str]) -> Option<GaugeReport> {
                 "{error}"
             );
             assert_eq!(output.status.code(), Some(1));
-            opcost_skip::skip!("{error}");
+            crate::skip::skip!("{error}");
             None
         }
     }
