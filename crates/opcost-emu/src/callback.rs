@@ -5,8 +5,8 @@
 
 use crate::api;
 use crate::block::{Block, MarkerSite};
-use crate::core::Core;
 use crate::decode::{Exit, Repeat};
+use crate::plugin::Plugin;
 use crate::rcu;
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-struct State(UnsafeCell<MaybeUninit<Core>>);
+struct State(UnsafeCell<MaybeUninit<Plugin>>);
 
 // SAFETY: only the owning thread uses the field, as `owned` checks; before any thread runs guest code, only `start` uses it.
 unsafe impl Sync for State {}
@@ -42,9 +42,9 @@ thread_local! {
 ///
 /// # Safety
 /// Called once, before any callback is registered.
-pub(crate) unsafe fn start(core: Core) {
+pub(crate) unsafe fn start(plugin: Plugin) {
     // SAFETY: nothing else uses the state yet.
-    unsafe { (*STATE.0.get()).write(core) };
+    unsafe { (*STATE.0.get()).write(plugin) };
 }
 
 /// Returns the state.
@@ -52,7 +52,7 @@ pub(crate) unsafe fn start(core: Core) {
 /// # Safety
 /// [`start`] was called. The caller is the owning thread and drops the reference before it calls anything that takes another.
 #[inline(always)]
-pub(crate) unsafe fn core<'a>() -> &'a mut Core {
+pub(crate) unsafe fn plugin<'a>() -> &'a mut Plugin {
     // SAFETY: as the caller promises.
     unsafe { (*STATE.0.get()).assume_init_mut() }
 }
@@ -71,13 +71,13 @@ pub(crate) fn owned() -> bool {
 fn running(told: c_uint) -> c_uint {
     // SAFETY: `start` came before any callback. Several vCPUs on one thread: that thread owns the state. If the plugin saw more
     // threads, the state is not touched.
-    let core = unsafe { core() };
-    if core.one_vcpu {
+    let plugin = unsafe { plugin() };
+    if plugin.one_vcpu {
         told
     } else if refusal::threads() {
         c_uint::MAX
     } else {
-        core.vcpus.running()
+        plugin.vcpus.running()
     }
 }
 
@@ -112,8 +112,8 @@ pub(crate) unsafe extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
     // one, which the owning thread alone changes.
     unsafe {
         let (block, vcpu) = (block_of(data), running(vcpu));
-        if core().goes_on(vcpu, block) {
-            core().begin(block);
+        if plugin().goes_on(vcpu, block) {
+            plugin().begin(block);
         } else {
             look_and_begin(vcpu, block);
         }
@@ -126,8 +126,8 @@ unsafe extern "C" fn look_and_begin(vcpu: c_uint, block: &'static Block) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state.
         unsafe {
-            core().look(vcpu, block);
-            core().begin(block);
+            plugin().look(vcpu, block);
+            plugin().begin(block);
         }
     }
 }
@@ -139,8 +139,8 @@ pub(crate) unsafe extern "C" fn on_turn(vcpu: c_uint, data: *mut c_void) {
         // SAFETY: this thread owns the state; the data are those of this callback.
         unsafe {
             let block = block_of(data);
-            core().look(vcpu, block);
-            core().expect(block);
+            plugin().look(vcpu, block);
+            plugin().expect(block);
         }
     }
 }
@@ -149,7 +149,7 @@ pub(crate) unsafe extern "C" fn on_turn(vcpu: c_uint, data: *mut c_void) {
 pub(crate) unsafe extern "C" fn on_total(vcpu: c_uint, data: *mut c_void) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state; the data are those of this callback.
-        unsafe { core().look_total(block_of(data)) };
+        unsafe { plugin().look_total(block_of(data)) };
     }
 }
 
@@ -168,9 +168,9 @@ pub(crate) unsafe extern "C" fn on_total_access(
         let block = block_of(data);
         let (last, _) = block.facts[block.facts.len() - 1];
         if last.exit == Exit::Call {
-            core().called_at(address);
+            plugin().called_at(address);
         } else if last.stores == 0 || (api::api().functions.memory_is_store)(access) {
-            core().accessed(block);
+            plugin().accessed(block);
         }
     }
 }
@@ -179,10 +179,10 @@ pub(crate) unsafe extern "C" fn on_modelled_block(vcpu: c_uint, data: *mut c_voi
     // SAFETY: as in `on_block`.
     unsafe {
         let (block, vcpu) = (block_of(data), running(vcpu));
-        if core().goes_on(vcpu, block) {
-            core().model_transfer(block);
-            core().begin(block);
-            if !core().fetched(block) {
+        if plugin().goes_on(vcpu, block) {
+            plugin().model_transfer(block);
+            plugin().begin(block);
+            if !plugin().fetched(block) {
                 fetch(block);
             }
         } else {
@@ -197,8 +197,8 @@ unsafe extern "C" fn look_modelled(vcpu: c_uint, block: &'static Block) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state.
         unsafe {
-            core().look(vcpu, block);
-            core().begin(block);
+            plugin().look(vcpu, block);
+            plugin().begin(block);
             fetch(block);
         }
     }
@@ -210,12 +210,12 @@ pub(crate) unsafe extern "C" fn on_timed_block(vcpu: c_uint, data: *mut c_void) 
         // SAFETY: this thread owns the state; the data are those of this callback.
         unsafe {
             let block = block_of(data);
-            if core().goes_on(vcpu, block) {
-                core().time(block);
+            if plugin().goes_on(vcpu, block) {
+                plugin().time(block);
             } else {
-                core().look_timed(vcpu, block);
+                plugin().look_timed(vcpu, block);
             }
-            core().begin(block);
+            plugin().begin(block);
         }
     }
 }
@@ -224,7 +224,7 @@ pub(crate) unsafe extern "C" fn on_timed_block(vcpu: c_uint, data: *mut c_void) 
 pub(crate) unsafe extern "C" fn on_timed_repeat(vcpu: c_uint, data: *mut c_void) {
     if allowed(vcpu) {
         // SAFETY: as above.
-        unsafe { core().time_repeat(block_of(data)) };
+        unsafe { plugin().time_repeat(block_of(data)) };
     }
 }
 
@@ -237,7 +237,7 @@ pub(crate) unsafe extern "C" fn on_timed_access(
 ) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state.
-        if let Some(timing) = unsafe { &mut core().timing } {
+        if let Some(timing) = unsafe { &mut plugin().timing } {
             // SAFETY: QEMU passed the description to this callback.
             unsafe { timing.access(access, address, data) };
         }
@@ -249,13 +249,13 @@ pub(crate) unsafe extern "C" fn on_timed_access(
 #[inline(never)]
 unsafe extern "C" fn fetch(block: &Block) {
     // SAFETY: as the caller promises.
-    unsafe { core().fetch(block) };
+    unsafe { plugin().fetch(block) };
 }
 
 pub(crate) unsafe extern "C" fn on_pass(vcpu: c_uint, site: *mut c_void) {
     if allowed(running(vcpu)) {
         // SAFETY: as in `on_block`; sites live for ever as well.
-        unsafe { core().pass(&mut *site.cast::<Site>()) };
+        unsafe { plugin().pass(&mut *site.cast::<Site>()) };
     }
 }
 
@@ -267,7 +267,7 @@ pub(crate) unsafe extern "C" fn on_end_access(
 ) {
     if allowed(running(vcpu)) {
         // SAFETY: as in `on_block`.
-        unsafe { core().finish(block.cast_const().cast(), address) };
+        unsafe { plugin().finish(block.cast_const().cast(), address) };
     }
 }
 
@@ -280,7 +280,7 @@ pub(crate) unsafe extern "C" fn on_end_store(
     // SAFETY: QEMU passed the description of the access to this callback.
     if allowed(running(vcpu)) && unsafe { (api::api().functions.memory_is_store)(access) } {
         // SAFETY: as in `on_block`.
-        unsafe { core().finish(block.cast_const().cast(), address) };
+        unsafe { plugin().finish(block.cast_const().cast(), address) };
     }
 }
 
@@ -310,7 +310,7 @@ unsafe fn on_access(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
     // which the owning thread alone changes.
     unsafe {
         let vcpu = running(vcpu);
-        if !core().rests(vcpu, access, address) {
+        if !plugin().rests(vcpu, access, address) {
             reach(vcpu, access, address, kernel);
         }
     }
@@ -321,7 +321,7 @@ unsafe fn on_access(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
 unsafe extern "C" fn reach(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
     if allowed(vcpu) {
         // SAFETY: QEMU passed the description of the access; this thread owns the state.
-        unsafe { core().access(kernel, access, address) };
+        unsafe { plugin().access(kernel, access, address) };
     }
 }
 
@@ -349,7 +349,7 @@ pub(crate) unsafe extern "C" fn on_marker(vcpu: c_uint, site: *mut c_void) {
         // SAFETY: marker sites and blocks live for ever, and this thread owns the state.
         unsafe {
             let MarkerSite { block, index, marker } = &*site.cast::<MarkerSite>();
-            core().mark(block, *index, *marker);
+            plugin().mark(block, *index, *marker);
         }
     }
 }
@@ -357,7 +357,7 @@ pub(crate) unsafe extern "C" fn on_marker(vcpu: c_uint, site: *mut c_void) {
 /// Called when QEMU makes a vCPU: a CPU of the machine, or a thread of a program.
 pub(crate) fn on_vcpu(vcpu: c_uint) {
     // SAFETY: `start` came before any callback, and `one_vcpu` does not change.
-    if refusal::in_user_mode() || unsafe { core().one_vcpu } {
+    if refusal::in_user_mode() || unsafe { plugin().one_vcpu } {
         if vcpu > 0 {
             refusal::refuse(Refusal::Thread);
         }
@@ -369,10 +369,10 @@ pub(crate) fn on_vcpu(vcpu: c_uint) {
         return;
     }
     // SAFETY: this thread owns the state, and QEMU's variable lives as long as the thread.
-    let core = unsafe { core() };
+    let plugin = unsafe { plugin() };
     let told = match api::current_cpu() {
         // SAFETY: as above.
-        Some(current) => unsafe { core.vcpus.add(vcpu, current) },
+        Some(current) => unsafe { plugin.vcpus.add(vcpu, current) },
         None => {
             Err("this QEMU does not export which of several CPUs runs (current_cpu): give the \
                      machine one CPU, or use QEMU 10.0 or 11.1"
@@ -381,7 +381,7 @@ pub(crate) fn on_vcpu(vcpu: c_uint) {
     };
     // SAFETY: QEMU makes its vCPUs on the thread that runs them.
     if let Err(message) = told.and_then(|()| unsafe { rcu::keep_turns() }) {
-        core.failure.get_or_insert(message);
+        plugin.failure.get_or_insert(message);
     }
 }
 
@@ -389,7 +389,7 @@ pub(crate) fn on_vcpu(vcpu: c_uint) {
 pub(crate) fn on_flush() {
     if owned() && !refusal::threads() {
         // SAFETY: this thread owns the state.
-        unsafe { core().flushed() };
+        unsafe { plugin().flushed() };
     }
 }
 
@@ -416,11 +416,11 @@ fn refuse_system_call(number: i64, flags: u64, out: &Path) {
 pub(crate) fn on_system_call(vcpu: c_uint, number: i64, arguments: [u64; 3]) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state.
-        let core = unsafe { core() };
+        let plugin = unsafe { plugin() };
         let [first, third, fifth] = arguments;
-        core.system_calls += 1;
-        refuse_system_call(number, first, &core.arguments.out);
-        core.mapped.system_call(number, third, fifth);
+        plugin.system_calls += 1;
+        refuse_system_call(number, first, &plugin.arguments.out);
+        plugin.mapped.system_call(number, third, fifth);
     }
 }
 
@@ -430,5 +430,5 @@ pub(crate) fn on_system_call(vcpu: c_uint, number: i64, arguments: [u64; 3]) {
 /// QEMU calls it once, when nothing else of the plugin runs any more.
 pub(crate) unsafe fn on_exit() {
     // SAFETY: nothing else uses the state or the blocks any more.
-    unsafe { core().write_report() };
+    unsafe { plugin().write_report() };
 }

@@ -7,8 +7,8 @@
 //! from the first calls (`stack.rs`) and works without it if it does not find exactly one.
 
 use crate::block::{Block, cost, is_kernel};
-use crate::core::Core;
 use crate::counters::Cost;
+use crate::plugin::Plugin;
 use crate::stack::Pushed;
 use crate::totals::{Closing, began, interrupted};
 use opcost_record::symbols::Landmark;
@@ -16,7 +16,7 @@ use opcost_record::symbols::Landmark;
 /// The bit of a page fault's error code that says that a fetch faulted (Intel SDM volume 3, section 4.7).
 const FETCH: u64 = 1 << 4;
 
-impl Core {
+impl Plugin {
     /// Whether the beginning of a block needs a callback where only totals are counted.
     pub(crate) fn needs_look(&self, block: &Block) -> bool {
         let landmark = block

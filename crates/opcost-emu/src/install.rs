@@ -3,7 +3,7 @@
 use crate::api::{self, Id, Info};
 use crate::arguments::{Arguments, Window};
 use crate::attribution::Attribution;
-use crate::core::Core;
+use crate::plugin::Plugin;
 use crate::timing::Timing;
 use crate::vcpu::VCPUS_MAX;
 use crate::{callback, events, main_loop, refusal};
@@ -115,7 +115,7 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     }
     // SAFETY: this code runs once and before any callback.
     unsafe {
-        callback::start(Core::new(arguments, Attribution::new(symbols, vcpus), timing, vcpus));
+        callback::start(Plugin::new(arguments, Attribution::new(symbols, vcpus), timing, vcpus));
         events::register(id, api, user, vcpus > 1);
     }
     Ok(())

@@ -67,7 +67,7 @@
 //! counted by callbacks in all versions, because QEMU's own code would not notice that another vCPU has its turn.
 //!
 //! A program without a kernel, a machine with several vCPUs and `window=whole` need a step at each instruction that may fault, and
-//! a callback at each call and return. If the symbols say how the kernel is entered, neither is needed (`Core::settle_by_entry`):
+//! a callback at each call and return. If the symbols say how the kernel is entered, neither is needed (`Plugin::settle_by_entry`):
 //! the processor pushes the address of a faulted instruction, and the stack pointer gives the slots (`stack.rs`). Both ways give
 //! the same counts and contexts.
 //!
@@ -89,7 +89,6 @@ mod branch;
 mod cache;
 mod callback;
 mod class;
-mod core;
 mod costs;
 mod counters;
 mod cuts;
@@ -102,6 +101,7 @@ mod main_loop;
 mod mapped;
 mod message;
 mod model;
+mod plugin;
 mod rcu;
 mod refusal;
 mod region;

@@ -3,7 +3,7 @@
 //! QEMU adds 1 to a block's count when the block begins. Control may leave the block before its end: by a fault, by an access to a
 //! device, or by a store into the block's own code. One cell shows this with nothing but additions, which every version of the API
 //! has. A block that can be cut short adds its number to the cell when it begins, and takes the number off again when its last
-//! instruction begins. Wherever a cut becomes visible (`Core::settle_by_entry` has the three ways, `cuts.rs` settles them), the cell
+//! instruction begins. Wherever a cut becomes visible (`Plugin::settle_by_entry` has the three ways, `cuts.rs` settles them), the cell
 //! holds the number of the block that was cut, or 0 if control reached the block's last instruction.
 //!
 //! A last instruction that faulted is found by the address that the processor pushed: the plugin reads the instruction from the

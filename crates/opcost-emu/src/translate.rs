@@ -5,10 +5,10 @@ use crate::arguments::{Filters, Window};
 use crate::attribution::Owner;
 use crate::block::{Block, Ending, MarkerSite, is_kernel};
 use crate::callback;
-use crate::core::{Core, leak};
 use crate::decode::{Exit, Facts, Repeat, decode, may_end_with_repeat, target};
 use crate::main_loop;
 use crate::model::Model;
+use crate::plugin::{Plugin, leak};
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
 use crate::timing::access_data;
@@ -50,7 +50,7 @@ pub(crate) unsafe fn on_translation(handle: *mut c_void) {
     }
     // SAFETY: this thread owns the state, and QEMU passed the handle to this callback.
     TRANSLATOR.with_borrow_mut(|translator| unsafe {
-        translator.translate(callback::core(), handle);
+        translator.translate(callback::plugin(), handle);
     });
 }
 
@@ -65,60 +65,60 @@ impl Translator {
     ///
     /// # Safety
     /// `handle` is QEMU's argument of the running callback.
-    pub(crate) unsafe fn translate(&mut self, core: &mut Core, handle: *mut c_void) {
+    pub(crate) unsafe fn translate(&mut self, plugin: &mut Plugin, handle: *mut c_void) {
         let api = api::api();
-        if !core.one_vcpu {
-            api.set_translating(core.vcpus.running());
+        if !plugin.one_vcpu {
+            api.set_translating(plugin.vcpus.running());
         }
         // SAFETY: the handle is QEMU's, and lent data live until the callback returns.
         let (start, sources, host) = unsafe { read(api, handle) };
-        if core.arguments.system {
+        if plugin.arguments.system {
             main_loop::know_thread();
             for source in sources.iter().filter(|source| main_loop::halts(source.code.bytes())) {
                 // SAFETY: the handle is QEMU's of the running callback.
                 unsafe { main_loop::keep_clock(api, source.handle) };
             }
         }
-        if sources.is_empty() || core.arguments.window == Window::Never {
+        if sources.is_empty() || plugin.arguments.window == Window::Never {
             return;
         }
         let codes: Vec<&[u8]> = sources.iter().map(|source| source.code.bytes()).collect();
-        let kernel = core.arguments.system && is_kernel(start);
+        let kernel = plugin.arguments.system && is_kernel(start);
         // SAFETY: QEMU keeps the page of the first instruction mapped until the callback returns.
         let page = host.map(|host| unsafe { page_of(host) });
-        let owner = if !core.arguments.profile {
+        let owner = if !plugin.arguments.profile {
             Owner { function: 0, at_entry: false }
         } else if kernel {
-            core.attribution.kernel_owner(start)
+            plugin.attribution.kernel_owner(start)
         } else {
-            core.attribution.user_owner(start, page.filter(|_| core.attribution.has_pages()))
+            plugin.attribution.user_owner(start, page.filter(|_| plugin.attribution.has_pages()))
         };
         let mut hasher = DefaultHasher::new();
         codes.hash(&mut hasher);
-        let key = (start, codes.len(), hasher.finish(), owner.function, core.by_entry);
+        let key = (start, codes.len(), hasher.finish(), owner.function, plugin.by_entry);
         let block = match self.blocks.get(&key) {
             Some(block) => *block,
             None => {
-                if core.blocks.len() >= BLOCKS_MAX {
-                    core.failure.get_or_insert_with(|| {
+                if plugin.blocks.len() >= BLOCKS_MAX {
+                    plugin.failure.get_or_insert_with(|| {
                         format!("the guest ran more than {BLOCKS_MAX} different blocks of code")
                     });
                     return;
                 }
-                let block = self.make(core, start, &codes, owner, kernel, page);
+                let block = self.make(plugin, start, &codes, owner, kernel, page);
                 self.blocks.insert(key, block);
                 block
             }
         };
         let handles: Vec<*mut c_void> = sources.iter().map(|source| source.handle).collect();
-        let mut request = Request { api, core, handle, handles: &handles };
+        let mut request = Request { api, plugin, handle, handles: &handles };
         // SAFETY: the handles are QEMU's; block and sites live for ever.
         unsafe { request.count(self, block) };
     }
 
     fn make(
         &mut self,
-        core: &mut Core,
+        plugin: &mut Plugin,
         start: u64,
         codes: &[&[u8]],
         owner: Owner,
@@ -130,27 +130,27 @@ impl Translator {
         let within = (start % PAGE_BYTES as u64) as usize;
         let before = page.map_or(&[][..], |page| &page[within.saturating_sub(5)..within]);
         let behind = may_end_with_repeat(before).then(|| self.site(start, kernel));
-        let landmark = core.attribution.landmark(start);
+        let landmark = plugin.attribution.landmark(start);
         let turns = matches!(
             last.exit,
             Exit::Call | Exit::CallIndirect | Exit::Return | Exit::Leave | Exit::Enter
         );
-        let by_entry = core.by_entry;
+        let by_entry = plugin.by_entry;
         // After such a block the next one always gets a closer look; the kernel's entries are special anyway.
         let ends_doubtful = last.may_fault && last.repeat.is_none() && !by_entry;
         // The model's table of targets learns from each of these jumps.
-        let learns = core.model.is_some() && last.exit == Exit::JumpIndirect;
+        let learns = plugin.model.is_some() && last.exit == Exit::JumpIndirect;
         let special = behind.is_some() || landmark.is_some();
         // The next block shows whether a string instruction faulted; the block behind the instruction is special.
         let repeats = last.repeat.is_some();
         let faults = !by_entry && (repeats || last.may_be_refused);
         let turns = turns || ends_doubtful || learns || faults;
         let steps = by_entry && !kernel && may_reach_own_store(start, codes, &facts);
-        let model = &core.model;
+        let model = &plugin.model;
         let code =
-            core.timing.as_ref().map(|timing| timing.core().decode(start, &codes[..facts.len()]));
-        let number = core.blocks.len() as u64 + 1;
-        core.blocks.add(|place, count| {
+            plugin.timing.as_ref().map(|timing| timing.core().decode(start, &codes[..facts.len()]));
+        let number = plugin.blocks.len() as u64 + 1;
+        plugin.blocks.add(|place, count| {
             let mut block = Block::new(start, codes, facts, count);
             block.number = number;
             let prepare = |model: &Model| model.prepare(start, block.end());
@@ -177,7 +177,7 @@ impl Translator {
 /// The callbacks and inline operations to be registered for one block.
 struct Request<'a> {
     api: &'static Api,
-    core: &'a mut Core,
+    plugin: &'a mut Plugin,
     handle: *mut c_void,
     handles: &'a [*mut c_void],
 }
@@ -188,12 +188,12 @@ impl Request<'_> {
     unsafe fn count(&mut self, translator: &mut Translator, known: &'static Block) {
         // SAFETY: as the caller promises.
         unsafe {
-            if self.core.totals.is_none() {
+            if self.plugin.totals.is_none() {
                 self.count_contexts(known);
             }
             self.watch_instructions(translator, known);
             // At an instruction QEMU calls before it adds: up to version 2 always, later in the order of registration.
-            if self.core.totals.is_some() {
+            if self.plugin.totals.is_some() {
                 self.count_total(known);
             }
         }
@@ -215,7 +215,7 @@ impl Request<'_> {
         unsafe {
             if !alone || known.at_entry || known.landmark.is_some() {
                 self.begin(known, data);
-            } else if self.core.timing.is_some() {
+            } else if self.plugin.timing.is_some() {
                 let function = callback::on_timed_repeat;
                 (api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
             }
@@ -229,7 +229,7 @@ impl Request<'_> {
                     site.cast(),
                 );
             }
-            let expected = &raw mut (*self.core.cells).expected;
+            let expected = &raw mut (*self.plugin.cells).expected;
             if known.by_entry {
                 if known.begun_tag != known.exit_tag() {
                     api.step_at_instruction(self.handles[last], expected, known.exit_tag());
@@ -262,7 +262,7 @@ impl Request<'_> {
     /// # Safety
     /// The handles are QEMU's of the running callback.
     unsafe fn count_total(&mut self, known: &'static Block) {
-        let Some(totals) = &self.core.totals else { return };
+        let Some(totals) = &self.plugin.totals else { return };
         let (api, open) = (self.api, totals.open);
         let last = known.facts.len() - 1;
         let data = ptr::from_ref(known).cast_mut().cast::<c_void>();
@@ -271,7 +271,7 @@ impl Request<'_> {
         // SAFETY: the handles are QEMU's; cells and counts live for ever, as does what the data point to. QEMU calls at a block's
         // beginning before it adds.
         unsafe {
-            if self.core.needs_look(known) {
+            if self.plugin.needs_look(known) {
                 (api.functions.on_block)(self.handle, callback::on_total, api::NO_REGISTERS, data);
             }
             // The iterations of a string instruction are counted apart.
@@ -282,7 +282,8 @@ impl Request<'_> {
                 api.add_at_block(self.handle, open, known.number);
                 api.add_at_instruction(self.handles[last], open, known.number.wrapping_neg());
             }
-            let learns = self.core.stack.is_open() && known.kernel && last_facts.exit == Exit::Call;
+            let learns =
+                self.plugin.stack.is_open() && known.kernel && last_facts.exit == Exit::Call;
             if known.is_one_access() || closing == Closing::ByStore || learns {
                 (api.functions.on_memory)(
                     self.handles[last],
@@ -320,7 +321,7 @@ impl Request<'_> {
                     self.repeat(instruction, kind, known.end(), site);
                 }
                 let accesses = facts.loads + facts.stores > 0 || facts.repeat.is_some();
-                let told = match (self.core.arguments.model, &self.core.timing, known.kernel) {
+                let told = match (self.plugin.arguments.model, &self.plugin.timing, known.kernel) {
                     (true, _, true) => {
                         Some((callback::on_kernel_access as MemoryCallback, ptr::null_mut()))
                     }
@@ -334,7 +335,7 @@ impl Request<'_> {
                     (false, None, _) => None,
                 };
                 // A modelled core needs every access of an instruction.
-                let accesses = accesses || self.core.timing.is_some();
+                let accesses = accesses || self.plugin.timing.is_some();
                 if let Some((function, data)) = told.filter(|_| accesses) {
                     (api.functions.on_memory)(
                         instruction,
@@ -353,7 +354,7 @@ impl Request<'_> {
     /// # Safety
     /// The handles are QEMU's of the running callback; `data` is the block, as callbacks get it.
     unsafe fn begin(&mut self, block: &'static Block, data: *mut c_void) {
-        let (model, cells) = (self.core.arguments.model, self.core.cells);
+        let (model, cells) = (self.plugin.arguments.model, self.plugin.cells);
         // SAFETY: as the caller promises; cells and counts live for ever.
         unsafe {
             let expected = &raw mut (*cells).expected;
@@ -370,8 +371,8 @@ impl Request<'_> {
                 adds: &[(block.count, 1), (&raw mut (*cells).retired, block.retired.into())],
                 stores,
             };
-            let timed = self.core.timing.is_some();
-            let by_callback = model || timed || !self.core.one_vcpu;
+            let timed = self.plugin.timing.is_some();
+            let by_callback = model || timed || !self.plugin.one_vcpu;
             if by_callback || !self.api.begin_alone(self.handle, &beginning) {
                 let function = match (model, timed) {
                     (true, _) => callback::on_modelled_block,
@@ -395,12 +396,12 @@ impl Request<'_> {
         let api = self.api;
         // SAFETY: sites live for ever, and no other reference to one is in use.
         if !std::mem::replace(unsafe { &mut (*site).listed }, true) {
-            self.core.sites.push(site);
+            self.plugin.sites.push(site);
         }
-        if let Some(totals) = &mut self.core.totals {
+        if let Some(totals) = &mut self.plugin.totals {
             totals.sites.insert(behind, site);
         }
-        let filters: &Filters = &self.core.arguments.filters;
+        let filters: &Filters = &self.plugin.arguments.filters;
         // SAFETY: as the caller promises; the counters live as long as site and core, for ever.
         unsafe {
             api.add_at_instruction(instruction, &raw mut (*site).starts, 1);
@@ -424,9 +425,9 @@ impl Request<'_> {
                 let cell = &raw mut (*site).accesses[kind as usize];
                 api.add_at_memory(instruction, filters.filter(kind), cell);
             }
-            if self.core.arguments.probe {
+            if self.plugin.arguments.probe {
                 for filter in [api::READ, api::WRITE, api::READ_WRITE] {
-                    let cell = &raw mut self.core.probes[kind as usize][filter as usize - 1];
+                    let cell = &raw mut self.plugin.probes[kind as usize][filter as usize - 1];
                     api.add_at_memory(instruction, filter, cell);
                 }
             }

@@ -49,7 +49,7 @@ struct Suspect {
 }
 
 /// The plugin's state. All of it belongs to the one thread that translates and executes.
-pub(crate) struct Core {
+pub(crate) struct Plugin {
     /// The cells of the current vCPU.
     pub(crate) cells: *mut Cells,
     /// The number of the current vCPU.
@@ -106,7 +106,7 @@ pub(crate) struct Core {
     pub(crate) failure: Option<String>,
 }
 
-impl Core {
+impl Plugin {
     /// Makes the state before the first block.
     ///
     /// `timing`: the core to be modelled; `vcpus`: the number of the guest's vCPUs.
@@ -115,7 +115,7 @@ impl Core {
         attribution: Attribution,
         timing: Option<Timing>,
         vcpus: usize,
-    ) -> Core {
+    ) -> Plugin {
         let other_contexts = attribution.other_contexts();
         let tree = Tree::new(other_contexts, NODES_MAX, vcpus, attribution.heads());
         let mut walk = Walk::new(tree, arguments.system);
@@ -126,7 +126,7 @@ impl Core {
         // In user mode the program's own memory may be low.
         let mut blocks = Blocks::new(arguments.system);
         let nowhere = blocks.add(|_, count| Block::new(0, &[], Vec::new(), count));
-        let mut core = Core {
+        let mut plugin = Plugin {
             cells: low::one(Cells::behind(nowhere), arguments.system),
             vcpu: 0,
             one_vcpu: vcpus == 1,
@@ -163,19 +163,21 @@ impl Core {
             by_entry: false,
             failure: None,
         };
-        let one_kernel = core.arguments.system && core.one_vcpu && core.attribution.knows_faults();
-        let counts_only = !core.arguments.profile && core.model.is_none() && core.timing.is_none();
-        if counts_only && one_kernel && core.arguments.window == Window::Markers {
-            let learns = core.stack.is_open() && api::current_cpu().is_some();
-            core.totals = learns.then(Totals::new);
+        let one_kernel =
+            plugin.arguments.system && plugin.one_vcpu && plugin.attribution.knows_faults();
+        let counts_only =
+            !plugin.arguments.profile && plugin.model.is_none() && plugin.timing.is_none();
+        if counts_only && one_kernel && plugin.arguments.window == Window::Markers {
+            let learns = plugin.stack.is_open() && api::current_cpu().is_some();
+            plugin.totals = learns.then(Totals::new);
         }
-        if core.arguments.window == Window::Whole {
-            let now = core.reading(&Cost::default(), false);
+        if plugin.arguments.window == Window::Whole {
+            let now = plugin.reading(&Cost::default(), false);
             // Nothing is open yet, so this cannot fail.
-            core.failure = core.regions.start(0, now).err();
-            core.choose_column();
+            plugin.failure = plugin.regions.start(0, now).err();
+            plugin.choose_column();
         }
-        core
+        plugin
     }
 
     /// Whether a block follows the last block and only needs to be counted.
