@@ -192,7 +192,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), KernelError> {
         return Ok(());
     }
     Err(KernelError::Usage(format!(
-        "'{name}' cannot be a kernel's name: it must begin with a letter or digit and have up to 100 of letters, digits and . _ + -"
+        "'{name}' cannot be a kernel's name{}: it must begin with a letter or digit and have up to 100 of letters, digits and . _ + -",
+        did_you_mean(name, ["debian:cloud", "debian:rt", "debian:amd64"])
     )))
 }
 

@@ -5,10 +5,17 @@
 /// `word`: the word as typed; `names`: the valid names. The result is the names at the smallest
 /// edit distance (Levenshtein), in the order given, if the distance is at most a third of the
 /// longer word's length and at least one letter is right; otherwise empty.
+///
+/// If no name is near, the result is the names that the word begins with, or that begin with the word (three letters or more).
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut best = usize::MAX;
     let mut found = Vec::new();
+    let mut beginning = Vec::new();
     for name in names {
+        let shared = word.len().min(name.len());
+        if shared >= 3 && (word.starts_with(name) || name.starts_with(word)) {
+            beginning.push(name);
+        }
         let distance = strsim::levenshtein(word, name);
         if distance > word.len().max(name.len()).div_ceil(3) || distance > best {
             continue;
@@ -19,7 +26,7 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<
         }
         found.push(name);
     }
-    found
+    if found.is_empty() { beginning } else { found }
 }
 
 /// Returns " (did you mean …?)" with up to three of the [`nearest`] names, or nothing.
@@ -41,5 +48,6 @@ mod tests {
         assert_eq!(nearest("op", names), ["ops"]);
         assert!(nearest("temperature", names).is_empty());
         assert!(nearest("", names).is_empty());
+        assert_eq!(nearest("walltime", ["wall", "tsc"]), ["wall"]);
     }
 }

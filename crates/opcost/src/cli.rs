@@ -27,6 +27,7 @@ use crate::command::show::ShowArgs;
 use crate::command::size::{self, SizeArgs};
 use crate::command::submit::{self, SubmitArgs};
 use crate::command::top::{self, TopArgs};
+use crate::{cure, first_screen};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use opcost_base::message;
@@ -144,13 +145,38 @@ pub fn arguments() -> Vec<OsString> {
     spelled_out(std::env::args_os())
 }
 
+/// The arguments as text; bytes that are no text are replaced.
+pub fn words(arguments: &[OsString]) -> Vec<String> {
+    arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// The first screen that `opcost`, `opcost -h` or `opcost COMMAND -h` asks for, if the command has one.
+pub fn first_screen(arguments: &[OsString]) -> Option<String> {
+    let words = words(arguments);
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [_, "-h"] => Some(first_screen::of_all(&Cli::command())),
+        [_, name, "-h"] => {
+            let mut command = Cli::command();
+            command.build();
+            first_screen::of_command(&command, name)
+        }
+        _ => None,
+    }
+}
+
 /// Parses the arguments; ends the program if they are wrong or ask for help.
 pub fn parsed(arguments: Vec<OsString>) -> Cli {
     let plain = |argument: &OsString| {
         argument.to_str().is_some_and(|text| inert_text(&printable(text)) == text)
     };
     let all_plain = arguments.iter().all(plain);
+    let words = words(&arguments);
     Cli::try_parse_from(arguments).unwrap_or_else(|mut error| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if let Some(cure) = cure::of_arguments(&error, &words) {
+            message::write(format_args!("{cure}"));
+            std::process::exit(error.exit_code());
+        }
         without_hidden(&mut error);
         make_harmless(&mut error);
         if error.use_stderr() && !all_plain {
@@ -206,13 +232,13 @@ pub fn version(arguments: &[OsString]) -> Option<String> {
 }
 
 /// Spells arguments out: `--json -` becomes `--json`. If `opcost diff` has a `--baseline`, each
-/// option is repeated for each of several files behind it. Without arguments, `--help` is added.
+/// option is repeated for each of several files behind it. Without arguments, `-h` is added.
 ///
 /// If clap took several values for an option, it would also take what follows `--variant NAME`.
 fn spelled_out(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut given: Vec<OsString> = given.collect();
     if given.len() == 1 {
-        given.push("--help".into());
+        given.push("-h".into());
     }
     let of_files = given.iter().any(|argument| argument == "diff")
         && given.iter().any(|argument| argument == "--baseline");

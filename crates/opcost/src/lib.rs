@@ -8,3 +8,5 @@
 
 pub mod cli;
 pub mod command;
+pub mod cure;
+pub mod first_screen;

@@ -4,12 +4,13 @@
 
 use anyhow::Result;
 use clap::CommandFactory;
-use opcost::cli::{Action, Cli, arguments, parsed, version};
+use opcost::cli::{Action, Cli, arguments, first_screen, parsed, version, words};
 use opcost::command::{
     attach, bisect, compare, completions, diff, doctor, export, forget, gate, gather, history,
     import, kernel, list, man, measure, output, plan, profile, report, resume, run, selftest, show,
     size, submit, top,
 };
+use opcost::cure;
 use opcost_base::exit::{Status, in_words, status_of};
 use opcost_base::message::write;
 use opcost_lab::work_process;
@@ -19,15 +20,21 @@ fn main() -> ExitCode {
     // Without the handler, a full limit ends opcost without a word; with it, the write that failed is named.
     let _ = opcost_sys::file_size::report_as_error();
     let arguments = arguments();
-    let done = match version(&arguments) {
-        Some(text) => output::show_version(&text),
+    let words = words(&arguments);
+    let done = match version(&arguments).or_else(|| first_screen(&arguments)) {
+        Some(text) => output::show_text(&text),
         None => completions::answer(Cli::command).and_then(|answered| match answered {
             true => Ok(Status::Done),
             false => act(&parsed(arguments)),
         }),
     };
     let status = done.unwrap_or_else(|error| {
-        write(format_args!("{}", in_words(&error)));
+        let said = in_words(&error);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match cure::of_error(&said, &words) {
+            Some(cure) => write(format_args!("{said}; {cure}")),
+            None => write(format_args!("{said}")),
+        }
         status_of(&error).unwrap_or(Status::Missing)
     });
     ExitCode::from(status as u8)

@@ -129,7 +129,7 @@ pub(crate) fn present_unless(
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn show_version(text: &str) -> Result<Status> {
+pub fn show_text(text: &str) -> Result<Status> {
     print(text).map(|()| Status::Done)
 }
 

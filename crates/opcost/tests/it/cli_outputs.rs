@@ -420,7 +420,7 @@ fn commands_that_opcost_uses_itself_are_not_suggested() {
     let lab = Lab::new();
     let ended = lab.run(&["work-proces"]).expect(2);
     assert!(!ended.stderr.contains("work-process"), "{}", ended.stderr);
-    let ended = lab.run(&["attach-guard"]).expect(2).says(&["'attach'"]);
+    let ended = lab.run(&["attach-guard"]).expect(2).says(&["opcost attach?"]);
     assert!(!ended.stderr.contains("attach-guardian"), "{}", ended.stderr);
 }
 
