@@ -5,6 +5,8 @@
 pub struct Document {
     /// The parts in reading order.
     pub blocks: Vec<Block>,
+    /// The answer: first where a reader begins at the top, last on a terminal.
+    pub answer: Vec<Paragraph>,
     /// The head of the report as a mail.
     pub mail: Option<MailHead>,
     /// Long names that sentences quote: text shortens them there, as they stand whole elsewhere.
@@ -18,6 +20,8 @@ pub struct MailHead {
     pub subject: String,
     /// Names and addresses of people who get a copy.
     pub cc: Vec<String>,
+    /// Lines at the end, which programs read.
+    pub trailers: Vec<String>,
 }
 
 /// A part of a report.
@@ -109,7 +113,7 @@ pub struct Code {
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// A line above the table, where a format has room for one.
+    /// A line above the table in HTML.
     pub caption: Option<String>,
     /// The columns.
     pub columns: Vec<Column>,
@@ -142,7 +146,9 @@ pub enum Place {
     Fixed,
     /// It is left out; the column with the lowest number goes first.
     Optional(u8),
-    /// Its cells stand behind the others where they fit, otherwise on lines below.
+    /// Its cells have a few words and stand behind the others, in place of optional columns; on a narrow page, they stand below.
+    Note,
+    /// Its cells stand behind the others where there is room, otherwise on lines below.
     Below,
 }
 
@@ -232,6 +238,23 @@ impl Document {
         self.blocks.push(Block::Paragraph(Paragraph { mark, tone, text }));
     }
 
+    /// Adds a sentence to the answer, with the command or the line behind its first colon as code.
+    pub fn answer(&mut self, mark: Mark, tone: Tone, sentence: &str) {
+        let text = match sentence.split_once(": ") {
+            Some((words, code)) if mark == Mark::None => {
+                vec![Span::Words(format!("{words}: ")), Span::Code(code.into())]
+            }
+            _ => vec![Span::Words(sentence.into())],
+        };
+        self.answer.push(Paragraph { mark, tone, text });
+    }
+
+    /// Adds a paragraph that ends with code.
+    pub fn say_code(&mut self, mark: Mark, words: impl Into<String>, code: impl Into<String>) {
+        let text = vec![Span::Words(words.into()), Span::Code(code.into())];
+        self.blocks.push(Block::Paragraph(Paragraph { mark, tone: mark.tone(), text }));
+    }
+
     /// Adds a table, unless it has no row.
     pub fn table(&mut self, table: Table) {
         if !table.rows.is_empty() {
@@ -261,6 +284,8 @@ impl Document {
     pub fn facts(&self) -> Vec<String> {
         let mut facts = Vec::new();
         gather(&self.blocks, &mut facts);
+        let answer: Vec<Block> = self.answer.iter().cloned().map(Block::Paragraph).collect();
+        gather(&answer, &mut facts);
         facts
     }
 }
@@ -334,6 +359,11 @@ impl Column {
     /// A column that a narrow page leaves out.
     pub fn optional(head: impl Into<String>, priority: u8) -> Column {
         Column { head: Head::Word(head.into()), place: Place::Optional(priority) }
+    }
+
+    /// A column of a few words about the rows.
+    pub fn note(head: impl Into<String>) -> Column {
+        Column { head: Head::Word(head.into()), place: Place::Note }
     }
 
     /// A column whose cells a narrow page shows below.

@@ -43,7 +43,7 @@ pub struct Page {
 impl Page {
     /// An empty page in a style.
     pub fn new(style: &Style) -> Page {
-        let Style { color, width, full_names, ascii } = *style;
+        let Style { color, width, full_names, ascii, all: _ } = *style;
         Page {
             text: String::new(),
             color,
@@ -105,9 +105,32 @@ impl Page {
         text
     }
 
-    /// A command in lines that a shell joins again, if no line may be longer than the page.
+    /// Words in lines of a width. A longer word has a line of its own, or is broken if no line may be longer than the page.
+    pub fn lines(&self, text: &str, width: usize) -> Vec<String> {
+        let room = if self.tight { width.max(1) } else { usize::MAX };
+        let words = text.split(' ').filter(|word| !word.is_empty());
+        let mut lines: Vec<String> = Vec::new();
+        for word in words.flat_map(|word| pieces(word, room)) {
+            match lines.last_mut() {
+                Some(line) if line.width() + 1 + word.width() <= width => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                _ => lines.push(word.to_string()),
+            }
+        }
+        lines
+    }
+
+    /// A name on lines of its own: one, unless no line may be longer than the page.
+    pub fn own_lines(&self, name: &str, width: usize) -> Vec<String> {
+        if self.tight { self.lines(name, width) } else { vec![name.to_string()] }
+    }
+
+    /// A command in lines that a shell joins again, if it is longer than a line.
     pub fn broken(&self, command: &str, indent: usize) -> Vec<String> {
-        let words = if self.tight { shlex::split(command) } else { None };
+        let fits = indent + command.width() <= self.width;
+        let words = if fits { None } else { shlex::split(command) };
         let Some(words) = words else { return vec![command.to_string()] };
         let mut lines: Vec<String> = Vec::new();
         for word in &words {

@@ -235,7 +235,8 @@ fn foreign_text_is_harmless_in_every_format() {
     });
     report.code("sh", vec![evil.into()]);
     report.fold(evil, Document::titled(evil));
-    report.mail = Some(MailHead { subject: evil.into(), cc: vec![evil.into()] });
+    report.mail =
+        Some(MailHead { subject: evil.into(), cc: vec![evil.into()], trailers: vec![evil.into()] });
     let shown = [
         text::text(&report, &Style::plain()),
         text::text(&report, &wide()),

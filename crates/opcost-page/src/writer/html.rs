@@ -13,7 +13,8 @@ const NAME_WIDTH_MAX: usize = 80;
 
 /// Renders a document as elements, without the page around them.
 pub fn html(document: &Document) -> Markup {
-    blocks(&document.blocks)
+    let answer: Vec<Block> = document.answer.iter().cloned().map(Block::Paragraph).collect();
+    html! { (blocks(&answer)) (blocks(&document.blocks)) }
 }
 
 /// Makes a text safe in an element or an attribute.

@@ -23,5 +23,12 @@ pub fn mail(document: &Document, style: &Style) -> String {
         page.line("");
     }
     text::write(&mut page, document);
+    let trailers = document.mail.iter().flat_map(|head| &head.trailers);
+    for (at, trailer) in trailers.enumerate() {
+        if at == 0 {
+            page.line("");
+        }
+        page.line(&safe(trailer, Output::Line));
+    }
     page.into_text()
 }

@@ -3,7 +3,7 @@
 use crate::document::{Block, Cell, Code, Document, Mark, Paragraph, Row, Span, Table, Tone};
 use crate::page::Page;
 use crate::style::Style;
-use opcost_record::printable::{Output, safe};
+use opcost_record::printable::{Output, printable, safe};
 use std::fmt::Write as _;
 
 /// Maximum width of a function's name, and of a list of names, in columns: lines have no limit of their own.
@@ -20,6 +20,7 @@ pub fn parts(document: &Document, style: &Style) -> Vec<String> {
     let (folds, others): (Vec<&Block>, Vec<&Block>) =
         document.blocks.iter().partition(|block| matches!(block, Block::Fold(..)));
     let mut writer = Writer { text: String::new(), page: Page::new(&plain(style)), in_list: false };
+    document.answer.iter().for_each(|said| writer.paragraph(said));
     others.into_iter().for_each(|block| writer.block(block));
     let mut pieces = vec![std::mem::take(&mut writer.text)];
     for fold in folds {
@@ -80,6 +81,7 @@ impl Writer {
             Block::Fold(summary, blocks) => {
                 let summary = safe(summary, Output::MarkdownHtml);
                 let _ = writeln!(self.text, "\n<details><summary>{summary}</summary>");
+                self.in_list = false;
                 blocks.iter().for_each(|block| self.block(block));
                 self.text.push_str("\n</details>\n");
                 self.in_list = false;
@@ -121,7 +123,9 @@ impl Writer {
         self.begin();
         let _ = writeln!(self.text, "```{}", code.language);
         for line in &code.lines {
-            let _ = writeln!(self.text, "{}", safe(line, Output::MarkdownFence));
+            // A line break within a line would begin another line.
+            let line = safe(&printable(line), Output::MarkdownFence);
+            let _ = writeln!(self.text, "{line}");
         }
         self.text.push_str("```\n");
     }
@@ -129,9 +133,6 @@ impl Writer {
     fn table(&mut self, table: &Table) {
         let columns = super::table::with_content(table);
         self.begin();
-        if let Some(caption) = &table.caption {
-            let _ = writeln!(self.text, "{}:\n", shown(caption));
-        }
         let heads = columns.iter().map(|at| shown(table.columns[*at].head.text()));
         let _ = writeln!(self.text, "| {} |", heads.collect::<Vec<_>>().join(" | "));
         let rules = columns

@@ -22,6 +22,10 @@ const HEAD_WIDTH_MAX: usize = 12;
 const HEAD_WIDTH_WIDE: usize = 24;
 /// From this width on, a page is wide.
 const WIDE_COLUMNS: usize = 110;
+/// Maximum width of a name behind the first column.
+const NAME_WIDTH_MAX: usize = 28;
+/// Maximum width of a note of a few words.
+const NOTE_WIDTH_MAX: usize = 32;
 /// Maximum width of a file's name.
 const FILE_WIDTH_MAX: usize = 14;
 
@@ -80,14 +84,21 @@ impl<'a> Layout<'a> {
                 .filter(move |at| *at > 0 && place(&table.columns[*at].place));
             of.collect::<Vec<usize>>()
         };
-        let below = of(|place| *place == Place::Below);
-        let shown = of(|place| *place != Place::Below);
+        let is_below = |place: &Place| matches!(place, Place::Note | Place::Below);
+        let below = of(is_below);
+        let shown = of(|place| !matches!(place, Place::Note | Place::Below));
         let cells = |at: usize| table.rows.iter().map(move |row| (row, &row.cells[at]));
-        let value = |cell: &Cell| page.shown(&plain(cell)).width();
+        let value = |at: usize, cell: &Cell| match cell {
+            // Names behind the first column are shortened, unless names are shown whole.
+            Cell::Name(name, behind) if at > 0 => {
+                page.shown(&format!("{name}{behind}")).width().min(page.room(NAME_WIDTH_MAX))
+            }
+            cell => page.shown(&plain(cell)).width(),
+        };
         let values: Vec<usize> = (0..table.columns.len())
             .map(|at| {
                 cells(at)
-                    .map(|(row, cell)| value(cell) + if at == 0 { 2 * row.depth } else { 0 })
+                    .map(|(row, cell)| value(at, cell) + if at == 0 { 2 * row.depth } else { 0 })
                     .max()
                     .unwrap_or(0)
             })
@@ -108,15 +119,18 @@ impl<'a> Layout<'a> {
             below,
             widths: Vec::new(),
             values,
-            spread: spreads.iter().any(|width| *width > 0),
+            spread: page.width >= WIDE_COLUMNS && spreads.iter().any(|width| *width > 0),
             heads,
             legend,
         };
         let natural = layout.values[0].max(layout.heads[0].width());
         let good = natural.min(FIRST_WIDTH_GOOD);
+        // Short notes stand beside the row rather than that an optional column does.
+        let beside = layout.short_notes(page);
         loop {
             layout.measure(&spreads);
-            if indent + good + layout.taken() <= page.width || !layout.drop() {
+            let fits = indent + good + layout.taken() + beside <= page.width;
+            if fits || !layout.drop() {
                 break;
             }
         }
@@ -154,6 +168,17 @@ impl<'a> Layout<'a> {
         self.shown.iter().map(|at| GAP + width(at)).sum()
     }
 
+    /// The columns that notes of a few words take behind the others.
+    fn short_notes(&self, page: &Page) -> usize {
+        let width = |at: &usize| {
+            let cells =
+                self.table.rows.iter().map(|row| page.shown(&plain(&row.cells[*at])).width());
+            GAP + cells.filter(|width| *width <= NOTE_WIDTH_MAX).max().unwrap_or(0)
+        };
+        let notes = self.below.iter().filter(|at| self.table.columns[**at].place == Place::Note);
+        notes.map(width).sum()
+    }
+
     /// Leaves out the spreads, or else the least important column; false if everything else stays.
     fn drop(&mut self) -> bool {
         if std::mem::take(&mut self.spread) {
@@ -161,7 +186,7 @@ impl<'a> Layout<'a> {
         }
         let priority = |at: &usize| match self.table.columns[*at].place {
             Place::Optional(priority) => Some(priority),
-            Place::Fixed | Place::Below => None,
+            Place::Fixed | Place::Note | Place::Below => None,
         };
         let least =
             self.shown.iter().copied().filter(|at| priority(at).is_some()).min_by_key(priority);
@@ -210,8 +235,11 @@ impl<'a> Layout<'a> {
             Ok(label) => line.push(page, style, &format!("{indent}{label}")),
             // A long name stands on a line of its own.
             Err(whole) => {
-                let whole = page.paint(style, &whole);
-                page.line(&format!("{}{indent}{whole}", " ".repeat(self.indent)));
+                let room = page.width.saturating_sub(self.indent + indent.len());
+                for part in page.own_lines(&whole, room) {
+                    let part = page.paint(style, &part);
+                    page.line(&format!("{}{indent}{part}", " ".repeat(self.indent)));
+                }
             }
         }
         let mut column = self.indent + self.widths[0];
@@ -236,10 +264,14 @@ impl<'a> Layout<'a> {
                     )
                 }
                 Cell::Text(text) if self.is_wrapped && Some(at) == last => {
-                    let mut lines = wrapped(&page.shown(text), width);
+                    let mut lines = page.lines(&page.shown(text), width);
                     let first = if lines.is_empty() { String::new() } else { lines.remove(0) };
                     rest = lines;
                     first
+                }
+                Cell::Name(name, behind) => {
+                    let name = page.name(name, behind, width);
+                    page.shown(&name)
                 }
                 Cell::Brief(text) => fit(&page.shown(text), width).trim_end().to_string(),
                 cell if is_right(self.table, *at) => {
@@ -285,22 +317,26 @@ impl<'a> Layout<'a> {
                 }
                 cell => plain(cell).into_owned(),
             };
+            let tone = match &row.cells[*at] {
+                Cell::Verdict(verdict) => verdict.tone,
+                _ => Tone::Quiet,
+            };
             let text = page.shown(&text);
             let fresh = line.is_fresh;
             if !fresh && line.width + GAP + text.width() <= page.width {
                 line.pad_to(line.width + GAP);
-                line.push(page, paint(Tone::Quiet), &text);
+                line.push(page, paint(tone), &text);
                 continue;
             }
             line.end(page);
-            let mut lines = wrapped(&text, room);
+            let mut lines = page.lines(&text, room);
             let end = lines.pop().unwrap_or_default();
             for text in lines {
-                let text = page.paint(paint(Tone::Quiet), &text);
+                let text = page.paint(paint(tone), &text);
                 page.line(&format!("{}{text}", " ".repeat(indent)));
             }
             line = Line::new(indent);
-            line.push(page, paint(Tone::Quiet), &end);
+            line.push(page, paint(tone), &end);
         }
         line.end(page);
     }
@@ -338,11 +374,14 @@ impl Line {
     }
 
     fn push(&mut self, page: &Page, style: anstyle::Style, text: &str) {
+        if text.trim().is_empty() {
+            return;
+        }
         let start = text.len() - text.trim_start().len();
         self.text += &text[..start];
         self.text += &page.paint(style, text[start..].trim_end());
         self.width += text.trim_end().width();
-        self.is_fresh = self.is_fresh && text.trim().is_empty();
+        self.is_fresh = false;
     }
 
     fn pad_to(&mut self, column: usize) {
@@ -415,19 +454,4 @@ fn spread_width(page: &Page, cell: &Cell) -> usize {
         Cell::Spread(_, spread) => page.shown(spread).width(),
         _ => 0,
     }
-}
-
-/// Words in lines of a width; a longer word has a line of its own.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        match lines.last_mut() {
-            Some(line) if line.width() + 1 + word.width() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_string()),
-        }
-    }
-    lines
 }

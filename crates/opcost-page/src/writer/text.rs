@@ -22,6 +22,10 @@ pub fn text(document: &Document, style: &Style) -> String {
 /// Adds a document to a page.
 pub fn write(page: &mut Page, document: &Document) {
     blocks(page, document, &document.blocks, 2);
+    if !document.answer.is_empty() {
+        page.line("");
+    }
+    document.answer.iter().for_each(|said| paragraph(page, document, said, 2));
 }
 
 fn blocks(page: &mut Page, document: &Document, parts: &[Block], first_indent: usize) {

@@ -1,36 +1,37 @@
 //! Two variants of two recordings, metric by metric, for people and for programs.
 
 use super::json::metric;
-use super::page::{BOLD, PLAIN, Page, YELLOW};
-use super::{Style, text};
+use super::metrics;
 use opcost_analysis::comparison::two_recordings::RecordingsComparison;
+use opcost_page::document::{Document, MailHead, Mark};
 use serde_json::{Value, json};
 
-/// The first part of the page that `opcost diff` prints for two recordings.
-pub fn text(across: &RecordingsComparison, style: &Style) -> String {
+/// The first part of the report of `opcost diff` on two recordings; `all`: whether its table has every metric.
+pub fn document(across: &RecordingsComparison, all: bool) -> Document {
     let comparison = &across.comparison;
-    let mut page = Page::new(style);
-    page.wrap(BOLD, "", &comparison.heading.join(" · "));
+    let mut document = Document::titled(comparison.heading.join(" · "));
+    document.mail = Some(MailHead {
+        subject: comparison.conclusions.first().cloned().unwrap_or_default(),
+        ..MailHead::default()
+    });
     for variant in &comparison.variants {
-        page.wrap(
-            PLAIN,
-            "  ",
-            &format!("{}: {}, {} runs", variant.name, variant.work, variant.runs_finished),
-        );
+        let runs = format!("{}: {}, {} runs", variant.name, variant.work, variant.runs_finished);
+        document.say(Mark::None, runs);
     }
-    page.line("");
-    text::table(&mut page, comparison, 0);
-    page.line("");
+    document.gap();
+    metrics::add(&mut document, comparison, 0, all);
+    metrics::footnotes(&mut document, comparison);
+    document.gap();
     for conclusion in &comparison.conclusions {
-        page.wrap(BOLD, "→ ", conclusion);
+        document.say(Mark::Conclusion, conclusion);
     }
     for line in &comparison.guests {
-        page.wrap(PLAIN, "  ", line);
+        document.say(Mark::Item(0), line);
     }
     for note in &across.notes {
-        page.wrap(YELLOW, "! ", note);
+        document.say(Mark::Doubt, note);
     }
-    page.into_text()
+    document
 }
 
 /// The document that `opcost diff --json` prints for two recordings without profiles.

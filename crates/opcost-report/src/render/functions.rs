@@ -1,7 +1,5 @@
-//! Where the change of the instructions comes from, and what differs between kernels, for people.
+//! Where the change of the instructions comes from, and what differs between kernels.
 
-use super::page::{BOLD, DIM, PLAIN, Page, align, column, fit};
-use super::{Style, function_table};
 use opcost_analysis::comparison::cycles::causes_in_words;
 use opcost_analysis::comparison::function_changes::exact_division;
 use opcost_analysis::comparison::matching::{ModuleMatch, ModulePair};
@@ -9,10 +7,8 @@ use opcost_analysis::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED,
 };
 use opcost_base::number::{figure, grouped};
-use opcost_record::printable::printable;
+use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table, Tone};
 use opcost_record::{Unit, profile::KERNEL};
-use std::fmt::Write as _;
-use unicode_width::UnicodeWidthStr;
 
 /// Counted functions shown one by one, at most; fewer if fewer explain the change.
 const FUNCTIONS_SHOWN: usize = 40;
@@ -20,121 +16,70 @@ const FUNCTIONS_SHOWN: usize = 40;
 const SAMPLED_SHOWN: usize = 12;
 /// Lines shown of a difference between two variants, at most.
 const DIFFERENCES_SHOWN: usize = 20;
-/// Minimum width of a function's name, in columns, and its maximum in percent of the page.
-const NAME_WIDTH_MIN: usize = 16;
-const NAME_WIDTH_PERCENT: usize = 45;
-/// Width that a variant's name may give a column of narrower figures, with one column in front of the name.
-const HEAD_WIDTH_MAX: usize = 9;
-/// The indent of callers on a line of their own.
-const CALLERS_INDENT: &str = "       ";
-/// Width of a list of callers or callees where lines have no limit, and of a name in such a list.
-pub(super) const LIST_WIDTH: usize = 120;
-pub(super) const LISTED_NAME_WIDTH: usize = 80;
-/// Maximum width of a name in a list of several.
-const NAME_IN_LIST_WIDTH: usize = 40;
-/// A name with less room is left out of a list.
-const NAME_IN_LIST_WIDTH_MIN: usize = 12;
+/// Commits of a file that are shown one by one.
+const COMMITS_SHOWN: usize = 5;
 /// A smaller unattributed change, per operation, gets no line.
 const REST_MIN: f64 = 0.05;
 
-/// The functions of one comparison by counts, then by modelled cycles, then the commits that touched them.
-pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
+/// Adds the functions of one comparison by counts, then by modelled cycles, then the commits that touched them.
+pub(super) fn add(document: &mut Document, comparison: &Comparison, sides: [usize; 2]) {
     for functions in of(comparison, sides) {
-        text_of(page, comparison, functions, sides);
+        add_one(document, comparison, functions, sides);
     }
-    commits_text(page, comparison, sides);
+    add_commits(document, comparison, sides);
 }
 
-fn text_of(
-    page: &mut Page,
+fn add_one(
+    document: &mut Document,
     comparison: &Comparison,
     functions: &FunctionComparison,
     sides: [usize; 2],
 ) {
-    page.line("");
     let parts = Parts::of(functions);
+    let names = sides.map(|side| comparison.variants[side].name.as_str());
     // With several comparisons, the heading names the two variants.
     let whose = match comparison.comparisons.len() {
         1 => String::new(),
-        _ => {
-            let [baseline, variant] = sides.map(|side| &comparison.variants[side].name);
-            format!("{variant} against {baseline}: ")
-        }
+        _ => format!("{} against {}: ", names[1], names[0]),
     };
     if !functions.shifted() {
-        page.wrap(DIM, "  ", &format!("{whose}{} by function: no shift found", parts.unit));
+        document.gap();
+        document.say(Mark::Note, format!("{whose}{} by function: no shift found", parts.unit));
         return;
     }
-    page.wrap(BOLD, "  ", &format!("{whose}where the {} come from", parts.heading()));
-    let names = parts.rows.iter().map(|row| row.symbol.width() + behind(row).width());
-    let others = parts.others_name();
-    let width = names.chain([others.width(), UNATTRIBUTED.width()]).max().unwrap_or(0);
-    let names = sides.map(|side| comparison.variants[side].name.as_str());
-    let figures = parts.figures();
-    let figure_widths = [0, 1, 2].map(|at| {
-        let figures = figures.iter().map(|figures| figures[at].as_str());
-        let name = if at < 2 { names[at] } else { "change" };
-        // Two columns separate a figure from the next.
-        1 + column(figures, (name.width() + 1).clamp("change ".len(), HEAD_WIDTH_MAX))
+    document.section(format!("{whose}where the {} come from", parts.heading()));
+    let rows = parts.rows.iter().map(|row| {
+        let causes =
+            causes(row).map_or(Cell::Empty, |causes| Cell::Text(format!("of which {causes}")));
+        (tone(row), vec![callers(&row.callers, parts.decimals), causes], row_name(row), mark(row))
     });
-    let mark_width = parts.rows.iter().map(|row| mark(row).width()).max().unwrap_or(0);
-    let taken = 4 + figure_widths.iter().sum::<usize>() + 1 + mark_width;
-    let room = (page.width * NAME_WIDTH_PERCENT / 100).min(page.width.saturating_sub(taken));
-    let width = width.clamp(NAME_WIDTH_MIN, room.max(NAME_WIDTH_MIN));
-    let cells = |figures: [&str; 3], mark: &str| {
-        let figures = figures.into_iter().zip(figure_widths);
-        let figures: String = figures.map(|(figure, width)| align(figure, width)).collect();
-        format!("{figures} {}", fit(mark, mark_width))
-    };
-    let widths = [figure_widths[0], figure_widths[1]];
-    let [one, two] = function_table::side_names(page, DIM, "    ", names, widths);
-    let head = format!("    {}{}", fit("function", width), cells([one, two, "change"], ""));
-    page.line(&page.paint(DIM, &head));
-    let mut figures = figures.iter();
-    let mut start = |page: &mut Page, name: &str, mark: &str| {
-        let figures =
-            figures.next().map_or([""; 3], |figures| figures.each_ref().map(String::as_str));
-        let name = if name.width() > width {
-            page.line(&format!("    {name}"));
-            ""
-        } else {
-            name
-        };
-        (format!("    {}", fit(name, width)), cells(figures, mark))
-    };
-    for row in parts.rows {
-        let shown = page.name(&row.symbol, &behind(row), width);
-        let (name, figures) = start(page, &shown, &mark(row));
-        let line = format!("{name}{}", page.paint(function_table::color(row), &figures));
-        let from = callers(page, &row.callers, parts.decimals, page.width - CALLERS_INDENT.len());
-        if name.width() + figures.width() + from.width() <= page.width {
-            page.line(&format!("{line}{from}"));
-        } else {
-            page.line(&line);
-            page.line(&page.paint(DIM, &format!("{CALLERS_INDENT}{from}")));
-        }
-        if let Some(causes) = causes(row) {
-            page.line(&page.paint(DIM, &format!("{CALLERS_INDENT} of which {causes}")));
-        }
-    }
-    for name in parts.rest_names() {
-        let (name, figures) = start(page, &name, "");
-        page.line(&format!("{name}{figures}"));
-    }
-    footnote(page, &parts);
-    function_table::matching(page, "    ", functions, parts.rows, names);
-    if let Some(covered) = covered(functions, parts.rows.len()) {
-        page.wrap(DIM, "    ", &covered);
-    }
-    if let Some(division) = exact_division(functions) {
-        page.wrap(DIM, "    ", &division);
-    }
-    if let Some(by) = &functions.sampled {
-        page.wrap(DIM, "    ", &format!("estimated from {}", by.describe()));
-    }
-    if functions.modelled {
-        page.wrap(DIM, "    ", MODELLED);
-    }
+    let rest = parts.rest_names().into_iter();
+    let rest =
+        rest.map(|name| (Tone::Plain, vec![Cell::Empty; 2], Cell::Text(name), String::new()));
+    let lines = rows.chain(rest).zip(parts.figures()).map(|((tone, last, name, mark), figures)| {
+        let figures = figures.into_iter().map(Cell::Figure);
+        let cells = [name].into_iter().chain(figures).chain([Cell::text(mark)]).chain(last);
+        Line::toned(tone, cells.collect())
+    });
+    document.table(Table {
+        caption: None,
+        columns: vec![
+            Column::fixed("function"),
+            Column::named(names[0]),
+            Column::named(names[1]),
+            Column::fixed("change"),
+            Column::fixed(""),
+            Column::below("called from"),
+            Column::below("causes"),
+        ],
+        rows: lines.collect(),
+    });
+    footnote(document, &parts);
+    matching(document, functions, parts.rows, names);
+    let sampled = functions.sampled.as_ref().map(|by| format!("estimated from {}", by.describe()));
+    let modelled = functions.modelled.then(|| MODELLED.to_string());
+    let notes = [covered(functions, parts.rows.len()), exact_division(functions), sampled, modelled];
+    notes.into_iter().flatten().for_each(|note| document.say(Mark::Note, note));
 }
 
 /// The note below functions by modelled cycles.
@@ -146,14 +91,26 @@ fn causes(row: &FunctionRow) -> Option<String> {
     row.parts.as_deref().map(causes_in_words).filter(|causes| !causes.is_empty())
 }
 
+/// The name of a row's function.
+pub(super) fn row_name(row: &FunctionRow) -> Cell {
+    Cell::Name(row.symbol.clone(), behind(row))
+}
+
+/// The mood of a function's figures.
+pub(super) fn tone(row: &FunctionRow) -> Tone {
+    match (row.verdict, row.own.change > 0.0) {
+        (FunctionVerdict::Changed, true) => Tone::Worse,
+        (FunctionVerdict::Changed, false) => Tone::Better,
+        (FunctionVerdict::Differs, _) => Tone::Strong,
+        _ => Tone::Plain,
+    }
+}
+
 /// A heading with its lines.
 type Headed = (String, Vec<String>);
 
-/// Commits of a file that are shown one by one.
-const COMMITS_SHOWN: usize = 5;
-
 /// The commits that touched the files of kernel functions, as headings with their lines.
-pub(super) fn commits(comparison: &Comparison, sides: [usize; 2]) -> Option<(String, Vec<Headed>)> {
+fn commits(comparison: &Comparison, sides: [usize; 2]) -> Option<(String, Vec<Headed>)> {
     let mut all = comparison.kernel_commits.iter();
     let found = all.find(|found| [found.baseline, found.variant] == sides)?;
     let [old, new] = sides.map(|side| &comparison.variants[side].name);
@@ -175,7 +132,7 @@ pub(super) fn commits(comparison: &Comparison, sides: [usize; 2]) -> Option<(Str
         let title = format!("{} ({}{more}){count}", file.file, functions.join(", "));
         let line = |commit: &opcost_kernel::Commit| {
             let only = if commit.of_baseline { format!(" (in {old} only)") } else { String::new() };
-            format!("{} {}{only}", commit.id, printable(&commit.subject))
+            format!("{} {}{only}", commit.id, commit.subject)
         };
         let mut lines: Vec<String> = file.commits.iter().take(COMMITS_SHOWN).map(line).collect();
         let rest = file.commits.len().saturating_sub(COMMITS_SHOWN);
@@ -187,16 +144,13 @@ pub(super) fn commits(comparison: &Comparison, sides: [usize; 2]) -> Option<(Str
     Some((heading, files.collect()))
 }
 
-/// Writes [`commits`] below the functions.
-fn commits_text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
+/// Adds [`commits`] below the functions.
+fn add_commits(document: &mut Document, comparison: &Comparison, sides: [usize; 2]) {
     let Some((heading, files)) = commits(comparison, sides) else { return };
-    page.line("");
-    page.wrap(BOLD, "  ", &heading);
+    document.section(heading);
     for (title, lines) in files {
-        page.wrap(PLAIN, "    ", &title);
-        for line in lines {
-            page.wrap(DIM, "      ", &line);
-        }
+        document.say(Mark::Item(0), title);
+        lines.into_iter().for_each(|line| document.say_in(Mark::Item(1), Tone::Quiet, line));
     }
 }
 
@@ -212,12 +166,12 @@ pub(super) fn covered(functions: &FunctionComparison, named: usize) -> Option<St
     Some(format!("{who} for {share:.1} % of the change (increases and decreases added up)."))
 }
 
-/// The meaning of `?`, and the reason for a change in few layouts, if a row has such a mark.
-fn footnote(page: &mut Page, parts: &Parts<'_>) {
+/// Adds the meaning of `?`, and the reason for a change in few layouts, if a row has such a mark.
+fn footnote(document: &mut Document, parts: &Parts<'_>) {
     let mut reasons: Vec<&str> = Vec::new();
     let few = parts.rows.iter().find(|row| row.verdict == FunctionVerdict::FewLayouts);
     if let Some(row) = few {
-        page.wrap(DIM, "    ", &format!("{}: other layouts shift functions, too", row.reason));
+        document.say(Mark::Note, format!("{}: other layouts shift functions, too", row.reason));
     }
     for row in parts.rows.iter().filter(|row| mark(row).contains('?')) {
         let why = if row.reason.is_empty() { "no change found" } else { &row.reason };
@@ -226,12 +180,12 @@ fn footnote(page: &mut Page, parts: &Parts<'_>) {
         }
     }
     if !reasons.is_empty() {
-        page.wrap(DIM, "    ", &format!("?: not shown to be real ({})", reasons.join("; ")));
+        document.say(Mark::Note, format!("?: not shown to be real ({})", reasons.join("; ")));
     }
 }
 
 /// The note that explains `≈`.
-pub(super) const BY_NAME_ONLY: &str = "≈: matched by name only: the two builds have other symbols for \
+const BY_NAME_ONLY: &str = "≈: matched by name only: the two builds have other symbols for \
                                        it, or several of one name that nothing tells apart";
 
 /// How the files of both sides were matched, if their names do not show it: one sentence each.
@@ -269,173 +223,35 @@ pub(super) fn short(module: &str) -> &str {
     if module.starts_with('[') { module } else { module.rsplit('/').next().unwrap_or(module) }
 }
 
-/// The functions of one comparison as a Markdown table; nothing if there is no shift.
-pub(super) fn markdown(
-    text: &mut String,
-    comparison: &Comparison,
-    sides: [usize; 2],
-    escape: fn(&str) -> String,
-    style: &Style,
-) {
-    for table in tables(comparison, sides, style) {
-        table_markdown(text, comparison, sides, escape, table);
-    }
-    if let Some((heading, files)) = commits(comparison, sides) {
-        let _ = writeln!(text, "\n{}:\n", escape(&heading));
-        for (title, lines) in files {
-            let _ = writeln!(text, "- {}", escape(&title));
-            for line in lines {
-                let _ = writeln!(text, "  - {}", escape(&line));
-            }
-        }
-    }
-}
-
-fn table_markdown(
-    text: &mut String,
-    comparison: &Comparison,
-    sides: [usize; 2],
-    escape: fn(&str) -> String,
-    table: Table,
-) {
-    let Table { heading, lines, covered, division, notes } = table;
-    let [baseline, variant] = sides.map(|side| escape(&comparison.variants[side].name));
-    let _ = writeln!(text, "\nWhere the {} come from:\n", escape(&heading));
-    let _ = writeln!(text, "| function | {baseline} | {variant} | change | | called from |");
-    text.push_str("|:---|---:|---:|---:|:---|:---|\n");
-    for line in lines {
-        let mark = line.words("**real**");
-        let (name, from) = (escape(&line.name), escape(&line.callers));
-        let [one, two, change] = &line.figures;
-        let _ = writeln!(text, "| {name} | {one} | {two} | {change} | {mark} | {from} |");
-    }
-    for sentence in [covered, division].into_iter().flatten() {
-        let _ = writeln!(text, "\n{}", escape(&sentence));
-    }
-    for note in notes {
-        let _ = writeln!(text, "\n{}.", escape(&note));
-    }
-}
-
-/// Where a change comes from, in words.
-pub(super) struct Table {
-    /// The total change with its unit.
-    pub(super) heading: String,
-    /// The functions that make up the change.
-    pub(super) lines: Vec<Line>,
-    /// The share of the change that the named functions explain, in words.
-    pub(super) covered: Option<String>,
-    /// The part of the change that is the same in every layout, in words.
-    pub(super) division: Option<String>,
-    /// How files were matched, if their names do not show it.
-    pub(super) notes: Vec<String>,
-}
-
-/// One line of a table of functions, in words.
-#[derive(Default)]
-pub(super) struct Line {
-    /// The function, or the words for a sum of functions.
-    pub(super) name: String,
-    /// The full name, if `name` is shortened.
-    pub(super) whole: Option<String>,
-    /// The own cost on both sides, and the change.
-    pub(super) figures: [String; 3],
-    /// `new`, `gone` or nothing.
-    pub(super) age: &'static str,
-    /// Whether the function was matched by its name only.
-    pub(super) by_name_only: bool,
-    /// Whether the change was shown to be real.
-    pub(super) real: bool,
-    /// Why the change was not shown to be real.
-    pub(super) reason: String,
-    /// The callers under which the function's cost changed.
-    pub(super) callers: String,
-}
-
-impl Line {
-    /// The words beside the figure; `real`: the word for a change that was shown to be real.
-    pub(super) fn words(&self, real: &str) -> String {
-        let matched = if self.by_name_only { "matched by name only" } else { "" };
-        let real = if self.real { real } else { &self.reason };
-        let words = [self.age, matched, real].into_iter().filter(|word| !word.is_empty());
-        words.collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// The functions that make up the change, by counts and then by modelled cycles; none if there is no shift.
-pub(super) fn tables(comparison: &Comparison, sides: [usize; 2], style: &Style) -> Vec<Table> {
-    let shifted = of(comparison, sides).into_iter().filter(|functions| functions.shifted());
-    shifted.map(|functions| table(comparison, functions, sides, style)).collect()
-}
-
-fn table(
-    comparison: &Comparison,
+/// Adds how functions and files were matched, where the table does not show it.
+pub(super) fn matching(
+    document: &mut Document,
     functions: &FunctionComparison,
-    sides: [usize; 2],
-    style: &Style,
-) -> Table {
-    let mut page = Page::new(&Style { width: LIST_WIDTH, ..style.clone() });
-    let parts = Parts::of(functions);
-    let age = |row: &FunctionRow| match (row.appeared, row.vanished) {
-        (true, _) => "new",
-        (_, true) => "gone",
-        _ => "",
-    };
-    let rows = parts.rows.iter().map(|row| Line {
-        name: page.name(&row.symbol, &behind(row), LISTED_NAME_WIDTH),
-        whole: Some(format!("{}{}", row.symbol, behind(row)))
-            .filter(|whole| whole.width() > LISTED_NAME_WIDTH),
-        age: age(row),
-        by_name_only: row.by_name_only,
-        real: row.verdict == FunctionVerdict::Changed,
-        reason: causes(row).unwrap_or_else(|| row.reason.clone()),
-        callers: callers(&mut page, &row.callers, parts.decimals, LIST_WIDTH)
-            .trim_start_matches(" ← ")
-            .to_string(),
-        ..Line::default()
-    });
-    let rest = parts.rest_names().into_iter().map(|name| Line { name, ..Line::default() });
-    let lines = rows.chain(rest).zip(parts.figures());
-    let names = sides.map(|side| comparison.variants[side].name.as_str());
-    let mut notes = matching_notes(&functions.modules, functions.unmatched.as_ref(), names);
-    notes.extend(functions.modelled.then(|| MODELLED.to_string()));
-    Table {
-        heading: parts.heading(),
-        lines: lines.map(|(line, figures)| Line { figures, ..line }).collect(),
-        covered: covered(functions, parts.rows.len()),
-        division: exact_division(functions),
-        notes,
+    rows: &[FunctionRow],
+    sides: [&str; 2],
+) {
+    if rows.iter().any(|row| row.by_name_only) {
+        document.say(Mark::Note, BY_NAME_ONLY);
+    }
+    for note in matching_notes(&functions.modules, functions.unmatched.as_ref(), sides) {
+        document.say(Mark::Note, note);
     }
 }
 
-/// The differences between the two variants of a comparison, as lines.
-pub(super) fn differences(comparison: &Comparison, sides: [usize; 2]) -> Vec<Headed> {
-    let [baseline, variant] = sides;
-    let mut found = Vec::new();
+/// Adds the differences between the two variants of a comparison, as lines.
+pub(super) fn differences(document: &mut Document, comparison: &Comparison, sides: [usize; 2]) {
     for difference in &comparison.differences {
         if [difference.baseline, difference.variant] != sides {
             continue;
         }
-        let names = [baseline, variant].map(|side| &comparison.variants[side].name);
-        let heading = format!("{}, {} → {}:", difference.what, names[0], names[1]);
-        let mut lines: Vec<String> =
-            difference.lines.iter().take(DIFFERENCES_SHOWN).cloned().collect();
+        let [baseline, variant] = sides.map(|side| &comparison.variants[side].name);
+        document.section(format!("{}, {baseline} → {variant}:", difference.what));
+        for line in difference.lines.iter().take(DIFFERENCES_SHOWN) {
+            document.say(Mark::Item(0), line);
+        }
         let more = difference.lines.len().saturating_sub(DIFFERENCES_SHOWN);
         if more > 0 {
-            lines.push(format!("… and {} more", grouped(more as u64)));
-        }
-        found.push((heading, lines));
-    }
-    found
-}
-
-/// Writes [`differences`] below a table.
-pub(super) fn differences_text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
-    for (heading, lines) in differences(comparison, sides) {
-        page.line("");
-        page.wrap(BOLD, "  ", &heading);
-        for line in lines {
-            page.wrap(PLAIN, "    ", &line);
+            document.say(Mark::Item(0), format!("… and {} more", grouped(more as u64)));
         }
     }
 }
@@ -582,58 +398,19 @@ pub(super) fn mark(row: &FunctionRow) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// ` ← handle_mm_fault +61.2, unmap_vmas +30.1, …` in at most `room` columns: as many callers as fit. If not even
-/// the first fits with its figure, names stand alone. A single caller has the whole change and needs no figure.
-pub(super) fn callers(
-    page: &mut Page,
-    callers: &[CallerRow],
-    decimals: usize,
-    room: usize,
-) -> String {
-    let changed = || callers.iter().filter(|caller| caller.own.change != 0.0);
-    let bare: Vec<(&str, String)> =
-        changed().map(|caller| (caller.symbol.as_str(), String::new())).collect();
-    if callers.len() == 1 {
-        return list(page, " ← ", &bare, room);
-    }
-    let figure = |caller: &CallerRow| format!(" {}", signed(caller.own.change, decimals));
-    let with_figures: Vec<(&str, String)> =
-        changed().map(|caller| (caller.symbol.as_str(), figure(caller))).collect();
-    let with_figures = list(page, " ← ", &with_figures, room);
-    if with_figures.is_empty() { list(page, " ← ", &bare, room) } else { with_figures }
-}
-
-/// As many names, each with its remark, as fit behind an arrow. A name that would be cut too short ends the list.
-pub(super) fn list(page: &mut Page, arrow: &str, named: &[(&str, String)], room: usize) -> String {
-    let room = page.room(room);
-    let mut text = String::new();
-    for (shown, (name, said)) in named.iter().enumerate() {
-        let mark = if shown == 0 { arrow } else { ", " };
-        let more = if shown + 1 < named.len() { ", …".width() } else { 0 };
-        let left = room.saturating_sub(text.width() + mark.width() + said.width() + more);
-        if left < name.width().min(NAME_IN_LIST_WIDTH_MIN) {
-            if shown > 0 {
-                text.push_str(", …");
-            }
-            break;
-        }
-        // The last name may take all the room that is left.
-        let width = if more == 0 { left } else { left.min(NAME_IN_LIST_WIDTH) };
-        let name = page.name(name, "", width);
-        if name.width() > left {
-            break;
-        }
-        text.push_str(mark);
-        text.push_str(&name);
-        text.push_str(said);
-    }
-    text
+/// The callers under which a function's cost changed, each with its part. A single caller has the whole change and needs no figure.
+pub(super) fn callers(callers: &[CallerRow], decimals: usize) -> Cell {
+    let changed = callers.iter().filter(|caller| caller.own.change != 0.0);
+    let part = |caller: &CallerRow| match callers.len() {
+        1 => String::new(),
+        _ => signed(caller.own.change, decimals),
+    };
+    Cell::List("←", changed.map(|caller| (caller.symbol.clone(), part(caller))).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opcost_analysis::comparison::Sides;
     use proptest::prelude::*;
 
     #[test]
@@ -675,23 +452,6 @@ mod tests {
             };
             let sum: i64 = parts.iter().map(|part| read(signed(*part, decimals))).sum();
             prop_assert_eq!(sum == read(signed(total, decimals)), adds_up);
-        }
-
-        #[test]
-        fn callers_stay_within_their_room(
-            names in prop::collection::vec(("[a-z_]{1,20}", -99.0..99.0f64), 0..6), room in 0usize..60,
-        ) {
-            let rows: Vec<CallerRow> = names
-                .into_iter()
-                .map(|(symbol, change)| CallerRow {
-                    symbol,
-                    module: String::new(),
-                    own: Sides { change, ..Sides::default() },
-                    calls: Sides::default(),
-                })
-                .collect();
-            let mut page = Page::new(&Style::plain());
-            prop_assert!(callers(&mut page, &rows, 1, room).width() <= room);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The texts around imported figures: their sources, and the published claims.
 
 use super::benchfmt::word;
-use super::page::{DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use anyhow::{Context, Result};
 use opcost_analysis::comparison::{
     ClaimOutcome, Comparison, Figures, ImportSummary, Row, Verdict, by_reason, t_text,
@@ -9,18 +8,16 @@ use opcost_analysis::comparison::{
 use opcost_base::number::figures;
 use opcost_model::plan::{ImportSource, ImportedFigures};
 use opcost_model::recording::Recording;
+use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table, Tone};
 use opcost_record::printable::{Output, safe};
-use unicode_width::UnicodeWidthStr;
 
-/// Writes the source files below the heading.
-pub(super) fn sources(page: &mut Page, import: &ImportSummary) {
-    for source in &import.sources {
-        page.wrap(PLAIN, "", &describe(source));
-    }
+/// Adds the source files below the heading.
+pub(super) fn sources(document: &mut Document, import: &ImportSummary) {
+    import.sources.iter().for_each(|source| document.say(Mark::Item(0), describe(source)));
 }
 
 /// "imported from FILE (FORMAT): TOOL VERSION, DATE".
-pub(super) fn describe(source: &ImportSource) -> String {
+fn describe(source: &ImportSource) -> String {
     let tool = [&source.tool, &source.version].map(|part| part.clone().unwrap_or_default());
     let tool = tool.join(" ").trim().to_string();
     let known: Vec<String> = [Some(tool).filter(|tool| !tool.is_empty()), source.date.clone()]
@@ -31,40 +28,36 @@ pub(super) fn describe(source: &ImportSource) -> String {
     format!("imported from {} ({}){known}", source.file, source.format)
 }
 
-/// The figures of variants that are compared with no other.
-pub(super) fn alone(page: &mut Page, comparison: &Comparison) {
-    let mut lines: Vec<[String; 3]> = Vec::new();
+/// Adds the figures of variants that are compared with no other.
+pub(super) fn alone(document: &mut Document, comparison: &Comparison) {
+    let mut rows: Vec<Line> = Vec::new();
     for row in &comparison.rows {
         for (variant, values) in comparison.variants.iter().zip(&row.values) {
             let Some(values) = values else { continue };
-            let runs = match values.n {
-                0 => String::new(),
-                1 => ", 1 run".to_string(),
-                n => format!(", {n} runs"),
-            };
+            let runs = if values.n == 0 { "not known".into() } else { values.n.to_string() };
             let figure = figures(&[values.center()], row.unit).remove(0);
-            lines.push([super::text::heading(row), figure, format!("{}{runs}", variant.name)]);
+            rows.push(Line::of(vec![
+                Cell::text(super::metrics::heading(row).trim_start()),
+                Cell::Figure(figure),
+                Cell::Figure(runs),
+                Cell::text(&variant.name),
+            ]));
         }
     }
-    let width = |part: usize| lines.iter().map(|line| line[part].width()).max().unwrap_or(0);
-    let widths = [width(0).min(40), width(1)];
-    for [label, figure, variant] in &lines {
-        let label = fit(label, widths[0]);
-        page.line(&format!("  {label}  {}  {variant}", align(figure, widths[1])));
-    }
+    let columns = ["metric", "figure", "runs", "variant"].map(Column::fixed).to_vec();
+    document.table(Table { caption: None, columns, rows });
 }
 
-/// Writes below the table the meaning of its remarks, and Welch's t.
-pub(super) fn footnotes(page: &mut Page, comparison: &Comparison, import: &ImportSummary) {
+/// Adds the meaning of the table's words, and Welch's t.
+pub(super) fn footnotes(document: &mut Document, comparison: &Comparison, import: &ImportSummary) {
     if import.means {
-        page.wrap(DIM, "  ", "the figures are means");
+        document.say(Mark::Note, "the figures are means");
     }
     let undecided =
         |change: &opcost_analysis::comparison::Change| change.verdict == Verdict::Inconclusive;
     if comparison.rows.iter().flat_map(|row| &row.changes).any(undecided) {
-        let text = "?: cannot be told; without enough runs and their spread nothing says how far \
-                    a figure may be off";
-        page.wrap(DIM, "  ", text);
+        let text = "undecided: without enough runs and their spread nothing says how far a figure may be off";
+        document.say(Mark::Note, text);
     }
     for (index, &(_, variant)) in comparison.comparisons.iter().enumerate() {
         let of: Vec<String> = import
@@ -78,40 +71,33 @@ pub(super) fn footnotes(page: &mut Page, comparison: &Comparison, import: &Impor
                 1 => String::new(),
                 _ => format!(" of {}", comparison.variants[variant].name),
             };
-            page.wrap(DIM, "  ", &format!("Welch's t{which}: {}", of.join(", ")));
+            document.say(Mark::Note, format!("Welch's t{which}: {}", of.join(", ")));
         }
     }
-    let mut changes = comparison.rows.iter().flat_map(|row| &row.changes);
-    if changes.any(|change| change.change_ratio != change.ratio_of_medians) {
-        let text = "change: that of a typical run or block against another (Hodges and Lehmann's \
-                    estimate), which is not the ratio of the medians";
-        page.wrap(DIM, "  ", text);
-    }
     for omitted in omitted(import) {
-        page.wrap(DIM, "  ", &format!("not taken over: {omitted}"));
+        document.say(Mark::Note, format!("not taken over: {omitted}"));
     }
 }
 
 /// The parts that were not imported; parts with the same reason stand together.
-pub(super) fn omitted(import: &ImportSummary) -> Vec<String> {
+fn omitted(import: &ImportSummary) -> Vec<String> {
     let pairs = import.omitted.iter().map(|left| (left.what.clone(), left.why.clone()));
     by_reason(pairs).into_iter().map(|(what, why)| format!("{}: {why}", what.join(", "))).collect()
 }
 
-/// Writes the published claims; claims with the same outcome and reason stand together.
-pub(super) fn claims(page: &mut Page, import: &ImportSummary) {
+/// Adds the published claims; claims with the same outcome and reason stand together.
+pub(super) fn claims(document: &mut Document, import: &ImportSummary) {
     if import.claims.is_empty() {
         return;
     }
-    page.line("");
-    page.wrap(PLAIN, "  ", "published, and recomputed from the figures:");
+    document.section("published, and recomputed from the figures:");
     for (outcome, text) in sentences(import) {
-        page.wrap(color(outcome), "    ", &text);
+        document.say_in(Mark::Item(0), tone(outcome), text);
     }
 }
 
 /// "✗ not shown: wall of slow +0.43 % (Welch's t 0.92)".
-pub(super) fn sentences(import: &ImportSummary) -> Vec<(ClaimOutcome, String)> {
+fn sentences(import: &ImportSummary) -> Vec<(ClaimOutcome, String)> {
     let mut groups: Vec<(ClaimOutcome, &str, Vec<String>)> = Vec::new();
     for claim in &import.claims {
         let what = format!("{} of {} {}", claim.metric, claim.variant, claim.published);
@@ -133,11 +119,11 @@ pub(super) fn sentences(import: &ImportSummary) -> Vec<(ClaimOutcome, String)> {
     groups.into_iter().map(sentence).collect()
 }
 
-fn color(outcome: ClaimOutcome) -> anstyle::Style {
+fn tone(outcome: ClaimOutcome) -> Tone {
     match outcome {
-        ClaimOutcome::Holds => GREEN,
-        ClaimOutcome::CannotTell => YELLOW,
-        ClaimOutcome::NotShown | ClaimOutcome::DoesNotFollow => RED,
+        ClaimOutcome::Holds => Tone::Better,
+        ClaimOutcome::CannotTell => Tone::Unsure,
+        ClaimOutcome::NotShown | ClaimOutcome::DoesNotFollow => Tone::Worse,
     }
 }
 

@@ -7,25 +7,25 @@ mod alone;
 mod benchfmt;
 mod csv;
 pub mod diff;
-mod function_table;
 mod functions;
 pub mod gate;
 pub mod history;
 pub mod html;
 mod imported;
 mod json;
-mod markdown;
+mod metrics;
 mod percent;
 pub mod plan;
 pub mod profile;
+mod report;
 pub mod sampled;
 pub mod size;
-mod text;
 
 use anyhow::{Context, Result};
 use opcost_analysis::comparison::{Comparison, Warning};
 use opcost_model::recording::Recording;
 pub use opcost_page::style::Style;
+pub use opcost_page::writer;
 pub use opcost_page::{names, page};
 
 /// Everything a renderer may show.
@@ -51,12 +51,16 @@ pub struct Format {
 
 /// Every format.
 pub static FORMATS: &[Format] = &[
-    Format { name: "text", help: "the table for people", render: text::render },
+    Format {
+        name: "text",
+        help: "the table for people",
+        render: |view| Ok(writer::text::text(&report::document(view), view.style)),
+    },
     Format { name: "json", help: "hyperfine's results with an opcost block", render: json::render },
     Format {
         name: "markdown",
         help: "the table for a mail or a pull request",
-        render: markdown::render,
+        render: |view| Ok(writer::markdown::markdown(&report::document(view), view.style)),
     },
     Format {
         name: "percent",
@@ -79,4 +83,9 @@ pub static FORMATS: &[Format] = &[
 pub fn render(format: &str, view: &View<'_>) -> Result<String> {
     let format = FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
     (format.render)(view).map(|text| page::harmless(&text).into_owned())
+}
+
+/// Makes a text safe within a line of Markdown.
+fn escape(text: &str) -> String {
+    opcost_record::printable::safe(text, opcost_record::printable::Output::Markdown)
 }

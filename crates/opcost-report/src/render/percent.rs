@@ -1,8 +1,8 @@
 //! Every variant as a percentage of the baseline, side by side, in the manner of Linux's
 //! paravirt-spinlock tables of 2009. Ratios such as CPI are computed from each column's own counts.
 
+use super::metrics::heading;
 use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
-use super::text::heading;
 use super::{View, alone};
 use anyhow::Result;
 use opcost_analysis::comparison::ratios::ratios;
@@ -23,7 +23,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     }
     let baseline = 0;
     if comparison.comparisons.is_empty() {
-        alone::nothing_to_compare(&mut page);
+        page.wrap(PLAIN, "  ", alone::NOTHING_TO_COMPARE);
         return Ok(page.into_text());
     }
     let name = &comparison.variants[baseline].name;

@@ -13,12 +13,14 @@ use opcost_analysis::comparison::check_matches_of;
 use opcost_analysis::comparison::kernel_sources::{KernelFiles, Owners};
 use opcost_analysis::comparison::profile_files::{EVENT_RULE, ProfileOf, profile_difference};
 use opcost_analysis::comparison::recorded_profiles::{
-    Difference, DifferenceError, WORK_RULE, difference,
+    DifferenceError, WORK_RULE, difference,
 };
 use opcost_analysis::comparison::two_recordings::compare_recordings;
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_model::plan::{SameFile, find_rule};
 use opcost_model::recording::Recording;
+use opcost_page::document::Document;
+use opcost_page::writer;
 use opcost_profile::parallel;
 use opcost_profile::symbols::elf::{WHOLE_BYTES_MAX, source_files};
 use opcost_record::Function;
@@ -89,6 +91,11 @@ pub struct DiffArgs {
     /// and drops template arguments, parameters and namespaces first
     #[arg(long)]
     full_names: bool,
+
+    /// Show every metric of two recordings. Otherwise the table has the primary metric and the metrics
+    /// that changed, and one line for each verdict names the others
+    #[arg(long)]
+    all: bool,
 
     /// What to print; mail lists the causes by weight, in 72 columns [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
@@ -161,8 +168,8 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
     first.plan.matches.extend(args.matches.iter().cloned());
     let variants = variants(&first, other.as_ref(), &args.variant)?;
     let style = globals.style().with_full_names(args.full_names);
-    // Two recordings are first compared metric by metric, unless the output is about functions only.
-    let whole_page = args.function.is_none() && matches!(format, Format::Text | Format::Json);
+    // Two recordings are first compared metric by metric, unless the output is about one function.
+    let whole_page = args.function.is_none();
     let metrics = match variants[0].recording.id != variants[1].recording.id && whole_page {
         true => Some(compare_recordings(variants, &args.allow).map_err(HasStatus::carried)?),
         false => None,
@@ -171,7 +178,7 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
     if let (Some(metrics), Err(DifferenceError::NoProfile(_))) = (&metrics, &made) {
         let text = match format {
             Format::Json => document(&render::across::json(metrics))?,
-            _ => render::across::text(metrics, &style),
+            _ => written(&render::across::document(metrics, args.all), format, &style),
         };
         print(&text)?;
         return Ok(Status::Done);
@@ -180,21 +187,38 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
     if args.function.is_none() {
         difference.owners = owners(variants);
     }
-    let text = match &args.function {
-        Some(name) => {
-            let context = context(&difference.tree, name)?;
-            of_function(&difference, &context, format, &style)?
-        }
-        None => whole(&difference, args.limit.unwrap_or(shown_in(format)), format, &style)?,
+    let context = match &args.function {
+        Some(name) => Some(context(&difference.tree, name)?),
+        None => None,
     };
-    let text = match (&metrics, format) {
-        (Some(metrics), Format::Text) => render::across::text(metrics, &style) + "\n" + &text,
-        (Some(metrics), Format::Json) => {
+    let text = match (&context, format) {
+        (Some(context), Format::Json) => document(&page::function_json(&difference, context))?,
+        (Some(context), _) => {
+            written(&page::function_document(&difference, context), format, &style)
+        }
+        (None, Format::Json) => {
             let mut value = page::json(&difference);
-            value["metrics"] = render::across::json(metrics)["metrics"].take();
+            if let Some(metrics) = &metrics {
+                value["metrics"] = render::across::json(metrics)["metrics"].take();
+            }
             document(&value)?
         }
-        _ => text,
+        (None, _) => {
+            let limit = match format {
+                // If no function is known to have changed, every sampled function is a cause.
+                Format::Mail => page::causes(&difference, args.limit.unwrap_or(FUNCTIONS_SHOWN)),
+                _ => args.limit.unwrap_or(usize::MAX),
+            };
+            let functions = page::document(&difference, limit);
+            let whole = metrics.map_or(functions.clone(), |metrics| {
+                let mut whole = render::across::document(&metrics, args.all);
+                whole.gap();
+                whole.mail = functions.mail.clone();
+                whole.append(functions);
+                whole
+            });
+            written(&whole, format, &style)
+        }
     };
     print(&text)?;
     Ok(Status::Done)
@@ -202,15 +226,6 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
 
 /// Default number of functions of files, and in mails, that are shown one by one.
 const FUNCTIONS_SHOWN: usize = 30;
-
-/// Default number of functions of recordings that are shown one by one.
-fn shown_in(format: Format) -> usize {
-    match format {
-        // If no function is known to have changed, every sampled function is a cause.
-        Format::Mail => FUNCTIONS_SHOWN,
-        _ => usize::MAX,
-    }
-}
 
 /// Whether the name is that of a file, or of a folder that perf wrote with several threads.
 fn is_file(name: &str) -> bool {
@@ -220,13 +235,9 @@ fn is_file(name: &str) -> bool {
 
 /// Compares files with profiles, one a side or several.
 fn files(globals: &Globals, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<Status> {
-    let unfit = match args.format {
-        Some(Format::Mail | Format::Markdown) => Some("--format mail and markdown"),
-        _ if args.function.is_some() => Some("--function (opcost profile has it for one file)"),
-        _ => None,
-    };
-    if let Some(option) = unfit {
-        return Err(fail(Status::Usage, format!("{option}: for recordings, not for files")));
+    if args.function.is_some() {
+        let why = "--function: for recordings, not for files (opcost profile has it for one file)";
+        return Err(fail(Status::Usage, why));
     }
     if paths[1].is_empty() {
         let why = "--baseline names the files of one side; name those of the other with --variant";
@@ -266,12 +277,14 @@ fn files(globals: &Globals, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<S
     let sides = [&*side(0), &*side(1)];
     let difference = profile_difference(sides, side_names, &args.allow, &args.matches)
         .map_err(HasStatus::carried)?;
-    let text = if args.json || args.format == Some(Format::Json) {
-        document(&sampled::difference::json(&difference))?
-    } else {
-        let limit = args.limit.unwrap_or(FUNCTIONS_SHOWN);
-        let style = globals.style().with_full_names(args.full_names);
-        sampled::difference::text(&difference, limit, &style)
+    let format = if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) };
+    let text = match format {
+        Format::Json => document(&sampled::difference::json(&difference))?,
+        _ => {
+            let limit = args.limit.unwrap_or(FUNCTIONS_SHOWN);
+            let style = globals.style().with_full_names(args.full_names);
+            written(&sampled::difference::document(&difference, limit), format, &style)
+        }
     };
     print(&text)?;
     Ok(Status::Done)
@@ -326,26 +339,13 @@ fn owners(variants: [VariantOf<'_>; 2]) -> Owners {
     Owners::of(variants.into_iter().filter_map(of).collect())
 }
 
-fn whole(difference: &Difference, limit: usize, format: Format, style: &Style) -> Result<String> {
-    Ok(match format {
-        Format::Text => page::text(difference, limit, style),
-        Format::Mail => page::mail(difference, limit, style),
-        Format::Markdown => page::markdown(difference, limit, style),
-        Format::Json => document(&page::json(difference))?,
-    })
-}
-
-fn of_function(
-    difference: &Difference,
-    context: &FunctionContext,
-    format: Format,
-    style: &Style,
-) -> Result<String> {
-    Ok(match format {
-        Format::Text | Format::Mail => page::function_text(difference, context, style),
-        Format::Markdown => page::function_markdown(difference, context, style),
-        Format::Json => document(&page::function_json(difference, context))?,
-    })
+/// A document in a format for people.
+fn written(report: &Document, format: Format, style: &Style) -> String {
+    match format {
+        Format::Mail => writer::mail::mail(report, style),
+        Format::Markdown => writer::markdown::markdown(report, style),
+        Format::Text | Format::Json => writer::text::text(report, style),
+    }
 }
 
 fn document(value: &Value) -> Result<String> {

@@ -104,7 +104,7 @@ impl Exports {
     /// # Errors
     /// Names the file that cannot be written.
     pub fn write(&self, view: &View<'_>) -> Result<()> {
-        let style = Style::plain().with_full_names(view.style.full_names);
+        let style = Style::plain().with_full_names(view.style.full_names).with_all(view.style.all);
         let plain = View { style: &style, ..*view };
         self.write_each(|name| render(name, &plain).map(String::into_bytes))
     }

@@ -95,6 +95,7 @@ impl Globals {
             color: terminal && !self.no_color && !refused,
             width: columns.or_else(measured).unwrap_or(80).max(60),
             full_names: false,
+            all: false,
             ascii: !shows_utf8(locale.each_ref().map(Option::as_deref)),
         }
     }

@@ -128,6 +128,7 @@ impl ImportArgs {
         OutputArgs {
             sort: None,
             full_names: false,
+            all: false,
             format: None,
             json: self.json,
             exports: self.exports.clone(),

@@ -39,6 +39,11 @@ pub struct OutputArgs {
     #[arg(long, help_heading = "Output")]
     pub full_names: bool,
 
+    /// Show every metric. Otherwise the table has the primary metric and the metrics that changed, and
+    /// one line for each verdict names the others
+    #[arg(long, help_heading = "Output")]
+    pub all: bool,
+
     #[command(flatten)]
     #[allow(missing_docs)]
     pub exports: Exports,
@@ -104,7 +109,7 @@ pub(crate) fn present_unless(
     if output.sort == Some(Order::Change) {
         comparison.sort_by_change();
     }
-    let style = globals.style().with_full_names(output.full_names);
+    let style = globals.style().with_full_names(output.full_names).with_all(output.all);
     let format = if output.json { "json" } else { output.format.as_deref().unwrap_or("text") };
     let view =
         render::View { recording, comparison: &comparison, warnings: &warnings, style: &style };

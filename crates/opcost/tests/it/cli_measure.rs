@@ -119,6 +119,8 @@ fn two_recordings_of_the_same_work_are_compared_with_the_limits_said() {
     assert!(!text.contains(" real"), "a drift between the two is not excluded: {text}");
     lab.run(&["diff", &one, &other]).expect(3).says(&["seccomp is off and on", "--allow work"]);
     lab.output(&["diff", &one, &other, "--allow", "work", "--allow", "invariants"]);
-    // The functions need profiles.
-    lab.run(&["diff", &one, &two, "--format", "mail"]).expect(2).says(&["profile"]);
+    let mail = lab.output(&["diff", &one, &two, "--format", "mail"]);
+    assert!(mail.starts_with("Subject: ") && mail.contains("wall/op"), "{mail}");
+    // The callers of a function need profiles.
+    lab.run(&["diff", &one, &two, "--function", "main"]).expect(2).says(&["profile"]);
 }

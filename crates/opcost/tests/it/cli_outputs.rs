@@ -150,7 +150,7 @@ fn cells(line: &str) -> Vec<String> {
 fn markdown_tables_are_well_formed() {
     let lab = Lab::new();
     let args = ["compare", "sh -c 'true | true'", "sh -c '< /dev/null true'", "sh -c :", "-n", "2"];
-    let text = lab.output(&[&args[..], &["--format", "markdown"]].concat());
+    let text = lab.output(&[&args[..], &["--all", "--format", "markdown"]].concat());
     let lines: Vec<&str> = text.lines().collect();
     let heads: Vec<usize> =
         (0..lines.len()).filter(|line| lines[*line].starts_with("| metric")).collect();

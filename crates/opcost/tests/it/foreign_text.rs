@@ -11,6 +11,7 @@ use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
 use opcost_analysis::comparison::{Comparison, compare};
 use opcost_gate::gate::report::{CaseFailure, GateReport};
 use opcost_model::recording::{MachineState, Recording};
+use opcost_page::writer;
 use opcost_report::render::gate::{GATE_FORMATS, GateView, bisect, series as series_page};
 use opcost_report::render::profile::PROFILE_FORMATS;
 use opcost_report::render::{FORMATS, Style, View};
@@ -318,7 +319,7 @@ proptest! {
         series.notes = vec![evil.clone()];
         series.rows.iter_mut().for_each(|row| row.side.subject = evil.clone());
         let json = series_page::json(&series).unwrap();
-        for text in [series_page::text(&series, &style), series_page::mail(&series), json] {
+        for text in [writer::text::text(&series_page::document(&series), &style), writer::mail::mail(&series_page::document(&series), &Style::plain()), json] {
             check("series", text.as_bytes());
         }
         let mut bisection = bisection();
@@ -331,10 +332,10 @@ proptest! {
                 suspect.author = Some(format!("{evil} <{evil}>, 2026-01-02"));
             }
         }
-        let (mail, json) = (bisect::mail(&bisection), bisect::json(&bisection).unwrap());
+        let (mail, json) = (writer::mail::mail(&bisect::document(&bisection), &Style::plain()), bisect::json(&bisection).unwrap());
         let head: Vec<&str> = mail.lines().take_while(|line| !line.is_empty()).collect();
-        prop_assert!(head.iter().all(|line| ["Subject: ", "Cc: "].iter().any(|name| line.starts_with(name))), "{mail}");
-        for text in [bisect::text(&bisection, &style), mail, json] {
+        prop_assert!(head.iter().all(|line| ["Subject: ", "Cc: ", "         "].iter().any(|name| line.starts_with(name))), "{mail}");
+        for text in [writer::text::text(&bisect::document(&bisection), &style), mail, json] {
             check("bisect", text.as_bytes());
         }
     }

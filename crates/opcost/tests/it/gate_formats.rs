@@ -16,6 +16,7 @@ use opcost_gate::gate::report::{
 use opcost_gate::gate::series::{Series, SeriesFigure, SeriesRow};
 use opcost_gate::gate::suite_change::SuiteChange;
 use opcost_gate::gate::trailer::Accepted;
+use opcost_page::writer;
 use opcost_record::{Better, Unit};
 use opcost_report::render::Style;
 use opcost_report::render::gate::{
@@ -284,7 +285,9 @@ fn the_worst_case_decides() {
     let text = shown(&report, "text", false);
     assert_eq!(text.matches("a.c:3: error").count(), 1, "{text}");
     assert!(
-        text.contains("parse, print: tip: the build 'make' failed\n    a.c:3: error\n"),
+        text.contains(
+            "parse, print: what failed\n    tip: the build 'make' failed\n        a.c:3: error\n"
+        ),
         "{text}"
     );
     assert!(report.headline().ends_with("failed: parse, print tip: the build 'make' failed."));
@@ -348,8 +351,8 @@ pub(crate) fn series() -> Series {
 #[test]
 fn a_series_adds_up_in_every_format() {
     let series = series();
-    let text = series_page::text(&series, &Style::plain());
-    let mail = series_page::mail(&series);
+    let text = writer::text::text(&series_page::document(&series), &Style::plain());
+    let mail = writer::mail::mail(&series_page::document(&series), &Style::plain());
     for (shown, width) in [(&text, 80), (&mail, 72)] {
         assert_eq!(shown.lines().find(|line| line.chars().count() > width), None);
     }
@@ -430,8 +433,8 @@ pub(crate) fn bisection() -> Bisection {
 #[test]
 fn a_bisection_adds_up_in_every_format() {
     let bisection = bisection();
-    let text = bisect_page::text(&bisection, &Style::plain());
-    let mail = bisect_page::mail(&bisection);
+    let text = writer::text::text(&bisect_page::document(&bisection), &Style::plain());
+    let mail = writer::mail::mail(&bisect_page::document(&bisection), &Style::plain());
     for (shown, width) in [(&text, 80), (&mail, 72)] {
         assert_eq!(shown.lines().skip(1).find(|line| line.chars().count() > width), None);
     }
@@ -460,7 +463,7 @@ fn a_bisection_adds_up_in_every_format() {
         notes: Vec::new(),
         ..bisection
     };
-    let text = bisect_page::text(&options, &Style::plain());
+    let text = writer::text::text(&bisect_page::document(&options), &Style::plain());
     assert_eq!(text.matches("alone").count(), 3, "{text}");
     for part in
         ["alone +30,000, the rest by what", "cannot be set alone: it needs what came before"]
@@ -486,9 +489,9 @@ fn a_bisection_adds_up_in_every_format() {
     let only =
         "2 culprits were found; CONFIG_XEN (n → y) moves it in the layout of the search only";
     assert_eq!(options.headline(), only);
-    let text = bisect_page::text(&options, &Style::plain());
+    let text = writer::text::text(&bisect_page::document(&options), &Style::plain());
     assert!(text.contains("other layouts do not move it so"), "{text}");
     options.steps = vec![options.steps.remove(1)];
-    let mail = bisect_page::mail(&options);
+    let mail = writer::mail::mail(&bisect_page::document(&options), &Style::plain());
     assert!(mail.starts_with("Subject: [regression] instructions of parse: +27.47 %\n"), "{mail}");
 }

@@ -391,7 +391,7 @@ fn blocks_are_paired_and_counts_are_exact() {
     assert_eq!((&wall["n_pairs"], &wall["verdict"]), (&6.into(), &"inconclusive".into()));
     assert_eq!(wall["reason"], "needs 7 blocks");
     let text = lab.output(&["show", "last"]);
-    assert!(text.contains("▼ differs, exact") && !text.contains("real"), "{text}");
+    assert!(text.contains("▼ differs  exact") && !text.contains("real"), "{text}");
     let instructions = metric(&json, "instructions");
     assert_eq!(
         (&instructions["exact"], &instructions["verdict"]),

@@ -1,19 +1,12 @@
 //! One function with its callers and callees on both sides.
 
 use super::{cost, count};
-use crate::render::Style;
-use crate::render::functions::{LISTED_NAME_WIDTH, sensible, signed_figure};
-use crate::render::markdown::escape;
-use crate::render::page::{BOLD, DIM, PLAIN, Page, align, column, fit};
+use crate::render::functions::{sensible, signed_figure};
 use opcost_analysis::comparison::Sides;
-use opcost_analysis::comparison::call_tree::{ContextRow, FunctionContext};
 use opcost_analysis::comparison::recorded_profiles::Difference;
+use opcost_analysis::comparison::call_tree::{ContextRow, FunctionContext};
+use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
-use unicode_width::UnicodeWidthStr;
-
-/// Minimum width of a figure, in columns.
-const FIGURE_WIDTH_MIN: usize = 10;
 
 /// A table about one function: a heading, then rows of name, calls and cost.
 struct Section<'a> {
@@ -40,14 +33,14 @@ fn sections(context: &FunctionContext) -> [Section<'_>; 2] {
     ]
 }
 
-fn title(difference: &Difference, context: &FunctionContext, page: &mut Page) -> String {
+fn title(difference: &Difference, context: &FunctionContext) -> String {
     let [baseline, variant] = difference.sides.each_ref().map(|side| &side.name);
     let module = match context.function.module.as_str() {
         kernel if kernel.starts_with('[') => kernel.to_string(),
         "" => String::new(),
         file => format!("({file})"),
     };
-    let name = page.name(&context.function.symbol, "", LISTED_NAME_WIDTH);
+    let name = &context.function.symbol;
     format!("{name} {module}: {variant} against {baseline}, {}", difference.tree.unit())
 }
 
@@ -60,122 +53,49 @@ fn runs(difference: &Difference) -> String {
     )
 }
 
-fn calls_heading(difference: &Difference) -> &'static str {
-    if difference.tree.per_op { "calls/op" } else { "calls/run" }
-}
-
-/// The page of one function.
-pub fn function_text(difference: &Difference, context: &FunctionContext, style: &Style) -> String {
-    let mut page = Page::new(style);
-    page.wrap(BOLD, "", &title(difference, context, &mut Page::new(style)));
-    page.wrap(DIM, "  ", &runs(difference));
-    let sections = sections(context);
+/// The report on one function.
+pub fn function_document(difference: &Difference, context: &FunctionContext) -> Document {
+    let mut document = Document::titled(title(difference, context));
+    document.say(Mark::Note, runs(difference));
     let sampled = difference.functions.sampled.is_some();
-    let figures: Vec<Vec<[String; 5]>> = sections
-        .iter()
-        .map(|section| {
-            section.rows.iter().map(|(_, calls, cost)| figures(*calls, cost, sampled)).collect()
-        })
-        .collect();
-    let all = || figures.iter().flatten();
-    // Samples do not count calls.
-    let counted = all().any(|row| !row[0].is_empty());
-    let width = |at: usize| match at < 2 && !counted {
-        true => 0,
-        false => column(all().map(|row| row[at].as_str()), FIGURE_WIDTH_MIN),
-    };
-    let widths = [0, 1, 2, 3, 4].map(width);
-    let names = difference.sides.each_ref().map(|side| side.name.as_str());
-    let long = names.iter().any(|name| name.width() >= widths[2].min(widths[3]));
-    if long {
-        page.wrap(PLAIN, "  ", &format!("A: {}; B: {}", names[0], names[1]));
+    for section in sections(context) {
+        document.gap();
+        let [baseline, variant] = difference.sides.each_ref().map(|side| Column::named(&side.name));
+        // Samples do not count calls.
+        let calls = if difference.tree.per_op { "calls/op" } else { "calls/run" };
+        let rows =
+            section.rows.into_iter().map(|(name, calls, cost)| row(name, calls, cost, sampled));
+        document.table(Table {
+            caption: None,
+            columns: vec![
+                Column::fixed(section.heading),
+                Column::fixed(calls),
+                baseline,
+                variant,
+                Column::fixed("change"),
+            ],
+            rows: rows.collect(),
+        });
     }
-    let [baseline, variant] = if long { ["A", "B"] } else { names };
-    let taken = 2 + widths.iter().sum::<usize>();
-    let name_width = page.width.saturating_sub(taken).clamp(16, 60);
-    let cells = |name: &str, figures: [&str; 5]| {
-        let figures = figures.iter().zip(widths).filter(|(_, width)| *width > 0);
-        let figures: String = figures.map(|(figure, width)| align(figure, width)).collect();
-        format!("  {}{figures}", fit(name, name_width))
-    };
-    for (section, figures) in sections.iter().zip(&figures) {
-        page.line("");
-        // Each of these headings stands above two columns.
-        let heading = section.heading;
-        let calls = if counted { calls_heading(difference) } else { "" };
-        let over = (name_width + widths[0] + widths[1]).saturating_sub(heading.width());
-        let head = format!(
-            "  {heading}{}{}{}",
-            align(calls, over.max(calls.width() + usize::from(counted))),
-            align("cost", widths[2] + widths[3]),
-            align("change", widths[4])
-        );
-        let head = page.paint(BOLD, &head);
-        page.line(&head);
-        page.line(&cells("", [baseline, variant, baseline, variant, ""]));
-        for ((name, ..), figures) in section.rows.iter().zip(figures) {
-            let width = if name.width() > name_width { page.width - 2 } else { name_width };
-            let mut name = page.name(name, "", width);
-            if name.width() > name_width {
-                page.line(&format!("  {name}"));
-                name.clear();
-            }
-            page.line(&cells(&name, figures.each_ref().map(String::as_str)));
-        }
-    }
-    page.into_text()
+    document
 }
 
-/// Calls and cost on both sides, and the change of cost.
-fn figures(calls: Option<&Sides>, figures: &Sides, sampled: bool) -> [String; 5] {
+/// Calls, cost on both sides, and the change of cost.
+fn row(name: &str, calls: Option<&Sides>, figures: &Sides, sampled: bool) -> Line {
     let calls = calls.filter(|calls| calls.value_baseline > 0.0 || calls.value > 0.0);
-    let calls = calls.map_or([String::new(), String::new()], |calls| {
-        [calls.value_baseline, calls.value]
-            .map(|calls| if calls == 0.0 { "–".into() } else { count(calls) })
+    let calls = calls.map_or(String::new(), |calls| {
+        let [before, after] = [calls.value_baseline, calls.value]
+            .map(|calls| if calls == 0.0 { "–".into() } else { count(calls) });
+        if before == after { before } else { format!("{before} → {after}") }
     });
     let change = match figures.change {
         0.0 => "=".into(),
         change => signed_figure(sensible(change, sampled)),
     };
-    let [before, after] = calls;
-    [before, after, cost(figures.value_baseline, sampled), cost(figures.value, sampled), change]
-}
-
-/// The page of one function as Markdown.
-pub fn function_markdown(
-    difference: &Difference,
-    context: &FunctionContext,
-    style: &Style,
-) -> String {
-    let sampled = difference.functions.sampled.is_some();
-    let mut page = Page::new(style);
-    let title = escape(&title(difference, context, &mut page));
-    let mut text = format!("**{title}**\n\n{}\n", escape(&runs(difference)));
-    let [baseline, variant] = difference.sides.each_ref().map(|side| escape(&side.name));
-    for section in sections(context) {
-        let _ = writeln!(
-            text,
-            "\n| {} | calls, {baseline} | calls, {variant} | {baseline} | {variant} | change |",
-            section.heading
-        );
-        text.push_str("|:---|---:|---:|---:|---:|---:|\n");
-        for (name, calls, figures) in section.rows {
-            let calls = calls.map_or([String::new(), String::new()], |calls| {
-                [count(calls.value_baseline), count(calls.value)]
-            });
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {} | {} |",
-                escape(&page.name(name, "", LISTED_NAME_WIDTH)),
-                calls[0],
-                calls[1],
-                cost(figures.value_baseline, sampled),
-                cost(figures.value, sampled),
-                signed_figure(sensible(figures.change, sampled))
-            );
-        }
-    }
-    text
+    let figures =
+        [calls, cost(figures.value_baseline, sampled), cost(figures.value, sampled), change];
+    let name = Cell::Name(name.to_string(), String::new());
+    Line::of([name].into_iter().chain(figures.map(Cell::figure)).collect())
 }
 
 /// One function with its callers and callees, for programs.

@@ -1,22 +1,18 @@
-//! The difference of two profiles, rendered: one file for each format.
+//! The difference of two profiles, as a document and as JSON.
 
+mod document;
 mod function;
 mod json;
-mod mail;
-mod markdown;
-mod text;
 
-pub use function::{function_json, function_markdown, function_text};
+pub use document::{causes, document};
+pub use function::{function_document, function_json};
 pub use json::json;
-pub use mail::mail;
-pub use markdown::markdown;
-pub use text::text;
 
-use super::functions::{self, decimals_that_add_up, list, sensible, signed, signed_figure};
-use super::page::Page;
+use super::functions::{self, decimals_that_add_up, sensible, signed, signed_figure};
 use opcost_analysis::comparison::recorded_profiles::{Difference, DifferenceSide};
 use opcost_analysis::comparison::{FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED};
 use opcost_base::number::{figure, grouped, percent};
+use opcost_page::document::Cell;
 use opcost_record::Unit;
 use std::collections::HashMap;
 
@@ -122,19 +118,17 @@ impl<'a> Shown<'a> {
         format!("{sign}{:.1} %", share.abs())
     }
 
-    /// ` → callee +9.0, …`, in at most `room` columns.
-    fn callees(&self, page: &mut Page, row: &FunctionRow, room: usize) -> String {
+    /// The callees of a function whose cost changed with it.
+    fn callees(&self, row: &FunctionRow) -> Cell {
         let of = self.callees.get(&(row.symbol.as_str(), row.module.as_str()));
         let own = |callee: &&(&str, f64)| {
             callee.0 != row.symbol && self.change(callee.1) != self.change(0.0)
         };
-        let named: Vec<(&str, String)> = of
-            .into_iter()
-            .flatten()
-            .filter(own)
-            .map(|(symbol, change)| (*symbol, format!(" {}", self.change(*change))))
-            .collect();
-        list(page, " → ", &named, room)
+        let named = of.into_iter().flatten().filter(own);
+        Cell::List(
+            "→",
+            named.map(|(symbol, change)| (symbol.to_string(), self.change(*change))).collect(),
+        )
     }
 
     fn heading(&self) -> String {
@@ -180,13 +174,6 @@ impl<'a> Shown<'a> {
     /// How much of the change the first `named` functions explain; `None` if `named` is 0 or nothing changed.
     fn covered(&self, named: usize) -> Option<String> {
         functions::covered(&self.difference.functions, named)
-    }
-
-    /// How files were matched, if their names do not show it: one sentence each.
-    fn matching_notes(&self) -> Vec<String> {
-        let functions = &self.difference.functions;
-        let sides = self.difference.sides.each_ref().map(|side| side.name.as_str());
-        functions::matching_notes(&functions.modules, functions.unmatched.as_ref(), sides)
     }
 
     /// The subject of a mail: the experiment, the size of the change, and the two sides.
@@ -309,11 +296,6 @@ fn count(calls: f64) -> String {
     if calls >= CALLS_WHOLE { grouped(calls.round() as u64) } else { plain(calls) }
 }
 
-/// A change in the number of calls, with its sign.
-fn signed_count(calls: f64) -> String {
-    format!("{}{}", if calls < 0.0 { '−' } else { '+' }, count(calls.abs()))
-}
-
 /// From this many calls on, the decimals of a mean say nothing.
 const CALLS_WHOLE: f64 = 100.0;
 
@@ -334,7 +316,6 @@ mod tests {
     fn many_calls_are_whole_and_few_are_as_they_are() {
         let shown = [0.0, 1.0, 0.999_999_999_999, 2.584, 99.5, 17_269.4, 1e6].map(count);
         assert_eq!(shown, ["0", "1", "1", "2.584", "99.50", "17,269", "1,000,000"]);
-        assert_eq!([-1.0, 0.25, -1234.5].map(signed_count), ["−1", "+0.2500", "−1,235"]);
     }
 
     #[test]

@@ -1,22 +1,15 @@
-//! The result of a bisection: for a terminal, as a mail, as JSON.
+//! The result of a bisection, as a document and as JSON.
 
 use super::exactly;
-use super::functions::{lines, show_lines};
-use crate::render::Style;
-use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
+use super::functions::{lines, table as functions_table};
 use anyhow::Result;
 use opcost_base::number::{figure, grouped};
 use opcost_gate::gate::bisect::{Alone, BisectStep, Bisection, Check, Suspect, SuspectKind};
-use opcost_record::printable::{Output, printable, safe};
+use opcost_page::document::{Cell, Column, Document, MailHead, Mark, Row as Line, Table, Tone};
 use opcost_record::{Better, Unit};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use unicode_width::UnicodeWidthStr;
 
-/// Width of a mail, in columns.
-const MAIL_WIDTH: usize = 72;
-/// Minimum width of a subject, in columns.
-const SUBJECT_WIDTH_MIN: usize = 16;
 /// Functions of a step named in its row, at most.
 const FUNCTIONS_SHOWN: usize = 3;
 /// Digits of a commit's hash in the kernel's mails.
@@ -34,18 +27,29 @@ pub fn signed(change: i128) -> String {
     }
 }
 
-/// The answer for a terminal.
-pub fn text(bisection: &Bisection, style: &Style) -> String {
-    let mut page = Page::new(style);
-    contents(&mut page, bisection);
-    let color = if bisection.steps.is_empty() { YELLOW } else { BOLD };
-    page.wrap(color, "", &format!("{}.", capital(&bisection.headline())));
-    page.into_text()
+/// The report of a search: every step with its change, and the answer.
+pub fn document(bisection: &Bisection) -> Document {
+    let [good, bad] = &bisection.ends;
+    let mut document =
+        Document::titled(format!("bisect · {} · {} → {}", bisection.case, good.name(), bad.name()));
+    heading(&mut document, bisection);
+    document.gap();
+    table(&mut document, bisection);
+    for step in bisection.steps.iter().flat_map(all) {
+        details(&mut document, step);
+    }
+    ending(&mut document, bisection);
+    document.gap();
+    document.say(Mark::None, "To see it again:");
+    document.code("sh", vec![bisection.command.clone()]);
+    let tone = if bisection.steps.is_empty() { Tone::Unsure } else { Tone::Strong };
+    document.answer(Mark::Conclusion, tone, &format!("{}.", capital(&bisection.headline())));
+    document.mail = Some(mail_head(bisection));
+    document
 }
 
-/// A report of a regression, in 72 columns.
-pub fn mail(bisection: &Bisection) -> String {
-    let mut page = Page::tight(&Style { width: MAIL_WIDTH, ..Style::plain() });
+/// The head of the report of a regression as a mail.
+fn mail_head(bisection: &Bisection) -> MailHead {
     let figure = &bisection.figure;
     let worse = match (figure.better, bisection.change() > 0) {
         (Better::Lower, true) | (Better::Higher, false) => "regression",
@@ -59,40 +63,22 @@ pub fn mail(bisection: &Bisection) -> String {
         [one] => format!(" by {}", one.suspects[0].shown()),
         many => format!(" by {} {}", many.len(), bisection.kind.words(many.len())),
     };
-    page.line(&format!("Subject: [{worse}] {} of {}: {amount}{by}", figure.name, bisection.case));
     let authors = culprits.iter().filter_map(|step| step.suspects[0].author.as_deref());
     let authors: BTreeSet<&str> =
         authors.map(|author| author.rsplit_once(", ").map_or(author, |(name, _)| name)).collect();
-    let mailboxes = authors.iter().map(|author| safe(author, Output::Mailbox));
-    for mailbox in mailboxes.filter(|mailbox| !mailbox.is_empty()) {
-        page.line(&format!("Cc: {mailbox}"));
-    }
-    page.line("");
-    contents(&mut page, bisection);
-    page.line("To see it again:");
-    page.line(&format!("  {}", printable(&bisection.command)));
-    if bisection.kind == SuspectKind::Commit {
-        page.line("");
-        for step in bisection.steps.iter().flat_map(all).filter(|step| step.inside.is_empty()) {
-            if let [suspect] = &step.suspects[..] {
-                let digits = suspect.id.get(..MAIL_DIGITS).unwrap_or(&suspect.id);
-                page.line(&format!("#regzbot introduced: {digits}"));
-            }
+    let introduced = |step: &BisectStep| match &step.suspects[..] {
+        [suspect] if step.inside.is_empty() => {
+            let digits = suspect.id.get(..MAIL_DIGITS).unwrap_or(&suspect.id);
+            Some(format!("#regzbot introduced: {digits}"))
         }
+        _ => None,
+    };
+    let steps = bisection.steps.iter().filter(|_| bisection.kind == SuspectKind::Commit);
+    MailHead {
+        subject: format!("[{worse}] {} of {}: {amount}{by}", figure.name, bisection.case),
+        cc: authors.into_iter().map(str::to_string).collect(),
+        trailers: steps.flat_map(all).filter_map(introduced).collect(),
     }
-    page.into_text()
-}
-
-/// Writes the findings, step by step.
-fn contents(page: &mut Page, bisection: &Bisection) {
-    heading(page, bisection);
-    page.line("");
-    table(page, bisection);
-    for step in bisection.steps.iter().flat_map(all) {
-        details(page, step);
-    }
-    ending(page, bisection);
-    page.line("");
 }
 
 /// A step and all steps within it.
@@ -119,61 +105,65 @@ fn share(bisection: &Bisection, from: u64, change: i128) -> String {
     figure.change_words().unwrap_or_else(|| signed(change))
 }
 
-fn heading(page: &mut Page, bisection: &Bisection) {
-    let [good, bad] = &bisection.ends;
-    let heading = format!("bisect · {} · {} → {}", bisection.case, good.name(), bad.name());
-    page.wrap(BOLD, "", &heading);
+fn heading(document: &mut Document, bisection: &Bisection) {
     let known = match bisection.known {
         0 => String::new(),
         known => format!(", {known} of them before"),
     };
-    let points = bisection.points;
+    let (work, points, counted) = (&bisection.work, bisection.points, bisection.counted);
     let words = bisection.kind.words(points);
-    page.wrap(
-        DIM,
-        "",
-        &format!("{} · {points} {words}, {} counts{known}", bisection.work, bisection.counted),
-    );
+    document.say(Mark::Note, format!("{work} · {points} {words}, {counted} counts{known}"));
     let unit = bisection.figure.unit;
     let [from, to] = bisection.figure.values.map(|value| exactly(value as f64, unit));
     let floor =
         bisection.figure.floor.filter(|floor| floor.most > 0).map_or(String::new(), |floor| {
             format!("; layouts alone move it by up to {}", floor.words(unit))
         });
-    page.line("");
+    document.gap();
     let change = bisection.change();
-    page.wrap(
-        PLAIN,
-        "  ",
-        &format!(
-            "{}: {from} → {to}, {} ({}){floor}",
-            bisection.figure.name,
-            amount(bisection, change),
-            share(bisection, bisection.figure.values[0], change)
-        ),
+    let text = format!(
+        "{}: {from} → {to}, {} ({}){floor}",
+        bisection.figure.name,
+        amount(bisection, change),
+        share(bisection, bisection.figure.values[0], change)
     );
+    document.say(Mark::Item(0), text);
 }
 
-fn color(bisection: &Bisection, change: i128) -> anstyle::Style {
+fn tone(bisection: &Bisection, change: i128) -> Tone {
     match (bisection.figure.better, change) {
-        (_, 0) => PLAIN,
-        (Better::Lower, ..0) | (Better::Higher, 1..) => GREEN,
-        (Better::Neither, _) => PLAIN,
-        _ => RED,
+        (_, 0) => Tone::Plain,
+        (Better::Lower, ..0) | (Better::Higher, 1..) => Tone::Better,
+        (Better::Neither, _) => Tone::Plain,
+        _ => Tone::Worse,
     }
 }
 
-struct Row {
-    id: String,
+/// A row of the table: an indented identifier, a change, and words.
+fn row(
+    bisection: &Bisection,
+    (depth, id): (usize, &str),
+    from: u64,
     change: i128,
-    cells: [String; 2],
-    title: String,
-    more: Vec<String>,
+    title: &str,
+    more: String,
+) -> Line {
+    Line {
+        depth,
+        ..Line::toned(
+            tone(bisection, change),
+            vec![
+                Cell::text(id),
+                Cell::Figure(amount(bisection, change)),
+                Cell::Figure(share(bisection, from, change)),
+                Cell::Brief(title.to_string()),
+                Cell::text(more),
+            ],
+        )
+    }
 }
 
-fn rows(bisection: &Bisection, step: &BisectStep, depth: usize) -> Vec<Row> {
-    let indent = "  ".repeat(depth);
-    let cells = |change| [amount(bisection, change), share(bisection, step.from, change)];
+fn rows(bisection: &Bisection, step: &BisectStep, depth: usize) -> Vec<Line> {
     let mut more = Vec::new();
     if !step.functions.is_empty() {
         let shown = step.functions.iter().take(FUNCTIONS_SHOWN);
@@ -195,118 +185,87 @@ fn rows(bisection: &Bisection, step: &BisectStep, depth: usize) -> Vec<Row> {
         }
         Some(Alone::Moves(_)) | None => {}
     }
-    let mut rows: Vec<Row> = match &step.suspects[..] {
-        [one] => vec![Row {
-            id: format!("{indent}{}", one.name()),
-            change: step.change,
-            cells: cells(step.change),
-            title: one.title.clone(),
-            more,
-        }],
+    let (id, title) = match &step.suspects[..] {
+        [one] => (one.name().to_string(), one.title.clone()),
         many => {
+            more.push(many.iter().map(Suspect::shown).collect::<Vec<_>>().join(", "));
             let words = bisection.kind.words(many.len());
-            let ids = many.iter().map(Suspect::shown).collect::<Vec<_>>().join(", ");
-            more.push(ids);
-            vec![Row {
-                id: format!("{indent}one of {}", many.len()),
-                change: step.change,
-                cells: cells(step.change),
-                title: format!("{words} that could not be told apart"),
-                more,
-            }]
+            (format!("one of {}", many.len()), format!("{words} that could not be told apart"))
         }
     };
+    let more = more.join("; ");
+    let mut rows = vec![row(bisection, (depth, &id), step.from, step.change, &title, more)];
     for inner in &step.inside {
         rows.extend(self::rows(bisection, inner, depth + 1));
     }
     if let (Some(of_merge), false) =
         (step.of_merge.filter(|change| *change != 0), step.inside.is_empty())
     {
-        rows.push(Row {
-            id: format!("{indent}  merge"),
-            change: of_merge,
-            cells: cells(of_merge),
-            title: "the merge itself".into(),
-            more: Vec::new(),
-        });
+        let of = (depth + 1, "merge");
+        rows.push(row(bisection, of, step.from, of_merge, "the merge itself", String::new()));
     }
     rows
 }
 
 /// Every step with its change; the changes add up to the whole.
-fn table(page: &mut Page, bisection: &Bisection) {
-    let mut rows: Vec<Row> =
+fn table(document: &mut Document, bisection: &Bisection) {
+    let mut rows: Vec<Line> =
         bisection.steps.iter().flat_map(|step| self::rows(bisection, step, 0)).collect();
     let from = bisection.figure.values[0];
-    let sum = |id: &str, change: i128, title: &str| Row {
-        id: id.into(),
-        change,
-        cells: [amount(bisection, change), share(bisection, from, change)],
-        title: title.into(),
-        more: Vec::new(),
-    };
     if bisection.rest != 0 {
         let title = format!("moves of at most {} each", grouped(bisection.figure.least_step));
-        rows.push(sum("rest", bisection.rest, &title));
+        rows.push(row(bisection, (0, "rest"), from, bisection.rest, &title, String::new()));
     }
-    rows.push(sum("all", bisection.change(), ""));
-    let width = |of: &dyn Fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0);
-    let id_width = width(&|row| row.id.width());
-    let widths = [0, 1].map(|at| width(&|row: &Row| row.cells[at].width()));
-    let room =
-        page.width.saturating_sub(id_width + widths[0] + widths[1] + 8).max(SUBJECT_WIDTH_MIN);
-    for row in &rows {
-        let cells =
-            format!("{}  {}", align(&row.cells[0], widths[0]), align(&row.cells[1], widths[1]));
-        let cells = page.paint(color(bisection, row.change), &cells);
-        let title =
-            if row.title.width() > room { fit(&row.title, room) } else { row.title.clone() };
-        page.line(&format!("  {}  {cells}  {title}", fit(&row.id, id_width)));
-        for more in &row.more {
-            page.wrap(DIM, &" ".repeat(id_width + 4), more);
-        }
-    }
+    let all = row(bisection, (0, "all"), from, bisection.change(), "", String::new());
+    rows.push(Line { strong: true, ..all });
+    document.table(Table {
+        caption: None,
+        columns: vec![
+            Column::fixed(""),
+            Column::fixed("change"),
+            Column::fixed("share"),
+            Column::fixed("subject"),
+            Column::below("functions"),
+        ],
+        rows,
+    });
 }
 
-/// Writes the result of checking a culprit.
-fn details(page: &mut Page, step: &BisectStep) {
+/// Adds the result of checking a culprit.
+fn details(document: &mut Document, step: &BisectStep) {
     let (Some(check), [suspect]) = (&step.check, &step.suspects[..]) else { return };
-    page.line("");
-    page.wrap(BOLD, "  ", &suspect.shown());
+    document.section(suspect.shown());
     if let Some(author) = &suspect.author {
-        page.wrap(DIM, "    ", &format!("by {author}"));
+        document.say(Mark::Note, format!("by {author}"));
     }
     let Check { recording, conclusion, confirmed, functions, differences } = check;
     let stored =
         if recording.is_empty() { String::new() } else { format!(" (recording {recording})") };
-    page.wrap(PLAIN, "    ", &format!("checked: {conclusion}{stored}"));
+    document.say(Mark::Item(0), format!("checked: {conclusion}{stored}"));
     if *confirmed == Some(false) {
         let why =
             "other layouts do not move it so: the step above is of the layout of the search only";
-        page.wrap(YELLOW, "    ", why);
+        document.say_in(Mark::Item(0), Tone::Unsure, why);
     }
     for line in differences {
-        page.wrap(YELLOW, "    ", line);
+        document.say_in(Mark::Item(0), Tone::Unsure, line);
     }
     let Some(functions) = functions else { return };
     let (total, lines) = lines(functions);
-    page.wrap(PLAIN, "    ", &format!("where {total} {} come from", functions.unit()));
-    show_lines(page, lines, 6);
+    document.say(Mark::None, format!("where {total} {} come from", functions.unit()));
+    document.table(functions_table(lines));
 }
 
-fn ending(page: &mut Page, bisection: &Bisection) {
-    if !bisection.untestable.is_empty() {
-        page.line("");
+fn ending(document: &mut Document, bisection: &Bisection) {
+    if !bisection.untestable.is_empty() || !bisection.notes.is_empty() {
+        document.gap();
     }
     for (suspect, why) in &bisection.untestable {
         let first = why.lines().next().unwrap_or_default();
-        page.wrap(DIM, "  ", &format!("{} could not be tested: {first}", suspect.name()));
-    }
-    if !bisection.notes.is_empty() {
-        page.line("");
+        document.say(Mark::Note, format!("{} could not be tested: {first}", suspect.name()));
     }
     for note in &bisection.notes {
-        page.wrap(DIM, "  note: ", note);
+        document.say(Mark::Note, format!("note: {note}"));
     }
 }
 
@@ -354,7 +313,7 @@ fn step(step: &BisectStep) -> Value {
             json!({
                 "change": total,
                 "functions": lines.iter().map(|line| json!({
-                    "name": line.name,
+                    "name": line.name(),
                     "change": line.change,
                     "callers": line.callers,
                 })).collect::<Vec<_>>(),

@@ -1,22 +1,20 @@
 //! The functions that a case's change comes from, as lines.
 
 use crate::render::functions::{behind, decimals_that_add_up, signed};
-use crate::render::page::{DIM, Page, align, fit};
 use opcost_analysis::comparison::{FunctionComparison, UNATTRIBUTED};
-use unicode_width::UnicodeWidthStr;
+use opcost_page::document::{Cell, Column, Row as Line, Table};
 
 /// Functions named for a case, at most.
 pub(super) const FUNCTIONS_SHOWN: usize = 8;
 /// Callers named for one function, at most.
 const CALLERS_SHOWN: usize = 3;
 
-/// Minimum width of a name, in columns.
-const NAME_WIDTH_MIN: usize = 16;
-
 /// A function, or a sum of functions.
 pub(super) struct FunctionLine {
-    /// The symbol, with its file unless that is the kernel.
-    pub(super) name: String,
+    /// The symbol, or the words for a sum of functions.
+    pub(super) symbol: String,
+    /// The symbol's file unless that is the kernel, and whether the function is new or gone.
+    pub(super) behind: String,
     pub(super) change: String,
     /// The callers, each with its part of the change.
     pub(super) callers: Vec<String>,
@@ -53,14 +51,16 @@ pub(super) fn lines(functions: &FunctionComparison) -> (String, Vec<FunctionLine
                 _ => "",
             };
             FunctionLine {
-                name: format!("{}{}{age}", row.symbol, behind(row)),
+                symbol: row.symbol.clone(),
+                behind: format!("{}{age}", behind(row)),
                 change: signed(row.own.change, decimals),
                 callers,
             }
         })
         .collect();
-    let mut add = |name: String, change: f64| {
-        lines.push(FunctionLine { name, change: signed(change, decimals), callers: Vec::new() });
+    let mut add = |symbol: String, change: f64| {
+        let (behind, change) = (String::new(), signed(change, decimals));
+        lines.push(FunctionLine { symbol, behind, change, callers: Vec::new() });
     };
     match others {
         0 => {}
@@ -73,26 +73,27 @@ pub(super) fn lines(functions: &FunctionComparison) -> (String, Vec<FunctionLine
     (signed(total, decimals), lines)
 }
 
-/// Writes the lines as a table, `indent` columns from the left: name, change, and the callers beside them or below.
-pub(super) fn show_lines(page: &mut Page, lines: Vec<FunctionLine>, indent: usize) {
-    let change_width = lines.iter().map(|line| line.change.width()).max().unwrap_or(0);
-    let name_width = lines.iter().map(|line| line.name.width()).max().unwrap_or(0);
-    let room = page.width.saturating_sub(change_width + indent + 4) / 2;
-    let name_width = name_width.min(room).max(NAME_WIDTH_MIN);
-    let indent = " ".repeat(indent);
-    for FunctionLine { name, change, callers } in lines {
-        let name = page.name(&name, "", name_width);
-        let line = format!("{indent}{}  {}", fit(&name, name_width), align(&change, change_width));
-        let from = callers.join(", ");
-        match from.is_empty() {
-            true => page.line(&line),
-            false if line.width() + 3 + from.width() <= page.width => {
-                page.line(&format!("{line} ← {from}"));
-            }
-            false => {
-                page.line(&line);
-                page.wrap(DIM, &format!("{indent}  ← "), &from);
-            }
-        }
+impl FunctionLine {
+    /// The symbol with its file.
+    pub(super) fn name(&self) -> String {
+        format!("{}{}", self.symbol, self.behind)
+    }
+}
+
+/// The lines as a table: name, change, and the callers beside them or below.
+pub(super) fn table(lines: Vec<FunctionLine>) -> Table {
+    let row = |line: FunctionLine| {
+        let callers = line.callers.into_iter().map(|caller| (caller, String::new())).collect();
+        let name = Cell::Name(line.symbol, line.behind);
+        Line::of(vec![name, Cell::Figure(line.change), Cell::List("←", callers)])
+    };
+    Table {
+        caption: None,
+        columns: vec![
+            Column::fixed("function"),
+            Column::fixed("change"),
+            Column::below("called from"),
+        ],
+        rows: lines.into_iter().map(row).collect(),
     }
 }

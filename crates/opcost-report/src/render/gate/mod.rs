@@ -3,6 +3,7 @@
 mod annotations;
 mod bencher;
 pub mod bisect;
+mod document;
 mod functions;
 mod github_benchmark;
 mod json;
@@ -10,13 +11,13 @@ mod junit;
 mod markdown;
 mod openmetrics;
 pub mod series;
-mod text;
 
 use super::{Style, page};
 use anyhow::{Context, Result};
 use opcost_base::number::{figure, figures};
 use opcost_gate::gate::exact::{ExactChange, list};
 use opcost_gate::gate::report::{Against, CaseReport, GateReport, RevisionSide};
+use opcost_page::writer;
 use opcost_record::Unit;
 
 /// Everything that a gate's report shows.
@@ -44,7 +45,7 @@ pub static GATE_FORMATS: &[GateFormat] = &[
     GateFormat {
         name: "text",
         help: "the answer for people",
-        render: |view| Ok(text::render(view)),
+        render: |view| Ok(writer::text::text(&document::document(view), view.style)),
     },
     GateFormat {
         name: "markdown",

@@ -1,72 +1,49 @@
-//! The change that each commit of a series made: a table for a terminal, for a mail, and JSON.
+//! The change that each commit of a series made, as a document and as JSON.
 
 use super::side_words;
-use crate::render::Style;
-use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, align, fit};
 use anyhow::Result;
 use opcost_base::number::grouped;
 use opcost_gate::gate::exact::{ExactChange, list};
 use opcost_gate::gate::series::{Series, Step, as_figure};
+use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table, Tone};
 use opcost_record::Better;
-use opcost_record::printable::printable;
 use serde_json::json;
-use unicode_width::UnicodeWidthStr;
 
-/// Width of a mail, in columns.
-const MAIL_WIDTH: usize = 72;
-/// Minimum width of a subject, in columns.
-const SUBJECT_WIDTH_MIN: usize = 16;
 /// Functions named for a commit, at most.
 const FUNCTIONS_SHOWN: usize = 3;
 /// Version of the JSON format.
 const SCHEMA: u32 = 1;
 
-/// The table for a terminal.
-pub fn text(series: &Series, style: &Style) -> String {
-    let mut page = Page::new(style);
-    render(series, &mut page);
-    page.into_text()
-}
-
-/// The table for a cover letter, in 72 columns.
-pub fn mail(series: &Series) -> String {
-    let mut page = Page::tight(&Style { width: MAIL_WIDTH, ..Style::plain() });
-    render(series, &mut page);
-    page.into_text()
-}
-
-fn render(series: &Series, page: &mut Page) {
+/// The report: a table for each figure that a commit changed.
+pub fn document(series: &Series) -> Document {
     let commits = match series.rows.len() {
         1 => "1 commit".to_string(),
         many => format!("{} commits", grouped(many as u64)),
     };
-    page.wrap(
-        BOLD,
-        "",
-        &format!("series · {} · {commits} after {}", series.range, side_words(&series.base)),
-    );
+    let after = side_words(&series.base);
+    let mut document =
+        Document::titled(format!("series · {} · {commits} after {after}", series.range));
     let (changed, still) = series.changed();
     for figure in changed {
-        page.line("");
-        table(page, series, figure);
+        table(&mut document, series, figure);
     }
     if !still.is_empty() {
         let names: Vec<String> = still.iter().map(|figure| name(series, *figure)).collect();
-        page.line("");
-        page.wrap(PLAIN, "  ", &format!("No commit changed: {}.", names.join(", ")));
+        document.gap();
+        document.say(Mark::Item(0), format!("No commit changed: {}.", names.join(", ")));
     }
     let reasons = series.reasons();
-    if !reasons.is_empty() {
-        page.line("");
+    if !reasons.is_empty() || !series.notes.is_empty() {
+        document.gap();
     }
     for (why, commits) in reasons {
         let first = why.lines().next().unwrap_or_default();
-        page.wrap(DIM, "  ", &format!("{}: {first}", commits.join(", ")));
+        document.say(Mark::Note, format!("{}: {first}", commits.join(", ")));
     }
     for note in &series.notes {
-        page.line("");
-        page.wrap(DIM, "  ", note);
+        document.say(Mark::Note, note);
     }
+    document
 }
 
 fn name(series: &Series, figure: usize) -> String {
@@ -89,75 +66,56 @@ fn cells(series: &Series, figure: usize, step: &Step) -> [String; 2] {
     }
 }
 
-fn color(better: Better, step: &Step) -> anstyle::Style {
+fn tone(better: Better, step: &Step) -> Tone {
     match (better, step) {
         (
             _,
             Step::Unknown(_)
             | Step::Changed { within_floor: true, .. }
             | Step::Changed { change: 0, .. },
-        ) => DIM,
-        (Better::Lower, Step::Changed { change, .. }) if *change < 0 => GREEN,
-        (Better::Higher, Step::Changed { change, .. }) if *change > 0 => GREEN,
-        _ => RED,
+        ) => Tone::Quiet,
+        (Better::Lower, Step::Changed { change, .. }) if *change < 0 => Tone::Better,
+        (Better::Higher, Step::Changed { change, .. }) if *change > 0 => Tone::Better,
+        _ => Tone::Worse,
     }
 }
 
-/// Writes one figure: a row for each commit, and the sum.
-fn table(page: &mut Page, series: &Series, figure: usize) {
+/// Adds one figure: a row for each commit, and the sum.
+fn table(document: &mut Document, series: &Series, figure: usize) {
     let of = &series.figures[figure];
     let base = of
         .base
         .as_ref()
         .map_or("not known at the base".into(), |base| format!("{} at the base", grouped(*base)));
-    page.wrap(BOLD, "  ", &format!("{}: {base}", name(series, figure)));
-    let (steps, total) = (series.steps(figure), series.total(figure));
-    let steps: Vec<(&Step, [String; 2])> =
-        steps.iter().map(|step| (step, cells(series, figure, step))).collect();
-    let sum = cells(series, figure, &total);
-    let width = |at: usize| {
-        let cells = steps.iter().map(|(_, cells)| cells[at].width());
-        cells.chain([sum[at].width()]).max().unwrap_or(0)
+    document.section(format!("{}: {base}", name(series, figure)));
+    let row = |id: &str, step: &Step, subject: &str, below: String| {
+        let [change, share] = cells(series, figure, step).map(Cell::figure);
+        let subject = Cell::Brief(subject.to_string());
+        let cells = vec![Cell::text(id), change, share, subject, Cell::text(below)];
+        Line::toned(tone(of.better, step), cells)
     };
-    let widths = [width(0), width(1)];
-    let ids: Vec<&str> =
-        series.rows.iter().map(|row| opcost_kernel::short_commit(&row.side.commit)).collect();
-    let id_width = ids.iter().map(|id| id.width()).max().unwrap_or(0).max("all".len());
-    let room =
-        page.width.saturating_sub(id_width + widths[0] + widths[1] + 10).max(SUBJECT_WIDTH_MIN);
-    let mut line = |id: &str, cells: &[String; 2], step: &Step, subject: &str, below: &str| {
-        let figures = format!("{}  {}", align(&cells[0], widths[0]), align(&cells[1], widths[1]));
-        let subject = fit_subject(subject, room);
-        let painted = page.paint(color(of.better, step), &figures);
-        page.line(&format!("    {}  {painted}  {subject}", fit(id, id_width)));
-        if !below.is_empty() {
-            page.wrap(DIM, &" ".repeat(id_width + 6), below);
-        }
-    };
-    for ((row, id), (step, cells)) in series.rows.iter().zip(&ids).zip(&steps) {
-        let exact: Vec<&ExactChange> = row.functions[figure].iter().collect();
-        line(id, cells, step, &row.side.subject, &list(&exact, FUNCTIONS_SHOWN));
-    }
-    line("all", &sum, &total, "", "");
+    let steps = series.steps(figure);
+    let commits = series.rows.iter().zip(&steps).map(|(commit, step)| {
+        let exact: Vec<&ExactChange> = commit.functions[figure].iter().collect();
+        let id = opcost_kernel::short_commit(&commit.side.commit);
+        row(id, step, &commit.side.subject, list(&exact, FUNCTIONS_SHOWN))
+    });
+    let all = Line { strong: true, ..row("all", &series.total(figure), "", String::new()) };
+    document.table(Table {
+        caption: None,
+        columns: vec![
+            Column::fixed("commit"),
+            Column::fixed("change"),
+            Column::fixed("share"),
+            Column::fixed("subject"),
+            Column::below("functions"),
+        ],
+        rows: commits.chain([all]).collect(),
+    });
     if let Some(floor) = of.floor.filter(|floor| floor.most > 0) {
         let words = format!("layouts alone move it by up to {}", floor.words(of.unit));
-        page.wrap(DIM, "    ", &words);
+        document.say(Mark::Note, words);
     }
-}
-
-fn fit_subject(subject: &str, room: usize) -> String {
-    let subject = printable(subject);
-    if subject.width() <= room {
-        return subject;
-    }
-    let mut cut = String::new();
-    for char in subject.chars() {
-        if cut.width() + 2 > room {
-            break;
-        }
-        cut.push(char);
-    }
-    cut + "…"
 }
 
 /// Everything as JSON.

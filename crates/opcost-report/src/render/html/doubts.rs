@@ -1,9 +1,9 @@
 //! Whether the runs can be compared: invariants, observations, the ledger.
 
-use super::sentence;
 use crate::render::View;
 use maud::{Markup, html};
 use opcost_analysis::comparison::{LedgerEntry, Severity};
+use opcost_page::writer::html::sentence;
 
 pub(super) fn section(view: &View<'_>) -> Markup {
     let comparison = view.comparison;

@@ -1,21 +1,20 @@
 //! The verdicts at a glance: the metrics of a comparison, grouped by verdict.
 
 use super::class_of;
-use crate::render::text::{always_zero, heading};
+use crate::render::metrics::{always_zero, heading};
 use maud::{Markup, html};
 use opcost_analysis::comparison::conclusion::detectable;
 use opcost_analysis::comparison::{Change, Comparison, Row, Verdict};
 use opcost_base::number::percent;
 
 /// The groups in the order of the page: sign, heading, class.
-const GROUPS: [(char, &str, &str); 7] = [
-    ('▲', "Changed", "shift"),
-    ('▲', "Exact in few layouts", "shift"),
-    ('~', "No change found, down to", "same"),
-    ('=', "The same in every run", "same"),
-    ('?', "Inconclusive", "unsure"),
+const GROUPS: [(char, &str, &str); 6] = [
+    ('▲', "Real", "shift"),
+    ('▲', "Differs, and may be chance or layout", "shift"),
+    ('~', "None found, down to", "same"),
+    ('=', "Same in every run", "same"),
+    ('?', "Undecided", "unsure"),
     ('–', "Not comparable", "unsure"),
-    ('≈', "Estimated by a model", "shift"),
 ];
 
 /// The metrics of one comparison in groups; metrics that are 0 throughout are only named.
@@ -41,8 +40,6 @@ pub(super) fn glance(comparison: &Comparison, index: usize, sides: [usize; 2]) -
                 @let metrics = of_group(number);
                 @if !metrics.is_empty() {
                     div class=(class) {
-                        // Imported figures differ; nobody can say that they changed.
-                        @let name = if number == 0 && comparison.imported.is_some() { "Differs" } else { name };
                         dt { span aria-hidden="true" { (sign) " " } (name) " (" (metrics.len()) ")" }
                         @for (metric, class) in metrics { dd class=(class) { (metric) } }
                     }
@@ -57,7 +54,7 @@ pub(super) fn glance(comparison: &Comparison, index: usize, sides: [usize; 2]) -
 
 fn group(change: &Change) -> Option<usize> {
     match change.verdict {
-        Verdict::Changed | Verdict::FewLayouts if change.estimated => Some(6),
+        Verdict::Changed if change.estimated || change.unordered => Some(1),
         Verdict::Changed => Some(0),
         Verdict::FewLayouts => Some(1),
         Verdict::Unchanged if !change.identical => Some(2),

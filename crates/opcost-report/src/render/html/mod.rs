@@ -17,13 +17,14 @@ mod repeat;
 mod surroundings;
 
 use super::View;
+use super::metrics as metrics_of;
 use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use opcost_analysis::comparison::{Change, Row, Severity, Verdict};
+use opcost_analysis::comparison::{Change, Row, Severity};
 use opcost_analysis::history::History;
 use opcost_base::time::date;
 use opcost_model::plan::MachineKind;
-use opcost_record::Better;
+use opcost_page::writer::html::{class, sentence};
 use sha2::{Digest, Sha256};
 
 const STYLE: &str = include_str!("style.css");
@@ -194,42 +195,9 @@ fn verdict(view: &View<'_>) -> Markup {
     }
 }
 
-/// A sentence whose options are not broken across lines: browsers break behind hyphens.
-fn sentence(text: &str) -> Markup {
-    let is_option = |word: &str| word.trim_start_matches('(').starts_with("--");
-    html! {
-        @for (number, word) in text.split(' ').enumerate() {
-            @if number > 0 { " " }
-            @if is_option(word) { span class="whole" { (word) } } @else { (word) }
-        }
-    }
-}
-
 /// The colour class of a change; the words and signs beside it say the same.
 fn class_of(row: &Row, change: &Change) -> &'static str {
-    let ratio = change.change_ratio.unwrap_or(0.0);
-    let worse = match row.better {
-        Better::Lower => ratio > 0.0,
-        Better::Higher => ratio < 0.0,
-        Better::Neither => {
-            let found = matches!(change.verdict, Verdict::Changed | Verdict::FewLayouts);
-            return if found { "shift" } else { unsure(change) };
-        }
-    };
-    match change.verdict {
-        Verdict::Changed if change.unordered || change.estimated => "shift",
-        Verdict::FewLayouts => "shift",
-        Verdict::Changed if worse => "worse",
-        Verdict::Changed => "better",
-        _ => unsure(change),
-    }
-}
-
-fn unsure(change: &Change) -> &'static str {
-    match change.verdict {
-        Verdict::Unchanged => "same",
-        _ => "unsure",
-    }
+    class(metrics_of::tone(row, change))
 }
 
 /// The heading above the parts of one comparison, if there are several comparisons.

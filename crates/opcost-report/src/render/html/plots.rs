@@ -4,7 +4,7 @@ use super::plot::{
     Dot, Group, LARGE, Row as Strip, SMALL, Size, Words, every, paired, series, strip, symbol,
 };
 use crate::render::View;
-use crate::render::text::heading;
+use crate::render::metrics::heading;
 use maud::{Markup, html};
 use opcost_analysis::comparison::{Change, Figures, Row, Verdict};
 use opcost_base::number::{figures, percent, scale};

@@ -1,58 +1,64 @@
 //! The difference of two profiles in files, for people and for programs.
 
 use super::counted;
-use crate::render::Style;
-use crate::render::function_table::{self, FunctionTable};
-use crate::render::functions::{list, signed_figure};
-use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, column};
-use opcost_analysis::comparison::profile_files::{FALSE_SHARE, Judged, Measure, ProfileDifference};
+use crate::render::functions::{matching, row_name, signed_figure, tone};
+use opcost_analysis::comparison::profile_files::{
+    FALSE_SHARE, Judged, Measure, ProfileDifference,
+};
 use opcost_analysis::comparison::{FunctionRow, FunctionVerdict, Sides};
 use opcost_base::number::{figure, grouped, percent};
+use opcost_page::document::{Cell, Column, Document, MailHead, Mark, Row as Line, Table};
 use opcost_record::Unit;
 use serde_json::{Value, json as value};
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
-/// Minimum width of a figure, in columns, and the width of the mark behind the figures.
-const FIGURE_WIDTH_MIN: usize = 12;
-const MARK_WIDTH: usize = 18;
 
-/// The page that `opcost diff` prints for two files; `limit`: functions shown one by one.
-pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> String {
-    let mut page = Page::new(style);
+/// The report of `opcost diff` on two files; `limit`: functions shown one by one.
+pub fn document(difference: &ProfileDifference, limit: usize) -> Document {
     let [one, two] = &difference.names;
-    page.wrap(BOLD, "", &format!("{two} against {one}: {} by function", difference.event));
-    page.wrap(PLAIN, "  ", &totals(difference));
-    page.wrap(DIM, "  ", &judged(difference));
-    page.line("");
+    let mut document =
+        Document::titled(format!("{two} against {one}: {} by function", difference.event));
+    let totals = totals(difference);
+    document.mail = Some(MailHead {
+        subject: format!("{}: {totals} ({two} against {one})", difference.event),
+        ..MailHead::default()
+    });
+    document.say(Mark::Item(0), totals);
+    document.say(Mark::Note, judged(difference));
+    document.gap();
     let figures = Figures(difference);
-    let table = figures.table(limit, page.width);
-    table.heading(&mut page, [one.as_str(), two.as_str()], &["change"]);
     let [shown, others, unchanged] = difference.functions.shown(limit);
-    for row in shown {
-        table.row(&mut page, row, &figures.of(&row.own), &mark(row));
-        if row.verdict.is_found() && !row.callers.is_empty() {
-            figures.callers(&mut page, row);
-        }
-    }
-    for (rows, what) in [(others, "other function"), (unchanged, "unchanged function")] {
-        if !rows.is_empty() {
-            let sum = |side: fn(&Sides) -> f64| rows.iter().map(|row| side(&row.own)).sum();
+    let mut rows: Vec<Line> = shown.iter().map(|row| figures.row(row)).collect();
+    for (group, what) in [(others, "other function"), (unchanged, "unchanged function")] {
+        if !group.is_empty() {
+            let sum = |side: fn(&Sides) -> f64| group.iter().map(|row| side(&row.own)).sum();
             let sums = [sum(|own| own.value_baseline), sum(|own| own.value)];
-            let name = counted(rows.len() as u64, what);
-            table.sums(&mut page, PLAIN, &name, &figures.of_sums(sums));
+            rows.push(figures.sums(&counted(group.len() as u64, what), sums));
         }
     }
-    let own = |row: &FunctionRow| figures.of_sums([row.own.value_baseline, row.own.value]);
+    let own = |row: &FunctionRow| [row.own.value_baseline, row.own.value];
     if let Some(row) = &difference.unattributed {
-        table.sums(&mut page, PLAIN, &row.symbol, &own(row));
+        rows.push(figures.sums(&row.symbol, own(row)));
     }
-    table.sums(&mut page, BOLD, "total", &own(&difference.total));
-    footnotes(&mut page, difference, shown);
+    rows.push(Line { strong: true, ..figures.sums("total", own(&difference.total)) });
+    document.table(Table {
+        caption: None,
+        columns: vec![
+            Column::fixed("function"),
+            Column::named(one),
+            Column::named(two),
+            Column::fixed("change"),
+            Column::fixed(""),
+            Column::below("called from"),
+        ],
+        rows,
+    });
+    footnotes(&mut document, difference, shown);
     for note in &difference.notes {
-        page.wrap(YELLOW, "! ", note);
+        document.say(Mark::Doubt, note);
     }
-    page.into_text()
+    document
 }
 
 /// Both totals in words.
@@ -116,15 +122,15 @@ fn judged(difference: &ProfileDifference) -> String {
     }
 }
 
-/// Writes the meaning of the marks that occur, and how files were matched.
-fn footnotes(page: &mut Page, difference: &ProfileDifference, shown: &[FunctionRow]) {
+/// Adds the meaning of the marks that occur, and how files were matched.
+fn footnotes(document: &mut Document, difference: &ProfileDifference, shown: &[FunctionRow]) {
     let open = |row: &&FunctionRow| !row.verdict.is_found() && row.own.change != 0.0;
     if let Some(first) = shown.iter().find(open) {
-        page.line("");
-        page.wrap(DIM, "  ", &not_real(difference, first, shown));
+        document.gap();
+        document.say(Mark::Note, not_real(difference, first, shown));
     }
     let sides = difference.names.each_ref().map(String::as_str);
-    function_table::matching(page, "  ", &difference.functions, shown, sides);
+    matching(document, &difference.functions, shown, sides);
 }
 
 /// The meaning of `?`; `first`: the first row with this mark.
@@ -147,14 +153,18 @@ fn not_real(difference: &ProfileDifference, first: &FunctionRow, shown: &[Functi
 struct Figures<'a>(&'a ProfileDifference);
 
 impl Figures<'_> {
-    /// The table, with columns wide enough for the figures of `limit` functions.
-    fn table(&self, limit: usize, width: usize) -> FunctionTable {
-        let rows = self.0.functions.rows.iter().take(limit).chain([&self.0.total]);
-        let figures: Vec<String> = rows.flat_map(|row| self.of(&row.own)).collect();
-        let figure_width = column(figures.iter().map(String::as_str), FIGURE_WIDTH_MIN);
-        let taken = 2 + 3 * figure_width + MARK_WIDTH;
-        let name_width = width.saturating_sub(taken).clamp(20, 60);
-        FunctionTable { name_width, widths: vec![figure_width; 3], gap: "  " }
+    fn row(&self, row: &FunctionRow) -> Line {
+        let callers = row.callers.iter().filter(|_| row.verdict.is_found());
+        let callers = callers.map(|caller| (caller.symbol.clone(), self.change(caller.own.change)));
+        let cells = [row_name(row)].into_iter().chain(self.of(&row.own).map(Cell::Figure));
+        let cells = cells.chain([Cell::text(mark(row)), Cell::List("←", callers.collect())]);
+        Line::toned(tone(row), cells.collect())
+    }
+
+    /// A row for several functions, or for all.
+    fn sums(&self, name: &str, sums: [f64; 2]) -> Line {
+        let cells = [Cell::text(name)].into_iter().chain(self.of_sums(sums).map(Cell::Figure));
+        Line::of(cells.chain([Cell::Empty, Cell::Empty]).collect())
     }
 
     fn of(&self, own: &Sides) -> [String; 3] {
@@ -186,16 +196,6 @@ impl Figures<'_> {
             _ if self.0.clock => format!("{sign}{}", figure(change.abs(), Unit::Ns)),
             _ => signed_figure(change),
         }
-    }
-
-    fn callers(&self, page: &mut Page, row: &FunctionRow) {
-        let callers = row.callers.iter();
-        let named: Vec<(&str, String)> = callers
-            .map(|caller| (caller.symbol.as_str(), format!(" {}", self.change(caller.own.change))))
-            .collect();
-        let from = list(page, "← ", &named, page.width - 6);
-        let line = page.paint(DIM, &format!("      {from}"));
-        page.line(&line);
     }
 }
 

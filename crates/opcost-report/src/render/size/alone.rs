@@ -2,7 +2,7 @@
 
 use super::json::names_word;
 use crate::render::Style;
-use crate::render::markdown::escape;
+use crate::render::escape;
 use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, align, column, fit};
 use opcost_base::number::grouped;
 use opcost_size::{Class, FileSizes, Names, SizedSymbol};

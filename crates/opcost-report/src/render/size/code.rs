@@ -40,13 +40,13 @@ pub fn code_text(difference: &FunctionDifference, style: &Style) -> String {
 pub fn code_markdown(difference: &FunctionDifference) -> String {
     let mut text = String::new();
     for line in heading(difference) {
-        let _ = writeln!(text, "{}\n", super::super::markdown::escape(&line));
+        let _ = writeln!(text, "{}\n", super::super::escape(&line));
     }
     text.push_str("```diff\n");
     for (mark, line) in unified(difference) {
         let _ = writeln!(text, "{mark} {}", safe(&line, Output::MarkdownFence));
     }
-    let _ = writeln!(text, "```\n\n{}", super::super::markdown::escape(&verdict(difference)));
+    let _ = writeln!(text, "```\n\n{}", super::super::escape(&verdict(difference)));
     text
 }
 

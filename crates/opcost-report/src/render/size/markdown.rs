@@ -4,7 +4,7 @@ use super::{
     bytes, bytes_change, changed_sections, heading, leading, name, others, relative, remark,
     shows_symbols, unnamed_name, verdict,
 };
-use crate::render::markdown::escape;
+use crate::render::escape;
 use opcost_size::{Class, Part, SizeDifference};
 use std::fmt::Write as _;
 

@@ -13,7 +13,7 @@ pub use code::{code_json, code_markdown, code_text};
 use figure::{bytes, bytes_change, relative};
 pub use json::json;
 pub use markdown::markdown;
-pub(in crate::render) use rows::{rows_json, rows_markdown, rows_table, rows_text};
+pub(in crate::render) use rows::{rows, rows_json};
 pub use text::text;
 
 use super::names::shorten;

@@ -23,6 +23,7 @@ use opcost_model::experiment::{Command as CommandText, Variant};
 use opcost_model::plan::OpsPattern;
 use opcost_model::plan::guest::Question;
 use opcost_report::render::gate::bisect as page;
+use opcost_report::render::writer;
 use opcost_sys::interrupt::Interrupt;
 use options::OptionKind;
 use std::collections::BTreeSet;
@@ -159,8 +160,8 @@ pub fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     let format =
         if args.json { BisectFormat::Json } else { args.format.unwrap_or(BisectFormat::Text) };
     print(&match format {
-        BisectFormat::Text => page::text(&bisection, &globals.style()),
-        BisectFormat::Mail => page::mail(&bisection),
+        BisectFormat::Text => writer::text::text(&page::document(&bisection), &globals.style()),
+        BisectFormat::Mail => writer::mail::mail(&page::document(&bisection), &globals.style()),
         BisectFormat::Json => page::json(&bisection)?,
     })?;
     Ok(if bisection.steps.is_empty() { Status::NotComparable } else { Status::Done })

@@ -19,6 +19,7 @@ use opcost_kernel::{RepositoryCommit, short_commit};
 use opcost_record::printable::printable;
 use opcost_record::{Better, Unit};
 use opcost_report::render::gate::series as page;
+use opcost_report::render::writer;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -150,8 +151,8 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
     let format =
         if args.json { SeriesFormat::Json } else { args.format.unwrap_or(SeriesFormat::Text) };
     print(&match format {
-        SeriesFormat::Text => page::text(&series, &globals.style()),
-        SeriesFormat::Mail => page::mail(&series),
+        SeriesFormat::Text => writer::text::text(&page::document(&series), &globals.style()),
+        SeriesFormat::Mail => writer::mail::mail(&page::document(&series), &globals.style()),
         SeriesFormat::Json => page::json(&series)?,
     })?;
     let failed = series.rows.iter().flat_map(|row| &row.values).all(Result::is_err);
