@@ -36,6 +36,13 @@ fn blocks(parts: &[Block]) -> Markup {
                 }
             });
             at += items.len();
+        } else if let [Block::Section(Some(heading)), Block::Table(of), ..] = &parts[at..]
+            && of.caption.is_none()
+        {
+            // The heading is the table's name.
+            let caption = Some(heading.trim_end_matches(':').to_string());
+            markup.push(table(&Table { caption, ..of.clone() }));
+            at += 2;
         } else {
             markup.push(block(&parts[at]));
             at += 1;
@@ -125,7 +132,7 @@ fn row(table: &Table, columns: &[usize], row: &Row) -> Markup {
                     @let tone = match cell { Cell::Verdict(verdict) => class(verdict.tone), _ if is_change(table, *at) => class(row.tone), _ => "" };
                     @let class = match super::table::is_right(table, *at) { true => format!("number {tone}"), false => tone.to_string() };
                     @let class = class.trim();
-                    td class=[Some(class).filter(|class| !class.is_empty())] data-label=(shown(label)) { (self::cell(cell)) }
+                    td class=[Some(class).filter(|class| !class.is_empty())] data-label=[Some(label).filter(|label| !label.is_empty()).map(shown)] { (self::cell(cell)) }
                 }
             }
         }

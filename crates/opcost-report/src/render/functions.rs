@@ -78,7 +78,8 @@ fn add_one(
     matching(document, functions, parts.rows, names);
     let sampled = functions.sampled.as_ref().map(|by| format!("estimated from {}", by.describe()));
     let modelled = functions.modelled.then(|| MODELLED.to_string());
-    let notes = [covered(functions, parts.rows.len()), exact_division(functions), sampled, modelled];
+    let notes =
+        [covered(functions, parts.rows.len()), exact_division(functions), sampled, modelled];
     notes.into_iter().flatten().for_each(|note| document.say(Mark::Note, note));
 }
 

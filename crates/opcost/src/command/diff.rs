@@ -12,9 +12,7 @@ use opcost_analysis::comparison::call_tree::{FunctionContext, function_context};
 use opcost_analysis::comparison::check_matches_of;
 use opcost_analysis::comparison::kernel_sources::{KernelFiles, Owners};
 use opcost_analysis::comparison::profile_files::{EVENT_RULE, ProfileOf, profile_difference};
-use opcost_analysis::comparison::recorded_profiles::{
-    DifferenceError, WORK_RULE, difference,
-};
+use opcost_analysis::comparison::recorded_profiles::{DifferenceError, WORK_RULE, difference};
 use opcost_analysis::comparison::two_recordings::compare_recordings;
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_model::plan::{SameFile, find_rule};

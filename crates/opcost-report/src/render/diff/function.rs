@@ -3,8 +3,8 @@
 use super::{cost, count};
 use crate::render::functions::{sensible, signed_figure};
 use opcost_analysis::comparison::Sides;
-use opcost_analysis::comparison::recorded_profiles::Difference;
 use opcost_analysis::comparison::call_tree::{ContextRow, FunctionContext};
+use opcost_analysis::comparison::recorded_profiles::Difference;
 use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table};
 use serde_json::{Value, json};
 

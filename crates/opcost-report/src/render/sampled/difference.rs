@@ -2,9 +2,7 @@
 
 use super::counted;
 use crate::render::functions::{matching, row_name, signed_figure, tone};
-use opcost_analysis::comparison::profile_files::{
-    FALSE_SHARE, Judged, Measure, ProfileDifference,
-};
+use opcost_analysis::comparison::profile_files::{FALSE_SHARE, Judged, Measure, ProfileDifference};
 use opcost_analysis::comparison::{FunctionRow, FunctionVerdict, Sides};
 use opcost_base::number::{figure, grouped, percent};
 use opcost_page::document::{Cell, Column, Document, MailHead, Mark, Row as Line, Table};
