@@ -4,7 +4,7 @@
 // A target is the root of its own program for cargo-fuzz.
 #![allow(unused_attributes)]
 
-use crate::lab::{files, root};
+use crate::lab::{OPCOST, files, root};
 use crate::needs;
 use proptest::prelude::*;
 use std::process::Command;
@@ -134,6 +134,21 @@ fn no_report_makes_a_comment_say_more_than_its_writer() {
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     assert!(said.starts_with("3000 runs, ") && said.ends_with("nothing found\n"), "{said}");
+}
+
+/// Some of what `fuzz/run mutations` tries; the seed is fixed.
+#[test]
+fn no_mutation_of_a_hostile_file_ends_opcost_or_exceeds_its_budget() {
+    if !needs::programs(&["python3", "cc", "objcopy", "zstd"]) {
+        return;
+    }
+    let fuzzer = root().join("fuzz/mutations.py");
+    let mut command = Command::new("python3");
+    command.arg(fuzzer).arg(OPCOST).args(["--mutations", "20", "--mebibytes", "1"]);
+    let ended = command.args(["--seconds", "300"]).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(said.ends_with(" runs, 0 faults\n"), "{said}");
 }
 
 proptest! {
