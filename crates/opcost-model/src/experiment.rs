@@ -12,6 +12,7 @@ use crate::plan::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use opcost_base::time::TimeLimit;
+use opcost_record::printable::printable_toml;
 use opcost_source::sampling::CallGraph;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -721,7 +722,8 @@ impl Experiment {
 
     /// The experiment as the text of a file that [`read`](Self::read) takes.
     pub fn to_toml(&self) -> Result<String> {
-        toml::to_string_pretty(self).context("cannot write the experiment as TOML")
+        let text = toml::to_string_pretty(self).context("cannot write the experiment as TOML")?;
+        Ok(printable_toml(&text))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Experiments read, changed and written back.
 
 use super::*;
+use opcost_record::printable::is_obeyed;
 
 fn read(text: &str, sets: &[&str]) -> Result<Experiment> {
     let file = tempfile::Builder::new().prefix("exp").suffix(".toml").tempfile().unwrap();
@@ -20,6 +21,47 @@ fn a_file_is_read_and_written_back() {
     let again = read(&experiment.to_toml().unwrap(), &[]).unwrap();
     assert_eq!(again, experiment);
 }
+
+proptest::proptest! {
+    #[test]
+    fn a_written_file_has_every_text_and_no_character_that_acts(
+        pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..12),
+    ) {
+        let text = pieces.concat();
+        let mut experiment = read(TWO, &[]).unwrap();
+        experiment.variants[0].env = BTreeMap::from([(format!("A{text}"), text.clone())]);
+        experiment.question = Some(text);
+        let written = experiment.to_toml().unwrap();
+        assert!(!written.chars().any(|char| is_obeyed(char) && !['\n', '\t'].contains(&char)), "{written}");
+        let again: Experiment = toml::from_str(&written).unwrap();
+        assert_eq!(again, experiment);
+    }
+}
+
+/// Pieces of texts that a file of TOML writes in different ways.
+const PIECES: &[&str] = &[
+    "a",
+    "\u{202e}",
+    "\u{2028}",
+    "\u{feff}",
+    "\u{e0041}",
+    "\u{9b}",
+    "\x1b[2J",
+    "'",
+    "''",
+    "'''",
+    "\"",
+    "\"\"\"",
+    "\\",
+    "\\u202e",
+    "\n",
+    "\r",
+    "\t",
+    "#",
+    "=",
+    " ",
+    "ä",
+];
 
 #[test]
 fn set_reaches_fields_variants_and_parameters() {

@@ -131,6 +131,57 @@ pub fn printable_json(document: &str) -> String {
     shown.replace("##[", "#\\u0023[").replace("##vso[", "#\\u0023vso[")
 }
 
+/// Makes a document of TOML safe to print. Its strings keep their values: those with a character that acts are written with escapes,
+/// which only strings in double quotes have (TOML 1.0, "String").
+///
+/// `document`: as `toml` writes it, without comments.
+pub fn printable_toml(document: &str) -> String {
+    let mut shown = String::with_capacity(document.len());
+    let mut rest = document;
+    while let Some(start) = rest.find(['"', '\'']) {
+        let quote = &rest[start..=start];
+        let is_long = rest[start..].starts_with(&quote.repeat(3));
+        let quotes = if is_long { 3 } else { 1 };
+        let begin = start + quotes;
+        let end = end_of_string(&rest[begin..], quote, quotes);
+        let (text, closed) = (&rest[begin..begin + end], (begin + end + quotes).min(rest.len()));
+        let acts = |char: &char| is_obeyed(*char) && *char != '\t' && !(is_long && *char == '\n');
+        if text.chars().any(|char| acts(&char)) {
+            shown += &rest[..start];
+            shown += &"\"".repeat(quotes);
+            for char in text.chars() {
+                match char {
+                    '\\' | '"' if quote == "'" => shown.extend(['\\', char]),
+                    _ if acts(&char) => shown += &format!("\\U{:08X}", u32::from(char)),
+                    _ => shown.push(char),
+                }
+            }
+            shown += &"\"".repeat(quotes);
+        } else {
+            shown += &rest[..closed];
+        }
+        rest = &rest[closed..];
+    }
+    shown + rest
+}
+
+/// Returns where the quotes stand that end a string of TOML; a long string may end with quotes of its own.
+fn end_of_string(text: &str, quote: &str, quotes: usize) -> usize {
+    let mut escaped = false;
+    for (at, char) in text.char_indices() {
+        match char {
+            _ if escaped => escaped = false,
+            '\\' if quote == "\"" => escaped = true,
+            _ if text[at..].starts_with(&quote.repeat(quotes)) => {
+                let run = text[at..].len() - text[at..].trim_start_matches(quote).len();
+                return at + run.min(quotes + if quotes == 3 { 2 } else { 0 }) - quotes;
+            }
+            _ => {}
+        }
+    }
+    text.len()
+}
+
 /// Makes a whole line inert in the log of a CI runner. GitHub's runner executes a line that begins with `::command`,
 /// and `##[command]` anywhere (actions/runner, `ActionCommand.cs`).
 pub fn inert_line(line: &str) -> String {

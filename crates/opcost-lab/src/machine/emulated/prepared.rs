@@ -39,6 +39,7 @@ use opcost_record::printable::hexadecimal;
 use opcost_record::request::{GuestJob, GuestOutput};
 use opcost_record::{Module, Outcome, Profile};
 use opcost_size::Totals;
+use opcost_sys::budget::LIMIT_BYTES;
 use opcost_sys::ptrace::files_used;
 use opcost_sys::spawn::{EndedBy, Spawn};
 use opcost_work::WorkloadSpec;
@@ -533,7 +534,8 @@ impl Emulated<'_> {
 /// `programs`: their paths here and in the guest; `executed`: the program asked for.
 fn modules(programs: &[(PathBuf, String)], executed: Option<&Path>) -> Vec<Module> {
     let module = |(host, path): &(PathBuf, String)| {
-        let soname = elf::excerpt(host, &[]).ok().and_then(|file| elf::soname(&file).ok()?);
+        let soname =
+            elf::excerpt(host, &[], LIMIT_BYTES).ok().and_then(|file| elf::soname(&file).ok()?);
         let soname =
             soname.filter(|soname| Some(OsStr::new(soname)) != Path::new(path).file_name());
         let program = executed.is_some_and(|executed| executed == Path::new(path));

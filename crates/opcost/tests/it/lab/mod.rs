@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -100,8 +99,13 @@ impl Lab {
 
     /// Writes an executable script for `/bin/sh`.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.write(name, format!("#!/bin/sh\n{text}\n"));
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = self.write(name, "");
+        // If this process wrote it, what other tests start at this moment would inherit the descriptor, and execve(2) would fail
+        // with ETXTBSY.
+        let write = r#"printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod 755 "$1""#;
+        let status =
+            Command::new("/bin/sh").args(["-c", write, "sh"]).arg(&path).arg(text).status();
+        assert!(status.unwrap().success(), "{name}");
         path
     }
 
@@ -263,7 +267,7 @@ pub(crate) fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain for: {what}");
+        assert!(begun.elapsed() < Duration::from_secs(300), "waited in vain for: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
