@@ -13,6 +13,7 @@
 
 pub mod distortion;
 pub mod event;
+mod keyed;
 pub mod losses;
 pub mod merge;
 pub mod parallel;

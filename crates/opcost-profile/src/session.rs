@@ -9,10 +9,11 @@
 use crate::event::{
     CONTEXT_GUEST, CONTEXT_MAX, CONTEXT_USER, CONTEXT_USER_DEFERRED, Event, Sample,
 };
+use crate::keyed::KeyedMap;
 use crate::losses::Losses;
 use crate::space::{CodeFile, KERNEL_HALF, KernelReference, Spaces, UNMAPPED};
 use crate::tree::{CodePlace, NO_PATH, Tree};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
 /// The callers that the kernel keeps of a chain by default (`kernel.perf_event_max_stack`).
@@ -40,7 +41,7 @@ impl Recorded {
     ///
     /// `build_ids`: paths as they were mapped, with the build id; the kernel's path is `[kernel]`.
     pub fn learn(&mut self, build_ids: &[(Vec<u8>, Vec<u8>)]) {
-        let by_path: FxHashMap<&[u8], &Vec<u8>> =
+        let by_path: KeyedMap<&[u8], &Vec<u8>> =
             build_ids.iter().map(|(path, id)| (path.as_slice(), id)).collect();
         for file in self.files.iter_mut().filter(|file| file.build_id.is_none()) {
             file.build_id = by_path.get(file.path.as_slice()).map(|id| id.to_vec());

@@ -1,8 +1,8 @@
 //! Address spaces: the mappings of each process.
 
 use crate::event::Mapping;
+use crate::keyed::KeyedMap;
 use crate::tree::CodePlace;
-use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ struct Space {
 /// The address spaces of all processes, and the files mapped there.
 #[derive(Clone, Debug)]
 pub struct Spaces {
-    spaces: FxHashMap<i32, Space>,
+    spaces: KeyedMap<i32, Space>,
     versions: u32,
     files: Vec<CodeFile>,
     numbers: HashMap<CodeFile, u32>,
@@ -99,7 +99,7 @@ impl Default for Spaces {
     fn default() -> Self {
         let file = |kind, path: &str| CodeFile { kind, path: path.into(), build_id: None };
         Spaces {
-            spaces: FxHashMap::default(),
+            spaces: KeyedMap::default(),
             versions: 0,
             files: vec![file(CodeKind::Kernel, "[kernel]"), file(CodeKind::Unmapped, "[unmapped]")],
             numbers: HashMap::new(),

@@ -1,9 +1,9 @@
 //! Profiles by function: own cost, inclusive cost, and callers.
 
+use crate::keyed::KeyedMap;
 use crate::symbolise::Sampled;
 use crate::symbols::naming::Naming;
 use opcost_record::{Function, Profile};
-use rustc_hash::FxHashMap;
 
 /// The cost of a function.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -78,7 +78,7 @@ impl FunctionTable {
             })
             .collect();
         let outermost = outermost(&sampled.profile);
-        let mut edges: FxHashMap<(Option<u32>, u32), u64> = FxHashMap::default();
+        let mut edges: KeyedMap<(Option<u32>, u32), u64> = KeyedMap::default();
         for (at, context) in contexts.iter().enumerate() {
             let cost = &mut costs[context.function as usize];
             cost.own = cost.own.saturating_add(context.cost);
@@ -205,7 +205,7 @@ pub struct CallerTree {
 pub fn caller_tree(sampled: &Sampled, function: u32) -> CallerTree {
     let profile = &sampled.profile;
     let mut nodes: Vec<(u32, u64, u64)> = vec![(function, 0, 0)];
-    let mut known: FxHashMap<(usize, u32), usize> = FxHashMap::default();
+    let mut known: KeyedMap<(usize, u32), usize> = KeyedMap::default();
     let mut children: Vec<Vec<usize>> = vec![Vec::new()];
     for (at, context) in profile.contexts.iter().enumerate() {
         let samples = sampled.samples[at];

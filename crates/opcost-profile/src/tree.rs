@@ -5,7 +5,7 @@
 //! two paths and its own place. A new node is looked up from the inside out, until a caller is known.
 //! Only callers have paths, since most sampled places call nothing.
 
-use rustc_hash::FxHashMap;
+use crate::keyed::KeyedMap;
 
 /// A byte of code: its place in a file, whatever address the file was mapped at.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -45,12 +45,12 @@ pub(crate) const NO_PATH: u32 = 0;
 #[derive(Clone, Debug)]
 pub struct Tree {
     places: Vec<CodePlace>,
-    place_numbers: FxHashMap<CodePlace, u32>,
+    place_numbers: KeyedMap<CodePlace, u32>,
     paths: Vec<Path>,
     /// Paths by parent and place.
-    path_numbers: FxHashMap<u64, u32>,
+    path_numbers: KeyedMap<u64, u32>,
     nodes: Vec<Node>,
-    node_numbers: FxHashMap<Key, u32>,
+    node_numbers: KeyedMap<Key, u32>,
 }
 
 /// The key of a node: the outer and the inner path of its callers, and its place. If one path holds
@@ -66,11 +66,11 @@ impl Default for Tree {
     fn default() -> Self {
         Tree {
             places: Vec::new(),
-            place_numbers: FxHashMap::default(),
+            place_numbers: KeyedMap::default(),
             paths: vec![Path { parent: NO_PATH, place: 0 }],
-            path_numbers: FxHashMap::default(),
+            path_numbers: KeyedMap::default(),
             nodes: Vec::new(),
-            node_numbers: FxHashMap::default(),
+            node_numbers: KeyedMap::default(),
         }
     }
 }

@@ -6,13 +6,13 @@
 //! place. A chain that leaves the copy ends there, and is counted.
 
 use crate::event::{CONTEXT_USER, Sample, UserStack};
+use crate::keyed::KeyedMap;
 use crate::space::{CodeFile, CodeKind, Spaces};
-use crate::symbols::section::contents;
+use crate::symbols::section::{budget, contents};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
 use object::elf::PF_X;
 use object::{Object, ObjectSection, ObjectSegment, SegmentFlags};
-use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub struct Unfinished {
 /// Finds the callers of user code.
 pub struct Unwinder {
     files: HashMap<CodeFile, Option<Sections>>,
-    spaces: FxHashMap<u32, Space>,
+    spaces: KeyedMap<u32, Space>,
     cache: CacheX86_64,
     unfinished: Unfinished,
 }
@@ -84,7 +84,7 @@ impl Default for Unwinder {
     fn default() -> Self {
         Unwinder {
             files: HashMap::new(),
-            spaces: FxHashMap::default(),
+            spaces: KeyedMap::default(),
             cache: CacheX86_64::new(),
             unfinished: Unfinished::default(),
         }
@@ -213,6 +213,7 @@ fn registers(stack: &UserStack<'_>) -> Option<[u64; 3]> {
 
 /// Reads the sections of an ELF file; `None` if it is not one.
 fn sections(file: &[u8]) -> Option<Sections> {
+    let budget = budget(file);
     let file = object::File::parse(file).ok()?;
     let range = |name| {
         let section = file.section_by_name(name)?;
@@ -220,7 +221,7 @@ fn sections(file: &[u8]) -> Option<Sections> {
     };
     let data = |name| {
         let section = file.section_by_name(name)?;
-        Some(Section::from(contents(&section)?.as_ref()))
+        Some(Section::from(contents(&section, &budget).ok()?.as_ref()))
     };
     let segments = file.segments().filter(|segment| {
         matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & PF_X.0 != 0)

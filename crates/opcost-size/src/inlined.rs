@@ -8,7 +8,7 @@ use gimli::{
 use object::{File, Object, ObjectSection, RelocationMap};
 use opcost_profile::symbols::demangle::demangle;
 use opcost_profile::symbols::elf::is_elf;
-use opcost_profile::symbols::section::contents;
+use opcost_profile::symbols::section::{budget, contents};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -67,8 +67,13 @@ fn search_object(bytes: &[u8], wanted: &HashSet<&[u8]>, found: &mut Inlined) {
         return;
     }
     found.debug_information = true;
+    let budget = budget(bytes);
     let load = |id: SectionId| -> Result<Loaded<'_>, std::convert::Infallible> {
-        Ok(Loaded::read(&file, id))
+        let section = file.section_by_name(id.name());
+        let loaded = section.map(|section| {
+            Loaded::new(&file, &section, contents(&section, &budget).unwrap_or_default())
+        });
+        Ok(loaded.unwrap_or_default())
     };
     let Ok(sections) = DwarfSections::load(load);
     let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
@@ -99,9 +104,7 @@ struct Loaded<'d> {
 }
 
 impl<'d> Loaded<'d> {
-    fn read(file: &File<'d>, id: SectionId) -> Loaded<'d> {
-        let Some(section) = file.section_by_name(id.name()) else { return Loaded::default() };
-        let data = contents(&section).unwrap_or_default();
+    fn new(file: &File<'d>, section: &impl ObjectSection<'d>, data: Cow<'d, [u8]>) -> Loaded<'d> {
         let mut relocations = RelocationMap::default();
         for (offset, relocation) in section.relocations() {
             // Relocations of thread-local variables are refused here, and not needed.

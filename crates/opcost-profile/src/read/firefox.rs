@@ -9,6 +9,7 @@ use super::about::{About, EventAbout};
 use super::filter::Facts;
 use super::stack::FRAMES_MAX;
 use super::text::{TextError, json};
+use crate::keyed::{KeyedMap, KeyedSet};
 use crate::losses::Losses;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbolise::{LookedUp, ProfileBuilder, Sampled, Unnamed, Why};
@@ -16,7 +17,6 @@ use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
 use opcost_sys::budget::Budget;
-use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,7 +214,7 @@ pub fn read(
         Some(name) => name.clone(),
     };
     let mut events: Vec<String> = Vec::new();
-    let mut known_events = FxHashSet::default();
+    let mut known_events = KeyedSet::default();
     for thread in &document.threads {
         let event = printable(&event_of(thread));
         if !thread.samples.stack.is_empty() && known_events.insert(event.clone()) {
@@ -319,7 +319,7 @@ struct FirefoxReader<'d> {
 #[derive(Default)]
 struct LookedUpFiles {
     /// By the file's number and the address.
-    stacks: FxHashMap<(usize, u64), Vec<Function>>,
+    stacks: KeyedMap<(usize, u64), Vec<Function>>,
     /// By the file's number: its module, why its unnamed code has no names, and whether it is unchecked.
     files: BTreeMap<usize, (String, Option<Why>, bool)>,
 }
@@ -448,7 +448,7 @@ impl<'d> FirefoxReader<'d> {
             thread.tid.as_ref().and_then(Number::value),
         );
         let mut nodes: Vec<Option<Node>> = vec![None; view.stacks.frame.len()];
-        let mut functions: FxHashMap<usize, Known> = FxHashMap::default();
+        let mut functions: KeyedMap<usize, Known> = KeyedMap::default();
         let mut time_ms = 0.0;
         for (at, stack) in samples.stack.iter().enumerate() {
             let delta = |of: &Vec<f64>| of.get(at).copied().filter(|time| time.is_finite());
@@ -532,7 +532,7 @@ impl<'d> FirefoxReader<'d> {
         thread: usize,
         view: &View<'d>,
         nodes: &mut [Option<Node>],
-        functions: &mut FxHashMap<usize, Known>,
+        functions: &mut KeyedMap<usize, Known>,
     ) -> Result<Node, TextError> {
         let mut open = vec![stack];
         while let Some(at) = open.last().copied() {

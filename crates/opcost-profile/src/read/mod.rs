@@ -29,6 +29,7 @@ use perf_data::PerfDataError;
 use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 pub use text::TextError;
@@ -233,8 +234,7 @@ pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfi
         return read_folder(path, wanted, sources);
     }
     let io = |source| ReadError::Io { path: path.to_owned(), source };
-    let mut file = foreign_file::open(path, FILE_BYTES_MAX).map_err(io)?;
-    let bytes = file.metadata().map_err(io)?.len();
+    let (mut file, bytes) = open(path, sources)?;
     let budget = Budget::new(sources.limit_bytes, bytes);
     let mut magic = Vec::new();
     Read::by_ref(&mut file).take(8).read_to_end(&mut magic).map_err(io)?;
@@ -262,6 +262,24 @@ pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfi
         source => ReadError::Text { path: path.to_owned(), format: format.name, source },
     };
     (format.read)(&contents, wanted, sources).map_err(fail)
+}
+
+/// Opens a file, and returns its length. A file may consist of holes, which take no room on its disk: they count as unpacked bytes.
+fn open(path: &Path, sources: &Sources) -> Result<(File, u64), ReadError> {
+    let io = |source| ReadError::Io { path: path.to_owned(), source };
+    let file = foreign_file::open(path, FILE_BYTES_MAX).map_err(io)?;
+    let known = file.metadata().map_err(io)?;
+    // Some file systems do not tell how much room a file takes; blocks have 512 bytes (stat(2)).
+    let stored = Some(known.blocks())
+        .filter(|blocks| *blocks > 0)
+        .map_or(known.len(), |blocks| blocks * 512);
+    let unpacked = Budget::new(sources.limit_bytes, stored).unpack(known.len());
+    unpacked.or_else(|exceeded| match exceeded {
+        Exceeded::Unpacked { .. } => Err(ReadError::exceeded(path, exceeded)),
+        // Each reader looks at the memory itself.
+        Exceeded::Memory { .. } => Ok(()),
+    })?;
+    Ok((file, known.len()))
 }
 
 /// Reads a file's contents, unpacked.
@@ -302,17 +320,11 @@ fn read_folder(
     wanted: &Wanted,
     sources: &Sources,
 ) -> Result<ReadProfile, ReadError> {
-    let open = |path: &Path| {
-        let io = |source| ReadError::Io { path: path.to_owned(), source };
-        let file = foreign_file::open(path, FILE_BYTES_MAX).map_err(io)?;
-        let bytes = file.metadata().map_err(io)?.len();
-        Ok((file, bytes))
-    };
     let path = folder.join("data");
     if !path.is_file() {
         return Err(ReadError::Folder { path: folder.to_owned() });
     }
-    let (file, bytes) = open(&path)?;
+    let (file, bytes) = open(&path, sources)?;
     let mut all_bytes = bytes;
     let io = |source| ReadError::Io { path: folder.to_owned(), source };
     let mut parts = Vec::new();
@@ -324,7 +336,7 @@ fn read_folder(
     parts.sort_unstable();
     let name = |number: u32| folder.join(format!("data.{number}"));
     let parts = parts.into_iter().map(|number| {
-        let (file, bytes) = open(&name(number))?;
+        let (file, bytes) = open(&name(number), sources)?;
         all_bytes += bytes;
         Ok((number, file, bytes))
     });

@@ -4,13 +4,13 @@ use super::Wanted;
 use super::about::{About, EventAbout};
 use super::filter::Facts;
 use super::text::TextError;
+use crate::keyed::KeyedSet;
 use crate::symbolise::ProfileBuilder;
 use crate::symbolise::Sampled;
 use crate::symbols::demangle::{demangle, mangled, printable};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
 use opcost_sys::budget::Budget;
-use rustc_hash::FxHashSet;
 
 /// A frame as printed.
 struct Frame<'t> {
@@ -47,7 +47,7 @@ pub fn is_perf_script(text: &str) -> bool {
 pub fn read(text: &str, wanted: &Wanted, budget: &Budget) -> Result<(About, Sampled), TextError> {
     let Wanted { event, filter } = wanted;
     let mut events: Vec<String> = Vec::new();
-    let mut known_events = FxHashSet::default();
+    let mut known_events = KeyedSet::default();
     let mut builder = ProfileBuilder::default();
     let mut wanted = event.clone();
     let mut first_ns = None;

@@ -5,13 +5,13 @@ use super::about::{About, EventAbout};
 use super::protobuf::{Fields, Value, numbers};
 use super::stack::FRAMES_MAX;
 use super::text::TextError;
+use crate::keyed::KeyedMap;
 use crate::losses::Losses;
 use crate::symbolise::{ProfileBuilder, Sampled, Unnamed, Why};
 use crate::symbols::demangle::{demangle, printable};
 use opcost_record::profile::KERNEL;
 use opcost_record::{Function, Module};
 use opcost_sys::budget::Budget;
-use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// The most functions at one address: one, and those inlined there.
@@ -62,10 +62,10 @@ struct Raw<'b> {
     types: Vec<Type>,
     samples: Vec<&'b [u8]>,
     /// Files by identifier, and the first file, which is the program.
-    mappings: FxHashMap<u64, u64>,
+    mappings: KeyedMap<u64, u64>,
     program: Option<u64>,
-    locations: FxHashMap<u64, Location>,
-    functions: FxHashMap<u64, Names>,
+    locations: KeyedMap<u64, Location>,
+    functions: KeyedMap<u64, Names>,
     strings: Vec<&'b [u8]>,
     duration_ns: u64,
     period_type: Type,
@@ -111,7 +111,7 @@ pub fn read(
     let mut reading = PprofReader {
         raw: &raw,
         builder: ProfileBuilder::default(),
-        numbers: FxHashMap::default(),
+        numbers: KeyedMap::default(),
         unnamed: BTreeMap::new(),
         losses: Losses::default(),
     };
@@ -305,7 +305,7 @@ struct PprofReader<'r, 'b> {
     raw: &'r Raw<'b>,
     builder: ProfileBuilder,
     /// The functions of a location, outermost first, and whether each is inlined.
-    numbers: FxHashMap<u64, Vec<(u32, bool)>>,
+    numbers: KeyedMap<u64, Vec<(u32, bool)>>,
     /// Samples in code without names, by module.
     unnamed: BTreeMap<String, u64>,
     losses: Losses,

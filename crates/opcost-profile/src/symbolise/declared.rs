@@ -2,7 +2,7 @@
 
 use super::inline::DEBUG_SECTIONS;
 use crate::symbols::demangle::{demangle, printable};
-use crate::symbols::section::contents;
+use crate::symbols::section::{budget, contents};
 use gimli::{EndianSlice, LittleEndian, SectionId};
 use object::{Object, ObjectSymbol, SymbolKind};
 use std::borrow::Cow;
@@ -31,7 +31,9 @@ pub fn declared(file: &[u8], symbol: &str) -> Option<Declared> {
     if found.any(|other| other != address) {
         return None;
     }
-    let section = |id: SectionId| Some((id, contents(&object.section_by_name(id.name())?)?));
+    let budget = budget(file);
+    let section =
+        |id: SectionId| Some((id, contents(&object.section_by_name(id.name())?, &budget).ok()?));
     let sections: HashMap<SectionId, Cow<'_, [u8]>> =
         DEBUG_SECTIONS.iter().copied().filter_map(section).collect();
     let section = |id: SectionId| -> Result<_, gimli::Error> {

@@ -2,11 +2,11 @@
 
 use super::inline::{DEBUG_SECTIONS, DebugSections, Inlined, InlinedAt};
 use super::{Frame, Names, Sources, Stack, Why};
+use crate::keyed::KeyedMap;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbols::demangle::{demangle, mangled};
 use crate::symbols::{elf, program};
 use opcost_sys::foreign_file;
-use rustc_hash::FxHashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -76,7 +76,7 @@ fn found<B: Deref<Target = [u8]>>(
 /// Tells for each offset whether the code there keeps no frame pointer of its own; empty if the file
 /// does not tell.
 pub(super) fn without_frame(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Vec<bool> {
-    let found = found(file, sources, |path| elf::excerpt(path, &[]));
+    let found = found(file, sources, |path| elf::excerpt(path, &[], sources.limit_bytes));
     let without = found.ok().and_then(|found| elf::without_frame(&found.bytes, offsets).ok());
     without.unwrap_or_default()
 }
@@ -85,15 +85,19 @@ pub(super) fn without_frame(file: &CodeFile, offsets: &[u64], sources: &Sources)
 pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Names {
     let sections = if sources.inlined { DEBUG_SECTIONS } else { &[] };
     let Found { path, bytes, unchecked } =
-        match found(file, sources, |path| elf::excerpt(path, sections)) {
+        match found(file, sources, |path| elf::excerpt(path, sections, sources.limit_bytes)) {
             Ok(found) => found,
             Err(why) => return Names::none(offsets.len(), why),
         };
     let has_table = elf::has_symbol_table(&bytes).unwrap_or(false);
     let debug = (sources.inlined || !has_table)
-        .then(|| program::split_off(&path, &bytes, &sources.debug_files, sections).ok().flatten())
+        .then(|| {
+            let (folder, limit_bytes) = (&sources.debug_files, sources.limit_bytes);
+            program::split_off(&path, &bytes, folder, sections, limit_bytes).ok().flatten()
+        })
         .flatten();
-    let sections = sources.inlined.then(|| DebugSections::read(&bytes, debug.as_deref())).flatten();
+    let read = || DebugSections::read(&bytes, debug.as_ref(), sources.limit_bytes);
+    let sections = sources.inlined.then(read).flatten();
     let (inlined, without) = match sections.as_ref().map(|sections| sections.inlined(offsets)) {
         Some(Ok(inlined)) => (Some(inlined), None),
         Some(Err(why)) => (None, Some(why)),
@@ -131,7 +135,7 @@ pub(super) fn named(
     let data = frames.len() as u32;
     frames.push(Frame::new("[data]"));
     let sources = found.sources;
-    let mut numbers = FxHashMap::default();
+    let mut numbers = KeyedMap::default();
     let mut number = |frames: &mut Vec<Frame>, name, file: Option<String>, bytes| -> u32 {
         // An inlined function that has a symbol elsewhere gets the source file that its symbol has.
         let source = match sources.get(name).map(Vec::as_slice) {

@@ -4,9 +4,9 @@
 //! compiles functions that call nothing, the chain goes on with the caller's caller.
 
 use super::{Sources, Stack, file};
+use crate::keyed::KeyedMap;
 use crate::session::Recorded;
 use crate::space::CodeKind;
-use rustc_hash::FxHashMap;
 
 /// Functions with at most one in `PARTS_OF_ALL` of all samples are skipped.
 const PARTS_OF_ALL: u64 = 20;
@@ -21,8 +21,8 @@ pub(super) fn samples(recorded: &Recorded, stacks: &[Stack], sources: &Sources) 
     let (places, nodes) = (recorded.tree.places(), recorded.tree.nodes());
     let file_of = |place: u32| &recorded.files[places[place as usize].file as usize];
     let mut all = 0;
-    let mut by_place: FxHashMap<u32, u64> = FxHashMap::default();
-    let mut by_function: FxHashMap<u32, u64> = FxHashMap::default();
+    let mut by_place: KeyedMap<u32, u64> = KeyedMap::default();
+    let mut by_function: KeyedMap<u32, u64> = KeyedMap::default();
     for node in nodes.iter().filter(|node| node.samples > 0) {
         all += node.samples;
         if node.parent.is_some() && file_of(node.place).kind == CodeKind::File {
@@ -31,7 +31,7 @@ pub(super) fn samples(recorded: &Recorded, stacks: &[Stack], sources: &Sources) 
         }
     }
     by_function.retain(|_, samples| *samples * PARTS_OF_ALL > all);
-    let mut by_file: FxHashMap<u32, Vec<(u64, u32, u64)>> = FxHashMap::default();
+    let mut by_file: KeyedMap<u32, Vec<(u64, u32, u64)>> = KeyedMap::default();
     for (place, samples) in by_place {
         let function = stacks[place as usize].function;
         if by_function.contains_key(&function) {
@@ -39,7 +39,7 @@ pub(super) fn samples(recorded: &Recorded, stacks: &[Stack], sources: &Sources) 
             by_file.entry(at.file).or_default().push((at.offset, function, samples));
         }
     }
-    let mut found: FxHashMap<u32, u64> = FxHashMap::default();
+    let mut found: KeyedMap<u32, u64> = KeyedMap::default();
     for (number, mut asked) in by_file {
         asked.sort_unstable();
         let offsets: Vec<u64> = asked.iter().map(|(offset, ..)| *offset).collect();

@@ -1,10 +1,11 @@
 //! Finds functions that were inlined into others, by debug information.
 
 use crate::symbols::demangle::printable;
-use crate::symbols::elf::CodeAt;
+use crate::symbols::elf::{CodeAt, Excerpt};
 use crate::symbols::section::contents;
 use gimli::{AttributeValue, EndianSlice, LittleEndian, SectionId, UnitRef, UnitType};
 use object::Object;
+use opcost_sys::budget::{Budget, Exceeded};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -34,6 +35,8 @@ pub enum WithoutInlined {
     TooDeep,
     /// The debug information contradicts itself or is of an unknown kind.
     Unreadable,
+    /// The debug information takes more than the budget of reading.
+    TooLarge,
 }
 
 type Dwarf<'s> = gimli::Dwarf<EndianSlice<'s, LittleEndian>>;
@@ -126,24 +129,38 @@ fn is_too_deep(unit: UnitRef<'_, EndianSlice<'_, LittleEndian>>) -> Result<bool,
 pub(super) struct DebugSections<'d> {
     code: CodeAt,
     sections: HashMap<SectionId, Cow<'d, [u8]>>,
+    is_whole: bool,
 }
 
 impl<'d> DebugSections<'d> {
     /// Reads the debug information of a file, or of the debug file split off from it; `None` if
     /// there is none, or none that can be read.
-    pub(super) fn read(file: &'d [u8], debug: Option<&'d [u8]>) -> Option<DebugSections<'d>> {
+    pub(super) fn read(
+        file: &'d Excerpt,
+        debug: Option<&'d Excerpt>,
+        limit_bytes: u64,
+    ) -> Option<DebugSections<'d>> {
         let code = CodeAt::read(file).ok()?;
-        let has = |data: &'d [u8]| {
-            let object = object::File::parse(data).ok()?;
-            object.section_by_name(SectionId::DebugInfo.name()).is_some().then_some(object)
+        let has = |excerpt: &'d Excerpt| {
+            let object = object::File::parse(&**excerpt).ok()?;
+            let section = object.section_by_name(SectionId::DebugInfo.name());
+            section.is_some().then_some((object, excerpt))
         };
-        let object = has(file).or_else(|| debug.and_then(has))?;
-        let section = |id: SectionId| {
-            let section = object.section_by_name(id.name())?;
-            Some((id, contents(&section)?))
-        };
-        let sections = DEBUG_SECTIONS.iter().copied().filter_map(section).collect();
-        Some(DebugSections { code, sections })
+        let (object, excerpt) = has(file).or_else(|| debug.and_then(has))?;
+        // The process also holds what it read before.
+        let budget = Budget::new(limit_bytes.saturating_mul(2), excerpt.len() as u64);
+        let mut debug =
+            DebugSections { code, sections: HashMap::new(), is_whole: excerpt.is_whole() };
+        for id in DEBUG_SECTIONS {
+            let Some(section) = object.section_by_name(id.name()).filter(|_| debug.is_whole) else {
+                continue;
+            };
+            match contents(&section, &budget) {
+                Ok(contents) => drop(debug.sections.insert(*id, contents)),
+                Err(error) => debug.is_whole = Exceeded::of(&error).is_none(),
+            }
+        }
+        Some(debug)
     }
 
     /// Prepares looking up functions at these file offsets.
@@ -151,6 +168,9 @@ impl<'d> DebugSections<'d> {
     /// # Errors
     /// The reason why there will be no inlined functions.
     pub(super) fn inlined(&self, offsets: &[u64]) -> Result<Inlined<'_>, WithoutInlined> {
+        if !self.is_whole {
+            return Err(WithoutInlined::TooLarge);
+        }
         let section = |id: SectionId| -> Result<_, gimli::Error> {
             let bytes = self.sections.get(&id).map_or(&[][..], |bytes| bytes);
             Ok(EndianSlice::new(bytes, LittleEndian))

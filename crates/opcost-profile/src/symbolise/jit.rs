@@ -4,6 +4,7 @@
 use super::{Frame, Names, Why};
 use crate::symbols::demangle::{demangle, mangled};
 use opcost_sys::{foreign_file, user};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -17,7 +18,7 @@ const MAP_BYTES_MAX: u64 = 128 << 20;
 /// Names these addresses of a process.
 pub(super) fn names(pid: i32, addresses: &[u64]) -> Names {
     match map(Path::new("/"), pid) {
-        Some(map) => in_map(&String::from_utf8_lossy(&map), addresses),
+        Some(map) => in_map(&map, addresses),
         None => Names::none(addresses.len(), Why::NoMap),
     }
 }
@@ -43,37 +44,49 @@ fn map(root: &Path, pid: i32) -> Option<Vec<u8>> {
     })
 }
 
-/// Parses a map: code by its start, with its end and name. Later lines replace earlier ones that
-/// they overlap.
-fn parse(map: &str) -> BTreeMap<u64, (u64, &str)> {
-    let line = |line: &'_ str| -> Option<(u64, u64)> {
+/// Parses a map: code at `addresses`, which ascend, by its start, with its end and name. Later lines replace earlier ones that
+/// they overlap. Code elsewhere is not kept, since a map can have millions of lines.
+fn parse<'m>(map: &'m [u8], addresses: &[u64]) -> BTreeMap<u64, (u64, Cow<'m, str>)> {
+    let line = |line: &str| -> Option<(u64, u64)> {
         let mut fields = line.split_ascii_whitespace();
         let mut number = || u64::from_str_radix(fields.next()?.trim_start_matches("0x"), 16).ok();
         Some((number()?, number()?))
     };
-    let mut parts = BTreeMap::new();
-    for text in map.lines() {
+    let mut parts: BTreeMap<u64, (u64, Cow<'m, str>)> = BTreeMap::new();
+    for bytes in map.split(|byte| *byte == b'\n') {
+        let text = String::from_utf8_lossy(bytes);
         let name = text.splitn(3, ' ').nth(2).unwrap_or_default().trim();
-        let Some((start, bytes)) = line(text).filter(|(_, bytes)| *bytes > 0) else { continue };
+        let Some((start, bytes)) = line(&text).filter(|(_, bytes)| *bytes > 0) else { continue };
         let end = start.saturating_add(bytes);
         if name.is_empty() {
             continue;
         }
-        while let Some(covered) = parts.range(start..end).map(|(at, _)| *at).next() {
-            parts.remove(&covered);
+        let before = parts.range(..start).next_back().filter(|(_, (end, _))| *end > start);
+        let replaced = before.into_iter().chain(parts.range(start..end)).map(|(at, _)| *at);
+        for at in replaced.collect::<Vec<_>>() {
+            parts.remove(&at);
         }
-        parts.insert(start, (end, name));
+        let next = addresses.partition_point(|address| *address < start);
+        if addresses.get(next).is_some_and(|address| *address < end) {
+            let name = match &text {
+                Cow::Borrowed(text) => {
+                    Cow::Borrowed(text.splitn(3, ' ').nth(2).unwrap_or_default().trim())
+                }
+                Cow::Owned(_) => Cow::Owned(name.to_string()),
+            };
+            parts.insert(start, (end, name));
+        }
     }
     parts
 }
 
-fn in_map(map: &str, addresses: &[u64]) -> Names {
-    let parts = parse(map);
+fn in_map(map: &[u8], addresses: &[u64]) -> Names {
+    let parts = parse(map, addresses);
     let found = addresses.iter().map(|address| {
         let found = parts.range(..=address).next_back();
         found.filter(|(_, (end, _))| address < end)
     });
-    let frame = |found: &Option<(&u64, &(u64, &str))>| {
+    let frame = |found: &Option<(&u64, &(u64, Cow<'_, str>))>| {
         let bytes = found.map(|(start, (end, _))| end - start);
         let symbol = found.map_or(Why::NoMap.symbol().into(), |(_, (_, name))| demangle(name));
         let mangled = found.and_then(|(_, (_, name))| mangled(name, &symbol));
@@ -127,7 +140,7 @@ mod tests {
     fn the_code_that_was_made_last_has_its_address() {
         let map =
             "1000 80 Interpreter\n2000 100 one stub\n2000 40 LazyCompile:*f app.js:3\nrubbish\n";
-        let names = in_map(map, &[0x1000, 0x107f, 0x1080, 0x2010, 0x2050]);
+        let names = in_map(map.as_bytes(), &[0x1000, 0x107f, 0x1080, 0x2010, 0x2050]);
         let shown = |stack: &Stack| &names.frames[stack.function as usize];
         let symbols: Vec<&str> =
             names.stacks.iter().map(|stack| shown(stack).symbol.as_str()).collect();

@@ -13,13 +13,13 @@ mod relative;
 mod remembered;
 mod vdso;
 
+use crate::keyed::KeyedMap;
 use crate::losses::Losses;
 use crate::parallel;
 use crate::session::Recorded;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbols::demangle::printable;
 use opcost_record::{Context, Function, Module, Profile};
-use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -233,7 +233,7 @@ impl Names {
 /// The most files that are named at the same time, since each holds its symbols.
 const THREADS_MAX: usize = 4;
 
-/// The size in bytes from which on files are named one at a time.
+/// The size in bytes from which on files are named one at a time, as maps of just-in-time compiled code are.
 const LARGE_BYTES: u64 = 32 << 20;
 
 /// Names the places of a recording.
@@ -244,7 +244,9 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
     let large = Mutex::new(());
     let names = |asked: &Asked<'_>| {
         // The lock protects no data, so a panic while it was held left nothing half done.
-        let _alone = file::is_large(asked.file, LARGE_BYTES).then(|| large.lock());
+        let is_large = file::is_large(asked.file, LARGE_BYTES)
+            || matches!(asked.file.kind, CodeKind::Anonymous { .. });
+        let _alone = is_large.then(|| large.lock());
         names(asked.file, recorded, &asked.offsets, sources)
     };
     let all = |asked: Vec<Asked<'_>>| {
@@ -421,9 +423,9 @@ struct Grown {
     profile: Profile,
     samples: Vec<u64>,
     facts: Vec<FunctionFacts>,
-    functions: FxHashMap<Function, u32>,
+    functions: KeyedMap<Function, u32>,
     /// Contexts by function and by parent, counted from 1.
-    contexts: FxHashMap<u64, u32>,
+    contexts: KeyedMap<u64, u32>,
 }
 
 impl Grown {

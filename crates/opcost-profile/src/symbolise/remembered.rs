@@ -1,9 +1,9 @@
 //! Remembers names, for callers that name places of the same files again and again.
 
 use super::{CodeFile, Frame, Names, Sources, Stack, Why, file, kernel, names};
+use crate::keyed::KeyedMap;
 use crate::session::Recorded;
 use crate::space::CodeKind;
-use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ const ASKED_AGAIN: u32 = 16;
 /// Names found before. Their number grows with the functions seen, not with time.
 #[derive(Debug, Default)]
 pub struct Remembered {
-    files: FxHashMap<CodeFile, Known>,
+    files: KeyedMap<CodeFile, Known>,
     /// The running kernel's list of functions.
     kernel_list: Option<String>,
     times: u32,
@@ -34,7 +34,7 @@ struct Known {
     /// Functions by their first place, with their end and the number of their frame.
     functions: BTreeMap<u64, (u64, u32)>,
     /// The frames of places outside functions.
-    places: FxHashMap<u64, u32>,
+    places: KeyedMap<u64, u32>,
     why: Option<Why>,
     unchecked: bool,
     soname: Option<String>,
@@ -133,7 +133,7 @@ impl Known {
     }
 
     fn names(&self, offsets: &[u64]) -> Names {
-        let mut numbers = FxHashMap::default();
+        let mut numbers = KeyedMap::default();
         let mut frames = Vec::new();
         let stack = |offset: &u64| {
             let known = self.frame(*offset).unwrap_or_default();

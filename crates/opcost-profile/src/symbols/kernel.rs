@@ -10,10 +10,10 @@ use super::alias::{best, is_mark, padded};
 use super::label::is_inside;
 use super::span::Span;
 use super::{Part, landmark};
+use crate::keyed::KeyedMap;
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
 use opcost_record::symbols::{Landmark, LandmarkAt, PAGE_BYTES};
-use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 
 /// The start of the kernel's half of the address space. Below it, kallsyms lists offsets of per-CPU
@@ -133,8 +133,8 @@ pub fn functions(text: &str) -> Result<Vec<Span<KernelFunction<'_>>>, KernelSymb
 /// or module, since lists of symbols have no source files.
 pub struct Namesakes<'t> {
     /// The number of functions with a name, for the names asked for.
-    bearers: FxHashMap<KernelFunction<'t>, u32>,
-    starts: FxHashMap<&'t str, u64>,
+    bearers: KeyedMap<KernelFunction<'t>, u32>,
+    starts: KeyedMap<&'t str, u64>,
 }
 
 impl<'t> Namesakes<'t> {
@@ -143,9 +143,9 @@ impl<'t> Namesakes<'t> {
         all: &[Span<KernelFunction<'t>>],
         asked: impl Iterator<Item = KernelFunction<'t>>,
     ) -> Namesakes<'t> {
-        let mut bearers: FxHashMap<KernelFunction<'t>, u32> =
+        let mut bearers: KeyedMap<KernelFunction<'t>, u32> =
             asked.map(|function| (function, 0)).collect();
-        let mut starts = FxHashMap::default();
+        let mut starts = KeyedMap::default();
         let looked_through = if bearers.is_empty() { &[] } else { all };
         // Nearly all names differ in length from the few names asked for.
         let lengths =

@@ -3,22 +3,22 @@
 
 use super::clone::stem;
 use super::readable;
+use crate::keyed::{KeyedMap, KeyedSet};
 use opcost_record::Function;
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 
 /// Knows which functions of a list share symbol and module with others.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Naming {
     /// The modules of each shared symbol.
-    shared: FxHashMap<String, FxHashSet<String>>,
+    shared: KeyedMap<String, KeyedSet<String>>,
 }
 
 impl Naming {
     /// Looks through a list of functions.
     pub fn of<'f>(functions: impl IntoIterator<Item = &'f Function>) -> Naming {
-        let mut first: FxHashMap<(&str, &str), Option<&str>> = FxHashMap::default();
-        let mut shared: FxHashMap<String, FxHashSet<String>> = FxHashMap::default();
+        let mut first: KeyedMap<(&str, &str), Option<&str>> = KeyedMap::default();
+        let mut shared: KeyedMap<String, KeyedSet<String>> = KeyedMap::default();
         for Function { symbol, module, source, .. } in functions {
             let source = source.as_deref();
             if *first.entry((symbol, module)).or_insert(source) != source {

@@ -3,6 +3,7 @@
 use super::elf::{self, ElfError, Excerpt, ProgramSymbols};
 use gimli::SectionId;
 use opcost_record::printable::hexadecimal;
+use opcost_sys::budget::LIMIT_BYTES;
 use opcost_sys::foreign_file;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,11 @@ pub fn read(path: &Path, module: &str, debug_files: &Path) -> Result<ProgramSymb
 
 /// Reads the debug file of a stripped file, if it exists and has the same build id.
 fn debug_file(path: &Path, file: &[u8], debug_files: &Path) -> Result<Option<Excerpt>, ElfError> {
-    if elf::has_symbol_table(file)? { Ok(None) } else { split_off(path, file, debug_files, &[]) }
+    if elf::has_symbol_table(file)? {
+        Ok(None)
+    } else {
+        split_off(path, file, debug_files, &[], LIMIT_BYTES)
+    }
 }
 
 /// Reads the parts that names need of the debug file split off from a program or library, if it
@@ -55,7 +60,7 @@ fn debug_file(path: &Path, file: &[u8], debug_files: &Path) -> Result<Option<Exc
 /// The file is looked for by build id, then by the name in the program's `.gnu_debuglink`: beside
 /// the program, in `.debug` there, and under `debug_files` in the same path (GDB manual, "Debugging
 /// Information in Separate Files"). Its build id must be the program's; without one, its checksum
-/// must be the link's. `sections`: debug information to read as well ([`excerpt`](elf::excerpt)).
+/// must be the link's. `sections`, `limit_bytes`: as for [`excerpt`](elf::excerpt).
 ///
 /// # Errors
 /// [`ElfError`] if `file` cannot be read.
@@ -64,12 +69,13 @@ pub fn split_off(
     file: &[u8],
     debug_files: &Path,
     sections: &[SectionId],
+    limit_bytes: u64,
 ) -> Result<Option<Excerpt>, ElfError> {
     let id = elf::build_id(file)?;
     if let Some(path) = id.and_then(|id| by_build_id(debug_files, id)) {
         let path = path.with_extension("debug");
         let same = |debug: &Excerpt| elf::build_id(debug) == Ok(id);
-        if let Some(found) = elf::excerpt(&path, sections).ok().filter(same) {
+        if let Some(found) = elf::excerpt(&path, sections, limit_bytes).ok().filter(same) {
             return Ok(Some(found));
         }
     }
@@ -77,7 +83,7 @@ pub fn split_off(
     let folder = path.parent().unwrap_or(Path::new("/"));
     let below = debug_files.join(folder.strip_prefix("/").unwrap_or(folder));
     let belongs = |path: &Path| {
-        let debug = elf::excerpt(path, sections).ok()?;
+        let debug = elf::excerpt(path, sections, limit_bytes).ok()?;
         let same = match id {
             Some(id) => elf::build_id(&debug) == Ok(Some(id)),
             // The checksum is that of the whole file.

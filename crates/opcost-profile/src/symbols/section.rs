@@ -2,31 +2,52 @@
 
 use flate2::bufread::ZlibDecoder;
 use object::{CompressedData, CompressionFormat, ObjectSection};
+use opcost_sys::budget::{Budget, LIMIT_BYTES};
 use std::borrow::Cow;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 
 /// The most bytes that zlib inflates one byte to; longer lengths are not reserved at once.
 const GROWTH_MAX: usize = 1032;
 
-/// Returns the contents of a section, uncompressed; `None` if they are missing or damaged.
-pub fn contents<'d>(section: &impl ObjectSection<'d>) -> Option<Cow<'d, [u8]>> {
-    let CompressedData { format, data, uncompressed_size } = section.compressed_data().ok()?;
+/// Returns the budget of unpacking the sections of a file whose contents are in memory.
+pub fn budget(file: &[u8]) -> Budget {
+    let bytes = file.len() as u64;
+    Budget::new(LIMIT_BYTES + bytes, bytes)
+}
+
+/// Returns the contents of a section, uncompressed.
+///
+/// # Errors
+/// The contents are damaged, of an unknown format, or more than the budget ([`Exceeded`](opcost_sys::budget::Exceeded)).
+pub fn contents<'d>(
+    section: &impl ObjectSection<'d>,
+    budget: &Budget,
+) -> io::Result<Cow<'d, [u8]>> {
+    let compressed = section.compressed_data().map_err(|error| damaged(&error.to_string()))?;
+    let CompressedData { format, data, uncompressed_size } = compressed;
     let inflated = match format {
-        CompressionFormat::None => return Some(data.into()),
-        CompressionFormat::Zlib => read(ZlibDecoder::new(data), data, uncompressed_size),
+        CompressionFormat::None => return Ok(data.into()),
+        CompressionFormat::Zlib => read(ZlibDecoder::new(data), data, uncompressed_size, budget),
         CompressionFormat::Zstandard => zstd::Decoder::with_buffer(data)
-            .and_then(|decoder| read(decoder, data, uncompressed_size)),
-        _ => return None,
-    };
-    inflated.ok().filter(|bytes| bytes.len() as u64 == uncompressed_size).map(Cow::Owned)
+            .and_then(|decoder| read(decoder, data, uncompressed_size, budget)),
+        _ => return Err(damaged("its compression is unknown")),
+    }?;
+    if inflated.len() as u64 != uncompressed_size {
+        return Err(damaged("it is shorter than it claims"));
+    }
+    Ok(Cow::Owned(inflated))
+}
+
+fn damaged(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what)
 }
 
 /// Decodes `data`, up to the length that the section claims.
-fn read(decoder: impl Read, data: &[u8], length: u64) -> io::Result<Vec<u8>> {
+fn read(decoder: impl Read, data: &[u8], length: u64, budget: &Budget) -> io::Result<Vec<u8>> {
     let likely = data.len().saturating_mul(GROWTH_MAX);
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX).min(likely))?;
-    decoder.take(length).read_to_end(&mut bytes)?;
+    budget.unpacker(decoder).take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -38,6 +59,7 @@ mod tests {
     use object::elf::{ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_PROGBITS};
     use object::write::{self, SectionKind};
     use object::{Architecture, BinaryFormat, Endianness, Object, SectionFlags};
+    use opcost_sys::budget::Exceeded;
     use std::io::Write;
 
     const TEXT: &[u8] = &[7; 5000];
@@ -59,7 +81,14 @@ mod tests {
             SectionFlags::Elf { sh_type: SHT_PROGBITS, sh_flags: SHF_COMPRESSED };
         let file = object.write().unwrap();
         let file = object::File::parse(&*file).unwrap();
-        contents(&file.section_by_name(".debug_str").unwrap()).map(Cow::into_owned)
+        let budget = Budget::new(64 << 30, 0);
+        let section = file.section_by_name(".debug_str").unwrap();
+        let within = contents(&section, &Budget::new(4999, 0));
+        if let Some(length) = contents(&section, &budget).ok().map(|bytes| bytes.len()) {
+            let exceeded = Exceeded::of(&within.unwrap_err());
+            assert_eq!(exceeded, Some(Exceeded::Unpacked { bytes_max: 4999 }), "of {length}");
+        }
+        contents(&section, &budget).ok().map(Cow::into_owned)
     }
 
     #[test]

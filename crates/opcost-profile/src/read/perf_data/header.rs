@@ -2,6 +2,7 @@
 
 use super::layout::{Attributes, Fields, MISC_BUILD_ID_SIZE, MODE_KERNEL, MODE_MASK, feature};
 use super::{MAGIC, MAGIC_BIG_ENDIAN, PerfDataError, fill};
+use crate::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
 use std::io::{Read, Seek, SeekFrom};
 
@@ -27,6 +28,9 @@ pub(super) struct Header {
     pub(super) unfinished: bool,
     /// Times of the first and the last sample.
     pub(super) times_ns: Option<(u64, u64)>,
+    /// The first event with an identifier, of the first `known_events` events. A file can have a million events and updates of them.
+    event_by_id: KeyedMap<u64, usize>,
+    known_events: usize,
 }
 
 /// The place of a part of the file (`perf_file_section`).
@@ -209,8 +213,7 @@ impl Header {
                 let id = fields.u64()?;
                 first = first.or(Some(id));
             }
-            let by_id =
-                first.and_then(|id| self.events.iter().position(|event| event.ids.contains(&id)));
+            let by_id = first.and_then(|id| self.event_of(id));
             if let Some(event) = self.events.get_mut(by_id.unwrap_or(index)) {
                 event.name = name;
             }
@@ -235,9 +238,20 @@ impl Header {
     /// Reads a record that adds to an event's description: its name (`PERF_EVENT_UPDATE__NAME`).
     pub(super) fn event_update(&mut self, mut body: Fields<'_>) {
         let (Some(2), Some(id)) = (body.u64(), body.u64()) else { return };
-        if let Some(event) = self.events.iter_mut().find(|event| event.ids.contains(&id)) {
-            event.name = String::from_utf8_lossy(body.text()).into_owned();
+        if let Some(index) = self.event_of(id) {
+            self.events[index].name = String::from_utf8_lossy(body.text()).into_owned();
         }
+    }
+
+    /// Returns the index of the first event with an identifier.
+    fn event_of(&mut self, id: u64) -> Option<usize> {
+        for (index, event) in self.events.iter().enumerate().skip(self.known_events) {
+            for id in &event.ids {
+                self.event_by_id.entry(*id).or_insert(index);
+            }
+        }
+        self.known_events = self.events.len();
+        self.event_by_id.get(&id).copied()
     }
 
     /// Reads a record of a file's build id, header included (`perf_record_header_build_id`).

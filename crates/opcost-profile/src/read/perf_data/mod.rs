@@ -14,6 +14,7 @@ use super::Wanted;
 use super::about::{About, EventAbout};
 use super::filter::Facts;
 use crate::event::{Event, Sample};
+use crate::keyed::KeyedMap;
 use crate::losses::{Damage, RecordPlace};
 use crate::session::{FRAMES_MAX, Recorded, Session};
 use crate::space::CodeFile;
@@ -25,7 +26,6 @@ use inflate::Inflate;
 use layout::{Attributes, Fields, record, sample};
 use opcost_sys::budget::{Budget, Exceeded};
 use round::{Due, Rounds, event_id, time_ns};
-use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Read, Seek};
@@ -266,7 +266,7 @@ struct PerfDataReader<'w> {
     header: Header,
     wanted: &'w Wanted,
     /// The threads' names, if the filter needs them.
-    commands: FxHashMap<i32, Vec<u8>>,
+    commands: KeyedMap<i32, Vec<u8>>,
     first_ns: Option<u64>,
     left_out: u64,
     sources: &'w Sources,
@@ -282,14 +282,14 @@ struct PerfDataReader<'w> {
     room: Room,
     /// The counts that a sample carries, and the last count of each identifier.
     counts: Counts,
-    counted: FxHashMap<u64, u64>,
+    counted: KeyedMap<u64, u64>,
     /// The event whose samples carry the chosen event's counts, if it is another event.
     leader: Option<usize>,
     /// The session, from the kernel's first record on, when all events are known.
     session: Option<Session>,
     /// Whether the ends of rounds order the records.
     in_rounds: bool,
-    by_id: FxHashMap<u64, usize>,
+    by_id: KeyedMap<u64, usize>,
     chosen: usize,
     inflate: Option<Inflate>,
     /// The beginning of a record whose end is in the next compressed record.
@@ -311,7 +311,7 @@ impl<'w> PerfDataReader<'w> {
         let mut reading = PerfDataReader {
             header,
             wanted,
-            commands: FxHashMap::default(),
+            commands: KeyedMap::default(),
             first_ns: None,
             left_out: 0,
             sources,
@@ -323,11 +323,11 @@ impl<'w> PerfDataReader<'w> {
             part: None,
             room: Room::default(),
             counts: Counts::new(),
-            counted: FxHashMap::default(),
+            counted: KeyedMap::default(),
             leader: None,
             session: None,
             in_rounds: true,
-            by_id: FxHashMap::default(),
+            by_id: KeyedMap::default(),
             chosen: 0,
             inflate: None,
             inflated: Vec::new(),

@@ -282,6 +282,37 @@ fn the_records_of_a_folder_come_in_the_order_of_time() {
     assert!(total > 2 * held_bytes_max, "{held_bytes_max} of {total}");
 }
 
+/// 20,000 events with 50 identifiers each, and an update of each: looking through all identifiers for each takes 10 billion steps.
+#[test]
+fn events_are_found_by_identifier_without_looking_through_all() {
+    const EVENTS: u64 = 20_000;
+    let record = |kind: u32, body: &[u8]| {
+        let bytes = (8 + body.len()) as u16;
+        [&kind.to_le_bytes()[..], &[0, 0], &bytes.to_le_bytes(), body].concat()
+    };
+    let words =
+        |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut attributes = [0; 136];
+    attributes[..8].copy_from_slice(&[1, 0, 0, 0, 136, 0, 0, 0]);
+    attributes[24..32].copy_from_slice(&0x107u64.to_le_bytes());
+    let mut bytes = [&MAGIC[..], &words(&[16])].concat();
+    for event in 0..EVENTS {
+        let ids: Vec<u64> = (0..50).map(|id| event * 50 + id).collect();
+        bytes.extend(record(record::HEADER_ATTR, &[&attributes[..], &words(&ids)].concat()));
+    }
+    for event in 0..EVENTS {
+        let name = format!("event-{event:08}\0\0");
+        let update = [&words(&[2, event * 50 + 49])[..], name.as_bytes()].concat();
+        bytes.extend(record(record::EVENT_UPDATE, &update));
+    }
+    let sample = [words(&[0x1000]), words(&[0x1_0000_0001, 1, 1])].concat();
+    bytes.extend(record(record::SAMPLE, &sample));
+    let last = format!("event-{:08}", EVENTS - 1);
+    let (about, _) = read_bytes(&bytes, Some(&last)).unwrap();
+    assert_eq!(about.events.len() as u64, EVENTS);
+    assert_eq!(about.event, last);
+}
+
 /// A file that counts the bytes read of it.
 struct Counted<'b> {
     file: Cursor<Vec<u8>>,

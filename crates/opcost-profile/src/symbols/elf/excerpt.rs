@@ -6,6 +6,7 @@ use gimli::SectionId;
 use object::SectionIndex;
 use object::elf;
 use object::read::elf::{FileHeader, SectionHeader};
+use opcost_sys::budget::Exceeded;
 use opcost_sys::foreign_file;
 use std::cell::OnceCell;
 use std::fs::File;
@@ -22,6 +23,9 @@ use std::path::Path;
 pub struct Excerpt {
     file: File,
     symbols: Vec<u8>,
+    limit_bytes: u64,
+    /// Whether the debug information that was asked for is there.
+    is_whole: bool,
     linkage: OnceCell<Vec<u8>>,
     unwind: OnceCell<Vec<u8>>,
 }
@@ -35,6 +39,11 @@ impl Deref for Excerpt {
 }
 
 impl Excerpt {
+    /// Whether the debug information that was asked for was read; it is left out if it takes more than the budget.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// The linkage tables and Go's table, with everything that they refer to.
     fn linkage(&self) -> Result<&[u8], ElfError> {
         self.later(&self.linkage, |image, section| {
@@ -75,9 +84,10 @@ impl Excerpt {
             let names = ranges(&data, |image, section| {
                 image.section_names().is_some_and(|names| std::ptr::eq(names, section))
             });
-            read(&self.file, &mut data, names)?;
+            let mut room = Room::new(self.limit_bytes);
+            read(&self.file, &mut data, names, &mut room)?;
             let ranges = ranges(&data, wanted);
-            read(&self.file, &mut data, ranges)?;
+            read(&self.file, &mut data, ranges, &mut room)?;
             Ok(data)
         };
         let data =
@@ -139,6 +149,29 @@ impl<'d> From<&'d Excerpt> for Readable<'d> {
     }
 }
 
+/// The bytes that may still be read of a file.
+struct Room {
+    limit_bytes: u64,
+    left_bytes: u64,
+}
+
+impl Room {
+    fn new(limit_bytes: u64) -> Room {
+        Room { limit_bytes, left_bytes: limit_bytes }
+    }
+
+    fn take(&mut self, bytes: u64) -> Result<(), Exceeded> {
+        let taken_bytes = self.limit_bytes - self.left_bytes;
+        let left = self.left_bytes.checked_sub(bytes);
+        self.left_bytes = left.ok_or(Exceeded::Memory {
+            limit_bytes: self.limit_bytes,
+            held_bytes: taken_bytes.saturating_add(bytes),
+            taken_bytes,
+        })?;
+        Ok(())
+    }
+}
+
 /// The most bytes read of a program, library or debug file: more than any has that a program maps as a whole.
 pub const WHOLE_BYTES_MAX: u64 = 1 << 30;
 /// The longest file of which parts are read. Zeros that nobody reads take no memory.
@@ -147,11 +180,12 @@ const FILE_BYTES_MAX: u64 = 16 << 30;
 /// Reads the parts of a file that [`names`](super::names), [`build_id`](super::build_id),
 /// [`soname`](super::soname) and [`debug_link`](super::debug_link) look at.
 ///
-/// `path`: a file of any kind; `sections`: debug information that is wanted as well.
+/// `path`: a file of any kind; `sections`: debug information that is wanted as well; `limit_bytes`: the most bytes to
+/// read of the file.
 ///
 /// # Errors
-/// The system's error for the file.
-pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Excerpt> {
+/// The system's error for the file; [`Exceeded`](opcost_sys::budget::Exceeded) for its symbol tables.
+pub fn excerpt(path: &Path, sections: &[SectionId], limit_bytes: u64) -> io::Result<Excerpt> {
     let file = foreign_file::open(path, FILE_BYTES_MAX)?;
     let mut data = headers(&file)?;
     // Sections with a type of their own; the names of the other sections are among them.
@@ -166,13 +200,22 @@ pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Excerpt> {
         ]
         .contains(&section.sh_type(LE))
     });
-    read(&file, &mut data, typed)?;
-    let named = ranges(&data, |image, section| {
-        let name = image.sections.section_name(LE, section).unwrap_or_default();
-        name == b".gnu_debuglink" || sections.iter().any(|id| is_debug(name, *id))
+    let mut room = Room::new(limit_bytes);
+    read(&file, &mut data, typed, &mut room)?;
+    let link = ranges(&data, |image, section| {
+        image.sections.section_name(LE, section).unwrap_or_default() == b".gnu_debuglink"
     });
-    read(&file, &mut data, named)?;
-    Ok(Excerpt { file, symbols: data, linkage: OnceCell::new(), unwind: OnceCell::new() })
+    read(&file, &mut data, link, &mut room)?;
+    let debug = ranges(&data, |image, section| {
+        let name = image.sections.section_name(LE, section).unwrap_or_default();
+        sections.iter().any(|id| is_debug(name, *id))
+    });
+    let is_whole = match read(&file, &mut data, debug, &mut room) {
+        Err(error) if Exceeded::of(&error).is_some() => false,
+        read => read.map(|()| true)?,
+    };
+    let (linkage, unwind) = (OnceCell::new(), OnceCell::new());
+    Ok(Excerpt { file, symbols: data, limit_bytes, is_whole, linkage, unwind })
 }
 
 /// Reads a file's headers, and makes zeros of the rest.
@@ -181,9 +224,10 @@ fn headers(file: &File) -> io::Result<Vec<u8>> {
     // Allocating zeros without memory ends the program; failing to reserve memory is an error.
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
     let mut data = vec![0; bytes];
-    read(file, &mut data, iter::once(0..size_of::<Header>() as u64).collect())?;
+    let mut room = Room::new(WHOLE_BYTES_MAX);
+    read(file, &mut data, iter::once(0..size_of::<Header>() as u64).collect(), &mut room)?;
     if let Some(tables) = tables(&data) {
-        read(file, &mut data, tables)?;
+        read(file, &mut data, tables, &mut room)?;
     }
     Ok(data)
 }
@@ -221,14 +265,19 @@ fn ranges(data: &[u8], wanted: impl Fn(&Image<'_>, &Section) -> bool) -> Vec<Ran
 }
 
 /// Reads ranges up to the file's end, each byte once however the ranges overlap.
-fn read(file: &File, data: &mut [u8], mut ranges: Vec<Range<u64>>) -> io::Result<()> {
+fn read(
+    file: &File,
+    data: &mut [u8],
+    mut ranges: Vec<Range<u64>>,
+    room: &mut Room,
+) -> io::Result<()> {
     ranges.sort_by_key(|range| range.start);
-    let (mut done, mut left) = (0, WHOLE_BYTES_MAX);
+    let mut done = 0;
     for range in ranges {
         let start = range.start.max(done);
         let end = range.end.min(data.len() as u64);
         if start < end {
-            left = left.checked_sub(end - start).ok_or(ErrorKind::FileTooLarge)?;
+            room.take(end - start)?;
             // The end is within the data, whose length is a usize.
             file.read_exact_at(&mut data[start as usize..end as usize], start)?;
             done = end;
@@ -241,12 +290,13 @@ fn read(file: &File, data: &mut [u8], mut ranges: Vec<Range<u64>>) -> io::Result
 mod tests {
     use super::super::{build_id, debug_link, has_symbol_table, names};
     use super::*;
+    use opcost_sys::budget::LIMIT_BYTES;
     use std::fs;
 
     /// Asserts that an excerpt gives every answer that the whole file gives.
     fn assert_says_the_same(path: &Path) {
         let whole = fs::read(path).unwrap();
-        let part = excerpt(path, &[]).unwrap();
+        let part = excerpt(path, &[], LIMIT_BYTES).unwrap();
         assert_eq!(part.len(), whole.len());
         assert_eq!(build_id(&part), build_id(&whole));
         assert_eq!(has_symbol_table(&part), has_symbol_table(&whole));
@@ -309,8 +359,10 @@ mod tests {
             opcost_skip::skip!("the test itself was built without debug information");
             return;
         };
-        let (without, with) =
-            (excerpt(exe, &[]).unwrap(), excerpt(exe, &[SectionId::DebugLine]).unwrap());
+        let (without, with) = (
+            excerpt(exe, &[], LIMIT_BYTES).unwrap(),
+            excerpt(exe, &[SectionId::DebugLine], LIMIT_BYTES).unwrap(),
+        );
         assert!(with[start..start + 64].iter().all(|byte| *byte == 0));
         assert!(without[lines.clone()].iter().all(|byte| *byte == 0));
         assert_eq!(with[lines.clone()], whole[lines]);
@@ -319,7 +371,7 @@ mod tests {
     #[test]
     fn what_gaps_need_is_read_when_they_are_met() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/busy");
-        let (whole, part) = (fs::read(&path).unwrap(), excerpt(&path, &[]).unwrap());
+        let (whole, part) = (fs::read(&path).unwrap(), excerpt(&path, &[], LIMIT_BYTES).unwrap());
         let image = Image::parse(&whole).unwrap();
         let range = |name: &[u8]| {
             let (start, bytes) =

@@ -4,9 +4,9 @@ use super::excerpt::Readable;
 use super::image::{Code, ElfError, Image, LE, offsets};
 use super::source::Sources;
 use super::{Name, go_table, linkage, table, unwind};
+use crate::keyed::{KeyedMap, KeyedSet};
 use crate::symbols::span::Span;
 use object::read::elf::SectionHeader;
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub struct Lookup<'n> {
     /// The index of each place's function; `None` for a place outside the executable segments.
     pub places: Vec<Option<u32>>,
     /// For each symbol asked for, the sources that tell its functions apart.
-    pub sources: FxHashMap<&'n [u8], Vec<Option<String>>>,
+    pub sources: KeyedMap<&'n [u8], Vec<Option<String>>>,
 }
 
 /// Finds the functions at `offsets` of a file, the same functions as [`read`](super::read).
@@ -49,7 +49,7 @@ pub fn names<'n, 'd>(
     file: impl Into<Readable<'d>>,
     debug: Option<&'d [u8]>,
     offsets: &[u64],
-    symbols: &FxHashSet<&'n [u8]>,
+    symbols: &KeyedSet<&'n [u8]>,
 ) -> Result<Lookup<'n>, ElfError> {
     let file = file.into();
     let image = Image::parse(file.symbols())?;

@@ -3,9 +3,9 @@
 
 use super::image::Code;
 use super::{Name, Symbol};
+use crate::keyed::{KeyedMap, KeyedSet};
 use crate::symbols::demangle::printable;
 use crate::symbols::span::Span;
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// Whether a file that a symbol table names is a source file: compilers give the parts into which they
@@ -59,9 +59,9 @@ impl<'d> Sources<'_, 'd> {
     fn of(&self, asked: &[Symbol<'d>]) -> Vec<Option<String>> {
         // A symbol with a hash needs no look at others.
         let asks = |symbol: &&Symbol<'d>| symbol.local && rust_hash(symbol.name).is_none();
-        let names: FxHashSet<&[u8]> = asked.iter().filter(asks).map(|one| one.name).collect();
-        let mut bearers: FxHashMap<(&[u8], Option<&[u8]>), u64> = FxHashMap::default();
-        let mut shared: FxHashSet<(&[u8], Option<&[u8]>)> = FxHashSet::default();
+        let names: KeyedSet<&[u8]> = asked.iter().filter(asks).map(|one| one.name).collect();
+        let mut bearers: KeyedMap<(&[u8], Option<&[u8]>), u64> = KeyedMap::default();
+        let mut shared: KeyedSet<(&[u8], Option<&[u8]>)> = KeyedSet::default();
         for symbol in self.symbols(&names) {
             let key = (symbol.name, self.candidate(&symbol));
             if *bearers.entry(key).or_insert(symbol.start) != symbol.start {
@@ -79,7 +79,7 @@ impl<'d> Sources<'_, 'd> {
     }
 
     /// Returns the symbols of the file that have one of these names.
-    fn symbols<'n>(&self, names: &FxHashSet<&'n [u8]>) -> Vec<Symbol<'d>> {
+    fn symbols<'n>(&self, names: &KeyedSet<&'n [u8]>) -> Vec<Symbol<'d>> {
         if names.is_empty() {
             return Vec::new();
         }
@@ -91,13 +91,13 @@ impl<'d> Sources<'_, 'd> {
     /// Tells the functions of the file apart that have one of these symbols; by symbol.
     pub(super) fn of_symbols<'n>(
         &self,
-        symbols: &FxHashSet<&'n [u8]>,
-    ) -> FxHashMap<&'n [u8], Vec<Option<String>>> {
+        symbols: &KeyedSet<&'n [u8]>,
+    ) -> KeyedMap<&'n [u8], Vec<Option<String>>> {
         // A function with others nested in it comes in several pieces.
         let found: BTreeMap<u64, Symbol<'d>> =
             self.symbols(symbols).into_iter().map(|symbol| (symbol.start, symbol)).collect();
         let found: Vec<Symbol<'d>> = found.into_values().collect();
-        let mut by_symbol: FxHashMap<&'n [u8], Vec<Option<String>>> = FxHashMap::default();
+        let mut by_symbol: KeyedMap<&'n [u8], Vec<Option<String>>> = KeyedMap::default();
         for (symbol, source) in found.iter().zip(self.of(&found)) {
             if let Some(name) = symbols.get(symbol.name) {
                 by_symbol.entry(*name).or_default().push(source);
@@ -117,8 +117,8 @@ impl<'d> Sources<'_, 'd> {
             .map(|name| (name.show(), symbol(name).and_then(|_| sources.next().flatten())))
             .collect();
         // Different symbols of Rust can have the same readable name.
-        let mut first: FxHashMap<&(String, Option<String>), u64> = FxHashMap::default();
-        let mut alike: FxHashSet<(String, Option<String>)> = FxHashSet::default();
+        let mut first: KeyedMap<&(String, Option<String>), u64> = KeyedMap::default();
+        let mut alike: KeyedSet<(String, Option<String>)> = KeyedSet::default();
         let local = |name: &Name<'d>| symbol(name).filter(|symbol| symbol.local);
         for (shown, name) in shown.iter().zip(names) {
             let Some(symbol) = local(name) else { continue };

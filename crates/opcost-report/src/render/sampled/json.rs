@@ -142,6 +142,7 @@ fn lost(sampled: &Sampled) -> Value {
         let why = match why {
             WithoutInlined::TooDeep => "too deep",
             WithoutInlined::Unreadable => "unreadable",
+            WithoutInlined::TooLarge => "too large",
         };
         value!({"module": module, "why": why})
     });

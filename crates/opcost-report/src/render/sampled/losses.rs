@@ -96,12 +96,19 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     said.extend(unnamed(sampled, total));
     for (module, why) in &sampled.without_inlined {
         let why = match why {
-            WithoutInlined::TooDeep => "is nested too deep",
-            WithoutInlined::Unreadable => "cannot be read throughout",
+            WithoutInlined::TooDeep => {
+                "is nested too deep; compile the program again if it is yours"
+            }
+            WithoutInlined::Unreadable => {
+                "cannot be read throughout; compile the program again if it is yours"
+            }
+            WithoutInlined::TooLarge => {
+                "takes more memory than reading may take; allow more, for example --read-limit 8G"
+            }
         };
         said.push(format!(
             "inlined functions of {} are part of the functions that they were inlined into: its debug \
-             information {why}; compile the program again if it is yours",
+             information {why}",
             short(module)
         ));
     }
