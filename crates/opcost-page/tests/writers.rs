@@ -93,6 +93,7 @@ fn report() -> Document {
     report.mail = Some(MailHead {
         subject: "instructions +81.01 %".into(),
         cc: vec!["A Person <a@b.example>".into()],
+        trailers: Vec::new(),
     });
     report
 }
@@ -120,7 +121,11 @@ fn check_facts(document: &Document) {
     let own = facts.iter().filter(|fact| fact.width() <= 60).cloned().collect::<Vec<_>>();
     assert_eq!(missing(&own, &whole, Output::Xml), none);
     let mail = mail::mail(document, &wide());
-    assert_eq!(missing(&facts, &mail, Output::Line), none, "{mail}");
+    // A mail breaks a name that is longer than its lines.
+    let bare = |text: &str| joined(text).replace(' ', "");
+    let found = |fact: &&String| bare(&mail).contains(&bare(&safe(fact, Output::Line)));
+    let lost: Vec<&String> = facts.iter().filter(|fact| !found(fact)).collect();
+    assert_eq!(lost, Vec::<&String>::new(), "{mail}");
 }
 
 #[test]
