@@ -16,13 +16,17 @@ const QUOTIENT_SHARE_MIN: f64 = 1e-3;
 pub(super) fn add(document: &mut Document, comparison: &Comparison, index: usize, all: bool) {
     let (baseline, variant) = comparison.comparisons[index];
     let sides = [baseline, variant];
+    // Figures of others stand as they were published, and all of them.
+    let is_imported = comparison.imported.is_some();
+    let all = all || is_imported;
     let [one, two] = sides.map(|side| &comparison.variants[side].name);
     let rows =
         comparison.rows.iter().filter(|row| row.changes[index].verdict != Verdict::Unavailable);
     let (zeros, rows): (Vec<&Row>, Vec<&Row>) = rows.partition(|row| always_zero(row, sides));
     let (shown, others): (Vec<&Row>, Vec<&Row>) =
         rows.into_iter().partition(|row| all || row.primary || moved(&row.changes[index]));
-    let mut lines: Vec<Line> = shown.iter().map(|row| line(row, index, sides)).collect();
+    let mut lines: Vec<Line> =
+        shown.iter().map(|row| line(row, index, sides, is_imported)).collect();
     lines.extend(twin_line(comparison, sides));
     document.table(Table {
         caption: Some(format!(
@@ -50,16 +54,17 @@ fn moved(change: &Change) -> bool {
     matches!(change.verdict, Verdict::Changed | Verdict::FewLayouts)
 }
 
-fn line(row: &Row, index: usize, sides: [usize; 2]) -> Line {
+fn line(row: &Row, index: usize, sides: [usize; 2], is_imported: bool) -> Line {
     let change = &row.changes[index];
-    let [one, two] = side_cells(row, change, sides);
+    let paired = if is_imported { None } else { paired(change) };
+    let [one, two] = side_cells(row, paired, sides);
     let interval = change.ci.map(|(low, high)| {
         let level = format!("{:.4}", change.ci_level * 100.0);
         let level = level.trim_end_matches('0').trim_end_matches('.');
         Cell::Spread(format!("{} … {}", percent(low), percent(high)), format!("at {level} %"))
     });
     let tone = tone(row, change);
-    let note = note(row, change, sides);
+    let note = note(row, change, paired.and(row.values[sides[1]].as_ref()));
     let heading = heading(row);
     let label = heading.trim_start();
     Line {
@@ -79,10 +84,10 @@ fn line(row: &Row, index: usize, sides: [usize; 2]) -> Line {
 
 /// The figures of both sides. Where a change that is shown is not the quotient of the medians, the second is the first times the
 /// change, so that a reader can divide them; its median is in the note.
-fn side_cells(row: &Row, change: &Change, sides: [usize; 2]) -> [Cell; 2] {
+fn side_cells(row: &Row, paired: Option<f64>, sides: [usize; 2]) -> [Cell; 2] {
     let sides = sides.map(|side| row.values[side].as_ref());
     let mut shown = sides.map(|side| side.map(Figures::center));
-    if let ([Some(one), _], Some(ratio)) = (shown, paired(change)) {
+    if let ([Some(one), _], Some(ratio)) = (shown, paired) {
         shown[1] = Some(one * (1.0 + ratio));
     }
     let known: Vec<f64> = shown.into_iter().flatten().collect();
@@ -194,8 +199,8 @@ pub(super) fn word(change: &Change) -> &'static str {
     }
 }
 
-/// The qualification of a verdict, in a few words.
-fn note(row: &Row, change: &Change, sides: [usize; 2]) -> String {
+/// The qualification of a verdict, in a few words; `paired`: the side whose figure is not its median.
+fn note(row: &Row, change: &Change, paired: Option<&Figures>) -> String {
     let below = change.below_floor().map(|_| "< layouts".to_string());
     let layouts = change.layouts.filter(|_| !row.exact).map(|layouts| layouts.words());
     let how = match change.verdict {
@@ -213,8 +218,7 @@ fn note(row: &Row, change: &Change, sides: [usize; 2]) -> String {
             Some(change.reason.clone())
         }
     };
-    let median = paired(change).and(row.values[sides[1]].as_ref());
-    let median = median.map(|side| format!("median {}", figures(&[side.center()], row.unit)[0]));
+    let median = paired.map(|side| format!("median {}", figures(&[side.center()], row.unit)[0]));
     let parts = [how, below, median].into_iter().flatten().filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(", ")
 }
@@ -309,13 +313,16 @@ pub(super) fn footnotes(document: &mut Document, comparison: &Comparison) {
     let notes = [layout_note(comparison), accuracy_note(comparison)];
     notes.into_iter().flatten().for_each(|note| document.say(Mark::Note, note));
     if changes().any(|change| paired(change).is_some()) {
-        let estimated = match comparison.imported {
-            None => "block by block, so that drift cancels",
-            Some(_) => "as that of a typical run or block against another (Hodges and Lehmann)",
+        let text = match comparison.imported {
+            None => {
+                "median x: the change is estimated block by block, so that drift cancels; the figure is \
+                 the baseline times the change, and x the median of the runs"
+            }
+            Some(_) => {
+                "change: that of a typical run or block against another (Hodges and Lehmann's \
+                 estimate), which is not the ratio of the medians"
+            }
         };
-        let text = format!(
-            "median x: the change is estimated {estimated}; the figure is the baseline times the change, and x the median of the runs"
-        );
         document.say(Mark::Note, text);
     }
 }
