@@ -73,7 +73,22 @@ fn paragraph(page: &mut Page, document: &Document, said: &Paragraph, indent: usi
         Mark::Missing => format!("{gutter}– "),
         Mark::Observation => format!("{gutter}· "),
     };
-    page.wrap(paint(said.tone), &mark, &words.collect::<String>());
+    let whole = words.collect::<String>();
+    // A command or a trailer that does not fit behind its words stands on a line of its own, to be copied.
+    if let [before @ .., Span::Code(code)] = said.text.as_slice()
+        && !before.is_empty()
+        && mark.width() + whole.width() > page.width
+    {
+        let before = before.iter().map(|span| match span {
+            Span::Words(text) | Span::Code(text) => short(document, text),
+        });
+        page.wrap(paint(said.tone), &mark, before.collect::<String>().trim_end());
+        let code = page.shown(code);
+        let code = page.paint(paint(said.tone), &code);
+        page.line(&format!("{}{code}", " ".repeat(indent)));
+        return;
+    }
+    page.wrap(paint(said.tone), &mark, &whole);
 }
 
 /// A sentence in which very long names are cut in the middle.

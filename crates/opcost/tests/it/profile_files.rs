@@ -452,7 +452,7 @@ fn what_cannot_be_compared_or_read_is_said() {
     std::fs::copy(data("busy"), kept.join("elf")).unwrap();
     let mut diff = opcost(&["diff", clock, folder.to_str().unwrap()]);
     let text = String::from_utf8(diff.env("HOME", home.path()).output().unwrap().stdout).unwrap();
-    assert!(text.contains("leaf (busy)") && text.contains("B: threads.data"), "{text}");
+    assert!(text.contains("leaf (busy)") && text.contains("threads.data"), "{text}");
     let error = refused(&["diff", clock, events], 3);
     assert!(error.contains("has the event cpu-clock and"), "{error}");
     assert!(printed(&["diff", clock, events, "--allow", "event"]).contains("(waived)"));
