@@ -463,8 +463,7 @@ fn what_cannot_be_compared_or_read_is_said() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let error = refused(&["profile", "-i", source], 2);
     assert!(error.contains("is no profile that can be read"), "{error}");
-    let error = refused(&["diff", clock, clock, "--format", "mail"], 2);
-    assert!(error.contains("for recordings"), "{error}");
+    assert!(printed(&["diff", clock, clock, "--format", "mail"]).starts_with("Subject: "));
     let folder = tempfile::tempdir().unwrap();
     let short = folder.path().join("short.data");
     let bytes = std::fs::read(clock).unwrap();
