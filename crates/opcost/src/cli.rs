@@ -151,9 +151,8 @@ pub fn words(arguments: &[OsString]) -> Vec<String> {
 }
 
 /// The first screen that `opcost`, `opcost -h` or `opcost COMMAND -h` asks for, if the command has one.
-pub fn first_screen(arguments: &[OsString]) -> Option<String> {
-    let words = words(arguments);
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+pub fn first_screen(words: &[&str]) -> Option<String> {
+    match words {
         [_, "-h"] => Some(first_screen::of_all(&Cli::command())),
         [_, name, "-h"] => {
             let mut command = Cli::command();
@@ -164,16 +163,14 @@ pub fn first_screen(arguments: &[OsString]) -> Option<String> {
     }
 }
 
-/// Parses the arguments; ends the program if they are wrong or ask for help.
-pub fn parsed(arguments: Vec<OsString>) -> Cli {
+/// Parses the arguments, of which `words` is the text; ends the program if they are wrong or ask for help.
+pub fn parsed(arguments: Vec<OsString>, words: &[&str]) -> Cli {
     let plain = |argument: &OsString| {
         argument.to_str().is_some_and(|text| inert_text(&printable(text)) == text)
     };
     let all_plain = arguments.iter().all(plain);
-    let words = words(&arguments);
     Cli::try_parse_from(arguments).unwrap_or_else(|mut error| {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        if let Some(cure) = cure::of_arguments(&error, &words) {
+        if let Some(cure) = cure::of_arguments(&error, words) {
             message::write(format_args!("{cure}"));
             std::process::exit(error.exit_code());
         }

@@ -2,7 +2,9 @@
 
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use opcost_base::exit::cause;
 use opcost_record::nearest::nearest;
+use opcost_sys::spawn::FindError;
 use std::path::Path;
 
 /// Flags of other tools that opcost lacks, and what does the same.
@@ -101,11 +103,11 @@ pub fn of_arguments(error: &clap::Error, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// What may help against an error of the work, from its words and the command line's.
-pub fn of_error(error: &str, arguments: &[&str]) -> Option<String> {
+/// What may help against an error of the work, if a program was not found; `arguments` are the words of the command line.
+pub fn of_error(error: &anyhow::Error, arguments: &[&str]) -> Option<String> {
     let command = arguments.get(1).filter(|name| TAKE_COMMANDS.contains(name))?;
-    let (_, behind) = error.split_once("cannot find '")?;
-    let (missing, _) = behind.split_once("' in PATH")?;
+    let Some(FindError::NotFound { name, path_env: Some(_) }) = cause(error) else { return None };
+    let missing = name.to_str()?;
     if missing.ends_with(".toml") && Path::new(missing).exists() {
         return Some(format!("'{missing}' is an experiment's file: opcost run {missing}"));
     }
@@ -160,7 +162,9 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_may_be_something_else() {
         let missing = |name: &str| {
-            format!("variant 2: cannot find '{name}' in PATH (/bin); give its full path")
+            let path_env = Some("/bin".into());
+            anyhow::Error::new(FindError::NotFound { name: name.into(), path_env })
+                .context("variant 2")
         };
         let words = ["opcost", "compare", "sleep", "0.01", "sleep", "0.02"];
         let said = of_error(&missing("0.01"), &words).unwrap();
@@ -177,6 +181,6 @@ mod tests {
             of_error(&missing("nothing"), &["opcost", "compare", "nothing -x", "b c"]),
             None
         );
-        assert_eq!(of_error("the disk is full", &words), None);
+        assert_eq!(of_error(&anyhow::anyhow!("the disk is full"), &words), None);
     }
 }

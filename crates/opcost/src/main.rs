@@ -21,17 +21,17 @@ fn main() -> ExitCode {
     let _ = opcost_sys::file_size::report_as_error();
     let arguments = arguments();
     let words = words(&arguments);
-    let done = match version(&arguments).or_else(|| first_screen(&arguments)) {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match version(&arguments).or_else(|| first_screen(&words)) {
         Some(text) => output::show_text(&text),
         None => completions::answer(Cli::command).and_then(|answered| match answered {
             true => Ok(Status::Done),
-            false => act(&parsed(arguments)),
+            false => act(&parsed(arguments, &words)),
         }),
     };
     let status = done.unwrap_or_else(|error| {
         let said = in_words(&error);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match cure::of_error(&said, &words) {
+        match cure::of_error(&error, &words) {
             Some(cure) => write(format_args!("{said}; {cure}")),
             None => write(format_args!("{said}")),
         }

@@ -101,6 +101,8 @@ mod place;
 mod signature;
 #[cfg(all(patchpoint_native, target_arch = "aarch64"))]
 mod site_aarch64;
+#[cfg(any(not(patchpoint_native), target_arch = "aarch64"))]
+mod site_load;
 #[cfg(patchpoint_native)]
 mod site_native;
 #[cfg(not(patchpoint_native))]

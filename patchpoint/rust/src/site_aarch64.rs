@@ -93,26 +93,6 @@ macro_rules! __read_key {
     };
 }
 
-/// The same as [`call!`] on this architecture: the caller keeps no registers.
-#[macro_export]
-macro_rules! call_saved {
-    ($key:path $(, $argument:expr)* $(,)?) => {
-        $crate::call!($key $(, $argument)*)
-    };
-}
-
-/// Reads a [`Value`](crate::Value): `value!(KEY)`, `value!(KEYS[2])`, `value!(TABLE[2].limit)`.
-///
-/// `KEY`: the path of a static that is a key, an array of keys, or an array of structs with keys. Result: the
-/// value, which is loaded: no instruction that may be exchanged while others execute it holds a number.
-#[macro_export]
-macro_rules! value {
-    ($key:path $([ $index:expr ] $(. $field:ident)*)?) => {{
-        $key $([$index] $(.$field)*)? .count_op();
-        $key $([$index] $(.$field)*)? .load()
-    }};
-}
-
 /// As compiled a branch leads to: ldarb of the key; cbz or cbnz over the next instruction; b to the
 /// other side; b back.
 #[doc(hidden)]

@@ -12,26 +12,6 @@ macro_rules! call {
     }};
 }
 
-/// The same as [`call!`]: without patched sites the compiler keeps the registers anyway.
-#[macro_export]
-macro_rules! call_saved {
-    ($key:path $(, $argument:expr)* $(,)?) => {
-        $crate::call!($key $(, $argument)*)
-    };
-}
-
-/// Reads a [`Value`](crate::Value): `value!(KEY)`, `value!(KEYS[2])`, `value!(TABLE[2].limit)`.
-///
-/// `KEY`: the path of a static that is a key, an array of keys, or an array of structs with keys. Result: the
-/// value.
-#[macro_export]
-macro_rules! value {
-    ($key:path $([ $index:expr ] $(. $field:ident)*)?) => {{
-        $key $([$index] $(.$field)*)? .count_op();
-        $key $([$index] $(.$field)*)? .load()
-    }};
-}
-
 /// Asks a [`Branch`](crate::Branch) whose usual answer is yes: `if likely!(KEY) { … }`.
 ///
 /// `KEY`: as in [`value!`](crate::value). Result: the answer.

@@ -2,7 +2,7 @@
 
 use super::{Surroundings, guest, scan, streams};
 use anyhow::{Context, Result};
-use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_base::exit::{Status, WithStatus, carry, fail};
 use opcost_model::experiment::{Command, Experiment, Scalar, Variant};
 use opcost_model::plan::{GuestPlan, VariantPlan, WorkPlan, shell_syntax};
 use opcost_record::nearest::did_you_mean;
@@ -232,7 +232,8 @@ fn resolve_work(
                 |error| {
                     let piece = shell_syntax::in_line(&line).filter(|_| shell.is_none());
                     let hint = piece.map_or(String::new(), shell_syntax::hint);
-                    fail(Status::WorkFailed, format!("{error}{hint}"))
+                    let words = format!("{error}{hint}");
+                    carry(Status::WorkFailed, anyhow::Error::new(error).context(words))
                 },
             )?;
             // Removes the `.` of `./a.out`; the result is absolute because `cwd` is.

@@ -134,7 +134,7 @@ pub fn paint(tone: Tone) -> anstyle::Style {
 }
 
 /// The values as bars from the smallest to the largest, in lines of `width`; a dot for a missing value.
-pub(super) fn sparkline(values: &[Option<f64>], width: usize) -> Vec<String> {
+pub fn sparkline(values: &[Option<f64>], width: usize) -> Vec<String> {
     let known = || values.iter().flatten().copied();
     if known().count() < 2 {
         return Vec::new();

@@ -6,6 +6,7 @@ use anyhow::Result;
 use opcost_analysis::history::{History, Outcome, Point, Series, SeriesChange};
 use opcost_base::number::{figures, percent};
 use opcost_base::time::date;
+use opcost_page::writer::text::sparkline;
 use opcost_record::Unit;
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
@@ -157,36 +158,4 @@ fn conclusion(page: &mut Page, series: &Series) {
         Outcome::Environment => "not counted: the environment changed with it",
     };
     page.wrap(BOLD, "→ ", &format!("{} {ratio} since {from}: {verdict}", series.metric));
-}
-
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-/// The values as bars from the smallest to the largest, in lines of `width`; a dot for a missing value.
-fn sparkline(values: &[Option<f64>], width: usize) -> Vec<String> {
-    let known = || values.iter().flatten().copied();
-    if known().count() < 2 {
-        return Vec::new();
-    }
-    let (low, high) = (known().fold(f64::MAX, f64::min), known().fold(f64::MIN, f64::max));
-    let bar = |value: &Option<f64>| match value {
-        None => '·',
-        Some(_) if high == low => BARS[3],
-        Some(value) => BARS[((value - low) / (high - low) * 7.0).round() as usize],
-    };
-    let bars: Vec<char> = values.iter().map(bar).collect();
-    bars.chunks(width.max(1)).map(|line| line.iter().collect()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bars_span_the_values() {
-        let values = [Some(1.0), None, Some(8.0), Some(4.5)];
-        assert_eq!(sparkline(&values, 80), ["▁·█▅"]);
-        assert_eq!(sparkline(&values, 3), ["▁·█", "▅"]);
-        assert_eq!(sparkline(&[Some(2.0), Some(2.0)], 80), ["▄▄"]);
-        assert!(sparkline(&[Some(2.0), None], 80).is_empty());
-    }
 }

@@ -147,12 +147,24 @@ fn the_page_shows_what_the_command_prints() {
         let (_, behind) = page.split_once(&block).unwrap_or_else(|| panic!("no {block}"));
         let (shown, _) = behind.split_once("\n```\n").unwrap();
         let mut printed = text.lines();
-        let mut lines = 0;
-        // An ellipsis stands for lines that are left out; the others are printed in this order.
-        for line in shown.lines().filter(|line| line.trim() != "…") {
-            assert!(printed.any(|one| one == line), "{file}: the command does not print: {line}");
+        let (mut lines, mut left_out) = (0, false);
+        // An ellipsis stands for lines that are left out; all other lines follow one another.
+        for line in shown.lines() {
+            if line.trim() == "…" {
+                left_out = true;
+                continue;
+            }
+            let is_printed = match std::mem::take(&mut left_out) {
+                true => printed.any(|one| one == line),
+                false => printed.next() == Some(line),
+            };
+            assert!(is_printed, "{file}: the command does not print here: {line}");
             lines += 1;
         }
+        assert!(
+            left_out || printed.count() <= 1,
+            "{file}: more is printed than the recording's name"
+        );
         assert!(lines >= 3, "{file}: the page shows {lines} lines");
     }
 }

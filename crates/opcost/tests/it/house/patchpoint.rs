@@ -60,9 +60,7 @@ fn the_first_page_s_program_compiles() {
     let (block, _) = block.split_once("```").unwrap();
     assert!(block.contains("PATCHPOINT_DEFINE_BRANCH"), "{block}");
     let folder = tempfile::tempdir().unwrap();
-    // The snippet leaves these lines out.
-    let before = "#include <patchpoint.h>\nlong work(long n);\nlong traced(long n);\n";
-    fs::write(folder.path().join("part.c"), [before, block].concat()).unwrap();
+    fs::write(folder.path().join("part.c"), block).unwrap();
     let include = format!("-I{}", root().join("patchpoint/include").display());
     let words = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-c", "part.c", &include];
     run("cc", &words, folder.path());
