@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compares the table of bytes in the guide with this build: the guide must have each row word for word.
+# Compares the table of bytes in the guide with this build: the guide must have a row, word for word, for each form. Sites of the same
+# bytes are one form, named after the first of them.
 # Arguments: the build folder, the guide; or the build folder and --print, which writes the rows.
 set -euo pipefail
 build=$1 guide=$2
@@ -10,6 +11,7 @@ if ! command -v objdump >/dev/null; then
     exit 0
 fi
 missing=0 rows=0
+declare -A seen
 while IFS=$'\t' read -r key before after bytes; do
     read -ra words <<<"$bytes"
     # The first byte is left out: all forms of a site have it, and it means nothing.
@@ -18,6 +20,9 @@ while IFS=$'\t' read -r key before after bytes; do
         sed 's/ *$//; s/  */ /g')
     # If the bytes depend on addresses, so does the operand.
     case $after in *..*) text="${text%%0x*}TARGET" ;; esac
+    form="$before $after $text"
+    if [ -n "${seen[$form]:-}" ]; then continue; fi
+    seen[$form]=1
     row="| \`$key\` | \`$before\` | \`$after\` | \`$text\` |"
     rows=$((rows + 1))
     if [ "$guide" = --print ]; then
@@ -27,5 +32,5 @@ while IFS=$'\t' read -r key before after bytes; do
         missing=$((missing + 1))
     fi
 done < <("$build/tests/forms" | sort)
-[ "$rows" -ge 20 ] || { echo "only $rows sites"; exit 1; }
+[ "$rows" -ge 14 ] || { echo "only $rows forms"; exit 1; }
 [ "$missing" -eq 0 ]
