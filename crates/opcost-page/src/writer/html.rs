@@ -1,7 +1,7 @@
 //! A document as a part of a page of HTML. The page's style sheet has the classes.
 
 use crate::document::{
-    Block, Cell, Code, Document, Mark, Paragraph, Place, Row, Span, Table, Tone,
+    Block, Cell, Code, Document, Head, Mark, Paragraph, Place, Row, Span, Table, Tone,
 };
 use crate::names::shorten;
 use maud::{Markup, PreEscaped, html};
@@ -111,7 +111,8 @@ pub fn table(table: &Table) -> Markup {
                 tr {
                     @for at in &columns {
                         @let head = &table.columns[*at].head;
-                        th scope="col" class=[number(*at).then_some("name number")] { (shown(head.text())) }
+                        @let class = match (number(*at), head) { (true, Head::Name(_)) => Some("name number"), (true, Head::Word(_)) => Some("number"), _ => None };
+                        th scope="col" class=[class] { (shown(head.text())) }
                     }
                 }
             }

@@ -399,20 +399,62 @@ pub(super) fn mark(row: &FunctionRow) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The callers under which a function's cost changed, each with its part. A single caller has the whole change and needs no figure.
+/// The callers under which a function's cost changed, each with its part; those whose part rounds to nothing are one entry. A single
+/// caller has the whole change and needs no figure.
 pub(super) fn callers(callers: &[CallerRow], decimals: usize) -> Cell {
-    let changed = callers.iter().filter(|caller| caller.own.change != 0.0);
-    let part = |caller: &CallerRow| match callers.len() {
+    let part = |change: f64| match callers.len() {
         1 => String::new(),
-        _ => signed(caller.own.change, decimals),
+        _ => signed(change, decimals),
     };
-    Cell::List("←", changed.map(|caller| (caller.symbol.clone(), part(caller))).collect())
+    let is_shown = |caller: &&CallerRow| {
+        (caller.own.change.abs() * 10_f64.powi(decimals as i32)).round() >= 1.0
+    };
+    let changed: Vec<&CallerRow> =
+        callers.iter().filter(|caller| caller.own.change != 0.0).collect();
+    let (mut shown, mut rest): (Vec<&CallerRow>, Vec<&CallerRow>) =
+        changed.into_iter().partition(is_shown);
+    if shown.is_empty() && !rest.is_empty() {
+        shown.push(rest.remove(0));
+    }
+    if let [_] = rest.as_slice() {
+        shown.append(&mut rest);
+    }
+    let mut names: Vec<_> =
+        shown.into_iter().map(|caller| (caller.symbol.clone(), part(caller.own.change))).collect();
+    if !rest.is_empty() {
+        let sum = rest.iter().map(|caller| caller.own.change).sum();
+        names.push((format!("{} others", rest.len()), part(sum)));
+    }
+    Cell::List("←", names)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn callers_that_change_next_to_nothing_are_one_entry() {
+        let caller = |symbol: &str, change: f64| CallerRow {
+            symbol: symbol.into(),
+            module: "w".into(),
+            own: Sides { change, ..Sides::default() },
+            calls: Sides::default(),
+        };
+        let of = |callers: &[CallerRow]| match super::callers(callers, 1) {
+            Cell::List(_, names) => {
+                names.into_iter().map(|(name, part)| format!("{name} {part}")).collect::<Vec<_>>()
+            }
+            _ => panic!("no list"),
+        };
+        let (main, a, b, none) =
+            (caller("main", 3.0), caller("a", 0.03), caller("b", 0.04), caller("c", 0.0));
+        assert_eq!(of(&[main.clone(), a.clone(), b.clone(), none]), ["main +3.0", "2 others +0.1"]);
+        assert_eq!(of(&[main.clone(), a.clone()]), ["main +3.0", "a +0.0"]);
+        assert_eq!(of(&[a.clone(), b, a.clone()]), ["a +0.0", "2 others +0.1"]);
+        assert_eq!(of(&[main]), ["main "]);
+        assert!(of(&[]).is_empty());
+    }
 
     #[test]
     fn changes_are_signed_and_grouped() {
