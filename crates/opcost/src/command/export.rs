@@ -45,7 +45,8 @@ pub fn export(globals: &Globals, args: &ExportArgs) -> Result<Status> {
         print_bytes(&bytes)?;
         return Ok(Status::Done);
     }
-    write_whole(&path, &bytes)
+    // A recording has the environment of its runs.
+    write_whole(&path, &bytes, 0o600)
         .with_context(|| format!("cannot write '{}'", path.display()))
         .status(Status::Missing)?;
     if !globals.quiet {

@@ -144,14 +144,14 @@ pub(crate) fn print(text: &str) -> Result<()> {
     print_bytes(page::harmless(text).as_bytes())
 }
 
-/// Writes a file as a whole or not at all.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// Writes a file as a whole or not at all; `mode` without the umask's bits says who may read it.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut file = tempfile::Builder::new()
         .prefix(".opcost-")
+        .permissions(Permissions::from_mode(mode))
         .tempfile_in(folder.unwrap_or(Path::new(".")))?;
     file.write_all(bytes)?;
-    file.as_file().set_permissions(Permissions::from_mode(0o644))?;
     file.persist(path)?;
     Ok(())
 }

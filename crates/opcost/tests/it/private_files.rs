@@ -115,6 +115,8 @@ params = { ops = 2000, seccomp = 'on' }
         // Files that the user asked for have the permissions that the user gives.
         let asked = if umask == "022" { 0o644 } else { 0o666 };
         assert_eq!(mode(&lab.path("work/x.html")), asked);
+        // A recording has the environment of its runs.
+        assert_eq!(mode(&lab.path("work/x.opcost")), 0o600);
     }
 }
 

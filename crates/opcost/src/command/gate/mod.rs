@@ -427,7 +427,7 @@ fn read_baseline(path: &Path, update: bool) -> Result<Baseline> {
 }
 
 fn write_baseline(path: &Path, text: &str) -> Result<()> {
-    write_whole(path, text.as_bytes())
+    write_whole(path, text.as_bytes(), 0o666)
         .with_context(|| format!("cannot write the baseline '{}'", path.display()))
         .status(Status::Missing)
 }
