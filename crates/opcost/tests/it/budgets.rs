@@ -9,9 +9,9 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 /// A limit that opcost itself does not reach, and every file here would exceed.
-const LIMIT: &str = "--read-limit=96M";
+const LIMIT: &str = "--read-limit=24M";
 /// The length of the files' contents.
-const LARGE_BYTES: u64 = 192 << 20;
+const LARGE_BYTES: u64 = 48 << 20;
 
 /// A gzip file of a beginning, of a text as often as `LARGE_BYTES` holds it, and of an end.
 fn gzip(begin: &str, repeated: &str, end: &str) -> Vec<u8> {
@@ -45,7 +45,7 @@ fn piped(records: &[Vec<u8>]) -> Vec<u8> {
 fn perf_data() -> Vec<u8> {
     let name = record(3, &[&[1, 0, 0, 0, 1, 0, 0, 0, b'a'][..], &[0; 0xffe7]].concat());
     let frame = zstd::encode_all(&*name.repeat(512), 19).unwrap();
-    piped(&vec![record(81, &frame); 8])
+    piped(&vec![record(81, &frame); 2])
 }
 
 /// A perf.data file with a sample in the mapping of a file.
@@ -91,7 +91,7 @@ fn a_bomb_ends_with_what_it_exceeds() {
     ] {
         let file = arguments.last().unwrap();
         let ended = lab.run(&[arguments, &[LIMIT]].concat()).expect(status);
-        ended.says(&[file, "more than 96 MiB", "--read-limit 8G"]);
+        ended.says(&[file, "more than 24 MiB", "--read-limit 8G"]);
     }
     assert!(lab.recordings().is_empty());
     // The contents are no fault where there is room for them.
@@ -180,7 +180,7 @@ fn a_program_s_debug_information_is_unpacked_within_the_budget() {
     }
     let lab = Lab::new();
     lab.write("work.c", "int main(void) { return 0; }");
-    lab.write("zeros", vec![0; 256 << 20]);
+    lab.write("zeros", vec![0; 48 << 20]);
     let run = |program: &str, args: &[&str]| {
         let status = Command::new(program).args(args).current_dir(lab.dir()).status();
         assert!(status.unwrap().success(), "{program}");

@@ -327,10 +327,10 @@ fn a_full_disk_ends_a_gate_and_leaves_nothing() {
 }
 
 /// A suite of one case whose instructions are exact, held to 0.5 %.
-fn exact(kernel: &str) -> String {
+fn exact(kernel: &str, start: &str) -> String {
     format!(
         "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '0.5%'\n\
-         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
+         metric = 'instructions:u'\n[case.loop]\ncommand = '{start}work'\n"
     )
 }
 
@@ -342,7 +342,7 @@ fn work(rounds: u32) -> String {
 #[test]
 fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     let Some(kernel) = needs::kernel() else { return };
-    let suite = exact(&kernel);
+    let suite = exact(&kernel, "./");
     let Some(yard) = Yard::new(&suite) else { return };
     yard.script("work.in", &work(200));
     yard.commit("A loop");
@@ -438,8 +438,8 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
 
 #[test]
 fn a_change_cannot_loosen_its_own_suite_unseen() {
-    let Some(kernel) = needs::kernel() else { return };
-    let suite = exact(&kernel);
+    let Some((kernel, start)) = needs::counter() else { return };
+    let suite = exact(&kernel, start);
     let Some(yard) = Yard::new(&suite) else { return };
     yard.script("work.in", &work(200));
     yard.commit("A loop");

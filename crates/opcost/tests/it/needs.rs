@@ -13,6 +13,15 @@ pub(crate) fn programs(names: &[&str]) -> bool {
     missing.is_none()
 }
 
+/// Whether `script/test --all` runs: a trial of what other tests prove in smaller pieces, or for long, waits for it.
+pub(crate) fn all() -> bool {
+    let all = std::env::var_os("OPCOST_TEST_ALL").is_some();
+    if !all {
+        opcost_skip::skip!("only script/test --all runs it");
+    }
+    all
+}
+
 /// A file that script/build puts beside opcost.
 pub(crate) fn beside(name: &str) -> Option<PathBuf> {
     let path = Path::new(crate::lab::OPCOST).with_file_name(name);
