@@ -415,7 +415,7 @@ pub struct Experiment {
 
     /// Emulated machines that run at the same time [default: one for each CPU, at most 4; 1 with
     /// --prepare or --conclude]
-    #[arg(long, value_name = "N", help_heading = GUEST)]
+    #[arg(long, short = 'j', value_name = "N", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u32>,
 

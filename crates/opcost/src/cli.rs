@@ -16,6 +16,7 @@ use crate::command::history::HistoryArgs;
 use crate::command::import::{ImportArgs, formats_help};
 use crate::command::kernel::KernelArgs;
 use crate::command::list::ListArgs;
+use crate::command::man;
 use crate::command::measure::{self, MeasureArgs};
 use crate::command::plan::{self, PlanOfArgs};
 use crate::command::profile::{self, ProfileArgs};
@@ -27,9 +28,9 @@ use crate::command::show::ShowArgs;
 use crate::command::size::{self, SizeArgs};
 use crate::command::submit::{self, SubmitArgs};
 use crate::command::top::{self, TopArgs};
-use crate::{cure, first_screen};
+use crate::{cure, first_screen, groups};
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use opcost_base::message;
 use opcost_record::printable::{Output, inert_text, printable, safe};
 use std::ffi::OsString;
@@ -130,14 +131,19 @@ pub enum Action {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print a manual page: the overview, or a command's
+    Man(man::ManArgs),
     /// Restore a program that opcost attach changed, if opcost dies (used by opcost itself)
     #[command(hide = true)]
     AttachGuardian,
     /// Perform one run of a workload (used by opcost itself)
     #[command(hide = true)]
     WorkProcess,
+}
+
+/// The command line, with flags in groups.
+pub fn command() -> clap::Command {
+    groups::grouped(Cli::command())
 }
 
 /// This process's arguments in the form that the command line declares.
@@ -153,9 +159,9 @@ pub fn words(arguments: &[OsString]) -> Vec<String> {
 /// The first screen that `opcost`, `opcost -h` or `opcost COMMAND -h` asks for, if the command has one.
 pub fn first_screen(words: &[&str]) -> Option<String> {
     match words {
-        [_, "-h"] => Some(first_screen::of_all(&Cli::command())),
+        [_, "-h"] => Some(first_screen::of_all(&command())),
         [_, name, "-h"] => {
-            let mut command = Cli::command();
+            let mut command = command();
             command.build();
             first_screen::of_command(&command, name)
         }
@@ -169,7 +175,12 @@ pub fn parsed(arguments: Vec<OsString>, words: &[&str]) -> Cli {
         argument.to_str().is_some_and(|text| inert_text(&printable(text)) == text)
     };
     let all_plain = arguments.iter().all(plain);
-    Cli::try_parse_from(arguments).unwrap_or_else(|mut error| {
+    let mut declared = command();
+    let found = declared.try_get_matches_from_mut(arguments);
+    let cli = found.and_then(|found| {
+        Cli::from_arg_matches(&found).map_err(|error| error.format(&mut declared))
+    });
+    cli.unwrap_or_else(|mut error| {
         if let Some(cure) = cure::of_arguments(&error, words) {
             message::write(format_args!("{cure}"));
             std::process::exit(error.exit_code());
@@ -207,7 +218,7 @@ fn make_harmless(error: &mut clap::Error) {
 fn without_hidden(error: &mut clap::Error) {
     let kind = ContextKind::SuggestedSubcommand;
     let Some(ContextValue::Strings(names)) = error.get(kind).cloned() else { return };
-    let command = Cli::command();
+    let command = command();
     let is_shown =
         |name: &String| command.find_subcommand(name).is_none_or(|command| !command.is_hide_set());
     let shown: Vec<String> = names.into_iter().filter(is_shown).collect();

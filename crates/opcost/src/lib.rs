@@ -9,3 +9,4 @@ pub mod cli;
 pub mod command;
 pub mod cure;
 pub mod first_screen;
+mod groups;

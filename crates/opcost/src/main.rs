@@ -3,8 +3,7 @@
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
-use clap::CommandFactory;
-use opcost::cli::{Action, Cli, arguments, first_screen, parsed, version, words};
+use opcost::cli::{Action, Cli, arguments, command, first_screen, parsed, version, words};
 use opcost::command::{
     attach, bisect, compare, completions, diff, doctor, export, forget, gate, gather, history,
     import, kernel, list, man, measure, output, plan, profile, report, resume, run, selftest, show,
@@ -24,7 +23,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match version(&arguments).or_else(|| first_screen(&words)) {
         Some(text) => output::show_text(&text),
-        None => completions::answer(Cli::command).and_then(|answered| match answered {
+        None => completions::answer(command).and_then(|answered| match answered {
             true => Ok(Status::Done),
             false => act(&parsed(arguments, &words)),
         }),
@@ -68,7 +67,7 @@ fn act(Cli { action, globals }: &Cli) -> Result<Status> {
         Action::Doctor(args) => doctor::doctor(globals, args),
         Action::Selftest(args) => selftest::selftest(globals, args),
         Action::Completions { shell } => completions::completions(*shell),
-        Action::Man => man::man(Cli::command()),
+        Action::Man(args) => man::man(args, command()),
         Action::AttachGuardian => attach::guard(),
         Action::WorkProcess => work_process::serve().map(|()| Status::Done),
     }

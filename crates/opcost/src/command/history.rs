@@ -28,7 +28,7 @@ pub struct HistoryArgs {
     pub notes: bool,
 
     /// Read the recordings that opcost export wrote into this folder, in place of the store
-    #[arg(long, value_name = "FOLDER", conflicts_with = "notes")]
+    #[arg(long, value_name = "DIR", conflicts_with = "notes")]
     pub folder: Option<PathBuf>,
 
     /// The metric, as tables show it; may be repeated [default: the primary one]
@@ -46,7 +46,7 @@ pub struct HistoryArgs {
     /// End with status 1 if a series ends on a worse level than before and the environment did not
     /// change with it. With LIMIT (0.5%, 10000, 2ms, '0.5% or 2ms'), the level must be worse by
     /// more than LIMIT
-    #[arg(long, value_name = "regression[=LIMIT]")]
+    #[arg(long, value_name = "WHAT[=LIMIT]")]
     pub fail_on: Option<FailOn>,
 }
 

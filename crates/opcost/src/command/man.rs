@@ -1,8 +1,12 @@
-//! `opcost man`: prints one page, with a section for each command.
+//! `opcost man`: an overview, and a page for each command.
 
 use anyhow::{Context, Result};
+use clap::Args;
 use clap_mangen::Man;
-use opcost_base::exit::Status;
+use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_record::nearest::did_you_mean;
+use std::fs;
+use std::path::PathBuf;
 
 /// The sections of the page that follow those of the commands.
 const SURROUNDINGS: &str = "\
@@ -50,21 +54,84 @@ Where commands and tools such as qemu are found.
 .BR qemu (1)
 ";
 
-/// Prints the manual page.
+/// Which manual pages.
+#[derive(Args, Clone, Debug)]
+pub struct ManArgs {
+    /// The command whose page is printed [default: the overview]
+    #[arg(value_name = "COMMAND", conflicts_with = "folder")]
+    pub command: Option<String>,
+
+    /// Write all pages into this folder, opcost.1 and one for each command
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+}
+
+/// Prints a manual page, or writes all of them.
 ///
 /// # Errors
-/// Standard output cannot be written.
-pub fn man(mut command: clap::Command) -> Result<Status> {
+/// Usage: there is no such command. Missing: standard output or the folder cannot be written.
+pub fn man(args: &ManArgs, mut command: clap::Command) -> Result<Status> {
     command.build();
-    // clap's section EXTRA contains the exit statuses.
-    let mut text = rendered(|bytes| Man::new(command.clone()).render(bytes))?
-        .replace(".SH EXTRA", ".SH EXIT STATUS");
-    text += &sections("opcost", &command)?;
-    text += ".SH EXAMPLES\n";
-    text += &examples("opcost", &command);
-    text += SURROUNDINGS;
+    if let Some(folder) = &args.folder {
+        let all = shown("opcost", &command)
+            .into_iter()
+            .map(|(_, sub)| Ok((format!("opcost-{}.1", sub.get_name()), of_command(sub)?)));
+        let overview = ("opcost.1".to_string(), overview(&command)?);
+        for (name, text) in [overview].into_iter().chain(all.collect::<Result<Vec<_>>>()?) {
+            let path = folder.join(name);
+            fs::write(&path, text)
+                .with_context(|| format!("cannot write '{}'", path.display()))
+                .status(Status::Missing)?;
+        }
+        return Ok(Status::Done);
+    }
+    let text = match &args.command {
+        None => overview(&command)?,
+        Some(name) => {
+            let commands = shown("opcost", &command);
+            let found = commands.iter().find(|(_, sub)| sub.get_name() == name);
+            let Some((_, sub)) = found else {
+                let names = commands.iter().map(|(_, sub)| sub.get_name());
+                let known = did_you_mean(name, names);
+                return Err(fail(Status::Usage, format!("there is no command '{name}'{known}")));
+            };
+            of_command(sub)?
+        }
+    };
     crate::command::output::print_bytes(text.as_bytes())?;
     Ok(Status::Done)
+}
+
+/// The page of opcost as a whole; each command's name leads to its own page.
+fn overview(command: &clap::Command) -> Result<String> {
+    // clap's section EXTRA contains the exit statuses.
+    let text = rendered(|bytes| Man::new(command.clone()).render(bytes))?;
+    Ok(text.replace(".SH EXTRA", ".SH EXIT STATUS") + SURROUNDINGS)
+}
+
+/// The page of a command, with a section for each of its own commands.
+fn of_command(command: &clap::Command) -> Result<String> {
+    let name = format!("opcost {}", command.get_name());
+    let title = format!("opcost-{}", command.get_name());
+    let man = Man::new(command.clone().name(&title).bin_name(&name)).title(title.to_uppercase());
+    let mut text = rendered(|bytes| {
+        man.render_title(bytes)?;
+        man.render_name_section(bytes)
+    })?;
+    // clap's synopsis would list every flag.
+    let usage = command.clone().bin_name(&name).render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").replace('-', "\\-");
+    text += &format!(".SH SYNOPSIS\n.nf\n{}\n.fi\n", usage.replace("\n       ", "\n"));
+    text += &match command.has_subcommands() {
+        true => sections(&name, command)?,
+        false => rendered(|bytes| man.render_options_section(bytes))?,
+    };
+    let examples = after_help(&name, command) + &examples(&name, command);
+    if !examples.is_empty() {
+        text += ".SH EXAMPLES\n";
+        text += &examples;
+    }
+    Ok(text + ".SH SEE ALSO\n.BR opcost (1)\n")
 }
 
 /// The subcommands of a command that are shown, with their whole names.
@@ -74,14 +141,10 @@ fn shown<'a>(above: &str, command: &'a clap::Command) -> Vec<(String, &'a clap::
     command.get_subcommands().filter(shown).map(named).collect()
 }
 
-/// A section for each subcommand of a command; a subcommand that only groups others has none.
+/// A section for each subcommand of a command.
 fn sections(above: &str, command: &clap::Command) -> Result<String> {
     let mut text = String::new();
     for (name, sub) in shown(above, command) {
-        if sub.has_subcommands() {
-            text += &sections(&name, sub)?;
-            continue;
-        }
         let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
         text += &format!(".SH {}\n{about}\n", name.to_uppercase());
         let man = Man::new(sub.clone().name(name));
@@ -95,22 +158,21 @@ fn sections(above: &str, command: &clap::Command) -> Result<String> {
     Ok(text)
 }
 
-/// The text behind the options in the help of each subcommand: examples, keys, statuses.
+/// The texts behind the options in the help of each subcommand.
 fn examples(above: &str, command: &clap::Command) -> String {
-    let mut text = String::new();
-    for (name, sub) in shown(above, command) {
-        if let Some(after) = sub.get_after_help() {
-            let verbatim = after.to_string().replace('\\', "\\e").replace('-', "\\-");
-            let line = |line: &str| match line.starts_with(['.', '\'']) {
-                true => format!("\\&{line}\n"),
-                false => format!("{line}\n"),
-            };
-            let lines: String = verbatim.lines().map(line).collect();
-            text += &format!(".SS {name}\n.nf\n{lines}.fi\n");
-        }
-        text += &examples(&name, sub);
-    }
-    text
+    shown(above, command).into_iter().map(|(name, sub)| after_help(&name, sub)).collect()
+}
+
+/// The text behind the options in a command's help, as it stands there: examples, keys, statuses.
+fn after_help(name: &str, command: &clap::Command) -> String {
+    let Some(after) = command.get_after_help() else { return String::new() };
+    let verbatim = after.to_string().replace('\\', "\\e").replace('-', "\\-");
+    let line = |line: &str| match line.starts_with(['.', '\'']) {
+        true => format!("\\&{line}\n"),
+        false => format!("{line}\n"),
+    };
+    let lines: String = verbatim.lines().map(line).collect();
+    format!(".SS {name}\n.nf\n{lines}.fi\n")
 }
 
 fn rendered(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<String> {

@@ -21,7 +21,8 @@ pub struct ScanArgs {
         short = 'D',
         value_name = "STEP",
         requires = "parameter_scan",
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        help_heading = PARAMETERS
     )]
     parameter_step_size: Option<String>,
 

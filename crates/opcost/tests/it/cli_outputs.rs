@@ -1,6 +1,6 @@
 //! Outputs for other programs: JSON, CSV, Markdown, benchfmt, man page, completions, pipes.
 
-use crate::lab::{Lab, Started, TINY, has_program};
+use crate::lab::{Lab, Started, TINY, files, has_program};
 use crate::needs;
 use serde_json::Value;
 use std::process::Stdio;
@@ -324,51 +324,45 @@ fn flags(help: &str) -> Vec<String> {
     flags
 }
 
-const COMMANDS: [&str; 10] = [
-    "compare",
-    "run",
-    "resume",
-    "show",
-    "list",
-    "kernel build",
-    "kernel list",
-    "doctor",
-    "completions",
-    "man",
-];
-
 #[test]
-fn the_manual_page_renders_and_names_every_flag() {
+fn the_manual_pages_render_and_name_every_flag() {
     let lab = Lab::new();
-    let page = lab.output(&["man"]);
-    let unescaped = page.replace("\\-", "-");
-    for command in COMMANDS {
-        assert!(unescaped.contains(&format!("opcost {command}")), "no 'opcost {command}'");
+    lab.write("pages/.keep", "");
+    lab.run(&["man", "--folder", "pages"]).expect(0);
+    let overview = lab.output(&["man"]).replace("\\-", "-");
+    assert_eq!(lab.read("pages/opcost.1").replace("\\-", "-"), overview);
+    for part in [".SH FILES", ".SH ENVIRONMENT", ".SH EXIT STATUS", "opcost-compare(1)"] {
+        assert!(overview.contains(part), "no {part} in {overview}");
+    }
+    assert!(!overview.contains("work-process"));
+    let pages = files(&lab.path("pages"));
+    assert!(pages.len() > 25, "{pages:?}");
+    for command in
+        ["compare", "run", "resume", "show", "list", "kernel build", "kernel list", "doctor", "man"]
+    {
+        let page = lab.output(&["man", command.split(' ').next().unwrap()]).replace("\\-", "-");
+        assert!(
+            page.to_lowercase().contains(&format!("opcost {command}")),
+            "no 'opcost {command}'"
+        );
         let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
-        let help = lab.output(&words);
-        for flag in flags(&help) {
-            assert!(unescaped.contains(&flag), "no {flag} of opcost {command}");
+        for flag in flags(&lab.output(&words)) {
+            assert!(page.contains(&flag), "no {flag} of opcost {command}");
         }
     }
-    assert!(flags(&lab.output(&["compare", "--help"])).len() > 25);
-    for part in
-        [".SH EXAMPLES", ".SH FILES", ".SH ENVIRONMENT", "opcost diff last --variant native"]
-    {
-        assert!(unescaped.contains(part), "no {part}");
-    }
-    assert!(!unescaped.contains("work-process"));
-    lab.write("opcost.1", &page);
-    let (tool, line) = if has_program("mandoc") {
-        ("mandoc", "mandoc -T utf8 -W error opcost.1")
-    } else if has_program("groff") {
-        ("groff", "groff -man -Tutf8 -ww opcost.1")
-    } else {
-        opcost_skip::skip!("there is neither mandoc nor groff here to render the page");
+    assert!(lab.output(&["man", "diff"]).contains("opcost diff last \\-\\-variant native"));
+    lab.run(&["man", "compere"]).expect(2).says(&["did you mean compare"]);
+    lab.run(&["man", "--folder", "none"]).expect(5).says(&["cannot write 'none/opcost.1'"]);
+    if !has_program("mandoc") {
+        opcost_skip::skip!("there is no mandoc here to render the pages");
         return;
-    };
-    let ended = lab.shell(line).spawn().unwrap().end().expect(0);
-    assert_eq!(ended.stderr, "", "{tool} warns");
-    assert!(ended.stdout.contains("opcost"));
+    }
+    for page in pages.iter().filter(|page| page.extension().is_some_and(|suffix| suffix == "1")) {
+        let mut reading = lab.shell(&format!("mandoc -T utf8 -W error {}", page.display()));
+        let ended = reading.spawn().unwrap().end().expect(0);
+        assert_eq!(ended.stderr, "", "mandoc warns of {}", page.display());
+        assert!(ended.stdout.contains("opcost"));
+    }
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub struct BisectArgs {
     /// instructions, the functions that moved with them; without a figure
     /// instructions-synchronous:k where revisions are kernels or kernel or boot options are searched,
     /// else instructions]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
 
     /// Built-in workload to run in place of a case, NAME[:KEY=VALUE,...]
