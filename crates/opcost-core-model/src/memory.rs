@@ -323,8 +323,8 @@ impl Memory {
         }
         self.events.code_misses += 1;
         let near = self.l2.touch(line);
-        if !near {
-            self.l3.touch(line);
+        if !near && !self.l3.touch(line) {
+            self.events.l3_misses += 1;
         }
         Some(near)
     }

@@ -14,6 +14,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+/// The plugin's argument that has it model the caches and predictors of the default core.
+const MODEL: &str =
+    concat!("model=", env!("CARGO_MANIFEST_DIR"), "/../opcost-core-model/cores/zen4.toml");
+
 /// The longest that one run may take.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -46,7 +50,8 @@ fn program(rounds: usize, bytes: usize, folder: &Path) {
         return skip("gzip is not installed");
     };
     let gzip = [&[gzip.as_str()], &work[1..]].concat();
-    let counted = |name, more| way(name, &["qemu-x86_64", "-plugin", &plugin(folder, more)], &gzip);
+    let counted =
+        |name, more: &str| way(name, &["qemu-x86_64", "-plugin", &plugin(folder, more)], &gzip);
     let callgrind = |name, more: &[&str]| {
         let quiet = ["valgrind", "-q", "--tool=callgrind", "--callgrind-out-file=/dev/null"];
         way(name, &[&quiet[..], more].concat(), &gzip)
@@ -58,7 +63,7 @@ fn program(rounds: usize, bytes: usize, folder: &Path) {
         &[
             way("QEMU", &["qemu-x86_64"], &gzip),
             counted("QEMU, counting", ",window=whole"),
-            counted("QEMU, counting and models", ",window=whole,model=on"),
+            counted("QEMU, counting and models", &format!(",window=whole,{MODEL}")),
             callgrind("callgrind", &[]),
             callgrind("callgrind, caches and branches", &caches),
             counted("QEMU, counting totals", ",window=whole,profile=off"),
@@ -130,7 +135,7 @@ fn machine(rounds: usize, folder: &Path) {
         .chain(["-kernel", &kernel, "-append", append])
         .collect();
     // No program marks a region, so the report is an error; the work is the same.
-    let counted = |name, more| {
+    let counted = |name, more: &str| {
         let plugin = plugin(folder, &format!("{symbols}{more}"));
         way(name, &["qemu-system-x86_64", "-plugin", &plugin], &boot)
     };
@@ -140,7 +145,7 @@ fn machine(rounds: usize, folder: &Path) {
         &[
             way("QEMU", &["qemu-system-x86_64"], &boot),
             counted("QEMU, counting", ",window=whole"),
-            counted("QEMU, counting and models", ",window=whole,model=on"),
+            counted("QEMU, counting and models", &format!(",window=whole,{MODEL}")),
             counted("QEMU, counting between markers", ",window=markers"),
             counted("QEMU, counting totals between markers", ",window=markers,profile=off"),
         ],

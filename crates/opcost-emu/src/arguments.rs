@@ -1,7 +1,6 @@
 //! The plugin's arguments.
 
 use crate::api;
-use crate::cache::Geometry;
 use crate::decode::Repeat;
 use opcost_record::metric::ONE_IN_MAX;
 use std::ffi::c_int;
@@ -85,8 +84,8 @@ pub(crate) struct Arguments {
     pub(crate) once: bool,
     /// Whether a whole machine is emulated.
     pub(crate) system: bool,
-    /// Whether caches and branch predictor are modelled.
-    pub(crate) model: bool,
+    /// The file of the core of which only caches and predictors are modelled.
+    pub(crate) model: Option<PathBuf>,
     /// The file of the core whose cycles are modelled.
     pub(crate) cycles: Option<PathBuf>,
     /// The number of instructions that each modelled instruction stands for; 1 models all.
@@ -95,12 +94,6 @@ pub(crate) struct Arguments {
     pub(crate) profile: bool,
     /// Whether raw counts of the memory filters are reported.
     pub(crate) probe: bool,
-    /// The level 1 instruction cache.
-    pub(crate) l1i: Geometry,
-    /// The level 1 data cache.
-    pub(crate) l1d: Geometry,
-    /// The last-level cache.
-    pub(crate) llc: Geometry,
     /// The accesses that count iterations.
     pub(crate) filters: Filters,
 }
@@ -120,14 +113,11 @@ impl Arguments {
             window: Window::Markers,
             once: false,
             system,
-            model: false,
+            model: None,
             cycles: None,
             one_in: 1,
             profile: true,
             probe: false,
-            l1i: Geometry { bytes: 32 << 10, ways: 8, line_bytes: 64 },
-            l1d: Geometry { bytes: 32 << 10, ways: 8, line_bytes: 64 },
-            llc: Geometry { bytes: 8 << 20, ways: 16, line_bytes: 64 },
             filters: Filters::default(),
         };
         for text in texts {
@@ -137,14 +127,12 @@ impl Arguments {
                     format!("argument '{text}' is wrong: {key} is {} or {}", words[0], words[1])
                 })
             };
-            let geometry = || {
-                Geometry::parse(value).map_err(|why| format!("argument '{text}' is wrong: {why}"))
-            };
             match key {
                 "out" if !value.is_empty() => out = Some(PathBuf::from(value)),
                 "symbols" if !value.is_empty() => arguments.symbols = Some(value.into()),
                 "cycles" if !value.is_empty() => arguments.cycles = Some(value.into()),
-                "out" | "symbols" | "cycles" => {
+                "model" if !value.is_empty() => arguments.model = Some(value.into()),
+                "out" | "symbols" | "cycles" | "model" => {
                     return Err(format!("argument '{text}' lacks a path"));
                 }
                 "one-in" => {
@@ -179,29 +167,23 @@ impl Arguments {
                         return Err(format!("argument '{text}', but this QEMU emulates {here}"));
                     }
                 }
-                "model" => arguments.model = one_of(["off", "on"])? == 1,
                 "profile" => arguments.profile = one_of(["off", "on"])? == 1,
                 "probe" => arguments.probe = one_of(["off", "on"])? == 1,
-                "l1i" => arguments.l1i = geometry()?,
-                "l1d" => arguments.l1d = geometry()?,
-                "llc" => arguments.llc = geometry()?,
                 key if key.starts_with("filter-") => {
                     arguments.filters = arguments.filters.parse_one(key, value)?;
                 }
                 _ => {
                     return Err(format!(
                         "unknown argument '{text}'; known are out, symbols, window, once, mode, \
-                         model, cycles, one-in, profile, probe, l1i, l1d, llc and filter-KIND"
+                         model, cycles, one-in, profile, probe and filter-KIND"
                     ));
                 }
             }
         }
-        if arguments.model && arguments.cycles.is_some() {
-            return Err(
-                "arguments model=on and cycles=PATH exclude one another: a modelled core has \
-                        caches and a predictor of its own"
-                    .into(),
-            );
+        if arguments.model.is_some() && arguments.cycles.is_some() {
+            let why =
+                "arguments model=PATH and cycles=PATH exclude one another: one core is modelled";
+            return Err(why.into());
         }
         if arguments.one_in > 1 && arguments.cycles.is_none() {
             return Err(
@@ -228,17 +210,16 @@ mod tests {
             "symbols=/s",
             "window=whole",
             "mode=user",
-            "model=on",
+            "model=/c",
             "profile=off",
             "once=on",
-            "l1d=16384:4:32",
             "filter-lods=RW/2",
         ])
         .unwrap();
         assert_eq!(arguments.out, PathBuf::from("/r"));
         assert_eq!(arguments.window, Window::Whole);
-        assert!(arguments.model && arguments.once && !arguments.profile && !arguments.probe);
-        assert_eq!(arguments.l1d, Geometry { bytes: 16384, ways: 4, line_bytes: 32 });
+        assert_eq!(arguments.model, Some("/c".into()));
+        assert!(arguments.once && !arguments.profile && !arguments.probe);
         assert_eq!(arguments.filters.filter(Repeat::Lods), api::READ_WRITE);
         assert_eq!(arguments.filters.divisor(Repeat::Lods), 2);
         assert_eq!(arguments.filters.filter(Repeat::Movs), api::READ);
@@ -250,7 +231,7 @@ mod tests {
             (&["window=whole"][..], "out=PATH is missing"),
             (&["out="], "lacks a path"),
             (&["out=/r", "cycles="], "lacks a path"),
-            (&["out=/r", "model=on", "cycles=/c"], "exclude one another"),
+            (&["out=/r", "model=/c", "cycles=/c"], "exclude one another"),
             (&["out=/r", "cycles=/c", "one-in=0"], "a number from 1 to"),
             (&["out=/r", "one-in=16"], "needs cycles=PATH"),
             (&["out=/r", "mode=system"], "emulates one program"),
@@ -258,7 +239,7 @@ mod tests {
             (&["out=/r", "lunch=1"], "unknown argument 'lunch=1'"),
             (&["out=/r", "filter-movs=X/1"], "is no filter"),
             (&["out=/r", "filter-movs=R/9"], "is no filter"),
-            (&["out=/r", "llc=5"], "SIZE:WAYS:LINE"),
+            (&["out=/r", "model="], "lacks a path"),
         ] {
             let message = parse(texts).unwrap_err();
             assert!(message.contains(part), "{texts:?}: {message}");

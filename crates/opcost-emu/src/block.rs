@@ -9,7 +9,6 @@
 //! middle. The block is only counted: by QEMU's own code where QEMU can compare before it calls (version 3 of the API), else by the
 //! callback.
 
-use crate::cache::Fetch;
 use crate::counters::Cost;
 use crate::decode::{Exit, Facts, MarkerAt, RETURN_BYTES, Wait, popped};
 use crate::repeat::Site;
@@ -161,8 +160,6 @@ const _: () = assert!(size_of::<Block>() == 64);
 /// The parts of a block that are rarely needed.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    /// The cache lines of the code, as the model looks them up.
-    pub(crate) fetch: Fetch,
     /// The code that a modelled core executes; `None` without a modelled core.
     pub(crate) code: Option<Code>,
     /// The landmark at the start, with the place of its counter.
@@ -278,7 +275,6 @@ impl Block {
             by_entry: false,
             popped: codes[..facts_len].last().map_or(0, |code| popped(exit, code)),
             rest: Box::new(Rest {
-                fetch: Fetch::default(),
                 code: None,
                 landmark: None,
                 behind: None,

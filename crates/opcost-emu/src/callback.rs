@@ -175,35 +175,6 @@ pub(crate) unsafe extern "C" fn on_total_access(
     }
 }
 
-pub(crate) unsafe extern "C" fn on_modelled_block(vcpu: c_uint, data: *mut c_void) {
-    // SAFETY: as in `on_block`.
-    unsafe {
-        let (block, vcpu) = (block_of(data), running(vcpu));
-        if plugin().goes_on(vcpu, block) {
-            plugin().model_transfer(block);
-            plugin().begin(block);
-            if !plugin().fetched(block) {
-                fetch(block);
-            }
-        } else {
-            look_modelled(vcpu, block);
-        }
-    }
-}
-
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn look_modelled(vcpu: c_uint, block: &'static Block) {
-    if allowed(vcpu) {
-        // SAFETY: this thread owns the state.
-        unsafe {
-            plugin().look(vcpu, block);
-            plugin().begin(block);
-            fetch(block);
-        }
-    }
-}
-
 /// Called when a block begins on a modelled core.
 pub(crate) unsafe extern "C" fn on_timed_block(vcpu: c_uint, data: *mut c_void) {
     if allowed(vcpu) {
@@ -244,14 +215,6 @@ pub(crate) unsafe extern "C" fn on_timed_access(
     }
 }
 
-/// # Safety
-/// This thread owns the state. A function of its own, so that the callback itself saves no registers.
-#[inline(never)]
-unsafe extern "C" fn fetch(block: &Block) {
-    // SAFETY: as the caller promises.
-    unsafe { plugin().fetch(block) };
-}
-
 pub(crate) unsafe extern "C" fn on_pass(vcpu: c_uint, site: *mut c_void) {
     if allowed(running(vcpu)) {
         // SAFETY: as in `on_block`; sites live for ever as well.
@@ -281,47 +244,6 @@ pub(crate) unsafe extern "C" fn on_end_store(
     if allowed(running(vcpu)) && unsafe { (api::api().functions.memory_is_store)(access) } {
         // SAFETY: as in `on_block`.
         unsafe { plugin().finish(block.cast_const().cast(), address) };
-    }
-}
-
-pub(crate) unsafe extern "C" fn on_user_access(
-    vcpu: c_uint,
-    access: u32,
-    address: u64,
-    _: *mut c_void,
-) {
-    // SAFETY: the arguments are those of this callback.
-    unsafe { on_access(vcpu, access, address, false) };
-}
-
-pub(crate) unsafe extern "C" fn on_kernel_access(
-    vcpu: c_uint,
-    access: u32,
-    address: u64,
-    _: *mut c_void,
-) {
-    // SAFETY: the arguments are those of this callback.
-    unsafe { on_access(vcpu, access, address, true) };
-}
-
-#[inline(always)]
-unsafe fn on_access(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
-    // SAFETY: `start` came before any callback. `rests` is false on any vCPU but the current one,
-    // which the owning thread alone changes.
-    unsafe {
-        let vcpu = running(vcpu);
-        if !plugin().rests(vcpu, access, address) {
-            reach(vcpu, access, address, kernel);
-        }
-    }
-}
-
-/// Passes an access on to the model. A function of its own, so that the callback itself saves no registers.
-#[inline(never)]
-unsafe extern "C" fn reach(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
-    if allowed(vcpu) {
-        // SAFETY: QEMU passed the description of the access; this thread owns the state.
-        unsafe { plugin().access(kernel, access, address) };
     }
 }
 

@@ -96,7 +96,7 @@ fn counts(arguments: &Arguments, several: bool, sums: &Counters) -> Counts {
     let reported = |when: When| match when {
         When::Always => true,
         When::Several => several,
-        When::Modelled => arguments.model,
+        When::Modelled => arguments.model.is_some(),
         When::Timed => arguments.cycles.is_some(),
         When::Never => false,
     };

@@ -95,17 +95,19 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     if vcpus > VCPUS_MAX {
         return Err(format!("the machine has {vcpus} CPUs; give it {VCPUS_MAX} at most"));
     }
-    let timing = match &arguments.cycles {
+    let timing = match arguments.cycles.as_ref().or(arguments.model.as_ref()) {
         None => None,
         Some(_) if vcpus > 1 => {
-            return Err("cycles are modelled for one CPU only: give the machine one CPU".into());
+            return Err("one core is modelled: give the machine one CPU".into());
         }
         Some(path) => {
             let text = std::fs::read_to_string(path)
                 .map_err(|error| format!("cannot read the core {}: {error}", path.display()))?;
             let core = opcost_core_model::Core::parse(&text)
                 .map_err(|error| format!("{}: {error}", path.display()))?;
-            Some(Timing::new(core, arguments.one_in, arguments.window == Window::Whole))
+            let begun = arguments.window == Window::Whole;
+            let one_in = arguments.cycles.as_ref().map(|_| arguments.one_in);
+            Some(Timing::new(core, one_in, begun))
         }
     };
     // SAFETY: QEMU loads plugins before it starts a thread.

@@ -15,8 +15,9 @@
 //! - `once=on|off`: each region begins and ends once a run, as the region of a command does. A further marker is the counted
 //!   program's, and makes the report an error.
 //! - `mode=user|system`: refuses the other mode.
-//! - `model=on|off`: caches and branch predictor; `l1i`, `l1d`, `llc` as `SIZE:WAYS:LINE`.
-//! - `cycles=PATH`: models the cycles of the core that the file describes (`timing.rs`); needs a machine with one vCPU.
+//! - `model=PATH`: caches and branch predictor of the core that the file describes, without its cycles (`timing.rs`); needs a
+//!   machine with one vCPU, as `cycles` does.
+//! - `cycles=PATH`: the cycles of the core that the file describes.
 //! - `profile=on|off`: cost by calling context. Without it a machine with one vCPU and a known kernel is counted by `totals.rs`.
 //! - `probe=on`: raw counts of QEMU's memory filters. The self-test of crate `opcost` derives
 //!   `filter-KIND=FILTER/DIVISOR` from them.
@@ -50,14 +51,13 @@
 //! - An access to a device that is the last instruction of an interrupted block may count as finished.
 //! - If a kernel writes to the very block that it executes, and the block's end leads back to the store, the rest of
 //!   the block counts once too often. Programs may do so without this error.
-//! - The models know no prefetching and no timing, and use virtual addresses.
+//! - The models use virtual addresses.
 //!
 //! # Limits
 //! One thread: in user mode a second thread, a child process or a successful `execve` turns the report into an error. A machine
 //! needs `-accel tcg,thread=single` and has at most 8 vCPUs. Memory: at most 2^21 blocks of about 400 bytes; with more, the report
 //! is an error. At most 2^20 contexts (64 bytes, 8 in the index); further cost goes to `[other contexts]`. At most 2^18 open calls
-//! of 24 bytes in the kernel and in each of 4096 tasks; deeper calls are not followed. The models take 8 bytes for each line, and
-//! 80 KiB. The plugin writes a run to the report when the run ends, so any number of runs takes the memory of one.
+//! of 24 bytes in the kernel and in each of 4096 tasks; deeper calls are not followed. The plugin writes a run to the report when the run ends, so any number of runs takes the memory of one.
 //!
 //! # How a block is counted
 //! One cell holds the value that the next block must match if control stays within a function, and also how far the last block came
@@ -85,8 +85,6 @@ mod arguments;
 mod attribution;
 mod block;
 mod blocks;
-mod branch;
-mod cache;
 mod callback;
 mod class;
 mod costs;
@@ -100,7 +98,6 @@ mod low;
 mod main_loop;
 mod mapped;
 mod message;
-mod model;
 mod plugin;
 mod rcu;
 mod refusal;

@@ -12,7 +12,6 @@ use crate::decode::{Exit, MarkerAt, RETURN_BYTES, Repeat};
 use crate::low;
 use crate::mapped::Mapped;
 use crate::message::{Message, Messages};
-use crate::model::Model;
 use crate::refusal;
 use crate::region::{CounterSums, Drains, FORGED, Regions};
 use crate::repeat::Site;
@@ -84,13 +83,10 @@ pub(crate) struct Plugin {
     messages: Messages,
     /// The finished runs.
     pub(crate) reports: Reports,
-    pub(crate) model: Option<Model>,
     /// The core whose cycles are modelled.
     pub(crate) timing: Option<Timing>,
     /// The number of instructions that the last block finished, as the closer look found.
     executed: usize,
-    /// Access sizes in bytes, cached by a hash of QEMU's description of the access.
-    sizes: [(u32, u32); 256],
     pub(crate) system_calls: u64,
     /// Files from which the program mapped code.
     pub(crate) mapped: Mapped,
@@ -122,7 +118,6 @@ impl Plugin {
         let position = Position::new();
         let cost = walk.tree.cost(position.node);
         let landmarks = vec![0; attribution.metrics().len()];
-        let model = arguments.model.then(|| Model::new(&arguments));
         // In user mode the program's own memory may be low.
         let mut blocks = Blocks::new(arguments.system);
         let nowhere = blocks.add(|_, count| Block::new(0, &[], Vec::new(), count));
@@ -150,11 +145,8 @@ impl Plugin {
             program_regions: ProgramRegions::default(),
             messages: Messages::default(),
             reports: Reports::default(),
-            model,
             timing,
             executed: usize::MAX,
-            // A description that QEMU never gives: it does not use the highest bits.
-            sizes: [(u32::MAX, 0); 256],
             system_calls: 0,
             mapped: Mapped::default(),
             probes: Box::default(),
@@ -165,8 +157,7 @@ impl Plugin {
         };
         let one_kernel =
             plugin.arguments.system && plugin.one_vcpu && plugin.attribution.knows_faults();
-        let counts_only =
-            !plugin.arguments.profile && plugin.model.is_none() && plugin.timing.is_none();
+        let counts_only = !plugin.arguments.profile && plugin.timing.is_none();
         if counts_only && one_kernel && plugin.arguments.window == Window::Markers {
             let learns = plugin.stack.is_open() && api::current_cpu().is_some();
             plugin.totals = learns.then(Totals::new);
@@ -226,40 +217,10 @@ impl Plugin {
         }
     }
 
-    /// Teaches the model how control came to a block that goes on.
-    ///
-    /// # Safety
-    /// There is a model.
-    #[inline(always)]
-    pub(crate) unsafe fn model_transfer(&mut self, begun: &Block) {
-        let prev = self.prev();
-        // SAFETY: as the caller promises.
-        let model = unsafe { self.model.as_mut().unwrap_unchecked() };
-        let taken = begun.start != prev.end();
-        let conditional = prev.exit == Exit::Branch;
-        model.branch(&mut self.sums, prev.kernel, prev.last_at(), conditional, taken);
-    }
-
-    /// Whether fetching a block's code changes nothing in the model.
-    ///
-    /// # Safety
-    /// There is a model.
-    #[inline(always)]
-    pub(crate) unsafe fn fetched(&self, block: &Block) -> bool {
-        // SAFETY: as the caller promises; the model prepared the block when the block was made.
-        unsafe { self.model.as_ref().unwrap_unchecked().rests_on_code(&block.fetch) }
-    }
-
-    /// The model fetches a block's code.
-    pub(crate) fn fetch(&mut self, begun: &Block) {
-        if let Some(model) = &mut self.model {
-            model.fetch(&mut self.sums, begun.kernel, begun.start, begun.end());
-        }
-    }
-
     /// Has the modelled core execute everything before a block that goes on.
     #[inline(always)]
     pub(crate) fn time(&mut self, begun: &'static Block) {
+        self.count_taken(&Left::whole(self.prev()), begun.start);
         self.spend(self.position.node, |timing| timing.follow(usize::MAX, begun, false));
     }
 
@@ -298,6 +259,11 @@ impl Plugin {
         let Some(timing) = &mut self.timing else { return };
         let kernel = timing.in_kernel();
         let cycles = go_on(timing);
+        if self.arguments.model.is_some() {
+            for (figure, misses) in timing.take_misses() {
+                self.sums.add(figure, kernel, misses);
+            }
+        }
         if let Some(slice) = timing.take_slice() {
             self.sums.add_slice(slice);
         }
@@ -317,7 +283,7 @@ impl Plugin {
         self.attribute();
         // SAFETY: QEMU writes to the cells between callbacks only.
         let cells = unsafe { &mut *self.cells };
-        if cells.returned() && !begun.special() && self.model.is_none() {
+        if cells.returned() && !begun.special() {
             // Half of all closer looks end here: the block that returned need not be read. There is one vCPU.
             // SAFETY: the stack pointer's place was known when the block was translated.
             let slot = unsafe { self.stack.slot(RETURN_BYTES) };
@@ -349,9 +315,6 @@ impl Plugin {
         let left = Left::whole(prev);
         self.walk.turn(&mut self.position, left, slot, begun);
         self.cost = self.walk.tree.cost(self.position.node);
-        if let Some(model) = &mut self.model {
-            model.transfer(&mut self.sums, &left, begun.start);
-        }
     }
 
     /// Follows a jump or branch to a block of another function; the jump was not cut short and the block is not special.
@@ -360,8 +323,15 @@ impl Plugin {
         let left = Left::whole(prev);
         self.walk.jump_whole(&mut self.position, left, begun);
         self.cost = self.walk.tree.cost(self.position.node);
-        if let Some(model) = &mut self.model {
-            model.transfer(&mut self.sums, &left, begun.start);
+        self.count_taken(&left, begun.start);
+    }
+
+    /// Counts a conditional branch that control took to `target`, if such branches are counted.
+    #[inline(always)]
+    fn count_taken(&mut self, left: &Left, target: u64) {
+        if self.arguments.model.is_some() {
+            let taken = left.exit == Exit::Branch && target != left.end;
+            self.sums.add(Figure::Taken, left.kernel, u64::from(taken));
         }
     }
 
@@ -422,14 +392,12 @@ impl Plugin {
             self.cost = self.walk.tree.cost(self.position.node);
         }
         let interrupts = begun.landmark.is_some_and(|(landmark, _)| is_entry(landmark));
-        if let Some(model) = &mut self.model {
-            let seen = match left.exit {
-                Exit::Leave => self.position.resumed.take(),
-                _ => (!cut && !interrupts).then_some(left),
-            };
-            if let Some(left) = seen {
-                model.transfer(&mut self.sums, &left, begun.start);
-            }
+        let seen = match left.exit {
+            Exit::Leave => self.position.resumed.take(),
+            _ => (!cut && !interrupts).then_some(left),
+        };
+        if let Some(left) = seen {
+            self.count_taken(&left, begun.start);
         }
         if let Some((_, Some(place))) = begun.landmark {
             self.landmarks[place] += 1;
@@ -669,29 +637,6 @@ impl Plugin {
         }
     }
 
-    /// Whether an access to memory changes nothing in the model; `access`: QEMU's description of the access.
-    ///
-    /// # Safety
-    /// There is a model.
-    #[inline(always)]
-    pub(crate) unsafe fn rests(&self, vcpu: u32, access: u32, address: u64) -> bool {
-        let (known, bytes) = self.sizes[size_place(access)];
-        // SAFETY: as the caller promises.
-        let model = unsafe { self.model.as_ref().unwrap_unchecked() };
-        (known ^ access) | (vcpu ^ self.vcpu) == 0 && model.rests_on(address, bytes.into())
-    }
-
-    /// Passes an access to memory on to the model; `access`: QEMU's description of the access.
-    pub(crate) fn access(&mut self, kernel: bool, access: u32, address: u64) {
-        let known = &mut self.sizes[size_place(access)];
-        if known.0 != access {
-            *known = (access, size_bytes(access));
-        }
-        if let Some(model) = &mut self.model {
-            model.access(&mut self.sums, kernel, address, known.1.into());
-        }
-    }
-
     /// Handles a marker at an instruction of a begun block.
     pub(crate) fn mark(&mut self, block: &Block, index: usize, marker: MarkerAt) {
         if let MarkerAt::Region(mark) = marker {
@@ -896,20 +841,6 @@ impl Plugin {
         }
         Ok(())
     }
-}
-
-/// Returns the place in the cache of access sizes for QEMU's description of an access.
-fn size_place(access: u32) -> usize {
-    // The bits for CPU mode, size, and load or store stand far apart.
-    (access.wrapping_mul(0x9e37_79b1) >> 24) as usize
-}
-
-/// Returns the bytes of an access from QEMU's description of it.
-#[cold]
-#[inline(never)]
-fn size_bytes(access: u32) -> u32 {
-    // SAFETY: QEMU passed the description to the callback that is running.
-    1 << unsafe { (api::api().functions.memory_size_shift)(access) }
 }
 
 /// Leaks a value and returns the pointer to it, which callbacks may keep for ever.

@@ -12,9 +12,10 @@
 
 use crate::api;
 use crate::block::Block;
+use crate::counters::Figure;
 use crate::decode::Repeat;
 use crate::slices::{Phase, Slices};
-use opcost_core_model::{Access, Core as CoreTable, Cycles, Machine};
+use opcost_core_model::{Access, Core as CoreTable, Cycles, Events, Machine};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -41,11 +42,12 @@ pub(crate) fn access_data(index: usize, repeat: Option<Repeat>) -> *mut c_void {
 pub(crate) struct Timing {
     core: CoreTable,
     machine: Machine,
-    /// The slices of the execution that are timed.
-    slices: Slices,
+    /// The slices of the execution that are timed; `None` if nothing is, and the core only learns.
+    slices: Option<Slices>,
+    /// The core's events up to the last [`Timing::take_misses`].
+    events: Events,
     /// The cycles of the slice that ended since the last [`Timing::take_slice`].
     slice: Option<u64>,
-    /// The block that began last, and its first instruction that the model did not execute.
     /// The last begun block, and its first instruction that the model has not executed.
     block: Option<(&'static Block, usize)>,
     /// The block's accesses.
@@ -64,12 +66,13 @@ pub(crate) struct Timing {
 impl Timing {
     /// Makes a core that has executed nothing.
     ///
-    /// `one_in`: the number of instructions that each timed instruction stands for; `begun`: whether the model starts with the
-    /// first instruction.
-    pub(crate) fn new(core: CoreTable, one_in: u64, begun: bool) -> Timing {
+    /// `one_in`: the number of instructions that each timed instruction stands for, or `None` if nothing is timed; `begun`: whether
+    /// the model starts with the first instruction.
+    pub(crate) fn new(core: CoreTable, one_in: Option<u64>, begun: bool) -> Timing {
         Timing {
             machine: Machine::new(&core),
-            slices: Slices::new(one_in),
+            slices: one_in.map(Slices::new),
+            events: Events::default(),
             core,
             block: None,
             carried: Cycles::default(),
@@ -91,6 +94,19 @@ impl Timing {
     /// Returns the number of instructions since the last call whose class the model does not know.
     pub(crate) fn take_unknown(&mut self) -> u64 {
         std::mem::take(&mut self.unknown_charged)
+    }
+
+    /// Returns the misses since the last call.
+    #[inline(always)]
+    pub(crate) fn take_misses(&mut self) -> [(Figure, u64); 4] {
+        let now = self.machine.events();
+        let before = std::mem::replace(&mut self.events, now);
+        [
+            (Figure::BranchMisses, now.branch_misses - before.branch_misses),
+            (Figure::InstructionMisses, now.code_misses - before.code_misses),
+            (Figure::DataMisses, now.l1_misses - before.l1_misses),
+            (Figure::LastMisses, now.l3_misses - before.l3_misses),
+        ]
     }
 
     /// Returns the cycles of the slice that ended since the last call.
@@ -164,7 +180,8 @@ impl Timing {
             return carried;
         };
         let instructions = (executed - first) as u64;
-        let took = if self.slices.phase() == Phase::Learning {
+        let phase = self.slices.as_ref().map_or(Phase::Learning, Slices::phase);
+        let took = if phase == Phase::Learning {
             self.machine.learn(code, first..executed, &self.accesses, next);
             Cycles::default()
         } else {
@@ -177,11 +194,12 @@ impl Timing {
     /// Returns the charge for some instructions that took some cycles.
     #[inline(always)]
     fn charge(&mut self, instructions: u64, took: Cycles) -> Cycles {
-        let weight = self.slices.weight();
+        let Some(slices) = &mut self.slices else { return Cycles::default() };
+        let weight = slices.weight();
         let unknown = self.machine.unknown();
         self.unknown_charged += (unknown - self.unknown) * weight;
         self.unknown = unknown;
-        let ended = self.slices.pass(instructions, took.total());
+        let ended = slices.pass(instructions, took.total());
         if ended.is_some() {
             self.slice = ended;
         }

@@ -1,13 +1,12 @@
 //! Makes a [`Block`] from QEMU's translation, and has QEMU count the block.
 
-use crate::api::{self, Api, Beginning, Code, MemoryCallback};
+use crate::api::{self, Api, Beginning, Code};
 use crate::arguments::{Filters, Window};
 use crate::attribution::Owner;
 use crate::block::{Block, Ending, MarkerSite, is_kernel};
 use crate::callback;
 use crate::decode::{Exit, Facts, Repeat, decode, may_end_with_repeat, target};
 use crate::main_loop;
-use crate::model::Model;
 use crate::plugin::{Plugin, leak};
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
@@ -138,23 +137,18 @@ impl Translator {
         let by_entry = plugin.by_entry;
         // After such a block the next one always gets a closer look; the kernel's entries are special anyway.
         let ends_doubtful = last.may_fault && last.repeat.is_none() && !by_entry;
-        // The model's table of targets learns from each of these jumps.
-        let learns = plugin.model.is_some() && last.exit == Exit::JumpIndirect;
         let special = behind.is_some() || landmark.is_some();
         // The next block shows whether a string instruction faulted; the block behind the instruction is special.
         let repeats = last.repeat.is_some();
         let faults = !by_entry && (repeats || last.may_be_refused);
-        let turns = turns || ends_doubtful || learns || faults;
+        let turns = turns || ends_doubtful || faults;
         let steps = by_entry && !kernel && may_reach_own_store(start, codes, &facts);
-        let model = &plugin.model;
         let code =
             plugin.timing.as_ref().map(|timing| timing.core().decode(start, &codes[..facts.len()]));
         let number = plugin.blocks.len() as u64 + 1;
         plugin.blocks.add(|place, count| {
             let mut block = Block::new(start, codes, facts, count);
             block.number = number;
-            let prepare = |model: &Model| model.prepare(start, block.end());
-            block.fetch = model.as_ref().map(prepare).unwrap_or_default();
             block.code = code;
             block.repeats = repeats.then(|| self.site(block.end(), kernel));
             (block.landmark, block.behind) = (landmark, behind);
@@ -320,29 +314,14 @@ impl Request<'_> {
                     let site = translator.site(known.end(), known.kernel);
                     self.repeat(instruction, kind, known.end(), site);
                 }
-                let accesses = facts.loads + facts.stores > 0 || facts.repeat.is_some();
-                let told = match (self.plugin.arguments.model, &self.plugin.timing, known.kernel) {
-                    (true, _, true) => {
-                        Some((callback::on_kernel_access as MemoryCallback, ptr::null_mut()))
-                    }
-                    (true, _, false) => {
-                        Some((callback::on_user_access as MemoryCallback, ptr::null_mut()))
-                    }
-                    (false, Some(_), _) => Some((
-                        callback::on_timed_access as MemoryCallback,
-                        access_data(index, facts.repeat),
-                    )),
-                    (false, None, _) => None,
-                };
                 // A modelled core needs every access of an instruction.
-                let accesses = accesses || self.plugin.timing.is_some();
-                if let Some((function, data)) = told.filter(|_| accesses) {
+                if self.plugin.timing.is_some() {
                     (api.functions.on_memory)(
                         instruction,
-                        function,
+                        callback::on_timed_access,
                         api::NO_REGISTERS,
                         api::READ_WRITE,
-                        data,
+                        access_data(index, facts.repeat),
                     );
                 }
             }
@@ -354,7 +333,7 @@ impl Request<'_> {
     /// # Safety
     /// The handles are QEMU's of the running callback; `data` is the block, as callbacks get it.
     unsafe fn begin(&mut self, block: &'static Block, data: *mut c_void) {
-        let (model, cells) = (self.plugin.arguments.model, self.plugin.cells);
+        let cells = self.plugin.cells;
         // SAFETY: as the caller promises; cells and counts live for ever.
         unsafe {
             let expected = &raw mut (*cells).expected;
@@ -372,13 +351,9 @@ impl Request<'_> {
                 stores,
             };
             let timed = self.plugin.timing.is_some();
-            let by_callback = model || timed || !self.plugin.one_vcpu;
+            let by_callback = timed || !self.plugin.one_vcpu;
             if by_callback || !self.api.begin_alone(self.handle, &beginning) {
-                let function = match (model, timed) {
-                    (true, _) => callback::on_modelled_block,
-                    (false, true) => callback::on_timed_block,
-                    (false, false) => callback::on_block,
-                };
+                let function = if timed { callback::on_timed_block } else { callback::on_block };
                 (self.api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
             }
         }

@@ -377,8 +377,8 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "is_false")]
     pub fresh_boots: bool,
 
-    /// Model caches and a branch predictor as well. This adds metrics, marked as modelled, and
-    /// makes runs slower
+    /// Model the caches and predictors of a core as well, without its cycles. This adds metrics, marked
+    /// as modelled, and makes runs slower
     #[arg(long, help_heading = GUEST)]
     #[serde(skip_serializing_if = "is_false")]
     pub model: bool,
@@ -396,14 +396,14 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycles_one_in: Option<u16>,
 
-    /// The core whose cycles are modelled: a file, or the name of one that ships (opcost list cores)
-    #[arg(long, value_name = "CORE", requires = "cycles", help_heading = GUEST)]
+    /// The core that is modelled: a file, or the name of one that ships (opcost list cores)
+    #[arg(long, value_name = "CORE", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<String>,
 
-    /// Geometry of a modelled cache: l1i=32K:8:64, l1d=… or llc=… (size, ways, bytes a line); may
-    /// be repeated
-    #[arg(long, value_name = "CACHE", requires = "model", help_heading = GUEST)]
+    /// A cache of the modelled core in place of its own: l1i=32K:8, l1d=…, l2=… or llc=… (size, ways);
+    /// may be repeated
+    #[arg(long, value_name = "CACHE", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache: Vec<String>,
 

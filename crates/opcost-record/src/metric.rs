@@ -88,8 +88,6 @@ pub enum Kind {
     Sampled,
     /// The result of a model (caches, branch predictor).
     Modelled,
-    /// The result of a formula over other figures.
-    Estimated,
 }
 
 /// The part of a report's error budget that a metric draws on.
@@ -343,7 +341,7 @@ pub static METRICS: &[MetricRow] = &[
     modelled("model-L1-icache-misses", Kind::Modelled, "misses of the model of a level 1 instruction cache"),
     modelled("model-L1-dcache-misses", Kind::Modelled, "misses of the model of a level 1 data cache"),
     modelled("model-LLC-misses", Kind::Modelled, "misses of the model of a last-level cache"),
-    modelled("estimated-cycles", Kind::Estimated, "a formula over instructions and the models' misses, in recordings of earlier versions; model-cycles has taken its place"),
+    row("estimated-cycles", &[], EMULATOR, Unit::Count, Family::Control, "a formula of earlier versions, which is shown no longer; model-cycles (--cycles) has taken its place"),
     reported("task-time-min", Unit::Ns, Better::Lower, "elapsed time of the fastest of several tasks (scale=on)"),
     reported("task-time-max", Unit::Ns, Better::Lower, "elapsed time of the slowest of several tasks (scale=on)"),
     reported("task-fairness-ppm", Unit::Count, Better::Higher, "time of the fastest task over that of the slowest, in millionths: 1,000,000 is fair (scale=on)"),

@@ -79,7 +79,7 @@ fn sentence(row: &Row, index: usize) -> String {
     match change.verdict {
         Verdict::Changed | Verdict::FewLayouts if change.estimated => {
             let error = row.accuracy.as_ref().map(ModelAccuracy::error_in_words);
-            let error = error.unwrap_or_else(|| "by a formula over counts".into());
+            let error = error.unwrap_or_else(|| "of unknown error".into());
             format!("{label} {amount}, {} ({error})", change.found())
         }
         Verdict::Changed => {

@@ -16,7 +16,7 @@ use opcost_core_model::{Confidence, Cycles, confidence};
 use opcost_model::plan::{Accuracy, CorePlan, DECIDES_FROM_RATIO_MIN, Validation};
 use opcost_model::recording::Recording;
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_ERROR, CYCLES_FAR, MODEL_CYCLES};
-use opcost_record::{Domain, Kind, MetricKey, Outcome, Record, Unit};
+use opcost_record::{Domain, MetricKey, Outcome, Record, Unit};
 
 /// How far off a figure of modelled cycles may be.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,9 +112,6 @@ struct Total {
 
 /// Adds to each row of modelled cycles how far off it may be, and withdraws verdicts that this error does not allow.
 pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
-    // Recordings of earlier versions estimate cycles by a formula over counts, which nobody validated.
-    let formulas = rows.iter_mut().filter(|row| row.kind == Kind::Estimated);
-    formulas.flat_map(|row| &mut row.changes).for_each(|change| change.estimated = true);
     let Some(emulation) = recording.plan.emulation() else { return };
     let (Some(core), one_in) = (&emulation.core, emulation.cycles_one_in) else { return };
     let known = rows.iter().filter(|row| row.key.name == MODEL_CYCLES).filter_map(|total| {

@@ -1,6 +1,6 @@
 //! A bare machine with paging and interrupts: faults and interrupts everywhere, counted by hand.
 
-use crate::emulator::{Emulator, Run, SYSTEM, check, count};
+use crate::emulator::{Emulator, MODEL, Run, SYSTEM, check, count};
 
 /// A multiboot image of 32-bit code. The first 4 MiB are mapped one to one. The fault handler maps pages from 0x800000 on to memory
 /// from 0x200000 on.
@@ -351,7 +351,7 @@ fn options_and_repetition_change_no_count() {
     let work = format!("{TIMER}{TICKING}").replace("0x300000", "0x900000");
     let Some(first) = run(&work, &[]) else { return };
     // Totals alone (`profile=off` by itself) need a guest whose calls show where the stack pointer is; tests with a kernel have one.
-    for options in [&[][..], &["model=on"], &["profile=off", "model=on"]] {
+    for options in [&[][..], &[MODEL], &["profile=off", MODEL]] {
         let Some(again) = run(&work, options) else { return };
         assert_eq!(again.sent, first.sent, "{options:?}: the guest went another way");
         let (first, again) = (first.run.work(), again.run.work());

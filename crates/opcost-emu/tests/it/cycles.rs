@@ -192,6 +192,6 @@ fn what_makes_no_core_is_refused() {
     let wrong = emulator.file("core.toml", text.as_bytes());
     let refused = emulator.run(&[&format!("cycles={wrong}")], &["/bin/true"]);
     assert!(refused.errors.contains("dispach"), "{}", refused.errors);
-    let both = emulator.run(&["model=on", &format!("cycles={wrong}")], &["/bin/true"]);
+    let both = emulator.run(&["model=/c", &format!("cycles={wrong}")], &["/bin/true"]);
     assert!(both.errors.contains("exclude one another"), "{}", both.errors);
 }

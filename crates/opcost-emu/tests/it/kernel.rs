@@ -1,6 +1,6 @@
 //! A real kernel: the profile agrees with the counts of kernel and program.
 
-use crate::emulator::{check, count};
+use crate::emulator::{MODEL, check, count};
 use crate::guest::{Guest, calls, chains};
 use opcost_record::Domain;
 use opcost_record::metric::{DEFERRED, SYNCHRONOUS, TICK};
@@ -99,7 +99,7 @@ fn options_and_a_busy_computer_change_nothing() {
         }
     });
     let counts = first.run.work().counts;
-    for options in [&["model=on"][..], &["profile=off"], &["profile=off", "model=on"]] {
+    for options in [&[MODEL][..], &["profile=off"], &["profile=off", MODEL]] {
         let again = guest.boot(ONE_TASK, options, &[]);
         assert_eq!(again.sent, first.sent);
         let again = again.run.work();

@@ -1,7 +1,7 @@
 //! Programs in user mode, counted by hand, give the exact numbers.
 
 use crate::emulator;
-use crate::emulator::{Emulator, USER, check, count, have, paths, skip};
+use crate::emulator::{Emulator, MODEL, USER, check, count, have, paths, skip};
 use opcost_record::Domain;
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
 
@@ -43,7 +43,7 @@ const PROLOGUE: &str = "
 .globl _start
 .bss
 .balign 4096
-buffer: .skip 16384
+buffer: .skip 524288
 .text
 ";
 
@@ -58,7 +58,7 @@ fn run(source: &str, plugin_arguments: &[&str]) -> Option<emulator::Run> {
 fn a_loop_between_markers() {
     let source =
         "_start: mov $7,%ecx\n START\n mov $1000,%ecx\n1: dec %ecx\n jnz 1b\n nop\n STOP\n EXIT";
-    let Some(run) = run(source, &["model=on"]) else { return };
+    let Some(run) = run(source, &[MODEL]) else { return };
     let work = run.work();
     check(
         &work,
@@ -604,7 +604,7 @@ fn bad_arguments_are_refused_at_start() {
         ("lunch=1", "unknown argument 'lunch=1'"),
         ("mode=system", "emulates one program"),
         ("symbols=/no/such/file", "cannot read symbols /no/such/file"),
-        ("llc=1:2:3", "SIZE:WAYS:LINE"),
+        ("model=/no/such/file", "cannot read the core /no/such/file"),
     ] {
         let Some(run) = run("_start: EXIT", &[argument]) else { return };
         assert_ne!(run.status, Some(0));
@@ -615,18 +615,18 @@ fn bad_arguments_are_refused_at_start() {
 
 #[test]
 fn the_model_changes_no_count_and_runs_repeat() {
-    let source = "_start: START\n mov $1000,%ecx\n lea buffer(%rip),%rdi\n1: mov %rcx,(%rdi,%rcx,8)\n dec %ecx\n jnz 1b\n STOP\n EXIT";
+    // Each store has a page of its own, so that nothing is prefetched, and a set of the caches of its own.
+    let source = ".balign 64\n_start: START\n mov $100,%ecx\n lea buffer(%rip),%rdi\n1: mov %rcx,(%rdi)\n add $4160,%rdi\n dec %ecx\n jnz 1b\n STOP\n EXIT";
     let Some(plain) = run(source, &[]) else { return };
-    let Some(modelled) = run(source, &["model=on"]) else { return };
-    let Some(again) = run(source, &["model=on"]) else { return };
+    let Some(modelled) = run(source, &[MODEL]) else { return };
+    let Some(again) = run(source, &[MODEL]) else { return };
     assert_eq!(modelled.report, again.report);
     let (plain, modelled) = (plain.work(), modelled.work());
     for (name, domain, value) in &plain.counts {
         assert_eq!(modelled.count(name, *domain), Some(*value), "{name}");
     }
     assert_eq!(plain.profile, modelled.profile);
-    // 8000 bytes from buffer + 8: the lines from the first byte's to the last byte's.
-    check(&modelled, &[("model-L1-dcache-misses", 126), ("model-LLC-misses", 126)]);
-    // The code is one line, which was loaded before the marker.
-    check(&modelled, &[("model-L1-icache-misses", 0), ("conditional-branches-taken", 999)]);
+    // The model begins cold at the marker; the code is one line.
+    check(&modelled, &[("model-L1-dcache-misses", 100), ("model-L1-icache-misses", 1)]);
+    check(&modelled, &[("model-LLC-misses", 101), ("conditional-branches-taken", 99)]);
 }

@@ -1,6 +1,6 @@
 //! A bare machine with two CPUs: the instructions of each, counted by hand.
 
-use crate::emulator::{Emulator, Run, SYSTEM, check, count, paths, skip};
+use crate::emulator::{Emulator, MODEL, Run, SYSTEM, check, count, paths, skip};
 
 /// A multiboot image of 32-bit code. CPU 0 starts CPU 1 (Intel SDM volume 3, section 9.4.4: INIT, then
 /// STARTUP with the page of the code), and both CPUs count down, each for several turns.
@@ -103,35 +103,35 @@ fn two_cpus_are_counted_apart_and_repeat_to_the_digit() {
     let Some(emulator) = Emulator::find(SYSTEM) else { return };
     let Some(image) = image(&emulator, "") else { return };
     let run = |options: &[&str]| run(&emulator, &image, 64, options);
-    for options in [&[][..], &["model=on"]] {
-        let first = run(options);
-        let work = first.work();
-        let looks = count(&work, "pauses") - 3 - 5;
-        let cpu0 = 2 + 3 * 1_000_004 + 3 * looks;
-        // CPU 1 had paused when the region began, and halts after it reported its end.
-        let cpu1 = 2 + 1 + 5 * 1_000_004 + 1 + 1;
-        check(
-            &work,
-            &[
-                ("instructions-cpu0", cpu0),
-                ("instructions-cpu1", cpu1),
-                ("instructions", cpu0 + cpu1),
-                ("branches", 8 * 1_000_001 + looks + 1),
-                ("halts", 1),
-            ],
-        );
-        assert!(count(&work, "cpu-turns") >= 8, "{work:?}");
-        assert_eq!(
-            paths(&work.profile),
-            [
-                "[CPU 0] 0 0".to_string(),
-                format!("[CPU 0]/[unknown] 0 {cpu0}"),
-                "[CPU 1] 0 0".to_string(),
-                format!("[CPU 1]/[unknown] 0 {cpu1}"),
-            ]
-        );
-        assert_eq!(run(options).report, first.report);
-    }
+    let first = run(&[]);
+    let work = first.work();
+    let looks = count(&work, "pauses") - 3 - 5;
+    let cpu0 = 2 + 3 * 1_000_004 + 3 * looks;
+    // CPU 1 had paused when the region began, and halts after it reported its end.
+    let cpu1 = 2 + 1 + 5 * 1_000_004 + 1 + 1;
+    check(
+        &work,
+        &[
+            ("instructions-cpu0", cpu0),
+            ("instructions-cpu1", cpu1),
+            ("instructions", cpu0 + cpu1),
+            ("branches", 8 * 1_000_001 + looks + 1),
+            ("halts", 1),
+        ],
+    );
+    assert!(count(&work, "cpu-turns") >= 8, "{work:?}");
+    assert_eq!(
+        paths(&work.profile),
+        [
+            "[CPU 0] 0 0".to_string(),
+            format!("[CPU 0]/[unknown] 0 {cpu0}"),
+            "[CPU 1] 0 0".to_string(),
+            format!("[CPU 1]/[unknown] 0 {cpu1}"),
+        ]
+    );
+    assert_eq!(run(&[]).report, first.report);
+    let refused = emulator.run(&[MODEL], &["-smp", "2", "-accel", "tcg,thread=single"]);
+    assert!(refused.errors.contains("one core is modelled: give the machine one CPU"));
 }
 
 #[test]

@@ -14,9 +14,7 @@ use opcost_kernel::disk::{DiskError, DiskSpec};
 use opcost_kernel::{KernelError, KernelSpec, Recipe, Toolchain};
 use opcost_model::experiment::{Experiment, Variant};
 use opcost_model::plan::guest::{CORE_DEFAULT, CPU_MODEL, DEFAULT_KERNEL, NO_KERNEL};
-use opcost_model::plan::{
-    CacheShape, CachesPlan, CorePlan, EmulationPlan, GuestPlan, MachineKind, VariantPlan, WorkPlan,
-};
+use opcost_model::plan::{CorePlan, EmulationPlan, GuestPlan, MachineKind, VariantPlan, WorkPlan};
 use opcost_record::metric::ONE_IN_MAX;
 use opcost_record::nearest::did_you_mean;
 use std::path::PathBuf;
@@ -204,25 +202,6 @@ pub(super) fn resolve_emulation(
              or choose what decides with --primary",
         ));
     }
-    let mut caches = CachesPlan::default();
-    for text in &experiment.cache {
-        let (name, shape) = text
-            .split_once('=')
-            .ok_or_else(|| fail(Status::Usage, format!("--cache {text}: expected NAME=SHAPE")))?;
-        let slot = match name {
-            "l1i" => &mut caches.l1i,
-            "l1d" => &mut caches.l1d,
-            "llc" => &mut caches.llc,
-            _ => {
-                return Err(fail(
-                    Status::Usage,
-                    format!("--cache {text}: there are l1i, l1d and llc"),
-                ));
-            }
-        };
-        *slot = parse_shape(shape)
-            .map_err(|what| fail(Status::Usage, format!("--cache {text}: {what}")))?;
-    }
     let jobs = match experiment.jobs {
         Some(jobs @ 1..=64) => jobs as usize,
         Some(jobs) => return Err(fail(Status::Usage, format!("--jobs {jobs}: give 1 to 64"))),
@@ -230,7 +209,7 @@ pub(super) fn resolve_emulation(
         None => surroundings.allowed_cpus().len().clamp(1, JOBS_MAX),
     };
     Ok(Some(EmulationPlan {
-        model: experiment.model.then_some(caches),
+        model: experiment.model,
         core: resolve_core(experiment, surroundings)?,
         cycles_one_in: experiment.cycles_one_in,
         no_functions: experiment.no_functions,
@@ -263,30 +242,36 @@ fn resolve_core(
             return Err(fail(Status::Usage, format!("cycles-one-in {one_in}: {wrong}")));
         }
     }
-    if !experiment.cycles {
-        return match &experiment.core {
-            Some(core) => Err(fail(
+    if !experiment.cycles && !experiment.model {
+        let model = "add cycles (--cycles) or model (--model)";
+        return match (&experiment.core, experiment.cache.first()) {
+            (Some(core), _) => Err(fail(
                 Status::Usage,
-                format!("core '{core}' says which core is modelled; add cycles (--cycles)"),
+                format!("core '{core}' says which core is modelled; {model}"),
             )),
-            None => Ok(None),
+            (None, Some(cache)) => Err(fail(
+                Status::Usage,
+                format!("cache '{cache}' says which cache the modelled core has; {model}"),
+            )),
+            (None, None) => Ok(None),
         };
     }
-    if experiment.model {
+    if experiment.cycles && experiment.model {
         return Err(fail(
             Status::Usage,
-            "--cycles and --model: a modelled core has caches and a branch predictor of its own; leave \
-             one of them out",
+            "--cycles and --model: --cycles models the whole core, --model its caches and predictors \
+             alone; leave one of them out",
         ));
     }
     let several = |cpus: Option<u32>| cpus.is_some_and(|cpus| cpus > 1);
     if several(experiment.cpus) || experiment.variants.iter().any(|variant| several(variant.cpus)) {
         return Err(fail(
             Status::Usage,
-            "--cycles models one core; leave --cpus out, or count without --cycles",
+            "--cycles and --model model one core; leave --cpus out, or count without them",
         ));
     }
-    surroundings.core(experiment.core.as_deref().unwrap_or(CORE_DEFAULT)).map(Some)
+    let core = surroundings.core(experiment.core.as_deref().unwrap_or(CORE_DEFAULT))?;
+    core.with_caches(&experiment.cache).map(Some).map_err(|what| fail(Status::Usage, what))
 }
 
 fn only_emulated(name: &str) -> anyhow::Error {
@@ -476,36 +461,6 @@ fn resolve_kernel(
         let near = did_you_mean(name, experiment.kernels.keys().map(String::as_str));
         if near.is_empty() { error } else { error.context(format!("--kernel {name}{near}")) }
     })
-}
-
-/// Reads `SIZE:WAYS:LINE`.
-fn parse_shape(text: &str) -> Result<CacheShape, String> {
-    let fields: Vec<&str> = text.split(':').collect();
-    let [size, ways, line] = fields[..] else {
-        return Err("expected SIZE:WAYS:LINE, for example 32K:8:64".into());
-    };
-    let (digits, scale) = match size.strip_suffix(['K', 'M']) {
-        Some(digits) => (digits, if size.ends_with('K') { 1 << 10 } else { 1 << 20 }),
-        None => (size, 1),
-    };
-    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("'{text}' is no number"));
-    let shape = CacheShape {
-        size_bytes: u64::from(number(digits)?) * scale,
-        ways: number(ways)?,
-        line_bytes: number(line)?,
-    };
-    let set_bytes = u64::from(shape.ways) * u64::from(shape.line_bytes);
-    let fits = set_bytes > 0 && shape.size_bytes.is_multiple_of(set_bytes);
-    if !fits || !(shape.size_bytes / set_bytes).is_power_of_two() {
-        return Err("size must be ways × line × a power of two".into());
-    }
-    if !shape.line_bytes.is_power_of_two() || shape.line_bytes < 8 {
-        return Err("the line must be a power of two of at least 8 bytes".into());
-    }
-    if shape.size_bytes > 1 << 30 {
-        return Err("the most is 1024M".into());
-    }
-    Ok(shape)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::resolve::resolve;
 use opcost_base::exit::{Status, status_of};
 use opcost_kernel::KernelSpec;
 use opcost_model::experiment::{Experiment, KernelRecipe, Seed, Variant};
-use opcost_model::plan::{Aslr, CacheShape, MachineKind, Plan};
+use opcost_model::plan::{Aslr, EmulationPlan, MachineKind, Plan};
 
 fn one_workload() -> Variant {
     Variant { workload: Some("syscall".into()), ..Variant::default() }
@@ -289,26 +289,53 @@ fn recipes_are_found_by_name_and_need_a_fragment() {
 }
 
 #[test]
-fn the_models_have_shapes() {
+fn a_core_is_modelled_whole_or_its_caches_and_predictors_alone() {
     let boots = vec!["x".to_string(), "y".to_string()];
-    let mut asked = Experiment { boot: boots, model: true, ..emulated(vec![one_workload()]) };
-    asked.cache = vec!["l1d=48K:12:64".into()];
-    let caches = plan(&asked).emulation().unwrap().model.clone().unwrap();
-    assert_eq!(caches.l1d, CacheShape { size_bytes: 48 << 10, ways: 12, line_bytes: 64 });
-    assert_eq!(caches.llc, CacheShape { size_bytes: 8 << 20, ways: 16, line_bytes: 64 });
-    for (text, why) in [
-        ("l1d", "NAME=SHAPE"),
-        ("l4=1K:1:64", "there are l1i, l1d and llc"),
-        ("l1d=32K:8", "SIZE:WAYS:LINE"),
-        ("l1d=33K:8:64", "power of two"),
-        ("l1d=32K:0:64", "power of two"),
-        ("l1d=x:8:64", "no number"),
-        ("l1d=96K:8:48", "line must be"),
-        ("llc=4096M:16:64", "1024M"),
+    let asked = Experiment { boot: boots, model: true, ..emulated(vec![one_workload()]) };
+    let emulation = plan(&asked).emulation().unwrap().clone();
+    assert!(emulation.model && emulation.core.is_some() && emulation.timed_core().is_none());
+    for (asked, why) in [
+        (Experiment { cycles: true, ..asked.clone() }, "leave one of them out"),
+        (Experiment { cpus: Some(2), ..asked.clone() }, "leave --cpus out"),
+        (
+            Experiment { model: false, cache: vec!["l1d=48K:12".into()], ..asked.clone() },
+            "cache 'l1d=48K:12' says which cache the modelled core has; add cycles",
+        ),
     ] {
-        asked.cache = vec![text.into()];
-        assert!(refusal(&asked).contains(why), "{text}: {}", refusal(&asked));
+        assert!(refusal(&asked).contains(why), "{}", refusal(&asked));
     }
+    let with = |cache: &str| Experiment { cache: vec![cache.into()], ..asked.clone() };
+    let core = |asked: &Experiment| plan(asked).emulation().unwrap().core.clone().unwrap();
+    let [usual, same, other] =
+        [asked.clone(), with("l1d=32K:8:64"), with("llc=8M:16")].map(|asked| core(&asked));
+    assert_eq!(usual.fingerprint, same.fingerprint);
+    assert_ne!(usual.fingerprint, other.fingerprint);
+    assert!(other.text.contains("bytes = 8388608\nways = 16") || other.text.contains("8388608"));
+    for (text, why) in [
+        ("l1d", "NAME=SIZE:WAYS"),
+        ("l4=1K:1", "there are l1i, l1d, l2 and llc"),
+        ("l1d=32K", "NAME=SIZE:WAYS"),
+        ("l1d=33K:8", "power of two"),
+        ("l1d=32K:0", "cache.l1.ways"),
+        ("l1d=x:8", "no number"),
+        ("l1d=96K:8:48", "lines have 64 bytes"),
+        ("llc=4096M:16", "cache.l3.bytes"),
+    ] {
+        let said = refusal(&with(text));
+        assert!(said.contains(why), "{text}: {said}");
+    }
+}
+
+#[test]
+fn plans_of_earlier_versions_with_models_of_caches_are_read() {
+    let earlier = |model: &str| {
+        let text = format!(r#"{{"model": {model}, "jobs": 1, "pack": []}}"#);
+        let plan: EmulationPlan = serde_json::from_str(&text).unwrap();
+        (plan.model, plan.core.is_some())
+    };
+    let shape = r#"{"size_bytes": 32768, "ways": 8, "line_bytes": 64}"#;
+    let shapes = format!(r#"{{"l1i": {shape}, "l1d": {shape}, "llc": {shape}}}"#);
+    assert_eq!([earlier("null"), earlier(&shapes)], [(false, false), (true, false)]);
 }
 
 #[test]

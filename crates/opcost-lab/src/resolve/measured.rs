@@ -187,9 +187,7 @@ fn resolve_primary(
         if row.family == Family::Control {
             return Err(fail(
                 Status::Usage,
-                format!(
-                    "--primary {name}: a condition of the run is no result; see opcost list events"
-                ),
+                format!("--primary {name} is no result: {}; see opcost list events", row.help),
             ));
         }
         return Ok(MetricKey::new(row.name, Domain::All, row.source));

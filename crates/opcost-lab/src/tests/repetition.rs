@@ -94,15 +94,12 @@ fn emulated_machines_come_again_with_their_kernels() {
         KernelRecipe { config: vec!["/k/base.config".into()], ..KernelRecipe::default() },
     );
     written.boot = vec!["quiet".into()];
-    written.model = true;
-    written.cache = vec!["l1d=48K:12:64".into()];
     written.variants[0].memory_mib = Some(1024);
     written.variants[0].cpus = Some(2);
     written.variants[1].disk = Some("ext4,data=journal:64M".into());
     // Revisions of a gate: each has its own tree at the same path in the guests.
     written.tree = Some("/usr".into());
     let text = check(&written, &here());
-    assert!(text.contains("l1d=49152:12:64"), "{text}");
     assert_eq!(text.matches("tree = \"/usr\"").count(), 1, "{text}");
     written.variants[1].tree = Some("/usr/bin".into());
     let text = check(&written, &here());
@@ -117,6 +114,13 @@ fn a_modelled_core_comes_again_as_it_was_named() {
     written.cycles_one_in = Some(16);
     let text = check(&written, &here());
     assert!(text.contains("cycles = true\ncycles-one-in = 16\ncore = \"zen5\"\n"), "{text}");
+    (written.cycles, written.cycles_one_in, written.model) = (false, None, true);
+    written.cache = vec!["l1d=48K:12:64".into()];
+    let text = check(&written, &here());
+    assert!(
+        text.contains("model = true\ncore = \"zen5\"\ncache = [\"l1d=48K:12:64\"]\n"),
+        "{text}"
+    );
 }
 
 #[test]

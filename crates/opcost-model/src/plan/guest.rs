@@ -9,7 +9,8 @@ use opcost_record::metric::{
     MODEL_CACHE_MISSES, MODEL_CYCLES, SYNCHRONOUS, TICK,
 };
 use opcost_record::{Domain, MetricKey};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// The CPU by default: a server's, of whose features the emulator lacks none that decides which code a kernel takes on its hot paths
 /// (ARCHITECTURE.md, "Decisions that were not obvious").
@@ -58,9 +59,11 @@ pub fn counts_apart(kernel: bool, no_functions: bool) -> bool {
 /// The settings that all emulated machines of a plan share.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct EmulationPlan {
-    /// The caches that are modelled, with a branch predictor; `None` counts without these models.
-    pub model: Option<CachesPlan>,
-    /// The core whose cycles are modelled; `None` models no core.
+    /// Whether only the caches and predictors of `core` are modelled, without cycles. Without `core`, an earlier version modelled
+    /// caches of their own.
+    #[serde(deserialize_with = "was_modelled")]
+    pub model: bool,
+    /// The core that is modelled; `None` models none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<CorePlan>,
     /// The number of instructions for which each modelled instruction stands; `None` models all.
@@ -81,7 +84,22 @@ pub struct EmulationPlan {
     pub booted_once: bool,
 }
 
-/// A core whose cycles are modelled.
+/// Reads whether there was a model: earlier versions wrote the shapes of its caches, or null.
+fn was_modelled<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    Ok(match Value::deserialize(from)? {
+        Value::Bool(model) => model,
+        shapes => !shapes.is_null(),
+    })
+}
+
+impl EmulationPlan {
+    /// The core whose cycles are modelled.
+    pub fn timed_core(&self) -> Option<&CorePlan> {
+        self.core.as_ref().filter(|_| !self.model)
+    }
+}
+
+/// A core that is modelled.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct CorePlan {
     /// The name, as the core's file has it.
@@ -90,11 +108,38 @@ pub struct CorePlan {
     pub given: String,
     /// Identifies the core: a hash of all figures of its file.
     pub fingerprint: String,
-    /// The whole text of the core's file, so that a recording can be repeated.
+    /// The whole text of the core's file with the caches below, so that a recording can be repeated.
     pub text: String,
+    /// The caches that the user changed, as in `l1d=48K:12`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<String>,
     /// The known errors of the core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation: Option<Validation>,
+}
+
+/// The names of caches, each with its key in a core's file.
+const CACHES: [(&str, &str); 4] = [("l1i", "code"), ("l1d", "l1"), ("l2", "l2"), ("llc", "l3")];
+
+/// Reads `NAME=SIZE:WAYS[:64]`: the key in a core's file, the size in bytes and the ways.
+fn cache_shape(text: &str) -> Result<(&'static str, i64, i64), String> {
+    let (name, shape) = text.split_once('=').ok_or("expected NAME=SIZE:WAYS, as in l1d=48K:12")?;
+    let known = CACHES.iter().find(|(known, _)| *known == name);
+    let (_, key) = known.ok_or("there are l1i, l1d, l2 and llc")?;
+    let fields: Vec<&str> = shape.split(':').collect();
+    let (size, ways) = match fields[..] {
+        [size, ways] | [size, ways, "64"] => (size, ways),
+        [_, _, line] => return Err(format!("lines have 64 bytes, not {line}")),
+        _ => return Err("expected NAME=SIZE:WAYS, as in l1d=48K:12".into()),
+    };
+    let (digits, scale) = match size.strip_suffix(['K', 'M']) {
+        Some(digits) => (digits, if size.ends_with('K') { 1 << 10 } else { 1 << 20 }),
+        None => (size, 1),
+    };
+    let number = |text: &str| {
+        text.parse::<u32>().map(i64::from).map_err(|_| format!("'{text}' is no number"))
+    };
+    Ok((key, number(digits)? * scale, number(ways)?))
 }
 
 impl CorePlan {
@@ -105,37 +150,35 @@ impl CorePlan {
     pub fn new(given: String, text: &str) -> Result<CorePlan, CoreError> {
         let core = Core::parse(text)?;
         let (name, fingerprint) = (core.name().into(), core.fingerprint());
-        Ok(CorePlan { name, given, fingerprint, text: text.into(), validation: None })
+        let caches = Vec::new();
+        Ok(CorePlan { name, given, fingerprint, text: text.into(), caches, validation: None })
     }
-}
 
-/// The modelled caches.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct CachesPlan {
-    /// Level 1, instructions.
-    pub l1i: CacheShape,
-    /// Level 1, data.
-    pub l1d: CacheShape,
-    /// The last level, for both.
-    pub llc: CacheShape,
-}
-
-impl Default for CachesPlan {
-    fn default() -> Self {
-        let l1 = CacheShape { size_bytes: 32 << 10, ways: 8, line_bytes: 64 };
-        CachesPlan { l1i: l1, l1d: l1, llc: CacheShape { size_bytes: 8 << 20, ways: 16, ..l1 } }
+    /// The same core with other caches, which nobody has validated.
+    ///
+    /// `caches`: `NAME=SIZE:WAYS` with an optional `:64`, the bytes of a line; a NAME of [`CACHES`].
+    ///
+    /// # Errors
+    /// In words: a cache that is not understood, or that no core can have.
+    pub fn with_caches(self, caches: &[String]) -> Result<CorePlan, String> {
+        if caches.is_empty() {
+            return Ok(self);
+        }
+        let mut file: toml::Table =
+            toml::from_str(&self.text).map_err(|error| error.to_string())?;
+        for cache in caches {
+            let (key, bytes, ways) =
+                cache_shape(cache).map_err(|what| format!("--cache {cache}: {what}"))?;
+            let shape = file.get_mut("cache").and_then(|caches| caches.get_mut(key));
+            let shape = shape.and_then(toml::Value::as_table_mut);
+            let shape = shape.ok_or_else(|| format!("the core's file has no cache '{key}'"))?;
+            shape.insert("bytes".into(), toml::Value::Integer(bytes));
+            shape.insert("ways".into(), toml::Value::Integer(ways));
+        }
+        let text = toml::to_string(&file).map_err(|error| error.to_string())?;
+        let core = CorePlan::new(self.given, &text).map_err(|error| error.to_string())?;
+        Ok(CorePlan { caches: caches.to_vec(), ..core })
     }
-}
-
-/// Geometry of one cache.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct CacheShape {
-    /// Size, bytes.
-    pub size_bytes: u64,
-    /// Ways of each set.
-    pub ways: u32,
-    /// Size of a line, bytes.
-    pub line_bytes: u32,
 }
 
 /// The emulated machine of one variant.
@@ -235,16 +278,16 @@ pub fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec<Metric
     if kernel {
         add(&["page-faults", "interrupts"]);
     }
-    if emulation.core.is_some() {
+    if emulation.timed_core().is_some() {
         add(&[MODEL_CYCLES]);
         add(&CYCLE_PARTS);
         add(&[CYCLES_FAR, CYCLES_UNKNOWN]);
     }
-    if emulation.model.is_some() {
+    if emulation.model {
         add(&["conditional-branches-taken", "model-branch-misses"]);
         add(&MODEL_CACHE_MISSES);
     }
-    if kernel && emulation.core.is_some() {
+    if kernel && emulation.timed_core().is_some() {
         // Only the model of user code was validated.
         let apart = [Domain::User, Domain::Kernel];
         metrics.extend(apart.map(|domain| MetricKey::new(MODEL_CYCLES, domain, EMULATOR)));

@@ -25,7 +25,7 @@ mod validation;
 
 pub use attached::{AttachmentPlan, OpsSource};
 pub use group::Group;
-pub use guest::{CacheShape, CachesPlan, CorePlan, EmulationPlan, GuestPlan};
+pub use guest::{CorePlan, EmulationPlan, GuestPlan};
 pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
 };

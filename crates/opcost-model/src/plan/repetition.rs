@@ -7,8 +7,7 @@
 use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Seed, Variant};
 use crate::plan::guest::{DEFAULT_KERNEL, NO_KERNEL};
 use crate::plan::{
-    CacheShape, CachesPlan, EventPlan, MachineKind, OutputPlan, Plan, VariantPlan, Width, WorkPlan,
-    shell_syntax,
+    EventPlan, MachineKind, OutputPlan, Plan, VariantPlan, Width, WorkPlan, shell_syntax,
 };
 use opcost_base::time::TimeLimit;
 use opcost_kernel::{KernelSpec, Toolchain};
@@ -59,7 +58,6 @@ impl Plan {
                 _ => None,
             });
         let emulation = self.emulation();
-        let model = emulation.and_then(|emulation| emulation.model.as_ref());
         Some(Experiment {
             name: Some(self.experiment.clone()),
             question: self.question.clone(),
@@ -103,11 +101,13 @@ impl Plan {
             tree,
             pack_used: emulation.is_some_and(|emulation| emulation.pack_used),
             fresh_boots: self.boots_kernels() && emulation.is_some_and(|plan| !plan.booted_once),
-            model: model.is_some(),
-            cycles: emulation.is_some_and(|emulation| emulation.core.is_some()),
+            model: emulation.is_some_and(|emulation| emulation.model),
+            cycles: emulation.is_some_and(|emulation| emulation.timed_core().is_some()),
             cycles_one_in: emulation.and_then(|emulation| emulation.cycles_one_in),
             core: emulation.and_then(|emulation| Some(emulation.core.as_ref()?.given.clone())),
-            cache: model.map(cache_texts).unwrap_or_default(),
+            cache: emulation
+                .and_then(|plan| plan.core.as_ref())
+                .map_or(Vec::new(), |core| core.caches.clone()),
             no_functions: emulation.is_some_and(|emulation| emulation.no_functions),
             jobs: emulation.map(|emulation| emulation.jobs as u32),
             kernel_tree: revision.map(|revision| revision.tree.clone()),
@@ -148,21 +148,6 @@ fn event_text(event: &EventPlan) -> String {
         (true, "") => format!("{label}:D"),
         (true, _) => format!("{label}D"),
     }
-}
-
-fn cache_texts(caches: &CachesPlan) -> Vec<String> {
-    let usual = CachesPlan::default();
-    let shapes = [
-        ("l1i", caches.l1i, usual.l1i),
-        ("l1d", caches.l1d, usual.l1d),
-        ("llc", caches.llc, usual.llc),
-    ];
-    let another = shapes.iter().filter(|(_, shape, usual)| shape != usual);
-    another
-        .map(|(name, CacheShape { size_bytes, ways, line_bytes }, _)| {
-            format!("{name}={size_bytes}:{ways}:{line_bytes}")
-        })
-        .collect()
 }
 
 /// A variant with its own settings; the recipe of a kernel that it builds is added to `kernels`.

@@ -2,9 +2,7 @@
 //! histories, gathered shards and the ledger read it.
 
 use super::{MachineState, ProgramState, Recording};
-use crate::plan::{
-    CacheShape, EmulationPlan, GuestPlan, MachineKind, OutputPlan, Plan, VariantPlan, WorkPlan,
-};
+use crate::plan::{EmulationPlan, GuestPlan, MachineKind, OutputPlan, Plan, VariantPlan, WorkPlan};
 use opcost_kernel::{KernelSpec, digest};
 use opcost_record::emulation::COUNTING_VERSION;
 use opcost_record::printable::printable;
@@ -138,14 +136,20 @@ pub static SETTINGS: &[Setting] = &[
     setting("kernel", "kernel", kernels).contents(),
     setting("core", "modelled core", |of| {
         let core = of.emulation().and_then(|emulation| emulation.core.as_ref());
-        one(core.map(|core| format!("{} ({})", core.name, core.fingerprint)))
+        one(core.map(|core| {
+            let caches: String = core.caches.iter().map(|cache| format!(", {cache}")).collect();
+            format!("{}{caches} ({})", core.name, core.fingerprint)
+        }))
     })
-    .of(&["cycles", "core"]),
+    .of(&["cycles", "core", "cache"]),
     setting("cycles-one-in", "one slice of the modelled core in", |of| {
         one(of.emulation().and_then(|emulation| emulation.cycles_one_in))
     })
     .of(&["cycles-one-in"]),
-    setting("cache", "modelled cache", caches).of(&["model", "cache"]),
+    setting("model", "model of caches and predictors alone", |of| {
+        one(of.emulation().map(|emulation| yes_or_no(emulation.model)))
+    })
+    .of(&["model"]),
     // A gate decides it.
     setting("kept-state", "a kept state", |of| {
         let booted = of.emulation().filter(|_| of.computer().is_some());
@@ -402,21 +406,6 @@ fn kernels(of: &Of<'_>) -> Vec<Named> {
     };
     let own = kernels.filter(|kernel| kernel.variant == of.variant && !is_tested);
     own.map(|kernel| (String::new(), kernel.digest.clone())).collect()
-}
-
-fn caches(of: &Of<'_>) -> Vec<Named> {
-    let Some(caches) = of.emulation().and_then(|emulation| emulation.model.as_ref()) else {
-        return Vec::new();
-    };
-    let all = [("l1i", caches.l1i), ("l1d", caches.l1d), ("llc", caches.llc)];
-    let words = |shape: CacheShape| {
-        let CacheShape { size_bytes, ways, line_bytes } = shape;
-        match size_bytes.is_multiple_of(1024) {
-            true => format!("{}K:{ways}:{line_bytes}", size_bytes / 1024),
-            false => format!("{size_bytes}:{ways}:{line_bytes}"),
-        }
-    };
-    all.map(|(name, shape)| (name.to_string(), words(shape))).into()
 }
 
 fn work(of: &Of<'_>) -> Vec<Named> {

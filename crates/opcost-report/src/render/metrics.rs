@@ -157,7 +157,6 @@ pub(super) fn heading(row: &Row) -> String {
         Kind::Counted => "",
         Kind::Sampled => " (sampled)",
         Kind::Modelled => " (model)",
-        Kind::Estimated => " (estimate)",
     };
     let label = part_of_kernel(&row.key).unwrap_or(&row.label);
     let place = if label == row.label || row.primary { "" } else { "  " };

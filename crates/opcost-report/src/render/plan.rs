@@ -203,7 +203,7 @@ fn conditions(plan: &Plan) -> String {
     ];
     if let Some(emulation) = plan.emulation() {
         parts.push(format!("{} emulated machines at a time", emulation.jobs));
-        if emulation.model.is_some() {
+        if emulation.model {
             parts.push("with models of caches and branch predictor".into());
         }
     }

@@ -192,7 +192,7 @@ fn a_change_far_smaller_than_what_processes_differ_by_is_found() {
 fn planned_emulated(pairs: u32) -> Plan {
     let mut plan = planned_pairs(pairs, 1, 2);
     plan.target = Target::Emulated(EmulationPlan {
-        model: None,
+        model: false,
         core: None,
         cycles_one_in: None,
         jobs: 1,

@@ -67,7 +67,6 @@ fn emulated() -> Recording {
             count("loads", 2 * cost),
             count("instruction-starts", 9 * cost),
             count("model-L1-icache-misses", cost / 50),
-            count("estimated-cycles", 3 * cost),
         ];
         (tree.grown(), others)
     });
@@ -481,10 +480,9 @@ fn percent_with_cycles_has_ratios() {
 }
 
 #[test]
-fn an_estimate_of_cycles_gives_no_cpi() {
+fn an_emulated_cpu_gives_no_cpi() {
     let text = show("percent", &emulated(), &Style::plain());
     insta::assert_snapshot!(text);
-    assert!(text.contains("estimated-cycles/op (estimate)"), "{text}");
     assert!(text.contains("– CPI, cache miss rate, branch miss rate: an emulated CPU"), "{text}");
 }
 

@@ -8,9 +8,7 @@ use opcost_gate::gate::counts::key;
 use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
 use opcost_model::experiment::Experiment;
-use opcost_model::plan::{
-    CachesPlan, GuestPlan, InProcessPlan, OutputPlan, Plan, Revision, Target, WorkPlan,
-};
+use opcost_model::plan::{GuestPlan, InProcessPlan, OutputPlan, Plan, Revision, Target, WorkPlan};
 use opcost_model::recording::settings::{self, SETTINGS};
 use opcost_model::recording::{DataState, GuestState, MachineState, ProgramState, Recording};
 use serde_json::{Value, json};
@@ -21,7 +19,7 @@ use std::path::Path;
 fn full() -> Recording {
     let mut plan = emulated::plan(&["off"], 2);
     let Target::Emulated(emulation) = &mut plan.target else { panic!("emulated") };
-    emulation.model = Some(CachesPlan::default());
+    emulation.model = true;
     emulation.cycles_one_in = Some(10);
     emulation.no_functions = true;
     emulation.pack = vec!["/etc/hosts".into()];

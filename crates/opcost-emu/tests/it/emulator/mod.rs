@@ -26,6 +26,10 @@ pub(crate) const USER: &str = "qemu-x86_64";
 /// Emulates a whole machine.
 pub(crate) const SYSTEM: &str = "qemu-system-x86_64";
 
+/// The plugin's argument that has it model the caches and predictors of the default core.
+pub(crate) const MODEL: &str =
+    concat!("model=", env!("CARGO_MANIFEST_DIR"), "/../opcost-core-model/cores/zen4.toml");
+
 /// A QEMU and a folder of its own.
 pub(crate) struct Emulator {
     qemu: &'static str,

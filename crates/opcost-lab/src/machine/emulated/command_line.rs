@@ -1,7 +1,7 @@
 //! QEMU's command line: it makes runs of the same guest identical to the last instruction.
 
 use opcost_kernel::disk::device_parameters;
-use opcost_model::plan::{Aslr, CacheShape, CachesPlan, GuestPlan};
+use opcost_model::plan::{Aslr, GuestPlan};
 use opcost_record::channel::{EXIT_PORT, PORT};
 use opcost_record::request::{BOOT_SEED, FW_CFG_NAME};
 use std::ffi::{OsStr, OsString};
@@ -240,20 +240,6 @@ pub(super) fn plugin(
     vec!["-plugin".into(), text]
 }
 
-/// The plugin's arguments for the model of caches and branches.
-pub(super) fn model_arguments(model: Option<&CachesPlan>) -> Vec<String> {
-    let Some(caches) = model else { return vec!["model=off".into()] };
-    let shape = |name: &str, shape: &CacheShape| {
-        format!("{name}={}:{}:{}", shape.size_bytes, shape.ways, shape.line_bytes)
-    };
-    vec![
-        "model=on".into(),
-        shape("l1i", &caches.l1i),
-        shape("l1d", &caches.l1d),
-        shape("llc", &caches.llc),
-    ]
-}
-
 /// A path after a prefix, with its commas doubled, since commas separate options (QEMU's manual).
 fn with_path(prefix: &str, path: &Path) -> OsString {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -361,15 +347,9 @@ mod tests {
     }
 
     #[test]
-    fn the_plugin_gets_its_paths_and_shapes() {
-        let mut arguments = model_arguments(Some(&CachesPlan::default()));
-        arguments.push("mode=system".into());
+    fn the_plugin_gets_its_paths() {
+        let arguments = ["mode=system".to_string()];
         let line = text(&plugin(Path::new("/a,b.so"), &arguments, &[("out", Path::new("/o"))]));
-        assert_eq!(
-            line,
-            "-plugin file=/a,,b.so,model=on,l1i=32768:8:64,l1d=32768:8:64,llc=8388608:16:64,\
-             mode=system,out=/o"
-        );
-        assert_eq!(model_arguments(None), ["model=off"]);
+        assert_eq!(line, "-plugin file=/a,,b.so,mode=system,out=/o");
     }
 }

@@ -141,7 +141,6 @@ impl<'a> Emulated<'a> {
             plan.variants.iter().map(|variant| environment(plan, variant)).collect();
         let learned = self_test::learn(&tools, emulator, folder.path(), interrupt, say)?;
         let mut plugin_arguments = learned.filters.arguments();
-        plugin_arguments.extend(command_line::model_arguments(emulation.model.as_ref()));
         plugin_arguments.extend(emulation.cycles_one_in.map(|one_in| format!("one-in={one_in}")));
         let profile = if emulation.no_functions { "profile=off" } else { "profile=on" };
         plugin_arguments.push(profile.into());
@@ -219,7 +218,9 @@ impl<'a> Emulated<'a> {
         let guest = variant.guest.as_ref().context("the variant has no machine")?;
         let report = files.path("report");
         let paths = [("out", report.as_path()), ("symbols", &prepared.symbols)];
-        let core = self.core.as_deref().map(|core| ("cycles", core));
+        let only_learns = plan.emulation().is_some_and(|emulation| emulation.model);
+        let key = if only_learns { "model" } else { "cycles" };
+        let core = self.core.as_deref().map(|core| (key, core));
         let paths: Vec<(&str, &Path)> = paths.into_iter().chain(core).collect();
         let mut arguments = self.plugin_arguments.clone();
         if matches!(variant.work, WorkPlan::Command { .. }) {

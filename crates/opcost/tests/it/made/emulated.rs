@@ -10,7 +10,7 @@ use opcost_size::Totals;
 pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
     let mut plan = super::plan(filters, pairs);
     plan.target = Target::Emulated(EmulationPlan {
-        model: None,
+        model: false,
         core: None,
         cycles_one_in: None,
         jobs: 1,
