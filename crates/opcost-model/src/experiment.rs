@@ -687,7 +687,12 @@ impl Experiment {
             experiment.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         }
         experiment.put_paths_below(path.parent().unwrap_or(Path::new("")));
-        let mut table = toml::Table::try_from(&experiment).context("experiment to table")?;
+        experiment.overridden(sets, flags)
+    }
+
+    /// This experiment with overrides; arguments and errors as in [`read`](Self::read).
+    pub fn overridden(self, sets: &[String], flags: &Experiment) -> Result<Experiment> {
+        let mut table = toml::Table::try_from(&self).context("experiment to table")?;
         for set in sets {
             apply_set(&mut table, set).with_context(|| format!("--set {set}"))?;
             let _: Experiment = table.clone().try_into().map_err(|error: toml::de::Error| {

@@ -4,7 +4,7 @@ use super::globals::Globals;
 use super::output::OutputArgs;
 use super::record::{PlanArgs, carry_out, save};
 use super::scan::ScanArgs;
-use super::variant::{command_of, parse_workload, with_variants};
+use super::variant::{command_of, parse_workload, with_sets, with_variants};
 use anyhow::Result;
 use clap::Args;
 use opcost_base::exit::{Status, fail};
@@ -37,6 +37,11 @@ pub struct CompareArgs {
     /// A variant with a name of its own: NAME=COMMAND or NAME=workload:WORKLOAD[:KEY=VALUE,...]
     #[arg(long, value_name = "NAME=SPEC")]
     pub variant: Vec<OsString>,
+
+    /// Set a field of the experiment, for example cwd=/tmp or variant.0.params.ops=1000; a flag for the
+    /// same field wins
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -86,7 +91,7 @@ impl CompareArgs {
             experiment.variants.push(Variant { name: Some(printable_bytes(name)), ..variant });
         }
         experiment.scan = self.scan.scans()?;
-        Ok(experiment)
+        with_sets(experiment, &self.set, &self.experiment)
     }
 }
 

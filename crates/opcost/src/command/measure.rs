@@ -3,7 +3,7 @@
 use super::globals::Globals;
 use super::output::OutputArgs;
 use super::record::{PlanArgs, carry_out, save};
-use super::variant::with_variants;
+use super::variant::{with_sets, with_variants};
 use anyhow::Result;
 use clap::Args;
 use opcost_base::exit::{Status, fail};
@@ -31,6 +31,11 @@ pub struct MeasureArgs {
     #[arg(long, short = 'w', value_name = "WORKLOAD")]
     pub workload: Vec<String>,
 
+    /// Set a field of the experiment, for example cwd=/tmp or variant.0.params.ops=1000; a flag for the
+    /// same field wins
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
     #[command(flatten)]
     #[allow(missing_docs)]
     pub experiment: Experiment,
@@ -54,7 +59,8 @@ impl MeasureArgs {
     /// # Errors
     /// Usage errors that name the argument.
     pub fn to_experiment(&self) -> Result<Experiment> {
-        with_variants(&self.experiment, &self.command, &self.workload)
+        let experiment = with_variants(&self.experiment, &self.command, &self.workload)?;
+        with_sets(experiment, &self.set, &self.experiment)
     }
 }
 

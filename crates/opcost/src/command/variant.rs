@@ -1,7 +1,7 @@
 //! Variants as command lines name them.
 
 use anyhow::Result;
-use opcost_base::exit::{Status, fail};
+use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_lab::resolve::{split_workload, unbalanced};
 use opcost_model::experiment::{Command as CommandText, Experiment, Variant};
 use opcost_record::printable::printable_bytes;
@@ -43,4 +43,19 @@ pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
     let (name, params) = split_workload(text)
         .map_err(|why| fail(Status::Usage, format!("--workload {text}: {why}")))?;
     Ok(Variant { workload: Some(name), params, ..Variant::default() })
+}
+/// The experiment of a command line with its `--set`.
+///
+/// # Errors
+/// Usage: a key or value is wrong.
+pub(super) fn with_sets(
+    experiment: Experiment,
+    sets: &[String],
+    flags: &Experiment,
+) -> Result<Experiment> {
+    // A command that is no text has no form in a table.
+    match sets {
+        [] => Ok(experiment),
+        _ => experiment.overridden(sets, flags).status(Status::Usage),
+    }
 }

@@ -368,3 +368,23 @@ fn twelve_pairs_decide_every_metric_and_eight_the_primary_one() {
         assert!(metric["ci_low"].is_number(), "{metric}");
     }
 }
+
+#[test]
+fn a_comparison_sets_fields_as_a_file_does() {
+    let lab = Lab::new();
+    let saved = |more: &[&str]| {
+        let words =
+            [&["compare", "true", "/bin/true", "--save-experiment", "x.toml"], more].concat();
+        lab.run(&words).expect(0);
+        lab.read("x.toml")
+    };
+    let text = saved(&["--set", "pairs=9", "--set", "cwd=/tmp", "--set", "variant.1.name=two"]);
+    for line in ["pairs = 9", "cwd = \"/tmp\"", "name = \"two\""] {
+        assert!(text.contains(line), "no {line} in {text}");
+    }
+    assert!(saved(&["--set", "pairs=9", "-n", "7"]).contains("pairs = 7"));
+    for command in ["compare", "measure"] {
+        let words = [command, "true", "--set", "pairz=3"];
+        lab.run(&words).expect(2).says(&["--set pairz=3: unknown field `pairz`"]);
+    }
+}
