@@ -12,6 +12,25 @@ pub fn effective() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// The names by which this computer knows the user: the account, and the variables that a login sets.
+pub fn names() -> Vec<String> {
+    let variables = ["USER", "LOGNAME", "SUDO_USER"].map(std::env::var);
+    let home = std::env::home_dir().and_then(|home| home.file_name()?.to_str().map(str::to_string));
+    let number = effective().to_string();
+    // NAME:PASSWORD:UID:… (passwd(5))
+    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let fields = accounts.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let mut own = fields.filter(|fields| fields.get(2) == Some(&number.as_str()));
+    let account = own.next().map(|fields| fields[0].to_string());
+    variables.into_iter().flatten().chain(home).chain(account).collect()
+}
+
+/// The name of this computer (`gethostname(2)`), if it has one.
+pub fn host() -> Vec<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    Some(name.trim().to_string()).filter(|name| !name.is_empty()).into_iter().collect()
+}
+
 /// Somebody else who chooses a file's contents.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Author {

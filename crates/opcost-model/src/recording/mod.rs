@@ -4,12 +4,14 @@ mod guest_build;
 mod guest_state;
 mod kernel_state;
 mod machine_state;
+mod private_names;
 pub mod settings;
 
 pub use guest_build::GuestBuild;
 pub use guest_state::GuestState;
 pub use kernel_state::KernelState;
 pub use machine_state::{DataState, MachineState, ProgramState};
+pub use private_names::{PrivateNames, Replacer};
 
 use crate::plan::Plan;
 use opcost_record::{Dictionary, Profile, Record};

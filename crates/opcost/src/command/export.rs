@@ -3,6 +3,7 @@
 use crate::command::exports::is_standard_output;
 use crate::command::globals::Globals;
 use crate::command::output::{print_bytes, write_whole};
+use crate::command::share::ShareArgs;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
@@ -29,6 +30,10 @@ pub struct ExportArgs {
     /// Where to write it; - is standard output [default: ID.opcost]
     #[arg(long, short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub share: ShareArgs,
 }
 
 /// Writes a recording as one file, which `opcost import` reads into another store.
@@ -36,9 +41,16 @@ pub struct ExportArgs {
 /// # Errors
 /// Usage: no such recording, or it is still being made. Missing: the file cannot be written.
 pub fn export(globals: &Globals, args: &ExportArgs) -> Result<Status> {
-    let store = Store::open_for_reading(&globals.store_path()?).map_err(StoreError::carried)?;
-    let id = store.whole_id(&args.id).map_err(StoreError::carried)?;
+    let mut store = Store::open_for_reading(&globals.store_path()?).map_err(StoreError::carried)?;
+    let mut id = store.whole_id(&args.id).map_err(StoreError::carried)?;
     let scratch = scratch()?;
+    if args.share.share {
+        let mut recording = store.read(&id).map_err(StoreError::carried)?;
+        args.share.apply(globals, std::slice::from_mut(&mut recording))?;
+        (store, id) = Store::open_for_writing(&scratch.path().join("shared.sqlite"))
+            .and_then(|store| store.keep(&recording))
+            .map_err(StoreError::carried)?;
+    }
     let bytes = store.pack(&id, scratch.path()).map_err(StoreError::carried)?;
     let path = args.output.clone().unwrap_or_else(|| format!("{id}.{SUFFIX}").into());
     if is_standard_output(&path) {

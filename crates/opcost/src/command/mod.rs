@@ -34,6 +34,7 @@ mod scan;
 mod seconds;
 pub mod selftest;
 mod shard;
+mod share;
 pub mod show;
 pub mod size;
 mod subject;

@@ -3,6 +3,7 @@
 use crate::command::exports::check_folder;
 use crate::command::globals::Globals;
 use crate::command::output::print;
+use crate::command::share::ShareArgs;
 use crate::command::show::take_matches;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -11,7 +12,6 @@ use opcost_analysis::history::{History, Question, history};
 use opcost_base::exit::{HasStatus, Status, WithStatus};
 use opcost_model::plan::{SameFile, find_rule};
 use opcost_model::recording::Recording;
-use opcost_report::render::html::Readers;
 use opcost_report::render::{Style, View, html};
 use opcost_store::store::{Store, StoreError};
 use std::path::{Path, PathBuf};
@@ -30,10 +30,9 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub html: PathBuf,
 
-    /// Make a page for others: without boot parameters, CPU flags, the boot's identifier and the names of
-    /// folders
-    #[arg(long)]
-    pub share: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub share: ShareArgs,
 
     /// Waive a rule of the comparability ledger; opcost prints the waiver; may be repeated
     #[arg(long, value_name = "RULE")]
@@ -60,16 +59,14 @@ pub fn report(globals: &Globals, args: &ReportArgs) -> Result<Status> {
     let mut recording = store.read(&args.id).map_err(StoreError::carried)?;
     recording.plan.allow.extend(args.allow.iter().cloned());
     take_matches(&mut recording, &args.matches)?;
-    let (comparison, warnings) = comparison::compare(&recording);
-    let view = View {
-        recording: &recording,
-        comparison: &comparison,
-        warnings: &warnings,
-        style: &Style::plain(),
-    };
-    let history = past(&store, &recording)?;
-    let readers = if args.share { Readers::Others } else { Readers::Own };
-    let page = html::page(&view, history.as_ref(), readers)?;
+    let (mut recordings, unreadable) = alike(&store, recording)?;
+    args.share.apply(globals, &mut recordings)?;
+    let history = past(&recordings, unreadable);
+    let recording = &recordings[recordings.len() - 1];
+    let (comparison, warnings) = comparison::compare(recording);
+    let view =
+        View { recording, comparison: &comparison, warnings: &warnings, style: &Style::plain() };
+    let page = html::page(&view, history.as_ref())?;
     if to_stdout {
         print(&page)?;
     } else {
@@ -80,9 +77,8 @@ pub fn report(globals: &Globals, args: &ReportArgs) -> Result<Status> {
     Ok(if comparison.refused() { Status::NotComparable } else { Status::Done })
 }
 
-/// The primary metric of the baseline in the latest recordings of the same experiment; `None` if
-/// there is no other recording, or no recording has the metric.
-fn past(store: &Store, recording: &Recording) -> Result<Option<History>> {
+/// The latest recordings of the same experiment, this one last, and how many of them cannot be read.
+fn alike(store: &Store, recording: Recording) -> Result<(Vec<Recording>, usize)> {
     let heads = store.list().map_err(StoreError::carried)?;
     let alike: Vec<_> = heads
         .iter()
@@ -93,20 +89,24 @@ fn past(store: &Store, recording: &Recording) -> Result<Option<History>> {
     let mut recordings: Vec<Recording> =
         latest.iter().filter_map(|head| store.read(&head.id).ok()).collect();
     let unreadable = latest.len() - recordings.len();
-    if recordings.is_empty() {
-        return Ok(None);
-    }
-    recordings.push(recording.clone());
+    recordings.push(recording);
+    Ok((recordings, unreadable))
+}
+
+/// The primary metric of the baseline in these recordings; `None` if there is but the last one, or no recording has the
+/// metric.
+fn past(recordings: &[Recording], unreadable: usize) -> Option<History> {
+    let [_, .., recording] = recordings else { return None };
     let question = Question {
         metrics: vec![recording.plan.primary.label()],
         variant: Some(recording.plan.variants[0].name.clone()),
     };
     // If no run has the primary metric, there is no such series.
-    let mut history = history(recordings, &question).ok();
+    let mut history = history(recordings.to_vec(), &question).ok();
     if let Some(series) = history.iter_mut().flat_map(|history| &mut history.series).next()
         && unreadable > 0
     {
         series.notes.push(format!("{unreadable} recordings cannot be read and are left out"));
     }
-    Ok(history)
+    history
 }

@@ -3,6 +3,7 @@
 use super::globals::Globals;
 use super::output::{OutputArgs, present_unless};
 use crate::command::profile_exports::ProfileExports;
+use crate::command::share::ShareArgs;
 use anyhow::Result;
 use clap::Args;
 use opcost_analysis::comparison;
@@ -38,6 +39,10 @@ pub struct ShowArgs {
 
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub share: ShareArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub output: OutputArgs,
 }
 
@@ -60,7 +65,10 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
         .map_err(StoreError::carried)?;
     recording.plan.allow.extend(args.allow.iter().cloned());
     take_matches(&mut recording, &args.matches)?;
-    args.profiles.write(&recording, &args.variant)?;
+    let replacer = args.share.apply(globals, std::slice::from_mut(&mut recording))?;
+    let named = |name: &String| replacer.as_ref().map_or(name.clone(), |made| made.text(name));
+    let variants: Vec<String> = args.variant.iter().map(named).collect();
+    args.profiles.write(&recording, &variants)?;
     let taken = args.profiles.printing().is_some();
     let presented = present_unless(taken, globals, &recording, &args.output);
     // The process ends anyway, so its memory goes back at once: freeing 100,000 runs piece by piece takes time.

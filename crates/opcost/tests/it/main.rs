@@ -74,6 +74,7 @@ mod selftest;
 mod settings;
 mod several_cpus;
 mod shards;
+mod share;
 mod shipped;
 mod store_damage;
 mod store_disk;

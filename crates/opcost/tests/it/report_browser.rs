@@ -3,7 +3,6 @@
 use crate::made::{key, plan, recording};
 use opcost_analysis::comparison::compare;
 use opcost_record::Reading;
-use opcost_report::render::html::Readers;
 use opcost_report::render::{Style, View, html};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -32,8 +31,7 @@ fn folder() -> Option<tempfile::TempDir> {
     let view =
         View { recording: &made, comparison: &comparison, warnings: &warnings, style: &style };
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("page.html"), html::page(&view, None, Readers::Own).unwrap())
-        .unwrap();
+    std::fs::write(folder.path().join("page.html"), html::page(&view, None).unwrap()).unwrap();
     Some(folder)
 }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A recording with a value for every setting.
-fn full() -> Recording {
+pub(crate) fn full() -> Recording {
     let mut plan = emulated::plan(&["off"], 2);
     let Target::Emulated(emulation) = &mut plan.target else { panic!("emulated") };
     emulation.model = true;
@@ -99,7 +99,7 @@ fn seen(before: &Recording, after: &Recording) -> [bool; 3] {
 }
 
 /// The places of all values inside, as JSON pointers.
-fn places(value: &Value, here: String, all: &mut Vec<String>) {
+pub(crate) fn places(value: &Value, here: String, all: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             fields.iter().for_each(|(name, below)| places(below, format!("{here}/{name}"), all));

@@ -56,25 +56,15 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The readers of a page.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Readers {
-    /// The owner of the machine: everything known about the machine is on the page.
-    #[default]
-    Own,
-    /// Other people: facts about the machine and its folders that do not explain the figures are left out.
-    Others,
-}
-
 pub(super) fn render(view: &View<'_>) -> Result<String> {
-    page(view, None, Readers::Own)
+    page(view, None)
 }
 
 /// Renders the page; with `history`, also the recordings of the same experiment over time.
 ///
 /// # Errors
 /// The experiment cannot be written as TOML.
-pub fn page(view: &View<'_>, history: Option<&History>, readers: Readers) -> Result<String> {
+pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
     let comparison = view.comparison;
     let flames = flames::section(view);
     let policy = policy(flames.as_ref().map(|_| flames::SCRIPT));
@@ -98,8 +88,8 @@ pub fn page(view: &View<'_>, history: Option<&History>, readers: Readers) -> Res
     let others = [
         imports::section(view).map(|body| Section::new("imported", "Imported figures", body)),
         Some(Section::new("comparability", "Can the runs be compared?", doubts::section(view))),
-        Some(Section::new("environment", "Environment", surroundings::section(view, readers))),
-        Some(Section::new("repeat", "How to repeat it", repeat::section(view, readers)?)),
+        Some(Section::new("environment", "Environment", surroundings::section(view))),
+        Some(Section::new("repeat", "How to repeat it", repeat::section(view)?)),
     ];
     let sections: Vec<Section> = answers.into_iter().chain(others).flatten().collect();
     let heading = comparison.heading.join(" · ");

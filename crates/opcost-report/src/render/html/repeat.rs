@@ -1,14 +1,12 @@
 //! How to make the recording again.
 
-use super::Readers;
 use crate::render::View;
 use anyhow::Result;
 use maud::{Markup, html};
-use opcost_model::experiment::Experiment;
 
 /// # Errors
 /// The experiment cannot be written as TOML.
-pub(super) fn section(view: &View<'_>, readers: Readers) -> Result<Markup> {
+pub(super) fn section(view: &View<'_>) -> Result<Markup> {
     let plan = &view.recording.plan;
     let Some(experiment) = plan.to_experiment() else {
         let files = plan.imported().into_iter().flat_map(|import| &import.sources);
@@ -17,10 +15,6 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Result<Markup> {
             p { "Nothing was run: the figures were read from files. Read them again with" }
             pre { code { "opcost import " (files.join(" ")) } }
         });
-    };
-    let experiment = match readers {
-        Readers::Own => experiment,
-        Readers::Others => without_folders(experiment),
     };
     let text = experiment.to_toml()?;
     let hooks = plan.hooks.setup.is_some() || plan.hooks.cleanup.is_some();
@@ -31,22 +25,12 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Result<Markup> {
         p {
             "Every default and the seed are written out: the order of the runs is the same again, and the work "
             "as far as programs and files are. "
-            @if readers == Readers::Others { "Working directories are left out: run it where its files are. " }
-            @if let Some(folder) = plan.hooks.cwd.as_ref().filter(|_| hooks && readers == Readers::Own) {
+            @if let Some(folder) = plan.hooks.cwd.as_ref().filter(|_| hooks) {
                 "Its commands for set-up and clean-up ran in " code { (folder.display()) } ". "
             }
             @if plan.cpu.is_some() { "Runs are pinned to a CPU of that number. " }
         }
     })
-}
-
-/// The experiment without its folders: it runs where it is started.
-fn without_folders(mut experiment: Experiment) -> Experiment {
-    experiment.cwd = None;
-    for variant in &mut experiment.variants {
-        variant.cwd = None;
-    }
-    experiment
 }
 
 /// A word quoted for a shell.

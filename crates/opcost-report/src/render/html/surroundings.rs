@@ -1,20 +1,23 @@
 //! The environment of the runs: the variants, and the machine's state as it is stored.
 
-use super::Readers;
 use crate::render::View;
 use maud::{Markup, html};
 use opcost_base::number::grouped;
 use opcost_model::recording::{MachineState, ProgramState, settings};
 use opcost_size::Totals;
 use serde_json::Value;
-use std::path::Path;
 
-/// Fields of the machine's state that are long and explain little; fields that are private.
-const FOLDED: [&str; 5] =
-    ["boot_parameters", "cpu_flags", "mitigations", "environment_bytes", "kernel_version"];
-const PRIVATE: [&str; 3] = ["boot_id", "boot_parameters", "cpu_flags"];
+/// Fields of the machine's state that are long and explain little.
+const FOLDED: [&str; 6] = [
+    "boot_id",
+    "boot_parameters",
+    "cpu_flags",
+    "mitigations",
+    "environment_bytes",
+    "kernel_version",
+];
 
-pub(super) fn section(view: &View<'_>, readers: Readers) -> Markup {
+pub(super) fn section(view: &View<'_>) -> Markup {
     let comparison = view.comparison;
     let states: Vec<Value> = view
         .recording
@@ -27,17 +30,10 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Markup {
     // Kernels, guests and the guest's build have rows of their own, programs a table, and data is many files.
     let apart =
         |name: &str| ["data", "guest_build", "guests", "kernels", "programs"].contains(&name);
-    let left_out = |name: &str| readers == Readers::Others && PRIVATE.contains(&name);
-    let known =
-        |(name, value): &(&String, &Value)| !is_absent(value) && !apart(name) && !left_out(name);
-    let is_folded = |name: &str| FOLDED.contains(&name) || name == "boot_id";
+    let known = |(name, value): &(&String, &Value)| !is_absent(value) && !apart(name);
+    let is_folded = |name: &str| FOLDED.contains(&name);
     let (folded, open): (Vec<_>, Vec<_>) =
         first.iter().filter(known).partition(|(name, _)| is_folded(name));
-    let omitted: Vec<String> = first
-        .iter()
-        .filter(|(name, value)| left_out(name) && !is_absent(value))
-        .map(|(name, _)| words(name))
-        .collect();
     let absent: Vec<String> =
         first.iter().filter(|(_, value)| is_absent(value)).map(|(name, _)| words(name)).collect();
     html! {
@@ -85,7 +81,7 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Markup {
                     }
                 }
             }
-            (programs(&view.recording.machine[0].programs, readers))
+            (programs(&view.recording.machine[0].programs))
             @if !folded.is_empty() {
                 @let names: Vec<String> = folded.iter().map(|(name, _)| words(name)).collect();
                 details {
@@ -103,9 +99,6 @@ pub(super) fn section(view: &View<'_>, readers: Readers) -> Markup {
             }
             // The computer that runs the emulator does not affect the counts.
             @if !absent.is_empty() && view.recording.plan.emulation().is_none() { p { "Not known: " (absent.join(", ")) "." } }
-            @if !omitted.is_empty() {
-                p { "Left out of this page on request: " (omitted.join(", ")) ", folders." }
-            }
         }
         @for later in view.recording.machine.windows(2) {
             @let changes = changes(view, &later[0], &later[1]);
@@ -126,7 +119,7 @@ const PARTS: [Part; 3] = [
 ];
 
 /// The programs that were run; a program that several variants ran stands once.
-fn programs(all: &[ProgramState], readers: Readers) -> Markup {
+fn programs(all: &[ProgramState]) -> Markup {
     let mut programs: Vec<&ProgramState> = Vec::new();
     for program in all {
         if !programs.contains(&program) {
@@ -151,7 +144,7 @@ fn programs(all: &[ProgramState], readers: Readers) -> Markup {
                 tbody {
                     @for program in programs {
                         tr {
-                            th scope="row" { code { (named(&program.path, readers)) } }
+                            th scope="row" { code { (program.path.to_string_lossy()) } }
                             td class="number" data-label="bytes" { (grouped(program.length_bytes)) }
                             @if sized {
                                 @for (name, part) in PARTS {
@@ -168,12 +161,6 @@ fn programs(all: &[ProgramState], readers: Readers) -> Markup {
             }
         }
     }
-}
-
-/// A file; for other people without its folder.
-fn named(path: &Path, readers: Readers) -> String {
-    let name = path.file_name().filter(|_| readers == Readers::Others);
-    name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// The changes made while the recording was made to the state that its figures depend on.
