@@ -4,6 +4,7 @@
 
 pub mod calibration;
 pub mod hook;
+pub mod inputs;
 pub mod machine;
 pub mod progress;
 pub mod resolve;

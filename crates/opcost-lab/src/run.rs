@@ -2,6 +2,7 @@
 //! several runs, they are stored together before the next process begins.
 
 use crate::hook::{Hook, HookEnd, HookRunner, HookVariant};
+use crate::inputs::{ChangedInput, Inputs};
 use crate::machine::{Machine, RunEnd, Together};
 use crate::progress::{Progress, estimate};
 use crate::stopping::Stopping;
@@ -23,6 +24,8 @@ pub enum Ending {
     Interrupted,
     /// The plan said to stop: the interval is narrow enough, the time is spent, or exact counts settle it.
     Stopped(StopReason),
+    /// A file that the runs read has other contents than before the first run; the runs until then are stored.
+    InputChanged(Box<ChangedInput>),
     /// A run failed; this run and all before it are stored.
     Failed {
         /// Position in the schedule.
@@ -43,7 +46,7 @@ impl Ending {
             Ending::Stopped(StopReason::Budget) => State::StoppedBudget,
             Ending::Stopped(StopReason::Settled) => State::StoppedSettled,
             Ending::Interrupted => State::Interrupted,
-            Ending::Failed { .. } => State::Failed,
+            Ending::Failed { .. } | Ending::InputChanged(_) => State::Failed,
         }
     }
 }
@@ -123,6 +126,8 @@ impl Session<'_> {
         let done: HashSet<u32> = earlier.iter().map(|record| record.slot).collect();
         let left: Vec<Slot> = plan.slots().filter(|slot| !done.contains(&slot.slot)).collect();
         let (mut made, mut is_announced) = (0, false);
+        let mut inputs = Inputs::of(plan);
+        let mut ran: HashSet<u16> = HashSet::new();
         for group in plan.groups(&left, self.machine.width()) {
             // Warm-up runs show how long the other runs take; without them, the first group does.
             if !is_announced && made > 0 && group.is_measured() {
@@ -158,6 +163,12 @@ impl Session<'_> {
                 Together::Made { processes, .. } => (processes, false),
                 Together::Interrupted { processes } => (processes, true),
             };
+            // What every variant's first run wrote is an output.
+            let is_first = ran.len() < plan.variants.len();
+            ran.extend(group.slots().map(|slot| slot.variant));
+            if is_first && ran.len() == plan.variants.len() {
+                inputs.forget_outputs();
+            }
             for (process, ends) in group.processes().iter().zip(ends) {
                 let runs: Vec<(&Slot, RunEnd)> = process.iter().zip(ends).collect();
                 if let Some(ending) = keep(plan, runs, writer, &mut stopping)? {
@@ -166,6 +177,11 @@ impl Session<'_> {
             }
             if interrupted {
                 return Ok(Ending::Interrupted);
+            }
+            if ran.len() == plan.variants.len()
+                && let Some(changed) = inputs.changed()
+            {
+                return Ok(Ending::InputChanged(Box::new(changed)));
             }
             if let Some(answer) = stopping.first_answer() {
                 progress.print_line(&answer);

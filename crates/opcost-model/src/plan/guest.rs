@@ -113,6 +113,9 @@ pub struct CorePlan {
     /// The caches that the user changed, as in `l1d=48K:12`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<String>,
+    /// The fingerprint of the core as its file has it, if the user changed caches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_fingerprint: Option<String>,
     /// The known errors of the core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation: Option<Validation>,
@@ -150,8 +153,15 @@ impl CorePlan {
     pub fn new(given: String, text: &str) -> Result<CorePlan, CoreError> {
         let core = Core::parse(text)?;
         let (name, fingerprint) = (core.name().into(), core.fingerprint());
-        let caches = Vec::new();
-        Ok(CorePlan { name, given, fingerprint, text: text.into(), caches, validation: None })
+        Ok(CorePlan {
+            name,
+            given,
+            fingerprint,
+            text: text.into(),
+            caches: Vec::new(),
+            file_fingerprint: None,
+            validation: None,
+        })
     }
 
     /// The same core with other caches, which nobody has validated.
@@ -177,7 +187,8 @@ impl CorePlan {
         }
         let text = toml::to_string(&file).map_err(|error| error.to_string())?;
         let core = CorePlan::new(self.given, &text).map_err(|error| error.to_string())?;
-        Ok(CorePlan { caches: caches.to_vec(), ..core })
+        let file_fingerprint = Some(self.fingerprint);
+        Ok(CorePlan { caches: caches.to_vec(), file_fingerprint, ..core })
     }
 }
 

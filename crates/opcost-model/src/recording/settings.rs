@@ -137,11 +137,18 @@ pub static SETTINGS: &[Setting] = &[
     setting("core", "modelled core", |of| {
         let core = of.emulation().and_then(|emulation| emulation.core.as_ref());
         one(core.map(|core| {
-            let caches: String = core.caches.iter().map(|cache| format!(", {cache}")).collect();
-            format!("{}{caches} ({})", core.name, core.fingerprint)
+            let fingerprint = core.file_fingerprint.as_ref().unwrap_or(&core.fingerprint);
+            format!("{} ({fingerprint})", core.name)
         }))
     })
-    .of(&["cycles", "core", "cache"]),
+    .of(&["cycles", "core"]),
+    setting("cache", "modelled cache", |of| {
+        let core = of.emulation().and_then(|emulation| emulation.core.as_ref());
+        let caches = core.into_iter().flat_map(|core| &core.caches);
+        let named = caches.filter_map(|cache| cache.split_once('='));
+        named.map(|(name, shape)| (name.to_string(), shape.to_string())).collect()
+    })
+    .of(&["cache"]),
     setting("cycles-one-in", "one slice of the modelled core in", |of| {
         one(of.emulation().and_then(|emulation| emulation.cycles_one_in))
     })

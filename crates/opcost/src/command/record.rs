@@ -19,7 +19,7 @@ use opcost_lab::progress::{self, Progress, Who};
 use opcost_lab::run::{self, Ending};
 use opcost_model::experiment::Experiment;
 use opcost_model::plan::{self, MachineKind, Plan, VariantPlan, WorkPlan};
-use opcost_model::recording::{MachineState, Recording, State};
+use opcost_model::recording::{DataState, MachineState, Recording, State};
 use opcost_record::nearest::did_you_mean;
 use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
 use opcost_report::render;
@@ -213,6 +213,14 @@ pub(super) fn record(
                 ),
             ))
         }
+        Ending::InputChanged(changed) => {
+            let runs = recording.records.len();
+            let why = format!(
+                "{} (recording {id} has the {runs} runs until then, without a verdict)",
+                changed.in_words()
+            );
+            Err(fail(Status::NotComparable, why))
+        }
         Ending::Failed { slot, variant, failure } => {
             let VariantPlan { name, work, guest, .. } = &plan.variants[usize::from(variant)];
             let what = failure::in_words(&failure);
@@ -251,7 +259,17 @@ pub(crate) fn make_runs(
         MachineKind::Host => {
             let environment_bytes = state_before.environment_bytes.clone();
             let after = read_state(Path::new("/"), plan, environment_bytes);
-            if state_before.has_become(&after) {
+            if let Ok(Ending::InputChanged(changed)) = &ending {
+                // The report refuses a verdict by these two states.
+                let with = |state: &MachineState, data: &DataState| MachineState {
+                    data: vec![data.clone()],
+                    ..state.clone()
+                };
+                let noted = writer
+                    .complete_machine(&with(state_before, &changed.before))
+                    .and_then(|()| writer.note_machine(&with(&after, &changed.after)));
+                noted.map_err(StoreError::carried)?;
+            } else if state_before.has_become(&after) {
                 writer.note_machine(&after).map_err(StoreError::carried)?;
             }
         }

@@ -270,3 +270,20 @@ fn verbose_is_for_the_emulated_machine_and_says_so() {
     lab.run(&args).expect(0).says(&["--verbose has nothing to add on this machine"]);
     lab.run(&[&args[..], &["-q"]].concat()).expect(2).says(&["cannot be used with"]);
 }
+
+#[test]
+fn an_input_that_changes_ends_the_recording_with_its_name() {
+    let lab = Lab::new();
+    lab.write("input", "1\n");
+    // The eighth run writes the file that all runs read: any other process could have done it.
+    let counts = "echo >>log; if [ $(wc -l <log) = 8 ]; then echo 2 >input; fi";
+    lab.script("work", counts);
+    let words = ["compare", "./work 1", "./work 2", "-n", "12", "--input", "input", "--quiet"];
+    lab.run(&words).expect(3).says(&["/input' changed while the runs read it", "on a copy"]);
+    let shown = lab.run(&["show", "last"]).expect(3);
+    assert!(
+        shown.stdout.contains("refused") && shown.stdout.contains("/input"),
+        "{}",
+        shown.stdout
+    );
+}

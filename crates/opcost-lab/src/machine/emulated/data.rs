@@ -1,14 +1,14 @@
 //! The files, apart from programs and libraries, on which the counts of emulated work depend, by their contents.
 
 use super::packing::CommandPack;
-use super::tree::{NOT_PACKED, Node, Tree, moved};
+use super::tree::{Node, Tree, moved};
+use crate::inputs;
 use opcost_model::plan::GUEST_TREE;
 use opcost_model::recording::DataState;
 use opcost_record::printable::hexadecimal;
 use opcost_sys::foreign_file;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -102,22 +102,9 @@ impl WorkData {
     }
 }
 
-/// The files and folders that a command's arguments name, also as `--option=FILE`, and its standard input; as paths without links.
+/// The files and folders that a command's arguments name, and its standard input.
 pub(super) fn named(command: &CommandPack) -> Vec<PathBuf> {
-    let arguments = command.argv.iter().skip(1).flat_map(|argument| {
-        let behind = argument.as_bytes().splitn(2, |byte| *byte == b'=').nth(1);
-        [Some(argument.clone()), behind.map(|path| OsStr::from_bytes(path).to_os_string())]
-    });
-    let arguments = arguments.flatten().filter(|text| !text.is_empty());
-    let paths = arguments.chain(command.input.clone().map(OsString::from));
-    let real = paths.filter_map(|path| command.cwd.join(path).canonicalize().ok());
-    let mut real: Vec<PathBuf> = real
-        .filter(|path| !NOT_PACKED.iter().any(|folder| path.starts_with(folder)))
-        .filter(|path| path.is_file() || path.is_dir())
-        .collect();
-    real.sort();
-    real.dedup();
-    real
+    inputs::named(&command.argv, command.input.as_deref(), &command.cwd)
 }
 
 fn stamp(metadata: &fs::Metadata) -> Stamp {
@@ -181,6 +168,7 @@ fn folder(path: &Path) -> Vec<u8> {
 mod tests {
     use super::*;
     use opcost_record::request::GuestOutput;
+    use std::ffi::OsString;
 
     fn command(cwd: &Path, argv: &[&str]) -> CommandPack {
         CommandPack {

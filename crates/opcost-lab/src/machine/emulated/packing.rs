@@ -3,7 +3,8 @@
 
 use super::libraries::{Elf, LibraryError, Search, split};
 use super::loader_cache;
-use super::tree::{NOT_PACKED, Node, PackedFile, Tree, TreeError};
+use super::tree::{Node, PackedFile, Tree, TreeError};
+use crate::inputs::OF_THE_KERNEL;
 use opcost_record::request::{GuestCommand, GuestOutput};
 use opcost_sys::spawn::{FindError, find_program};
 use std::collections::BTreeSet;
@@ -228,7 +229,7 @@ fn variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr
 /// Whether an argument is the path of a file that the guest does not have itself.
 fn is_packable_file(path: &Path) -> bool {
     let Ok(real) = path.canonicalize() else { return false };
-    real.is_file() && !NOT_PACKED.iter().any(|folder| real.starts_with(folder))
+    real.is_file() && !OF_THE_KERNEL.iter().any(|folder| real.starts_with(folder))
 }
 
 struct Packing<'a> {
@@ -338,7 +339,7 @@ impl<'a> Packing<'a> {
     fn used(&mut self, path: &Path) -> Result<(), PackError> {
         let Ok(real) = path.canonicalize() else { return Ok(()) };
         let Ok(metadata) = real.metadata() else { return Ok(()) };
-        let of_guest = NOT_PACKED.iter().any(|folder| real.starts_with(folder))
+        let of_guest = OF_THE_KERNEL.iter().any(|folder| real.starts_with(folder))
             || path == Path::new(LOADER_CACHE);
         let is_readable = || metadata.is_dir() || (metadata.is_file() && File::open(&real).is_ok());
         if of_guest || !is_readable() {

@@ -4,6 +4,7 @@
 //! kernel's lookups, so the tree's place in the cache would affect every count. The tree is a field of experiments, so the
 //! page of a gate's recording can name it.
 
+use crate::inputs::OF_THE_KERNEL;
 use object::{Object, ObjectSegment};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -19,9 +20,6 @@ pub const PACK_BYTES_MAX: u64 = 256 << 20;
 
 /// The most symbolic links in the resolution of a path (path_resolution(7)).
 const LINKS_MAX: usize = 40;
-
-/// File systems of which the guest has its own.
-pub(super) const NOT_PACKED: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// Why a file cannot be packed.
 #[derive(Debug, thiserror::Error)]
@@ -190,7 +188,7 @@ impl Tree {
                 continue;
             }
             let next = at.join(&part);
-            if NOT_PACKED.iter().any(|folder| next == Path::new(folder)) {
+            if OF_THE_KERNEL.iter().any(|folder| next == Path::new(folder)) {
                 return Err(TreeError::OwnFileSystem(path.to_path_buf()));
             }
             let metadata = next.symlink_metadata().map_err(|source| failed(&next, source))?;
@@ -269,7 +267,7 @@ impl Tree {
         metadata: &Metadata,
     ) -> Result<(), TreeError> {
         let failed = |source| TreeError::Read { path: host.to_path_buf(), source };
-        if NOT_PACKED.iter().any(|folder| guest.starts_with(folder)) {
+        if OF_THE_KERNEL.iter().any(|folder| guest.starts_with(folder)) {
             return Err(TreeError::OwnFileSystem(guest.to_path_buf()));
         }
         if !metadata.is_file() {
@@ -300,7 +298,7 @@ impl Tree {
         host: &Path,
         guest: &Path,
     ) -> Result<Vec<PackedFile>, TreeError> {
-        if NOT_PACKED.iter().any(|folder| guest.starts_with(folder)) || guest == Path::new("/") {
+        if OF_THE_KERNEL.iter().any(|folder| guest.starts_with(folder)) || guest == Path::new("/") {
             return Err(TreeError::OwnFileSystem(guest.to_path_buf()));
         }
         let mut files = Vec::new();

@@ -289,7 +289,8 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
             }
             Status::Interrupted
         }
-        Ending::Failed { .. } => Status::WorkFailed,
+        // A running program has no inputs that opcost knows.
+        Ending::Failed { .. } | Ending::InputChanged(_) => Status::WorkFailed,
     };
     if let Ending::Failed { slot, failure, .. } = &ending {
         let what = failure::in_words(failure);

@@ -241,6 +241,7 @@ impl Bench<'_> {
                     format!("interrupted; what was measured is in recording {}", recording.id);
                 Err(fail(Status::Interrupted, why))
             }
+            Ending::InputChanged(changed) => Err(fail(Status::NotComparable, changed.in_words())),
             Ending::Failed { variant, failure, .. } => {
                 let work = plan.variants[usize::from(variant)].work.describe();
                 let why = format!("'{work}': {}", failure::in_words(&failure));

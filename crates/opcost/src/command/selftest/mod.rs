@@ -178,6 +178,7 @@ fn record(experiment: &Experiment, store: &Path, interrupt: &Interrupt) -> Resul
         Ending::Interrupted => {
             Err(fail(Status::Interrupted, "interrupted; nothing is kept of a self-test"))
         }
+        Ending::InputChanged(changed) => Err(fail(Status::NotComparable, changed.in_words())),
         Ending::Failed { variant, failure, .. } => Err(fail(
             Status::WorkFailed,
             format!(

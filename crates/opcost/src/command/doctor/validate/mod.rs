@@ -207,6 +207,7 @@ fn record(plan: &opcost_model::plan::Plan, interrupt: &Interrupt) -> Result<Reco
             Status::Interrupted,
             "interrupted; nothing is kept of a validation that did not end",
         )),
+        Ending::InputChanged(changed) => Err(fail(Status::NotComparable, changed.in_words())),
         Ending::Failed { failure, .. } => Err(fail(
             Status::WorkFailed,
             format!("the kernels failed under emulation: {}", failure::in_words(&failure)),
