@@ -4,8 +4,10 @@
 //! that systems and build tools share. Texts are found by serde, so a new field is searched as the others are.
 
 use super::{MachineState, Recording};
-use opcost_record::{Dictionary, Function, METRICS, MetricKey, Module, Outcome, Profile, Record};
-use opcost_work::WORKLOADS;
+use opcost_record::{
+    Dictionary, Function, METRICS, MetricKey, Module, Outcome, Profile, Record, TWIN, WORK,
+};
+use opcost_work::{WORKLOADS, WorkloadSpec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -373,7 +375,13 @@ fn forms(name: &str) -> BTreeSet<String> {
 
 /// Whether a word has a meaning of opcost's.
 fn is_ours(word: &str) -> bool {
-    METRICS.iter().any(|row| row.name == word) || WORKLOADS.iter().any(|row| row.name == word)
+    let is_parameter = |spec: &WorkloadSpec| {
+        let mut parameters = spec.all_params().into_iter();
+        parameters.any(|param| param.name == word || param.values.split('|').any(|one| one == word))
+    };
+    METRICS.iter().any(|row| row.name == word || row.source == word)
+        || WORKLOADS.iter().any(|spec| spec.name == word || is_parameter(spec))
+        || [WORK, TWIN].contains(&word)
 }
 
 /// The paths in a text that begin at the root, at a home or at the working folder.
@@ -648,6 +656,16 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(names(&[text]).replacer().text(text), expected);
         }
+    }
+
+    #[test]
+    fn words_of_opcost_stay_but_in_paths() {
+        let text = names(&["/q/seccomp/perf_event/twin/x.c"]).replacer();
+        let before = "seccomp=cached perf_event twin in /q/seccomp/perf_event/twin/x.c";
+        assert_eq!(
+            text.text(before),
+            "seccomp=cached perf_event twin in /folder-2/folder-3/folder-4/folder-5/x.c"
+        );
     }
 
     #[test]
