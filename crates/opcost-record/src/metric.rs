@@ -357,6 +357,7 @@ pub static METRICS: &[MetricRow] = &[
     condition("io-pressure", Unit::Ns, "time in which some task waited for a disk (/proc/pressure/io)"),
     condition("io-pressure-full", Unit::Ns, "time in which all tasks waited for a disk"),
     condition("thermal-throttles", Unit::Count, "times a CPU that may run the work was slowed down because of heat"),
+    condition("quota-stall", Unit::Ns, "time in which a CPU quota stopped the control group that the work runs in (cpu.stat)"),
     condition("sibling-busy", Unit::Ns, "CPU time of the threads that share a core with the one the run is pinned to"),
     condition("cpu-frequency-khz", Unit::Count, "clock of the fastest CPU that may run the work when the run had ended, kHz"),
     condition("processes-left", Unit::Count, "processes that a run left behind, alive when it had ended"),

@@ -37,6 +37,9 @@ struct Files {
     pressure: [Option<File>; 3],
     /// Throttling events of the CPUs that may run the work: Documentation/admin-guide/thermal.
     throttles: Vec<File>,
+    /// `cpu.stat` of the control groups with a CPU quota that opcost is in: Documentation/scheduler/sched-bwc.rst,
+    /// Documentation/admin-guide/cgroup-v2.rst.
+    quotas: Vec<File>,
     frequencies: Vec<File>,
     temperatures: Vec<File>,
     stat: Option<File>,
@@ -50,6 +53,8 @@ struct Counters {
     /// Time during which some and all tasks stalled, microseconds: CPU, memory, I/O.
     pressure_us: [Option<Pressure>; 3],
     throttles: Option<u64>,
+    /// Time in which a CPU quota stopped the tasks of a control group, nanoseconds.
+    quota_stall_ns: Option<u64>,
     sibling_ticks: Option<u64>,
 }
 
@@ -86,6 +91,7 @@ impl Files {
                 "thermal_throttle/core_throttle_count",
                 "thermal_throttle/package_throttle_count",
             ]),
+            quotas: quotas(root),
             frequencies: of_cpus(&["cpufreq/scaling_cur_freq"]),
             temperatures: (0..16)
                 .map_while(|zone| file(&format!("sys/class/thermal/thermal_zone{zone}/temp")))
@@ -100,6 +106,10 @@ impl Files {
         Counters {
             pressure_us: self.pressure.each_ref().map(pressure),
             throttles: sum(&self.throttles),
+            quota_stall_ns: (!self.quotas.is_empty()).then(|| {
+                let stalls = self.quotas.iter().map(|file| text(file, 2 * SMALL_BYTES));
+                stalls.flatten().filter_map(|stat| quota_stall_ns(&stat)).sum()
+            }),
             sibling_ticks: self
                 .stat
                 .as_ref()
@@ -115,6 +125,46 @@ fn siblings(root: &Path, cpu: usize) -> Vec<usize> {
     let list = std::fs::read_to_string(root.join(path)).unwrap_or_default();
     let all = opcost_sys::affinity::parse_cpu_list(&list).unwrap_or_default();
     all.into_iter().filter(|sibling| *sibling != cpu).collect()
+}
+
+/// The files that say how long a quota stopped this process's control group, or one above it; none if no group can have a quota.
+fn quotas(root: &Path) -> Vec<File> {
+    let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let mounts = |line: &str| -> Option<(Vec<&str>, String)> {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        let mounts = match controllers {
+            "" => vec!["sys/fs/cgroup", "sys/fs/cgroup/unified"],
+            _ if controllers.split(',').any(|one| one == "cpu") => {
+                vec!["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"]
+            }
+            _ => return None,
+        };
+        Some((mounts, group.trim_start_matches('/').to_string()))
+    };
+    let with_quota = |file: &File| {
+        text(file, 2 * SMALL_BYTES).is_some_and(|stat| quota_stall_ns(&stat).is_some())
+    };
+    for (mounts, group) in groups.lines().filter_map(mounts) {
+        for mount in mounts {
+            let folders = Path::new(&group).ancestors();
+            let paths = folders.map(|folder| root.join(mount).join(folder).join("cpu.stat"));
+            let found: Vec<File> =
+                paths.filter_map(|path| File::open(path).ok()).filter(with_quota).collect();
+            if !found.is_empty() {
+                return found;
+            }
+        }
+    }
+    Vec::new()
+}
+
+/// The time in a group's `cpu.stat` in which its quota stopped it: `throttled_time` in nanoseconds, `throttled_usec` in version 2.
+fn quota_stall_ns(stat: &str) -> Option<u64> {
+    stat.lines().find_map(|line| match line.split_once(' ')? {
+        ("throttled_time", ns) => ns.trim().parse().ok(),
+        ("throttled_usec", us) => us.trim().parse::<u64>().ok().map(|us| us * 1000),
+        _ => None,
+    })
 }
 
 fn text(file: &File, bytes_max: usize) -> Option<String> {
@@ -195,6 +245,7 @@ impl Conditions {
             }
         }
         add("thermal-throttles", since(self.before.throttles, self.after.throttles));
+        add("quota-stall", since(self.before.quota_stall_ns, self.after.quota_stall_ns));
         let busy = since(self.before.sibling_ticks, self.after.sibling_ticks);
         add("sibling-busy", busy.map(|ticks| ticks * super::procfs::TICK_NS));
         add("cpu-frequency-khz", self.frequency_khz);
@@ -264,6 +315,10 @@ mod tests {
             root,
             &[
                 ("proc/loadavg", "0.52 0.10 0.01 3/200 4000\n"),
+                ("proc/self/cgroup", "3:memory:/m\n1:cpu:/a/b\n0::/\n"),
+                ("sys/fs/cgroup/cpu/cpu.stat", "nr_periods 0\n"),
+                ("sys/fs/cgroup/cpu/a/cpu.stat", "nr_throttled 1\nthrottled_time 400\n"),
+                ("sys/fs/cgroup/cpu/a/b/cpu.stat", "nr_throttled 0\nthrottled_time 0\n"),
                 ("proc/pressure/cpu", &pressure(100)),
                 ("proc/pressure/io", "some avg10=0.00 total=5\n"),
                 ("proc/stat", "cpu 9 9 9 9\ncpu2 1 1 1 90 9 1 1 0\ncpu6 5 0 5 90 9 0 0 0\n"),
@@ -281,6 +336,7 @@ mod tests {
             &[
                 ("proc/pressure/cpu", &pressure(350)),
                 ("proc/pressure/io", "some avg10=0.00 total=6\n"),
+                ("sys/fs/cgroup/cpu/a/cpu.stat", "nr_throttled 3\nthrottled_time 500\n"),
                 ("proc/stat", "cpu 9 9 9 9\ncpu2 9 9 9 90 9 1 1 0\ncpu6 7 0 6 99 9 0 0 0\n"),
                 (&core, "11\n"),
                 (&khz, "2500000\n"),
@@ -295,6 +351,7 @@ mod tests {
             ("cpu-pressure", 250_000),
             ("io-pressure", 1_000),
             ("thermal-throttles", 1),
+            ("quota-stall", 100),
             ("sibling-busy", 30_000_000),
             ("cpu-frequency-khz", 2_500_000),
             ("temperature-millidegrees", 61_000),
@@ -313,6 +370,7 @@ mod tests {
             "io-pressure",
             "io-pressure-full",
             "thermal-throttles",
+            "quota-stall",
             "sibling-busy",
             "cpu-frequency-khz",
             "temperature-millidegrees",
@@ -330,6 +388,8 @@ mod tests {
         source.start().unwrap();
         source.stop().unwrap();
         assert_eq!(source.figures().len(), 1, "the time between the readings alone");
+        assert_eq!(quota_stall_ns("usage_usec 7\nthrottled_usec 5\n"), Some(5000));
+        assert_eq!(quota_stall_ns("usage_usec 7\n"), None);
         assert_eq!(parse_pressure("some avg10=0.00"), None);
         assert_eq!(parse_runnable("0.52 0.10"), None);
         assert_eq!(busy_ticks("cpu2 1 2 3\n", 2), None);

@@ -80,6 +80,15 @@ fn heat_is_doubted_once_it_slows_a_cpu() {
 }
 
 #[test]
+fn a_quota_that_stops_the_work_is_doubted() {
+    // 1 % of 20 ms is the limit; heat is not counted here.
+    let stalled = |us: u64| condition("quota-stall", move |_| us * 1000);
+    let doubted = entry(&stalled(210), "throttling");
+    assert!(doubted.detail.contains("stopped the work in 1.1 % of the time"), "{}", doubted.detail);
+    assert!(!entry(&stalled(200), "throttling").detail.contains("quota"));
+}
+
+#[test]
 fn clock_rates_may_differ_neither_between_variants_nor_much_within() {
     let rates = |rate: fn(&Slot) -> u64| condition("cpu-frequency-khz", rate);
     let steady = rates(|slot| 3_000_000 + u64::from(slot.slot) * 1000);

@@ -16,6 +16,8 @@ const MEMORY_PRESSURE_MAX: f64 = 0.01;
 /// Above this share of the time with tasks that wait for a disk, some of the waiting is not the work's.
 const IO_PRESSURE_MAX: f64 = 0.10;
 
+/// Above this share of the time in which a quota stopped the work, elapsed time is the quota's.
+const QUOTA_STALL_MAX: f64 = 0.01;
 /// Variants whose typical clock rates differ by more than this do not run on the same machine.
 const FREQUENCY_BETWEEN_MAX: f64 = 0.01;
 /// Rates within one variant that differ by more than this are avoidable noise.
@@ -84,6 +86,17 @@ pub(super) fn pressure(evidence: &Evidence<'_>) -> Finding {
 }
 
 pub(super) fn throttling(evidence: &Evidence<'_>) -> Finding {
+    let window = evidence.total("run-window", NAME).filter(|window| *window > 0.0);
+    if let (Some(stall), Some(window)) = (evidence.total("quota-stall", NAME), window)
+        && stall / window > QUOTA_STALL_MAX
+    {
+        let text = format!(
+            "a CPU quota of the control group stopped the work in {:.1} % of the time; raise the quota \
+             (cpu.max), or measure outside of the container",
+            (100.0 * stall / window).min(100.0)
+        );
+        return Finding::Seen(Doubtful, text);
+    }
     let throttles = evidence.raw("thermal-throttles", NAME);
     if throttles.is_empty() {
         return unknown("no counter of it here (usual in a virtual machine)");

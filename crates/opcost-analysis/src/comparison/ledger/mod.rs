@@ -192,7 +192,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "throttling",
-        help: "no CPU should be slowed down because of heat",
+        help: "no CPU should be slowed down because of heat, and no quota stop the work",
         machine: Some(MachineKind::Host),
         check: conditions::throttling,
     },
