@@ -239,7 +239,11 @@ pub fn version(arguments: &[OsString]) -> Option<String> {
     is_asked.then(|| concat!("opcost ", env!("CARGO_PKG_VERSION"), "\n").to_string())
 }
 
-/// Spells arguments out: `--json -` becomes `--json`. If `opcost diff` has a `--baseline`, each
+/// The shells that may follow `--shell` as a word of their own, as hyperfine's users write it. A command of this name alone would be
+/// a shell that reads nothing.
+const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"];
+
+/// Spells arguments out: `--json -` becomes `--json`, `--shell bash` becomes `--shell=bash`. If `opcost diff` has a `--baseline`, each
 /// option is repeated for each of several files behind it. Without arguments, `-h` is added.
 ///
 /// If clap took several values for an option, it would also take what follows `--variant NAME`.
@@ -254,6 +258,15 @@ fn spelled_out(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut listing: Option<&OsString> = None;
     for argument in &given {
         if argument == "-" && arguments.last().is_some_and(|last| last == "--json") {
+            continue;
+        }
+        if arguments.last().is_some_and(|last| last == "--shell")
+            && arguments.iter().all(|before| before != "--")
+            && let Some(shell) = argument.to_str()
+            && SHELLS.contains(&shell.rsplit('/').next().unwrap_or(shell))
+        {
+            arguments.pop();
+            arguments.push(format!("--shell={shell}").into());
             continue;
         }
         if argument.as_encoded_bytes().starts_with(b"-") {
@@ -300,6 +313,13 @@ mod tests {
             spelled("opcost diff --variant c --json - --baseline a"),
             "opcost diff --variant c --json --baseline a"
         );
+        assert_eq!(
+            spelled("opcost compare --shell bash sleep --shell /bin/zsh -- x --shell sh"),
+            "opcost compare --shell=bash sleep --shell=/bin/zsh -- x --shell sh"
+        );
+        for plain in ["opcost compare --shell bashful b", "opcost compare --shell=sh bash"] {
+            assert_eq!(spelled(plain), plain);
+        }
         // With recordings, a variant is one name, and an identifier may follow it.
         let of_recordings = "opcost diff --variant paravirt last --limit 3";
         assert_eq!(spelled(of_recordings), of_recordings);
