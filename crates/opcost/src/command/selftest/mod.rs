@@ -50,9 +50,10 @@ pub struct SelftestArgs {
     /// which can also be given a known change]
     pub command: Option<String>,
 
-    /// Make reports for this many seconds, and at least one report of each kind
-    #[arg(long, value_name = "N", default_value = "60", value_parser = seconds)]
-    pub seconds: f64,
+    /// Make reports for this many seconds, and at least one report of each kind [default: a minute, and on
+    /// until there are enough reports to answer, ten minutes at most]
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    pub seconds: Option<f64>,
 
     /// Seed of the orders of runs and of the work [default: drawn]
     #[arg(long, value_name = "N|random")]
@@ -106,6 +107,10 @@ struct Outcome {
     tallied: Tallied,
 }
 
+/// The length of a self-test without `--seconds`, at least and at most.
+const LENGTH_MIN: Duration = Duration::from_secs(60);
+const LENGTH_MAX: Duration = Duration::from_secs(600);
+
 /// Runs the self-test.
 ///
 /// # Errors
@@ -119,14 +124,20 @@ pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
     let folder = Scratch::new()
         .context("cannot make a folder for the recordings")
         .status(Status::Missing)?;
-    let (budget, begun_ns) = (Duration::from_secs_f64(args.seconds), monotonic_ns());
+    let (asked, begun_ns) = (args.seconds.map(Duration::from_secs_f64), monotonic_ns());
     let elapsed = || Duration::from_nanos(monotonic_ns() - begun_ns);
     let mut phases = Phases::still(globals.quiet);
     let mut tally = Tally::new(subject.must_find(), &subject.planted);
     let (mut pairs, mut work, mut longest) = (0, String::new(), Duration::ZERO);
     for (number, planted) in subject.turns().enumerate() {
+        let answers_after = tally.answers_after(elapsed());
+        let budget = asked.unwrap_or(answers_after.clamp(LENGTH_MIN, LENGTH_MAX));
         // Each kind of report is made once, however little time there is.
-        if number >= subject.round() && elapsed() + longest > budget {
+        let is_over = match asked {
+            Some(budget) => elapsed() + longest > budget,
+            None => elapsed() + longest > LENGTH_MIN && tally.needed().is_none(),
+        };
+        if number >= subject.round() && (is_over || elapsed() + longest > LENGTH_MAX.max(budget)) {
             break;
         }
         let done = format!(

@@ -3,6 +3,7 @@
 use opcost_analysis::comparison::{Comparison, Row, Severity, Verdict};
 use opcost_stats::{binomial, summary};
 use serde::Serialize;
+use std::time::Duration;
 
 /// The share of reports on equal variants that may raise an alarm.
 pub const FALSE_ALARMS_MAX: f64 = 0.05;
@@ -211,6 +212,19 @@ impl Tally {
         }
     }
 
+    /// Reports on the same work that it takes to pass, if no more of them raise an alarm; `None` if there are enough.
+    pub fn needed(&self) -> Option<u64> {
+        Some(reports_needed(self.same.alarms.count)).filter(|needed| self.same.alarms.of < *needed)
+    }
+
+    /// How long a self-test takes until it has enough reports, if the next ones take as long as those of `elapsed`.
+    pub fn answers_after(&self, elapsed: Duration) -> Duration {
+        match (self.needed(), self.same.alarms.of) {
+            (Some(needed), made) if made > 0 => elapsed.mul_f64(needed as f64 / made as f64),
+            _ => elapsed,
+        }
+    }
+
     /// The figures, and whether the bars hold.
     pub fn finish(mut self) -> Tallied {
         self.same.alarms = self.same.alarms.with_interval();
@@ -232,8 +246,7 @@ impl Tally {
         if self.must_find && self.planted.iter().any(missed) {
             failures.push("a planted change of an exact count was missed".to_string());
         }
-        let needed = Some(reports_needed(self.same.alarms.count))
-            .filter(|needed| self.same.alarms.of < *needed);
+        let needed = self.needed();
         Tallied {
             same: self.same,
             planted: self.planted,
@@ -268,4 +281,23 @@ fn changed(row: &Row) -> bool {
 
 fn rose(row: &Row) -> bool {
     changed(row) && row.changes[0].change_ratio.is_some_and(|ratio| ratio > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enough_reports_answer_and_the_time_until_then_is_known() {
+        let mut tally = Tally::new(false, &[]);
+        let seconds = Duration::from_secs;
+        assert_eq!((tally.needed(), tally.answers_after(seconds(9))), (Some(17), seconds(9)));
+        tally.same.alarms.of = 14;
+        assert_eq!((tally.needed(), tally.answers_after(seconds(28))), (Some(17), seconds(34)));
+        tally.same.alarms.of = 17;
+        assert_eq!((tally.needed(), tally.answers_after(seconds(28))), (None, seconds(28)));
+        // An alarm asks for more reports.
+        tally.same.alarms.count = 1;
+        assert!(tally.needed() > Some(17));
+    }
 }
