@@ -124,8 +124,13 @@ fn mitigations(guests: &[Named<'_>]) -> Vec<String> {
         Some(states) => summary(states.iter(), false),
     });
     if let (true, true, Some(states)) = (differ, is_known, known.first()) {
-        let rest = summary(states.iter().filter(|(name, _)| same(name)), false);
-        text.push(format!("every variant: {rest}"));
+        let rest: Vec<_> = states.iter().filter(|(name, _)| same(name)).collect();
+        // "mitigations: none" would contradict the lines above.
+        if !rest.is_empty() && rest.iter().all(|(_, state)| kind_of(state) == UNAFFECTED) {
+            text.push(format!("every variant: {}", harmless(rest.len())));
+        } else if !rest.is_empty() {
+            text.push(format!("every variant: {}", summary(rest.into_iter(), false)));
+        }
     }
     text
 }
@@ -326,6 +331,16 @@ mod tests {
             ("Mitigation: PTI and x; y", "Not affected"),
         ]
         .map(|(a, c)| guest(&[], Some(&[("a", a), ("b", "Vulnerable: x, y"), ("c", c)])));
+        let [other, same] = [
+            [("a", "Vulnerable"), ("c", "Not affected")],
+            [("a", "Mitigation: PTI"), ("c", "Not affected")],
+        ]
+        .map(|states| guest(&[], Some(&states)));
+        let rest = describe(&[("off", &other), ("auto", &same)]);
+        assert_eq!(rest[3], "every variant: 1 fault does not affect this CPU");
+        let [other, same] = [[("a", "Vulnerable")], [("a", "Mitigation: PTI")]]
+            .map(|states| guest(&[], Some(&states)));
+        assert_eq!(describe(&[("off", &other), ("auto", &same)]).len(), 3, "no fault is left");
         let silent = guest(&["fsrm"], None);
         assert_eq!(
             describe(&[("off", &off), ("auto", &auto)]),
