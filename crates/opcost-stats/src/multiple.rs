@@ -82,6 +82,27 @@ impl Family {
     }
 }
 
+/// Returns the weights by which the tests of a family draw on its level, in the order given; their mean is 1.
+///
+/// `is_side`: whether a test is a side test. At most `planned` side tests count as tests like any other. If there are more,
+/// they share the level of `planned` tests, so further side tests leave every other test the level that it had. A test's
+/// p-value over its weight is corrected as an unweighted one, and its level is the family's decision level times its weight
+/// (Genovese, Roeder & Wasserman, "False Discovery Control with p-Value Weighting", Biometrika 93, 2006).
+pub fn side_weights(is_side: &[bool], planned: usize) -> Vec<f64> {
+    let side = is_side.iter().filter(|side| **side).count();
+    let planned = planned.max(1);
+    if side <= planned {
+        return vec![1.0; is_side.len()];
+    }
+    let others = is_side.len() - side;
+    let other = is_side.len() as f64 / (others + planned) as f64;
+    let weight = |side_test: &bool| match side_test {
+        true => other * planned as f64 / side as f64,
+        false => other,
+    };
+    is_side.iter().map(weight).collect()
+}
+
 /// The error rate of a whole report, split over its families.
 ///
 /// The levels add up: the probability that a report on two equal variants declares any change is at
@@ -198,6 +219,23 @@ mod tests {
         // The paper rejects four at 0.05; Bonferroni and Holm reject three.
         assert_eq!(adjusted.iter().filter(|&&p| p <= 0.05).count(), 4);
         assert_eq!(holm(&P).iter().filter(|&&p| p <= 0.05).count(), 3);
+    }
+
+    #[test]
+    fn side_tests_share_what_was_planned_for_them() {
+        let sides = |others: usize, side: usize| [vec![false; others], vec![true; side]].concat();
+        assert_eq!(side_weights(&sides(3, 10), 10), vec![1.0; 13]);
+        for (others, side, planned) in [(3, 11, 10), (1, 40, 5), (0, 7, 5), (4, 2, 0)] {
+            let weights = side_weights(&sides(others, side), planned);
+            let (tests, kept) = ((others + side) as f64, planned.max(1));
+            assert!((weights.iter().sum::<f64>() - tests).abs() < 1e-9);
+            // A test that is no side test has the level that it had with the planned number.
+            for weight in &weights[..others] {
+                assert!((0.01 / tests * weight - 0.01 / (others + kept) as f64).abs() < 1e-12);
+            }
+            let sum: f64 = weights[others..].iter().map(|weight| 0.01 / tests * weight).sum();
+            assert!((sum - 0.01 * kept as f64 / (others + kept) as f64).abs() < 1e-12);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::{
     one_variant, threads_max, variant_differences,
 };
 use opcost_base::number;
+use opcost_model::plan::judged::{is_planned, is_side};
 use opcost_model::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
 use opcost_model::recording::{Recording, State};
 use opcost_profile::parallel;
@@ -485,65 +486,86 @@ fn judge(rows: &mut [Row], recording: &Recording) -> Option<u32> {
     let rate = Budget::default().total();
     // Counts of an emulated machine that neither seed nor padding changes need no test.
     let settled = |row: &Row| plan.machine() == MachineKind::Emulated && row.exact;
+    let chosen = plan.metrics_chosen();
+    let planned = plan
+        .metrics()
+        .iter()
+        .filter(|key| is_side(key, &chosen) && is_planned(key, &chosen))
+        .count()
+        * plan.comparisons().len();
     let mut pairs_for_all = None;
     for family in multiple::Family::ALL {
-        let members: Vec<(bool, &mut Change)> = rows
+        let members: Vec<(bool, bool, &mut Change)> = rows
             .iter_mut()
             .filter(|row| family_of(row) == Some(family) && !settled(row))
             .flat_map(|row| {
+                let side = family == multiple::Family::Rest && is_side(&row.key, &chosen);
                 let exact = row.exact;
-                row.changes.iter_mut().map(move |change| (exact, change))
+                row.changes.iter_mut().map(move |change| (exact, side, change))
             })
             // A metric with the same integer in every run on both sides cannot raise a false alarm.
-            .filter(|(_, change)| change.paired.is_some() && !change.identical)
-            .filter(|(_, change)| change.verdict != Verdict::NotComparable)
+            .filter(|(_, _, change)| change.paired.is_some() && !change.identical)
+            .filter(|(_, _, change)| change.verdict != Verdict::NotComparable)
             .collect();
+        let sides: Vec<bool> = members.iter().map(|(_, side, _)| *side).collect();
+        let weights = multiple::side_weights(&sides, planned);
         let p: Vec<f64> = members
             .iter()
-            .map(|(_, change)| change.paired.as_ref().map_or(1.0, Paired::p))
+            .zip(&weights)
+            .map(|((_, _, change), weight)| {
+                (change.paired.as_ref().map_or(1.0, Paired::p) / weight).min(1.0)
+            })
             .collect();
         let adjusted = family.adjust(&p);
         let level = family.decision_level(&p, budget.level(family));
-        let units_needed = power::blocks_min(budget.level(family), members.len());
-        let pairs_needed = plan.pairs_of_units(units_needed);
+        let tests = members.len();
         let looks = (family == multiple::Family::Primary).then(|| early_level(recording)).flatten();
-        let looks = looks.map(|level| level / members.len() as f64);
-        let members = members.into_iter().zip(adjusted).collect();
-        let lack = parallel::map(members, threads_max(large), |((exact, change), adjusted)| {
-            decide(change, exact, level, plan.seed);
-            if !exact {
-                change.p_adjusted = Some((adjusted * rate / budget.level(family)).min(1.0));
-            }
-            if change.verdict != Verdict::Inconclusive {
-                return false;
-            }
-            let few = change.layouts.filter(|layouts| layouts.count == pairs_made as usize);
-            if pairs_made >= pairs_needed {
-                let (has, made) = (change.n_pairs, number::grouped(pairs_made.into()));
-                change.reason = format!("in {has} of {made} pairs");
-            } else if let Some((layouts, level)) =
-                few.zip(looks).filter(|(l, level)| l.early_p <= *level)
-            {
-                change.verdict = Verdict::Changed;
-                change.p_adjusted = Some((layouts.early_p * rate / level).min(1.0));
-                change.reason = format!("farther apart than {} shift it", layouts.words());
-            } else if let Some(layouts) = few {
-                change.verdict = Verdict::FewLayouts;
-                change.p_adjusted = None;
-                change.reason = format!("exact, {}", layouts.words());
-                change.pairs_needed = Some(pairs_needed);
-            } else {
-                change.reason = match plan.computers() {
-                    Some(_) => format!("needs {} computers", plan.computers_of_pairs(pairs_needed)),
-                    None => format!("needs {pairs_needed} pairs"),
-                };
-                change.pairs_needed = Some(pairs_needed);
-            }
-            pairs_made < pairs_needed
-        });
-        if lack.contains(&true) {
-            pairs_for_all = pairs_for_all.max(Some(pairs_needed));
-        }
+        let looks = looks.map(|level| level / tests as f64);
+        let members = members.into_iter().zip(adjusted).zip(weights).collect();
+        let lack = parallel::map(
+            members,
+            threads_max(large),
+            |(((exact, _, change), adjusted), weight)| {
+                // As many tests as would give each this level; rounding does not make them one more.
+                let tests = (tests as f64 / weight - 1e-6).ceil() as usize;
+                let units_needed = power::blocks_min(budget.level(family), tests);
+                let pairs_needed = plan.pairs_of_units(units_needed);
+                decide(change, exact, level * weight, plan.seed);
+                if !exact {
+                    change.p_adjusted = Some((adjusted * rate / budget.level(family)).min(1.0));
+                }
+                if change.verdict != Verdict::Inconclusive {
+                    return None;
+                }
+                let few = change.layouts.filter(|layouts| layouts.count == pairs_made as usize);
+                if pairs_made >= pairs_needed {
+                    let (has, made) = (change.n_pairs, number::grouped(pairs_made.into()));
+                    change.reason = format!("in {has} of {made} pairs");
+                } else if let Some((layouts, level)) =
+                    few.zip(looks).filter(|(l, level)| l.early_p <= *level)
+                {
+                    change.verdict = Verdict::Changed;
+                    change.p_adjusted = Some((layouts.early_p * rate / level).min(1.0));
+                    change.reason = format!("farther apart than {} shift it", layouts.words());
+                } else if let Some(layouts) = few {
+                    change.verdict = Verdict::FewLayouts;
+                    change.p_adjusted = None;
+                    change.reason = format!("exact, {}", layouts.words());
+                    change.pairs_needed = Some(pairs_needed);
+                } else {
+                    change.reason = match plan.computers() {
+                        Some(_) => {
+                            format!("needs {} computers", plan.computers_of_pairs(pairs_needed))
+                        }
+                        None => format!("needs {pairs_needed} pairs"),
+                    };
+                    change.pairs_needed = Some(pairs_needed);
+                }
+                // For side metrics beyond those planned for, opcost asks for no more pairs.
+                (pairs_made < pairs_needed && weight >= 1.0).then_some(pairs_needed)
+            },
+        );
+        pairs_for_all = pairs_for_all.max(lack.into_iter().flatten().max());
     }
     for row in rows {
         let settled = settled(row);

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_model::experiment::Experiment;
 use opcost_model::plan::guest::{GuestPlan, Question};
-use opcost_model::plan::judged::metrics_judged;
+use opcost_model::plan::judged::{is_planned, metrics_judged};
 use opcost_model::plan::{EmulationPlan, EventPlan, Unavailable, VariantPlan, WorkPlan, guest};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Domain, Family, MetricKey, MetricRow, WORKLOAD};
@@ -22,7 +22,7 @@ use std::path::Path;
 pub(super) struct Measured {
     pub(super) events: Vec<EventPlan>,
     pub(super) unavailable: Vec<Unavailable>,
-    /// Every metric that will be judged.
+    /// The metrics for which the number of pairs is planned.
     pub(super) metrics: Vec<MetricKey>,
     pub(super) primary: MetricKey,
 }
@@ -34,7 +34,10 @@ pub(super) fn measured_by_host(
 ) -> Result<Measured> {
     let (events, unavailable) = resolve_events(experiment, scope, surroundings)?;
     let primary = resolve_primary(experiment, &events, &unavailable)?;
-    Ok(Measured { metrics: metrics_judged(&events, scope, &primary), events, unavailable, primary })
+    let chosen: Vec<MetricKey> = events.iter().map(|event| event.key.clone()).collect();
+    let mut metrics = metrics_judged(&events, scope, &primary);
+    metrics.retain(|key| is_planned(key, &chosen));
+    Ok(Measured { metrics, events, unavailable, primary })
 }
 
 pub(super) fn measured_by_emulator(
@@ -52,7 +55,7 @@ pub(super) fn measured_by_emulator(
         ));
     }
     let cpus = guest::fewest_cpus(variants.iter().map(|variant| variant.guest.as_ref()));
-    let metrics = guest::metrics(emulation, kernel, cpus);
+    let mut metrics = guest::metrics(emulation, kernel, cpus);
     let usual = question(variants).metric(guest::counts_apart(kernel, emulation.no_functions));
     let wanted = experiment.primary.as_ref().unwrap_or(&usual);
     let found = metrics
@@ -69,6 +72,8 @@ pub(super) fn measured_by_emulator(
             ),
         ));
     };
+    let chosen = guest::metrics_chosen(emulation, kernel, cpus);
+    metrics.retain(|key| is_planned(key, &chosen));
     Ok(Measured { events: Vec::new(), unavailable: Vec::new(), metrics, primary })
 }
 
@@ -228,7 +233,7 @@ pub(super) fn figures_reported(variants: &[VariantPlan]) -> Vec<MetricKey> {
     names.into_iter().map(|name| MetricKey::new(name, Domain::All, WORKLOAD)).collect()
 }
 
-/// The fewest blocks with which every metric can reach its corrected level.
+/// The fewest blocks with which each of these metrics can reach its corrected level.
 pub(super) fn fewest_blocks(
     metrics: &[MetricKey],
     primary: &MetricKey,

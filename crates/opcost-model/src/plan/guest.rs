@@ -268,6 +268,15 @@ impl GuestPlan {
     }
 }
 
+/// The metrics that runs on an emulated machine have because of an option; arguments as for [`metrics`].
+pub fn metrics_chosen(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec<MetricKey> {
+    let plain = EmulationPlan { model: false, core: None, ..emulation.clone() };
+    let unasked = metrics(&plain, kernel, 1);
+    let mut chosen = metrics(emulation, kernel, cpus);
+    chosen.retain(|key| !unasked.contains(key));
+    chosen
+}
+
 /// The metrics that runs on an emulated machine have.
 ///
 /// `kernel`: whether a kernel is booted; user-mode emulation sees no kernel events. `cpus`: the smallest number of CPUs of any

@@ -290,6 +290,18 @@ impl Plan {
         }
     }
 
+    /// The metrics that an option asks for.
+    pub fn metrics_chosen(&self) -> Vec<MetricKey> {
+        match self.emulation() {
+            Some(emulation) => {
+                let cpus =
+                    guest::fewest_cpus(self.variants.iter().map(|variant| variant.guest.as_ref()));
+                guest::metrics_chosen(emulation, self.boots_kernels(), cpus)
+            }
+            None => self.events.iter().map(|event| event.key.clone()).collect(),
+        }
+    }
+
     /// Whether the program marks its own regions.
     pub fn regions(&self) -> bool {
         let asked = (program_region::VARIABLE.to_string(), program_region::MARK.to_string());

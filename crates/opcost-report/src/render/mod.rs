@@ -24,6 +24,7 @@ pub mod size;
 use anyhow::{Context, Result};
 use opcost_analysis::comparison::{Comparison, Warning};
 use opcost_model::recording::Recording;
+use opcost_page::document::Document;
 pub use opcost_page::style::Style;
 pub use opcost_page::writer;
 pub use opcost_page::{names, page};
@@ -54,13 +55,13 @@ pub static FORMATS: &[Format] = &[
     Format {
         name: "text",
         help: "the table for people",
-        render: |view| Ok(writer::text::text(&report::document(view), view.style)),
+        render: |view| Ok(writer::text::text(&document(view), view.style)),
     },
     Format { name: "json", help: "hyperfine's results with an opcost block", render: json::render },
     Format {
         name: "markdown",
         help: "the table for a mail or a pull request",
-        render: |view| Ok(writer::markdown::markdown(&report::document(view), view.style)),
+        render: |view| Ok(writer::markdown::markdown(&document(view), view.style)),
     },
     Format {
         name: "percent",
@@ -75,6 +76,11 @@ pub static FORMATS: &[Format] = &[
     },
     Format { name: "html", help: "one page with plots for a browser", render: html::render },
 ];
+
+/// The report of a comparison.
+pub fn document(view: &View<'_>) -> Document {
+    report::document(view)
+}
 
 /// Renders the view in the format of this name.
 ///

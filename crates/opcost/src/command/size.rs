@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_report::render::size as page;
+use opcost_report::render::writer::{markdown::markdown, text::text};
 use opcost_size::{Measured, compare, compare_function, sizes};
 use serde_json::Value;
 
@@ -86,8 +87,8 @@ pub fn size(globals: &Globals, args: &SizeArgs) -> Result<Status> {
     }
     let difference = compare([&baseline, &variant]).map_err(HasStatus::carried)?;
     let text = match format {
-        Format::Text => page::text(&difference, args.limit, &style),
-        Format::Markdown => page::markdown(&difference, args.limit),
+        Format::Text => text(&page::document(&difference, args.limit), &style),
+        Format::Markdown => markdown(&page::document(&difference, args.limit), &style),
         Format::Json => document(&page::json(&difference))?,
     };
     print(&text)?;
@@ -109,12 +110,10 @@ fn alone(globals: &Globals, args: &SizeArgs) -> Result<Status> {
     let bytes = measured_file::open(&args.baseline, globals.quiet)?;
     let file = Measured::read(&args.baseline, &bytes).map_err(HasStatus::carried)?;
     let sizes = sizes(&file);
+    let style = globals.style().with_full_names(args.full_names);
     print(&match format_of(args) {
-        Format::Text => {
-            let style = globals.style().with_full_names(args.full_names);
-            page::alone_text(&sizes, args.limit, &style)
-        }
-        Format::Markdown => page::alone_markdown(&sizes, args.limit),
+        Format::Text => text(&page::alone_document(&sizes, args.limit), &style),
+        Format::Markdown => markdown(&page::alone_document(&sizes, args.limit), &style),
         Format::Json => document(&page::alone_json(&sizes))?,
     })?;
     Ok(Status::Done)

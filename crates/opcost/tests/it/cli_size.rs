@@ -41,20 +41,22 @@ fn the_page_reads_as_the_guide_shows_it() {
     let expected = "\
 size · x86-64 (64-bit) · old.o → new.o
 
-                                     old.o       new.o      change
-  text                                 128       1,308      +1,180  +921.9 %
-  data                                   0           3          +3
-  bss                                    0           0           =
-  total                                128       1,311      +1,183  +924.2 %
+         old.o  new.o  change
+  text     128  1,308  +1,180  +921.9 %
+  data       0      3      +3
+  bss        0      0       =
+  total    128  1,311  +1,183  +924.2 %
 
   by section
-  .text                                128       1,308      +1,180  +921.9 %
-  .data                                  –           3          +3
+           old.o  new.o  change
+    .text    128  1,308  +1,180  +921.9 %
+    .data      –      3      +3
 
   where the +1,183 bytes come from
-  grows                                100       1,300      +1,200
-  goes                                  20           –         −20  gone
-  [unnamed] .data                        –           3          +3
+                     old.o  new.o  change
+    grows              100  1,300  +1,200
+    goes                20      –     −20  gone
+    [unnamed] .data      –      3      +3
 
 ! without debug information (-g) it cannot be told whether a function that is
   gone was inlined
@@ -74,6 +76,15 @@ fn every_format_has_the_rows_and_the_limit_keeps_the_sum() {
     assert!(markdown.contains("| grows | 100 | 1,300 | +1,200 |"), "{markdown}");
     let text = lab.output(&["size", "old.o", "new.o", "--limit", "1"]);
     assert!(text.contains("2 other rows") && text.contains("−17"), "{text}");
+    let files = ["old.o", "new.o"].map(|name| std::fs::read(lab.path(name)).unwrap());
+    let [old, new] = [("old.o", &files[0]), ("new.o", &files[1])]
+        .map(|(name, bytes)| opcost_size::Measured::read(name, bytes).unwrap());
+    let difference = opcost_size::compare([&old, &new]).unwrap();
+    crate::facts::check(&opcost_report::render::size::document(&difference, 20));
+    crate::facts::check(&opcost_report::render::size::alone_document(
+        &opcost_size::sizes(&new),
+        20,
+    ));
     let same = lab.output(&["size", "old.o", "old.o"]);
     assert!(same.contains("identical"), "{same}");
 }

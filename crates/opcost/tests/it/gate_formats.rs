@@ -20,7 +20,8 @@ use opcost_page::writer;
 use opcost_record::{Better, Unit};
 use opcost_report::render::Style;
 use opcost_report::render::gate::{
-    GATE_FORMATS, GateView, bisect as bisect_page, render, series as series_page,
+    GATE_FORMATS, GateView, bisect as bisect_page, document as gate_document, render,
+    series as series_page,
 };
 use quick_xml::events::Event;
 
@@ -194,6 +195,8 @@ fn shown(report: &GateReport, format: &str, soft: bool) -> String {
 fn every_format_shows_every_outcome() {
     let report = everything();
     assert_eq!(report.verdict(), GateVerdict::Exceeded);
+    let view = GateView { report: &report, style: &Style::plain(), soft: false };
+    crate::facts::check(&gate_document(&view));
     for format in GATE_FORMATS {
         let text = shown(&report, format.name, false);
         let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
@@ -351,6 +354,7 @@ pub(crate) fn series() -> Series {
 #[test]
 fn a_series_adds_up_in_every_format() {
     let series = series();
+    crate::facts::check(&series_page::document(&series));
     let text = writer::text::text(&series_page::document(&series), &Style::plain());
     let mail = writer::mail::mail(&series_page::document(&series), &Style::plain());
     for (shown, width) in [(&text, 80), (&mail, 72)] {
@@ -433,6 +437,7 @@ pub(crate) fn bisection() -> Bisection {
 #[test]
 fn a_bisection_adds_up_in_every_format() {
     let bisection = bisection();
+    crate::facts::check(&bisect_page::document(&bisection));
     let text = writer::text::text(&bisect_page::document(&bisection), &Style::plain());
     let mail = writer::mail::mail(&bisect_page::document(&bisection), &Style::plain());
     for (shown, width) in [(&text, 80), (&mail, 72)] {

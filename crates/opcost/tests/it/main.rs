@@ -31,6 +31,7 @@ mod events_live;
 mod events_replay;
 mod events_verdict;
 mod exact_functions;
+mod facts;
 mod few_layouts;
 mod foreign_text;
 mod functions;

@@ -299,6 +299,7 @@ fn shown() -> Difference {
 
 #[test]
 fn the_table_adds_up_at_80_columns() {
+    crate::facts::check(&diff::document(&shown(), usize::MAX));
     let text = writer::text::text(&diff::document(&shown(), usize::MAX), &Style::plain());
     insta::assert_snapshot!("diff_text", text);
     assert!(text.lines().all(|line| line.width() <= 80), "{text}");

@@ -8,7 +8,7 @@ use opcost_gate::gate::report::{
 use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table, Tone};
 
 /// The report: what needs attention, where it comes from, and the answer.
-pub(super) fn document(view: &GateView<'_>) -> Document {
+pub fn document(view: &GateView<'_>) -> Document {
     let report = view.report;
     let sides = format!("{} → {}", against_words(&report.against), side_words(&report.tip));
     let mut document = Document::titled(format!("gate · {sides}"));

@@ -12,6 +12,8 @@ mod markdown;
 mod openmetrics;
 pub mod series;
 
+pub use document::document;
+
 use super::{Style, page};
 use anyhow::{Context, Result};
 use opcost_base::number::{figure, figures};
@@ -45,7 +47,7 @@ pub static GATE_FORMATS: &[GateFormat] = &[
     GateFormat {
         name: "text",
         help: "the answer for people",
-        render: |view| Ok(writer::text::text(&document::document(view), view.style)),
+        render: |view| Ok(writer::text::text(&document(view), view.style)),
     },
     GateFormat {
         name: "markdown",

@@ -1,80 +1,54 @@
-//! The sizes of one file, for people and for programs.
+//! The sizes of one file, as a document and as JSON.
 
 use super::json::names_word;
-use crate::render::Style;
-use crate::render::escape;
-use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, align, column, fit};
 use opcost_base::number::grouped;
-use opcost_size::{Class, FileSizes, Names, SizedSymbol};
+use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table};
+use opcost_size::{Class, FileSizes, Names, SectionSize, SizedSymbol};
 use serde_json::{Value, json as value};
-use std::fmt::Write as _;
-use unicode_width::UnicodeWidthStr;
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
-/// Minimum and maximum width of a name, in columns.
-const NAME_WIDTH_MIN: usize = 20;
-const NAME_WIDTH_MAX: usize = 60;
-/// Widths of a share and of the remark behind it, in columns.
-const SHARE_WIDTH: usize = 9;
-const BEHIND_WIDTH: usize = 20;
-
-/// A line of a table: the name, a text that tells the name from others, bytes, and a remark.
-struct Line {
-    name: String,
-    behind: String,
-    bytes: u64,
-    remark: String,
+/// A row: the name, bytes, their share of the loaded bytes unless there is none, and a remark.
+fn line(sizes: &FileSizes, name: Cell, bytes: u64, remark: String) -> Line {
+    // Bytes that are not loaded have no share.
+    let of_total = remark != Class::NotLoaded.word();
+    let share = if of_total { share(sizes, bytes) } else { String::new() };
+    Line::of(vec![name, Cell::figure(grouped(bytes)), Cell::figure(share), Cell::text(remark)])
 }
 
 fn loaded_lines(sizes: &FileSizes) -> Vec<Line> {
-    let line = |name: &str, bytes| Line {
-        name: name.into(),
-        behind: String::new(),
-        bytes,
-        remark: String::new(),
-    };
-    let classes = Class::LOADED.iter().map(|class| line(class.word(), sizes.totals.of(*class)));
-    classes.chain([line("total", sizes.totals.sum())]).collect()
+    let row = |name: &str, bytes| line(sizes, Cell::text(name), bytes, String::new());
+    let classes = Class::LOADED.iter().map(|class| row(class.word(), sizes.totals.of(*class)));
+    let total = Line { strong: true, ..row("total", sizes.totals.sum()) };
+    classes.chain([total]).collect()
 }
 
 fn section_lines(sizes: &FileSizes) -> Vec<Line> {
-    let mut sections: Vec<Line> = sizes
-        .sections
-        .iter()
-        .map(|section| Line {
-            name: section.name.clone(),
-            behind: String::new(),
-            bytes: section.bytes,
-            remark: section.class.word().into(),
-        })
-        .collect();
-    sections.sort_by_key(|line| u64::MAX - line.bytes);
-    sections
+    let mut sections: Vec<_> = sizes.sections.iter().collect();
+    sections.sort_by_key(|section| u64::MAX - section.bytes);
+    let row = |section: &SectionSize| {
+        line(sizes, Cell::text(&section.name), section.bytes, section.class.word().into())
+    };
+    sections.into_iter().map(row).collect()
 }
 
 /// The largest symbols, the sum of the others, and the bytes without a name.
 fn symbol_lines(sizes: &FileSizes, limit: usize) -> Vec<Line> {
     let (shown, others) = sizes.symbols.split_at(limit.min(sizes.symbols.len()));
-    let line = |symbol: &SizedSymbol| Line {
-        name: symbol.name.clone(),
-        behind: symbol.origin.as_ref().map_or(String::new(), |origin| format!(" ({origin})")),
-        bytes: symbol.bytes,
-        remark: match symbol.estimated {
+    let row = |symbol: &SizedSymbol| {
+        let behind = symbol.origin.as_ref().map_or(String::new(), |origin| format!(" ({origin})"));
+        let remark = match symbol.estimated {
             true => format!("{}, estimated", symbol.section),
             false => symbol.section.clone(),
-        },
+        };
+        line(sizes, Cell::Name(symbol.name.clone(), behind), symbol.bytes, remark)
     };
-    let mut lines: Vec<Line> = shown.iter().map(line).collect();
+    let mut lines: Vec<Line> = shown.iter().map(row).collect();
     let mut rest = |name: String, bytes: u64| {
-        let (behind, remark) = (String::new(), String::new());
-        lines.extend((bytes > 0).then_some(Line { name, behind, bytes, remark }));
+        let row = || line(sizes, Cell::text(name), bytes, String::new());
+        lines.extend((bytes > 0).then(row));
     };
-    let what = if others.len() == 1 { "other symbol" } else { "other symbols" };
-    rest(
-        format!("{} {what}", grouped(others.len() as u64)),
-        others.iter().map(|symbol| symbol.bytes).sum(),
-    );
+    rest(super::others(others.len(), "symbol"), others.iter().map(|symbol| symbol.bytes).sum());
     // Shares are of the loaded bytes; debug information belongs to no symbol.
     let loaded = sizes.sections.iter().filter(|section| section.class != Class::NotLoaded);
     rest("[unnamed]".into(), loaded.map(|section| section.unnamed_bytes).sum());
@@ -100,78 +74,28 @@ fn names_note(sizes: &FileSizes) -> Option<&'static str> {
     }
 }
 
-/// The page that `opcost size FILE` prints; `limit`: symbols shown one by one.
-pub fn alone_text(sizes: &FileSizes, limit: usize, style: &Style) -> String {
-    let mut page = Page::new(style);
-    page.wrap(BOLD, "", &format!("size · {} · {}", sizes.machine, sizes.name));
-    let file = format!("{} bytes in the file", grouped(sizes.file_bytes));
-    page.wrap(PLAIN, "  ", &file);
-    table(&mut page, sizes, "", loaded_lines(sizes));
-    table(&mut page, sizes, "by section", section_lines(sizes));
+/// The report of `opcost size FILE`; `limit`: symbols shown one by one.
+pub fn alone_document(sizes: &FileSizes, limit: usize) -> Document {
+    let mut document = Document::titled(format!("size · {} · {}", sizes.machine, sizes.name));
+    document.say(Mark::Item(0), format!("{} bytes in the file", grouped(sizes.file_bytes)));
+    document.gap();
+    document.table(table(loaded_lines(sizes)));
+    document.section("by section");
+    document.table(table(section_lines(sizes)));
     if sizes.names != Names::None {
-        table(&mut page, sizes, "by symbol", symbol_lines(sizes, limit));
+        document.section("by symbol");
+        document.table(table(symbol_lines(sizes, limit)));
     }
-    page.note_shortened("  ");
+    document.gap();
     let notes = names_note(sizes).into_iter().chain(sizes.notes.iter().map(String::as_str));
-    for note in notes {
-        page.wrap(YELLOW, "! ", note);
-    }
-    page.into_text()
+    notes.for_each(|note| document.say(Mark::Doubt, note));
+    document
 }
 
-fn table(page: &mut Page, sizes: &FileSizes, heading: &str, lines: Vec<Line>) {
-    page.line("");
-    if !heading.is_empty() {
-        page.wrap(BOLD, "  ", heading);
-    }
-    let figures: Vec<String> = lines.iter().map(|line| grouped(line.bytes)).collect();
-    let figure_width = column(figures.iter().map(String::as_str), 11);
-    let others = 2 + figure_width + SHARE_WIDTH + BEHIND_WIDTH;
-    let name_width = page.width.saturating_sub(others).clamp(NAME_WIDTH_MIN, NAME_WIDTH_MAX);
-    for (line, figure) in lines.iter().zip(figures) {
-        let width = match line.name.width() + line.behind.width() {
-            short if short <= name_width => name_width,
-            _ => page.width - 2,
-        };
-        let mut name = page.name(&line.name, &line.behind, width);
-        // A long name stands on a line of its own.
-        if name.width() > name_width {
-            page.line(&format!("  {name}"));
-            name.clear();
-        }
-        // Bytes that are not loaded have no share.
-        let of_total = line.remark != Class::NotLoaded.word();
-        let share = if of_total { share(sizes, line.bytes) } else { String::new() };
-        let remark = page.paint(DIM, &line.remark);
-        let (figure, share) = (align(&figure, figure_width), align(&share, SHARE_WIDTH));
-        page.line(&format!("  {}{figure}{share}  {remark}", fit(&name, name_width)));
-    }
-}
-
-/// The sizes of one file, for a mail or a pull request.
-pub fn alone_markdown(sizes: &FileSizes, limit: usize) -> String {
-    let mut text = format!("**{}** ({}), bytes:\n", escape(&sizes.name), sizes.machine);
-    let mut table = |head: &str, lines: Vec<Line>| {
-        let _ = write!(text, "\n| {head} | bytes | share | |\n|:---|---:|---:|:---|\n");
-        for line in lines {
-            let name = escape(&format!("{}{}", line.name, line.behind));
-            let share = match line.remark == Class::NotLoaded.word() {
-                true => String::new(),
-                false => share(sizes, line.bytes),
-            };
-            let bytes = grouped(line.bytes);
-            let _ = writeln!(text, "| {name} | {bytes} | {share} | {} |", escape(&line.remark));
-        }
-    };
-    table("class", loaded_lines(sizes));
-    table("section", section_lines(sizes));
-    if sizes.names != Names::None {
-        table("symbol", symbol_lines(sizes, limit));
-    }
-    for note in names_note(sizes).into_iter().chain(sizes.notes.iter().map(String::as_str)) {
-        let _ = writeln!(text, "\n{}.", escape(note));
-    }
-    text
+fn table(rows: Vec<Line>) -> Table {
+    let columns =
+        vec![Column::fixed(""), Column::fixed("bytes"), Column::fixed("share"), Column::note("")];
+    Table { caption: None, columns, rows }
 }
 
 /// The sizes of one file, for programs: every section, every symbol.

@@ -1,20 +1,18 @@
-//! Differences in size and in a function's code, rendered: one file for each format.
+//! Sizes, differences in size and in a function's code, as documents and as JSON.
 
 mod alone;
 mod code;
+mod document;
 mod figure;
 mod json;
-mod markdown;
 mod rows;
-mod text;
 
-pub use alone::{alone_json, alone_markdown, alone_text};
+pub use alone::{alone_document, alone_json};
 pub use code::{code_json, code_markdown, code_text};
+pub use document::document;
 use figure::{bytes, bytes_change, relative};
 pub use json::json;
-pub use markdown::markdown;
 pub(in crate::render) use rows::{rows, rows_json};
-pub use text::text;
 
 use super::names::shorten;
 use figure::signed;
@@ -32,11 +30,6 @@ fn leading(difference: &SizeDifference, limit: usize) -> (Vec<Part<'_>>, usize, 
     parts.retain(|part| part.change() != 0);
     let others = parts.split_off(limit.min(parts.len()));
     (parts, others.len(), others.iter().map(Part::change).sum())
-}
-
-/// The name of a symbol, with its file or member if others may have the name.
-fn name(row: &SymbolRow) -> String {
-    format!("{}{}", row.name, behind(row))
 }
 
 /// The text behind a symbol's name: its file or member.
