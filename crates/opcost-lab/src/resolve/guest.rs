@@ -13,15 +13,13 @@ use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_kernel::disk::{DiskError, DiskSpec};
 use opcost_kernel::{KernelError, KernelSpec, Recipe, Toolchain};
 use opcost_model::experiment::{Experiment, Variant};
-use opcost_model::plan::guest::{CORE_DEFAULT, CPU_MODEL, DEFAULT_KERNEL, NO_KERNEL};
+use opcost_model::plan::guest::{CORE_DEFAULT, CPU_MODEL, DEFAULT_KERNEL, MEMORY_MIB, NO_KERNEL};
 use opcost_model::plan::{CorePlan, EmulationPlan, GuestPlan, MachineKind, VariantPlan, WorkPlan};
+use opcost_model::recording::settings::field_of_guests;
 use opcost_record::metric::ONE_IN_MAX;
 use opcost_record::nearest::did_you_mean;
 use std::path::PathBuf;
 
-/// Default memory of an emulated machine, MiB. With less than 512 MiB of usable memory a kernel makes no huge pages by itself
-/// (mm/huge_memory.c, hugepage_init), as no user's machine does.
-const MEMORY_MIB: u32 = 1024;
 /// The largest number of CPUs of a machine: the plugin distinguishes no more.
 const CPUS_MAX: u32 = 8;
 /// The default time limit of a run: a guest that hangs would never end.
@@ -141,29 +139,10 @@ pub(super) fn resolve_emulation(
     surroundings: &dyn Surroundings,
 ) -> Result<Option<EmulationPlan>> {
     if experiment.machine.unwrap_or_default() != MachineKind::Emulated {
-        let given = [
-            ("pack", !experiment.pack.is_empty()),
-            ("pack-used", experiment.pack_used),
-            ("pack-only", experiment.pack_only),
-            ("tree", experiment.tree.is_some()),
-            ("fresh-boots", experiment.fresh_boots),
-            ("model", experiment.model),
-            ("cycles", experiment.cycles),
-            ("cycles-one-in", experiment.cycles_one_in.is_some()),
-            ("core", experiment.core.is_some()),
-            ("no-functions", experiment.no_functions),
-            ("cache", !experiment.cache.is_empty()),
-            ("memory-mib", experiment.memory_mib.is_some()),
-            ("cpus", experiment.cpus.is_some()),
-            ("jobs", experiment.jobs.is_some()),
-            ("kernels", !experiment.kernels.is_empty()),
-            ("kernel-tree", experiment.kernel_tree.is_some()),
-            ("kernel-config", !experiment.kernel_config.is_empty()),
-        ];
-        if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
-            return Err(only_emulated(name));
-        }
-        return Ok(None);
+        return match field_of_guests(experiment).status(Status::Usage)? {
+            Some(name) => Err(only_emulated(name)),
+            None => Ok(None),
+        };
     }
     check_kernel_tree(experiment)?;
     if experiment.no_functions
@@ -289,18 +268,8 @@ pub(super) fn resolve_guest(
     surroundings: &dyn Surroundings,
 ) -> Result<Option<GuestPlan>> {
     if experiment.machine.unwrap_or_default() != MachineKind::Emulated {
-        let given = [
-            ("kernel", variant.kernel.is_some()),
-            ("boot", variant.boot.is_some()),
-            ("cpu-model", variant.cpu_model.is_some()),
-            ("like", variant.like.is_some()),
-            ("memory-mib", variant.memory_mib.is_some()),
-            ("cpus", variant.cpus.is_some()),
-            ("disk", variant.disk.is_some()),
-            ("tree", variant.tree.is_some()),
-        ];
-        return match given.iter().find(|(_, given)| *given) {
-            Some((name, _)) => Err(only_emulated(name)),
+        return match field_of_guests(variant).status(Status::Usage)? {
+            Some(name) => Err(only_emulated(name)),
             None => Ok(None),
         };
     }

@@ -16,6 +16,10 @@ use serde_json::Value;
 /// (ARCHITECTURE.md, "Decisions that were not obvious").
 pub const CPU_MODEL: &str = "EPYC-Rome-v2";
 
+/// Default memory of an emulated machine, MiB. With less than 512 MiB of usable memory a kernel makes no huge pages by itself
+/// (mm/huge_memory.c, hugepage_init), as no user's machine does.
+pub const MEMORY_MIB: u32 = 1024;
+
 /// The core that is modelled by default, the same on every computer.
 pub const CORE_DEFAULT: &str = "zen4";
 
@@ -211,6 +215,21 @@ pub struct GuestPlan {
     /// The disk, if the machine has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskSpec>,
+}
+
+impl Default for GuestPlan {
+    /// The machine without a kernel that nobody chose anything of.
+    fn default() -> GuestPlan {
+        GuestPlan {
+            kernel: None,
+            kernel_name: NO_KERNEL.into(),
+            boot: String::new(),
+            cpu_model: CPU_MODEL.into(),
+            memory_mib: MEMORY_MIB,
+            cpus: one_cpu(),
+            disk: None,
+        }
+    }
 }
 
 fn one_cpu() -> u32 {

@@ -23,6 +23,8 @@ pub struct Setting {
     /// The way in which keys show it.
     pub in_key: InKey,
     machines: Machines,
+    /// Whether the fields have a meaning on the emulated machine only.
+    of_guests: bool,
     values: fn(&Of<'_>) -> Vec<Named>,
 }
 
@@ -118,20 +120,21 @@ pub static SETTINGS: &[Setting] = &[
     setting("compiler", "compiler", |of| one(of.revision.and_then(|of| of.compiler))).judged(),
     setting("seed", "seed", |of| one(of.plan.map(|plan| plan.seed))).of(&["seed"]).judged(),
     setting("cpu", "emulated CPU", |of| one(of.guest().map(|guest| &guest.cpu_model)))
-        .of(&["cpu-model", "like"])
+        .of_guests(&["cpu-model", "like"])
         .refused(MACHINE),
     setting("memory", "memory, MiB", |of| one(of.computer().map(|guest| guest.memory_mib)))
-        .of(&["memory-mib"])
+        .of_guests(&["memory-mib"])
         .refused(MACHINE),
     setting("cpus", "number of CPUs", |of| one(of.computer().map(|guest| guest.cpus)))
-        .of(&["cpus"])
+        .of_guests(&["cpus"])
         .refused(MACHINE),
-    setting("boot", "boot options", |of| one(of.guest().map(|guest| &guest.boot))).of(&["boot"]),
+    setting("boot", "boot options", |of| one(of.guest().map(|guest| &guest.boot)))
+        .of_guests(&["boot"]),
     setting("disk", "disk", |of| one(of.guest().and_then(|guest| guest.disk.as_ref())))
-        .of(&["disk"]),
+        .of_guests(&["disk"]),
     // Its contents are in the key.
     setting("kernel-name", "kernel", |of| one(of.guest().map(|guest| &guest.kernel_name)))
-        .of(&["kernel", "kernels", "kernel-tree", "kernel-config"])
+        .of_guests(&["kernel", "kernels", "kernel-tree", "kernel-config"])
         .unkeyed(),
     setting("kernel", "kernel", kernels).contents(),
     setting("core", "modelled core", |of| {
@@ -141,28 +144,28 @@ pub static SETTINGS: &[Setting] = &[
             format!("{} ({fingerprint})", core.name)
         }))
     })
-    .of(&["cycles", "core"]),
+    .of_guests(&["cycles", "core"]),
     setting("cache", "modelled cache", |of| {
         let core = of.emulation().and_then(|emulation| emulation.core.as_ref());
         let caches = core.into_iter().flat_map(|core| &core.caches);
         let named = caches.filter_map(|cache| cache.split_once('='));
         named.map(|(name, shape)| (name.to_string(), shape.to_string())).collect()
     })
-    .of(&["cache"]),
+    .of_guests(&["cache"]),
     setting("cycles-one-in", "one slice of the modelled core in", |of| {
         one(of.emulation().and_then(|emulation| emulation.cycles_one_in))
     })
-    .of(&["cycles-one-in"]),
+    .of_guests(&["cycles-one-in"]),
     setting("model", "model of caches and predictors alone", |of| {
         one(of.emulation().map(|emulation| yes_or_no(emulation.model)))
     })
-    .of(&["model"]),
+    .of_guests(&["model"]),
     // A gate decides it.
     setting("kept-state", "a kept state", |of| {
         let booted = of.emulation().filter(|_| of.computer().is_some());
         one(booted.map(|emulation| yes_or_no(emulation.booted_once)))
     })
-    .of(&["fresh-boots"])
+    .of_guests(&["fresh-boots"])
     .unkeyed(),
     setting("one-process", "blocks in one process", |of| {
         one(of.plan.and_then(|plan| plan.in_process).map(|process| process.blocks))
@@ -216,7 +219,7 @@ pub static SETTINGS: &[Setting] = &[
     setting("tree", "the work at the guest's /tree", |of| {
         one(of.computer().and(of.variant()).map(|variant| yes_or_no(variant.tree.is_some())))
     })
-    .of(&["tree"])
+    .of_guests(&["tree"])
     .unkeyed(),
     setting("input", "standard input", |of| {
         one(of.variant().and_then(|variant| variant.input.as_deref()).map(|path| of.below(path)))
@@ -236,7 +239,7 @@ pub static SETTINGS: &[Setting] = &[
     .everywhere()
     .refused(WORK)
     .digest(),
-    setting("pack", "files packed", packed).of(&["pack", "pack-used", "pack-only"]).digest(),
+    setting("pack", "files packed", packed).of_guests(&["pack", "pack-used", "pack-only"]).digest(),
     setting("hook", "command to", hooks)
         .of(&["prepare", "conclude", "setup", "cleanup", "rebuild", "blocks-per-build"])
         .everywhere()
@@ -292,12 +295,18 @@ const fn setting(
     values: fn(&Of<'_>) -> Vec<Named>,
 ) -> Setting {
     let (difference, in_key) = (Meaning::Environment, InKey::Value);
-    Setting { name, words, fields: &[], difference, in_key, machines: Machines::Emulated, values }
+    let machines = Machines::Emulated;
+    Setting { name, words, fields: &[], difference, in_key, machines, of_guests: false, values }
 }
 
 impl Setting {
     const fn of(self, fields: &'static [&'static str]) -> Setting {
         Setting { fields, ..self }
+    }
+
+    /// Chosen by fields that no other machine has.
+    const fn of_guests(self, fields: &'static [&'static str]) -> Setting {
+        Setting { of_guests: true, ..self.of(fields) }
     }
 
     const fn refused(self, rule: &'static str) -> Setting {
@@ -335,6 +344,25 @@ impl Setting {
             Machines::Host => !emulated,
         }
     }
+}
+
+/// The fields of the emulated machine that choose no figure.
+const IDLE_FIELDS: [&str; 2] = ["jobs", "no-functions"];
+
+fn fields_of_guests() -> impl Iterator<Item = &'static str> {
+    let settings = SETTINGS.iter().filter(|setting| setting.of_guests);
+    settings.flat_map(|setting| setting.fields).chain(&IDLE_FIELDS).copied()
+}
+
+/// The first field of an experiment or of a variant that has a meaning on the emulated machine only.
+///
+/// `given`: the experiment or variant, which writes the fields that were given.
+///
+/// # Errors
+/// It holds a path that is no UTF-8, which no plan can hold either.
+pub fn field_of_guests(given: &impl Serialize) -> serde_json::Result<Option<&'static str>> {
+    let written = serde_json::to_value(given)?;
+    Ok(fields_of_guests().find(|field| written.get(field).is_some()))
 }
 
 impl<'a> Of<'a> {
@@ -587,5 +615,25 @@ impl Difference {
             _ => self.value(side),
         };
         Some(format!("{}: {} → {}", self.what(), word(0), word(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+    use clap::{Arg, Args, Command};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn flags_of_the_emulated_machine_are_fields_of_guests() {
+        let command = Experiment::augment_args(Command::new("experiment"));
+        let of_guests = command
+            .get_arguments()
+            .filter(|arg| arg.get_help_heading() == Some("Emulated machine"));
+        let flags: BTreeSet<&str> = of_guests.filter_map(Arg::get_long).collect();
+        // A file of an experiment has kernels to build; a command line has none.
+        let fields = fields_of_guests().filter(|field| *field != "kernels");
+        assert_eq!(flags, fields.collect());
     }
 }

@@ -150,15 +150,7 @@ fn kernel() -> Kernel {
 }
 
 fn guest() -> GuestPlan {
-    GuestPlan {
-        kernel: None,
-        kernel_name: "k".into(),
-        boot: String::new(),
-        cpu_model: "EPYC-Rome-v2".into(),
-        memory_mib: 256,
-        cpus: 1,
-        disk: None,
-    }
+    GuestPlan { memory_mib: 256, ..GuestPlan::default() }
 }
 
 #[test]

@@ -260,13 +260,10 @@ mod tests {
 
     fn guest() -> GuestPlan {
         GuestPlan {
-            kernel: None,
-            kernel_name: "a".into(),
             boot: "mitigations=off".into(),
             cpu_model: "Skylake-Client-v1".into(),
             memory_mib: 256,
-            cpus: 1,
-            disk: None,
+            ..GuestPlan::default()
         }
     }
 
