@@ -19,6 +19,10 @@ pub fn in_words(failure: &Failure) -> String {
                 time_in_words(*limit_ms)
             )
         }
+        Failure::Stopped { signal } => format!(
+            "signal {signal}{} stopped it; nothing would continue it, so opcost killed it; see what it printed with --show-output",
+            signal_name(*signal)
+        ),
         Failure::IllegalInstruction { detail } => detail.clone(),
         Failure::Operations { detail } => {
             format!("the number of its operations is not known: {detail}")
@@ -27,7 +31,7 @@ pub fn in_words(failure: &Failure) -> String {
     }
 }
 
-/// " (NAME)" for the signals that usually end commands, else nothing.
+/// " (NAME)" for the signals that usually end or stop commands, else nothing.
 fn signal_name(signal: i32) -> &'static str {
     match signal {
         1 => " (SIGHUP)",
@@ -42,6 +46,10 @@ fn signal_name(signal: i32) -> &'static str {
         11 => " (SIGSEGV)",
         13 => " (SIGPIPE)",
         15 => " (SIGTERM)",
+        19 => " (SIGSTOP)",
+        20 => " (SIGTSTP)",
+        21 => " (SIGTTIN)",
+        22 => " (SIGTTOU)",
         24 => " (SIGXCPU)",
         31 => " (SIGSYS)",
         _ => "",

@@ -32,6 +32,8 @@ pub(crate) fn run(
     let mut spawn = Spawn::new(&request.program, request.argv.iter().cloned());
     spawn.env = Some(request.env.clone());
     spawn.cwd = Some(request.cwd.clone());
+    // A guest has no terminal to leave.
+    spawn.own_session = false;
     (spawn.stdout, spawn.stderr) = (stdout?, stderr?);
     match &request.output {
         GuestOutput::Kept => {}

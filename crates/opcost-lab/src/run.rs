@@ -152,7 +152,7 @@ impl Session<'_> {
                 unit_built = unit;
             }
             progress.next(&runs);
-            let together = self.run_group(&group).with_context(|| {
+            let together = self.run_group(&group, progress).with_context(|| {
                 let names: Vec<String> = runs
                     .iter()
                     .map(|(slot, name)| format!("variant '{name}', run {}", slot.slot))
@@ -194,15 +194,31 @@ impl Session<'_> {
     }
 
     /// Makes the runs of a group between their hooks.
-    fn run_group(&mut self, group: &Group<'_>) -> Result<Together> {
-        let together = self.run_between_hooks(group)?;
+    fn run_group(&mut self, group: &Group<'_>, progress: &mut dyn Progress) -> Result<Together> {
+        let together = self.run_unsuspended(group, progress)?;
         // Runs whose profiles lack names are made again. Once is enough: the same inputs map the
         // same files. A warm-up run is not made again, because nobody looks at its profile.
         match together {
             Together::Made { learned: true, .. } if group.is_measured() => {
-                self.run_between_hooks(group)
+                self.run_unsuspended(group, progress)
             }
             together => Ok(together),
+        }
+    }
+
+    /// Makes the runs of a group, and again as long as opcost is stopped meanwhile.
+    fn run_unsuspended(
+        &mut self,
+        group: &Group<'_>,
+        progress: &mut dyn Progress,
+    ) -> Result<Together> {
+        loop {
+            let together = self.run_between_hooks(group)?;
+            if !matches!(together, Together::Made { suspended: true, .. }) {
+                return Ok(together);
+            }
+            let run = group.first().slot;
+            progress.print_line(&format!("opcost was stopped during run {run} and makes it again"));
         }
     }
 
@@ -347,6 +363,8 @@ mod tests {
         learns: bool,
         /// Whether the machine withholds an end of its first group.
         drops_end: bool,
+        /// Whether opcost is stopped during the first group.
+        suspends: bool,
         adopting: Rc<Cell<bool>>,
     }
 
@@ -415,6 +433,7 @@ mod tests {
         }
 
         fn run_together(&mut self, _: &Plan, group: &Group<'_>) -> Result<Together> {
+            let suspended = std::mem::take(&mut self.suspends);
             let mut processes = Vec::new();
             for runs in group.processes() {
                 let ends: Option<Vec<RunEnd>> =
@@ -427,7 +446,7 @@ mod tests {
             if std::mem::take(&mut self.drops_end) {
                 processes[0].pop();
             }
-            Ok(Together::Made { processes, learned: self.learns })
+            Ok(Together::Made { processes, learned: self.learns, suspended })
         }
 
         fn environment(&self, _: usize) -> Option<&[(OsString, OsString)]> {
@@ -720,6 +739,18 @@ mod tests {
         let expected = ["prepare", "run 1", "prepare", "run 5", "prepare", "run 5"];
         assert_eq!(machine.log(), expected);
         assert_eq!(recording.records.len(), 2);
+    }
+
+    #[test]
+    fn runs_during_which_opcost_was_stopped_are_made_again() {
+        let asked = Experiment { prepare: Some("a".into()), ..experiment(2, 2) };
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock { suspends: true, learns: true, ..Mock::default() };
+        let (ending, recording) = check(&plan, &[0, 1, 2, 3, 4], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        let again = ["prepare", "run 5"];
+        assert_eq!(machine.log(), [again; 3].concat());
+        assert_eq!(recording.records.len(), 1);
     }
 
     #[test]

@@ -92,6 +92,11 @@ pub enum Failure {
         /// The limit, in milliseconds.
         limit_ms: u64,
     },
+    /// A signal stopped the program, and opcost killed it.
+    Stopped {
+        /// The signal's number.
+        signal: i32,
+    },
     /// The program executed an instruction that its CPU does not have.
     IllegalInstruction {
         /// How it ended, the instruction and its feature as far as they are known, and a remedy.

@@ -1,4 +1,5 @@
-//! The user's request to stop: SIGINT, SIGTERM and SIGHUP, turned into a descriptor that can be polled.
+//! The user's request to stop: SIGINT, SIGTERM and SIGHUP, turned into a descriptor that can be polled. SIGCONT, which ends a
+//! pause (Ctrl-Z), is counted.
 
 use std::ffi::c_int;
 use std::io;
@@ -17,6 +18,8 @@ static EVENT: OnceLock<OwnedFd> = OnceLock::new();
 static EVENT_FD: AtomicI32 = AtomicI32::new(-1);
 static COUNT: AtomicU32 = AtomicU32::new(0);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// The number of SIGCONT that came while a watch was installed.
+static CONTINUATIONS: AtomicU32 = AtomicU32::new(0);
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// Counts the signal and makes the descriptor readable; async-signal-safe: atomics and `write(2)`.
@@ -32,6 +35,11 @@ extern "C" fn on_signal(signal: c_int) {
         libc::write(EVENT_FD.load(Ordering::SeqCst), (&raw const one).cast(), 8);
         *errno = saved;
     }
+}
+
+/// Counts the signal; async-signal-safe: an atomic.
+extern "C" fn on_continue(_: c_int) {
+    CONTINUATIONS.fetch_add(1, Ordering::SeqCst);
 }
 
 /// Watches for signals that interrupt, from installation until dropped.
@@ -58,7 +66,7 @@ impl Interrupt {
             ));
         }
         let mut interrupt =
-            Interrupt { previous: Vec::with_capacity(SIGNALS.len()), installed: true };
+            Interrupt { previous: Vec::with_capacity(SIGNALS.len() + 1), installed: true };
         // On an error, dropping `interrupt` undoes the steps so far.
         let event = event()?;
         drain(event);
@@ -68,10 +76,12 @@ impl Interrupt {
         for signal in SIGNALS {
             let previous = action(signal, None)?;
             if previous.sa_sigaction != libc::SIG_IGN {
-                action(signal, Some(&ours()))?;
+                action(signal, Some(&ours(on_signal, libc::SA_RESETHAND)))?;
                 interrupt.previous.push((signal, previous));
             }
         }
+        let previous = action(libc::SIGCONT, Some(&ours(on_continue, 0)))?;
+        interrupt.previous.push((libc::SIGCONT, previous));
         Ok(interrupt)
     }
 
@@ -88,6 +98,12 @@ impl Interrupt {
     /// The number of the last signal, if one came.
     pub fn signal(&self) -> Option<i32> {
         self.is_set().then(|| SIGNAL.load(Ordering::SeqCst))
+    }
+
+    /// How often this process was continued (SIGCONT) since it first watched; two equal numbers mean that it was not stopped
+    /// between them.
+    pub fn continuations(&self) -> u32 {
+        if self.installed { CONTINUATIONS.load(Ordering::SeqCst) } else { 0 }
     }
 
     /// A descriptor that is readable from the first signal on; `None` if no signal can come. Only poll the descriptor: reading
@@ -131,12 +147,12 @@ fn drain(event: &OwnedFd) {
     unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), 8) };
 }
 
-fn ours() -> libc::sigaction {
+fn ours(handler: extern "C" fn(c_int), flags: c_int) -> libc::sigaction {
     // SAFETY: all zeros is a valid sigaction: default action, empty mask, no flags.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
-    action.sa_sigaction = on_signal as extern "C" fn(c_int) as libc::sighandler_t;
+    action.sa_sigaction = handler as libc::sighandler_t;
     // Calls elsewhere in the program restart undisturbed; poll never restarts (signal(7)).
-    action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
+    action.sa_flags = libc::SA_RESTART | flags;
     action
 }
 

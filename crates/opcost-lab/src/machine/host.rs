@@ -208,6 +208,7 @@ impl<'a> Host<'a> {
                 Aslr::Inherit => opcost_sys::spawn::Aslr::Inherit,
             },
             pass_fds: Vec::new(),
+            own_session: true,
         };
         Ok((spawn, kept))
     }
@@ -435,11 +436,16 @@ impl Machine for Host<'_> {
     fn run_together(&mut self, plan: &Plan, group: &Group<'_>) -> Result<Together> {
         // The width is 1, so there is only one process.
         let slots = group.processes()[0];
+        let continuations = self.interrupt.continuations();
         let ends = match plan.in_process {
             Some(_) => self.run_in_process(plan, slots)?,
             None => self.run(plan, &slots[0])?.map(|end| vec![end]),
         };
-        Ok(Together::of_one(ends))
+        let mut together = Together::of_one(ends);
+        if let Together::Made { suspended, .. } = &mut together {
+            *suspended = self.interrupt.continuations() != continuations;
+        }
+        Ok(together)
     }
 
     fn environment(&self, variant: usize) -> Option<&[(OsString, OsString)]> {

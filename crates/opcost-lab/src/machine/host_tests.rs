@@ -19,7 +19,7 @@ fn run_several(plan: &Plan, runs: usize, text: &str) -> Vec<RunEnd> {
     let measured = plan.slots().filter(|slot| slot.block.is_some() || plan.in_process.is_none());
     let slots: Vec<Slot> = measured.take(runs).collect();
     let together = host.run_together(plan, &plan.groups(&slots, 1)[0]).unwrap();
-    let Together::Made { processes, learned: false } = together else { panic!("{together:?}") };
+    let Together::Made { processes, learned: false, .. } = together else { panic!("{together:?}") };
     processes.concat()
 }
 

@@ -43,6 +43,8 @@ pub enum Together {
         processes: Vec<Vec<RunEnd>>,
         /// Whether the machine learned of new files, so that the profiles of these runs lack names.
         learned: bool,
+        /// Whether opcost itself was stopped meanwhile (Ctrl-Z), so that these runs' times include its pause.
+        suspended: bool,
     },
     /// A signal interrupted the group.
     Interrupted {
@@ -55,7 +57,9 @@ impl Together {
     /// The result for one process; `None` if a signal interrupted it.
     pub fn of_one(ends: Option<Vec<RunEnd>>) -> Together {
         match ends {
-            Some(ends) => Together::Made { processes: vec![ends], learned: false },
+            Some(ends) => {
+                Together::Made { processes: vec![ends], learned: false, suspended: false }
+            }
             None => Together::Interrupted { processes: Vec::new() },
         }
     }
@@ -67,6 +71,7 @@ fn outcome(plan: &Plan, ended_by: EndedBy, status: Status) -> Outcome {
         (EndedBy::Timeout, _) => {
             Outcome::Failed(Failure::Timeout { limit_ms: plan.timeout_ms.unwrap_or_default() })
         }
+        (EndedBy::Stop { signal }, _) => Outcome::Failed(Failure::Stopped { signal }),
         (_, Status::Code(0)) => Outcome::Finished,
         (_, Status::Code(_)) if plan.ignore_failure => Outcome::Finished,
         (_, Status::Code(code)) => Outcome::Failed(Failure::ExitStatus { code }),

@@ -60,8 +60,9 @@ pub(super) fn exit() -> ! {
 /// Prepares the surroundings of the program.
 pub(super) fn prepare(plan: &Plan) -> Result<(), Failure> {
     live_no_longer_than_parent(plan)?;
-    // SAFETY: integers only.
-    unsafe { call(libc::SYS_setpgid, [0, 0]) }.map_err(|errno| (Stage::ProcessGroup, errno))?;
+    let step = if plan.own_session { libc::SYS_setsid } else { libc::SYS_setpgid };
+    // SAFETY: integers only; setsid takes none.
+    unsafe { call(step, [0, 0]) }.map_err(|errno| (Stage::ProcessGroup, errno))?;
     move_descriptors(plan).map_err(|errno| (Stage::Descriptors, errno))?;
     if let Some(cwd) = plan.cwd() {
         // SAFETY: a C string owned by the plan.

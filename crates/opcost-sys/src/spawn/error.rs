@@ -13,7 +13,7 @@ pub enum Stage {
     Clone,
     /// Tying the child's life to this process's life (PR_SET_PDEATHSIG).
     ParentDeath,
-    /// Making the child's process group.
+    /// Making the child's session or process group.
     ProcessGroup,
     /// Setting the standard streams and passing descriptors.
     Descriptors,
@@ -54,7 +54,7 @@ impl fmt::Display for Stage {
             Stage::Prepare => "preparing",
             Stage::Clone => "making a process",
             Stage::ParentDeath => "tying its life to ours",
-            Stage::ProcessGroup => "making its process group",
+            Stage::ProcessGroup => "making its session or process group",
             Stage::Descriptors => "setting its open files",
             Stage::Chdir => "changing to its working directory",
             Stage::Affinity => "binding it to a CPU",

@@ -55,7 +55,7 @@ pub enum Aslr {
 
 /// A command and its surroundings.
 ///
-/// The command gets a process group of its own, default actions for all signals and none blocked, and no descriptors but the
+/// The command gets a session or a process group of its own, default actions for all signals and none blocked, and no descriptors but the
 /// standard streams and `pass_fds`. The command is killed when the thread that started it ends, whatever the cause; processes that
 /// the command started are not killed.
 #[derive(Debug)]
@@ -80,10 +80,13 @@ pub struct Spawn {
     pub aslr: Aslr,
     /// Open files to pass on, each with its number in the command: 3 to 65535.
     pub pass_fds: Vec<(OwnedFd, RawFd)>,
+    /// Whether the command leads a session without a terminal (`setsid(2)`). Otherwise it is a background job of this process's
+    /// session: the kernel stops it once it reads from the terminal or changes its settings.
+    pub own_session: bool,
 }
 
 impl Spawn {
-    /// Makes a command with empty input, silent output, and everything else as in this process.
+    /// Makes a command with empty input, silent output, a session of its own, and everything else as in this process.
     ///
     /// `argv`: all arguments, the program's own name first.
     pub fn new(program: impl Into<PathBuf>, argv: impl IntoIterator<Item = OsString>) -> Self {
@@ -98,6 +101,7 @@ impl Spawn {
             cpu: None,
             aslr: Aslr::Inherit,
             pass_fds: Vec::new(),
+            own_session: true,
         }
     }
 

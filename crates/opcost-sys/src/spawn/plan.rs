@@ -28,6 +28,7 @@ pub(super) struct Plan {
     /// The parent's end, which the child closes; -1 without a socket.
     pub(super) parent_socket: RawFd,
     pub(super) parent_pid: i32,
+    pub(super) own_session: bool,
     /// Copies of descriptors whose numbers were taken; closed with the plan.
     _copies: Vec<OwnedFd>,
 }
@@ -154,6 +155,7 @@ impl Plan {
             parent_socket: -1,
             // SAFETY: getpid only returns a number.
             parent_pid: unsafe { libc::getpid() },
+            own_session: spawn.own_session,
             _copies: copies,
         };
         Ok((plan, lowest_free))

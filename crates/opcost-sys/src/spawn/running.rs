@@ -28,6 +28,11 @@ pub enum EndedBy {
     Timeout,
     /// The user interrupted, and opcost killed the program.
     Interrupt,
+    /// A signal stopped the program, and opcost killed it.
+    Stop {
+        /// The signal's number.
+        signal: i32,
+    },
 }
 
 /// The results of a command that ended.
@@ -78,6 +83,22 @@ impl Child {
             libc::kill(-self.pid, libc::SIGKILL);
             libc::kill(self.pid, libc::SIGKILL);
         }
+    }
+
+    /// The number of the signal that stopped the process; `None` if the process is not stopped.
+    fn stopped_by(&self) -> io::Result<Option<i32>> {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let options = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: the kernel writes one structure into `info`.
+        if unsafe { libc::waitid(libc::P_PID, self.pid as u32, info.as_mut_ptr(), options) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: all zeros is a valid siginfo_t, and the kernel fills the fields of SIGCHLD if the process is stopped.
+        let (pid, signal) = unsafe {
+            let info = info.assume_init();
+            (info.si_pid(), info.si_status())
+        };
+        Ok((pid == self.pid).then_some(signal))
     }
 
     /// Waits for the end of the process.
@@ -173,8 +194,11 @@ impl Running {
         self.child.reaped = true;
     }
 
-    /// Waits until the command ends, or ends the command: with `limit`, that long after it was let go; with `interrupt`, when a
-    /// signal comes or has come.
+    /// Waits until the command ends, or ends the command: with `limit`, that long after it was let go or this process was
+    /// continued; with `interrupt`, when a signal comes or has come.
+    ///
+    /// With either, a command that a signal stopped is ended, too, since nothing would continue it. This process looks for that
+    /// after a second and then ever more rarely, at most 10 seconds apart.
     ///
     /// Ending kills the whole process group with SIGKILL and waits for the command itself; init waits for orphans in the group. If
     /// the command ends by itself, other members of its group stay alive: programs that start daemons do so on purpose.
@@ -207,10 +231,12 @@ impl Running {
         let mut ended_ns = None;
         let notice = interrupt.as_fd();
         if limit.is_some() || notice.is_some() || aside.is_some() {
-            ended_by = self.watch(limit, notice, aside)?;
+            ended_by = self.watch(limit, interrupt, aside)?;
             match ended_by {
                 EndedBy::Itself => ended_ns = Some(monotonic_ns()),
-                EndedBy::Timeout | EndedBy::Interrupt => self.child.kill_group(),
+                EndedBy::Timeout | EndedBy::Interrupt | EndedBy::Stop { .. } => {
+                    self.child.kill_group();
+                }
             }
         }
         let (status, rusage) = self.child.reap()?;
@@ -230,35 +256,52 @@ impl Running {
         })
     }
 
-    /// Waits until the process has ended, the time is over or the notice came.
+    /// Waits until the process has ended or is stopped, the time is over or a signal interrupted.
     fn watch(
         &self,
         limit: Option<Duration>,
-        notice: Option<BorrowedFd<'_>>,
+        interrupt: &Interrupt,
         mut aside: Option<&mut dyn Aside>,
     ) -> io::Result<EndedBy> {
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // A pidfd is readable once its process has ended (pidfd_open(2)); poll skips entries < 0.
         let pidfd = self.child.pidfd.as_ref().map_or(-1, |fd| fd.as_raw_fd());
-        let notice = notice.map_or(-1, |fd| fd.as_raw_fd());
+        let notice = interrupt.as_fd().map_or(-1, |fd| fd.as_raw_fd());
         let beside = aside.as_ref().map_or(-1, |aside| aside.as_fd().as_raw_fd());
         let mut entries = [entry(pidfd), entry(notice), entry(beside)];
         // A limit of centuries counts as no limit.
-        let deadline_ns = limit.and_then(|limit| {
-            let limit_ns = u64::try_from(limit.as_nanos()).ok()?;
-            self.started_ns.checked_add(limit_ns)
-        });
+        let limit_ns = limit.and_then(|limit| u64::try_from(limit.as_nanos()).ok());
+        let mut deadline_ns = limit_ns.and_then(|limit| self.started_ns.checked_add(limit));
+        let mut look_ns = self.started_ns + LOOK_NS_MIN;
+        let mut continuations = interrupt.continuations();
         loop {
-            let left = deadline_ns.map(|deadline| deadline.saturating_sub(monotonic_ns()));
-            let left = left.map(|ns| libc::timespec {
-                tv_sec: (ns / 1_000_000_000) as libc::time_t,
-                tv_nsec: (ns % 1_000_000_000) as _,
-            });
-            let timeout = left.as_ref().map_or(std::ptr::null(), |left| &raw const *left);
-            // SAFETY: three valid entries; a timeout that is null or lives in `left`; no signal mask.
-            let ready = unsafe { libc::ppoll(entries.as_mut_ptr(), 3, timeout, std::ptr::null()) };
+            let left = deadline_ns.unwrap_or(u64::MAX).min(look_ns).saturating_sub(monotonic_ns());
+            let left = libc::timespec {
+                tv_sec: (left / 1_000_000_000) as libc::time_t,
+                tv_nsec: (left % 1_000_000_000) as _,
+            };
+            // SAFETY: three valid entries; a timeout that lives in `left`; no signal mask.
+            let ready =
+                unsafe { libc::ppoll(entries.as_mut_ptr(), 3, &raw const left, std::ptr::null()) };
+            // The time for which this process was stopped is not the command's.
+            if interrupt.continuations() != continuations {
+                continuations = interrupt.continuations();
+                deadline_ns = limit_ns.and_then(|limit| monotonic_ns().checked_add(limit));
+                if ready == 0 {
+                    continue;
+                }
+            }
             match ready {
-                0 => return Ok(EndedBy::Timeout),
+                0 if deadline_ns.is_some_and(|deadline| monotonic_ns() >= deadline) => {
+                    return Ok(EndedBy::Timeout);
+                }
+                0 => {
+                    if let Some(signal) = self.child.stopped_by()? {
+                        return Ok(EndedBy::Stop { signal });
+                    }
+                    let now_ns = monotonic_ns();
+                    look_ns = now_ns + (now_ns - self.started_ns).clamp(LOOK_NS_MIN, LOOK_NS_MAX);
+                }
                 // Checked before the end: a last message may still wait there.
                 1.. if entries[2].revents != 0 && entries[1].revents == 0 => {
                     if let Some(aside) = &mut aside {
@@ -281,6 +324,11 @@ impl Running {
         }
     }
 }
+
+/// The times between two looks at whether a command is stopped. They grow with the command's age, so that looking costs nothing
+/// beside the command.
+const LOOK_NS_MIN: u64 = 1_000_000_000;
+const LOOK_NS_MAX: u64 = 10_000_000_000;
 
 /// The smallest distance by which a command's peak must exceed this process's peak to be the command's own. The kernel counts pages
 /// per CPU and adds the counts up late (include/linux/mm.h, get_mm_counter), so equal peaks differ a little.

@@ -59,6 +59,7 @@ struct order {
 	uint32_t aslr;
 	uint32_t mask_bytes;
 	uint32_t has_cwd;
+	uint32_t own_session;
 	uint32_t arguments;
 	uint32_t variables;
 };
@@ -180,7 +181,7 @@ static enum stage prepare(long *error)
 		*error = -ESRCH;
 		return PARENT_DEATH;
 	}
-	*error = call(__NR_setpgid, 0, 0, 0, 0);
+	*error = call(order->own_session ? __NR_setsid : __NR_setpgid, 0, 0, 0, 0);
 	if (*error < 0)
 		return PROCESS_GROUP;
 	/* The spawner's standard input is /dev/null, open for writing as well; it is replaced last. */

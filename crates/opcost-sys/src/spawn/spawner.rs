@@ -193,6 +193,7 @@ fn order(spawn: &Spawn) -> Result<Option<Vec<u8>>, SpawnError> {
         aslr,
         (words.len() * 8) as u32,
         u32::from(cwd.is_some()),
+        u32::from(spawn.own_session),
         spawn.argv.len() as u32,
         env.len() as u32,
     ] {

@@ -298,6 +298,44 @@ fn a_limit_that_is_not_reached_changes_nothing() {
 }
 
 #[test]
+fn a_stopped_command_is_ended_and_its_signal_named() {
+    let mut running = sh("kill -STOP $$").hold().unwrap().release().unwrap();
+    let exit = running.wait(Some(Duration::from_secs(3600)), &Interrupt::none()).unwrap();
+    assert_eq!(exit.ended_by, EndedBy::Stop { signal: libc::SIGSTOP });
+    assert_eq!(exit.status, Status::Signal(libc::SIGKILL));
+}
+
+#[test]
+fn a_command_leads_a_session_of_its_own_if_asked_to() {
+    let session = |stat: &str| {
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap().to_string()
+    };
+    let ours = session(&fs::read_to_string("/proc/self/stat").unwrap());
+    let spawner = Spawner::start().unwrap();
+    for own_session in [true, false] {
+        for by_spawner in [true, false] {
+            let mut file = tempfile::tempfile().unwrap();
+            let mut spawn = sh("exec cat /proc/self/stat");
+            spawn.own_session = own_session;
+            spawn.stdout = Output::File(file.try_clone().unwrap().into());
+            match by_spawner {
+                true => run_by(&spawner, &spawn),
+                false => run(&spawn),
+            };
+            file.rewind().unwrap();
+            let stat = io::read_to_string(file).unwrap();
+            let pid = stat.split(' ').next().unwrap();
+            let expected = match (own_session, by_spawner) {
+                (true, _) => pid.to_string(),
+                (false, true) => spawner.pid().to_string(),
+                (false, false) => ours.clone(),
+            };
+            assert_eq!(session(&stat), expected, "{own_session} {by_spawner}: {stat}");
+        }
+    }
+}
+
+#[test]
 fn left_over_members_of_the_group_live_on() {
     let text = output(sh("sleep 1000 >/dev/null & echo $!"));
     let pid: i32 = text.trim().parse().unwrap();

@@ -82,6 +82,7 @@ mod store_disk;
 mod store_forget;
 mod store_sharing;
 mod streams;
+mod terminal;
 mod test_runs;
 mod tour;
 mod transfer;

@@ -70,6 +70,20 @@ fn check_interrupted(lab: &Lab, ended: Ended) {
 }
 
 #[test]
+fn a_run_during_which_opcost_was_stopped_is_made_again() {
+    let (lab, recorder) = waiting();
+    recorder.signal(libc::SIGSTOP);
+    lab.write("free", "");
+    let pid = lab.read("waiting").trim().parse().unwrap();
+    // SAFETY: kill takes integers only; opcost is stopped, so the process that it waits for keeps its number.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    recorder.signal(libc::SIGCONT);
+    recorder.end().expect(0);
+    assert_eq!(lab.lines("made").len(), SLOTS + 1);
+    assert_eq!(lab.recordings()[0]["state"], "finished");
+}
+
+#[test]
 fn an_interrupt_loses_the_run_in_flight_only() {
     let (lab, recorder) = waiting();
     recorder.signal(libc::SIGINT);

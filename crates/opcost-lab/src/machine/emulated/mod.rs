@@ -578,7 +578,8 @@ impl Machine for Emulated<'_> {
         }
         self.learned |= learned;
         Ok(match (interrupted, learned) {
-            (false, learned) => Together::Made { processes, learned },
+            // Counts and times of a guest do not contain a pause of opcost.
+            (false, learned) => Together::Made { processes, learned, suspended: false },
             (true, false) => Together::Interrupted { processes },
             // Runs whose profiles lack names are not kept.
             (true, true) => Together::Interrupted { processes: Vec::new() },
