@@ -5,14 +5,17 @@
 //! together, inherited, and pinned with more members than the hardware has counters. The transcript names kernel, CPU and settings,
 //! and nothing of the user.
 
+#[path = "../tests/it/transcript/mod.rs"]
+mod transcript;
+
 use opcost_sys::perf::{
-    EventAttr, LivePerf, OpenContext, PerfKernel, RecordingPerf, generic_event, generic_events,
-    nmi_watchdog,
+    EventAttr, LivePerf, OpenContext, PerfKernel, generic_event, generic_events, nmi_watchdog,
 };
 use std::fs;
 use std::hint::black_box;
 use std::io;
 use std::path::Path;
+use transcript::RecordingPerf;
 
 fn main() {
     let recorder = RecordingPerf::new(LivePerf::new());

@@ -1,4 +1,4 @@
-//! Names of the error numbers in perf events and transcripts (`errno(3)`).
+//! Names of the error numbers of perf events (`errno(3)`).
 
 macro_rules! named {
     ($($name:ident)*) => {
@@ -15,15 +15,9 @@ const NAMES: &[(i32, &str)] = named! {
 };
 
 /// Returns the name of a listed error number.
-pub(crate) fn name(errno: i32) -> Option<&'static str> {
+pub fn name(errno: i32) -> Option<&'static str> {
     let (_, name) = NAMES.iter().find(|(number, _)| *number == errno)?;
     Some(name)
-}
-
-/// Returns the error number of a listed name.
-pub(crate) fn number(name: &str) -> Option<i32> {
-    let (number, _) = NAMES.iter().find(|(_, listed)| *listed == name)?;
-    Some(*number)
 }
 
 #[cfg(test)]
@@ -31,13 +25,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers_answer_each_other() {
+    fn listed_numbers_have_their_names() {
         for (errno, text) in NAMES {
             assert_eq!(name(*errno), Some(*text));
-            assert_eq!(number(text), Some(*errno));
         }
         assert_eq!(name(2), Some("ENOENT"));
         assert_eq!(name(0), None);
-        assert_eq!(number("ENOPE"), None);
     }
 }

@@ -9,7 +9,7 @@ pub mod capability;
 pub mod clock;
 pub mod deferred;
 pub mod entropy;
-mod errno;
+pub mod errno;
 pub mod file_size;
 pub mod foreign_file;
 pub mod interrupt;

@@ -1,5 +1,5 @@
-//! Counters of `perf_event_open(2)` behind a trait. The same code runs against the kernel ([`LivePerf`]), a recorder
-//! ([`RecordingPerf`]) and a transcript of another machine ([`ReplayPerf`]).
+//! Counters of `perf_event_open(2)` behind a trait. The same code runs against the kernel ([`LivePerf`]) and, in tests, against a
+//! transcript of another machine.
 //!
 //! Each counter is read alone, while disabled. Before Linux 6.13 the kernel refused a group read (PERF_FORMAT_GROUP) of inherited
 //! counters, and counters that were stopped together need no common read.
@@ -10,25 +10,19 @@ mod attr;
 pub mod constants;
 mod live;
 mod pmu;
-mod recording;
 mod refusal;
-mod replay;
 mod ring;
 mod sampler;
-pub mod transcript;
 
 pub use attr::EventAttr;
 pub use constants::{GenericEvent, NamedEvent, generic_event, generic_events};
 pub use live::LivePerf;
 pub use pmu::{has_cpu_pmu, nmi_watchdog, perf_event_paranoid};
-pub use recording::RecordingPerf;
 pub use refusal::{OpenContext, Refusal, explain};
-pub use replay::{ReplayError, ReplayPerf};
 pub use sampler::{
     STACK_BYTES_MAX, Sampler, SamplingAttr, SamplingError, SamplingTarget, UNWIND_REGISTERS_MASK,
     is_time, sample_rate_max_hz,
 };
-pub use transcript::{Transcript, TranscriptError};
 
 use opcost_record::CountingTime;
 use std::fmt;

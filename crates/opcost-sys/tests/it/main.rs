@@ -6,3 +6,5 @@ mod orphans;
 mod perf_live;
 mod perf_replay;
 mod spawn;
+mod transcript;
+mod transcript_tests;

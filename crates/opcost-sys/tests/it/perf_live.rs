@@ -1,10 +1,11 @@
 //! Counters of the kernel that runs this test: software events everywhere, hardware events if there is a PMU.
 
+use crate::transcript::{RecordingPerf, ReplayPerf, Transcript};
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::constants::KIND_SOFTWARE;
 use opcost_sys::perf::{
-    CounterId, EventAttr, LivePerf, OpenContext, PerfKernel, RecordingPerf, ReplayPerf, ShortRead,
-    Transcript, explain, generic_event, has_cpu_pmu,
+    CounterId, EventAttr, LivePerf, OpenContext, PerfKernel, ShortRead, explain, generic_event,
+    has_cpu_pmu,
 };
 use opcost_sys::spawn::{Spawn, Status};
 use std::io;

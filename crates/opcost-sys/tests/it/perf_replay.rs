@@ -1,9 +1,11 @@
 //! Transcripts of machines that are not at hand.
 
-use opcost_sys::perf::transcript::{Answer, Call, Line, Target};
+use crate::transcript::{
+    Answer, Call, Line, RecordingPerf, ReplayError, ReplayPerf, Target, Transcript,
+};
 use opcost_sys::perf::{
-    CounterId, CounterReading, EventAttr, OpenContext, PerfKernel, RecordingPerf, ReplayError,
-    ReplayPerf, ShortRead, Transcript, explain, generic_events,
+    CounterId, CounterReading, EventAttr, OpenContext, PerfKernel, ShortRead, explain,
+    generic_events,
 };
 use std::collections::BTreeMap;
 use std::io;

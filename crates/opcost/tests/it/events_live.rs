@@ -1,14 +1,13 @@
 //! Counters of the kernel that runs this test: software events everywhere, hardware events if
 //! there is a PMU.
 
+use crate::transcript::{RecordingPerf, ReplayPerf};
 use opcost_model::plan::EventPlan;
 use opcost_record::{Reading, TWIN, WORK};
 use opcost_source::source::Source;
 use opcost_source::source::perf_event::{Counters, attr, syntax};
 use opcost_sys::interrupt::Interrupt;
-use opcost_sys::perf::{
-    LivePerf, OpenContext, PerfKernel, RecordingPerf, ReplayPerf, explain, has_cpu_pmu,
-};
+use opcost_sys::perf::{LivePerf, OpenContext, PerfKernel, explain, has_cpu_pmu};
 use opcost_sys::spawn::{Spawn, Status};
 use opcost_work::{Meter, PAGE_FAULTS_EXPECTED, WORKLOADS, measure};
 use std::hint::black_box;

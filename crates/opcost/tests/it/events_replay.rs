@@ -1,10 +1,11 @@
 //! Counters against transcripts of machines that are not here: each file names the source of its figures.
 
+use crate::transcript::{ReplayError, ReplayPerf};
 use opcost_model::plan::EventPlan;
 use opcost_record::{CountingTime, Domain, MetricKey, Reading, TWIN, WORK};
 use opcost_source::source::Source;
 use opcost_source::source::perf_event::{Counters, attr, syntax};
-use opcost_sys::perf::{OpenContext, ReplayError, ReplayPerf, explain};
+use opcost_sys::perf::{OpenContext, explain};
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;

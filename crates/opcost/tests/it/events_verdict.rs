@@ -1,5 +1,6 @@
 //! From the answers of a kernel with a PMU to the verdict of the comparison.
 
+use crate::transcript::ReplayPerf;
 use opcost_analysis::comparison::{Change, Comparison, Row, Severity, Verdict, compare};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::resolve;
@@ -11,7 +12,6 @@ use opcost_report::render::{Style, View, render};
 use opcost_source::source::Source;
 use opcost_source::source::perf_event::{Counters, syntax};
 use opcost_store::store::Store;
-use opcost_sys::perf::ReplayPerf;
 use std::path::Path;
 use std::rc::Rc;
 

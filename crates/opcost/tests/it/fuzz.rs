@@ -43,8 +43,6 @@ mod session;
 mod size;
 #[path = "../../../../fuzz/fuzz_targets/suite.rs"]
 mod suite;
-#[path = "../../../../fuzz/fuzz_targets/transcript.rs"]
-mod transcript;
 #[path = "../../../../fuzz/fuzz_targets/wire.rs"]
 mod wire;
 
@@ -85,7 +83,7 @@ macro_rules! fuzz_target {
     };
 }
 
-const TARGETS: [fn(&[u8]); 19] = [
+const TARGETS: [fn(&[u8]); 18] = [
     attach::run,
     baseline::run,
     elf::run,
@@ -103,7 +101,6 @@ const TARGETS: [fn(&[u8]); 19] = [
     session::run,
     size::run,
     suite::run,
-    transcript::run,
     wire::run,
 ];
 

@@ -85,5 +85,7 @@ mod streams;
 mod terminal;
 mod test_runs;
 mod tour;
+#[path = "../../../opcost-sys/tests/it/transcript/mod.rs"]
+mod transcript;
 mod transfer;
 mod two_builds;

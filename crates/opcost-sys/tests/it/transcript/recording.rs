@@ -1,7 +1,7 @@
 //! A recorder of calls to a kernel and the kernel's answers.
 
-use super::transcript::{Answer, Call, Line, Target, Transcript};
-use super::{CounterId, CounterReading, EventAttr, PerfKernel};
+use super::{Answer, Call, Line, Target, Transcript};
+use opcost_sys::perf::{CounterId, CounterReading, EventAttr, PerfKernel};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,7 @@
-use super::*;
+//! Every transcript is read as it was written.
+
+use crate::transcript::*;
+use opcost_sys::perf::{CounterId, CounterReading, EventAttr, ShortRead};
 use proptest::prelude::*;
 
 fn id() -> impl Strategy<Value = CounterId> {

@@ -1,7 +1,7 @@
 //! A kernel that answers from a transcript.
 
-use super::transcript::{Answer, Call, Target, Transcript};
-use super::{CounterId, CounterReading, EventAttr, PerfKernel};
+use super::{Answer, Call, Target, Transcript};
+use opcost_sys::perf::{CounterId, CounterReading, EventAttr, PerfKernel};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
