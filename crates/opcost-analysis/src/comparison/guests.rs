@@ -192,8 +192,8 @@ fn mitigation(state: &str) -> Option<&str> {
     rest.split([';', ',']).next()?.split(" and ").next()
 }
 
-/// Why boot options that differ made no difference, as a clause, if that is so: nothing else differs, both kernels found the same
-/// CPU, and every count of the comparison is the same.
+/// Why boot options that differ decided nothing, as a clause, if that is so: nothing else differs, both kernels found the same CPU,
+/// and either every count of the comparison is the same, or the options are about mitigations that are the same on both sides.
 pub(super) fn no_effect(
     recording: &Recording,
     comparison: &Comparison,
@@ -208,14 +208,32 @@ pub(super) fn no_effect(
         Verdict::Unchanged => change.identical,
         verdict => verdict == Verdict::Unavailable,
     });
-    if plan.boot == other.boot || !same_else || !same_counts {
+    if plan.boot == other.boot || !same_else {
         return None;
     }
-    reason([recording.guest(one)?, recording.guest(two)?], [&plan.boot, &other.boot])
+    let guests = [recording.guest(one)?, recording.guest(two)?];
+    let mut decides = comparison.rows.iter().filter(|row| row.primary);
+    let same = match decides.next().is_some_and(|row| row.changes[index].identical) {
+        _ if same_counts => Same::Everything,
+        true => Same::Primary,
+        false => Same::Nothing,
+    };
+    reason(guests, [&plan.boot, &other.boot], same)
 }
 
-/// Why two guests that ran with these boot options executed the same instructions, as far as is known.
-fn reason(guests: [&GuestState; 2], boots: [&str; 2]) -> Option<String> {
+/// Which counts two guests have in common.
+#[derive(Clone, Copy, PartialEq)]
+enum Same {
+    /// All.
+    Everything,
+    /// Those of the primary metric.
+    Primary,
+    Nothing,
+}
+
+/// Why options that differ decided nothing in two guests, as far as is known.
+fn reason(guests: [&GuestState; 2], boots: [&str; 2], same: Same) -> Option<String> {
+    let same_counts = same == Same::Everything;
     let [one, two] = guests;
     if one.cpu_flags != two.cpu_flags {
         return None;
@@ -234,11 +252,22 @@ fn reason(guests: [&GuestState; 2], boots: [&str; 2]) -> Option<String> {
         .collect();
     let unknown: Vec<&str> =
         differing.iter().filter(|option| is_unknown(option)).copied().collect();
+    // A boot with other options has its ticks and its memory elsewhere.
+    let chance = match same_counts {
+        true => "",
+        false => "; counts differ as two boots of one kernel do (ticks, memory)",
+    };
     if !unknown.is_empty() {
-        return Some(format!("the kernel does not know {}", unknown.join(" and ")));
+        let is_all = unknown.len() == differing.len();
+        return (same_counts || is_all)
+            .then(|| format!("the kernel does not know {}{chance}", unknown.join(" and ")));
     }
-    let about_faults =
-        differing.iter().any(|option| ABOUT_FAULTS.iter().any(|word| option.contains(word)));
+    let is_about_faults = |option: &&str| ABOUT_FAULTS.iter().any(|word| option.contains(word));
+    let about_faults = match same_counts {
+        true => differing.iter().any(is_about_faults),
+        // Another option may make the counts differ.
+        false => differing.iter().all(is_about_faults),
+    };
     let (states, others) = (one.mitigations.as_ref()?, two.mitigations.as_ref()?);
     let changed: Vec<&str> = states
         .iter()
@@ -247,20 +276,29 @@ fn reason(guests: [&GuestState; 2], boots: [&str; 2]) -> Option<String> {
         .collect();
     let unaffected = states.values().filter(|state| kind_of(state) == UNAFFECTED).count();
     let elsewhere = format!("--like skylake asks on a CPU with more faults than {}", one.cpu_model);
+    let is_known = match same {
+        Same::Everything => true,
+        Same::Primary => about_faults,
+        Same::Nothing => about_faults && changed.is_empty(),
+    };
+    if !is_known {
+        return None;
+    }
     Some(match (about_faults, changed.is_empty()) {
         (_, false) => format!(
             "the boot options changed the mitigations of {}, and this work runs none of the code that \
-             differs; {}; {elsewhere}",
+             differs{chance}; {}; {elsewhere}",
             changed.join(" and "),
             harmless(unaffected)
         ),
         (true, true) if unaffected == states.len() => format!(
             "both kernels ran without mitigations, since no fault that the kernel knows affects this \
-             CPU, so the boot options decided nothing; {elsewhere}"
+             CPU, so the boot options decided nothing{chance}; {elsewhere}"
         ),
         (true, true) => {
             format!(
-                "both kernels ran with the same mitigations, so the boot options decided nothing; {elsewhere}"
+                "both kernels ran with the same mitigations, so the boot options decided nothing{chance}; \
+                 {elsewhere}"
             )
         }
         (false, true) => {
@@ -362,7 +400,9 @@ mod tests {
     #[test]
     fn options_without_effect_are_answered_with_the_reason() {
         const NONE: &[(&str, &str)] = &[("a", "Not affected"), ("b", "Not affected")];
-        let said = |one: GuestState, two: GuestState, boots: [&str; 2]| reason([&one, &two], boots);
+        let said = |one: GuestState, two: GuestState, boots: [&str; 2]| {
+            reason([&one, &two], boots, Same::Everything)
+        };
         let same = |states| {
             said(
                 guest(&[], Some(states)),
@@ -390,6 +430,20 @@ mod tests {
             |list: &str| GuestState { unknown_options: Some(list.into()), ..auto.clone() };
         let why = said(unknown("foo=1 odd"), unknown("foo=2 odd"), ["odd foo=1", "odd foo=2"]);
         assert_eq!(why.unwrap(), "the kernel does not know foo=1 and foo=2");
+        // Counts that differ are the boot's if nothing but mitigations was asked for, and they are the same.
+        let differ =
+            |one: &GuestState, two: &GuestState, boots| reason([one, two], boots, Same::Nothing);
+        let why = differ(&auto, &auto, boots).unwrap();
+        assert!(
+            why.contains("decided nothing; counts differ as two boots of one kernel do"),
+            "{why}"
+        );
+        assert_eq!(differ(&off, &auto, boots), None);
+        let why = reason([&off, &auto], boots, Same::Primary).unwrap();
+        assert!(why.contains("runs none of the code that differs; counts differ as"), "{why}");
+        assert_eq!(differ(&auto, &auto, ["nosmap mitigations=off", "mitigations=auto"]), None);
+        let why = differ(&unknown("foo=1"), &unknown(""), ["foo=1", ""]).unwrap();
+        assert!(why.starts_with("the kernel does not know foo=1; counts differ"), "{why}");
         // Other features, or a kernel that says nothing about faults: no reason is known.
         let flags = GuestState { cpu_flags: Some("smap".into()), ..auto.clone() };
         assert_eq!(said(auto.clone(), flags, ["nosmap", ""]), None);

@@ -329,7 +329,8 @@ impl<'a> Drawing<'a> {
         let (alt, desc) = (xml(title), xml(&said.join("; ")));
         let style = style();
         // Texts too long for the picture stand whole in its title and description.
-        let heading = xml(&within(title, TITLE_CHARACTER_PX));
+        // A line of the file must not begin with what a name has behind a line break.
+        let heading = xml(&within(&title.replace('\n', " "), TITLE_CHARACTER_PX));
         let [first, second] = said.each_ref().map(|said| xml(&within(said, CHARACTER_PX)));
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" class="opcost-flame" viewBox="0 0 {WIDTH_PX} {height:.0}" width="{WIDTH_PX}" height="{height:.0}" role="img">
