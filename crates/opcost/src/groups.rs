@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    /// What a flag means: its letter, its value's name and the first sentence of its help.
+    /// What a flag means, as far as a test can tell: its letter and its value's name.
     fn meaning(arg: &Arg) -> String {
         let values = arg.get_value_names().unwrap_or_default();
         let values: Vec<&str> = match arg.get_num_args().is_some_and(|number| number.takes_values())

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// The CPU by default: a server's, of whose features the emulator lacks none that decides which code a kernel takes on its hot paths
-/// (ARCHITECTURE.md, "Decisions that were not obvious").
+/// (crates/opcost-lab/src/resolve/guest.rs).
 pub const CPU_MODEL: &str = "EPYC-Rome-v2";
 
 /// Default memory of an emulated machine, MiB. With less than 512 MiB of usable memory a kernel makes no huge pages by itself
