@@ -10,7 +10,7 @@ use opcost_sys::foreign_file;
 use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -47,9 +47,9 @@ impl ChangedInput {
 
 #[derive(Debug)]
 struct Watched {
+    /// The file before the first run; a file that is too large to be hashed has no digest.
     state: DataState,
     stamp: Option<Stamp>,
-    is_hashed: bool,
     /// Whether neither the work nor a hook can have written the file.
     is_read_only: bool,
 }
@@ -101,14 +101,13 @@ impl Watched {
     fn new(path: PathBuf, is_read_only: bool, left: &mut u64) -> Option<Watched> {
         let length = std::fs::metadata(&path).ok().filter(Metadata::is_file)?.len();
         let stamp = stamp_of(&path);
-        let is_hashed = length <= *left;
-        let sha256 = if is_hashed {
+        let sha256 = if length <= *left {
             *left -= length;
             contents(&path)?
         } else {
             String::new()
         };
-        Some(Watched { state: DataState { path, sha256 }, stamp, is_hashed, is_read_only })
+        Some(Watched { state: DataState { path, sha256 }, stamp, is_read_only })
     }
 
     fn changed(&mut self) -> Option<ChangedInput> {
@@ -116,9 +115,9 @@ impl Watched {
         if now == self.stamp {
             return None;
         }
-        let sha256 = match self.is_hashed {
-            true => contents(&self.state.path).unwrap_or_default(),
-            false => String::from("written"),
+        let sha256 = match self.state.sha256.is_empty() {
+            false => contents(&self.state.path).unwrap_or_default(),
+            true => String::from("written"),
         };
         if sha256 == self.state.sha256 {
             self.stamp = now;
@@ -146,14 +145,21 @@ fn stamp_of(path: &Path) -> Option<Stamp> {
     Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
 }
 
-/// SHA-256 of a file's contents; `None` if it cannot be read.
+/// SHA-256 of a file's contents in hexadecimal; `None` if the file cannot be read.
 fn contents(path: &Path) -> Option<String> {
-    let mut file = foreign_file::open(path, u64::MAX).ok()?;
-    let mut digest = Sha256::new();
-    let mut piece = vec![0; 1 << 16];
+    digest(path).ok().map(|digest| hexadecimal(&digest))
+}
+
+/// SHA-256 of a file's contents.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn digest(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = foreign_file::open(path, u64::MAX)?;
+    let (mut digest, mut piece) = (Sha256::new(), vec![0; 1 << 16]);
     loop {
-        match file.read(&mut piece).ok()? {
-            0 => return Some(hexadecimal(&digest.finalize())),
+        match file.read(&mut piece)? {
+            0 => return Ok(digest.finalize().to_vec()),
             length => digest.update(&piece[..length]),
         }
     }

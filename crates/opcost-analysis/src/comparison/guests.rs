@@ -221,12 +221,12 @@ pub(super) fn no_effect(
     reason(guests, [&plan.boot, &other.boot], same)
 }
 
-/// Which counts two guests have in common.
+/// The counts that two guests have in common.
 #[derive(Clone, Copy, PartialEq)]
 enum Same {
     /// All.
     Everything,
-    /// Those of the primary metric.
+    /// The counts of the primary metric.
     Primary,
     Nothing,
 }

@@ -327,7 +327,7 @@ impl PrivateNames {
             .into_iter()
             .map(|(name, (word, extent))| Replaced { name, word, extent })
             .collect();
-        // Of two names that begin at one place the longer is meant.
+        // If two names begin at one place, the text means the longer one.
         names.sort_by_key(|replaced| std::cmp::Reverse(replaced.name.len()));
         let mut by_start: BTreeMap<u8, Vec<Replaced>> = BTreeMap::new();
         for replaced in names {

@@ -54,7 +54,7 @@ Where commands and tools such as qemu are found.
 .BR qemu (1)
 ";
 
-/// Which manual pages.
+/// The manual pages that are asked for.
 #[derive(Args, Clone, Debug)]
 pub struct ManArgs {
     /// The command whose page is printed [default: the overview]

@@ -6,11 +6,9 @@ use crate::inputs;
 use opcost_model::plan::GUEST_TREE;
 use opcost_model::recording::DataState;
 use opcost_record::printable::hexadecimal;
-use opcost_sys::foreign_file;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -79,7 +77,7 @@ impl WorkData {
             let metadata = fs::metadata(&path).ok()?;
             let digest = match metadata.is_dir() {
                 true => folder(&path),
-                false => file(&path).ok()?,
+                false => inputs::digest(&path).ok()?,
             };
             let stamp = Some(stamp(&metadata)).filter(|_| metadata.is_file());
             Some((DataState { path, sha256: hexadecimal(&digest) }, stamp))
@@ -119,20 +117,6 @@ pub(super) fn entry(all: &mut Sha256, name: &Path, contents: &[u8]) {
     }
 }
 
-fn file(path: &Path) -> io::Result<Vec<u8>> {
-    contents(foreign_file::open(path, u64::MAX)?)
-}
-
-fn contents(mut file: File) -> io::Result<Vec<u8>> {
-    let (mut all, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(all.finalize().to_vec()),
-            read => all.update(&buffer[..read]),
-        }
-    }
-}
-
 /// A digest of a folder: the names and lengths of everything below, and the contents of its files as far as they are looked at.
 fn folder(path: &Path) -> Vec<u8> {
     let (mut all, mut left, mut bytes_left) = (Sha256::new(), ENTRIES_MAX, FOLDER_BYTES_MAX);
@@ -150,7 +134,7 @@ fn folder(path: &Path) -> Vec<u8> {
             let digest = match bytes_left.checked_sub(length) {
                 Some(rest) if metadata.is_file() => {
                     bytes_left = rest;
-                    file(&below).unwrap_or_default()
+                    inputs::digest(&below).unwrap_or_default()
                 }
                 _ if metadata.is_file() => length.to_le_bytes().to_vec(),
                 _ => Vec::new(),
