@@ -597,6 +597,68 @@ fn a_job_leaves_a_report_whatever_happens() {
 }
 
 #[test]
+fn a_job_installs_the_release_that_it_names() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    let lab = &yard.lab;
+    // Programs of a runner that log their arguments; apt-get leaves an opcost of release $SAYS.
+    for (name, text) in [
+        ("dpkg", "echo \"${ARCHITECTURE:-amd64}\""),
+        ("sudo", "exec \"$@\""),
+        (
+            "curl",
+            "echo \"curl $*\" >> FOLDER/called\nwhile [ $# -gt 0 ]; do case $1 in\n\
+                  --output) cp FOLDER/release \"$2\" ;;\nesac; shift; done",
+        ),
+        (
+            "apt-get",
+            "echo \"apt-get $*\" >> FOLDER/called\ncase \"$*\" in install*)\n\
+                     printf '#!/bin/sh\\necho opcost %s\\n' \"${SAYS:-0.3.0}\" > FOLDER/bin/fresh\n\
+                     chmod +x FOLDER/bin/fresh ;; esac",
+        ),
+    ] {
+        lab.script(&format!("bin/{name}"), &text.replace("FOLDER", lab.dir().to_str().unwrap()));
+    }
+    lab.write("release", "a package");
+    const CHECKSUM: &str = "c0cd5ccfdb563a59366e33e73001b78fdb8cca5a6c48e2f90fffcde44b81f1f6";
+    let install = |environment: &[(&str, &str)]| {
+        lab.write("called", "");
+        let all = [&[("OPCOST", "fresh"), ("OPCOST_REPOSITORY", "ann/opcost")], environment];
+        script_ci(&yard, "install", &all.concat())
+    };
+    let (version, checksum) = (("OPCOST_VERSION", "0.3.0"), ("OPCOST_SHA256", CHECKSUM));
+    install(&[]).expect(5).says(&["there is no 'fresh' here; name a release"]);
+    install(&[version]).expect(2).says(&["the checksum of opcost 0.3.0 is not 64 digits"]);
+    install(&[("OPCOST_VERSION", "$(reboot)"), checksum]).expect(2).says(&["is no release"]);
+    install(&[version, checksum, ("ARCHITECTURE", "arm64")])
+        .expect(5)
+        .says(&["packages are for amd64, and this runner is arm64"]);
+    install(&[version, checksum, ("OPCOST_PACKAGE", "http://example.org/opcost.deb")])
+        .expect(2)
+        .says(&["is no file here and no https address"]);
+    let other = "0".repeat(64);
+    install(&[version, ("OPCOST_SHA256", &other)])
+        .expect(5)
+        .says(&["and the job expects 0000", "nothing is installed"]);
+    assert!(!lab.read("called").contains("apt-get"), "{}", lab.read("called"));
+    install(&[version, checksum, ("SAYS", "0.2.0")])
+        .expect(5)
+        .says(&["'fresh' is opcost 0.2.0 and not 0.3.0"]);
+    let done = install(&[version, checksum]).expect(0);
+    assert_eq!(done.stdout, "install: opcost 0.3.0\n");
+    let called = lab.read("called");
+    let address = "https://github.com/ann/opcost/releases/download/v0.3.0/opcost_0.3.0-1_amd64.deb";
+    assert!(called.contains(address) && called.contains("apt-get install -y"), "{called}");
+    // The second job finds it; a job without a release takes what is there.
+    for environment in [&[version, checksum][..], &[]] {
+        let there = install(environment).expect(0);
+        assert_eq!(there.stdout, "install: opcost 0.3.0 is there\n");
+        assert_eq!(lab.read("called"), "");
+    }
+    let file = lab.path("release").display().to_string();
+    install(&[version, checksum, ("OPCOST_PACKAGE", &file), ("SAYS", "0.3.0")]).expect(0);
+}
+
+#[test]
 fn one_comment_is_posted_and_then_edited() {
     let Some(yard) = Yard::new(HOST) else { return };
     let called = yard.lab.path("called");
