@@ -20,6 +20,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// The word for no shell.
+pub const NO_SHELL: &str = "none";
+
 const SCHEDULE: &str = "Schedule";
 const METRICS: &str = "Metrics";
 const PROFILE: &str = "Profile";
@@ -165,7 +168,7 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
 
-    /// Run commands through this shell instead of directly (plain --shell means /bin/sh)
+    /// Run commands through this shell instead of directly (plain --shell means /bin/sh, none no shell)
     #[arg(long, value_name = "SHELL", num_args = 0..=1, require_equals = true,
           default_missing_value = "/bin/sh", help_heading = CONDITIONS)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -664,6 +667,11 @@ impl Scalar {
 }
 
 impl Experiment {
+    /// The shell that runs commands.
+    pub fn shell(&self) -> Option<&str> {
+        self.shell.as_deref().filter(|shell| *shell != NO_SHELL)
+    }
+
     /// Reads an experiment file, with overrides.
     ///
     /// `sets` are `KEY=VALUE` texts (`pairs=10`, `variant.off.params.ops=1000`: a variant is given

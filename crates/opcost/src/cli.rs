@@ -29,11 +29,15 @@ use crate::command::size::{self, SizeArgs};
 use crate::command::submit::{self, SubmitArgs};
 use crate::command::top::{self, TopArgs};
 use crate::{cure, first_screen, groups};
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use opcost_base::exit::Status;
 use opcost_base::message;
+use opcost_model::experiment::NO_SHELL;
 use opcost_record::printable::{Output, inert_text, printable, safe};
-use std::ffi::OsString;
+use opcost_sys::spawn::find_program;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 /// Compares variants of a hot path on the same fixed work, and says which shifts are real.
 #[derive(Debug, Parser)]
@@ -148,7 +152,10 @@ pub fn command() -> clap::Command {
 
 /// This process's arguments in the form that the command line declares.
 pub fn arguments() -> Vec<OsString> {
-    spelled_out(std::env::args_os())
+    let search_path = std::env::var_os("PATH");
+    let is_program =
+        |name: &OsStr| find_program(name, search_path.as_deref(), Path::new(".")).is_ok();
+    with_command(spelled_out(std::env::args_os()), &is_program)
 }
 
 /// The arguments as text; bytes that are no text are replaced.
@@ -183,7 +190,7 @@ pub fn parsed(arguments: Vec<OsString>, words: &[&str]) -> Cli {
     cli.unwrap_or_else(|mut error| {
         if let Some(cure) = cure::of_arguments(&error, words) {
             message::write(format_args!("{cure}"));
-            std::process::exit(error.exit_code());
+            std::process::exit(Status::Usage as i32);
         }
         without_hidden(&mut error);
         make_harmless(&mut error);
@@ -241,7 +248,45 @@ pub fn version(arguments: &[OsString]) -> Option<String> {
 
 /// The shells that may follow `--shell` as a word of their own, as hyperfine's users write it. A command of this name alone would be
 /// a shell that reads nothing.
-const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"];
+const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", NO_SHELL];
+
+/// Inserts the command that a line without one means: `opcost 'a' 'b'` compares two programs, `opcost 'a'` and `opcost -- a` measure
+/// one. A line whose words are no programs stays as it is, and its error says more.
+fn with_command(arguments: Vec<OsString>, is_program: &dyn Fn(&OsStr) -> bool) -> Vec<OsString> {
+    let first = arguments.get(1).and_then(|word| word.to_str());
+    let asks = |word: &str| ["-h", "--help", "-V", "--version"].contains(&word);
+    if first.is_some_and(|word| asks(word) || first_screen::is_command(word)) {
+        return arguments;
+    }
+    let with = |name: &str| {
+        let mut words = arguments.clone();
+        words.insert(1, name.into());
+        words
+    };
+    let parse = |words: &[OsString]| Cli::try_parse_from(words);
+    // Options of every command may stand before it.
+    let is_whole = |error: clap::Error| {
+        !matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument)
+    };
+    if parse(&arguments).map_or_else(is_whole, |_| true) {
+        return arguments;
+    }
+    if arguments.iter().any(|word| word == "--") && parse(&with("measure")).is_ok() {
+        return with("measure");
+    }
+    let is_line = |word: &OsString| word.as_encoded_bytes().contains(&b' ') || is_program(word);
+    let compared = with("compare");
+    let Ok(Cli { action: Action::Compare(args), .. }) = parse(&compared) else {
+        return if is_line(&arguments[1]) { compared } else { arguments };
+    };
+    let is_line = |word: &OsString| args.experiment.shell().is_some() || is_line(word);
+    match &args.commands[..] {
+        [] => arguments,
+        commands if !commands.iter().all(is_line) => arguments,
+        [_] if parse(&with("measure")).is_ok() => with("measure"),
+        _ => compared,
+    }
+}
 
 /// Spells arguments out: `--json -` becomes `--json`, `--shell bash` becomes `--shell=bash`. If `opcost diff` has a `--baseline`, each
 /// option is repeated for each of several files behind it. Without arguments, `-h` is added.
@@ -299,6 +344,39 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_programs_alone_compares_or_measures_them() {
+        let is_program = |name: &OsStr| ["true", "false"].iter().any(|known| name == *known);
+        let with = |words: &[&str]| {
+            let words = ["opcost"].iter().chain(words).map(OsString::from).collect();
+            with_command(words, &is_program)[1].clone().into_string().unwrap()
+        };
+        for words in [
+            &["true", "false"][..],
+            &["sleep 1", "sleep 2"],
+            &["--warmup", "3", "sleep 1", "sleep 2"],
+            &["--store", "x", "-L", "n", "1,2", "sleep {n}"],
+            &["true", "false", "--shell=bash"],
+            &["cd", "pwd", "--shell=bash"],
+            &["true", "false", "--unknown"],
+        ] {
+            assert_eq!(with(words), "compare", "{words:?}");
+        }
+        for words in [&["true"][..], &["-n", "3", "sleep 1"], &["-n", "3", "--", "sleep", "1"]] {
+            assert_eq!(with(words), "measure", "{words:?}");
+        }
+        for words in [
+            &["comapre", "sleep 1", "sleep 2"][..],
+            &["sleep", "0.1"],
+            &["show", "true"],
+            &["--store", "x", "show"],
+            &["--help"],
+            &["help", "show"],
+        ] {
+            assert_eq!(with(words), words[0], "{words:?}");
+        }
+    }
+
+    #[test]
     fn several_files_may_follow_a_side() {
         let spelled = |line: &str| {
             let given = line.split(' ').map(OsString::from);
@@ -314,8 +392,10 @@ mod tests {
             "opcost diff --variant c --json --baseline a"
         );
         assert_eq!(
-            spelled("opcost compare --shell bash sleep --shell /bin/zsh -- x --shell sh"),
-            "opcost compare --shell=bash sleep --shell=/bin/zsh -- x --shell sh"
+            spelled(
+                "opcost compare --shell bash sleep --shell /bin/zsh --shell none -- x --shell sh"
+            ),
+            "opcost compare --shell=bash sleep --shell=/bin/zsh --shell=none -- x --shell sh"
         );
         for plain in ["opcost compare --shell bashful b", "opcost compare --shell=sh bash"] {
             assert_eq!(spelled(plain), plain);

@@ -1,33 +1,12 @@
 //! The likeliest mistakes, answered with what was probably meant.
 
+use crate::other_tools;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use opcost_base::exit::cause;
 use opcost_record::nearest::nearest;
 use opcost_sys::spawn::FindError;
 use std::path::Path;
-
-/// Flags of other tools that opcost lacks, and what does the same.
-const OTHER_TOOLS: [(&str, &str); 12] = [
-    ("--export-asciidoc", "--export-markdown FILE, which pandoc converts"),
-    ("--export-orgmode", "--export-markdown FILE, which pandoc converts"),
-    ("--style", "--no-color; a bar is shown on a terminal only"),
-    ("--color", "--no-color"),
-    ("--time-unit", "nothing: each row has the unit that fits it; CSV and JSON are in ns and s"),
-    ("--command-name", "--variant NAME=COMMAND"),
-    ("--reference", "the first command, or --pairs-of-variants all"),
-    ("--reference-name", "--variant NAME=COMMAND"),
-    ("--repeat", "-n N"),
-    ("--field-separator", "--export-csv FILE"),
-    ("--no-aggr", "--cpu N, for one CPU"),
-    ("--delta-test", "nothing: opcost compare tests every metric by itself"),
-];
-
-/// Commands of shells that are no programs.
-const BUILT_IN: [&str; 12] = [
-    "alias", "cd", "command", "eval", "exec", "export", "read", "set", "source", "ulimit", "unset",
-    "wait",
-];
 
 /// Commands whose operands are whole commands.
 const TAKE_COMMANDS: [&str; 3] = ["compare", "measure", "profile"];
@@ -42,16 +21,23 @@ fn quoted(words: &[&str]) -> String {
     format!("'{}'", words.join(" "))
 }
 
-/// The commands that these words probably are: one begins wherever the first word comes again.
-fn commands(words: &[&str]) -> String {
+/// The commands that these words probably are: one begins wherever the first word comes again. A single command is not compared.
+fn as_given<'a>(verb: &'a str, words: &[&str]) -> (&'a str, String) {
     let mut found: Vec<Vec<&str>> = Vec::new();
     for word in words {
         match found.last_mut() {
-            Some(last) if *word != words[0] => last.push(word),
+            Some(last) if *word != words[0] && !word.contains(' ') && !last[0].contains(' ') => {
+                last.push(word)
+            }
             _ => found.push(vec![word]),
         }
     }
-    found.iter().map(|words| quoted(words)).collect::<Vec<_>>().join(" ")
+    let verb = match (verb, found.len()) {
+        ("profile", _) => verb,
+        (_, 1) => "measure",
+        _ => "compare",
+    };
+    (verb, found.iter().map(|words| quoted(words)).collect::<Vec<_>>().join(" "))
 }
 
 /// What to do instead of arguments that the command line does not take.
@@ -63,19 +49,39 @@ pub fn of_arguments(error: &clap::Error, arguments: &[&str]) -> Option<String> {
         Some(ContextValue::String(text)) => Some(text.clone()),
         _ => None,
     };
+    // The parser takes benchstat's `-alpha` for letters, the first of which may be an option.
+    let single = |word: &&&str| word.starts_with('-') && !word.starts_with("--") && word.len() > 2;
+    let own = arguments.iter().skip(1).take_while(|word| **word != "--").filter(single);
+    for name in own.map(|word| other_tools::name(word)) {
+        if let Some(answer) = other_tools::answer(name) {
+            return Some(format!("there is no {name}; {answer}"));
+        }
+    }
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let wrong = text(ContextKind::InvalidArg)?;
-            let name = wrong.split(['=', ' ']).next().unwrap_or_default();
-            if let Some((_, cure)) = OTHER_TOOLS.iter().find(|(flag, _)| *flag == name) {
-                return Some(format!("there is no {name}; opcost has {cure}"));
-            }
-            let command = arguments.get(1).filter(|name| TAKE_COMMANDS.contains(name))?;
+            let name = other_tools::name(&wrong);
+            let answer =
+                other_tools::answer(name).map(|answer| format!("there is no {name}; {answer}"));
+            let Some(command) = arguments.get(1).filter(|name| TAKE_COMMANDS.contains(name)) else {
+                return answer;
+            };
             let words = bare(arguments);
-            let is_behind = words.iter().skip(1).any(|word| word.starts_with(name));
-            is_behind.then(|| {
-                format!("{name} is no option of opcost {command}; if it belongs to a command, quote the command: opcost {command} {}", commands(&words))
-            })
+            let place = words.iter().skip(1).position(|word| word.starts_with(name));
+            // A command in front of the flag that has a blank is quoted already.
+            let is_of_command =
+                place.is_some_and(|place| !words[..=place].iter().any(|word| word.contains(' ')));
+            let quote = is_of_command.then(|| {
+                let (verb, given) = as_given(command, &words);
+                format!("if it belongs to a command, quote the command: opcost {verb} {given}")
+            });
+            match (answer, quote) {
+                (Some(answer), Some(quote)) => Some(format!("{answer}; {quote}")),
+                (None, Some(quote)) => {
+                    Some(format!("{name} is no option of opcost {command}; {quote}"))
+                }
+                (answer, None) => answer,
+            }
         }
         ErrorKind::InvalidSubcommand => {
             let wrong = text(ContextKind::InvalidSubcommand)?;
@@ -85,8 +91,7 @@ pub fn of_arguments(error: &clap::Error, arguments: &[&str]) -> Option<String> {
             if let [near, ..] = nearest(&wrong, names).as_slice() {
                 return Some(format!("there is no command '{wrong}'; did you mean opcost {near}?"));
             }
-            let given = commands(&arguments[1..]);
-            let verb = if arguments.len() > 2 { "compare" } else { "measure" };
+            let (verb, given) = as_given("compare", &arguments[1..]);
             Some(format!(
                 "there is no command '{wrong}'; to {verb} a program: opcost {verb} {given}"
             ))
@@ -95,8 +100,9 @@ pub fn of_arguments(error: &clap::Error, arguments: &[&str]) -> Option<String> {
             let (flag, value) = (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
             let is_number = error.to_string().contains("invalid digit found in string");
             let flag = flag.split(' ').next().unwrap_or_default().to_string();
+            let name = if flag == "--pairs" { "; a name is --variant NAME=COMMAND" } else { "" };
             is_number.then(|| {
-                format!("{flag} takes a whole number, for example {flag} 20, and '{value}' is none")
+                format!("{flag} takes a whole number, for example {flag} 20, and '{value}' is none{name}")
             })
         }
         _ => None,
@@ -111,16 +117,11 @@ pub fn of_error(error: &anyhow::Error, arguments: &[&str]) -> Option<String> {
     if missing.ends_with(".toml") && Path::new(missing).exists() {
         return Some(format!("'{missing}' is an experiment's file: opcost run {missing}"));
     }
-    if BUILT_IN.contains(&missing) {
-        return Some(format!("'{missing}' is built into the shell: give --shell=/bin/sh"));
-    }
     let words: Vec<&str> = bare(arguments);
     let unquoted = words.len() > 1 && words.iter().all(|word| !word.contains(' '));
     unquoted.then(|| {
-        format!(
-            "if these words are one command or two, quote each: opcost {command} {}",
-            commands(&words)
-        )
+        let (verb, given) = as_given(command, &words);
+        format!("if these words are one command or two, quote each: opcost {verb} {given}")
     })
 }
 
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn likely_mistakes_are_answered_with_the_cure() {
-        let cures: [(&[&str], &str); 7] = [
+        let cures: [(&[&str], &str); 11] = [
             (&["measure", "gzip", "-9", "-c", "data"], "opcost measure 'gzip -9 -c data'"),
             (
                 &["compare", "gzip", "-1", "f", "gzip", "-2", "f"],
@@ -148,9 +149,22 @@ mod tests {
                 "--pairs takes a whole number, for example --pairs 20, and 'abc' is none",
             ),
             (&["comapre", "a", "b"], "did you mean opcost compare?"),
-            (&["true a", "true b"], "opcost compare 'true a true b'"),
+            (&["true a", "true b"], "opcost compare 'true a' 'true b'"),
             (&["compare", "--export-asciidoc", "x", "a", "b"], "--export-markdown"),
             (&["compare", "--repeat", "3", "a", "b"], "-n N"),
+            (&["compare", "-n", "fast", "a", "b"], "a name is --variant NAME=COMMAND"),
+            (
+                &["compare", "gzip", "-r", "f"],
+                "-n N, the runs of each variant; if it belongs to a command, quote",
+            ),
+            (
+                &["measure", "sleep 1", "-r", "3"],
+                "there is no -r; give -n N, the runs of each variant",
+            ),
+            (
+                &["compare", "a", "b", "-alpha", "0.01"],
+                "there is no -alpha; leave it out: one error rate",
+            ),
         ];
         for (line, cure) in cures {
             let said = parse(line).unwrap_or_else(|| panic!("nothing for {line:?}"));
@@ -169,8 +183,6 @@ mod tests {
         let words = ["opcost", "compare", "sleep", "0.01", "sleep", "0.02"];
         let said = of_error(&missing("0.01"), &words).unwrap();
         assert!(said.ends_with("opcost compare 'sleep 0.01' 'sleep 0.02'"), "{said}");
-        let said = of_error(&missing("cd"), &["opcost", "compare", "cd /", "pwd"]).unwrap();
-        assert!(said.contains("--shell=/bin/sh"), "{said}");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("x.toml");
         std::fs::write(&file, "").unwrap();

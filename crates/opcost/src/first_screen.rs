@@ -17,6 +17,17 @@ const GROUPS: [(&str, &[&str], &[&str]); 4] = [
     ("Files", &["list", "import", "export"], &["forget", "completions", "man"]),
 ];
 
+/// Commands that no first screen names: opcost's own, and clap's.
+const UNNAMED: [&str; 3] = ["help", "attach-guardian", "work-process"];
+
+/// Whether a word is the name of a command.
+pub(crate) fn is_command(word: &str) -> bool {
+    let named = |(_, shown, further): &(&str, &[&str], &[&str])| {
+        shown.contains(&word) || further.contains(&word)
+    };
+    GROUPS.iter().any(named) || UNNAMED.contains(&word)
+}
+
 /// The flags that people use of each command with many flags, in the order shown.
 const FLAGS: [(&str, &[&str]); 9] = [
     ("compare", COMPARED),
@@ -199,7 +210,10 @@ fn about(command: &Command) -> String {
 
 /// The first screen of opcost.
 pub fn of_all(command: &Command) -> String {
-    let mut page = format!("{}\nUsage: opcost COMMAND …\n", gist(&about(command), COLUMNS));
+    let mut page = format!(
+        "{}\nUsage: opcost COMMAND …, or opcost 'PROGRAM …' 'PROGRAM …' to compare\n",
+        gist(&about(command), COLUMNS)
+    );
     for (title, shown, further) in GROUPS {
         page += &format!("{title}\n");
         for name in shown {
@@ -274,6 +288,9 @@ mod tests {
         visible.sort_unstable();
         named.retain(|name| *name != "top" || visible.contains(&"top"));
         assert_eq!(named, visible);
+        let mut all = command.clone();
+        all.build();
+        assert!(all.get_subcommands().all(|of| is_command(of.get_name())));
         fits(&of_all(&command));
     }
 

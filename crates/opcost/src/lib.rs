@@ -10,3 +10,4 @@ pub mod command;
 pub mod cure;
 pub mod first_screen;
 mod groups;
+mod other_tools;

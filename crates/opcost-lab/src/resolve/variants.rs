@@ -47,7 +47,7 @@ pub(super) fn resolve_variants(
         let tree = variant.tree.as_deref().or(experiment.tree.as_deref());
         let tree = tree.map(|tree| resolve_folder("--tree: folder", tree, here)).transpose();
         let tree = tree.with_context(|| format!("variant {which}"))?;
-        let work = resolve_work(variant, experiment.shell.as_deref(), &cwd, surroundings)
+        let work = resolve_work(variant, experiment.shell(), &cwd, surroundings)
             .with_context(|| format!("variant {which}"))?;
         let mut env = common_env.clone();
         for (key, value) in &variant.env {
@@ -230,9 +230,8 @@ fn resolve_work(
             };
             let program = find_program(name, surroundings.search_path().as_deref(), cwd).map_err(
                 |error| {
-                    let piece = shell_syntax::in_line(&line).filter(|_| shell.is_none());
-                    let hint = piece.map_or(String::new(), shell_syntax::hint);
-                    let words = format!("{error}{hint}");
+                    let hint = shell_syntax::hint_in_line(&line).filter(|_| shell.is_none());
+                    let words = format!("{error}{}", hint.unwrap_or_default());
                     carry(Status::WorkFailed, anyhow::Error::new(error).context(words))
                 },
             )?;
@@ -267,13 +266,11 @@ pub fn unbalanced(line: &str) -> anyhow::Error {
 pub fn find_workload(name: &str) -> Result<&'static WorkloadSpec> {
     WorkloadSpec::find(name).ok_or_else(|| {
         let known = opcost_work::WORKLOADS.iter().map(|spec| spec.name);
-        fail(
-            Status::Usage,
-            format!(
-                "unknown workload '{name}'{}; see opcost list workloads",
-                did_you_mean(name, known)
-            ),
-        )
+        let near = match name.parse::<u32>() {
+            Ok(_) => "; warm-up runs are --warmup N".to_string(),
+            Err(_) => did_you_mean(name, known),
+        };
+        fail(Status::Usage, format!("unknown workload '{name}'{near}; see opcost list workloads"))
     })
 }
 

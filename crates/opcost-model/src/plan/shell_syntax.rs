@@ -62,6 +62,24 @@ pub fn in_line(line: &str) -> Option<&str> {
     None
 }
 
+/// Words that a shell acts on by itself, so that no program has their name.
+const BUILT_IN: [&str; 34] = [
+    ".", ":", "[[", "alias", "bg", "builtin", "case", "cd", "command", "declare", "eval", "exec",
+    "exit", "export", "fg", "for", "function", "hash", "if", "jobs", "let", "local", "popd",
+    "pushd", "read", "set", "shopt", "source", "time", "trap", "ulimit", "unset", "wait", "while",
+];
+
+/// The end of an error about a command whose program was not found, if the command is one for a shell.
+pub fn hint_in_line(line: &str) -> Option<String> {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    match in_line(line) {
+        Some(piece) => Some(hint(piece)),
+        None => BUILT_IN.contains(&first).then(|| {
+            format!("; {first} is built into shells, and no shell runs the command: add --shell")
+        }),
+    }
+}
+
 /// Whether a shell interprets the first word of a line as the setting of a variable.
 fn sets_variable(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
@@ -84,6 +102,13 @@ fn variable_end(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_built_in_command_advises_a_shell() {
+        assert!(hint_in_line("cd /").unwrap().contains("cd is built into shells"));
+        assert!(hint_in_line("ulimit -n 5 && x").unwrap().contains("&&"));
+        assert_eq!(hint_in_line("cdx /"), None);
+    }
 
     #[test]
     fn what_a_shell_would_act_on_is_found_outside_quotes() {

@@ -84,7 +84,7 @@ impl CompareArgs {
             let variant = match spec.to_str().and_then(|spec| spec.strip_prefix("workload:")) {
                 Some(workload) => parse_workload(workload)?,
                 None => Variant {
-                    command: Some(command_of(spec, self.experiment.shell.as_deref())?),
+                    command: Some(command_of(spec, self.experiment.shell())?),
                     ..Variant::default()
                 },
             };

@@ -9,12 +9,13 @@ use clap::Args;
 use opcost_base::exit::{Status, fail};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::resolve;
-use opcost_model::experiment::Experiment;
+use opcost_model::experiment::{Command, Experiment, Variant};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   opcost measure 'gzip -9 -c file'
+  opcost measure -n 50 -- gzip -9 -c file
   opcost measure -n 50 --profile 'sort -n data'
   opcost measure --machine emulated 'gzip -9 -c file'
   opcost measure -w mmap:ops=100000
@@ -26,6 +27,10 @@ pub struct MeasureArgs {
     /// The command, one argument, split like a shell does
     #[arg(value_name = "COMMAND")]
     pub command: Vec<OsString>,
+
+    /// The command as words behind --, which nothing splits again
+    #[arg(last = true, value_name = "WORD", conflicts_with = "command")]
+    pub words: Vec<OsString>,
 
     /// A built-in workload instead, with parameters, NAME[:KEY=VALUE,...]
     #[arg(long, short = 'w', value_name = "WORKLOAD")]
@@ -59,7 +64,17 @@ impl MeasureArgs {
     /// # Errors
     /// Usage errors that name the argument.
     pub fn to_experiment(&self) -> Result<Experiment> {
-        let experiment = with_variants(&self.experiment, &self.command, &self.workload)?;
+        let lines =
+            if let [line] = &self.words[..] { std::slice::from_ref(line) } else { &self.command };
+        let mut experiment = with_variants(&self.experiment, lines, &self.workload)?;
+        if self.words.len() > 1 {
+            if experiment.shell().is_some() {
+                let why = "a shell takes one line: quote the command, or leave --shell out";
+                return Err(fail(Status::Usage, why));
+            }
+            let command = Some(Command::of_words(&self.words));
+            experiment.variants.push(Variant { command, ..Variant::default() });
+        }
         with_sets(experiment, &self.set, &self.experiment)
     }
 }

@@ -7,7 +7,7 @@ use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_base::time::TimeLimit;
 use opcost_lab::machine::host::{Host, HostSurroundings};
 use opcost_lab::resolve::resolve;
-use opcost_model::experiment::{Experiment, Scalar, Variant};
+use opcost_model::experiment::{Experiment, NO_SHELL, Scalar, Variant};
 use opcost_model::plan::OpsPattern;
 use opcost_profile::read::about::{About, EventAbout};
 use opcost_profile::session::Recorded;
@@ -121,9 +121,8 @@ impl SubjectArgs {
         let mut variant = match (&self.command, &self.workload) {
             (_, Some(workload)) => parse_workload(workload)?,
             (command, None) => {
-                let line = command.as_deref();
-                let command =
-                    line.map(|line| command_of(line, self.shell.as_deref())).transpose()?;
+                let shell = self.shell.as_deref().filter(|shell| *shell != NO_SHELL);
+                let command = command.as_deref().map(|line| command_of(line, shell)).transpose()?;
                 Variant { command, ..Variant::default() }
             }
         };

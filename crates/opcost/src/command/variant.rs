@@ -16,7 +16,7 @@ pub(super) fn with_variants(
 ) -> Result<Experiment> {
     let mut experiment = experiment.clone();
     for line in commands {
-        let command = Some(command_of(line, experiment.shell.as_deref())?);
+        let command = Some(command_of(line, experiment.shell())?);
         experiment.variants.push(Variant { command, ..Variant::default() });
     }
     for workload in workloads {

@@ -163,7 +163,28 @@ fn a_folder_for_the_store_is_made_only_where_it_is_the_default() {
 }
 
 #[test]
+fn bare_commands_are_compared_and_words_behind_dashes_are_one_command() {
+    let lab = Lab::new();
+    let few = ["-q", "-n", "2", "--warmup=0"];
+    let shown = lab.json(&[&["true a", "true b", "--json"], &few[..]].concat());
+    assert_eq!(shown["results"][1]["command"], "true b");
+    for verb in [&[][..], &["measure"]] {
+        lab.run(&[verb, &few, &["--", "sh", "-c", "exit $0", "0"]].concat()).expect(0);
+    }
+    check(&["measure", "--shell", "--", "echo", "a"], 2, &["a shell takes one line"]);
+    check(&["true", "false", "-r", "10"], 2, &["there is no -r; give -n N"]);
+    check(&["comapre", "true a", "true b"], 2, &["did you mean opcost compare?"]);
+    check(
+        &["compare", "-w", "3", "true"],
+        2,
+        &["unknown workload '3'; warm-up runs are --warmup N"],
+    );
+}
+
+#[test]
 fn shell_syntax_without_a_shell_gets_a_hint() {
+    check(&["compare", "cd /", "true"], 4, &["cd is built into shells", "add --shell"]);
+    check(&["compare", "cd /", "true", "--shell", "none"], 4, &["cd is built into shells"]);
     check(&["compare", "cd / && true", "true"], 4, &["cd", "&& as written", "--shell"]);
     let lab = Lab::new();
     let measured = lab.output(&["measure", "-n", "2", "--warmup=0", "echo $HOME | wc"]);
