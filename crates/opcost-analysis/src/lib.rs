@@ -4,3 +4,4 @@
 
 pub mod comparison;
 pub mod history;
+pub mod selftest;

@@ -7,10 +7,12 @@ pub mod hook;
 pub mod inputs;
 pub mod machine;
 pub mod progress;
+pub mod recording;
 pub mod resolve;
 pub mod run;
 pub mod shipped;
 pub mod stopping;
+pub mod trees;
 pub mod work_process;
 
 #[cfg(test)]

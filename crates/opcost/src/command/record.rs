@@ -7,28 +7,23 @@ use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::comparison::limit::{FailOn, Watched};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_base::failure;
 use opcost_base::message::announce;
-use opcost_base::phases::Phases;
-use opcost_base::{failure, scratch};
-use opcost_lab::hook::HookShell;
-use opcost_lab::machine::emulated::Emulated;
-use opcost_lab::machine::host::Host;
+use opcost_lab::machine::Machine;
 use opcost_lab::machine::revision::Revisions;
-use opcost_lab::machine::{Machine, read_state};
-use opcost_lab::progress::{self, Progress, Who};
-use opcost_lab::run::{self, Ending};
+use opcost_lab::progress::{self, Who};
+use opcost_lab::recording::{machine_for, make_runs};
+use opcost_lab::run::Ending;
 use opcost_model::experiment::Experiment;
-use opcost_model::plan::{self, MachineKind, Plan, VariantPlan, WorkPlan};
-use opcost_model::recording::{DataState, MachineState, Recording, State};
+use opcost_model::plan::{self, Plan, VariantPlan, WorkPlan};
+use opcost_model::recording::{MachineState, State};
 use opcost_record::nearest::did_you_mean;
 use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
 use opcost_report::render;
 use opcost_store::store::{RecordingWriter, StoreError};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
-use opcost_sys::perf::LivePerf;
 use std::path::Path;
-use std::rc::Rc;
 
 /// The end of an error about a command that failed in a guest.
 const PACKING_HINT: &str = "; the guest has only the files that were packed for it: --pack PATH adds \
@@ -134,39 +129,6 @@ fn name_seed(words: &mut Vec<String>, seed: u64) {
     }
 }
 
-/// The machine that a plan runs on, ready to run the plan, and the machine's state.
-pub(crate) fn machine_for<'a>(
-    quiet: bool,
-    plan: &Plan,
-    interrupt: &'a Interrupt,
-) -> Result<(Box<dyn Machine + 'a>, MachineState)> {
-    match plan.machine() {
-        MachineKind::Host => {
-            let host = Host::new(plan, Rc::new(LivePerf::default()), interrupt)?;
-            let state = read_state(Path::new("/"), plan, host.environment_bytes());
-            Ok((Box::new(host), state))
-        }
-        MachineKind::Imported => Err(fail(
-            Status::Usage,
-            "these figures were imported, so there is nothing to run; look at them with opcost show",
-        )),
-        MachineKind::Attached => Err(fail(
-            Status::Usage,
-            "these runs were periods of a running program, and opcost is no longer attached to the program; \
-             begin anew with opcost attach PID",
-        )),
-        MachineKind::Emulated => {
-            let mut phases = Phases::new(quiet);
-            let emulated =
-                Emulated::new(plan, interrupt, &mut |phase, done| phases.report(phase, done));
-            phases.end();
-            let emulated = emulated?;
-            let state = emulated.state();
-            Ok((Box::new(emulated), state))
-        }
-    }
-}
-
 /// Makes the missing runs, then shows the recording.
 pub(super) fn record(
     globals: &Globals,
@@ -239,51 +201,6 @@ pub(super) fn record(
             ))
         }
     }
-}
-
-/// Makes the missing runs, and reads the recording back as it is stored.
-///
-/// The tuple has the machine, its state when it was made ready, and the flag that a signal sets.
-pub(crate) fn make_runs(
-    plan: &Plan,
-    earlier: &[Record],
-    (machine, state_before, interrupt): (&mut dyn Machine, &MachineState, &Interrupt),
-    mut writer: RecordingWriter,
-    progress: &mut dyn Progress,
-) -> Result<(Ending, Recording)> {
-    scratch::sweep();
-    let id = writer.id().to_string();
-    let ending =
-        run::run(plan, earlier, machine, &mut HookShell { interrupt }, &mut writer, progress);
-    match plan.machine() {
-        MachineKind::Host => {
-            let environment_bytes = state_before.environment_bytes.clone();
-            let after = read_state(Path::new("/"), plan, environment_bytes);
-            if let Ok(Ending::InputChanged(changed)) = &ending {
-                // The report refuses a verdict by these two states.
-                let with = |state: &MachineState, data: &DataState| MachineState {
-                    data: vec![data.clone()],
-                    ..state.clone()
-                };
-                let noted = writer
-                    .complete_machine(&with(state_before, &changed.before))
-                    .and_then(|()| writer.note_machine(&with(&after, &changed.after)));
-                noted.map_err(StoreError::carried)?;
-            } else if state_before.has_become(&after) {
-                writer.note_machine(&after).map_err(StoreError::carried)?;
-            }
-        }
-        _ => {
-            if let Some(state) = machine.state_now() {
-                writer.complete_machine(&state).map_err(StoreError::carried)?;
-            }
-        }
-    }
-    let state = ending.as_ref().map_or(State::Failed, Ending::state);
-    let store = writer.end(state).map_err(StoreError::carried);
-    let ending = ending.with_context(|| format!("recording {id}")).status(Status::Missing)?;
-    let recording = store?.read(&id).map_err(StoreError::carried)?;
-    Ok((ending, recording))
 }
 
 /// Refuses limits for metrics that a plan's runs will not have, before any run is made.

@@ -2,11 +2,12 @@
 
 use super::globals::{Globals, check_store_owner};
 use super::output::OutputArgs;
-use super::record::{machine_for, record};
+use super::record::record;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::message::announce;
+use opcost_lab::recording::machine_for;
 use opcost_model::recording::Recording;
 use opcost_store::store::{Store, StoreError};
 use opcost_sys::interrupt::Interrupt;

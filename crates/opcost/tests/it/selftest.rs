@@ -2,8 +2,8 @@
 
 use crate::lab::Lab;
 use crate::made::{key, plan, recording};
-use opcost::command::selftest::{Tallied, Tally};
 use opcost_analysis::comparison::{Comparison, Severity, compare};
+use opcost_analysis::selftest::{Tallied, Tally};
 use opcost_record::{Invariant, Reading};
 
 /// A report in which the second side takes `factor` times as long.

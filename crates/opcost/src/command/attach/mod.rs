@@ -12,7 +12,6 @@ mod meter;
 
 use crate::command::globals::Globals;
 use crate::command::output::{OutputArgs, present, print};
-use crate::command::record::make_runs;
 use anyhow::{Context, Result};
 use clap::Args;
 use machine::Attached;
@@ -23,6 +22,7 @@ use opcost_base::time::TimeLimit;
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::machine::{Machine, read_state};
 use opcost_lab::progress;
+use opcost_lab::recording::make_runs;
 use opcost_lab::resolve::{self, AttachedWork};
 use opcost_lab::run::Ending;
 use opcost_model::experiment::{Experiment, Seed};

@@ -3,7 +3,6 @@
 use super::walk::{How, Point, Walk, Worker};
 use super::{BisectArgs, begin, count_ends, noisy, report, steps_of, untestable_end};
 use crate::command::gate::measure::store_path;
-use crate::command::gate::trees::Trees;
 use crate::command::gate::{WorkingDirectory, suite_at};
 use crate::command::globals::Globals;
 use anyhow::Result;
@@ -13,6 +12,7 @@ use opcost_gate::gate::bisect::{BisectStep, Bisection, Suspect, SuspectKind};
 use opcost_gate::gate::search::Found;
 use opcost_gate::gate::suite::Case;
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
+use opcost_lab::trees::Trees;
 use opcost_record::printable::printable;
 use opcost_report::render::gate::bisect::signed;
 

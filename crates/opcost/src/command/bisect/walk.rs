@@ -3,7 +3,6 @@
 use super::options::softened;
 use crate::command::gate::held::recipe;
 use crate::command::gate::measure::{Bench, Measured, Seeds, Side};
-use crate::command::gate::trees::{Built, Role, Site, Trees};
 use crate::command::globals::Globals;
 use anyhow::Result;
 use opcost_analysis::comparison::{Comparison, Verdict, compare};
@@ -18,6 +17,7 @@ use opcost_gate::gate::key::FigureKey;
 use opcost_gate::gate::search::{Figures, Search};
 use opcost_gate::gate::suite::{Case, WatchedFigure};
 use opcost_kernel::{Repository, RepositoryCommit};
+use opcost_lab::trees::{Built, Role, Site, Trees};
 use opcost_model::experiment::Seed;
 use opcost_model::recording::Recording;
 use opcost_sys::interrupt::Interrupt;

@@ -1,7 +1,6 @@
 //! Measures one case of a gate and compares it with its base or baseline.
 
 use super::measure::{Bench, Measured, Seeds, Side};
-use super::trees::{Built, Recipe, Trees};
 use anyhow::Result;
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_analysis::comparison::compare;
@@ -19,6 +18,7 @@ use opcost_gate::gate::report::{
 use opcost_gate::gate::suite::{Case, Suite, WatchedFigure};
 use opcost_gate::gate::trailer::Accepted;
 use opcost_kernel::{RepositoryCommit, short_commit};
+use opcost_lab::trees::{Built, Recipe, Trees};
 use opcost_model::plan::GUEST_TREE;
 use opcost_profile::symbolise::{Declared, declared};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,6 @@
 //! Makes recordings of cases in built revisions.
 
-use super::trees::{Built, Site};
 use crate::command::globals::{Globals, check_store_owner};
-use crate::command::record::{machine_for, make_runs};
 use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::failure;
@@ -12,8 +10,10 @@ use opcost_gate::gate::suite::{Case, OF_REVISION};
 use opcost_kernel::digest;
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::progress::{self, Who};
+use opcost_lab::recording::{machine_for, make_runs};
 use opcost_lab::resolve::resolve;
 use opcost_lab::run::Ending;
+use opcost_lab::trees::{Built, Site};
 use opcost_model::experiment::{Experiment, Variant};
 use opcost_model::plan::{MachineKind, Plan};
 use opcost_model::recording::settings::Revision;

@@ -7,7 +7,6 @@ mod exports;
 pub(super) mod held;
 pub(super) mod measure;
 pub mod series;
-pub(super) mod trees;
 
 use crate::command::exports::{check_folder, printed_by};
 use crate::command::globals::Globals;
@@ -27,6 +26,7 @@ use opcost_gate::gate::suite_change;
 use opcost_gate::gate::trailer::{Accepted, TRAILER};
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_lab::shipped::Shipped;
+use opcost_lab::trees::Trees;
 use opcost_model::experiment::Experiment;
 use opcost_record::printable::printable;
 use opcost_report::render::gate as page;
@@ -35,7 +35,6 @@ use opcost_sys::interrupt::Interrupt;
 use opcost_sys::user::other_author;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use trees::Trees;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   opcost gate                                the checked out commit against its upstream branch

@@ -2,7 +2,6 @@
 
 use super::held::recipe;
 use super::measure::{Bench, Measured, Seeds, store_path};
-use super::trees::Trees;
 use super::{SUITE, WorkingDirectory, suite_at};
 use crate::command::globals::Globals;
 use crate::command::output::print;
@@ -16,6 +15,7 @@ use opcost_gate::gate::report::RevisionSide;
 use opcost_gate::gate::series::{Series, SeriesFigure, SeriesRow};
 use opcost_gate::gate::suite::{Case, WatchedFigure};
 use opcost_kernel::{RepositoryCommit, short_commit};
+use opcost_lab::trees::Trees;
 use opcost_record::printable::printable;
 use opcost_record::{Better, Unit};
 use opcost_report::render::gate::series as page;

@@ -6,23 +6,21 @@
 
 mod page;
 mod subject;
-mod tally;
-
-pub use tally::{FALSE_ALARMS_MAX, LEVEL, Planted, Same, Tallied, Tally};
 
 use crate::command::globals::Globals;
 use crate::command::output::print;
-use crate::command::record::{machine_for, make_runs};
 use crate::command::seconds::seconds;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::comparison;
+use opcost_analysis::selftest::{Tallied, Tally};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::failure;
 use opcost_base::phases::Phases;
 use opcost_base::scratch::Scratch;
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::progress::Silent;
+use opcost_lab::recording::{machine_for, make_runs};
 use opcost_lab::resolve::{Surroundings, resolve};
 use opcost_lab::run::Ending;
 use opcost_model::experiment::{Experiment, Seed};

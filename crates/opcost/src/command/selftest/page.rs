@@ -1,7 +1,7 @@
 //! The findings of a self-test, for people.
 
-use super::tally::{EXCLUDED_MIN, FALSE_ALARMS_MAX, LEVEL, Metric, Planted, Share};
 use super::{Outcome, Style};
+use opcost_analysis::selftest::{EXCLUDED_MIN, FALSE_ALARMS_MAX, LEVEL, Metric, Planted, Share};
 use opcost_base::number::{magnitude, percent};
 use opcost_model::plan::MachineKind;
 use opcost_report::render::page::{BOLD, GREEN, PLAIN, Page, RED, YELLOW, fit};

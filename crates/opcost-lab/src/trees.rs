@@ -59,7 +59,7 @@ const BUILD_VARIABLES: [&str; 10] = [
 ];
 
 /// The place in the cache for one repository.
-pub(in crate::command) struct Trees<'a> {
+pub struct Trees<'a> {
     repository: &'a Repository,
     home: PathBuf,
     interrupt: &'a Interrupt,
@@ -71,20 +71,20 @@ pub(in crate::command) struct Trees<'a> {
 
 /// The place of a build, whether it is built or not.
 #[derive(Clone, Debug)]
-pub(in crate::command) struct Site {
+pub struct Site {
     /// The revision's tree.
-    pub(in crate::command) folder: PathBuf,
+    pub folder: PathBuf,
     /// The key that tells the build from other builds.
-    pub(in crate::command) key: String,
+    pub key: String,
     /// The version of the compiler; `None` if nothing is built.
-    pub(in crate::command) compiler: Option<String>,
+    pub compiler: Option<String>,
     /// The revision's role in the guest.
-    pub(in crate::command) role: Role,
+    pub role: Role,
 }
 
 /// The role of a revision in the guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::command) enum Role {
+pub enum Role {
     /// The revision is the tree that has the program.
     Tree,
     /// The revision is the kernel, at this commit; nothing is built in the site's folder.
@@ -95,17 +95,17 @@ pub(in crate::command) enum Role {
 
 impl Site {
     /// The path of a folder of the revision.
-    pub(in crate::command) fn below(&self, folder: Option<&Path>) -> PathBuf {
+    pub fn below(&self, folder: Option<&Path>) -> PathBuf {
         self.folder.join(folder.unwrap_or(Path::new("")))
     }
 
     /// The tree that guests see, if the revision is one; guests have no use for a kernel's source.
-    pub(in crate::command) fn tree(&self) -> Option<PathBuf> {
+    pub fn tree(&self) -> Option<PathBuf> {
         (self.role == Role::Tree).then(|| self.folder.clone())
     }
 
     /// The commit of the kernel, if the revision is one.
-    pub(in crate::command) fn kernel(&self) -> Option<&str> {
+    pub fn kernel(&self) -> Option<&str> {
         match &self.role {
             Role::Kernel(commit) => Some(commit),
             _ => None,
@@ -114,36 +114,33 @@ impl Site {
 }
 
 /// A revision that is built.
-pub(in crate::command) struct Built {
+pub struct Built {
     /// The place of the build.
-    pub(in crate::command) site: Site,
+    pub site: Site,
     /// The lock that shows others that the build is in use.
     _in_use: Option<File>,
 }
 
 impl Built {
     /// A revision that needs no building.
-    pub(in crate::command) fn ready(site: Site) -> Built {
+    pub fn ready(site: Site) -> Built {
         Built { site, _in_use: None }
     }
 }
 
 /// How a case is built.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::command) struct Recipe<'a> {
-    pub(in crate::command) build: Option<&'a str>,
-    pub(in crate::command) compiler: Option<&'a str>,
-    pub(in crate::command) artifacts: &'a [String],
+pub struct Recipe<'a> {
+    pub build: Option<&'a str>,
+    pub compiler: Option<&'a str>,
+    pub artifacts: &'a [String],
     /// Files that configure the revision, if the revision is a kernel.
-    pub(in crate::command) kernel_config: &'a [PathBuf],
+    pub kernel_config: &'a [PathBuf],
 }
 
 impl<'a> Trees<'a> {
     /// Makes the place of a repository, and removes what a killed opcost left there.
-    pub(in crate::command) fn open(
-        repository: &'a Repository,
-        interrupt: &'a Interrupt,
-    ) -> Result<Trees<'a>> {
+    pub fn open(repository: &'a Repository, interrupt: &'a Interrupt) -> Result<Trees<'a>> {
         let cache = xdg::cache_folder().status(Status::Usage)?;
         let id = digest(repository.top.as_os_str().as_bytes());
         let home = cache.join("gate").join(&id[..KEY_DIGITS]);
@@ -165,7 +162,7 @@ impl<'a> Trees<'a> {
     }
 
     /// The store for recordings unless the user names another: beside the builds.
-    pub(in crate::command) fn store(&self) -> PathBuf {
+    pub fn store(&self) -> PathBuf {
         self.home.join("recordings.sqlite")
     }
 
@@ -254,7 +251,7 @@ impl<'a> Trees<'a> {
 
     /// Makes a commit in opcost's own repository of what is in the checkout now, including new
     /// files unless git ignores them.
-    pub(in crate::command) fn snapshot(&self) -> Result<RepositoryCommit> {
+    pub fn snapshot(&self) -> Result<RepositoryCommit> {
         let _lock = self.lock("git", &mut Phases::new(true))?;
         let own = self.own_repository();
         let index = self.home.join("index");
@@ -283,11 +280,7 @@ impl<'a> Trees<'a> {
     ///
     /// # Errors
     /// The compiler that the case names does not say its version: status "work failed".
-    pub(in crate::command) fn site(
-        &self,
-        commit: &RepositoryCommit,
-        recipe: Recipe<'_>,
-    ) -> Result<Site> {
+    pub fn site(&self, commit: &RepositoryCommit, recipe: Recipe<'_>) -> Result<Site> {
         if !recipe.kernel_config.is_empty() {
             return self.kernel_site(commit, recipe.kernel_config);
         }
@@ -331,7 +324,7 @@ impl<'a> Trees<'a> {
     ///
     /// # Errors
     /// The build fails, or does not make its artifacts: status "work failed".
-    pub(in crate::command) fn built(
+    pub fn built(
         &self,
         commit: &RepositoryCommit,
         side: &str,

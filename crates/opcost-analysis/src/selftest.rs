@@ -1,6 +1,6 @@
-//! Sums up the reports of a self-test. Pure: comparisons in, figures out.
+//! Sums up the reports of a self-test: comparisons in, figures out.
 
-use opcost_analysis::comparison::{Comparison, Row, Severity, Verdict};
+use crate::comparison::{Comparison, Row, Severity, Verdict};
 use opcost_stats::{binomial, summary};
 use serde::Serialize;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The share of reports on equal variants that may raise an alarm.
 pub const FALSE_ALARMS_MAX: f64 = 0.05;
 /// A self-test passes only if it has shown that no more than this share raises an alarm.
-pub(super) const EXCLUDED_MIN: f64 = 0.20;
+pub const EXCLUDED_MIN: f64 = 0.20;
 /// Confidence level of the intervals of shares.
 pub const LEVEL: f64 = 0.95;
 
