@@ -41,6 +41,8 @@ def sound():
     functions = {"rows": [{"symbol": "parse_line", "own": {"change": 4000.0}}]}
     return {
         "schema": 1, "verdict": "exceeded", "headline": "The change must not land", "to_do": ["Make it cheaper"],
+        "base": {"commit": "a" * 40}, "tip": {"commit": "b" * 40},
+        "branch": {"left": "e" * 40, "head": {"commit": "f" * 40}, "commits": 3},
         "suite_changes": [{"setting": "limit", "case": "count", "from": "0.10 %", "to": "900 %", "kept": False}],
         "cases": [{"name": "parse", "failure": None, "functions": functions, "figures": [figure, dict(figure)]},
                   {"name": "fresh", "failure": "no baseline", "functions": None, "figures": []}],
@@ -80,7 +82,7 @@ def mutated(draw, packed):
 def check(module, text):
     """Raises AssertionError if GitHub would see more than the writer's own markup."""
     assert text.startswith(module.MARKER), "no marker"
-    own = text[len(module.MARKER):].replace("<details><summary>Functions</summary>", "").replace("</details>", "")
+    own = re.sub("<details><summary>(Functions|Reproduction)</summary>", "", text[len(module.MARKER):]).replace("</details>", "")
     assert all(line.count("`") % 2 == 0 for line in own.split("\n")), "code goes beyond its line"
     shown = re.sub("`[^`\n]*`", "CODE", own)
     for live in ("@", "://", "www.", "#", "<", "![", "](", "&", "\\", "\u202e", "\x1b", "~~", "$"):

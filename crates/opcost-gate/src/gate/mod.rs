@@ -3,6 +3,7 @@
 
 pub mod baseline;
 pub mod bisect;
+pub mod branch;
 pub mod counts;
 pub mod edits;
 pub mod exact;

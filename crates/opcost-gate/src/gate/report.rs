@@ -1,5 +1,6 @@
 //! The report of a gate: the answer, case by case.
 
+use super::branch::Branch;
 use super::counts::PER_OPERATIONS;
 use super::exact::ExactChange;
 use super::floor::Floor;
@@ -19,6 +20,8 @@ pub struct GateReport {
     pub against: Against,
     /// The revision that is to land.
     pub tip: RevisionSide,
+    /// The commits of the change; `None` if they are not known, as those of a working tree or beside a baseline file.
+    pub branch: Option<Branch>,
     /// The cases, in the suite's order.
     pub cases: Vec<CaseReport>,
     /// The changes of the suite by which the change is judged.
@@ -75,6 +78,8 @@ pub struct CaseReport {
     pub recordings: [Option<String>; 2],
     /// The conditions on which the counts depend.
     pub key: FigureKey,
+    /// The kernel, the emulator and the guest that counted the tip, in words.
+    pub counted: Option<String>,
     /// The place of the function with the largest increase, if the program's debug information names it.
     pub place: Option<SourceLine>,
 }

@@ -259,6 +259,9 @@ fn poisoned_gate(evil: &str) -> GateReport {
     let mut report = everything();
     report.tip.name = evil.into();
     report.tip.subject = evil.into();
+    if let Some(branch) = &mut report.branch {
+        branch.head.subject = evil.into();
+    }
     report.orphans = vec![evil.into()];
     report.notes = vec![evil.into()];
     for change in &mut report.suite_changes {
@@ -269,6 +272,7 @@ fn poisoned_gate(evil: &str) -> GateReport {
     for case in &mut report.cases {
         case.name = format!("{evil}{}", case.name);
         case.work = evil.into();
+        case.counted = Some(evil.into());
         if let Some(place) = &mut case.place {
             place.file = evil.into();
         }

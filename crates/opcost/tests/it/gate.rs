@@ -597,6 +597,62 @@ fn a_job_leaves_a_report_whatever_happens() {
 }
 
 #[test]
+fn a_forge_s_merge_is_repeated_by_its_branch_and_the_commit_is_searched_there() {
+    let Some((kernel, start)) = needs::counter() else { return };
+    let suite = format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '0.1%'\n\
+         metric = 'instructions:u'\n[case.loop]\ncommand = '{start}work'\n"
+    );
+    let Some(yard) = Yard::new(&suite) else { return };
+    yard.in_repository(&["config", "user.name", "a"]);
+    yard.in_repository(&["config", "user.email", "a@b"]);
+    let id = |name: &str| yard.in_repository(&["rev-parse", name]).trim().to_string();
+    yard.script("work.in", &work(200));
+    yard.commit("A loop");
+    let left = id("HEAD");
+    for (rounds, subject) in [(200, "A remark"), (220, "More rounds")] {
+        yard.script("work.in", &work(rounds));
+        yard.write("remark", subject);
+        yard.commit(subject);
+    }
+    let head = id("HEAD");
+    yard.in_repository(&["checkout", "--quiet", "--detach", &left]);
+    yard.write("other", "of the target branch");
+    yard.commit("Elsewhere");
+    let base = id("HEAD");
+    yard.in_repository(&["merge", "--quiet", "--no-edit", &head]);
+    let report = || -> serde_json::Value {
+        let ended = yard.gate(&["--base", &base, "--json"]).expect(1);
+        serde_json::from_str(&ended.stdout).unwrap()
+    };
+    let of_merge = report();
+    let merge = format!("git merge --no-edit {head}");
+    let again =
+        [format!("git checkout --detach {base}"), merge, format!("opcost gate --base {base}")];
+    assert_eq!(of_merge["reproduction"], json!(again));
+    let search = format!("opcost bisect --good {left} --bad {head} --case loop");
+    assert_eq!(of_merge["culprit"]["commands"], json!([search]));
+    assert_eq!(of_merge["branch"]["commits"], 2);
+    // Who repeats it counts the same.
+    yard.in_repository(&["checkout", "--quiet", "--detach", &base]);
+    yard.in_repository(&["merge", "--quiet", "--no-edit", &head]);
+    assert_eq!(report()["cases"][0]["figures"], of_merge["cases"][0]["figures"]);
+    // One commit is named; a folder of reports in the checkout is no change of it.
+    yard.in_repository(&["checkout", "--quiet", &head]);
+    let report = yard.lab.path("repository/opcost-gate").display().to_string();
+    let one = [("OPCOST_BASE", "HEAD~1"), ("OPCOST_REPORT", &report)];
+    for _ in 0..2 {
+        let said = script_ci(&yard, "gate", &one).expect(1).stdout;
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("The change is one commit: ") && words.contains("(More rounds)"),
+            "{said}"
+        );
+        assert!(!words.contains("uncommitted"), "{said}");
+    }
+}
+
+#[test]
 fn a_job_installs_the_release_that_it_names() {
     let Some(yard) = Yard::new(HOST) else { return };
     let lab = &yard.lab;

@@ -6,6 +6,7 @@ use opcost_analysis::comparison::{
 use opcost_gate::gate::bisect::{
     Alone, BisectStep, BisectedFigure, Bisection, Check, Suspect, SuspectKind,
 };
+use opcost_gate::gate::branch::Branch;
 use opcost_gate::gate::exact::ExactChange;
 use opcost_gate::gate::floor::Floor;
 use opcost_gate::gate::key::{FigureKey, KeyDifference};
@@ -57,7 +58,13 @@ fn case(name: &str, figures: Vec<FigureReport>) -> CaseReport {
         exact: (Vec::new(), 0),
         functions_missing: None,
         recordings: [Some("261123-1a".into()), Some("261123-2b".into())],
-        key: FigureKey::new([("arch", "x86_64"), ("cpu", "max"), ("emulator", "7.2.22")]),
+        key: FigureKey::new([
+            ("arch", "x86_64"),
+            ("cpu", "max"),
+            ("emulator", "7.2.22"),
+            ("work", name),
+        ]),
+        counted: Some("counted with Linux 6.1.192 (command), QEMU 7.2.22".into()),
         place: None,
     }
 }
@@ -173,6 +180,7 @@ pub(crate) fn everything() -> GateReport {
     GateReport {
         against: Against::Base(side("merge base with origin/main", 'a')),
         tip: side("HEAD", 'b'),
+        branch: Some(Branch { left: "e".repeat(40), head: side("", 'f'), commits: 3 }),
         cases,
         suite_changes: vec![SuiteChange {
             case: "count".into(),

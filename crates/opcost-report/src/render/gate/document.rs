@@ -2,9 +2,7 @@
 
 use super::functions::{lines, table as functions_table};
 use super::{GateView, against_words, both, exact_words, side_words};
-use opcost_gate::gate::report::{
-    Against, CaseReport, FigureReport, GateReport, GateVerdict, Outcome,
-};
+use opcost_gate::gate::report::{CaseReport, FigureReport, GateReport, GateVerdict, Outcome};
 use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table, Tone};
 
 /// The report: what needs attention, where it comes from, and the answer.
@@ -130,27 +128,59 @@ fn of_functions(document: &mut Document, case: &CaseReport) {
 
 fn reproduction(report: &GateReport) -> Document {
     let mut document = Document::default();
-    let tip = &report.tip.commit;
-    let command = match &report.against {
-        Against::Base(side) => format!("opcost gate --base {} --tip {tip}", side.commit),
-        Against::Baseline { path } => format!("opcost gate --baseline {path} --tip {tip}"),
-    };
-    document.code("sh", vec![command]);
+    if let Some(words) = report.tip_words() {
+        document.say(Mark::None, words);
+    }
+    document.code("sh", report.reproduction());
+    if let Some((words, commands)) = report.culprit() {
+        document.say(Mark::None, words);
+        if !commands.is_empty() {
+            document.code("sh", commands);
+        }
+    }
     for case in report.cases.iter().filter(|case| !case.work.is_empty()) {
         let ids: Vec<&str> = case.recordings.iter().flatten().map(String::as_str).collect();
         let words = format!("{}, recorded as {}: ", case.name, ids.join(" and "));
         document.say_code(Mark::Item(0), words, &case.work);
     }
-    let mut keys: Vec<String> = Vec::new();
-    for case in &report.cases {
-        let parts: Vec<String> =
-            case.key.parts().map(|(name, value)| format!("{name} {value}")).collect();
-        let key = parts.join(", ");
-        if !key.is_empty() && !keys.contains(&key) {
-            keys.push(key);
+    let mut counted: Vec<&str> =
+        report.cases.iter().filter_map(|case| case.counted.as_deref()).collect();
+    counted.sort_unstable();
+    counted.dedup();
+    counted.into_iter().for_each(|words| document.say(Mark::Item(0), words));
+    let (all, own) = environment(&report.cases);
+    for (names, parts) in [(String::new(), all)].into_iter().chain(own) {
+        if !parts.is_empty() {
+            document.say(Mark::Item(0), format!("{names}{}", parts.join(", ")));
         }
     }
-    keys.into_iter().for_each(|key| document.say(Mark::Item(0), key));
     document.say(Mark::Item(0), format!("opcost {}", env!("CARGO_PKG_VERSION")));
     document
+}
+
+/// The parts of the keys that all counted cases have, and beside them what only some have, behind the names of these cases.
+fn environment(cases: &[CaseReport]) -> (Vec<String>, Vec<(String, Vec<String>)>) {
+    let parts = |case: &CaseReport| -> Vec<String> {
+        case.key.parts().map(|(name, value)| format!("{name} {value}")).collect()
+    };
+    let keys: Vec<(&str, Vec<String>)> = cases
+        .iter()
+        .map(|case| (case.name.as_str(), parts(case)))
+        .filter(|(_, parts)| !parts.is_empty())
+        .collect();
+    let Some((_, first)) = keys.first() else { return Default::default() };
+    let is_of_all = |part: &&String| keys.iter().all(|(_, parts)| parts.contains(part));
+    let all: Vec<String> = first.iter().filter(is_of_all).cloned().collect();
+    let mut own: Vec<(Vec<&str>, Vec<String>)> = Vec::new();
+    for (name, parts) in &keys {
+        let parts: Vec<String> = parts.iter().filter(|part| !all.contains(part)).cloned().collect();
+        match own.iter_mut().find(|(_, known)| *known == parts) {
+            Some((names, _)) => names.push(name),
+            None => own.push((vec![name], parts)),
+        }
+    }
+    (
+        all,
+        own.into_iter().map(|(names, parts)| (format!("{}: ", names.join(", ")), parts)).collect(),
+    )
 }

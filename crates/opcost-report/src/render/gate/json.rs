@@ -22,6 +22,16 @@ pub(super) fn render(view: &GateView<'_>) -> Result<String> {
         "base": base,
         "baseline": baseline,
         "tip": side(&report.tip),
+        "branch": report.branch.as_ref().map(|branch| json!({
+            "left": branch.left,
+            "head": side(&branch.head),
+            "commits": branch.commits,
+        })),
+        "reproduction": report.reproduction(),
+        "culprit": report.culprit().map(|(words, commands)| json!({
+            "words": words,
+            "commands": commands,
+        })),
         "cases": report.cases.iter().map(case).collect::<Vec<_>>(),
         "suite_changes": report.suite_changes,
         "baseline_without_case": report.orphans,
@@ -70,6 +80,7 @@ fn case(case: &CaseReport) -> Value {
         },
         "functions_missing": case.functions_missing,
         "recordings": { "base": case.recordings[0], "tip": case.recordings[1] },
+        "counted": case.counted,
         "place": case.place.as_ref().map(|place| json!({ "file": place.file, "line": place.line })),
         "key": case.key.parts().map(|(name, value)| (name.to_string(), json!(value)))
             .collect::<serde_json::Map<_, _>>(),

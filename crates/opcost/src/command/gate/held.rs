@@ -20,6 +20,7 @@ use opcost_gate::gate::trailer::Accepted;
 use opcost_kernel::{RepositoryCommit, short_commit};
 use opcost_lab::trees::{Built, Recipe, Trees};
 use opcost_model::plan::GUEST_TREE;
+use opcost_model::recording::MachineState;
 use opcost_profile::symbolise::{Declared, declared};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -85,6 +86,7 @@ impl Gate<'_> {
             functions_missing: None,
             recordings: [None, None],
             key: FigureKey::default(),
+            counted: None,
             place: None,
         };
         let built = self.trees.built(&self.tip, "tip", recipe(case), &mut self.phases);
@@ -128,6 +130,8 @@ impl Gate<'_> {
         report.work = counts::describe(&measured.recording);
         report.recordings[1] = Some(measured.recording.id.clone());
         report.key = measured.key.clone();
+        let machine = measured.recording.machine.first();
+        report.counted = machine.and_then(MachineState::emulated_words);
         let counted = match counts(&measured.recording, &case.watched) {
             Ok(counted) => counted,
             Err(why) => {

@@ -19,6 +19,7 @@ use measure::{Bench, forget_old, store_path};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::phases::Phases;
 use opcost_gate::gate::baseline::Baseline;
+use opcost_gate::gate::branch::Branch;
 use opcost_gate::gate::notes;
 use opcost_gate::gate::report::{Against, GateReport, GateVerdict, RevisionSide};
 use opcost_gate::gate::suite::Suite;
@@ -161,6 +162,10 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
         updated: BTreeMap::new(),
         phases: Phases::new(globals.quiet),
     };
+    let branch = match &against {
+        Side::Base { commit, .. } if !args.worktree => branch(&repository, commit, &tip),
+        _ => None,
+    };
     let cases = suite.cases.iter().map(|case| gate.case(case));
     let cases = cases.collect::<Result<Vec<_>>>()?;
     gate.phases.end();
@@ -168,11 +173,8 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     let mut report = GateReport {
         orphans: gate.orphans(&suite, whole),
         against: against.shown(),
-        tip: RevisionSide {
-            name: if args.worktree { "the working tree".into() } else { tip_name.into() },
-            commit: tip.id.clone(),
-            subject: printable(&tip.subject),
-        },
+        branch,
+        tip: shown(&tip, if args.worktree { "the working tree" } else { tip_name }),
         cases,
         suite_changes,
         notes,
@@ -313,11 +315,7 @@ enum Side {
 impl Side {
     fn shown(&self) -> Against {
         match self {
-            Side::Base { name, commit } => Against::Base(RevisionSide {
-                name: name.clone(),
-                commit: commit.id.clone(),
-                subject: printable(&commit.subject),
-            }),
+            Side::Base { name, commit } => Against::Base(shown(commit, name)),
             Side::Baseline(path) => Against::Baseline { path: path.display().to_string() },
         }
     }
@@ -347,6 +345,28 @@ fn against(args: &GateArgs, repository: &Repository, head: &RepositoryCommit) ->
     }
     let commit = repository.commit(&base).map_err(HasStatus::carried)?;
     Ok(Side::Base { name: format!("merge base with {upstream}"), commit })
+}
+
+/// The commits that a change brings; `None` if git knows no way from the base to the tip.
+fn branch(
+    repository: &Repository,
+    base: &RepositoryCommit,
+    tip: &RepositoryCommit,
+) -> Option<Branch> {
+    let parents = repository.parents(&tip.id).ok()?;
+    let head = match &parents[..] {
+        [first, second] if *first == base.id => repository.commit(second).ok()?,
+        _ => tip.clone(),
+    };
+    let left = repository.merge_base(&base.id, &head.id).ok()?;
+    let commits = repository.commits_between(&left, &head.id).ok()?.len();
+    Some(Branch { left, head: shown(&head, ""), commits })
+}
+
+/// A commit as reports show it. `name`: the user's name for it.
+fn shown(commit: &RepositoryCommit, name: &str) -> RevisionSide {
+    let subject = printable(&commit.subject);
+    RevisionSide { name: name.into(), commit: commit.id.clone(), subject }
 }
 
 /// A note about uncommitted changes that are left out, if there are some.

@@ -2,7 +2,7 @@
 
 use super::held::recipe;
 use super::measure::{Bench, Measured, Seeds, store_path};
-use super::{SUITE, WorkingDirectory, suite_at};
+use super::{SUITE, WorkingDirectory, shown, suite_at};
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use anyhow::{Context, Result};
@@ -11,12 +11,10 @@ use opcost_base::exit::{HasStatus, Status, WithStatus, fail, in_words, status_of
 use opcost_base::phases::Phases;
 use opcost_gate::gate::counts::{Count, FunctionCounts, counts, functions};
 use opcost_gate::gate::exact::{exact_changes, of_metric};
-use opcost_gate::gate::report::RevisionSide;
 use opcost_gate::gate::series::{Series, SeriesFigure, SeriesRow};
 use opcost_gate::gate::suite::{Case, WatchedFigure};
 use opcost_kernel::{RepositoryCommit, short_commit};
 use opcost_lab::trees::Trees;
-use opcost_record::printable::printable;
 use opcost_record::{Better, Unit};
 use opcost_report::render::gate::series as page;
 use opcost_report::render::writer;
@@ -157,14 +155,6 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
     })?;
     let failed = series.rows.iter().flat_map(|row| &row.values).all(Result::is_err);
     Ok(if failed { Status::WorkFailed } else { Status::Done })
-}
-
-fn shown(commit: &RepositoryCommit, name: &str) -> RevisionSide {
-    RevisionSide {
-        name: name.into(),
-        commit: commit.id.clone(),
-        subject: printable(&commit.subject),
-    }
 }
 
 /// The figures of a case at the base. If the base cannot be counted, the figures have names but no values.
