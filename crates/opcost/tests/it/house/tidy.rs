@@ -133,27 +133,54 @@ fn text_leaves_opcost_by_few_doors() {
     }
 }
 
+/// The paths of this repository that a page has in code, or a comment in its text.
+fn named_paths(path: &Path, text: &str) -> Vec<String> {
+    let in_page = path.extension().is_some_and(|ending| ending == "md");
+    let words: Vec<&str> = if in_page {
+        let quoted = text.split('`').skip(1).step_by(2);
+        quoted.map(|code| code.split([' ', ':']).next().unwrap_or_default()).collect()
+    } else {
+        let comments = text.lines().map(str::trim_start);
+        let comments = comments
+            .filter(|line| ["//", "# ", "/*", "* "].iter().any(|mark| line.starts_with(mark)));
+        comments.flat_map(|line| line.split([' ', '`', '(', ')', ',', ':', '"'])).collect()
+    };
+    // The folder tools of comments is Linux's.
+    let ours = ["crates/", "docs/", "script/", "experiments/", "kernels/", "patchpoint/", ".ci/"];
+    words
+        .into_iter()
+        .map(|word| if in_page { word } else { word.trim_end_matches(['.', ';', '\'']) })
+        .filter(|word| {
+            ours.iter().any(|folder| word.starts_with(folder))
+                || in_page && word.starts_with("tools/")
+        })
+        // Output and placeholders are no paths of the project; QEMU has a folder docs, too.
+        .filter(|word| !word.contains(['*', '<', '…']) && !word.contains("NAME"))
+        .filter(|word| in_page || !word.starts_with("docs/") || word.ends_with(".md"))
+        .map(String::from)
+        .collect()
+}
+
 #[test]
-fn paths_named_in_documents_exist() {
-    let mut checked = 0;
-    for (document, text) in with_ending("md") {
-        for quoted in text.split('`').skip(1).step_by(2) {
-            let path = quoted.split([' ', ':']).next().unwrap_or_default();
-            let ours =
-                ["crates/", "docs/", "script/", "experiments/", "patchpoint/", "tools/", ".ci/"];
-            // Output and placeholders are no paths of the project.
-            if !ours.iter().any(|folder| path.starts_with(folder)) || path.contains(['*', '<', '…'])
-            {
-                continue;
-            }
-            let in_patchpoint = document.starts_with(root().join("patchpoint"))
-                && root().join("patchpoint").join(path).exists();
-            let exists = in_patchpoint || root().join(path).exists();
-            assert!(exists, "{} names {path}", document.display());
-            checked += 1;
+fn paths_named_in_documents_and_comments_exist() {
+    let code = Path::new("x.rs");
+    assert_eq!(
+        named_paths(code, "// see (`crates/none.rs`).\nlet a = \"docs/b.md\";\n"),
+        ["crates/none.rs"]
+    );
+    let (mut in_pages, mut in_comments) = (0, 0);
+    for path in files(&root()) {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let parts = [root(), root().join("patchpoint"), root().join("tools/gauge")];
+        for named in named_paths(&path, &text) {
+            let exists =
+                parts.iter().any(|part| path.starts_with(part) && part.join(&named).exists());
+            assert!(exists, "{} names {named}", path.display());
+            let in_page = path.extension().is_some_and(|ending| ending == "md");
+            *(if in_page { &mut in_pages } else { &mut in_comments }) += 1;
         }
     }
-    assert!(checked > 10, "only {checked} paths were found in the documents");
+    assert!(in_pages > 10 && in_comments > 10, "only {in_pages}, {in_comments} paths were found");
 }
 
 #[test]
