@@ -2,6 +2,7 @@
 
 use super::floor::Floor;
 use super::report::{FigureReport, Outcome};
+use super::search::Untestable;
 use opcost_analysis::comparison::FunctionComparison;
 use opcost_record::{Better, Unit};
 
@@ -28,8 +29,12 @@ pub struct Bisection {
     pub steps: Vec<BisectStep>,
     /// The part of the figure's change that the steps do not explain.
     pub rest: i128,
-    /// Points that could not be tested, with the reason.
-    pub untestable: Vec<(Suspect, String)>,
+    /// The part of the change that steps without open points explain, from 0 to 1.
+    pub explained: f64,
+    /// Whether the user ended the search.
+    pub interrupted: bool,
+    /// Neighbouring points that could not be tested for one reason.
+    pub untestable: Vec<UntestableSuspects>,
     /// Notes that the reader should know beside the answer.
     pub notes: Vec<String>,
     /// The command that repeats the bisection.
@@ -72,6 +77,17 @@ pub struct Suspect {
     pub author: Option<String>,
 }
 
+/// Neighbouring suspects that could not be tested for one reason.
+#[derive(Clone, Debug)]
+pub struct UntestableSuspects {
+    /// The suspects that were tried; the first and the last of the group are among them.
+    pub tried: Vec<Suspect>,
+    /// The suspects of the group; those between others that failed alike need not have been tried.
+    pub count: usize,
+    /// Why the first of them could not be tested.
+    pub why: String,
+}
+
 /// The figure of a bisection.
 #[derive(Clone, Debug)]
 pub struct BisectedFigure {
@@ -92,8 +108,12 @@ pub struct BisectedFigure {
 /// A place where the figures moved.
 #[derive(Clone, Debug)]
 pub struct BisectStep {
-    /// The suspects: one, unless points between could not be tested.
+    /// The suspects: one, unless points between could not be tested or are not counted yet. Of many, the first and the last.
     pub suspects: Vec<Suspect>,
+    /// The number of suspects.
+    pub count: usize,
+    /// Whether points between are not counted yet.
+    pub is_open: bool,
     /// The figure before the step.
     pub from: u64,
     /// The change of the figure at the step.
@@ -134,7 +154,40 @@ pub struct Check {
     pub differences: Vec<String>,
 }
 
+/// The most suspects of a step that are all named.
+const SUSPECTS_MAX: usize = 100;
+
 impl BisectStep {
+    /// A step between two points, of which nothing but the change is known.
+    ///
+    /// `suspects`: the points behind the first one, up to the second.
+    pub fn between<'a>(
+        suspects: impl ExactSizeIterator<Item = &'a Suspect>,
+        from: u64,
+        change: i128,
+    ) -> BisectStep {
+        let count = suspects.len();
+        let is_named = |at: &usize| count <= SUSPECTS_MAX || *at == 0 || *at + 1 == count;
+        let named = suspects.enumerate().filter(|(at, _)| is_named(at));
+        BisectStep {
+            suspects: named.map(|(_, suspect)| suspect.clone()).collect(),
+            count,
+            is_open: false,
+            from,
+            change,
+            functions: Vec::new(),
+            alone: None,
+            inside: Vec::new(),
+            of_merge: None,
+            check: None,
+        }
+    }
+
+    /// The only suspect.
+    pub fn culprit(&self) -> Option<&Suspect> {
+        self.suspects.first().filter(|_| self.count == 1)
+    }
+
     /// Whether other layouts do not move the figure as the layout of the search did.
     pub fn is_contradicted(&self) -> bool {
         self.check.as_ref().is_some_and(|check| check.confirmed == Some(false))
@@ -165,7 +218,7 @@ impl Bisection {
 
     /// The steps with a single culprit that its check does not contradict.
     pub fn culprits(&self) -> impl Iterator<Item = &BisectStep> {
-        self.steps.iter().filter(|step| step.suspects.len() == 1 && !step.is_contradicted())
+        self.steps.iter().filter(|step| step.count == 1 && !step.is_contradicted())
     }
 
     /// The answer in a sentence.
@@ -177,17 +230,21 @@ impl Bisection {
             [one] => Some(format!("the culprit is {}", one.suspects[0].shown())),
             many => Some(format!("{} culprits were found", many.len())),
         };
-        let sizes = self.steps.iter().filter(|step| step.suspects.len() > 1);
-        let sizes: Vec<String> = sizes
-            .map(|step| format!("one of {} {}", step.suspects.len(), self.kind.words(2)))
-            .collect();
+        let sizes = self.steps.iter().filter(|step| step.count > 1 && !step.is_open);
+        let sizes: Vec<String> =
+            sizes.map(|step| format!("one of {} {}", step.count, self.kind.words(2))).collect();
         let open =
             (!sizes.is_empty()).then(|| format!("{} cannot be told apart", sizes.join(" and ")));
         let contradicted = self.steps.iter().filter(|step| step.is_contradicted());
         let names: Vec<String> = contradicted.map(|step| step.suspects[0].shown()).collect();
         let contradicted = (!names.is_empty())
             .then(|| format!("{} moves it in the layout of the search only", names.join(" and ")));
-        [found, open, contradicted].into_iter().flatten().collect::<Vec<_>>().join("; ")
+        let left = match self.steps.iter().filter(|step| step.is_open).count() {
+            0 => None,
+            1 => Some("1 stretch of the line is not searched yet".to_string()),
+            many => Some(format!("{many} stretches of the line are not searched yet")),
+        };
+        [found, open, contradicted, left].into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -206,5 +263,103 @@ impl Suspect {
             true => self.name().to_string(),
             false => format!("{} ({})", self.name(), self.title),
         }
+    }
+}
+
+impl Untestable {
+    /// The failure of a suspect. A build's failure is told apart by its status and by the first line of its output that names an
+    /// error, without numbers: another commit has the same mistake in another line.
+    pub fn of(suspect: &Suspect, why: &str) -> Untestable {
+        let shown = format!("{}: ", suspect.shown());
+        let why = why.split_once(&shown).map_or(why, |(_, why)| why).to_string();
+        let lines = [Some(why.lines().next().unwrap_or_default()), telling_line(&why)];
+        let lines = lines.into_iter().flatten();
+        let lines: Vec<String> = lines.map(|line| without_numbers(line, suspect.name())).collect();
+        Untestable { cause: lines.join("\n"), why }
+    }
+}
+
+/// The line of a failed build's output that says most: the first that names an error, else the last.
+pub fn telling_line(why: &str) -> Option<&str> {
+    let said: Vec<&str> = why.lines().skip(1).filter(|line| line.starts_with("    ")).collect();
+    let is_error = |line: &&&str| line.to_lowercase().contains("error");
+    said.iter().find(is_error).or(said.last()).map(|line| line.trim())
+}
+
+/// A text without what differs from commit to commit: numbers, digests, the commit's name.
+fn without_numbers(text: &str, name: &str) -> String {
+    const DIGEST_DIGITS_MIN: usize = 8;
+    let words = text.split_inclusive(|char: char| !char.is_alphanumeric());
+    words
+        .map(|word| {
+            let (body, end) = match word.char_indices().next_back() {
+                Some((at, char)) if !char.is_alphanumeric() => word.split_at(at),
+                _ => (word, ""),
+            };
+            let is_hex = body.chars().all(|char| char.is_ascii_hexdigit());
+            let body = match body {
+                "" => String::new(),
+                _ if body == name || (is_hex && body.len() >= DIGEST_DIGITS_MIN) => "#".into(),
+                _ => {
+                    let runs = body
+                        .as_bytes()
+                        .chunk_by(|one, other| one.is_ascii_digit() == other.is_ascii_digit());
+                    let shown = |run: &[u8]| match run[0].is_ascii_digit() {
+                        true => "#".into(),
+                        false => String::from_utf8_lossy(run).into_owned(),
+                    };
+                    runs.map(shown).collect()
+                }
+            };
+            body + end
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_fail_alike_if_they_name_the_same_error() {
+        let suspect = |id: &str, title: &str| Suspect {
+            id: id.repeat(40),
+            title: title.into(),
+            author: Some("a".into()),
+        };
+        let failed = |of: &Suspect, side: &str, status: u32, lines: &str| {
+            let why = format!(
+                "{side} {}: the build 'make' ended with status {status}{lines}\n  all that it printed is in /c/{}.log",
+                of.shown(),
+                of.id
+            );
+            Untestable::of(of, &why)
+        };
+        let [one, two] = [suspect("a", "Add x"), suspect("b", "Add y: more")];
+        let lines = |tree: &str, line: u32| {
+            format!(
+                "\n    /c/trees/{tree}/tree/x.c:{line}:3: error: unknown type\n    make: *** [Makefile:{line}] Error 1"
+            )
+        };
+        let first = failed(&one, "count 3,", 2, &lines("0123abcd0123abcd", 7));
+        assert_eq!(first.why.lines().next(), Some("the build 'make' ended with status 2"));
+        assert_eq!(first.cause, failed(&two, "good", 2, &lines("ffffffffffffffff", 1234)).cause);
+        let other = "\n    x.c:7:3: error: unknown value";
+        assert_ne!(first.cause, failed(&one, "count 3,", 2, other).cause);
+        assert_eq!(
+            Untestable::of(&one, "its counts depend on other things").cause.lines().count(),
+            1
+        );
+    }
+
+    #[test]
+    fn many_suspects_are_counted_and_the_ends_named() {
+        let all: Vec<Suspect> =
+            (0..5_000).map(|at| Suspect { id: at.to_string(), ..Suspect::default() }).collect();
+        let step = BisectStep::between(all.iter(), 10, -3);
+        let names: Vec<&str> = step.suspects.iter().map(Suspect::name).collect();
+        assert_eq!((step.count, &names[..], step.culprit()), (5_000, &["0", "4999"][..], None));
+        let one = BisectStep::between(all[7..8].iter(), 10, -3);
+        assert_eq!(one.culprit(), Some(&all[7]));
     }
 }

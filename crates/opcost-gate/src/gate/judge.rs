@@ -63,7 +63,7 @@ pub fn judge(
             return report(None, None, Outcome::NoBaseline(others));
         }
         Held::Baseline(figure) => {
-            let differences = figure.key.differences(key);
+            let differences = figure.key.obstacles(key);
             if !differences.is_empty() {
                 return report(None, None, Outcome::NotComparable(differences));
             }

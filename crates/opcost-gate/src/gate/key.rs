@@ -69,6 +69,65 @@ impl FigureKey {
     }
 }
 
+/// The parts of a key that are files of the work begin so.
+const OF_FILE: &str = "file:";
+
+/// The name of a library without version: `libfoo` of `libfoo.so.1.2`; `None` for other parts.
+fn library(part: &str) -> Option<&str> {
+    let name = part.strip_prefix(OF_FILE)?;
+    name.find(".so")
+        .filter(|at| name[at + 3..].chars().all(|char| char == '.' || char.is_ascii_digit()))
+        .map(|at| &name[..at])
+}
+
+impl FigureKey {
+    /// The libraries that only one side loads. The revision itself took or left them, so their cost is a part of the change.
+    /// A library in place of another version of itself is none: an upgrade of the computer does the same.
+    fn libraries(&self, now: &FigureKey) -> Vec<KeyDifference> {
+        let one_sided =
+            |difference: &KeyDifference| difference.baseline.is_none() != difference.now.is_none();
+        let differences: Vec<KeyDifference> =
+            self.differences(now).into_iter().filter(one_sided).collect();
+        let versions = |name: &str| {
+            differences.iter().filter(|other| library(&other.part) == Some(name)).count()
+        };
+        let is_result = |difference: &&KeyDifference| {
+            library(&difference.part).is_some_and(|name| versions(name) == 1)
+        };
+        differences.iter().filter(is_result).cloned().collect()
+    }
+
+    /// The differences because of which figures cannot be compared.
+    pub fn obstacles(&self, now: &FigureKey) -> Vec<KeyDifference> {
+        let libraries = self.libraries(now);
+        let all = self.differences(now).into_iter();
+        all.filter(|difference| !libraries.contains(difference)).collect()
+    }
+
+    /// Whether figures with these keys can be compared.
+    pub fn is_comparable(&self, now: &FigureKey) -> bool {
+        self.obstacles(now).is_empty()
+    }
+
+    /// A sentence about the libraries that only one side loads; `None` if there are none.
+    ///
+    /// `sides`: the names of the earlier and of the later side.
+    pub fn libraries_in_words(&self, now: &FigureKey, sides: [&str; 2]) -> Option<String> {
+        let libraries = self.libraries(now);
+        let names = |appeared: bool| {
+            let those = libraries.iter().filter(|library| library.now.is_some() == appeared);
+            let name = |part: &str| printable(part.strip_prefix(OF_FILE).unwrap_or(part));
+            those.map(|library| name(&library.part)).collect::<Vec<_>>().join(", ")
+        };
+        let loads = |side: &str, names: String| {
+            (!names.is_empty()).then(|| format!("only {side} loads {names}"))
+        };
+        let parts = [loads(sides[1], names(true)), loads(sides[0], names(false))];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
 impl fmt::Display for FigureKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.parts.iter();
@@ -141,6 +200,42 @@ mod tests {
                 prop_assert_eq!(FigureKey::parse(&key.to_string()), Ok(key));
             }
         }
+    }
+
+    #[test]
+    fn a_library_that_a_revision_takes_or_leaves_is_no_obstacle() {
+        let key = |files: &[(&str, &str)]| {
+            let files = files.iter().map(|(name, digest)| (format!("file:{name}"), *digest));
+            FigureKey::new(files.chain([("arch".to_string(), "x86_64")]))
+        };
+        let base = key(&[("libc.so.6", "aa"), ("libz.so.1.2.13", "bb"), ("tool", "cc")]);
+        let obstacles = |now: &FigureKey| -> Vec<String> {
+            base.obstacles(now).into_iter().map(|difference| difference.part).collect()
+        };
+        let more = key(&[
+            ("libc.so.6", "aa"),
+            ("libz.so.1.2.13", "bb"),
+            ("tool", "cc"),
+            ("libcrypto.so.3", "dd"),
+        ]);
+        assert!(base.is_comparable(&more) && more.is_comparable(&base));
+        let words = |one: &FigureKey, other: &FigureKey| {
+            one.libraries_in_words(other, ["the base", "the tip"])
+        };
+        assert_eq!(words(&base, &more).unwrap(), "only the tip loads libcrypto.so.3");
+        assert_eq!(words(&more, &base).unwrap(), "only the base loads libcrypto.so.3");
+        assert_eq!(words(&base, &base), None);
+        // Another version, another content and another program may come from the computer.
+        let upgraded = key(&[("libc.so.6", "aa"), ("libz.so.1.3.1", "bb"), ("tool", "cc")]);
+        assert_eq!(obstacles(&upgraded), ["file:libz.so.1.2.13", "file:libz.so.1.3.1"]);
+        let changed = key(&[("libc.so.6", "ee"), ("libz.so.1.2.13", "bb"), ("tool", "cc")]);
+        assert_eq!(obstacles(&changed), ["file:libc.so.6"]);
+        assert_eq!(
+            obstacles(&key(&[("libc.so.6", "aa"), ("libz.so.1.2.13", "bb")])),
+            ["file:tool"]
+        );
+        assert_eq!(library("file:ld-linux-x86-64.so.2"), Some("ld-linux-x86-64"));
+        assert_eq!((library("file:x.sound"), library("data:libz.so")), (None, None));
     }
 
     #[test]

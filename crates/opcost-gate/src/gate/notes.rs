@@ -157,7 +157,7 @@ impl NotesHistory {
 
 /// The earlier of two counts, or why the counts cannot be compared.
 fn compared(before: &BaselineFigure, now: &BaselineFigure) -> Result<u64, String> {
-    let differences = before.key.differences(&now.key);
+    let differences = before.key.obstacles(&now.key);
     if differences.is_empty() {
         return Ok(before.value);
     }

@@ -1,7 +1,7 @@
 //! `opcost bisect` in a user's repository: culprits with their shares, untestable commits, refusals.
 
 use crate::gate::Yard;
-use crate::lab::{Ended, Started};
+use crate::lab::{Ended, Started, compile};
 use crate::needs;
 use serde_json::Value;
 use std::process::Command;
@@ -227,11 +227,16 @@ fn ends_that_say_nothing_are_refused() {
     yard.write("other.config", "CONFIG_NET=y\n# CONFIG_XEN is not set\n");
     refused(&of_kernels("native.config", "other.config"), 3, &["both files set the same options"]);
     refused(&of_kernels("native.config", "none.config"), 2, &["none.config", "No such file"]);
-    refused(
-        &["--good", "HEAD~1", "--cpu-model", "Haswell"],
-        2,
-        &["a case has cpu-model in opcost.toml"],
-    );
+    for (name, value) in [("--cpu-model", "Haswell"), ("--kernel", "none")] {
+        let advice = format!("a case has {} in opcost.toml", &name[2..]);
+        refused(&["--good", "HEAD~1", name, value], 2, &[&advice]);
+        let beside = ["--good", "HEAD~1", name, value, "--case", "loop"];
+        refused(&beside, 2, &["cannot be used with"]);
+    }
+    for wrong in ["0", "101%", "much"] {
+        let parts = ["write a percentage of the change, for example 90%"];
+        refused(&["--good", "HEAD~1", "--explain", wrong], 2, &parts);
+    }
     refused(
         &[
             "--good",
@@ -265,6 +270,172 @@ fn ends_that_say_nothing_are_refused() {
     refused(&["--good", "main", "--checkout"], 128, &["--checkout goes by exact counts"]);
     let outside = yard.lab.run(&["bisect", "--good", "HEAD~1"]);
     outside.expect(2).says(&["not a git repository"]);
+}
+
+#[test]
+fn a_missing_kernel_is_noticed_before_the_build() {
+    if !needs::machine() {
+        return;
+    }
+    let built = "kernel = 'nosuch'\nbuild = 'touch built'\n[case.loop]\ncommand = './work'\n";
+    let Some(yard) = Yard::new(built) else { return };
+    yard.commit("Two");
+    for command in ["bisect --good HEAD~1", "gate --base HEAD~1", "series HEAD~1.."] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let ended = yard.opcost(&words).spawn().unwrap().end().expect(4);
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(said.contains("no kernel 'nosuch' has been built"), "{command}: {said}");
+        assert!(!said.contains("building"), "{command}: {said}");
+    }
+}
+
+#[test]
+fn the_search_ends_when_most_of_the_change_is_explained() {
+    let Some(yard) = yard() else { return };
+    yard.rounds(200, "Begin");
+    yard.rounds(600, "Much dearer");
+    yard.write("notes", "one");
+    yard.commit("Notes");
+    yard.rounds(620, "A little dearer");
+    yard.write("notes", "two");
+    yard.commit("More notes");
+    let search = |more: &[&str]| {
+        let ended = yard.bisect(&[&["--good", "HEAD~4", "--json"], more].concat()).expect(0);
+        json(&ended)
+    };
+    let first = search(&[]);
+    let both = ["A little dearer", "More notes"];
+    assert_eq!(titles(&first["steps"]), [&["Much dearer"][..], &both]);
+    let open = |found: &Value| -> Vec<bool> {
+        let steps = found["steps"].as_array().unwrap();
+        steps.iter().map(|step| step["open"].as_bool().unwrap()).collect()
+    };
+    assert_eq!(open(&first), [false, true]);
+    assert_eq!(
+        (sum(&first["steps"]), first["counted"].as_i64()),
+        (first["change"].as_i64().unwrap(), Some(4))
+    );
+    assert!((0.9..1.0).contains(&first["explained"].as_f64().unwrap()), "{first}");
+    let text = yard.bisect(&["--good", "HEAD~4"]).expect(0).stdout;
+    for part in [
+        "one of 2",
+        "commits not counted yet",
+        "--top N or --explain 100%",
+        "The culprit is",
+        "1 stretch of the line is not searched yet",
+    ] {
+        assert!(text.contains(part), "no '{part}' in {text}");
+    }
+    for more in [["--explain", "100%"], ["--top", "2"]] {
+        let all = search(&more);
+        assert_eq!(titles(&all["steps"]), [["Much dearer"], ["A little dearer"]]);
+        assert_eq!((open(&all), &all["explained"]), (vec![false, false], &1.0.into()));
+    }
+}
+
+#[test]
+fn commits_that_do_not_build_are_leapt_over() {
+    let Some(yard) = yard() else { return };
+    yard.rounds(200, "Begin");
+    for at in 1..28 {
+        match at {
+            3 => yard.script("build", "exit 1"),
+            23 => yard.script("build", "cp work.in work"),
+            26 => yard.script("work.in", &work(300)),
+            _ => yard.write("notes", &at.to_string()),
+        }
+        yard.commit(&format!("Commit {at}"));
+    }
+    let found = json(&yard.bisect(&["--good", "HEAD~27", "--json"]).expect(0));
+    assert_eq!(titles(&found["steps"]), [["Commit 26"]]);
+    // Twenty commits do not build; git bisect tries them one by one.
+    let groups = found["untestable_groups"].as_array().unwrap();
+    let tried = groups[0]["tried"].as_u64().unwrap();
+    assert_eq!((groups.len(), found["untestable"].as_array().unwrap().len() as u64), (1, tried));
+    assert!(tried <= 4 && groups[0]["count"].as_u64().unwrap() > tried, "{found}");
+    assert!(found["counted"].as_u64().unwrap() <= 9, "{found}");
+    let text = yard.bisect(&["--good", "HEAD~27"]).expect(0).stdout;
+    let said = text.replace("\n  ", " ");
+    let group = format!("(tried: {tried}) could not be tested: the build './build' ended");
+    assert!(said.contains(&group), "{text}");
+}
+
+#[test]
+fn an_interrupted_search_shows_what_it_knows() {
+    let Some(yard) = yard() else { return };
+    let slow = yard.lab.path("started");
+    yard.rounds(200, "Begin");
+    let build = format!(
+        "cp work.in work; [ -e {0}.go ] || {{ echo $$ > {0}; exec sleep 100; }}",
+        slow.display()
+    );
+    yard.script("build", &build);
+    yard.rounds(300, "Dearer, and slow to build");
+    yard.script("build", "cp work.in work");
+    yard.commit("Quick to build");
+    yard.write("notes", "one");
+    yard.commit("Notes");
+    yard.rounds(340, "Dearer again");
+    let before = yard.state();
+    let ends = ["--good", "HEAD~4"];
+    let mut search: Command = yard.opcost(&[&["bisect", "--quiet"], &ends[..]].concat());
+    let search = search.spawn().unwrap();
+    yard.lab.wait_for("started");
+    search.signal(libc::SIGINT);
+    let ended = search.end().expect(130);
+    let text = &ended.stdout;
+    for part in [
+        "one of 2",
+        "commits not counted yet",
+        "interrupted when 0 % of the change was explained",
+        "2 stretches of the line are not searched yet",
+    ] {
+        assert!(text.contains(part), "no '{part}' in {text}");
+    }
+    assert_eq!(yard.state(), before);
+    yard.lab.write("started.go", "");
+    let found = json(&yard.bisect(&[&ends[..], &["--json"]].concat()).expect(0));
+    assert_eq!(titles(&found["steps"]), [["Dearer, and slow to build"], ["Dearer again"]]);
+    assert_eq!(found["interrupted"], false);
+}
+
+#[test]
+fn a_library_that_appears_is_a_result() {
+    if !needs::emulator() || !needs::programs(&["cc"]) {
+        return;
+    }
+    let suite = "kernel = 'none'\nbuild = './build'\nartifact = 'work'\nmetric = 'instructions:u'\n\
+                 [case.run]\ncommand = './work'\n";
+    let Some(yard) = Yard::new(suite) else { return };
+    let extra = "int extra(void) { return 1; }";
+    compile(&yard.lab, "libextra.so", extra, &["-shared", "-fPIC"]);
+    let build = |more: &str| format!("cc -O1 work.c -o work {more}");
+    yard.write("work.c", "int main(void) { volatile int x = 0; while (x < 500) x++; return 0; }");
+    yard.script("build", &build(""));
+    yard.commit("Begin");
+    yard.write("notes", "one");
+    yard.commit("Notes");
+    let folder = yard.lab.dir().display().to_string();
+    let linked = format!("-Wl,--no-as-needed -L{folder} -lextra -Wl,-rpath,{folder}");
+    yard.script("build", &build(&linked));
+    yard.commit("Take a library");
+    let found = json(&yard.bisect(&["--good", "HEAD~2", "--json"]).expect(0));
+    assert_eq!(titles(&found["steps"]), [["Take a library"]]);
+    assert_eq!(found["notes"][0], "only the bad end loads libextra.so");
+    // Points on the way are counted without functions; the step has them.
+    let functions = found["steps"][0]["functions"].as_array().unwrap();
+    assert!(functions.iter().any(|of| of["name"] == "_dl_relocate_object"), "{found}");
+    let gate = |words: &[&str]| {
+        yard.opcost(&[&["gate", "--quiet"], words].concat()).spawn().unwrap().end()
+    };
+    yard.in_repository(&["checkout", "--quiet", "HEAD~1"]);
+    gate(&["--baseline", "../baseline", "--update"]).expect(0);
+    yard.in_repository(&["checkout", "--quiet", "main"]);
+    let note = "note: case 'run': only the tip loads libextra.so";
+    let ended = gate(&["--baseline", "../baseline"]).expect(1);
+    assert!(ended.stdout.contains(note), "{}", ended.stdout);
+    let ended = gate(&["--base", "HEAD~1"]).expect(1);
+    assert!(ended.stdout.contains(note), "{}", ended.stdout);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use opcost_analysis::comparison::{
     CallerRow, FunctionComparison, FunctionRow, FunctionVerdict, Sides,
 };
 use opcost_gate::gate::bisect::{
-    Alone, BisectStep, BisectedFigure, Bisection, Check, Suspect, SuspectKind,
+    Alone, BisectStep, BisectedFigure, Bisection, Check, Suspect, SuspectKind, UntestableSuspects,
 };
 use opcost_gate::gate::branch::Branch;
 use opcost_gate::gate::exact::ExactChange;
@@ -382,14 +382,8 @@ fn a_series_adds_up_in_every_format() {
 
 fn step(suspects: Vec<Suspect>, change: i128) -> BisectStep {
     BisectStep {
-        suspects,
-        from: 1_000_000,
-        change,
         functions: vec![("parse_line".into(), change), ("hash".into(), -change)],
-        alone: None,
-        inside: Vec::new(),
-        of_merge: None,
-        check: None,
+        ..BisectStep::between(suspects.iter(), 1_000_000, change)
     }
 }
 
@@ -433,10 +427,13 @@ pub(crate) fn bisection() -> Bisection {
         known: 3,
         steps: vec![merge, open],
         rest: 200,
-        untestable: vec![(
-            suspect('d', "Break the build"),
-            "the build 'make' ended with status 2".into(),
-        )],
+        explained: 0.97,
+        interrupted: false,
+        untestable: vec![UntestableSuspects {
+            tried: vec![suspect('d', "Break the build")],
+            count: 1,
+            why: "the build 'make' ended with status 2".into(),
+        }],
         notes: vec!["v1 came by a merge".into()],
         command: "opcost bisect --good v1 --bad HEAD".into(),
     }

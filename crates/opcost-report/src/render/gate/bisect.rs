@@ -3,8 +3,10 @@
 use super::exactly;
 use super::functions::{lines, table as functions_table};
 use anyhow::Result;
-use opcost_base::number::{figure, grouped};
-use opcost_gate::gate::bisect::{Alone, BisectStep, Bisection, Check, Suspect, SuspectKind};
+use opcost_base::number::{figure, grouped, magnitude};
+use opcost_gate::gate::bisect::{
+    Alone, BisectStep, Bisection, Check, Suspect, SuspectKind, UntestableSuspects, telling_line,
+};
 use opcost_page::document::{Cell, Column, Document, MailHead, Mark, Row as Line, Table, Tone};
 use opcost_record::{Better, Unit};
 use serde_json::{Value, json};
@@ -12,6 +14,8 @@ use std::collections::BTreeSet;
 
 /// Functions of a step named in its row, at most.
 const FUNCTIONS_SHOWN: usize = 3;
+/// Suspects of a step that are all named in its row, at most.
+const SUSPECTS_SHOWN: usize = 6;
 /// Digits of a commit's hash in the kernel's mails.
 const MAIL_DIGITS: usize = 12;
 /// Version of the JSON format.
@@ -66,8 +70,8 @@ fn mail_head(bisection: &Bisection) -> MailHead {
     let authors = culprits.iter().filter_map(|step| step.suspects[0].author.as_deref());
     let authors: BTreeSet<&str> =
         authors.map(|author| author.rsplit_once(", ").map_or(author, |(name, _)| name)).collect();
-    let introduced = |step: &BisectStep| match &step.suspects[..] {
-        [suspect] if step.inside.is_empty() => {
+    let introduced = |step: &BisectStep| match step.culprit() {
+        Some(suspect) if step.inside.is_empty() => {
             let digits = suspect.id.get(..MAIL_DIGITS).unwrap_or(&suspect.id);
             Some(format!("#regzbot introduced: {digits}"))
         }
@@ -188,9 +192,15 @@ fn rows(bisection: &Bisection, step: &BisectStep, depth: usize) -> Vec<Line> {
     let (id, title) = match &step.suspects[..] {
         [one] => (one.name().to_string(), one.title.clone()),
         many => {
-            more.push(many.iter().map(Suspect::shown).collect::<Vec<_>>().join(", "));
-            let words = bisection.kind.words(many.len());
-            (format!("one of {}", many.len()), format!("{words} that could not be told apart"))
+            let names: Vec<String> = many.iter().map(Suspect::shown).collect();
+            more.push(match (&names[..], step.is_open) {
+                (names, false) if names.len() <= SUSPECTS_SHOWN => names.join(", "),
+                ([first, .., last], _) => format!("{first} … {last}"),
+                (names, _) => names.concat(),
+            });
+            let words = bisection.kind.words(step.count);
+            let why = if step.is_open { "not counted yet" } else { "that could not be told apart" };
+            (format!("one of {}", grouped(step.count as u64)), format!("{words} {why}"))
         }
     };
     let more = more.join("; ");
@@ -233,7 +243,7 @@ fn table(document: &mut Document, bisection: &Bisection) {
 
 /// Adds the result of checking a culprit.
 fn details(document: &mut Document, step: &BisectStep) {
-    let (Some(check), [suspect]) = (&step.check, &step.suspects[..]) else { return };
+    let (Some(check), Some(suspect)) = (&step.check, step.culprit()) else { return };
     document.section(suspect.shown());
     if let Some(author) = &suspect.author {
         document.say(Mark::Note, format!("by {author}"));
@@ -257,16 +267,49 @@ fn details(document: &mut Document, step: &BisectStep) {
 }
 
 fn ending(document: &mut Document, bisection: &Bisection) {
-    if !bisection.untestable.is_empty() || !bisection.notes.is_empty() {
+    let is_open = bisection.steps.iter().any(|step| step.is_open);
+    let left = (is_open || bisection.interrupted).then(|| {
+        let explained = magnitude(bisection.explained);
+        match bisection.interrupted {
+            true => format!(
+                "interrupted when {explained} of the change was explained; the same command goes on from there"
+            ),
+            false => format!(
+                "{explained} of the change is explained; --top N or --explain 100% searches the rest"
+            ),
+        }
+    });
+    if !bisection.untestable.is_empty() || !bisection.notes.is_empty() || left.is_some() {
         document.gap();
     }
-    for (suspect, why) in &bisection.untestable {
-        let first = why.lines().next().unwrap_or_default();
-        document.say(Mark::Note, format!("{} could not be tested: {first}", suspect.name()));
+    for group in &bisection.untestable {
+        document.say(Mark::Note, untestable(bisection, group));
     }
-    for note in &bisection.notes {
+    for note in bisection.notes.iter().chain(&left) {
         document.say(Mark::Note, format!("note: {note}"));
     }
+}
+
+/// A group of suspects that could not be tested, in a paragraph.
+fn untestable(bisection: &Bisection, group: &UntestableSuspects) -> String {
+    let words = bisection.kind.words(2);
+    let first = group.why.lines().next().unwrap_or_default();
+    let said = telling_line(&group.why).map_or(String::new(), |line| format!(" ({line})"));
+    let who = match (&group.tried[..], group.count) {
+        ([one], _) => one.name().to_string(),
+        ([one, .., other], count) if count == group.tried.len() => {
+            format!("the {count} {words} from {} to {}", one.name(), other.name())
+        }
+        ([one, .., other], count) => format!(
+            "the {} {words} from {} to {} (tried: {})",
+            grouped(count as u64),
+            one.name(),
+            other.name(),
+            group.tried.len()
+        ),
+        ([], _) => String::new(),
+    };
+    format!("{who} could not be tested: {first}{said}")
 }
 
 /// Everything as JSON.
@@ -291,10 +334,19 @@ pub fn json(bisection: &Bisection) -> Result<String> {
         "counted_before": bisection.known,
         "change": bisection.change() as i64,
         "rest": bisection.rest as i64,
+        "explained": bisection.explained,
+        "interrupted": bisection.interrupted,
         "steps": bisection.steps.iter().map(step).collect::<Vec<_>>(),
-        "untestable": bisection.untestable.iter().map(|(of, why)| {
-            json!({ "suspect": suspect(of), "why": why })
+        "untestable": bisection.untestable.iter().flat_map(|group| {
+            group.tried.iter().map(|of| json!({ "suspect": suspect(of), "why": group.why }))
         }).collect::<Vec<_>>(),
+        "untestable_groups": bisection.untestable.iter().map(|group| json!({
+            "first": group.tried.first().map(suspect),
+            "last": group.tried.last().map(suspect),
+            "count": group.count,
+            "tried": group.tried.len(),
+            "why": group.why,
+        })).collect::<Vec<_>>(),
         "notes": bisection.notes,
         "command": bisection.command,
         "answer": bisection.headline(),
@@ -322,6 +374,8 @@ fn step(step: &BisectStep) -> Value {
     };
     json!({
         "suspects": step.suspects.iter().map(suspect).collect::<Vec<_>>(),
+        "suspects_count": step.count,
+        "open": step.is_open,
         "from": step.from,
         "change": step.change as i64,
         "alone": match step.alone {

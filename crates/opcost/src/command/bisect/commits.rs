@@ -1,7 +1,9 @@
 //! The line of commits between two revisions, and the lines within merges.
 
 use super::walk::{How, Point, Walk, Worker};
-use super::{BisectArgs, begin, count_ends, noisy, report, steps_of, untestable_end};
+use super::{
+    BisectArgs, begin, count_ends, noisy, report, steps_of, unless_interrupted, untestable_end,
+};
 use crate::command::gate::measure::store_path;
 use crate::command::gate::{WorkingDirectory, suite_at};
 use crate::command::globals::Globals;
@@ -15,6 +17,7 @@ use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_lab::trees::Trees;
 use opcost_record::printable::printable;
 use opcost_report::render::gate::bisect::signed;
+use std::sync::Arc;
 
 /// Merges within merges are followed down to this depth.
 const DEPTH_MAX: usize = 4;
@@ -22,14 +25,14 @@ const DEPTH_MAX: usize = 4;
 /// The repository that is searched, and the case to count.
 pub(super) struct Commits<'a> {
     repository: &'a Repository,
-    pub(super) case: Case,
+    pub(super) case: Arc<Case>,
 }
 
 /// `opcost bisect` between two commits.
 pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> {
     let WorkingDirectory { interrupt, repository, .. } = WorkingDirectory::find()?;
     let case = args.case(&repository)?;
-    let commits = Commits { repository: &repository, case };
+    let commits = Commits { repository: &repository, case: Arc::new(case) };
     let commit = |name: &str| repository.commit(name).map_err(HasStatus::carried);
     let (good, bad_name) = (commit(&args.good)?, args.bad.as_deref().unwrap_or("HEAD"));
     let bad = commit(bad_name)?;
@@ -52,10 +55,17 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
     bisection.notes.extend(args.contains_ticks(&commits.case, commits.case.of_revisions()));
     let found = search.steps();
     let figure = bisection.figure.name.clone();
-    for (step, found) in bisection.steps.iter_mut().zip(found) {
+    let mut steps = std::mem::take(&mut bisection.steps);
+    for (step, found) in steps.iter_mut().zip(found) {
         let (walk, worker) = (&mut ends.walk, &mut ends.worker);
-        commits.look_inside(walk, worker, (&line, &found), &figure, step, DEPTH_MAX)?;
+        if step.is_open || bisection.interrupted {
+            continue;
+        }
+        let looked = commits.look_inside(walk, worker, (&line, &found), &figure, step, DEPTH_MAX);
+        unless_interrupted(&mut bisection, looked)?;
+        bisection.interrupted |= ends.walk.interrupted;
     }
+    bisection.steps = steps;
     bisection.known = ends.walk.known;
     Ok(bisection)
 }
@@ -63,7 +73,7 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
 /// `opcost bisect --checkout`: tests the commit that is checked out.
 pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     let WorkingDirectory { interrupt, repository, .. } = WorkingDirectory::find()?;
-    let commits = Commits { repository: &repository, case: args.case(&repository)? };
+    let commits = Commits { repository: &repository, case: Arc::new(args.case(&repository)?) };
     args.check_exact(&commits.case)?;
     let good = repository.commit(&args.good).map_err(HasStatus::carried)?;
     let here = repository.commit("HEAD").map_err(HasStatus::carried)?;
@@ -72,18 +82,19 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     let kind = SuspectKind::Commit;
     let mut walk = begin(globals, &interrupt, Some(&repository), place, args, &commits.case, kind);
     let mut worker = Worker::open(&walk, globals)?;
+    worker.bench.prepare_kernel(&commits.case, &mut worker.phases)?;
     let [good, here] = [good, here].map(|commit| commits.point(commit));
     let shown = here.suspect.shown();
     let reading = match walk.read(&mut worker, &here, How::anew("the checked out commit"))? {
         Ok(reading) => reading,
-        Err(why) => {
-            announce!("{shown} cannot be tested: {why}");
+        Err(of) => {
+            announce!("{shown} cannot be tested: {}", of.why);
             return Ok(Status::Untestable);
         }
     };
     walk.take_key(&reading);
     let of_good = walk.read(&mut worker, &good, How::with_floor("the good end"))?;
-    let of_good = of_good.map_err(|why| untestable_end("good", &good.suspect.shown(), &why))?;
+    let of_good = of_good.map_err(|of| untestable_end("good", &good.suspect.shown(), &of.why))?;
     walk.watch(&of_good, &reading);
     let bad = args.bad.as_deref().map(|name| repository.commit(name).map_err(HasStatus::carried));
     let search = walk.between(2, [&of_good, &reading]);
@@ -94,7 +105,8 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
         Some(bad) => {
             let bad = commits.point(bad);
             let of_bad = walk.read(&mut worker, &bad, How::kept("the bad end"))?;
-            let of_bad = of_bad.map_err(|why| untestable_end("bad", &bad.suspect.shown(), &why))?;
+            let of_bad =
+                of_bad.map_err(|of| untestable_end("bad", &bad.suspect.shown(), &of.why))?;
             let whole = walk.between(2, [&of_good, &of_bad]).change(0, 1, &figure);
             change.signum() == whole.signum() && 2 * change.unsigned_abs() > whole.unsigned_abs()
         }
@@ -202,6 +214,7 @@ impl Commits<'_> {
         step: &mut BisectStep,
         depth: usize,
     ) -> Result<()> {
+        walk.explain(worker, [&points[found.from], &points[found.to]], step)?;
         if found.to - found.from != 1 {
             return Ok(());
         }
@@ -220,6 +233,10 @@ impl Commits<'_> {
                     let search = walk.search(worker, &line, search)?;
                     let steps = steps_of(&search, &line, figure);
                     for (mut inner, found) in steps.into_iter().zip(search.steps()) {
+                        if inner.is_open {
+                            step.inside.push(inner);
+                            continue;
+                        }
                         self.look_inside(
                             walk,
                             worker,

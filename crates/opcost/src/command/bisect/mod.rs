@@ -14,8 +14,10 @@ use clap::{Args, ValueEnum};
 use opcost_base::exit::{Status, WithStatus, fail, in_words, status_of};
 use opcost_base::message::announce;
 use opcost_base::number::grouped;
-use opcost_gate::gate::bisect::{BisectStep, BisectedFigure, Bisection, SuspectKind};
-use opcost_gate::gate::search::{Found, Search};
+use opcost_gate::gate::bisect::{
+    BisectStep, BisectedFigure, Bisection, SuspectKind, UntestableSuspects,
+};
+use opcost_gate::gate::search::{Failures, Found, Goal, Search};
 use opcost_gate::gate::suite::{Case, WatchedFigure};
 use opcost_kernel::Repository;
 use opcost_lab::shipped::Shipped;
@@ -29,6 +31,7 @@ use options::OptionKind;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Instant;
 use walk::{How, Point, PointCounts, Walk, Worker};
 
@@ -38,6 +41,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   opcost bisect --good v6.11 --bad v6.12 --kernel-config small.config -w syscall
   git bisect run opcost bisect --checkout --good v1.2 --case parse
   opcost bisect --options boot --good '' --bad 'mitigations=off nopti' -w syscall
+  opcost bisect --good v1.2 --bad HEAD --case parse --top 5
 
 Exit status: 0 culprits were found, 2 usage, 3 the ends do not differ or nothing could be tested, 4 an end \
 cannot be built or run, 5 a tool or the environment is missing, 130 interrupted; with --checkout 0 good, 1 bad, \
@@ -88,7 +92,7 @@ pub struct BisectArgs {
     workload: Option<String>,
 
     /// Kernel to boot for a workload or command in place of a case, as compare takes it
-    #[arg(long, value_name = "KERNEL", conflicts_with = "kernel_config")]
+    #[arg(long, value_name = "KERNEL", conflicts_with_all = ["kernel_config", "case", "suite"])]
     kernel: Option<String>,
 
     /// CPU of the emulated machine for a workload or command in place of a case, as compare takes it
@@ -116,6 +120,14 @@ pub struct BisectArgs {
     /// How probable the place of the culprit has to be, if the figure varies
     #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = probability)]
     posterior: f64,
+
+    /// The part of the change after which the search ends; 100% finds every step
+    #[arg(long, value_name = "PERCENT", default_value = "90%", value_parser = part)]
+    explain: f64,
+
+    /// Search on until the N largest steps are found, whatever part of the change they explain
+    #[arg(long, value_name = "N", conflicts_with = "explain", value_parser = clap::value_parser!(u16).range(1..))]
+    top: Option<u16>,
 
     /// Points that are built and counted at the same time
     #[arg(long, short = 'j', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -164,7 +176,11 @@ pub fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Status> {
         BisectFormat::Mail => writer::mail::mail(&page::document(&bisection), &globals.style()),
         BisectFormat::Json => page::json(&bisection)?,
     })?;
-    Ok(if bisection.steps.is_empty() { Status::NotComparable } else { Status::Done })
+    Ok(match bisection.interrupted {
+        true => Status::Interrupted,
+        false if bisection.steps.is_empty() => Status::NotComparable,
+        false => Status::Done,
+    })
 }
 
 impl BisectArgs {
@@ -186,9 +202,11 @@ impl BisectArgs {
     fn own_case(&self) -> Result<Option<Case>> {
         let variant = match (&self.workload, &self.command[..]) {
             (Some(workload), _) => parse_workload(workload)?,
-            (None, []) if self.cpu_model.is_some() => {
-                let why = "--cpu-model is for a workload or command in place of a case; a case has cpu-model in \
-                           opcost.toml";
+            (None, []) if self.cpu_model.is_some() || self.kernel.is_some() => {
+                let name = if self.kernel.is_some() { "kernel" } else { "cpu-model" };
+                let why = format!(
+                    "--{name} is for a workload or command in place of a case; a case has {name} in opcost.toml"
+                );
                 return Err(fail(Status::Usage, why));
             }
             (None, []) => return Ok(None),
@@ -230,6 +248,15 @@ fn recipe_files(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files.iter().map(|file| shipped.recipe_file(&here, file)).collect())
 }
 
+/// A part of the change: `90%`.
+fn part(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
+    let percent = number.filter(|number| *number > 0.0 && *number <= 100.0);
+    percent
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "write a percentage of the change, for example 90%".into())
+}
+
 fn probability(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.5..1.0).contains(number));
     number.ok_or_else(|| "write a probability of 0.5 or more and less than 1".into())
@@ -261,11 +288,14 @@ fn count_ends<'a>(
     let [Some(first), Some(last)] = [points.first(), points.last()] else {
         return Err(fail(Status::NotComparable, "there is nothing between the ends"));
     };
-    let bad = walk.read(&mut worker, last, How::anew("the bad end"))?;
-    let bad = bad.map_err(|why| untestable_end("bad", names[1], &why))?;
+    worker.bench.prepare_kernel(&last.case, &mut worker.phases)?;
+    let bad = walk.read(&mut worker, last, How::anew("the bad end").beside(Some(first)))?;
+    let bad = bad.map_err(|of| untestable_end("bad", names[1], &of.why))?;
     walk.take_key(&bad);
-    let good = walk.read(&mut worker, first, How::with_floor("the good end"))?;
-    let good = good.map_err(|why| untestable_end("good", names[0], &why))?;
+    // Ends that differ, as they do if somebody asks, lead to the point in the middle.
+    let middle = points.get((points.len() - 1) / 2).filter(|_| points.len() > 2);
+    let good = walk.read(&mut worker, first, How::with_floor("the good end").beside(middle))?;
+    let good = good.map_err(|of| untestable_end("good", names[0], &of.why))?;
     walk.watch(&good, &bad);
     let search = walk.between(points.len(), [&good, &bad]);
     let [from, to] = [&good, &bad].map(|reading| reading.count.value.clone().unwrap_or(0));
@@ -298,7 +328,7 @@ fn count_ends<'a>(
             format!(" (layouts alone: up to {})", floor.words(good.count.unit))
         });
         announce!(
-            "{name}: {} → {}{floor}; {} {words} to search take {cost} more counts for one culprit{each}",
+            "{name}: {} → {}{floor}; {} {words} to search take {cost} more counts for the first culprit{each}",
             grouped(from),
             grouped(to),
             points.len() - 1,
@@ -325,18 +355,24 @@ fn steps_of(search: &Search, points: &[Point], figure: &str) -> Vec<BisectStep> 
             .collect();
         functions.sort_by_key(|(_, change)| std::cmp::Reverse(change.unsigned_abs()));
         let at = search.figures(from).and_then(|figures| figures.get(figure)).copied();
-        BisectStep {
-            suspects: points[from + 1..=to].iter().map(|point| point.suspect.clone()).collect(),
-            from: at.unwrap_or(0),
-            change: search.change(from, to, figure),
-            functions,
-            alone: None,
-            inside: Vec::new(),
-            of_merge: None,
-            check: None,
-        }
+        let suspects = points[from + 1..=to].iter().map(|point| &point.suspect);
+        let change = search.change(from, to, figure);
+        let is_open = search.is_open(&Found { from, to });
+        let step = BisectStep::between(suspects, at.unwrap_or(0), change);
+        BisectStep { functions, is_open, ..step }
     });
     steps.collect()
+}
+
+/// Goes on with what is known if the user ends the search.
+fn unless_interrupted(bisection: &mut Bisection, looked: Result<()>) -> Result<()> {
+    match looked {
+        Err(error) if status_of(&error) == Some(Status::Interrupted) => {
+            bisection.interrupted = true;
+            Ok(())
+        }
+        looked => looked,
+    }
 }
 
 /// The report of a search, without the checks of its culprits.
@@ -344,9 +380,12 @@ fn report(ends: &Ends<'_>, search: &Search, points: &[Point]) -> Bisection {
     let Ends { walk, good, bad, .. } = ends;
     let figure = &good.count;
     let value = |reading: &PointCounts| reading.count.value.clone().unwrap_or(0);
-    let untestable = search.untestable();
-    let untestable =
-        untestable.map(|(point, why)| (points[point].suspect.clone(), why.to_string()));
+    let untestable = search.failures().into_iter().map(|Failures { tried, why }| {
+        let count = tried.last().zip(tried.first()).map_or(0, |(last, first)| last - first + 1);
+        let tried = tried.into_iter().map(|point| points[point].suspect.clone()).collect();
+        UntestableSuspects { tried, count, why }
+    });
+    let libraries = good.key.libraries_in_words(&bad.key, ["the good end", "the bad end"]);
     let ends = [&points[0], &points[points.len() - 1]].map(|point| point.suspect.clone());
     Bisection {
         case: points[0].case.name.clone(),
@@ -366,8 +405,10 @@ fn report(ends: &Ends<'_>, search: &Search, points: &[Point]) -> Bisection {
         known: walk.known,
         steps: steps_of(search, points, &figure.metric),
         rest: search.rest(&figure.metric),
+        explained: search.explained(),
+        interrupted: walk.interrupted,
         untestable: untestable.collect(),
-        notes: Vec::new(),
+        notes: libraries.into_iter().collect(),
         command: command_line(None),
     }
 }
@@ -396,5 +437,9 @@ fn begin<'a>(
         names: BTreeSet::new(),
         floors: Default::default(),
         known: 0,
+        goal: args.top.map_or(Goal::Explained(args.explain), |top| Goal::Largest(usize::from(top))),
+        totals: false,
+        interrupted: false,
+        failed: Mutex::default(),
     }
 }

@@ -10,7 +10,9 @@ use opcost_analysis::comparison::{Change, Row, Verdict, compare};
 use opcost_base::exit::{Status, fail};
 use opcost_base::message::announce;
 use opcost_base::number::{magnitude, percent};
-use opcost_gate::gate::bisect::{BisectStep, BisectedFigure, Bisection, SuspectKind};
+use opcost_gate::gate::bisect::{
+    BisectStep, BisectedFigure, Bisection, SuspectKind, UntestableSuspects,
+};
 use opcost_gate::gate::counts::describe;
 use opcost_model::recording::Recording;
 use opcost_stats::step::StepPosterior;
@@ -115,8 +117,7 @@ pub(super) fn search(
     }
     let places = posterior.credible(level);
     let probability: f64 = posterior.probabilities()[places.clone()].iter().sum();
-    let suspects: Vec<_> =
-        points[places.start + 1..=places.end].iter().map(|point| point.suspect.clone()).collect();
+    let suspects = points[places.start + 1..=places.end].iter().map(|point| &point.suspect);
     let value = |side: usize| {
         let figures = whole.row.values.get(side).and_then(Option::as_ref);
         figures.map_or(0, |figures| figures.center().max(0.0).round() as u64)
@@ -148,19 +149,23 @@ pub(super) fn search(
         counted,
         known: walk.known,
         steps: vec![BisectStep {
-            suspects,
-            from: values[0],
-            change: i128::from(values[1]) - i128::from(values[0]),
-            functions: Vec::new(),
-            alone: None,
-            inside: Vec::new(),
-            of_merge: None,
             check,
+            ..BisectStep::between(
+                suspects,
+                values[0],
+                i128::from(values[1]) - i128::from(values[0]),
+            )
         }],
         rest: 0,
+        explained: 1.0,
+        interrupted: false,
         untestable: untestable
             .into_iter()
-            .map(|(point, why)| (points[point].suspect.clone(), why))
+            .map(|(point, why)| UntestableSuspects {
+                tried: vec![points[point].suspect.clone()],
+                count: 1,
+                why,
+            })
             .collect(),
         notes: vec![note],
         command: command_line(None),

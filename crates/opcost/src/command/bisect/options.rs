@@ -4,15 +4,16 @@
 //! added to the good end, differs from its step by the option's interaction with the options before it.
 
 use super::walk::{How, Point};
-use super::{BisectArgs, begin, count_ends, recipe_files, report};
+use super::{BisectArgs, Ends, begin, count_ends, recipe_files, report, unless_interrupted};
 use crate::command::gate::WorkingDirectory;
 use crate::command::gate::measure::store_path;
 use crate::command::globals::Globals;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use opcost_base::exit::{HasStatus, Status, WithStatus, cause, fail};
-use opcost_gate::gate::bisect::{Alone, Bisection, Suspect, SuspectKind};
+use opcost_gate::gate::bisect::{Alone, BisectStep, Bisection, Suspect, SuspectKind};
 use opcost_gate::gate::edits::{Edit, edits, is_setting, with_edits};
+use opcost_gate::gate::search::Found;
 use opcost_gate::gate::suite::Case;
 use opcost_kernel::{KernelError, RepositoryCommit, digest, options_of};
 use opcost_model::experiment::KernelRecipe;
@@ -21,6 +22,7 @@ use opcost_sys::xdg;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The sort of options that the search is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -114,41 +116,55 @@ fn search<'a>(
     let mut bisection = report(&ends, &found, &points);
     bisection.ends = names.map(|id| Suspect { id, ..Suspect::default() });
     let name = bisection.figure.name.clone();
-    for (step, found) in bisection.steps.iter_mut().zip(found.steps()) {
-        if found.to - found.from != 1 {
-            continue;
+    let good = bisection.figure.values[0];
+    let mut steps = std::mem::take(&mut bisection.steps);
+    for (step, found) in steps.iter_mut().zip(found.steps()) {
+        if found.to - found.from == 1 && !bisection.interrupted {
+            let looked = look_at(&mut ends, (&points, &alone), &found, (&name, good), step);
+            unless_interrupted(&mut bisection, looked)?;
         }
-        // Check the points as they were counted: without options that need later ones.
-        let mut counted = [found.from, found.to].map(|at| points[at].clone());
-        for point in &mut counted {
-            if let Ok(reading) = ends.walk.read(&mut ends.worker, point, How::kept("checked"))? {
-                point.case = reading.case;
-            }
-        }
-        let [before, culprit] = &counted;
-        step.check = Some(ends.walk.check(
-            &mut ends.worker,
-            [before, culprit],
-            step.change,
-            &step.functions,
-        )?);
-        // The first step starts at the good end, so it shows its option alone.
-        step.alone = if found.from == 0 {
-            Some(Alone::Moves(step.change))
-        } else {
-            let point = &alone[found.to - 1];
-            let reading = ends.walk.read(&mut ends.worker, point, How::kept("alone"))?;
-            reading.ok().and_then(|reading| {
-                if reading.case != point.case {
-                    return Some(Alone::NeedsOthers);
-                }
-                let value = *ends.walk.figures(&reading).get(&name)?;
-                Some(Alone::Moves(i128::from(value) - i128::from(bisection.figure.values[0])))
-            })
-        };
     }
+    bisection.steps = steps;
     bisection.known = ends.walk.known;
     Ok(bisection)
+}
+
+/// Checks the culprit of a step, and counts it alone.
+///
+/// `figure`: the figure's name, and its value at the good end.
+fn look_at(
+    ends: &mut Ends<'_>,
+    (points, alone): (&[Point], &[Point]),
+    found: &Found,
+    figure: (&str, u64),
+    step: &mut BisectStep,
+) -> Result<()> {
+    let Ends { walk, worker, .. } = ends;
+    // Check the points as they were counted: without options that need later ones.
+    let mut counted = [found.from, found.to].map(|at| points[at].clone());
+    for point in &mut counted {
+        if let Ok(reading) = walk.read(worker, point, How::kept("checked"))? {
+            point.case = reading.case;
+        }
+    }
+    let [before, culprit] = &counted;
+    walk.explain(worker, [before, culprit], step)?;
+    step.check = Some(walk.check(worker, [before, culprit], step.change, &step.functions)?);
+    // The first step starts at the good end, so it shows its option alone.
+    step.alone = if found.from == 0 {
+        Some(Alone::Moves(step.change))
+    } else {
+        let point = &alone[found.to - 1];
+        let reading = walk.read(worker, point, How::kept("alone"))?;
+        reading.ok().and_then(|reading| {
+            if reading.case != point.case {
+                return Some(Alone::NeedsOthers);
+            }
+            let value = *walk.figures(&reading).get(figure.0)?;
+            Some(Alone::Moves(i128::from(value) - i128::from(figure.1)))
+        })
+    };
+    Ok(())
 }
 
 /// Points from one set of options to another, and each option alone on top of the first set.
@@ -168,7 +184,11 @@ fn line(
     bad: &str,
 ) -> Result<Line> {
     let good = args.good.as_str();
-    let point = |suspect: Suspect, case: Case| Point { suspect, case, revision: revision.cloned() };
+    let point = |suspect: Suspect, case: Case| Point {
+        suspect,
+        case: Arc::new(case),
+        revision: revision.cloned(),
+    };
     let end = |id: &str| Suspect { id: id.into(), ..Suspect::default() };
     let ends = [good, bad].map(|end| match end.trim() {
         "" => "(none)".to_string(),

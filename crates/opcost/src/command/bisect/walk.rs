@@ -6,23 +6,24 @@ use crate::command::gate::measure::{Bench, Measured, Seeds, Side};
 use crate::command::globals::Globals;
 use anyhow::Result;
 use opcost_analysis::comparison::{Comparison, Verdict, compare};
-use opcost_base::exit::{Status, in_words, status_of};
+use opcost_base::exit::{Status, fail, in_words, status_of};
 use opcost_base::message::announce;
-use opcost_base::number::grouped;
+use opcost_base::number::{grouped, magnitude};
 use opcost_base::phases::Phases;
-use opcost_gate::gate::bisect::{Check, Suspect, SuspectKind};
+use opcost_gate::gate::bisect::{BisectStep, Check, Suspect, SuspectKind};
 use opcost_gate::gate::counts::{Count, FunctionCounts, counts, describe, functions};
 use opcost_gate::gate::exact::exact_changes;
 use opcost_gate::gate::key::FigureKey;
-use opcost_gate::gate::search::{Figures, Search};
+use opcost_gate::gate::search::{Figures, Goal, Search, Untestable};
 use opcost_gate::gate::suite::{Case, WatchedFigure};
 use opcost_kernel::{Repository, RepositoryCommit};
 use opcost_lab::trees::{Built, Role, Site, Trees};
-use opcost_model::experiment::Seed;
+use opcost_model::experiment::{Experiment, Seed};
 use opcost_model::recording::Recording;
 use opcost_sys::interrupt::Interrupt;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 /// The most functions that are watched beside the figure: those that moved most between the ends.
@@ -31,6 +32,9 @@ const FUNCTIONS_MAX: usize = 20;
 const PART_MIN: u64 = 20;
 /// A step is no smaller than the change between the ends divided by this.
 const STEPS_MAX: u64 = 200;
+/// Totals alone show every step if the functions that moved between the ends moved by no more than the total did times this, in
+/// hundredths: then they hardly cancel.
+const TOTALS_HUNDREDTHS_MAX: u128 = 125;
 /// Parts of a key that have to be the same for two sets of options.
 const SAME_FOR_OPTIONS: [&str; 4] = ["arch", "opcost", "emulator", "seed"];
 
@@ -40,7 +44,7 @@ pub(super) struct Point {
     /// The suspect, if the figures moved at this point.
     pub(super) suspect: Suspect,
     /// The work, and the machine for it.
-    pub(super) case: Case,
+    pub(super) case: Arc<Case>,
     /// The revision that is built; `None` if nothing is built.
     pub(super) revision: Option<RepositoryCommit>,
 }
@@ -57,6 +61,8 @@ pub(super) struct Walk<'a> {
     /// How many points are built and counted at the same time.
     pub(super) jobs: usize,
     pub(super) kind: SuspectKind,
+    /// When the search may end.
+    pub(super) goal: Goal,
     /// The figure to search; `None`: the figure that decides by default.
     pub(super) watched: Option<WatchedFigure>,
     /// The key of the bad end's counts: all that they depend on.
@@ -67,13 +73,19 @@ pub(super) struct Walk<'a> {
     pub(super) floors: Figures,
     /// The number of points that an earlier opcost had counted.
     pub(super) known: usize,
+    /// Whether points between the ends are counted without functions.
+    pub(super) totals: bool,
+    /// Whether the user ended the search.
+    pub(super) interrupted: bool,
+    /// Builds that failed beside a count, by commit.
+    pub(super) failed: Mutex<BTreeMap<String, String>>,
 }
 
 /// The tools of one thread.
 pub(super) struct Worker<'a> {
     pub(super) trees: Option<Trees<'a>>,
-    bench: Bench<'a>,
-    phases: Phases,
+    pub(super) bench: Bench<'a>,
+    pub(super) phases: Phases,
 }
 
 /// How a point is counted, and its name in messages.
@@ -82,22 +94,30 @@ pub(super) struct How<'a> {
     which: &'a str,
     seeds: Seeds,
     fresh: bool,
+    totals: bool,
+    /// The point that is counted next: it is built meanwhile.
+    next: Option<&'a Point>,
 }
 
 impl<'a> How<'a> {
     /// Counts a point once, unless an earlier opcost counted it.
     pub(super) fn kept(which: &'a str) -> How<'a> {
-        How { which, seeds: Seeds::One, fresh: false }
+        How { which, seeds: Seeds::One, fresh: false, totals: false, next: None }
     }
 
     /// Counts a point once, in any case.
     pub(super) fn anew(which: &'a str) -> How<'a> {
-        How { which, seeds: Seeds::One, fresh: true }
+        How { fresh: true, ..How::kept(which) }
     }
 
     /// Counts a point in enough layouts to know their effect, unless an earlier opcost did.
     pub(super) fn with_floor(which: &'a str) -> How<'a> {
-        How { which, seeds: Seeds::Floor, fresh: false }
+        How { seeds: Seeds::Floor, ..How::kept(which) }
+    }
+
+    /// Builds another point while this one is counted.
+    pub(super) fn beside(self, next: Option<&'a Point>) -> How<'a> {
+        How { next, ..self }
     }
 }
 
@@ -107,9 +127,9 @@ pub(super) struct PointCounts {
     pub(super) count: Count,
     /// The instructions of every function's own code.
     functions: FunctionCounts,
-    key: FigureKey,
+    pub(super) key: FigureKey,
     /// The case that was counted: the point's case, without kernel options that need others.
-    pub(super) case: Case,
+    pub(super) case: Arc<Case>,
     /// The work, in a line.
     pub(super) work: String,
     /// Whether an earlier opcost had counted the point.
@@ -119,6 +139,42 @@ pub(super) struct PointCounts {
 /// Whether an error concerns one point alone; every other error ends the search.
 fn is_of_point(status: Status) -> bool {
     matches!(status, Status::WorkFailed | Status::NotComparable | Status::Usage)
+}
+
+/// An error of a search that the user ended.
+fn interrupted(error: anyhow::Error) -> anyhow::Error {
+    match status_of(&error) {
+        Some(Status::Interrupted) => error,
+        _ => fail(Status::Interrupted, "interrupted"),
+    }
+}
+
+/// Whether the emulated machine can count a metric without telling functions apart.
+fn counts_totals(case: &Case, metric: &str) -> bool {
+    let Experiment { no_functions, cycles, model, .. } = &case.experiment;
+    let name = metric.split([':', '/']).next().unwrap_or(metric);
+    case.is_exact() && name == "instructions" && !no_functions && !cycles && !model
+}
+
+fn without_functions(case: &Case) -> Case {
+    let mut case = case.clone();
+    case.experiment.no_functions = true;
+    case
+}
+
+/// The functions whose own instructions moved between two readings, the largest change first.
+fn functions_between(before: &PointCounts, after: &PointCounts) -> Vec<(String, i128)> {
+    let own = |of: &PointCounts, name: &str| of.functions.own.get(name).map_or(0, |of| of.own);
+    let names: BTreeSet<&String> =
+        before.functions.own.keys().chain(after.functions.own.keys()).collect();
+    let change = |name: &str| i128::from(own(after, name)) - i128::from(own(before, name));
+    let mut moved: Vec<(String, i128)> =
+        names.into_iter().map(|name| (name.clone(), change(name))).collect();
+    moved.sort_by_key(|(_, change)| std::cmp::Reverse(change.unsigned_abs()));
+    let most = moved.first().map_or(0, |(_, change)| change.unsigned_abs());
+    moved.retain(|(_, change)| change.unsigned_abs() * u128::from(PART_MIN) > most);
+    moved.truncate(FUNCTIONS_MAX);
+    moved
 }
 
 /// The least change of a figure that is a step: the figure's floor, or, if larger, the share of the
@@ -138,6 +194,30 @@ impl<'a> Worker<'a> {
 }
 
 impl<'a> Walk<'a> {
+    /// How points between the ends are counted.
+    fn on_the_way<'b>(&self, which: &'b str) -> How<'b> {
+        How { totals: self.totals, ..How::kept(which) }
+    }
+
+    /// Adds the functions of a step whose points were counted without functions.
+    pub(super) fn explain(
+        &self,
+        worker: &mut Worker<'_>,
+        points: [&Point; 2],
+        step: &mut BisectStep,
+    ) -> Result<()> {
+        if !self.totals {
+            return Ok(());
+        }
+        let [before, after] = points;
+        let before = self.read(worker, before, How::kept("profile of").beside(Some(after)))?;
+        let after = self.read(worker, after, How::kept("profile of"))?;
+        if let (Ok(before), Ok(after)) = (before, after) {
+            step.functions = functions_between(&before, &after);
+        }
+        Ok(())
+    }
+
     fn built(&self, worker: &mut Worker<'_>, point: &Point, which: &str) -> Result<Built> {
         match (&point.revision, &worker.trees) {
             (Some(commit), Some(trees)) => {
@@ -158,18 +238,20 @@ impl<'a> Walk<'a> {
         worker: &mut Worker<'_>,
         point: &Point,
         how: How<'_>,
-    ) -> Result<Result<PointCounts, String>> {
-        let of_point = |error: anyhow::Error| match status_of(&error) {
-            Some(status) if is_of_point(status) => Ok(in_words(&error)),
-            _ => Err(error),
-        };
+    ) -> Result<Result<PointCounts, Untestable>> {
+        let of_point = |why: &str| Ok(Err(Untestable::of(&point.suspect, why)));
         let (measured, known, case) = match self.measured(worker, point, how) {
             Ok(measured) => measured,
-            Err(error) => return of_point(error).map(Err),
+            // A build that ends because the user ends the search says nothing of the point.
+            Err(error) if self.interrupt.is_set() => return Err(interrupted(error)),
+            Err(error) if status_of(&error).is_some_and(is_of_point) => {
+                return of_point(&in_words(&error));
+            }
+            Err(error) => return Err(error),
         };
         if let Some(key) = self.key.as_ref().filter(|key| !self.is_alike(key, &measured.key)) {
-            let differences = key.differences(&measured.key);
-            let words: Vec<String> = differences
+            let words: Vec<String> = key
+                .obstacles(&measured.key)
                 .iter()
                 .map(|difference| {
                     let word = |side: &Option<String>| side.clone().unwrap_or("none".into());
@@ -177,16 +259,16 @@ impl<'a> Walk<'a> {
                     format!("{part} is {}, the bad end has {bad}", word(&difference.now))
                 })
                 .collect();
-            return Ok(Err(format!("its counts depend on other things: {}", words.join("; "))));
+            return of_point(&format!("its counts depend on other things: {}", words.join("; ")));
         }
         let watched: Vec<WatchedFigure> = self.watched.iter().cloned().collect();
         let count = match counts(&measured.recording, &watched) {
             Ok(counts) => counts.into_iter().next(),
-            Err(why) => return Ok(Err(why)),
+            Err(why) => return of_point(&why),
         };
-        let Some(count) = count else { return Ok(Err("no run has the figure".into())) };
+        let Some(count) = count else { return of_point("no run has the figure") };
         if let Err(why) = &count.value {
-            return Ok(Err(format!("{}: {why}", count.metric)));
+            return of_point(&format!("{}: {why}", count.metric));
         }
         let of_function = matches!(self.watched, Some(WatchedFigure::Function(_)));
         let explains = !of_function && count.metric.starts_with("instructions");
@@ -199,7 +281,7 @@ impl<'a> Walk<'a> {
 
     fn is_alike(&self, one: &FigureKey, other: &FigureKey) -> bool {
         match self.kind {
-            SuspectKind::Commit => one == other,
+            SuspectKind::Commit => one.is_comparable(other),
             // The options under test are parts of the key.
             SuspectKind::Option | SuspectKind::Word => one
                 .differences(other)
@@ -215,13 +297,13 @@ impl<'a> Walk<'a> {
         worker: &mut Worker<'_>,
         point: &Point,
         how: How<'_>,
-    ) -> Result<(Measured, bool, Case)> {
+    ) -> Result<(Measured, bool, Arc<Case>)> {
         let mut case = point.case.clone();
         loop {
             match self.measured_as(&case, worker, point, how) {
                 Ok((measured, known)) => return Ok((measured, known, case)),
                 Err(error) => match softened(&case, &error)? {
-                    Some(softer) => case = softer,
+                    Some(softer) => case = Arc::new(softer),
                     None => return Err(error),
                 },
             }
@@ -235,21 +317,76 @@ impl<'a> Walk<'a> {
         point: &Point,
         how: How<'_>,
     ) -> Result<(Measured, bool)> {
-        let How { which, seeds, fresh } = how;
-        let site = match (&point.revision, &worker.trees) {
-            (Some(commit), Some(trees)) => trees.site(commit, recipe(case))?,
-            _ => self.not_tested(),
-        };
-        if let (Some(key), false) = (&self.key, fresh) {
-            let alike = |other: &FigureKey| self.is_alike(key, other);
-            if let Some(before) = worker.bench.counted_before(case, &site, seeds, &alike)? {
-                return Ok((before, true));
-            }
+        let How { which, seeds, fresh, totals, next } = how;
+        if let Some(why) =
+            self.failed.lock().unwrap_or_else(PoisonError::into_inner).get(&point.suspect.id)
+        {
+            return Err(fail(Status::WorkFailed, why));
+        }
+        // A profile has the same totals.
+        let mut cases = vec![case.clone()];
+        if totals {
+            cases.push(without_functions(case));
+        }
+        if !fresh && let Some(before) = self.counted_before(worker, point, &cases, seeds)? {
+            return Ok((before, true));
         }
         let built = self.built(worker, point, which)?;
         let phase = format!("counting {which} {}", point.suspect.shown());
         worker.phases.report(phase.trim_end(), None);
-        Ok((worker.bench.count(case, &built, seeds)?, false))
+        let case = &cases[cases.len() - 1];
+        let Some(next) = next else { return Ok((worker.bench.count(case, &built, seeds)?, false)) };
+        thread::scope(|scope| {
+            let builder = scope.spawn(|| self.build_ahead(next));
+            let counted = worker.bench.count(case, &built, seeds);
+            // Whatever went wrong there is found again when the point is counted.
+            let _ = builder.join();
+            Ok((counted?, false))
+        })
+    }
+
+    /// An earlier opcost's counts of a point in one of these cases.
+    fn counted_before(
+        &self,
+        worker: &Worker<'_>,
+        point: &Point,
+        cases: &[Case],
+        seeds: Seeds,
+    ) -> Result<Option<Measured>> {
+        let Some(key) = &self.key else { return Ok(None) };
+        let alike = |other: &FigureKey| self.is_alike(key, other);
+        for case in cases {
+            let site = match (&point.revision, &worker.trees) {
+                (Some(commit), Some(trees)) => trees.site(commit, recipe(case))?,
+                _ => self.not_tested(),
+            };
+            let before = worker.bench.counted_before(case, &site, seeds, &alike)?;
+            if before.is_some() {
+                return Ok(before);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Builds a point that is counted next, unless an earlier opcost counted it.
+    fn build_ahead(&self, point: &Point) -> Result<()> {
+        // Nobody can read messages of several threads at the same time.
+        let quiet = Globals { quiet: true, ..self.globals.clone() };
+        let mut worker = Worker::open(self, &quiet)?;
+        let cases = [Case::clone(&point.case), without_functions(&point.case)];
+        for seeds in [Seeds::One, Seeds::Floor] {
+            if self.counted_before(&worker, point, &cases, seeds)?.is_some() {
+                return Ok(());
+            }
+        }
+        if let Err(error) = self.built(&mut worker, point, "next,")
+            && status_of(&error) == Some(Status::WorkFailed)
+            && !self.interrupt.is_set()
+        {
+            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            failed.insert(point.suspect.id.clone(), in_words(&error));
+        }
+        Ok(())
     }
 
     /// The figures of a reading that the search looks at.
@@ -291,6 +428,7 @@ impl<'a> Walk<'a> {
         };
         let names = large(exact).chain(large(moved)).map(|(_, name)| name);
         self.names.clear();
+        self.totals = false;
         for name in names {
             if self.names.len() < FUNCTIONS_MAX {
                 self.names.insert(name);
@@ -301,6 +439,14 @@ impl<'a> Walk<'a> {
             .iter()
             .map(|name| (format!("function:{name}"), least_step(own_floor(name), size_of(name))));
         self.floors = of_functions.chain([(good.count.metric.clone(), floor)]).collect();
+        let total = value(good).abs_diff(value(bad));
+        let functions: u128 = self.names.iter().map(|name| u128::from(size_of(name))).sum();
+        let tells = total > floor && functions * 100 <= u128::from(total) * TOTALS_HUNDREDTHS_MAX;
+        if tells && counts_totals(&good.case, &good.count.metric) {
+            self.totals = true;
+            self.names.clear();
+            self.floors.retain(|name, _| *name == good.count.metric);
+        }
     }
 
     /// Takes from a reading the key that all other readings have to match.
@@ -310,13 +456,13 @@ impl<'a> Walk<'a> {
 
     /// A search among this many points, with the readings of both ends.
     pub(super) fn between(&self, points: usize, ends: [&PointCounts; 2]) -> Search {
-        let mut search = Search::new(points, self.floors.clone());
+        let mut search = Search::new(points, &ends[0].count.metric, self.floors.clone());
         search.learn(0, Ok(self.figures(ends[0])));
         search.learn(points - 1, Ok(self.figures(ends[1])));
         search
     }
 
-    /// Looks at points until every step between the ends is found.
+    /// Looks at points until the search has reached its goal, or the user ends it.
     pub(super) fn search(
         &mut self,
         worker: &mut Worker<'a>,
@@ -324,11 +470,17 @@ impl<'a> Walk<'a> {
         mut search: Search,
     ) -> Result<Search> {
         loop {
-            let next = search.next(self.jobs);
+            let next = search.next(self.goal, self.jobs);
             if next.is_empty() {
                 return Ok(search);
             }
-            let found = self.look_at(worker, points, &next, search.looked_at())?;
+            let found = match self.look_at(worker, points, &next, &search) {
+                Err(error) if status_of(&error) == Some(Status::Interrupted) => {
+                    self.interrupted = true;
+                    return Ok(search);
+                }
+                found => found?,
+            };
             for (point, reading) in next.into_iter().zip(found) {
                 self.known += usize::from(reading.as_ref().is_ok_and(|reading| reading.known));
                 let figures = reading.map(|reading| self.figures(&reading));
@@ -343,11 +495,14 @@ impl<'a> Walk<'a> {
         worker: &mut Worker<'a>,
         points: &[Point],
         next: &[usize],
-        looked_at: usize,
-    ) -> Result<Vec<Result<PointCounts, String>>> {
-        let which = |at: usize| format!("count {},", looked_at + at + 1);
+        search: &Search,
+    ) -> Result<Vec<Result<PointCounts, Untestable>>> {
+        let which = |at: usize| format!("count {},", search.looked_at() + at + 1);
         if let [point] = next[..] {
-            return Ok(vec![self.read(worker, &points[point], How::kept(&which(0)))?]);
+            let beside = search.needed_beside(self.goal, point).map(|other| &points[other]);
+            let which = which(0);
+            let how = self.on_the_way(&which).beside(beside);
+            return Ok(vec![self.read(worker, &points[point], how)?]);
         }
         let names: Vec<&str> = next.iter().map(|point| points[*point].suspect.name()).collect();
         worker.phases.report(&format!("building and counting {}", names.join(", ")), None);
@@ -355,7 +510,7 @@ impl<'a> Walk<'a> {
         let quiet = Globals { quiet: true, ..self.globals.clone() };
         let read = |at: usize, point: usize| {
             let mut worker = Worker::open(self, &quiet)?;
-            self.read(&mut worker, &points[point], How::kept(&which(at)))
+            self.read(&mut worker, &points[point], self.on_the_way(&which(at)))
         };
         thread::scope(|scope| {
             let threads: Vec<_> = next
@@ -388,7 +543,7 @@ impl<'a> Walk<'a> {
         let found = match search.figures(point) {
             None => {
                 let why = search.untestable().find(|(at, _)| *at == point);
-                let why = why.and_then(|(_, why)| why.lines().next()).unwrap_or_default();
+                let why = why.and_then(|(_, of)| of.why.lines().next()).unwrap_or_default();
                 format!("cannot be tested: {why}")
             }
             Some(_) => {
@@ -402,7 +557,11 @@ impl<'a> Walk<'a> {
                 let value = figure.and_then(|name| search.figures(point)?.get(name));
                 let (name, value) =
                     (figure.map_or("", String::as_str), value.copied().unwrap_or(0));
-                format!("{name} {}, {level}", grouped(value))
+                let explained = magnitude(search.explained());
+                format!(
+                    "{name} {}, {level}; {explained} of the change is explained",
+                    grouped(value)
+                )
             }
         };
         announce!("{}: {found}", points[point].suspect.shown());

@@ -46,6 +46,8 @@ pub(super) struct Gate<'a> {
     /// The figures of the tip, for a new baseline or a note.
     pub(super) updated: BTreeMap<(String, String), BaselineFigure>,
     pub(super) phases: Phases,
+    /// What the reader should know of cases beside their figures.
+    pub(super) notes: Vec<String>,
 }
 
 /// Keeps the failure of one case apart from other errors, which end the gate.
@@ -89,7 +91,10 @@ impl Gate<'_> {
             counted: None,
             place: None,
         };
-        let built = self.trees.built(&self.tip, "tip", recipe(case), &mut self.phases);
+        let built = self
+            .bench
+            .prepare_kernel(case, &mut self.phases)
+            .and_then(|()| self.trees.built(&self.tip, "tip", recipe(case), &mut self.phases));
         match of_case(built)? {
             Ok(tip) if case.is_exact() => {
                 self.exact(case, &tip, &mut report)?;
@@ -152,6 +157,11 @@ impl Gate<'_> {
                 self.against_base(case, &commit, tip, &measured, &counted, report)
             }
             Standard::Baseline { held, written } => {
+                let first = counted.first().and_then(|of| held.figure(&case.name, &of.metric));
+                let libraries = first.and_then(|figure| {
+                    figure.key.libraries_in_words(&measured.key, ["the baseline", "the tip"])
+                });
+                self.notes.extend(libraries.map(|words| format!("case '{}': {words}", case.name)));
                 let trailers = self.trailers_of(case);
                 let judged = counted.iter().map(|count| {
                     let figure = held.figure(&case.name, &count.metric);
@@ -188,6 +198,8 @@ impl Gate<'_> {
             }
         };
         report.recordings[0] = Some(base.recording.id.clone());
+        let libraries = base.key.libraries_in_words(&tip.key, ["the base", "the tip"]);
+        self.notes.extend(libraries.map(|words| format!("case '{}': {words}", case.name)));
         let of_base = match counts(&base.recording, &case.watched) {
             Ok(of_base) => of_base,
             Err(why) => {
@@ -270,7 +282,9 @@ impl Gate<'_> {
         alike: &FigureKey,
     ) -> Result<Measured> {
         let site = self.trees.site(commit, recipe(case))?;
-        if let Some(before) = self.bench.counted_before(case, &site, seeds, &|key| key == alike)? {
+        if let Some(before) =
+            self.bench.counted_before(case, &site, seeds, &|key| key.is_comparable(alike))?
+        {
             return Ok(before);
         }
         let built = self.trees.built(commit, "base", recipe(case), &mut self.phases)?;

@@ -4,17 +4,19 @@ use crate::command::globals::{Globals, check_store_owner};
 use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::failure;
+use opcost_base::phases::Phases;
 use opcost_gate::gate::counts;
 use opcost_gate::gate::key::FigureKey;
 use opcost_gate::gate::suite::{Case, OF_REVISION};
-use opcost_kernel::digest;
+use opcost_kernel::{default_cache, digest, prepare};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::progress::{self, Who};
 use opcost_lab::recording::{machine_for, make_runs};
-use opcost_lab::resolve::resolve;
+use opcost_lab::resolve::{Surroundings, resolve};
 use opcost_lab::run::Ending;
 use opcost_lab::trees::{Built, Site};
 use opcost_model::experiment::{Experiment, Variant};
+use opcost_model::plan::guest::DEFAULT_KERNEL;
 use opcost_model::plan::{MachineKind, Plan};
 use opcost_model::recording::settings::Revision;
 use opcost_model::recording::{Recording, State};
@@ -75,6 +77,29 @@ impl Seeds {
 }
 
 impl Bench<'_> {
+    /// Makes the kernel of a case ready before anything is built for it; a kernel that is a revision, or one of its files, comes later.
+    ///
+    /// # Errors
+    /// There is no such kernel, or it cannot be made.
+    pub(in crate::command) fn prepare_kernel(
+        &self,
+        case: &Case,
+        phases: &mut Phases,
+    ) -> Result<()> {
+        let Experiment { kernel, kernel_tree, kernels, disk, .. } = &case.experiment;
+        let name = kernel.first().map_or(DEFAULT_KERNEL, String::as_str);
+        let comes_later =
+            name.starts_with(OF_REVISION) || kernel_tree.is_some() || !kernels.is_empty();
+        if !case.boots_kernel() || case.tests_kernel() || comes_later {
+            return Ok(());
+        }
+        let spec = HostSurroundings.kernel(name)?;
+        let cache = default_cache().map_err(HasStatus::carried)?;
+        let mut say = |phase: &str, done: Option<&str>| phases.report(phase, done);
+        let kernel = prepare(&spec, &cache, !disk.is_empty(), self.interrupt, &mut say);
+        kernel.map(drop).map_err(HasStatus::carried).context("the kernel of the case")
+    }
+
     /// Counts a case of one revision.
     pub(in crate::command) fn count(
         &self,

@@ -161,6 +161,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
         update: args.update,
         updated: BTreeMap::new(),
         phases: Phases::new(globals.quiet),
+        notes: Vec::new(),
     };
     let branch = match &against {
         Side::Base { commit, .. } if !args.worktree => branch(&repository, commit, &tip),
@@ -169,6 +170,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     let cases = suite.cases.iter().map(|case| gate.case(case));
     let cases = cases.collect::<Result<Vec<_>>>()?;
     gate.phases.end();
+    notes.append(&mut gate.notes);
     let whole = args.case.is_empty();
     let mut report = GateReport {
         orphans: gate.orphans(&suite, whole),

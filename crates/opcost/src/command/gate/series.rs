@@ -200,6 +200,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Counts a case at the tip.
     fn begin(&mut self, case: &Case, tip: &RepositoryCommit) -> Result<()> {
+        self.bench.prepare_kernel(case, &mut self.phases)?;
         match self.measured(case, tip, "tip", Seeds::One) {
             Ok(measured) => {
                 self.fresh.insert(case.name.clone(), (tip.id.clone(), measured));
@@ -246,7 +247,7 @@ impl Walk<'_> {
         let site = self.trees.site(commit, recipe(case))?;
         if let Some((_, tip)) = self.fresh.get(&case.name)
             && let Some(before) =
-                self.bench.counted_before(case, &site, seeds, &|key| *key == tip.key)?
+                self.bench.counted_before(case, &site, seeds, &|key| key.is_comparable(&tip.key))?
         {
             return Ok(before);
         }
