@@ -86,7 +86,8 @@ pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<
 
 /// The number of runs that a plan makes, however long they take.
 fn least_runs(plan: &Plan) -> usize {
-    plan.pairs_of_blocks(plan.stop.blocks_min) as usize * plan.variants.len()
+    let least = plan.stop.blocks_min;
+    plan.slots().filter(|slot| slot.block.is_some_and(|block| block < least)).count()
 }
 
 /// The bar's text: how many of the runs are made, or with a budget, until when the recording goes on.

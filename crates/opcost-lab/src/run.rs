@@ -314,7 +314,7 @@ fn keep(
         let record = Record {
             slot: slot.slot,
             variant: slot.variant,
-            block: slot.block,
+            block: slot.compared_in(),
             started_unix_ns,
             outcome,
             exit_code,

@@ -305,7 +305,7 @@ mod tests {
         Record {
             slot: slot.slot,
             variant: slot.variant,
-            block: slot.block,
+            block: slot.compared_in(),
             started_unix_ns: 0,
             outcome: Outcome::Finished,
             exit_code: Some(0),

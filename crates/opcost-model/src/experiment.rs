@@ -102,6 +102,13 @@ pub struct Experiment {
     #[serde(skip)]
     pub shard: Option<Shard>,
 
+    /// In each block, make K runs of each variant behind one another, and leave out the first of them: a
+    /// run then never finds what another variant left behind. K is 2 or more, and --pairs counts the
+    /// compared runs. For this host [default: variants take turns run by run]
+    #[arg(long, value_name = "K", help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<u32>,
+
     /// Warm-up runs of each variant, recorded but not compared [default: 1]
     #[arg(long, value_name = "N", help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,6 +21,16 @@ pub enum Scale {
     Difference,
 }
 
+impl Scale {
+    /// Returns a figure on this scale.
+    pub(crate) fn of(self, figure: f64) -> f64 {
+        match self {
+            Scale::LogRatio => figure.ln(),
+            Scale::Difference => figure,
+        }
+    }
+}
+
 impl Block<'_> {
     /// Whether both sides have a value; a block with only one side has no difference.
     pub fn complete(&self) -> bool {
@@ -34,15 +44,14 @@ impl Block<'_> {
 }
 
 fn level(values: &[f64], scale: Scale) -> f64 {
-    let on_scale = |value: f64| if scale == Scale::LogRatio { value.ln() } else { value };
     let mean = match values {
-        [one] => Some(on_scale(*one)),
-        [one, two] => summary::mean(&[on_scale(*one), on_scale(*two)]),
+        [one] => Some(scale.of(*one)),
+        [one, two] => summary::mean(&[scale.of(*one), scale.of(*two)]),
         // Ascending order gives equal values in another order the same mean, and so blocks without
         // a difference exactly 0.
         many => {
             let mut values = summary::sorted(many);
-            values.iter_mut().for_each(|value| *value = on_scale(*value));
+            values.iter_mut().for_each(|value| *value = scale.of(*value));
             summary::mean(&values)
         }
     };

@@ -23,6 +23,7 @@
 //! | [`step`] | the place of a step among points whose figures vary, for bisection |
 //! | [`bootstrap`], [`summary`] | figures for display; whole units of the highest random level are drawn |
 //! | [`mod@drift`], [`mod@autocorrelation`], [`mod@first_runs`], [`mod@outliers`] | observations on runs; they change no verdict |
+//! | [`carry_over`] | whether runs cost more behind one variant than behind another; the change behind their own |
 //! | [`schedule`], [`random`] | the order of runs, and the generator behind every draw |
 //!
 //! The caller must give finite numbers, except where a function says that it checks them ([`effect::Paired::new`],
@@ -35,6 +36,7 @@ pub mod autocorrelation;
 pub mod binomial;
 mod block;
 pub mod bootstrap;
+pub mod carry_over;
 pub mod change_point;
 pub mod counts;
 pub mod drift;

@@ -289,7 +289,7 @@ fn record_many(store: &Path, runs: u32, metrics: usize) {
         let record = Record {
             slot: slot.slot,
             variant: slot.variant,
-            block: slot.block,
+            block: slot.compared_in(),
             started_unix_ns: 1_700_000_000_000_000_000 + u64::from(slot.slot) * 1_000_000,
             outcome: Outcome::Finished,
             exit_code: Some(0),

@@ -6,8 +6,8 @@ use super::ledger::Repeats;
 use super::ratios::per_megabyte;
 use super::{
     Change, Comparison, Figures, InvariantRow, Layouts, RATIO_LEVEL, Row, TwinRow, VariantSummary,
-    Verdict, Warning, conclusion, cycles, function_changes, guests, imported, ledger, observations,
-    one_variant, threads_max, variant_differences,
+    Verdict, Warning, carry_over, conclusion, cycles, function_changes, guests, imported, ledger,
+    observations, one_variant, threads_max, variant_differences,
 };
 use opcost_base::number;
 use opcost_model::plan::judged::{is_planned, is_side};
@@ -34,7 +34,11 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         (0..plan.variants.len()).map(|variant| finished_runs(recording, variant)).collect();
     let invariants = invariants(&finished);
     let columns = Columns::of(recording, &finished);
-    let (ledger, mut warnings) = ledger::examine(recording, &finished, &invariants, &columns);
+    let carried = carry_over::examine(recording, &columns);
+    let (ledger, mut warnings) =
+        ledger::examine(recording, &finished, &invariants, &columns, carried.as_ref());
+    let is_waived = ledger.iter().any(|entry| entry.rule == carry_over::RULE && entry.waived);
+    let withheld = carried.as_ref().filter(|_| !is_waived);
     let refusal =
         ledger.iter().find(|entry| entry.severity == super::Severity::Refuse && !entry.waived);
     let mut rows = rows(recording, &columns);
@@ -46,6 +50,9 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         }
         None => judge(&mut rows, recording),
     };
+    if let (Some(carried), None) = (withheld, &refused) {
+        carried.withhold(&mut rows);
+    }
     cycles::weigh(&mut rows, recording);
     let kernels = recording.machine.first().map_or(&[][..], |state| &state.kernels);
     warnings.extend(pairs_for_all.and_then(|pairs| too_few_pairs(recording, &rows, pairs)));
@@ -83,6 +90,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         stopped,
         pairs_for_all,
         observations: Vec::new(),
+        carry_over: Vec::new(),
         imported: None,
         conclusions: Vec::new(),
     };
@@ -93,6 +101,10 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
             comparison.variants.iter().map(|variant| variant.name.clone()).collect();
         comparison.observations = observations::observations(&comparison.rows, &names);
     }
+    if let Some(carried) = withheld {
+        carried.withhold_functions(&mut comparison.functions, plan);
+    }
+    comparison.carry_over = carried.map_or(Vec::new(), |carried| carried.made);
     comparison.conclusions = conclusion::conclusions(&comparison);
     if !comparison.refused() && comparison.conclusions.len() == comparison.comparisons.len() {
         for index in 0..comparison.comparisons.len() {

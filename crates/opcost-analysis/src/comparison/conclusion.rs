@@ -115,6 +115,9 @@ fn sentence(row: &Row, index: usize) -> String {
             });
             format!("{label} {amount}, exact{layouts}{}", floor.unwrap_or_default())
         }
+        Verdict::Inconclusive if change.change_ratio.is_none() => {
+            format!("{label} inconclusive: {}", change.reason)
+        }
         Verdict::Inconclusive => format!("{label} {amount}, inconclusive: {}", change.reason),
         Verdict::NotComparable => format!("{label} not comparable: {}", change.reason),
         Verdict::Unavailable => format!("{label} not available: {}", change.reason),

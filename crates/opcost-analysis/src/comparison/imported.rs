@@ -53,7 +53,7 @@ pub struct WelchRow {
 /// Analyses imported figures.
 pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison, Vec<Warning>) {
     let plan = &recording.plan;
-    let (ledger, warnings) = ledger::examine(recording, &[], &[], &Default::default());
+    let (ledger, warnings) = ledger::examine(recording, &[], &[], &Default::default(), None);
     let refusal = ledger.iter().find(|entry| entry.severity == Severity::Refuse && !entry.waived);
     let pairs = plan.comparisons();
     let mut rows: Vec<Row> = import.metrics.iter().map(|metric| row(plan, metric)).collect();
@@ -113,6 +113,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         stopped: None,
         pairs_for_all: None,
         observations: Vec::new(),
+        carry_over: Vec::new(),
         sizes: Vec::new(),
         imported: None,
         conclusions: Vec::new(),

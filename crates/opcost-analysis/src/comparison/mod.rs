@@ -5,6 +5,7 @@
 
 mod analysis;
 pub mod call_tree;
+pub mod carry_over;
 mod columns;
 pub mod conclusion;
 pub mod cycles;
@@ -101,6 +102,8 @@ pub struct Comparison {
     pub pairs_for_all: Option<u32>,
     /// Observations about the runs, which change no verdict.
     pub observations: Vec<Observation>,
+    /// The tests for carry-over between runs, which withholds verdicts.
+    pub carry_over: Vec<carry_over::CarryOver>,
     /// Facts about imported figures; `None` for opcost's own recordings.
     pub imported: Option<ImportSummary>,
     /// The answer, one sentence for each comparison.

@@ -3,6 +3,7 @@
 //! Observations remove no run and change no verdict: randomised blocks and ranks already allow for all of them. They say why an
 //! interval is wide and what would make the interval narrower.
 
+use super::carry_over::CARRY_OVER_RATE;
 use super::{Comparison, Figures, Row};
 use opcost_base::number::percent;
 use opcost_record::Family;
@@ -13,9 +14,12 @@ use opcost_stats::multiple::holm;
 use opcost_stats::outliers::outliers;
 use serde::Serialize;
 
-/// The probability that a report on independent, equal runs has any observation. Half of the rate is for the primary metric, half
-/// for the headline metrics by Holm's method.
+/// The probability that a report on independent, equal runs has any observation. [`CARRY_OVER_RATE`] of it is for carry-over; half
+/// of the rest is for the primary metric, half for the headline metrics by Holm's method.
 pub const OBSERVATION_RATE: f64 = 0.05;
+
+/// The share of the rate for the primary metric, and that for the headline metrics.
+const FAMILY_SHARE: f64 = (OBSERVATION_RATE - CARRY_OVER_RATE) / OBSERVATION_RATE / 2.0;
 
 /// An observation about the runs of one variant in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -116,7 +120,7 @@ pub(super) fn observations(rows: &[Row], variants: &[String]) -> Vec<Observation
         let p: Vec<f64> = found.iter().map(|observation| observation.p_adjusted).collect();
         for (observation, adjusted) in found.iter_mut().zip(holm(&p)) {
             // On the scale of the whole rate, whatever the metrics' share of the rate.
-            observation.p_adjusted = (2.0 * adjusted).min(1.0);
+            observation.p_adjusted = (adjusted / FAMILY_SHARE).min(1.0);
         }
         found.retain(|observation| observation.p_adjusted <= OBSERVATION_RATE);
         observations.extend(found);

@@ -128,6 +128,7 @@ pub fn compare_recordings(
         stopped: None,
         pairs_for_all: None,
         observations: Vec::new(),
+        carry_over: Vec::new(),
         imported: None,
         conclusions: Vec::new(),
         ..two.clone()
@@ -147,7 +148,8 @@ pub fn compare_recordings(
     if !emulated {
         notes.push(
             "the recordings were made at different times: what the machine did between them is part of \
-             the difference; to be sure, measure both in one recording (opcost compare)"
+             the difference, and whether their runs carry over to each other is not tested; to be sure, measure \
+             both in one recording (opcost compare)"
                 .into(),
         );
     }

@@ -398,6 +398,8 @@ fn plan(
         fewest_pairs: 0,
         stop: StopPlan::default(),
         in_process: None,
+        block: None,
+        repeats_last: false,
         shards: None,
         warmup: 0,
         seed: 0,

@@ -101,6 +101,8 @@ pub fn resolve_attached(
         fewest_pairs,
         stop,
         in_process: None,
+        block: None,
+        repeats_last: false,
         shards: None,
         warmup: 1,
         seed,

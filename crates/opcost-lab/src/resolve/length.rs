@@ -27,6 +27,8 @@ pub(super) struct Shape<'a> {
     pub(super) in_process: bool,
     /// Blocks of a build or a process, if that is the unit of the test.
     pub(super) blocks_per_unit: Option<u32>,
+    /// Compared runs of each variant behind one another in a block, if they do not take turns run by run.
+    pub(super) runs_behind_own: Option<u32>,
     /// The number of computers, which share the runs equally, if a computer is the unit of the test.
     pub(super) computers: Option<u32>,
     pub(super) comparisons: usize,
@@ -84,7 +86,10 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
             fewest_blocks(&shape.metrics, shape.primary, shape.comparisons, &stop.error_budget())
         }
     };
-    let fewest_pairs = units_needed * shape.blocks_per_unit.unwrap_or(1);
+    let pairs_per_block = shape.runs_behind_own.unwrap_or(1);
+    let fewest_pairs = units_needed
+        .saturating_mul(shape.blocks_per_unit.unwrap_or(1))
+        .saturating_mul(pairs_per_block);
     let drifts = !shape.emulated || shape.in_process;
     // With the fewest pairs, a change of a varying figure is found only if almost every pair shows it.
     let usual = if drifts { 2 * fewest_pairs } else { fewest_pairs };
@@ -125,6 +130,12 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
         let OnComputers { pairs, singles, blocks } = on_computers(pairs, computers);
         let fewest_pairs = units_needed * pairs / computers;
         let blocks_per_computer = Some(blocks);
+        return Ok(Length { stop, pairs, fewest_pairs, singles, blocks_per_computer, warmup });
+    }
+    if shape.runs_behind_own.is_some() {
+        let pairs = pairs.div_ceil(pairs_per_block) * pairs_per_block;
+        stop.blocks_min = least.div_ceil(pairs_per_block);
+        let (singles, blocks_per_computer) = (0, None);
         return Ok(Length { stop, pairs, fewest_pairs, singles, blocks_per_computer, warmup });
     }
     let by_unit = shape.blocks_per_unit.is_some();

@@ -107,6 +107,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     let emulated = matches!(target, Target::Emulated(_));
     shards::check(experiment, !emulated, variants.len() == 1)?;
     let in_process = in_process::resolve_in_process(experiment, &variants)?;
+    check_block(experiment, variants.len())?;
     let build_blocks = match &target {
         Target::Host(host) => host.build.as_ref().map(|build| build.blocks),
         _ => None,
@@ -119,6 +120,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
                 emulated,
                 in_process: in_process.is_some(),
                 blocks_per_unit: build_blocks.or(in_process.map(|process| process.blocks)),
+                runs_behind_own: experiment.block.map(|runs| runs - 1),
                 computers: experiment.shard.filter(|_| !emulated).map(|shard| shard.of),
                 comparisons: comparisons(variants.len(), pairs_of_variants).len(),
                 metrics: [metrics, figures_reported(&variants)].concat(),
@@ -156,11 +158,21 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         fewest_pairs,
         stop,
         in_process,
+        block: experiment.block,
+        // Two variants follow themselves by chance often enough.
+        repeats_last: !emulated
+            && variants.len() > 2
+            && in_process.is_none()
+            && experiment.block.is_none()
+            && experiment.shard.is_none(),
         warmup,
         seed,
-        blocks: match emulated {
-            true => schedule::draw_emulated(variants.len(), pairs, singles, seed, in_process),
-            false => schedule::draw(variants.len(), pairs, singles, seed, padded),
+        blocks: match (emulated, experiment.block.map(|runs| runs - 1)) {
+            (true, _) => schedule::draw_emulated(variants.len(), pairs, singles, seed, in_process),
+            (false, None) => schedule::draw(variants.len(), pairs, singles, seed, padded),
+            (false, Some(runs)) => {
+                schedule::draw_behind_own(variants.len(), pairs / runs, runs, seed, padded)
+            }
         },
         timeout_ms: experiment
             .timeout
@@ -199,6 +211,34 @@ fn check_machine(experiment: &Experiment) -> Result<()> {
     };
     Err(fail(Status::Usage, why))
 }
+
+/// Refuses runs behind their own variant where runs leave nothing behind, or where another option decides their order.
+fn check_block(experiment: &Experiment, variants: usize) -> Result<()> {
+    let Some(runs) = experiment.block else { return Ok(()) };
+    let why = match experiment {
+        _ if !(2..=BLOCK_MAX).contains(&runs) => {
+            "give 2 to 1,000; the first run is left out, and the others are compared"
+        }
+        Experiment { machine: Some(MachineKind::Emulated), .. } => {
+            "every run of the emulated machine begins in the same state, so none finds what another left behind; \
+             leave it out"
+        }
+        _ if variants == 1 => {
+            "there is one variant, whose runs follow one another anyway; leave it out"
+        }
+        Experiment { in_process: true, .. } => {
+            "with --in-process the code paths take turns run by run; leave one of both out"
+        }
+        Experiment { shard: Some(_), .. } => {
+            "with --shard variants take turns run by run; leave one of both out"
+        }
+        _ => return Ok(()),
+    };
+    Err(fail(Status::Usage, format!("--block {runs}: {why}")))
+}
+
+/// The largest number of runs of a variant behind one another.
+const BLOCK_MAX: u32 = 1_000;
 
 /// Refuses a CPU on which this process may not run.
 fn check_cpu(experiment: &Experiment, surroundings: &dyn Surroundings) -> Result<()> {

@@ -25,7 +25,7 @@ fn made(asked: &Experiment) -> Recording {
     let record = |slot: opcost_model::plan::Slot| Record {
         slot: slot.slot,
         variant: slot.variant,
-        block: slot.block,
+        block: slot.compared_in(),
         started_unix_ns: u64::from(slot.slot),
         outcome: Outcome::Finished,
         exit_code: Some(0),

@@ -24,6 +24,7 @@ fn here() -> FakeSurroundings {
 #[test]
 fn workloads_come_again_with_their_seed_and_every_default() {
     let text = check(&Experiment { seed: None, ..experiment(3, 6) }, &here());
+    check(&Experiment { block: Some(3), ..experiment(2, 6) }, &here());
     assert!(text.contains("seed = 4711") && text.contains("warmup = 1"), "{text}");
     assert!(!text.contains("events"), "the usual ones need no mention: {text}");
 }

@@ -27,9 +27,9 @@ impl<'a> Group<'a> {
         &self.processes[0][0]
     }
 
-    /// Whether any run of the group counts; warm-up runs do not.
+    /// Whether any run of the group counts; warm-up runs do not, nor runs that are left out.
     pub fn is_measured(&self) -> bool {
-        self.slots().any(|slot| slot.block.is_some())
+        self.slots().any(|slot| slot.compared_in().is_some())
     }
 }
 

@@ -92,6 +92,12 @@ pub struct Plan {
     /// The blocks made in one process; `None` gives each run a process of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_process: Option<InProcessPlan>,
+    /// Runs of each variant behind one another in a block, the first of which is left out; `None` leaves out none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<u32>,
+    /// Whether each block repeats its last run, so that runs of every variant follow their own. A repeat is not compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeats_last: bool,
     /// The division into shards; `None` divides nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<ShardPlan>,

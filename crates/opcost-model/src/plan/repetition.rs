@@ -67,6 +67,7 @@ impl Plan {
             until_settled: self.stop.look_pairs.is_some(),
             budget: self.stop.budget_ms.map(|limit_ms| TimeLimit { limit_ms }),
             min_runs: Some(self.pairs_of_blocks(self.stop.blocks_min)).filter(|runs| *runs > 0),
+            block: self.block,
             warmup: Some(self.warmup),
             // The integers of TOML end at i64's limit, and so do the seeds that a user can give.
             seed: Seed::of_number(self.seed),

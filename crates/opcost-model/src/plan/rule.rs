@@ -26,6 +26,7 @@ pub const NAMES: &[&str] = &[
     "faults",
     "switches",
     "left-behind",
+    "carry-over",
     "repeatable",
     "kernel-threads",
     "ticks",

@@ -39,6 +39,15 @@ pub struct Slot {
     pub padding_bytes: u16,
     /// Seed of the emulated machine.
     pub guest_seed: u32,
+    /// Whether only what the run leaves behind matters, which the next run finds; its own figures are not compared.
+    pub is_left_out: bool,
+}
+
+impl Slot {
+    /// The block whose comparison the run is part of; `None` for warm-up runs and for runs that are left out.
+    pub fn compared_in(&self) -> Option<u32> {
+        self.block.filter(|_| !self.is_left_out)
+    }
 }
 
 /// The number of pairs that are blocks of their own, before the mirrored blocks.
@@ -79,6 +88,22 @@ pub fn draw(variants: usize, pairs: u32, singles: u32, seed: u64, padded: bool) 
             guest_seed: 0,
         })
         .collect()
+}
+
+/// Draws blocks in each of which every variant makes `runs` compared runs behind one another.
+pub fn draw_behind_own(
+    variants: usize,
+    blocks: u32,
+    runs: u32,
+    seed: u64,
+    padded: bool,
+) -> Vec<BlockPlan> {
+    let mut blocks = draw(variants, blocks, blocks, seed, padded);
+    for block in &mut blocks {
+        let order = std::mem::take(&mut block.order).into_iter();
+        block.order = order.flat_map(|variant| vec![variant; runs as usize]).collect();
+    }
+    blocks
 }
 
 /// Draws the blocks of a schedule for the emulated machine.
@@ -128,15 +153,32 @@ pub fn slots(plan: &Plan) -> impl Iterator<Item = Slot> + '_ {
         block: None,
         padding_bytes,
         guest_seed,
+        is_left_out: false,
     });
     let runs = plan.blocks.iter().zip(0..).flat_map(|(block, number)| {
-        block.order.iter().map(move |variant| Slot {
+        runs_of(plan, &block.order).into_iter().map(move |(variant, is_left_out)| Slot {
             slot: 0,
-            variant: *variant,
+            variant,
             block: Some(number),
             padding_bytes: block.padding_bytes,
             guest_seed: block.guest_seed,
+            is_left_out,
         })
     });
     warmups.chain(runs).zip(0..).map(|(slot, number)| Slot { slot: number, ..slot })
+}
+
+/// The variants of a block's runs, each with whether the run is left out.
+fn runs_of(plan: &Plan, order: &[u16]) -> Vec<(u16, bool)> {
+    let mut runs = Vec::with_capacity(order.len());
+    for of_variant in order.chunk_by(|one, next| plan.block.is_some() && one == next) {
+        if plan.block.is_some() {
+            runs.push((of_variant[0], true));
+        }
+        runs.extend(of_variant.iter().map(|variant| (*variant, false)));
+    }
+    if plan.repeats_last {
+        runs.extend(order.last().map(|variant| (*variant, true)));
+    }
+    runs
 }

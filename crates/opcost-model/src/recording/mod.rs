@@ -97,6 +97,16 @@ impl Recording {
         }
     }
 
+    /// The number of [`runs_due`](Self::runs_due) that are compared: no warm-up runs, and none that is left out.
+    pub fn compared_runs_due(&self) -> usize {
+        match self.state {
+            State::StoppedWidth | State::StoppedBudget | State::StoppedSettled => {
+                self.records.iter().filter(|record| record.block.is_some()).count()
+            }
+            _ => self.plan.slots().filter(|slot| slot.compared_in().is_some()).count(),
+        }
+    }
+
     /// The number of pairs that are made or being made.
     pub fn pairs_made(&self) -> u32 {
         match self.state {

@@ -172,6 +172,9 @@ pub static SETTINGS: &[Setting] = &[
     })
     .of(&["in-process", "blocks-per-process"])
     .everywhere(),
+    setting("block", "runs behind one another", |of| one(of.plan.and_then(|plan| plan.block)))
+        .of(&["block"])
+        .host(),
     setting("environment", "environment of the runs", |of| {
         one(of.plan.map(|plan| word(&plan.environment)))
     })

@@ -40,6 +40,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "ledger": comparison.ledger,
             "stopped": comparison.stopped,
             "observations": comparison.observations,
+            "carry_over": comparison.carry_over,
             "conclusions": comparison.conclusions,
             "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         },

@@ -145,6 +145,15 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     if !stop.is_empty() {
         line("stop", &format!("earlier, after a whole block, if {}", stop.join(" or ")));
     }
+    if let Some(runs) = plan.block {
+        let text = format!(
+            "{runs} runs of a variant behind one another, of which the first, not below, is left out"
+        );
+        line("block", &text);
+    }
+    if plan.repeats_last {
+        line("block", "the last run of each is repeated, and the repeat, not below, is left out");
+    }
     if let Some(build) = plan.build() {
         line(
             "unit",

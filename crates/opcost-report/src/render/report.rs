@@ -1,7 +1,7 @@
 //! The report of a comparison as a document: the tables, where changes come from, the answer, and the doubts.
 
 use super::{View, alone, functions, imported, metrics, size};
-use opcost_analysis::comparison::{Comparison, Severity};
+use opcost_analysis::comparison::{Comparison, LedgerEntry, Severity, carry_over};
 use opcost_base::number::figures;
 use opcost_model::recording::MachineState;
 use opcost_page::document::{Document, Mark};
@@ -113,7 +113,14 @@ fn ledger(document: &mut Document, comparison: &Comparison) {
     let fine = known.iter().filter(|entry| entry.severity == Severity::Fine).count();
     let mut text = format!("comparable by {fine} of {} rules", known.len());
     if !unknown.is_empty() {
-        let names: Vec<&str> = unknown.iter().map(|entry| entry.rule.as_str()).collect();
+        // What makes a rule unknown that any recording could answer is the reader's choice.
+        let name = |entry: &&LedgerEntry| match entry.rule.as_str() {
+            carry_over::RULE => {
+                format!("{} ({})", entry.rule, entry.detail.trim_start_matches("not known: "))
+            }
+            rule => rule.to_string(),
+        };
+        let names: Vec<String> = unknown.iter().map(name).collect();
         text.push_str(&format!("; not known: {}", names.join(", ")));
     }
     let held: Vec<&str> =

@@ -1,5 +1,6 @@
 //! The integration tests of opcost-stats: one program, so that it is linked once.
 
+mod carry_over;
 mod early;
 mod noise;
 mod observations;

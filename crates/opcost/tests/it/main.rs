@@ -12,6 +12,7 @@ mod booted;
 mod budgets;
 #[path = "../../../../patchpoint/attach/tests/made/mod.rs"]
 mod busy;
+mod carry_over;
 mod cli_conditions;
 mod cli_doctor;
 mod cli_experiment;

@@ -21,9 +21,9 @@ pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
         ImportedFigures::Mean { .. } => false,
     });
     let text = if in_blocks {
-        "imported: the file names blocks, and the order of runs within them is unknown"
+        "imported: the file names blocks, and the order of runs within them is unknown, so carry-over is not tested"
     } else {
-        "imported: not run by opcost; whether the variants' runs alternated is unknown"
+        "imported: not run by opcost; whether the variants' runs alternated is unknown, so carry-over is not tested"
     };
     Finding::Seen(Severity::Doubtful, text.to_string())
 }

@@ -15,7 +15,7 @@ pub use operations::RULE as OPERATIONS_RULE;
 pub(crate) use repeatable::Repeats;
 
 use crate::comparison::columns::{Column, Columns};
-use crate::comparison::{InvariantRow, LedgerEntry, Severity, Warning};
+use crate::comparison::{InvariantRow, LedgerEntry, Severity, Warning, carry_over};
 use kernel_threads::kernel_threads;
 use opcost_model::plan::MachineKind;
 use opcost_model::recording::{MachineState, Recording, State};
@@ -29,6 +29,7 @@ pub(super) struct Evidence<'a> {
     pub(super) finished: &'a [Vec<&'a Record>],
     invariants: &'a [InvariantRow],
     pub(super) columns: &'a Columns,
+    carried: Option<&'a carry_over::Tests>,
 }
 
 impl Evidence<'_> {
@@ -233,6 +234,12 @@ pub static RULES: &[Rule] = &[
         check: disturbance::left_behind,
     },
     Rule {
+        name: carry_over::RULE,
+        help: "no run should cost more behind one variant than behind another",
+        machine: Some(MachineKind::Host),
+        check: carry_over,
+    },
+    Rule {
         name: "repeatable",
         help: "an emulated run that is repeated must give the same counts",
         machine: Some(MachineKind::Emulated),
@@ -270,13 +277,19 @@ pub(super) fn examine(
     finished: &[Vec<&Record>],
     invariants: &[InvariantRow],
     columns: &Columns,
+    carried: Option<&carry_over::Tests>,
 ) -> (Vec<LedgerEntry>, Vec<Warning>) {
-    let evidence = Evidence { recording, finished, invariants, columns };
+    let evidence = Evidence { recording, finished, invariants, columns, carried };
     // Rules about opcost's own runs do not apply to imported figures, of whose runs little is known.
     let imported = recording.plan.machine() == MachineKind::Imported;
     let about = |rule: &&Rule| {
         let here = rule.machine.map_or(!imported, |kind| kind == recording.plan.machine());
-        here && (rule.name != operations::RULE || operations::applies(&recording.plan))
+        let is_of_plan = match rule.name {
+            operations::RULE => operations::applies(&recording.plan),
+            carry_over::RULE => carry_over::applies(&recording.plan),
+            _ => true,
+        };
+        here && is_of_plan
     };
     let entries = RULES
         .iter()
@@ -396,7 +409,7 @@ fn runs(evidence: &Evidence<'_>) -> Finding {
         );
     }
     let finished: usize = evidence.finished.iter().map(Vec::len).sum();
-    let planned = evidence.recording.runs_due().saturating_sub(plan.warm_up_count());
+    let planned = evidence.recording.compared_runs_due();
     if finished < planned {
         return Finding::Seen(Severity::Doubtful, format!("{finished} of {planned} runs finished"));
     }
@@ -467,6 +480,17 @@ fn environment(evidence: &Evidence<'_>) -> Finding {
             sizes.join(" and ")
         ),
     )
+}
+
+fn carry_over(evidence: &Evidence<'_>) -> Finding {
+    let Some(tests) = evidence.carried else {
+        let text = "every compared run was directly behind a run of its own variant (--block)";
+        return Finding::Seen(Severity::Fine, text.into());
+    };
+    match tests.finding() {
+        Ok((severity, text)) => Finding::Seen(severity, text),
+        Err(why) => Finding::Unknown(why),
+    }
 }
 
 /// Above this share of CPU time stolen, times are doubtful.

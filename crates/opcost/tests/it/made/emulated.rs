@@ -22,6 +22,7 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
     plan.primary = key("instructions", EMULATOR);
     plan.events.clear();
     plan.unavailable.clear();
+    plan.repeats_last = false;
     for block in &mut plan.blocks {
         block.order = (0..filters.len() as u16).collect();
     }

@@ -101,7 +101,7 @@ pub(crate) fn recording(plan: Plan, mut read: impl FnMut(&Slot) -> Vec<Reading>)
         .map(|slot| Record {
             slot: slot.slot,
             variant: slot.variant,
-            block: slot.block,
+            block: slot.compared_in(),
             started_unix_ns: 1_700_000_000_000_000_000 + u64::from(slot.slot),
             outcome: Outcome::Finished,
             exit_code: Some(0),

@@ -1,0 +1,267 @@
+//! Carry-over: whether a run costs more behind one variant than behind another.
+//!
+//! A comparison of interleaved runs takes each run as if it began in the same state. A variant that leaves dirty pages, a cold
+//! cache or a hot CPU makes the run behind it dearer, whichever variant that is, and the comparison charges its rival. The drawn
+//! order shows it: the same variant runs behind either variant. [`CarryOver::of`] takes one contrast a block, of runs of equal
+//! variants, whose sign the drawn order decides. If nothing is carried over, either sign is as likely, so the signed-rank test is
+//! exact.
+//!
+//! **Two variants** follow each other or themselves. In a mirrored block (ABBA) the two middle runs are of one variant, and only
+//! one of them is behind the other variant. In a single pair, either both runs are behind the same variant or each is behind the
+//! other. So the difference of the pair holds nothing of the carry-over or all of it, by the toss of a coin.
+//!
+//! **More variants** are the witnesses: runs of the others, behind either of the two.
+//!
+//! A variant that runs faster behind itself, as a warm cache makes it, is no carry-over if the rival gains as much: the
+//! comparison is right then.
+
+use crate::effect::Scale;
+use crate::{rank, rank_sum, summary};
+
+/// A run; a slice of them is in the order of running.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// The variant.
+    pub variant: usize,
+    /// The block in whose order it was drawn; `None` for a warm-up run.
+    pub block: Option<u32>,
+    /// Whether the run is compared. A run that is not only leaves its state to the next.
+    pub is_compared: bool,
+    /// The figure; `None` if the run has none.
+    pub value: Option<f64>,
+}
+
+/// How much dearer runs are behind one variant than behind another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CarryOver {
+    /// One contrast for each block that has one.
+    contrasts: Vec<f64>,
+    estimate: Option<f64>,
+}
+
+impl CarryOver {
+    /// Contrasts the runs behind the variant `one` with the runs behind `two`.
+    ///
+    /// `scale`: that of the contrasts, logarithms of ratios for figures above 0.
+    pub fn of(runs: &[Run], one: usize, two: usize, scale: Scale) -> CarryOver {
+        let runs: Vec<Run> = runs
+            .iter()
+            .map(|run| Run { value: run.value.map(|value| scale.of(value)), ..*run })
+            .collect();
+        let is_pair = runs.iter().all(|run| [one, two].contains(&run.variant));
+        if is_pair {
+            let contrasts = of_pair(&runs, one);
+            return CarryOver { estimate: rank::estimate(&contrasts), contrasts };
+        }
+        of_many(&runs, [one, two])
+    }
+
+    /// The number of contrasts.
+    pub fn blocks(&self) -> usize {
+        self.contrasts.len()
+    }
+
+    /// Returns the two-sided p-value of the hypothesis that nothing is carried over: see [`rank::p`].
+    pub fn p(&self) -> f64 {
+        rank::p(&self.contrasts)
+    }
+
+    /// Returns the smallest p that this many blocks can give.
+    pub fn p_floor(&self) -> f64 {
+        rank::p_floor(self.contrasts.len())
+    }
+
+    /// Returns how much dearer runs are behind the first variant than behind the second, on the scale of the contrasts; `None`
+    /// without contrasts.
+    pub fn estimate(&self) -> Option<f64> {
+        self.estimate
+    }
+}
+
+/// The change from `one` to `two`, of runs directly behind runs of their own variant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BehindOwn {
+    /// Hodges and Lehmann's estimate, on the scale.
+    pub estimate: f64,
+    /// The interval of the rank-sum test, on the scale; `None` if there are too few runs for its level.
+    pub interval: Option<(f64, f64)>,
+    /// The number of runs of each of the two variants.
+    pub runs: [usize; 2],
+}
+
+/// Returns the change from `one` to `two` of runs behind their own variant, with its interval at `level`; `None` if a variant has
+/// no such run.
+pub fn behind_own(
+    runs: &[Run],
+    one: usize,
+    two: usize,
+    scale: Scale,
+    level: f64,
+) -> Option<BehindOwn> {
+    let values = |variant: usize| -> Vec<f64> {
+        let own = neighbours(runs)
+            .filter(|(before, run)| before.variant == variant && run.variant == variant);
+        own.filter_map(|(_, run)| run.block.and(run.value)).map(|value| scale.of(value)).collect()
+    };
+    let [baseline, variant] = [one, two].map(values);
+    Some(BehindOwn {
+        estimate: rank_sum::estimate(&baseline, &variant)?,
+        interval: rank_sum::interval(&baseline, &variant, level),
+        runs: [baseline.len(), variant.len()],
+    })
+}
+
+/// Every run with the run before it.
+fn neighbours(runs: &[Run]) -> impl Iterator<Item = (&Run, &Run)> {
+    runs.iter().zip(runs.iter().skip(1))
+}
+
+/// The contrasts of two variants that take turns.
+fn of_pair(runs: &[Run], one: usize) -> Vec<f64> {
+    let mut contrasts = Vec::new();
+    // Of single pairs: whether both runs are behind one variant, and the first variant's figure minus the second's.
+    let mut singles: Vec<(bool, f64)> = Vec::new();
+    let mut before: Option<&Run> = None;
+    for block in runs.chunk_by(|one, next| one.block == next.block) {
+        let known: Vec<(usize, f64)> = block
+            .iter()
+            .filter(|run| run.block.is_some())
+            .filter_map(|run| Some((run.variant, run.value?)))
+            .collect();
+        match *known.as_slice() {
+            [(first, a), (second, b)] if block.len() == 2 && first != second => {
+                if let Some(before) = before.filter(|before| before.block.is_some()) {
+                    let difference = if first == one { a - b } else { b - a };
+                    singles.push((before.variant == first, difference));
+                }
+            }
+            [(outer, _), (inner, behind_other), (_, behind_own), _] if outer != inner => {
+                let difference = behind_other - behind_own;
+                contrasts.push(if outer == one { difference } else { -difference });
+            }
+            _ => {}
+        }
+        before = block.last();
+    }
+    let differences: Vec<f64> = singles.iter().map(|(_, difference)| *difference).collect();
+    let centre = rank::estimate(&differences).unwrap_or(0.0);
+    contrasts.extend(singles.into_iter().map(|(behind_same, difference)| {
+        // The centre lies half a carry-over from either.
+        let contrast = 2.0 * (difference - centre);
+        if behind_same { contrast } else { -contrast }
+    }));
+    contrasts
+}
+
+/// The contrasts of two among several variants, by the runs of the others.
+fn of_many(runs: &[Run], pair: [usize; 2]) -> CarryOver {
+    let variants = runs.iter().map(|run| run.variant).max().map_or(0, |most| most + 1);
+    let centre = |variant: usize| {
+        let own = runs.iter().filter(|run| run.variant == variant && run.is_compared);
+        let values: Vec<f64> = own.filter_map(|run| run.value).collect();
+        summary::median(&values)
+    };
+    let centres: Vec<Option<f64>> = (0..variants).map(centre).collect();
+    let witness = |(before, run): (&Run, &Run)| {
+        let side = pair.iter().position(|variant| *variant == before.variant)?;
+        let is_other = !pair.contains(&run.variant) && run.is_compared;
+        let excess = run.value? - centres[run.variant]?;
+        is_other.then_some((before.block?, side, excess))
+    };
+    let witnesses: Vec<(u32, usize, f64)> = neighbours(runs).filter_map(witness).collect();
+    let of_block = |block: &[(u32, usize, f64)]| {
+        let mean = |side: usize| {
+            let of_side = block.iter().filter(|(_, of, _)| *of == side);
+            let excesses: Vec<f64> = of_side.map(|(.., excess)| *excess).collect();
+            summary::mean(&excesses).unwrap_or(0.0)
+        };
+        mean(0) - mean(1)
+    };
+    let contrasts = witnesses.chunk_by(|one, next| one.0 == next.0).map(of_block).collect();
+    // A block with one witness is half as far from the centre, so the two sides are compared as they are.
+    let [one, two] = [0, 1].map(|side| -> Vec<f64> {
+        let of_side = witnesses.iter().filter(|(_, of, _)| *of == side);
+        of_side.map(|(.., excess)| *excess).collect()
+    });
+    CarryOver { contrasts, estimate: rank_sum::estimate(&two, &one) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs of one block, each with its variant and its figure.
+    fn block(number: u32, runs: &[(usize, f64)]) -> Vec<Run> {
+        let run = |&(variant, value): &(usize, f64)| Run {
+            variant,
+            block: Some(number),
+            is_compared: true,
+            value: Some(value),
+        };
+        runs.iter().map(run).collect()
+    }
+
+    fn contrasts(blocks: &[Vec<Run>], one: usize, two: usize) -> Vec<f64> {
+        CarryOver::of(&blocks.concat(), one, two, Scale::Difference).contrasts
+    }
+
+    #[test]
+    fn the_middle_of_a_mirrored_block_is_one_variant_behind_either() {
+        let blocks = [
+            block(0, &[(0, 1.0), (1, 7.0), (1, 4.0), (0, 1.0)]),
+            block(1, &[(1, 1.0), (0, 9.0), (0, 4.0), (1, 1.0)]),
+        ];
+        assert_eq!(contrasts(&blocks, 0, 1), [3.0, -5.0]);
+        assert_eq!(contrasts(&blocks, 1, 0), [-3.0, 5.0]);
+    }
+
+    #[test]
+    fn a_single_pair_holds_all_of_it_or_nothing() {
+        // Both cost 10; a run behind variant 0 costs 2 more.
+        let blocks = [
+            block(0, &[(0, 10.0), (1, 12.0)]),
+            block(1, &[(0, 10.0), (1, 12.0)]),
+            block(2, &[(1, 10.0), (0, 10.0)]),
+            block(3, &[(0, 12.0), (1, 12.0)]),
+            block(4, &[(0, 10.0), (1, 12.0)]),
+        ];
+        // The first pair is behind no run.
+        assert_eq!(contrasts(&blocks, 0, 1), [2.0; 4]);
+        let own = behind_own(&blocks.concat(), 0, 1, Scale::Difference, 0.95).unwrap();
+        assert_eq!(own, BehindOwn { estimate: -2.0, interval: None, runs: [1, 1] });
+    }
+
+    #[test]
+    fn other_variants_are_witnesses_for_two() {
+        // A run behind variant 0 costs 2 more.
+        let mut blocks = vec![
+            block(0, &[(0, 10.0), (2, 12.0), (1, 10.0), (3, 10.0)]),
+            block(1, &[(2, 10.0), (0, 10.0), (1, 12.0), (3, 10.0)]),
+            block(2, &[(3, 10.0), (2, 10.0), (1, 10.0), (0, 10.0)]),
+            block(3, &[(2, 12.0), (3, 10.0), (1, 10.0), (0, 10.0)]),
+        ];
+        // Medians of the witnesses: 11 and 10.
+        assert_eq!(contrasts(&blocks, 0, 1), [1.0, 0.0, 1.0]);
+        // A repeated run carries over the same, and is no witness.
+        let repeated = Run { is_compared: false, value: Some(99.0), ..blocks[2][3] };
+        blocks[2].push(repeated);
+        assert_eq!(contrasts(&blocks, 0, 1), [1.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn runs_without_a_figure_and_warm_up_runs_give_no_contrast() {
+        let mut blocks = [
+            block(0, &[(0, 1.0), (1, 2.0)]),
+            block(1, &[(0, 1.0), (1, 2.0)]),
+            block(2, &[(0, 1.0), (1, 2.0)]),
+        ];
+        assert_eq!(contrasts(&blocks, 0, 1).len(), 2);
+        blocks[0].iter_mut().for_each(|run| run.block = None);
+        assert_eq!(contrasts(&blocks, 0, 1).len(), 1);
+        blocks[2][1].value = None;
+        assert!(contrasts(&blocks, 0, 1).is_empty());
+        let none = CarryOver::of(&[], 0, 1, Scale::LogRatio);
+        assert_eq!((none.blocks(), none.p(), none.estimate()), (0, 1.0, None));
+        assert_eq!(behind_own(&[], 0, 1, Scale::LogRatio, 0.95), None);
+    }
+}
