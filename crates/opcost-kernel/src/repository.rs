@@ -161,6 +161,22 @@ impl Repository {
         Ok(RepositoryCommit::parse_all(&text))
     }
 
+    /// The commit so many first parents before `tip`, and how many; the first commit, if there are fewer.
+    ///
+    /// # Errors
+    /// git fails.
+    pub fn commit_before(
+        &self,
+        tip: &str,
+        commits: u32,
+    ) -> Result<(RepositoryCommit, u32), KernelError> {
+        let most = format!("--max-count={}", u64::from(commits) + 1);
+        let text = self.ask(&["rev-list", "--first-parent", &most, tip])?;
+        let ids: Vec<&str> = text.lines().collect();
+        let first = ids.last().copied().unwrap_or(tip);
+        Ok((self.commit(first)?, ids.len().saturating_sub(1) as u32))
+    }
+
     /// Whether `one` is an ancestor of `other`, or the same commit.
     pub fn is_ancestor(&self, one: &str, other: &str) -> bool {
         self.ask(&["merge-base", "--is-ancestor", one, other]).is_ok()

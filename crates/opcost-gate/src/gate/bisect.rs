@@ -211,6 +211,8 @@ impl Bisection {
             value: Some((i128::from(from) + change) as f64),
             floor: self.figure.floor,
             exact: None,
+            in_layouts: None,
+            over_commits: None,
             limit: None,
             outcome: Outcome::Exceeded,
         }

@@ -5,6 +5,7 @@ use super::key::FigureKey;
 use super::suite::WatchedFigure;
 use opcost_analysis::comparison::ledger::OPERATIONS_RULE;
 use opcost_analysis::comparison::{Comparison, LedgerEntry, Severity, compare};
+use opcost_model::plan::guest::Question;
 use opcost_model::recording::Recording;
 use opcost_model::recording::settings::{self, Of, Revision};
 use opcost_record::metric::SYNCHRONOUS;
@@ -27,7 +28,15 @@ pub struct Count {
     pub value: Result<u64, String>,
     /// How far seeds and layouts alone move the count; `None` if too few layouts were run.
     pub floor: Option<Floor>,
+    /// The count in each layout that was run, in the order of the layouts.
+    pub in_layouts: Vec<u64>,
+    /// Whether the count is judged beside the metric that decides, although the suite does not name it.
+    pub is_beside: bool,
 }
+
+/// The count of a program's own instructions. It is judged beside [`Question::Whole`]'s metric, whose layout floor may be larger
+/// than all that a small program executes.
+const BESIDE: &str = "instructions:u";
 
 /// The watched counts in a recording of one variant. They are those of the first block, whose inputs are the same in every
 /// recording of the case.
@@ -47,7 +56,12 @@ pub fn counts(recording: &Recording, watched: &[WatchedFigure]) -> Result<Vec<Co
     }
     if watched.is_empty() {
         let primary = recording.plan.primary.label();
-        return Ok(vec![of_metric(recording, &primary)]);
+        let mut counts = vec![of_metric(recording, &primary)];
+        if primary == Question::Whole.metric(false) && recording.plan.boots_kernels() {
+            let beside = Count { is_beside: true, ..of_metric(recording, BESIDE) };
+            counts.extend(Some(beside).filter(|count| count.value.is_ok()));
+        }
+        return Ok(counts);
     }
     let counts = watched.iter().map(|figure| match figure {
         WatchedFigure::Metric(name) => of_metric(recording, name),
@@ -127,14 +141,16 @@ fn of_metric(recording: &Recording, name: &str) -> Count {
         ),
         _ => Err("no run has it".into()),
     };
+    let in_layouts: Vec<u64> =
+        counts.iter().filter(|(block, _)| block.is_some()).map(|(_, count)| *count).collect();
     Count {
         metric: format!("{name}{}", per.unwrap_or_default()),
         unit: row.map_or(Unit::Count, |row| row.unit),
         better: row.map_or(Better::Neither, |row| row.better),
         value,
-        floor: Floor::of(
-            counts.iter().filter(|(block, _)| block.is_some()).map(|(_, count)| *count),
-        ),
+        floor: Floor::of(in_layouts.iter().copied()),
+        in_layouts,
+        is_beside: false,
     }
 }
 
@@ -147,7 +163,9 @@ fn of_function(recording: &Recording, name: &str, label: &str) -> Count {
         metric: format!("{label}{}", per_operations(recording).unwrap_or_default()),
         unit: Unit::Count,
         better: Better::Lower,
-        floor: Floor::of(known.into_iter()),
+        floor: Floor::of(known.iter().copied()),
+        in_layouts: known,
+        is_beside: false,
         value: counts.into_iter().next().unwrap_or_else(|| Err("no run has it".into())),
     }
 }

@@ -5,13 +5,14 @@ use super::counts::Count;
 use super::exact::{ExactChange, of_metric};
 use super::floor::Floor;
 use super::key::FigureKey;
-use super::report::{FigureReport, Outcome};
+use super::report::{FigureReport, LayoutChange, Outcome};
 use super::trailer::{Accepted, accepts};
 use opcost_analysis::comparison::limit::{FailOn, Limit, Watched, exceeded};
 use opcost_analysis::comparison::{Comparison, Row, Verdict};
 use opcost_base::number::magnitude;
 use opcost_record::metric::SYNCHRONOUS;
 use opcost_record::{Better, Unit};
+use opcost_stats::summary;
 
 /// The reference for a count.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,8 @@ pub fn judge(
         value: count.value.as_ref().ok().map(|value| *value as f64),
         floor,
         exact: None,
+        in_layouts: None,
+        over_commits: None,
         limit,
         outcome,
     };
@@ -73,6 +76,79 @@ pub fn judge(
     let outcome =
         outcome(baseline, value, floor, limit, count.better, &for_metric(trailers, &count.metric));
     report(Some(baseline), floor, outcome)
+}
+
+/// Whether a figure's change is beyond its layout floor, but nearer to its limit than layouts move it: another layout may be on the
+/// other side of the limit.
+pub fn is_near_limit(figure: &FigureReport) -> bool {
+    let (Some(floor), Some(limit), Some(base), Some(change)) =
+        (figure.floor, figure.limit, figure.baseline, figure.change())
+    else {
+        return false;
+    };
+    let of_base = limit.ratio.map(|ratio| ratio * base.abs());
+    let allowed = [of_base, limit.absolute.map(|absolute| absolute.value)];
+    let allowed = allowed.into_iter().flatten().fold(0.0, f64::max);
+    let most = floor.most as f64;
+    change.abs() > most && (change.abs() - allowed).abs() < most
+}
+
+/// Judges figures near their limits by the middle of their changes in the layouts in which both sides were counted.
+///
+/// `sides`: the counts of base and tip, with those of each layout; `trailers`: the trailers of the case.
+pub fn judge_near_limits(
+    figures: &mut [FigureReport],
+    sides: [&[Count]; 2],
+    trailers: &[Accepted],
+) {
+    for figure in figures.iter_mut().filter(|figure| is_near_limit(figure)) {
+        let of = |counts: &[Count]| counts.iter().position(|count| count.metric == figure.metric);
+        if let [Some(base), Some(tip)] = sides.map(of) {
+            judge_in_layouts(figure, &sides[0][base], &sides[1][tip], trailers);
+        }
+    }
+}
+
+fn judge_in_layouts(figure: &mut FigureReport, base: &Count, tip: &Count, trailers: &[Accepted]) {
+    let pairs = base.in_layouts.iter().zip(&tip.in_layouts);
+    let changes: Vec<f64> = pairs.map(|(base, tip)| *tip as f64 - *base as f64).collect();
+    let (Some(change), Ok(value)) = (summary::median(&changes), &base.value) else { return };
+    let middle = (*value as f64 + change).round().max(0.0) as u64;
+    let trailers = for_metric(trailers, &figure.metric);
+    figure.in_layouts = Some(LayoutChange { change, layouts: changes.len() as u32 });
+    figure.outcome = outcome(*value, middle, figure.floor, figure.limit, figure.better, &trailers);
+}
+
+/// Drops figures that the suite does not name, unless they say more than the figures that it names: their verdict is worse, or a
+/// commit accepts it.
+pub fn keep_beside(counted: &[Count], figures: &mut Vec<FigureReport>) {
+    let is_beside = |figure: &FigureReport| {
+        counted.iter().any(|count| count.is_beside && count.metric == figure.metric)
+    };
+    let named = figures.iter().filter(|figure| !is_beside(figure));
+    let worst = named.map(|figure| figure.outcome.verdict()).max();
+    figures.retain(|figure| {
+        let says_more = Some(figure.outcome.verdict()) > worst
+            || matches!(figure.outcome, Outcome::Accepted(_));
+        !is_beside(figure) || says_more
+    });
+}
+
+/// Judges how far a figure drifted over the last commits.
+///
+/// `before`: the count before these commits; `floor`: how far layouts alone move the figure; `trailers`: those of the case in these
+/// commits.
+pub fn judge_drift(
+    count: &Count,
+    before: &Count,
+    floor: Option<Floor>,
+    (limit, commits): (Limit, u32),
+    trailers: &[Accepted],
+) -> FigureReport {
+    let before = Count { floor, ..before.clone() };
+    let key = FigureKey::default();
+    let judged = judge(count, &key, &Held::Base(&before), Some(limit), trailers);
+    FigureReport { over_commits: Some(commits), ..judged }
 }
 
 /// Judges a figure within its layout floor by the functions that changed exactly: the floor says what layouts may do to the figure, and
@@ -196,6 +272,8 @@ pub fn judge_comparison(
             value: None,
             floor: None,
             exact: None,
+            in_layouts: None,
+            over_commits: None,
             limit,
             outcome: Outcome::Refused("the runs have no such metric".into()),
         },
@@ -245,6 +323,8 @@ fn judge_row(
         value,
         floor: None,
         exact: None,
+        in_layouts: None,
+        over_commits: None,
         limit,
         outcome,
     }
@@ -274,7 +354,16 @@ mod tests {
             better: Better::Lower,
             value: Ok(value),
             floor: None,
+            in_layouts: vec![value],
+            is_beside: false,
         }
+    }
+
+    /// A count whose layouts add these to it.
+    fn in_layouts(value: u64, more: &[u64], most: u64) -> Count {
+        let in_layouts: Vec<u64> = more.iter().map(|more| value + more).collect();
+        let floor = Some(Floor { most, layouts: Some(11) });
+        Count { floor, in_layouts, ..count(value) }
     }
 
     fn key(cpu: &str) -> FigureKey {
@@ -306,6 +395,86 @@ mod tests {
         assert_eq!(of(1_000_900, Some("0.1%"), &[]), Outcome::WithinLimit);
         let Outcome::Refused(why) = of(1, Some("2ms"), &[]) else { panic!() };
         assert_eq!(why, "its limit is a time, and the figure is a count");
+    }
+
+    #[test]
+    fn a_change_near_its_limit_is_judged_in_the_middle_of_the_layouts() {
+        let limit = Some("1%".parse().unwrap());
+        let base = in_layouts(1_000_000, &[0, 100, 200], 500);
+        let judged = |tip: &Count, trailers: &[Accepted]| {
+            let mut figure = judge(tip, &key("max"), &Held::Base(&base), limit, trailers);
+            let is_near = is_near_limit(&figure);
+            if is_near {
+                judge_in_layouts(&mut figure, &base, tip, trailers);
+            }
+            (is_near, figure)
+        };
+        // The first layout is beyond the limit, most are not; and the other way round.
+        let (is_near, figure) = judged(&in_layouts(1_010_200, &[0, 0, 0], 500), &[]);
+        assert_eq!((is_near, &figure.outcome), (true, &Outcome::Exceeded));
+        let (is_near, figure) = judged(
+            &Count { in_layouts: vec![1_010_200, 1_010_000, 1_009_900], ..count(1_010_200) },
+            &[],
+        );
+        assert_eq!((is_near, &figure.outcome), (true, &Outcome::WithinLimit));
+        assert_eq!(figure.words(), "within its limit, 1.00 % in the middle of 3 layouts");
+        let over = Count { in_layouts: vec![1_009_900, 1_010_500, 1_010_600], ..count(1_009_900) };
+        let (_, figure) = judged(&over, &[]);
+        assert_eq!((&figure.outcome, figure.change()), (&Outcome::Exceeded, Some(10_400.0)));
+        assert_eq!(figure.words(), "more than 1.00 % in the middle of 3 layouts");
+        let accepted = Accepted::parse("c0ffee", "parse +1.04%").unwrap();
+        assert!(matches!(judged(&over, &[accepted]).1.outcome, Outcome::Accepted(_)));
+        // Far from the limit, or within the floor, one layout says it.
+        assert!(!judged(&count(1_020_000), &[]).0);
+        assert!(!judged(&count(1_000_400), &[]).0);
+        assert!(!judged(&count(1_005_000), &[]).0);
+    }
+
+    #[test]
+    fn own_instructions_are_judged_where_the_floor_hides_a_cost() {
+        let base = in_layouts(1_000_000, &[0; 11], 9_000);
+        let own = in_layouts(200_000, &[0; 11], 10);
+        let own = Count { metric: "instructions:u".into(), is_beside: true, ..own };
+        let judged = |more: u64, trailers: &[&str]| {
+            let limit = Some("0.1%".parse().unwrap());
+            let trailers: Vec<Accepted> =
+                trailers.iter().map(|text| Accepted::parse("c0ffee", text).unwrap()).collect();
+            let counted =
+                [count(1_000_000 + more), Count { value: Ok(200_000 + more), ..own.clone() }];
+            let sides = counted.iter().zip([&base, &own]);
+            let mut figures: Vec<FigureReport> = sides
+                .map(|(count, base)| judge(count, &key("max"), &Held::Base(base), limit, &trailers))
+                .collect();
+            keep_beside(&counted, &mut figures);
+            let shown = figures.iter().map(|figure| (figure.name(), figure.outcome.word()));
+            shown.collect::<Vec<_>>()
+        };
+        let all = |word| ("instructions".to_string(), word);
+        let own = |word| ("instructions:u".to_string(), word);
+        // 5,000 instructions are within the floor of all instructions, and 2.5 % of the program's own.
+        assert_eq!(judged(5_000, &[]), [all("within-floor"), own("exceeded")]);
+        assert_eq!(judged(5_000, &["parse +2.5%"]), [all("within-floor"), own("accepted")]);
+        // Where it says nothing more, it is not shown.
+        assert_eq!(judged(0, &[]), [all("same")]);
+        assert_eq!(judged(100, &[]), [all("within-floor")]);
+        assert_eq!(judged(50_000, &[]), [all("exceeded")]);
+    }
+
+    #[test]
+    fn small_steps_add_up_to_a_drift() {
+        let limit = ("1%".parse().unwrap(), 20);
+        let drift = |now: u64, trailers: &[Accepted]| {
+            judge_drift(&count(now), &count(1_000_000), Some(FLOOR), limit, trailers)
+        };
+        let figure = drift(1_010_500, &[]);
+        assert_eq!(
+            (&figure.outcome, figure.name().as_str()),
+            (&Outcome::Exceeded, "instructions over 20 commits")
+        );
+        assert_eq!(drift(1_009_000, &[]).outcome, Outcome::WithinLimit);
+        assert_eq!(drift(1_000_100, &[]).outcome, Outcome::WithinFloor);
+        let accepted = Accepted::parse("c0ffee", "parse instructions +2%").unwrap();
+        assert!(matches!(drift(1_010_500, &[accepted]).outcome, Outcome::Accepted(_)));
     }
 
     #[test]

@@ -126,10 +126,23 @@ pub struct FigureReport {
     pub floor: Option<Floor>,
     /// The sum of the exact changes of functions whose instructions the figure counts; `None` if that is not known.
     pub exact: Option<f64>,
+    /// The change in the middle of several layouts; `None` if one layout decided.
+    pub in_layouts: Option<LayoutChange>,
+    /// The number of commits over which the figure drifted; `None` for the change from the base.
+    pub over_commits: Option<u32>,
     /// How much worse the figure may become.
     pub limit: Option<Limit>,
     /// The outcome of the comparison.
     pub outcome: Outcome,
+}
+
+/// A change in the middle of several layouts in which both sides were counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LayoutChange {
+    /// The median of the changes, each in one layout.
+    pub change: f64,
+    /// The number of layouts.
+    pub layouts: u32,
 }
 
 /// The outcome of comparing a figure with its baseline.
@@ -221,9 +234,19 @@ impl Outcome {
 }
 
 impl FigureReport {
-    /// The figure less its baseline.
+    /// The figure less its baseline; the middle of the layouts, if several decided.
     pub fn change(&self) -> Option<f64> {
-        Some(self.value? - self.baseline?)
+        let of_layouts = self.in_layouts.map(|in_layouts| in_layouts.change);
+        of_layouts.or_else(|| Some(self.value? - self.baseline?))
+    }
+
+    /// The name of the metric, with the commits over which it drifted: `instructions over 20 commits`.
+    pub fn name(&self) -> String {
+        match self.over_commits {
+            None => self.metric.clone(),
+            Some(1) => format!("{} over 1 commit", self.metric),
+            Some(commits) => format!("{} over {} commits", self.metric, grouped(commits.into())),
+        }
     }
 
     /// The sum of the exact changes of functions, if it decided: the change is within the layout floor, and this sum is more than the
@@ -265,13 +288,22 @@ impl FigureReport {
         }
     }
 
+    /// ` in the middle of 11 layouts`, if several layouts decided.
+    fn layout_words(&self) -> String {
+        self.in_layouts.map_or(String::new(), |in_layouts| {
+            format!(" in the middle of {} layouts", in_layouts.layouts)
+        })
+    }
+
     /// The outcome in words.
     pub fn words(&self) -> String {
         let floor = || self.floor.map_or(String::new(), |floor| floor.words(self.unit));
         match &self.outcome {
             Outcome::Same => "the same".into(),
             Outcome::WithinFloor => format!("within the layout floor, {}", floor()),
-            Outcome::WithinLimit => format!("within its limit, {}", self.limit_words()),
+            Outcome::WithinLimit => {
+                format!("within its limit, {}{}", self.limit_words(), self.layout_words())
+            }
             Outcome::Improved => "improved".into(),
             Outcome::Accepted(trailers) => {
                 let commits: Vec<&str> = trailers.iter().map(|one| one.commit.as_str()).collect();
@@ -283,7 +315,7 @@ impl FigureReport {
                     figure(exact, self.unit),
                     self.limit_words()
                 ),
-                None => format!("more than {}", self.limit_words()),
+                None => format!("more than {}{}", self.limit_words(), self.layout_words()),
             },
             Outcome::Unchanged(found) => format!("no change found{found}"),
             Outcome::Undecided(why) => format!("undecided: {why}"),
@@ -382,11 +414,16 @@ impl GateReport {
         self.cases.iter().flat_map(|case| case.figures.iter().map(move |figure| (case, figure)))
     }
 
+    /// The tip's figures with their cases, each once: sums over several commits are left out.
+    pub fn figures_of_tip(&self) -> impl Iterator<Item = (&CaseReport, &FigureReport)> {
+        self.figures().filter(|(_, figure)| figure.over_commits.is_none())
+    }
+
     /// The answer in one sentence.
     pub fn headline(&self) -> String {
         let (mut exceeded, mut open, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for (case, figure) in self.figures() {
-            let named = || format!("{} {}", case.name, figure.metric);
+            let named = || format!("{} {}", case.name, figure.name());
             match figure.outcome.verdict() {
                 GateVerdict::Exceeded => {
                     let change = figure.change_words().unwrap_or_default();

@@ -143,6 +143,8 @@ pub fn as_figure(figure: &SeriesFigure, change: i128, from: u64) -> FigureReport
         value: Some(from as f64 + change as f64),
         floor: figure.floor,
         exact: None,
+        in_layouts: None,
+        over_commits: None,
         limit: None,
         outcome: Outcome::Same,
     }

@@ -32,6 +32,8 @@ pub struct Case {
     pub watched: Vec<WatchedFigure>,
     /// How much worse a figure may become; `None` allows as much as layouts alone move it.
     pub limit: Option<Limit>,
+    /// How much worse a figure may become over so many commits; `None` allows any sum of allowed changes.
+    pub drift: Option<Drift>,
     /// The command that builds a revision; `None` if the case needs no build.
     pub build: Option<String>,
     /// Files that the build must produce, relative to the revision's tree.
@@ -40,6 +42,43 @@ pub struct Case {
     pub compiler: Option<String>,
     /// The remaining fields, with one variant.
     pub experiment: Experiment,
+}
+
+/// The most that a figure may become worse over a number of commits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    /// The limit of the sum.
+    pub limit: Limit,
+    /// The number of commits.
+    pub commits: u32,
+}
+
+/// The most commits of a drift.
+const DRIFT_COMMITS_MAX: u32 = 10_000;
+
+impl std::str::FromStr for Drift {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Drift, String> {
+        let why = || {
+            format!(
+                "'{}' is no drift; write for example '1% in 20', for the last 20 commits together",
+                printable(text)
+            )
+        };
+        let (limit, commits) = text.rsplit_once(" in ").ok_or_else(why)?;
+        let commits: u32 = commits.trim().parse().map_err(|_| why())?;
+        match commits {
+            2..=DRIFT_COMMITS_MAX => Ok(Drift { limit: limit.parse()?, commits }),
+            _ => Err(format!("'{}': give 2 to {DRIFT_COMMITS_MAX} commits", printable(text))),
+        }
+    }
+}
+
+impl std::fmt::Display for Drift {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} in {}", self.limit, self.commits)
+    }
 }
 
 /// One figure of a case.
@@ -67,6 +106,7 @@ struct CaseFields {
     metric: OneOrMany,
     function: OneOrMany,
     limit: Option<String>,
+    drift: Option<String>,
     build: Option<String>,
     artifact: OneOrMany,
     compiler: Option<String>,
@@ -116,6 +156,9 @@ const DECIDED: [(&str, &str); 15] = [
 /// A kernel's name begins so if it is a file of the revision's tree.
 pub const OF_REVISION: &str = "./";
 
+/// The machine whose figures vary, as a suite names it.
+const HOST: &str = "host";
+
 /// Fields for the number of runs, which exact counts do not need.
 const LENGTHS: [&str; 6] = ["pairs", "runs", "min-runs", "until-width", "budget", "warmup"];
 
@@ -155,6 +198,11 @@ impl Suite {
             };
             check_keys(&of_case).map_err(&wrong)?;
             let mut table = defaults.clone();
+            if of_case.get("machine").or(table.get("machine")).and_then(Value::as_str) == Some(HOST)
+            {
+                // The default is for cases whose figures add up.
+                table.remove("drift");
+            }
             table.extend(of_case);
             Case::read(&name, table).map_err(wrong)
         });
@@ -199,6 +247,7 @@ impl Case {
             name: name.into(),
             watched: Vec::new(),
             limit: None,
+            drift: None,
             build,
             artifact: Vec::new(),
             compiler: None,
@@ -246,6 +295,13 @@ impl Case {
             return Err("give it a command or a workload, and not both".into());
         }
         let limit = fields.limit.map(|limit| limit.parse().map_err(|why| format!("limit: {why}")));
+        let drift = fields.drift.map(|drift| drift.parse().map_err(|why| format!("drift: {why}")));
+        let drift: Option<Drift> = drift.transpose()?;
+        if drift.is_some() && machine == MachineKind::Host {
+            return Err(
+                "drift: figures of this host vary from one measurement to the next; leave machine out, or drift".into(),
+            );
+        }
         let metrics = Vec::from(fields.metric).into_iter().map(WatchedFigure::Metric);
         let functions = Vec::from(fields.function).into_iter().map(WatchedFigure::Function);
         let watched: Vec<WatchedFigure> = metrics.chain(functions).collect();
@@ -276,6 +332,7 @@ impl Case {
             name: name.into(),
             watched,
             limit: limit.transpose()?,
+            drift,
             build: fields.build,
             artifact: fields.artifact.into(),
             compiler: fields.compiler,
@@ -439,6 +496,17 @@ mod tests {
     }
 
     #[test]
+    fn a_drift_is_a_limit_for_so_many_commits() {
+        let text = "drift = '1% in 20'\n[case.a]\ncommand = 'x'\n[case.b]\ncommand = 'x'\ndrift = '0.5% or 900 in 7'\n\
+                    [case.c]\ncommand = 'x'\nmachine = 'host'\n";
+        let cases = Suite::parse(text).unwrap().cases;
+        let words = |case: &Case| case.drift.map(|drift| drift.to_string());
+        assert_eq!(words(&cases[0]).as_deref(), Some("1.00 % in 20"));
+        assert_eq!(words(&cases[1]).as_deref(), Some("0.50 % or 900 in 7"));
+        assert_eq!(words(&cases[2]), None, "figures of the host do not add up");
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, part) in [
             ("", "there is no case; add one"),
@@ -457,6 +525,19 @@ mod tests {
             (
                 "[case.a]\ncommand = 'x'\nlimit = '5 parsecs'",
                 "case 'a': limit: '5 parsecs' is no limit",
+            ),
+            (
+                "[case.a]\ncommand = 'x'\ndrift = '1%'",
+                "drift: '1%' is no drift; write for example '1% in 20'",
+            ),
+            (
+                "[case.a]\ncommand = 'x'\ndrift = '1% in 1'",
+                "drift: '1% in 1': give 2 to 10000 commits",
+            ),
+            ("[case.a]\ncommand = 'x'\ndrift = '1x in 9'", "drift: '1x' is no limit"),
+            (
+                "[case.a]\ncommand = 'x'\nmachine = 'host'\ndrift = '1% in 9'",
+                "drift: figures of this host vary",
             ),
             ("[case.a]\ncommand = 'x'\npairs = 3", "pairs: counts of the emulated machine repeat"),
             (

@@ -3,7 +3,7 @@
 //! The cases come from the tip, so a change can raise its own limit or remove the case that it would fail. The report names every such
 //! change, and a base whose suite has `protect = true` keeps its cases, figures and limits.
 
-use super::suite::{Case, Suite, WatchedFigure};
+use super::suite::{Case, Drift, Suite, WatchedFigure};
 use opcost_analysis::comparison::limit::Limit;
 use serde::Serialize;
 use std::fmt;
@@ -68,6 +68,9 @@ pub fn compared(base: &Suite, tip: &mut Suite) -> Vec<SuiteChange> {
         };
         let is_looser = looser(old.limit, new.limit);
         differs("limit", limit_words(old), limit_words(new), base.protect && is_looser);
+        let drift = |case: &Case| case.drift.map_or(NONE.into(), |drift| drift.to_string());
+        let drifts_more = is_looser_drift(old.drift, new.drift);
+        differs("drift", drift(old), drift(new), base.protect && drifts_more);
         let lacks = figures(old).iter().any(|figure| !figures(new).contains(figure));
         let words = |case: &Case| figures(case).join(", ");
         differs("metric", words(old), words(new), base.protect && lacks);
@@ -92,6 +95,9 @@ pub fn compared(base: &Suite, tip: &mut Suite) -> Vec<SuiteChange> {
         if base.protect && is_looser {
             new.limit = old.limit;
         }
+        if base.protect && drifts_more {
+            new.drift = old.drift;
+        }
         if base.protect && lacks {
             new.watched.clone_from(&old.watched);
             new.experiment.primary.clone_from(&old.experiment.primary);
@@ -115,6 +121,12 @@ fn looser(old: Option<Limit>, new: Option<Limit>) -> bool {
     part(old.ratio, new.ratio)
         || part(value(old), value(new))
         || (unit(old) != unit(new) && new.absolute.is_some())
+}
+
+/// Whether the second drift permits a sum of changes that the first does not; fewer commits permit the same sum more often.
+fn is_looser_drift(old: Option<Drift>, new: Option<Drift>) -> bool {
+    let Some(old) = old else { return false };
+    new.is_none_or(|new| new.commits < old.commits || looser(Some(old.limit), Some(new.limit)))
 }
 
 fn limit_words(case: &Case) -> String {
@@ -198,6 +210,19 @@ mod tests {
         let made = compared(&kept, &mut tighter);
         assert!(made.iter().all(|change| !change.kept), "{made:?}");
         assert_eq!(tighter.cases[0].limit.unwrap().ratio, Some(0.0005));
+    }
+
+    #[test]
+    fn a_protected_drift_is_not_loosened() {
+        let with = |drift: &str| format!("protect = true\n{drift}{BASE}");
+        let base = with("drift = '1% in 20'\n");
+        for looser in ["", "drift = '2% in 20'\n", "drift = '1% in 10'\n"] {
+            let (named, suite) = changes(&base, &with(looser));
+            assert!(named[0].starts_with("drift of count: 1.00 % in 20 → "), "{named:?}");
+            assert_eq!(suite.cases, Suite::parse(&base).unwrap().cases, "{looser}");
+        }
+        let stricter = with("drift = '0.5% in 30'\n");
+        assert_eq!(changes(&base, &stricter).1, Suite::parse(&stricter).unwrap());
     }
 
     #[test]

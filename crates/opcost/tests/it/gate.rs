@@ -467,6 +467,63 @@ fn a_change_cannot_loosen_its_own_suite_unseen() {
 }
 
 #[test]
+fn small_costs_that_each_pass_fail_together() {
+    let Some((kernel, start)) = needs::counter() else { return };
+    let suite = exact(&kernel, start);
+    let Some(yard) = Yard::new(&suite) else { return };
+    let step = |rounds: u32| {
+        yard.script("work.in", &work(rounds));
+        yard.commit(&format!("{rounds} rounds"));
+    };
+    step(200);
+    yard.commit("Nothing");
+    yard.commit("Nothing");
+    step(210);
+    let report = |status: i32| -> serde_json::Value {
+        let ended = yard.gate(&["--base", "HEAD~1", "--json"]).expect(status);
+        serde_json::from_str(&ended.stdout).unwrap()
+    };
+    let of = |report: &serde_json::Value, figure: usize, name: &str| {
+        report["cases"][0]["figures"][figure][name].clone()
+    };
+    let percent = 100.0 * of(&report(1), 0, "change_ratio").as_f64().unwrap();
+    // A step of this size is allowed, and two in three commits.
+    let (limit, drift) = (format!("{:.3}%", 1.5 * percent), format!("{:.3}% in 3", 2.5 * percent));
+    yard.write(
+        "opcost.toml",
+        &suite.replace("limit = '0.5%'", &format!("limit = '{limit}'\ndrift = '{drift}'")),
+    );
+    step(220);
+    let passed = report(0);
+    assert_eq!(of(&passed, 0, "outcome"), "within-limit");
+    assert_eq!(
+        (of(&passed, 1, "outcome"), of(&passed, 1, "over_commits")),
+        (json!("within-limit"), json!(3))
+    );
+    step(230);
+    let failed = report(1);
+    assert_eq!(of(&failed, 0, "outcome"), "within-limit");
+    assert_eq!(
+        (of(&failed, 1, "outcome"), of(&failed, 1, "metric")),
+        (json!("exceeded"), json!("instructions:u"))
+    );
+    let sum: f64 = of(&failed, 1, "change").as_f64().unwrap();
+    let one = of(&failed, 0, "change").as_f64().unwrap();
+    assert!((sum / one - 3.0).abs() < 0.1, "{sum} is three times {one}");
+    let text = yard.gate(&["--base", "HEAD~1"]).expect(1).stdout;
+    assert!(
+        text.contains("instructions:u over 3 commits") && text.contains("must not land"),
+        "{text}"
+    );
+    // What its commits accept is no drift.
+    let amount = format!("{:.1}", 3.3 * percent);
+    yard.script("work.in", &work(240));
+    yard.commit(&format!("240 rounds\n\nOpcost-accept: loop +{amount}%"));
+    let accepted = report(0);
+    assert_eq!(of(&accepted, 1, "outcome"), "accepted", "{accepted}");
+}
+
+#[test]
 fn a_region_of_a_program_is_held_against_a_limit() {
     let Some((kernel, _)) = needs::counter() else { return };
     if !needs::programs(&["cc"]) {

@@ -43,6 +43,8 @@ fn figure(metric: &str, sides: [f64; 2], limit: Option<&str>, outcome: Outcome) 
         value: Some(sides[1]),
         floor: Some(Floor { most: 210, layouts: Some(11) }),
         exact: None,
+        in_layouts: None,
+        over_commits: None,
         limit: limit.map(|limit| limit.parse().unwrap()),
         outcome,
     }

@@ -38,7 +38,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
             };
             let change =
                 figure.change_words().map_or(String::new(), |change| format!("{change}: "));
-            let title = format!("opcost: {} {}", case.name, figure.metric);
+            let title = format!("opcost: {} {}", case.name, figure.name());
             say(command, &place, &title, &format!("{change}{}", figure.words()));
         }
     }

@@ -8,7 +8,7 @@ pub(super) fn render(view: &GateView<'_>) -> Result<String> {
     let mut cases = Map::new();
     for case in &view.report.cases {
         let mut metrics = Map::new();
-        for figure in &case.figures {
+        for figure in case.figures.iter().filter(|figure| figure.over_commits.is_none()) {
             let Some(value) = figure.value else { continue };
             let mut metric = Map::from_iter([("value".to_string(), json!(value))]);
             if let Some(floor) = figure.floor {

@@ -94,7 +94,7 @@ fn table(figures: &[(&CaseReport, &FigureReport)]) -> Table {
         };
         Line::of(vec![
             Cell::text(&case.name),
-            Cell::Name(figure.metric.clone(), String::new()),
+            Cell::Name(figure.name(), String::new()),
             Cell::Figure(baseline),
             Cell::Figure(value),
             Cell::figure(figure.change_words().unwrap_or_default()),

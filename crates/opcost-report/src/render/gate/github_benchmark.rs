@@ -6,7 +6,7 @@ use opcost_record::{Better, Unit};
 use serde_json::{Value, json};
 
 pub(super) fn render(view: &GateView<'_>) -> Result<String> {
-    let figures = view.report.figures().filter(|(_, figure)| figure.better == Better::Lower);
+    let figures = view.report.figures_of_tip().filter(|(_, figure)| figure.better == Better::Lower);
     let rows = figures.filter_map(|(case, figure)| {
         let unit = match figure.unit {
             Unit::Count => figure.metric.as_str(),

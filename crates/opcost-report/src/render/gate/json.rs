@@ -105,6 +105,8 @@ fn figure(figure: &FigureReport) -> Value {
         "floor": figure.floor.map(|floor| floor.most as f64),
         "floor_layouts": figure.floor.and_then(|floor| floor.layouts),
         "exact_change": figure.exact,
+        "change_layouts": figure.in_layouts.map(|in_layouts| in_layouts.layouts),
+        "over_commits": figure.over_commits,
         "limit_ratio": figure.limit.and_then(|limit| limit.ratio),
         "limit_absolute": figure.limit.and_then(|limit| Some(limit.absolute?.value)),
         "outcome": figure.outcome.word(),

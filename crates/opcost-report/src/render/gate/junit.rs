@@ -39,7 +39,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
                 }
                 _ => None,
             };
-            open(&mut body, case, &figure.metric);
+            open(&mut body, case, &figure.name());
             close(&mut body, element, &words(figure), &out(figure));
         }
     }

@@ -51,17 +51,21 @@ fn name(series: &Series, figure: usize) -> String {
     format!("{} {}", figure.case, figure.metric)
 }
 
-/// A change as a count and as a share.
-fn cells(series: &Series, figure: usize, step: &Step) -> [String; 2] {
+/// The mark of a change that layouts alone can make; its row is grey, too.
+const WITHIN_FLOOR: &str = "< layouts";
+
+/// A change as a count and as a share, and its mark.
+fn cells(series: &Series, figure: usize, step: &Step) -> [String; 3] {
     match step {
-        Step::Unknown(_) => ["?".into(), String::new()],
-        Step::Changed { change: 0, .. } => ["=".into(), String::new()],
-        Step::Changed { change, from, .. } => {
+        Step::Unknown(_) => ["?".into(), String::new(), String::new()],
+        Step::Changed { change: 0, .. } => ["=".into(), String::new(), String::new()],
+        Step::Changed { change, from, within_floor } => {
             let sign = if *change < 0 { '−' } else { '+' };
             let size = u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX);
             let report = as_figure(&series.figures[figure], *change, *from);
             let share = report.ratio().and_then(|_| report.change_words()).unwrap_or_default();
-            [format!("{sign}{}", grouped(size)), share]
+            let mark = if *within_floor { WITHIN_FLOOR } else { "" };
+            [format!("{sign}{}", grouped(size)), share, mark.into()]
         }
     }
 }
@@ -88,28 +92,29 @@ fn table(document: &mut Document, series: &Series, figure: usize) {
         .as_ref()
         .map_or("not known at the base".into(), |base| format!("{} at the base", grouped(*base)));
     document.section(format!("{}: {base}", name(series, figure)));
+    let (steps, total) = (series.steps(figure), series.total(figure));
+    let is_marked = |step: &Step| !cells(series, figure, step)[2].is_empty();
+    let any_mark = steps.iter().chain([&total]).any(is_marked);
     let row = |id: &str, step: &Step, subject: &str, below: String| {
-        let [change, share] = cells(series, figure, step).map(Cell::figure);
-        let subject = Cell::Brief(subject.to_string());
-        let cells = vec![Cell::text(id), change, share, subject, Cell::text(below)];
+        let [change, share, mark] = cells(series, figure, step);
+        let mut cells = vec![Cell::text(id), Cell::figure(change), Cell::figure(share)];
+        cells.extend(any_mark.then(|| Cell::text(mark)));
+        cells.extend([Cell::Brief(subject.to_string()), Cell::text(below)]);
         Line::toned(tone(of.better, step), cells)
     };
-    let steps = series.steps(figure);
     let commits = series.rows.iter().zip(&steps).map(|(commit, step)| {
         let exact: Vec<&ExactChange> = commit.functions[figure].iter().collect();
         let id = opcost_kernel::short_commit(&commit.side.commit);
         row(id, step, &commit.side.subject, list(&exact, FUNCTIONS_SHOWN))
     });
-    let all = Line { strong: true, ..row("all", &series.total(figure), "", String::new()) };
+    let all = Line { strong: true, ..row("all", &total, "", String::new()) };
     document.table(Table {
         caption: None,
-        columns: vec![
-            Column::fixed("commit"),
-            Column::fixed("change"),
-            Column::fixed("share"),
-            Column::fixed("subject"),
-            Column::below("functions"),
-        ],
+        columns: [Column::fixed("commit"), Column::fixed("change"), Column::fixed("share")]
+            .into_iter()
+            .chain(any_mark.then(|| Column::fixed("floor")))
+            .chain([Column::fixed("subject"), Column::below("functions")])
+            .collect(),
         rows: commits.chain([all]).collect(),
     });
     if let Some(floor) = of.floor.filter(|floor| floor.most > 0) {

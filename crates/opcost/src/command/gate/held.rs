@@ -5,19 +5,21 @@ use anyhow::Result;
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_analysis::comparison::compare;
 use opcost_analysis::comparison::recorded_profiles::{WORK_RULE, difference};
-use opcost_base::exit::{Status, in_words, status_of};
+use opcost_base::exit::{HasStatus, Status, in_words, status_of};
 use opcost_base::phases::Phases;
 use opcost_gate::gate::baseline::{Baseline, BaselineFigure};
 use opcost_gate::gate::counts::{self, Count, counts, only_block};
 use opcost_gate::gate::exact::{ExactChange, exact_changes};
-use opcost_gate::gate::judge::{Held, judge, judge_comparison, judge_exact};
+use opcost_gate::gate::judge::{
+    self, Held, is_near_limit, judge, judge_comparison, judge_drift, judge_exact,
+};
 use opcost_gate::gate::key::FigureKey;
 use opcost_gate::gate::report::{
     CaseFailure, CaseReport, FigureReport, Outcome, SourceLine, accepts_new,
 };
-use opcost_gate::gate::suite::{Case, Suite, WatchedFigure};
-use opcost_gate::gate::trailer::Accepted;
-use opcost_kernel::{RepositoryCommit, short_commit};
+use opcost_gate::gate::suite::{Case, Drift, Suite, WatchedFigure};
+use opcost_gate::gate::trailer::{Accepted, TRAILER};
+use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_lab::trees::{Built, Recipe, Trees};
 use opcost_model::plan::GUEST_TREE;
 use opcost_model::recording::MachineState;
@@ -40,6 +42,9 @@ pub(super) struct Gate<'a> {
     pub(super) standard: Standard,
     /// The cases in the base's own suite; `None` if the base has no suite or there is no base.
     pub(super) known_to_base: Option<BTreeSet<String>>,
+    pub(super) repository: &'a Repository,
+    /// The commit whose history the suite's drifts look at: the tip, or HEAD for the working tree.
+    pub(super) head: RepositoryCommit,
     pub(super) tip: RepositoryCommit,
     pub(super) trailers: Vec<Accepted>,
     pub(super) update: bool,
@@ -154,7 +159,7 @@ impl Gate<'_> {
         match &self.standard {
             Standard::Base(commit) => {
                 let commit = commit.clone();
-                self.against_base(case, &commit, tip, &measured, &counted, report)
+                self.against_base(case, &commit, tip, &measured, &counted, report)?;
             }
             Standard::Baseline { held, written } => {
                 let first = counted.first().and_then(|of| held.figure(&case.name, &of.metric));
@@ -163,7 +168,11 @@ impl Gate<'_> {
                 });
                 self.notes.extend(libraries.map(|words| format!("case '{}': {words}", case.name)));
                 let trailers = self.trailers_of(case);
-                let judged = counted.iter().map(|count| {
+                // Files of an older opcost have no figure that the suite does not name.
+                let is_judged = |count: &&Count| {
+                    !count.is_beside || held.figure(&case.name, &count.metric).is_some()
+                };
+                let judged = counted.iter().filter(is_judged).map(|count| {
                     let figure = held.figure(&case.name, &count.metric);
                     let standard = figure.map_or_else(
                         || Held::NoBaseline(metrics_of(held, &case.name)),
@@ -176,7 +185,79 @@ impl Gate<'_> {
                 if !self.update && report.figures.iter().any(is_explained_by_functions) {
                     self.explain(case, written.as_ref(), &measured, report)?;
                 }
-                Ok(())
+            }
+        }
+        if report.failure.is_none() {
+            self.drift(case, &measured, &counted, report)?;
+            judge::keep_beside(&counted, &mut report.figures);
+        }
+        Ok(())
+    }
+
+    /// Judges how far the case drifted over the last commits, if the suite limits that.
+    fn drift(
+        &mut self,
+        case: &Case,
+        tip: &Measured,
+        counted: &[Count],
+        report: &mut CaseReport,
+    ) -> Result<()> {
+        let Some(Drift { limit, commits: most }) = case.drift.filter(|_| !self.update) else {
+            return Ok(());
+        };
+        let found = self.repository.commit_before(&self.head.id, most);
+        let (from, commits) = found.map_err(HasStatus::carried)?;
+        if commits < most && self.repository.is_shallow() {
+            self.notes.push(format!(
+                "drift of {}: the clone has {commits} of {most} commits, and these are judged; fetch more",
+                case.name
+            ));
+        }
+        if commits == 0 {
+            return Ok(());
+        }
+        let before = of_case(self.base(case, &from, Seeds::One, &tip.key))?.ok();
+        let before = before.and_then(|before| counts(&before.recording, &case.watched).ok());
+        let Some(before) = before else {
+            self.notes.push(format!(
+                "drift of {}: {}, {commits} commits back, cannot be built and counted, so their sum is not judged",
+                case.name,
+                short_commit(&from.id)
+            ));
+            return Ok(());
+        };
+        let trailers = self.repository.trailers(&from.id, &self.head.id, TRAILER);
+        let trailers = trailers.map_err(HasStatus::carried)?;
+        let trailers: Vec<Accepted> = trailers
+            .iter()
+            .filter_map(|(commit, text)| Accepted::parse(commit, text).ok())
+            .filter(|trailer| trailer.case == case.name)
+            .collect();
+        for count in counted {
+            let figure = report.figures.iter().find(|figure| figure.metric == count.metric);
+            let earlier = before.iter().find(|earlier| earlier.metric == count.metric);
+            if let (Some(figure), Some(earlier)) = (figure, earlier) {
+                let drifted =
+                    judge_drift(count, earlier, figure.floor, (limit, commits), &trailers);
+                report.figures.push(drifted);
+            }
+        }
+        Ok(())
+    }
+
+    /// The tip's counts in several layouts: an earlier gate's, else counted now.
+    fn in_layouts(
+        &mut self,
+        case: &Case,
+        built: &Built,
+        tip: &Measured,
+    ) -> Result<Result<Measured, CaseFailure>> {
+        let alike = |key: &FigureKey| key.is_comparable(&tip.key);
+        match self.bench.counted_before(case, &built.site, Seeds::Floor, &alike)? {
+            Some(earlier) => Ok(Ok(earlier)),
+            None => {
+                self.phases.report(&format!("counting {} in other layouts", case.name), None);
+                of_case(self.bench.count(case, built, Seeds::Floor))
             }
         }
     }
@@ -213,6 +294,18 @@ impl Gate<'_> {
             .zip(&of_base)
             .map(|(count, base)| judge(count, &tip.key, &Held::Base(base), case.limit, &trailers));
         report.figures = judged.collect();
+        if report.figures.iter().any(is_near_limit) {
+            match self.in_layouts(case, built, tip)? {
+                Ok(again) => {
+                    let of_tip = counts(&again.recording, &case.watched).unwrap_or_default();
+                    judge::judge_near_limits(&mut report.figures, [&of_base, &of_tip], &trailers);
+                }
+                Err(failure) => {
+                    report.failure = Some(failure);
+                    return Ok(());
+                }
+            }
+        }
         if report.figures.iter().any(is_explained_by_functions) {
             explained(&base, tip, report);
         }
@@ -241,8 +334,7 @@ impl Gate<'_> {
         let before = report.figures.clone();
         if judged(&changes, report) {
             // The tip was counted in one layout. A function that others move there must not decide.
-            self.phases.report(&format!("counting {} in other layouts", case.name), None);
-            let again = match of_case(self.bench.count(case, built, Seeds::Floor))? {
+            let again = match self.in_layouts(case, built, tip)? {
                 Ok(again) => again,
                 Err(failure) => {
                     report.failure = Some(failure);

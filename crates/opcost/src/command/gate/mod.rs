@@ -156,6 +156,8 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
         known_to_base: base_suite
             .map(|suite| suite.cases.into_iter().map(|case| case.name).collect()),
         standard,
+        repository: &repository,
+        head: head.clone(),
         tip: tip.clone(),
         trailers,
         update: args.update,
