@@ -2,7 +2,7 @@
 
 use crate::class::{self, Head};
 use opcost_record::symbols::{
-    Landmark, PAGE_BYTES, Range, Symbols, blanked, page_hash, sites_in_page,
+    Landmark, LandmarkAt, PAGE_BYTES, Range, Symbols, blanked, page_hash, sites_in_page,
 };
 use opcost_record::{Function, profile::KERNEL};
 use std::cell::RefCell;
@@ -75,7 +75,15 @@ impl Attribution {
             (0..several).map(|vcpu| add(&format!("[CPU {vcpu}]"), VCPU)).collect::<Vec<_>>();
         let mut metrics: Vec<String> = Vec::new();
         let mut landmarks = HashMap::new();
-        for at in symbols.landmarks {
+        let has = |wanted| symbols.landmarks.iter().any(|at| at.landmark == wanted);
+        // A switch whose cause is unknown keeps its caller's class.
+        let switches = [Landmark::Due, Landmark::Schedule];
+        let follows = switches.into_iter().all(has);
+        let followed = |at: &LandmarkAt| {
+            use Landmark::{Due, Resume, Schedule, Yield};
+            follows || !matches!(at.landmark, Due | Yield | Schedule | Resume)
+        };
+        for at in symbols.landmarks.into_iter().filter(followed) {
             let place = at.metric.map(|metric| {
                 metrics.iter().position(|known| *known == metric).unwrap_or_else(|| {
                     metrics.push(metric);
@@ -206,7 +214,7 @@ fn find(ranges: &[Range], address: u64) -> Option<Owner> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opcost_record::symbols::{FileSymbols, LandmarkAt};
+    use opcost_record::symbols::FileSymbols;
 
     fn attribution() -> Attribution {
         let function = |symbol: &str, module: &str| Function::new(symbol, module);

@@ -42,6 +42,10 @@ pub(crate) enum Head {
     Softirq,
     /// Work of the program that the way back to user mode executes, even from the tick.
     Program,
+    /// The caller's class. If the function makes room for another task, somebody wanted that.
+    Yields,
+    /// The caller's class. The function wakes threads of the kernel only, so a switch to such a thread is deferred work.
+    Wakes,
 }
 
 /// Functions that begin deferred work. Linux 4.9 to 6.12: `kernel/softirq.c`, `kernel/rcu`, `kernel/time`, `kernel/kthread.c`,
@@ -84,6 +88,54 @@ const PROGRAM: [&str; 7] = [
     "call_function_single_interrupt",
 ];
 
+/// Functions in which a task makes room though it could go on: when the kernel is asked to, and on the way back to what was
+/// interrupted. Every other caller of `schedule` waits. `kernel/sched/core.c`, `kernel/entry/common.c`, `arch/x86/entry`.
+const YIELDS: [&str; 29] = [
+    "__cond_resched",
+    "_cond_resched",
+    "__cond_resched_lock",
+    "__cond_resched_rwlock_read",
+    "__cond_resched_rwlock_write",
+    "__cond_resched_softirq",
+    "preempt_schedule_common",
+    "preempt_schedule",
+    "preempt_schedule_notrace",
+    "preempt_schedule_irq",
+    "preempt_schedule_thunk",
+    "preempt_schedule_notrace_thunk",
+    "___preempt_schedule",
+    "___preempt_schedule_notrace",
+    "exit_to_user_mode_loop",
+    "exit_to_user_mode_prepare",
+    "exit_to_usermode_loop",
+    "prepare_exit_to_usermode",
+    "syscall_exit_to_user_mode",
+    "syscall_exit_to_user_mode_work",
+    "syscall_return_slowpath",
+    "irqentry_exit",
+    "irqentry_exit_to_user_mode",
+    "do_syscall_64",
+    "do_int80_emulation",
+    "do_int80_syscall_32",
+    "__do_fast_syscall_32",
+    "do_fast_syscall_32",
+    "schedule_user",
+];
+
+/// Functions that wake threads of the kernel: `kernel/workqueue.c`, `kernel/softirq.c`, `kernel/rcu`, `kernel/kthread.c`, `mm`.
+const WAKES: [&str; 10] = [
+    "__queue_work",
+    "insert_work",
+    "kick_pool",
+    "wake_up_worker",
+    "wakeup_softirqd",
+    "rcu_gp_kthread_wake",
+    "invoke_rcu_core",
+    "kthread_insert_work",
+    "wakeup_kswapd",
+    "wakeup_kcompactd",
+];
+
 /// Entries of interrupts that one CPU sends to another begin so, as the two entries do that follow.
 const BETWEEN_CPUS: &str = "asm_sysvec_";
 const TIMER: &str = "asm_sysvec_apic_timer_interrupt";
@@ -100,6 +152,10 @@ impl Head {
             Head::Softirq
         } else if PROGRAM.contains(&symbol) || symbol.starts_with(BETWEEN_CPUS) && symbol != TIMER {
             Head::Program
+        } else if YIELDS.contains(&symbol) {
+            Head::Yields
+        } else if WAKES.contains(&symbol) {
+            Head::Wakes
         } else {
             Head::Inherits
         }
@@ -109,7 +165,7 @@ impl Head {
     pub(crate) fn below(self, above: Class) -> Option<Class> {
         match (self, above) {
             (Head::User, _) => None,
-            (Head::Inherits, above) => Some(above),
+            (Head::Inherits | Head::Yields | Head::Wakes, above) => Some(above),
             (Head::Deferred, _) | (Head::Softirq, Class::Tick) => Some(Class::Deferred),
             (Head::Program, Class::Tick) => Some(Class::Synchronous),
             (Head::Softirq | Head::Program, above) => Some(above),
@@ -147,6 +203,8 @@ mod tests {
             ("asm_sysvec_call_function", [Synchronous, Deferred, Synchronous]),
             ("asm_sysvec_apic_timer_interrupt", [Synchronous, Deferred, Tick]),
             ("asm_sysvec_irq_work", [Deferred; 3]),
+            ("exit_to_user_mode_loop", [Synchronous, Deferred, Tick]),
+            ("insert_work", [Synchronous, Deferred, Tick]),
         ] {
             let found = [Synchronous, Deferred, Tick].map(|above| below(above, symbol));
             assert_eq!(found, classes, "{symbol}");

@@ -210,6 +210,51 @@ impl Tree {
         Some(sums)
     }
 
+    /// Returns the class of a context, and whether a function that wakes the kernel's threads is in it; `None` if classes are not
+    /// known.
+    fn class(&self, node: u32) -> Option<(Class, bool)> {
+        let (mut node, mut heads) = (node, Vec::new());
+        while node as usize >= BASES.len() {
+            heads.push(*self.heads.get(self.function(node) as usize)?);
+            node = self.parent(node);
+        }
+        let below = |above: Class, head: &Head| head.below(above).unwrap_or(above);
+        let base = *BASES.get(node as usize).filter(|_| !self.heads.is_empty())?;
+        Some((heads.iter().rev().fold(base, below), heads.contains(&Head::Wakes)))
+    }
+
+    /// Returns the class of a switch that a context asks for; `None` if classes are not known.
+    pub(crate) fn asked_by(&self, node: u32) -> Option<Class> {
+        let (class, wakes) = self.class(node)?;
+        Some(if wakes { Class::Deferred } else { class })
+    }
+
+    /// Whether a function, just entered in the context `node`, makes room for another task because that was asked for.
+    pub(crate) fn yields(&self, node: u32) -> bool {
+        self.has_head(node, Head::Yields) || self.has_head(self.parent(node), Head::Yields)
+    }
+
+    /// Whether the function of a context has an effect.
+    pub(crate) fn has_head(&self, node: u32, head: Head) -> bool {
+        self.heads.get(self.function(node) as usize) == Some(&head)
+    }
+
+    /// Returns the context of a function, just entered in the context `node`, below the base of a class; `node` itself if it has
+    /// that class already or is the kernel's own work.
+    pub(crate) fn moved(&mut self, node: u32, to: Class) -> u32 {
+        let moves = |(class, _)| class != to && class != Class::Deferred;
+        if !self.class(node).is_some_and(moves) {
+            return node;
+        }
+        let base = BASES.iter().position(|class| *class == to).unwrap_or_default();
+        let (column, to) = (self.column, self.child(base as u32, self.function(node)));
+        let calls = &mut self.amounts_mut(node)[column].calls;
+        let call = (*calls).min(1);
+        *calls -= call;
+        self.amounts_mut(to)[column].calls += call;
+        to
+    }
+
     /// Returns the base of an interrupt with this entry. An interrupt between CPUs belongs to the work that sent it.
     pub(crate) fn interrupt_base(&self, entry: u32) -> u32 {
         match self.heads.get(entry as usize) {
@@ -552,6 +597,38 @@ mod tests {
         let other = tree.child(THREADS, 2);
         add(&mut tree, other, 1);
         assert_eq!(tree.class_sums(0), None, "nobody knows whose context that is");
+    }
+
+    #[test]
+    fn a_switch_stands_below_the_class_that_asked_for_it() {
+        // Functions: 1 a program's, 2 __schedule, 3 kthread, 6 __cond_resched, 7 insert_work.
+        let heads = [&HEADS[..], &[Head::Yields, Head::Wakes]].concat();
+        let mut tree = Tree::new(0, 5000, 1, heads);
+        let program = tree.child(ROOT, 1);
+        let system_call = tree.child(program, 2);
+        let resched = tree.child(system_call, 6);
+        let own = tree.child(resched, 2);
+        tree.called(own);
+        assert_eq!(tree.moved(own, Class::Synchronous), own);
+        let by_tick = tree.moved(own, Class::Tick);
+        assert_eq!((tree.parent(by_tick), tree.function(by_tick)), (INTERRUPTS, 2));
+        assert_eq!(tree.amounts(0, own as usize)[0].calls, 0);
+        assert_eq!(tree.amounts(0, by_tick as usize)[0].calls, 1);
+        assert_eq!(tree.moved(by_tick, Class::Tick), by_tick);
+        let by_thread = tree.moved(own, Class::Deferred);
+        assert_eq!(tree.parent(by_thread), THREADS);
+        assert_eq!(tree.amounts(0, by_thread as usize)[0].calls, 0, "the call was moved before");
+        let waits = tree.child(system_call, 2);
+        assert!(tree.yields(own) && tree.yields(resched) && !tree.yields(waits));
+        let thread = tree.child(THREADS, 3);
+        let resched_thread = tree.child(thread, 6);
+        let threads_own = tree.child(resched_thread, 2);
+        assert_eq!(tree.moved(threads_own, Class::Tick), threads_own);
+        let work = tree.child(system_call, 7);
+        let classes = [system_call, thread, by_tick, work].map(|node| tree.asked_by(node));
+        use Class::{Deferred, Synchronous, Tick};
+        assert_eq!(classes, [Synchronous, Deferred, Tick, Deferred].map(Some));
+        assert_eq!(Tree::new(0, 10, 1, Vec::new()).asked_by(ROOT), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! program itself changes while it runs ([`FileSymbols::sites`]).
 //!
 //! ```text
-//! opcost-symbols 4
+//! opcost-symbols 5
 //! function asm_exc_page_fault<tab>[kernel]
 //! function main<tab>/bin/true
 //! function helper<tab>/bin/true<tab>list.c
@@ -25,7 +25,7 @@ use crate::framing::{Format, TextError, words};
 
 /// The format.
 pub static FORMAT: Format = Format {
-    header: "opcost-symbols 4",
+    header: "opcost-symbols 5",
     name: "the list of symbols",
     peer: "plugin",
     empty: "the list of symbols is empty",
@@ -57,11 +57,19 @@ pub enum Landmark {
     SignalReturn,
     /// The next user code is a new program (`start_thread`).
     Exec,
+    /// The running task shall make room for another task soon (`resched_curr`).
+    Due,
+    /// Entry of a function that makes room (`schedule`, `preempt_schedule`).
+    Yield,
+    /// Entry of the function that chooses the next task (`__schedule`); nothing is due behind it.
+    Schedule,
+    /// Entry of a function that the way back to user mode calls after a switch (`__rseq_handle_notify_resume`).
+    Resume,
 }
 
 impl Landmark {
     /// Every landmark with its word.
-    pub const NAMES: [(Landmark, &'static str); 9] = [
+    pub const NAMES: [(Landmark, &'static str); 13] = [
         (Landmark::SystemCall, "system-call"),
         (Landmark::Fault, "fault"),
         (Landmark::Trap, "trap"),
@@ -71,6 +79,10 @@ impl Landmark {
         (Landmark::Signal, "signal"),
         (Landmark::SignalReturn, "signal-return"),
         (Landmark::Exec, "exec"),
+        (Landmark::Due, "due"),
+        (Landmark::Yield, "yield"),
+        (Landmark::Schedule, "schedule"),
+        (Landmark::Resume, "resume"),
     ];
 }
 

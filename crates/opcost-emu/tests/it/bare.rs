@@ -101,7 +101,7 @@ new: .skip 4096
 stack:
 ";
 
-const SYMBOLS: &str = "opcost-symbols 4
+const SYMBOLS: &str = "opcost-symbols 5
 landmark 140000 fault page-faults
 landmark 140100 interrupt interrupts
 landmark 140200 system-call system-calls

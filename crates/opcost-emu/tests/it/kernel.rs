@@ -352,6 +352,10 @@ fn tasks_that_take_turns_are_kept_apart() {
     }
     let switches = calls(profile, "", "__switch_to_asm");
     assert!(switches >= 800, "{switches}");
+    // A task that waits pays for its switch.
+    let scheduled = chains(profile, "__schedule").into_iter();
+    let waits = scheduled.filter(|(chain, _)| chain.contains("entry_SYSCALL_64"));
+    assert!(waits.map(|(_, calls)| calls).sum::<u64>() >= 800);
     agrees(switches, booted.sent("ctxt"));
     let mut chains_of = Vec::new();
     for (number, context) in profile.contexts.iter().enumerate() {
@@ -426,6 +430,41 @@ fn calls_are_right_under_interrupts_and_timed_signals() {
     for name in ["ask", "spin"] {
         assert_eq!(chains(profile, name).len(), 1, "{:?}", chains(profile, name));
     }
+}
+
+/// A task that makes system calls, and a child that wants the CPU, too.
+const SLICES: &str = r#"
+void program(char **arguments) {
+    if (RIVALS && call(SYS_fork, 0, 0, 0) == 0)
+        for (;;) __asm__ volatile("nop");
+    long time[2] = {0, 20000000};
+    call(SYS_nanosleep, time, 0, 0);
+    START();
+    for (int turn = 0; turn < 300000; turn++) call(SYS_getppid, 0, 0, 0);
+    STOP();
+}
+"#;
+
+#[test]
+fn no_system_call_pays_for_a_switch_that_the_tick_wanted() {
+    let Some(guest) = Guest::find() else { return };
+    let run = |rivals: &str| {
+        let source = SLICES.replace("RIVALS", rivals);
+        let work = guest.boot(&source, &[], &[]).run.work();
+        (work.count(SYNCHRONOUS, Domain::Kernel).unwrap(), work)
+    };
+    let ((alone, _), (with_rival, work)) = (run("0"), run("1"));
+    let switches = calls(&work.profile, "", "__switch_to_asm");
+    let scheduled = chains(&work.profile, "__schedule");
+    let in_calls = scheduled.iter().find(|(chain, _)| chain.contains("entry_SYSCALL_64"));
+    assert_eq!(in_calls, None);
+    let moved = scheduled.iter().find(|(chain, _)| chain == "schedule/__schedule");
+    assert!(switches >= 10 && moved.is_some_and(|(_, calls)| *calls > 0), "{scheduled:?}");
+    assert_eq!(calls(&work.profile, "", "__x64_sys_getppid"), 300_000);
+    // The way back from a system call runs a few instructions more where it finds that the task shall make room; a switch runs some
+    // 1,000.
+    let more = with_rival - alone;
+    assert!(more < switches * 20, "{more} instructions more in {switches} switches");
 }
 
 /// Mappings that are made, touched and removed.

@@ -102,7 +102,9 @@ impl KernelSymbols {
             }
             parts.push(Part { start, end: span.end, function });
         }
-        Ok(KernelSymbols { parts, landmarks: landmark::find(&places(&symbols)) })
+        let own = symbols.iter().filter(|symbol| symbol.is_text() && symbol.module.is_none());
+        let texts = own.map(|symbol| (symbol.name, symbol.address));
+        Ok(KernelSymbols { parts, landmarks: landmark::find(&places(&symbols), texts) })
     }
 
     /// Returns the landmarks that this kernel lacks; events that they would count are unknown.

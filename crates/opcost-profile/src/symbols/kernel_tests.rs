@@ -246,7 +246,8 @@ fn a_new_task_begins_in_assembler() {
 
 #[test]
 fn local_symbols_and_those_of_modules_are_no_landmarks() {
-    let kallsyms = "ffffffff81000000 t __switch_to_asm\nffffffff81000010 T page_fault [m]\n";
+    let kallsyms = "ffffffff81000000 t __switch_to_asm\nffffffff81000010 T page_fault [m]\n\
+                    ffffffff81000020 t schedule [m]\nffffffff81000030 d schedule\n";
     assert_eq!(landmarks(kallsyms), []);
     let missing = KernelSymbols::parse(kallsyms).unwrap().missing();
     assert_eq!(missing, Landmark::NAMES.map(|(landmark, _)| landmark));
@@ -299,6 +300,33 @@ fn where_user_code_goes_on_elsewhere_is_a_landmark() {
         ("start_thread".into(), Landmark::Exec, None),
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn every_copy_of_a_function_is_a_landmark_and_no_part_of_one() {
+    let kallsyms = "\
+ffffffff81000000 t __schedule
+ffffffff81000010 t __schedule.cold
+ffffffff81000020 t signal_setup_done
+ffffffff81000030 t signal_setup_done
+ffffffff81000040 t start_thread.llvm.1234
+ffffffff81000050 t resched_curr.constprop.0.isra.1
+ffffffff81000060 t resched_curr.part.0
+ffffffff81000070 t schedule_timeout
+ffffffff81000080 T schedule
+ffffffff81000090 t __pfx_schedule
+";
+    let at = |address: u64| 0xffff_ffff_8100_0000 + address;
+    let expected = [
+        (0, Landmark::Schedule),
+        (0x20, Landmark::Signal),
+        (0x30, Landmark::Signal),
+        (0x40, Landmark::Exec),
+        (0x50, Landmark::Due),
+        (0x80, Landmark::Yield),
+    ];
+    let expected = expected.map(|(address, landmark)| (at(address), landmark, None));
+    assert_eq!(landmarks(kallsyms), expected);
 }
 
 #[test]

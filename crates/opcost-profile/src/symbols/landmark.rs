@@ -5,6 +5,7 @@
 //! `asm_exc_nmi_noist`, which KVM calls. A kernel with FRED has one entry for all reasons: its
 //! landmarks are listed but never reached.
 
+use super::clone;
 use opcost_record::symbols::{Landmark, LandmarkAt};
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,15 +15,12 @@ const INTERRUPTS: Option<&str> = Some("interrupts");
 
 type Row = (&'static str, Landmark, Option<&'static str>);
 
-/// Names with the same meaning in every version.
+/// Code in assembler with the same meaning in every version.
 ///
 /// From 4.15 to 4.20 a kernel with page table isolation has its system call entry in a trampoline
 /// outside the text, which continues at `entry_SYSCALL_64_stage2` and never at `entry_SYSCALL_64`.
 /// Since 6.5 `ret_from_fork` is C, called from `ret_from_fork_asm`.
-///
-/// System calls are `__x64_sys_*` since 4.17. Signal handlers and programs are set up by functions
-/// of the same names in every kernel (`kernel/signal.c`, `arch/x86/kernel/process_64.c`).
-const ALWAYS: [Row; 14] = [
+const ALWAYS: [Row; 9] = [
     ("entry_SYSCALL_64", Landmark::SystemCall, CALLS),
     ("entry_SYSCALL_64_stage2", Landmark::SystemCall, CALLS),
     ("entry_SYSCALL_compat", Landmark::SystemCall, CALLS),
@@ -30,6 +28,16 @@ const ALWAYS: [Row; 14] = [
     ("entry_INT80_compat", Landmark::SystemCall, CALLS),
     ("asm_int80_emulation", Landmark::SystemCall, CALLS),
     ("__switch_to_asm", Landmark::Switch, None),
+    ("preempt_schedule_thunk", Landmark::Yield, None),
+    ("preempt_schedule_notrace_thunk", Landmark::Yield, None),
+];
+
+/// Functions in C. The compiler makes copies of them, and a link-time optimiser makes them local; every copy is a landmark.
+///
+/// System calls are `__x64_sys_*` since 4.17. Signal handlers and programs are set up by functions
+/// of the same names in every kernel (`kernel/signal.c`, `arch/x86/kernel/process_64.c`), and so are tasks exchanged
+/// (`kernel/sched/core.c`).
+const FUNCTIONS: [Row; 21] = [
     ("signal_setup_done", Landmark::Signal, None),
     ("__x64_sys_rt_sigreturn", Landmark::SignalReturn, None),
     ("__ia32_compat_sys_rt_sigreturn", Landmark::SignalReturn, None),
@@ -37,6 +45,20 @@ const ALWAYS: [Row; 14] = [
     ("sys_rt_sigreturn", Landmark::SignalReturn, None),
     ("start_thread", Landmark::Exec, None),
     ("compat_start_thread", Landmark::Exec, None),
+    ("resched_curr", Landmark::Due, None),
+    ("resched_curr_lazy", Landmark::Due, None),
+    ("schedule", Landmark::Yield, None),
+    ("preempt_schedule", Landmark::Yield, None),
+    ("preempt_schedule_notrace", Landmark::Yield, None),
+    ("preempt_schedule_irq", Landmark::Yield, None),
+    ("preempt_schedule_common", Landmark::Yield, None),
+    ("__schedule", Landmark::Schedule, None),
+    ("task_work_run", Landmark::Resume, None),
+    ("mem_cgroup_handle_over_high", Landmark::Resume, None),
+    ("__mem_cgroup_handle_over_high", Landmark::Resume, None),
+    ("blkcg_maybe_throttle_current", Landmark::Resume, None),
+    ("__rseq_handle_notify_resume", Landmark::Resume, None),
+    ("switch_fpu_return", Landmark::Resume, None),
 ];
 
 /// Names of exceptions since 5.8.
@@ -136,8 +158,11 @@ pub(super) type AddressRange = (u64, u64);
 
 /// Finds the landmarks of a kernel, sorted by address.
 ///
-/// `places`: the kernel's own global text symbols by name.
-pub(super) fn find(places: &HashMap<&str, AddressRange>) -> Vec<LandmarkAt> {
+/// `places`: the kernel's own global text symbols by name; `texts`: all its text symbols.
+pub(super) fn find<'t>(
+    places: &HashMap<&str, AddressRange>,
+    texts: impl Iterator<Item = (&'t str, u64)>,
+) -> Vec<LandmarkAt> {
     let mut found = BTreeMap::new();
     let mut mark = |address: u64, landmark, metric: Option<&str>| {
         let metric = metric.map(str::to_owned);
@@ -148,6 +173,12 @@ pub(super) fn find(places: &HashMap<&str, AddressRange>) -> Vec<LandmarkAt> {
     for (name, landmark, metric) in ALWAYS.iter().chain(exceptions) {
         if let Some((address, _)) = places.get(name) {
             mark(*address, *landmark, *metric);
+        }
+    }
+    for (name, address) in texts {
+        let row = FUNCTIONS.iter().find(|(function, ..)| is_entry_of(name, function));
+        if let Some((_, landmark, metric)) = row {
+            mark(address, *landmark, *metric);
         }
     }
     let fork = ["ret_from_fork_asm", "ret_from_fork"].iter().find_map(|name| places.get(name));
@@ -170,6 +201,13 @@ pub(super) fn find(places: &HashMap<&str, AddressRange>) -> Vec<LandmarkAt> {
     found.into_values().collect()
 }
 
+/// Whether a symbol is a function or a whole copy of it. Control enters its parts elsewhere.
+fn is_entry_of(symbol: &str, function: &str) -> bool {
+    let Some(appendix) = symbol.strip_prefix(function) else { return false };
+    let is_part = || [".cold", ".part."].iter().any(|part| appendix.contains(part));
+    appendix.is_empty() || clone::folded(symbol) == function && !is_part()
+}
+
 /// Returns the size of the stubs of a table with at least 200 stubs, bytes.
 fn stub_bytes((start, end): &AddressRange) -> u64 {
     let [short, long] = STUB_BYTES;
@@ -183,8 +221,8 @@ mod tests {
 
     #[test]
     fn every_row_is_once_and_counts_a_metric_that_there_is() {
-        let rows: Vec<&Row> =
-            ALWAYS.iter().chain(&EXCEPTIONS).chain(&EXCEPTIONS_BEFORE_5_8).collect();
+        let rows: Vec<Row> =
+            [&ALWAYS[..], &FUNCTIONS, &EXCEPTIONS, &EXCEPTIONS_BEFORE_5_8].concat();
         for (place, (name, _, metric)) in rows.iter().enumerate() {
             assert!(rows[..place].iter().all(|(earlier, ..)| earlier != name), "{name}");
             let known = |metric: &&str| METRICS.iter().any(|row| row.name == *metric);
