@@ -143,7 +143,7 @@ const TIMER: &str = "asm_sysvec_apic_timer_interrupt";
 impl Head {
     /// Returns the effect of a function of the kernel, or of one of its modules.
     pub(crate) fn of(function: &Function) -> Head {
-        let symbol = function.symbol.as_str();
+        let symbol = without_suffix(&function.symbol);
         if function.module != KERNEL {
             Head::Inherits
         } else if DEFERRED.contains(&symbol) {
@@ -173,10 +173,15 @@ impl Head {
     }
 }
 
+/// Returns a symbol without what compilers append to the names of copies: `preempt_schedule_common.llvm.77`.
+fn without_suffix(symbol: &str) -> &str {
+    symbol.split_once('.').map_or(symbol, |(function, _)| function)
+}
+
 /// Whether a kernel's functions tell the classes apart: its softirqs, its threads and its idle loop have names.
 pub(crate) fn are_told(functions: &[Function]) -> bool {
     let has = |names: &[&str]| {
-        let named = |function: &Function| names.contains(&function.symbol.as_str());
+        let named = |function: &Function| names.contains(&without_suffix(&function.symbol));
         functions.iter().any(|function| function.module == KERNEL && named(function))
     };
     has(&SOFTIRQ) && has(&["kthread"]) && has(&["do_idle", "cpu_idle_loop", "cpu_startup_entry"])
@@ -204,6 +209,7 @@ mod tests {
             ("asm_sysvec_apic_timer_interrupt", [Synchronous, Deferred, Tick]),
             ("asm_sysvec_irq_work", [Deferred; 3]),
             ("exit_to_user_mode_loop", [Synchronous, Deferred, Tick]),
+            ("rcu_core.llvm.77", [Deferred; 3]),
             ("insert_work", [Synchronous, Deferred, Tick]),
         ] {
             let found = [Synchronous, Deferred, Tick].map(|above| below(above, symbol));

@@ -49,13 +49,53 @@ const ABOUT_FAULTS: [&str; 16] = [
     "vmscape",
 ];
 
+/// What cannot be told without a landmark of the kernel: the landmark's word in the list of symbols, the function that it is in
+/// current kernels, and the consequence.
+const UNTOLD: [(&str, &str, &str); 12] = [
+    ("system-call", "entry_SYSCALL_64", "system calls are not counted"),
+    (
+        "fault",
+        "asm_exc_page_fault",
+        "page faults are not counted, and instructions that fault count twice",
+    ),
+    ("trap", "asm_exc_int3", "handlers of traps stand below other callers"),
+    (
+        "interrupt",
+        "irq_entries_start",
+        "interrupts are not counted, and stand below what they interrupt",
+    ),
+    ("switch", "__switch_to_asm", "callers of different tasks are mixed up"),
+    ("fork", "ret_from_fork", "new tasks stand below their parents' callers"),
+    ("signal", "signal_setup_done", "calls of signal handlers are not counted"),
+    ("signal-return", "__x64_sys_rt_sigreturn", "code behind a signal handler may stand below it"),
+    ("exec", "start_thread", "a new program stands below the one that started it"),
+    ("due", "resched_curr", "synchronous:k contains switches that a tick asked for"),
+    ("yield", "schedule", "synchronous:k contains parts of switches that a tick asked for"),
+    ("schedule", "__schedule", "synchronous:k contains switches that a tick asked for"),
+];
+
 /// A guest with the name of its variant.
 type Named<'a> = (&'a str, &'a GuestState);
 
 /// Describes the machines of guests: a line for each fact; where variants differ, a line for each of them. Empty unless kernels were
 /// booted and said something.
 pub(super) fn describe(guests: &[Named<'_>]) -> Vec<String> {
-    [lines(guests, machine), mitigations(guests)].concat()
+    [lines(guests, machine), mitigations(guests), unnamed(guests)].concat()
+}
+
+/// "the kernel's symbols do not name signal_setup_done: calls of signal handlers are not counted".
+fn unnamed(guests: &[Named<'_>]) -> Vec<String> {
+    if guests.iter().all(|(_, guest)| guest.unnamed.is_empty()) {
+        return Vec::new();
+    }
+    lines(guests, |guest| {
+        let missing = UNTOLD.iter().filter(|(word, ..)| guest.unnamed.iter().any(|it| it == word));
+        let missing: Vec<_> = missing.map(|(_, name, why)| format!("{name} ({why})")).collect();
+        match missing.is_empty() {
+            true => "the kernel's symbols name all that counting needs".into(),
+            false => format!("the kernel's symbols do not name {}", missing.join(", ")),
+        }
+    })
 }
 
 /// The text of one fact, with the names of its variants if the variants differ.
@@ -312,6 +352,7 @@ fn reason(guests: [&GuestState; 2], boots: [&str; 2], same: Same) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opcost_record::symbols::Landmark;
 
     fn guest(left_out: &[&str], mitigations: Option<&[(&str, &str)]>) -> GuestState {
         let map = |pairs: &[(&str, &str)]| {
@@ -341,6 +382,24 @@ mod tests {
             "CPU EPYC-Rome-v2; page table levels not known; clock source not known"
         );
         assert!(machine(&guest(&["fsrm"], None)).starts_with("CPU EPYC-Rome-v2 without fsrm;"));
+    }
+
+    #[test]
+    fn a_report_names_what_the_symbols_lack_and_what_that_means() {
+        let words: Vec<&str> = UNTOLD.iter().map(|(word, ..)| *word).collect();
+        let named: Vec<&str> = Landmark::NAMES.iter().map(|(_, word)| *word).collect();
+        assert_eq!(words, named[..words.len()]);
+        let whole = guest(&[], None);
+        let lacking = GuestState { unnamed: vec!["signal".into(), "due".into()], ..whole.clone() };
+        assert_eq!(unnamed(&[("a", &whole)]), Vec::<String>::new());
+        let text = "the kernel's symbols do not name signal_setup_done (calls of signal handlers are not \
+                    counted), resched_curr (synchronous:k contains switches that a tick asked for)";
+        let one = unnamed(&[("a", &lacking)]);
+        assert_eq!(one, [text]);
+        let two = unnamed(&[("a", &whole), ("b", &lacking)]);
+        assert_eq!(two[0], "a: the kernel's symbols name all that counting needs");
+        assert!(two[1].starts_with("b: the kernel's symbols do not name signal_setup_done"));
+        assert_eq!(describe(&[("a", &lacking)]).last(), one.first());
     }
 
     #[test]

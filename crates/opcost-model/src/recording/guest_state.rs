@@ -25,6 +25,9 @@ pub struct GuestState {
     pub clocksource: Option<String>,
     /// The boot options that the kernel does not know.
     pub unknown_options: Option<String>,
+    /// The landmarks that the kernel's symbols do not name, by their words in the list of symbols.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unnamed: Vec<String>,
 }
 
 impl GuestState {

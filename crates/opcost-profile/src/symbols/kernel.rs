@@ -107,9 +107,12 @@ impl KernelSymbols {
         Ok(KernelSymbols { parts, landmarks: landmark::find(&places(&symbols), texts) })
     }
 
-    /// Returns the landmarks that this kernel lacks; events that they would count are unknown.
+    /// Returns the landmarks that this kernel lacks; events that they would count are unknown. A kernel without functions that a
+    /// switch leaves for the way back to user mode has no such work.
     pub fn missing(&self) -> Vec<Landmark> {
-        let absent = |wanted: &Landmark| self.landmarks.iter().all(|at| at.landmark != *wanted);
+        let absent = |wanted: &Landmark| {
+            *wanted != Landmark::Resume && self.landmarks.iter().all(|at| at.landmark != *wanted)
+        };
         Landmark::NAMES.iter().map(|(landmark, _)| *landmark).filter(absent).collect()
     }
 }

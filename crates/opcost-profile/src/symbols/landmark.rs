@@ -37,8 +37,9 @@ const ALWAYS: [Row; 9] = [
 /// System calls are `__x64_sys_*` since 4.17. Signal handlers and programs are set up by functions
 /// of the same names in every kernel (`kernel/signal.c`, `arch/x86/kernel/process_64.c`), and so are tasks exchanged
 /// (`kernel/sched/core.c`).
-const FUNCTIONS: [Row; 21] = [
-    ("signal_setup_done", Landmark::Signal, None),
+const FUNCTIONS: [Row; 22] = [
+    (DELIVERED, Landmark::Signal, None),
+    (SET_UP, Landmark::Signal, None),
     ("__x64_sys_rt_sigreturn", Landmark::SignalReturn, None),
     ("__ia32_compat_sys_rt_sigreturn", Landmark::SignalReturn, None),
     ("__ia32_compat_sys_sigreturn", Landmark::SignalReturn, None),
@@ -60,6 +61,11 @@ const FUNCTIONS: [Row; 21] = [
     ("__rseq_handle_notify_resume", Landmark::Resume, None),
     ("switch_fpu_return", Landmark::Resume, None),
 ];
+
+/// The function that ends the delivery of a signal, and the function that calls it. GCC inlines the first into the second; LLVM's
+/// link-time optimisation inlines the second into its caller and keeps both.
+const DELIVERED: &str = "signal_delivered";
+const SET_UP: &str = "signal_setup_done";
 
 /// Names of exceptions since 5.8.
 const EXCEPTIONS: [Row; 22] = [
@@ -161,7 +167,7 @@ pub(super) type AddressRange = (u64, u64);
 /// `places`: the kernel's own global text symbols by name; `texts`: all its text symbols.
 pub(super) fn find<'t>(
     places: &HashMap<&str, AddressRange>,
-    texts: impl Iterator<Item = (&'t str, u64)>,
+    texts: impl Iterator<Item = (&'t str, u64)> + Clone,
 ) -> Vec<LandmarkAt> {
     let mut found = BTreeMap::new();
     let mut mark = |address: u64, landmark, metric: Option<&str>| {
@@ -175,9 +181,10 @@ pub(super) fn find<'t>(
             mark(*address, *landmark, *metric);
         }
     }
+    let delivers = texts.clone().any(|(name, _)| is_entry_of(name, DELIVERED));
     for (name, address) in texts {
         let row = FUNCTIONS.iter().find(|(function, ..)| is_entry_of(name, function));
-        if let Some((_, landmark, metric)) = row {
+        if let Some((_, landmark, metric)) = row.filter(|(name, ..)| !delivers || *name != SET_UP) {
             mark(address, *landmark, *metric);
         }
     }

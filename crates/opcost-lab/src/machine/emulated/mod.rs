@@ -373,7 +373,8 @@ impl<'a> Emulated<'a> {
             {
                 let cpu_model = guest.cpu_model.clone();
                 let left_out = self.left_out.get(&cpu_model).cloned().unwrap_or_default();
-                self.guests.push(GuestState { variant, cpu_model, left_out, ..state });
+                let unnamed = boot.map(Boot::unnamed).unwrap_or_default();
+                self.guests.push(GuestState { variant, cpu_model, left_out, unnamed, ..state });
                 self.guests.sort_by_key(|guest| guest.variant);
             }
             let (failing, started_unix_ns) = (plan.ignore_failure, flight.started_unix_ns);

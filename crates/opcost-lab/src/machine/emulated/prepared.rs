@@ -37,6 +37,7 @@ use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::channel::FrameKind;
 use opcost_record::printable::hexadecimal;
 use opcost_record::request::{GuestJob, GuestOutput};
+use opcost_record::symbols::Landmark;
 use opcost_record::{Module, Outcome, Profile};
 use opcost_size::Totals;
 use opcost_sys::budget::LIMIT_BYTES;
@@ -94,6 +95,12 @@ impl Boot {
     /// The modules' addresses that every run must have; `None` if the kernel loads no modules.
     pub(super) fn modules(&self) -> Option<&str> {
         self.known.modules.as_deref()
+    }
+
+    /// The landmarks that the kernel's symbols do not name.
+    pub(super) fn unnamed(&self) -> Vec<String> {
+        let missing = self.known.symbols.missing().into_iter();
+        missing.map(|landmark| Landmark::NAMES[landmark as usize].1.to_string()).collect()
     }
 }
 
