@@ -2,6 +2,7 @@
 //!
 //! To add a rule, add a row to [`RULES`].
 
+mod besides;
 mod conditions;
 mod disturbance;
 mod imported_figures;

@@ -11,10 +11,11 @@
 
 use crate::comparison::Severity::{Doubtful, Fine, Refuse};
 use crate::comparison::columns::WALL;
+use crate::comparison::ledger::besides::{Besides, Side, weigh};
 use crate::comparison::ledger::{Evidence, Finding};
-use opcost_base::number::{grouped, magnitude};
+use opcost_base::number::{grouped, magnitude, percent};
 use opcost_model::plan::{MachineKind, OPERATIONS_MIN, Plan, WorkPlan};
-use opcost_record::metric::EMULATOR;
+use opcost_record::metric::{EMULATOR, SYNCHRONOUS};
 use opcost_record::{Domain, MetricKey, Profile};
 use std::collections::HashMap;
 
@@ -62,6 +63,9 @@ const SYSTEM_CALLS_MIN: f64 = 100.0;
 
 /// Numbers of operations that differ by a larger factor are no longer alike.
 const FACTOR_MAX: f64 = 1.5;
+
+/// What a run costs besides its operations may move a change by this much.
+const SHIFT_MAX: f64 = 0.001;
 
 /// A run ends close behind a round time if it is longer by this share at most, or by this time and share for the program's start.
 const NEAR_RATIO: f64 = 0.01;
@@ -144,7 +148,47 @@ fn counted(evidence: &Evidence<'_>) -> Finding {
         true => grouped(least),
         false => format!("{} to {}", grouped(least), grouped(most)),
     };
-    Finding::Seen(Fine, format!("the programs printed {range} operations a run"))
+    let printed = format!("the programs printed {range} operations a run");
+    let Some(((one, other), found)) = heaviest(evidence) else {
+        return Finding::Seen(Fine, printed);
+    };
+    let name = |variant: usize| &variants[variant].name;
+    let primary = evidence.recording.plan.primary.label();
+    let [change, alone] = found.changes.map(percent);
+    if found.shift() <= SHIFT_MAX {
+        let text = format!(
+            "{printed}; what a run costs besides them moves the change of {primary} by {} at most",
+            magnitude(found.shift())
+        );
+        return Finding::Seen(Fine, text);
+    }
+    let text = format!(
+        "up to {} of {primary} is in code that '{}' and '{}' called as often for different numbers of operations, as a \
+         program's start: the change is {change} with it and {alone} without; let runs be longer",
+        magnitude(found.share),
+        name(one),
+        name(other),
+    );
+    Finding::Seen(Doubtful, text)
+}
+
+/// The comparison whose change is moved farthest by what runs cost besides their operations, by the first block.
+fn heaviest(evidence: &Evidence<'_>) -> Option<((usize, usize), Besides)> {
+    let recording = evidence.recording;
+    let primary = &recording.plan.primary;
+    if !["instructions", SYNCHRONOUS].contains(&primary.name.as_str()) {
+        return None;
+    }
+    let metric = recording.dictionary.id(primary)?;
+    let side = |variant: usize| {
+        let run = evidence.finished[variant].first()?;
+        let (_, profile) = recording.profiles.iter().find(|(of, _)| *of == run.slot)?;
+        Some(Side { profile, operations: run.ops?, count: run.sample(metric)?.value as f64 })
+    };
+    let weighed = recording.plan.comparisons().into_iter().filter_map(|(one, other)| {
+        Some(((one, other), weigh([side(one)?, side(other)?], primary.domain)?))
+    });
+    weighed.max_by(|(_, one), (_, other)| one.shift().total_cmp(&other.shift()))
 }
 
 /// The counts that show how a variant of the emulated machine used its time.
