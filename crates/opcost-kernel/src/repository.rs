@@ -221,6 +221,14 @@ impl Repository {
         self.ask(&words).ok().filter(|commit| !commit.is_empty())
     }
 
+    /// The last commit up to `tip` that wrote a line into a file; `None` if there is none.
+    pub fn writer_of(&self, tip: &str, file: &Path, line: &str) -> Option<String> {
+        let (file, line) = (file.to_str()?, format!("-S{line}"));
+        let words =
+            ["log", "-1", "--no-show-signature", "--format=%H", line.as_str(), tip, "--", file];
+        self.ask(&words).ok().filter(|commit| !commit.is_empty())
+    }
+
     /// The files of the checkout that are new or differ from HEAD; ignored files are left out.
     ///
     /// # Errors

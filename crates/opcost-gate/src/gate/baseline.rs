@@ -113,9 +113,8 @@ impl Baseline {
     /// The file's text.
     pub fn format(&self) -> String {
         let mut lines: Vec<String> = Vec::new();
-        for ((case, metric), BaselineFigure { value, floor, key }) in &self.figures {
-            let floor = floor.map_or("-".into(), |floor| floor.to_string());
-            lines.push(format!("{} {} {value} {floor} {key}", escaped(case), escaped(metric)));
+        for ((case, metric), figure) in &self.figures {
+            lines.push(figure.line(case, metric));
         }
         lines.sort();
         let mut text = format!("{NAME} {VERSION}\n");
@@ -136,6 +135,15 @@ impl Baseline {
     /// A figure.
     pub fn figure(&self, case: &str, metric: &str) -> Option<&BaselineFigure> {
         self.figures.get(&(case.to_string(), metric.to_string()))
+    }
+}
+
+impl BaselineFigure {
+    /// The figure's line in a file.
+    pub fn line(&self, case: &str, metric: &str) -> String {
+        let BaselineFigure { value, floor, key } = self;
+        let floor = floor.map_or("-".into(), |floor| floor.to_string());
+        format!("{} {} {value} {floor} {key}", escaped(case), escaped(metric))
     }
 }
 

@@ -73,7 +73,7 @@ impl GateReport {
 
 impl RevisionSide {
     /// The first digits of the commit's hash.
-    fn short(&self) -> &str {
+    pub(super) fn short(&self) -> &str {
         self.commit.get(..12).unwrap_or(&self.commit)
     }
 }

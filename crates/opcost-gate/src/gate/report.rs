@@ -74,6 +74,8 @@ pub struct CaseReport {
     pub exact: (Vec<ExactChange>, u32),
     /// Why the change cannot be explained by functions.
     pub functions_missing: Option<String>,
+    /// Why the revision that wrote the baseline was counted again, in place of its figures in the file.
+    pub recounted: Option<Recount>,
     /// The recordings of the base and of the tip.
     pub recordings: [Option<String>; 2],
     /// The conditions on which the counts depend.
@@ -82,6 +84,15 @@ pub struct CaseReport {
     pub counted: Option<String>,
     /// The place of the function with the largest increase, if the program's debug information names it.
     pub place: Option<SourceLine>,
+}
+
+/// A count of the revision that wrote a baseline, with the packages that the machine has now.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Recount {
+    /// The revision.
+    pub written: RevisionSide,
+    /// What updates of packages changed since.
+    pub differences: Vec<KeyDifference>,
 }
 
 /// A line of a source file.
@@ -384,6 +395,22 @@ impl CaseReport {
             CaseFailure::New { why, accepted: None } => format!("has no baseline: {why}"),
             CaseFailure::Refused(why) => format!("not comparable: {why}"),
         })
+    }
+}
+
+impl CaseReport {
+    /// Why the revision that wrote the baseline was counted again, in one sentence.
+    pub fn recounted_words(&self) -> Option<String> {
+        let Recount { written, differences } = self.recounted.as_ref()?;
+        let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        Some(format!(
+            "{}: {}. So {} ({}), which wrote the baseline, was counted again here, and the tip is held against that; \
+             --update writes figures of here",
+            self.name,
+            differences.join(", "),
+            written.short(),
+            written.subject
+        ))
     }
 }
 

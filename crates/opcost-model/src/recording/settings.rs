@@ -23,6 +23,8 @@ pub struct Setting {
     /// The way in which keys show it.
     pub in_key: InKey,
     machines: Machines,
+    /// Whether an update of the machine's packages changes it, without anybody's choice.
+    packaged: bool,
     /// Whether the fields have a meaning on the emulated machine only.
     of_guests: bool,
     values: fn(&Of<'_>) -> Vec<Named>,
@@ -110,14 +112,17 @@ const DIGITS: usize = 12;
 /// All settings and surroundings.
 pub static SETTINGS: &[Setting] = &[
     setting("arch", "architecture", |of| of.counted(|| "x86_64")).judged(),
-    setting("opcost", "way of counting", |of| of.counted(|| COUNTING_VERSION)).judged(),
+    setting("opcost", "way of counting", |of| of.counted(|| COUNTING_VERSION)).judged().packaged(),
     setting("version", "opcost", |of| of.fact(|state| Some(&state.opcost_version)))
         .refused(MACHINE)
         .unkeyed(),
     setting("version", "opcost", |of| of.fact(|state| Some(&state.opcost_version))).host(),
     setting("emulator", "QEMU", |of| of.fact(|state| state.emulator_version.as_ref()))
-        .refused(MACHINE),
-    setting("compiler", "compiler", |of| one(of.revision.and_then(|of| of.compiler))).judged(),
+        .refused(MACHINE)
+        .packaged(),
+    setting("compiler", "compiler", |of| one(of.revision.and_then(|of| of.compiler)))
+        .judged()
+        .packaged(),
     setting("seed", "seed", |of| one(of.plan.map(|plan| plan.seed))).of(&["seed"]).judged(),
     setting("cpu", "emulated CPU", |of| one(of.guest().map(|guest| &guest.cpu_model)))
         .of_guests(&["cpu-model", "like"])
@@ -136,7 +141,7 @@ pub static SETTINGS: &[Setting] = &[
     setting("kernel-name", "kernel", |of| one(of.guest().map(|guest| &guest.kernel_name)))
         .of_guests(&["kernel", "kernels", "kernel-tree", "kernel-config"])
         .unkeyed(),
-    setting("kernel", "kernel", kernels).contents(),
+    setting("kernel", "kernel", kernels).contents().packaged(),
     setting("core", "modelled core", |of| {
         let core = of.emulation().and_then(|emulation| emulation.core.as_ref());
         one(core.map(|core| {
@@ -287,7 +292,7 @@ pub static SETTINGS: &[Setting] = &[
     })
     .contents()
     .unkeyed(),
-    setting("file", "program", programs).contents().everywhere(),
+    setting("file", "program", programs).contents().everywhere().packaged(),
     setting("data", "file", data).contents().everywhere(),
 ];
 
@@ -299,7 +304,8 @@ const fn setting(
 ) -> Setting {
     let (difference, in_key) = (Meaning::Environment, InKey::Value);
     let machines = Machines::Emulated;
-    Setting { name, words, fields: &[], difference, in_key, machines, of_guests: false, values }
+    let (packaged, of_guests) = (false, false);
+    Setting { name, words, fields: &[], difference, in_key, machines, packaged, of_guests, values }
 }
 
 impl Setting {
@@ -330,6 +336,11 @@ impl Setting {
 
     const fn unkeyed(self) -> Setting {
         Setting { in_key: InKey::Absent, ..self }
+    }
+
+    /// Changed by updates of the machine's packages.
+    const fn packaged(self) -> Setting {
+        Setting { packaged: true, ..self }
     }
 
     const fn everywhere(self) -> Setting {
@@ -553,6 +564,16 @@ pub fn key_parts(of: &Of<'_>) -> Vec<(String, String)> {
         }
     }
     parts
+}
+
+/// The loader's list of libraries as keys name it: in a guest's /etc, and by itself.
+const LISTS_OF_LIBRARIES: [&str; 2] = ["data:etc", "data:ld.so.cache"];
+
+/// Whether an update of the machine's packages changes a part of a gate's key, without anybody's choice.
+pub fn is_packaged(part: &str) -> bool {
+    let name = part.split_once(':').map_or(part, |(name, _)| name);
+    LISTS_OF_LIBRARIES.contains(&part)
+        || SETTINGS.iter().any(|setting| setting.packaged && setting.name == name)
 }
 
 /// The settings on which the figures of these machines depend, and in which two sides differ.

@@ -273,6 +273,12 @@ fn poisoned_gate(evil: &str) -> GateReport {
         case.name = format!("{evil}{}", case.name);
         case.work = evil.into();
         case.counted = Some(evil.into());
+        if let Some(recount) = &mut case.recounted {
+            recount.written.subject = evil.into();
+            for difference in &mut recount.differences {
+                (difference.part, difference.now) = (evil.into(), Some(evil.into()));
+            }
+        }
         if let Some(place) = &mut case.place {
             place.file = evil.into();
         }

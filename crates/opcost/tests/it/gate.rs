@@ -558,12 +558,27 @@ fn a_region_of_a_program_is_held_against_a_limit() {
     assert_eq!(of("other/instructions:u")["change"].as_f64(), Some(0.0), "{report:#}");
 }
 
+/// A build script for [`compiled`].
+const COMPILES: &str = "cc -O1 -x c work.in -o work";
+
+/// A program in C that does this many rounds, and whose count repeats: a shell writes its process number, each digit of which costs
+/// instructions.
+fn compiled(rounds: u32) -> String {
+    format!(
+        "static volatile int sink;\n\
+         int main(void) {{ for (int at = 0; at < {rounds}00; at++) sink += at; return 0; }}\n"
+    )
+}
+
 #[test]
 fn notes_of_commits_keep_figures_without_a_server() {
-    let Some((kernel, start)) = needs::counter() else { return };
+    let Some((kernel, _)) = needs::counter() else { return };
+    if !needs::programs(&["cc"]) {
+        return;
+    }
     let suite = format!(
         "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '50%'\n\
-         metric = 'instructions:u'\n[case.loop]\ncommand = '{start}work'\n"
+         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
     );
     let Some(yard) = Yard::new(&suite) else { return };
     let history = |more: &[&str]| {
@@ -572,9 +587,10 @@ fn notes_of_commits_keep_figures_without_a_server() {
         command.spawn().unwrap().end()
     };
     history(&["loop"]).expect(2).says(&["no commit up to HEAD has a note", "opcost gate --notes"]);
-    yard.script("work.in", &work(200));
+    yard.script("build", COMPILES);
+    yard.write("work.in", &compiled(200));
     yard.commit("A loop");
-    yard.script("work.in", &work(220));
+    yard.write("work.in", &compiled(220));
     yard.commit("More rounds");
     yard.in_repository(&["config", "user.name", "a"]);
     yard.in_repository(&["config", "user.email", "a@b"]);
@@ -655,20 +671,24 @@ fn a_job_leaves_a_report_whatever_happens() {
 
 #[test]
 fn a_forge_s_merge_is_repeated_by_its_branch_and_the_commit_is_searched_there() {
-    let Some((kernel, start)) = needs::counter() else { return };
+    let Some((kernel, _)) = needs::counter() else { return };
+    if !needs::programs(&["cc"]) {
+        return;
+    }
     let suite = format!(
         "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '0.1%'\n\
-         metric = 'instructions:u'\n[case.loop]\ncommand = '{start}work'\n"
+         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
     );
     let Some(yard) = Yard::new(&suite) else { return };
+    yard.script("build", COMPILES);
     yard.in_repository(&["config", "user.name", "a"]);
     yard.in_repository(&["config", "user.email", "a@b"]);
     let id = |name: &str| yard.in_repository(&["rev-parse", name]).trim().to_string();
-    yard.script("work.in", &work(200));
+    yard.write("work.in", &compiled(200));
     yard.commit("A loop");
     let left = id("HEAD");
     for (rounds, subject) in [(200, "A remark"), (220, "More rounds")] {
-        yard.script("work.in", &work(rounds));
+        yard.write("work.in", &compiled(rounds));
         yard.write("remark", subject);
         yard.commit(subject);
     }
@@ -707,6 +727,66 @@ fn a_forge_s_merge_is_repeated_by_its_branch_and_the_commit_is_searched_there() 
         );
         assert!(!words.contains("uncommitted"), "{said}");
     }
+}
+
+#[test]
+fn a_baseline_survives_an_update_of_packages() {
+    let Some((kernel, _)) = needs::counter() else { return };
+    if !needs::programs(&["cc"]) {
+        return;
+    }
+    let suite = format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '0.1%'\n\
+         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n[case.more]\ncommand = './work'\n"
+    );
+    let Some(yard) = Yard::new(&suite) else { return };
+    yard.script("build", COMPILES);
+    yard.write("work.in", &compiled(200));
+    yard.commit("A loop");
+    yard.gate(&["--baseline", "figures", "--update"]).expect(0);
+    let now = yard.lab.read("repository/figures");
+    let line = now.lines().find(|line| line.starts_with("loop ")).unwrap();
+    let (_, emulator) = line.split_once("emulator=").unwrap();
+    let (emulator, _) = emulator.split_once(';').unwrap();
+    // The figures of an older QEMU, whose counts were others.
+    let older = now.replace(emulator, "7.2.1").replace("instructions:u ", "instructions:u 1");
+    yard.write("figures", &older);
+    yard.commit("Figures");
+    let writer = yard.in_repository(&["rev-parse", "HEAD"]);
+    let gate = |status: i32| -> serde_json::Value {
+        let ended = yard.gate(&["--baseline", "figures", "--json"]).expect(status);
+        serde_json::from_str(&ended.stdout).unwrap()
+    };
+    let same = gate(0);
+    assert_eq!(same["cases"][0]["figures"][0]["outcome"], "same", "{same:#}");
+    assert_eq!(same["cases"][0]["recounted"]["written"]["commit"], writer.trim());
+    assert_eq!(same["cases"][0]["recounted"]["differences"][0]["part"], "emulator");
+
+    // Another case's figure is written later: the first keeps its standard.
+    yard.write("work.in", &compiled(210));
+    yard.commit("More rounds");
+    yard.gate(&["--baseline", "figures", "--update", "--case", "more"]).expect(0);
+    yard.commit("Figures of one case");
+    let worse = gate(1);
+    let [first, second] = [0, 1].map(|at| &worse["cases"][at]);
+    assert_eq!(first["figures"][0]["outcome"], "exceeded", "{worse:#}");
+    assert_eq!(first["recounted"]["written"]["commit"], writer.trim());
+    assert_eq!(second["figures"][0]["outcome"], "same", "{worse:#}");
+    assert!(second["recounted"].is_null());
+    let said = yard.gate(&["--baseline", "figures"]).expect(1).stdout;
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in
+        ["the baseline has 7.2.1", "(Figures), which wrote the baseline, was counted again here"]
+    {
+        assert!(words.contains(part), "no '{part}' in {said}");
+    }
+
+    // What somebody chose is never counted again.
+    yard.write("opcost.toml", &format!("cpu-model = 'Nehalem'\n{suite}"));
+    yard.commit("Another CPU");
+    let other = gate(3);
+    assert_eq!(other["cases"][0]["figures"][0]["outcome"], "not-comparable", "{other:#}");
+    assert!(other["cases"][0]["recounted"].is_null());
 }
 
 #[test]

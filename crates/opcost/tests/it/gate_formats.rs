@@ -11,8 +11,8 @@ use opcost_gate::gate::exact::ExactChange;
 use opcost_gate::gate::floor::Floor;
 use opcost_gate::gate::key::{FigureKey, KeyDifference};
 use opcost_gate::gate::report::{
-    Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, RevisionSide,
-    SourceLine,
+    Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, Recount,
+    RevisionSide, SourceLine,
 };
 use opcost_gate::gate::series::{Series, SeriesFigure, SeriesRow};
 use opcost_gate::gate::suite_change::SuiteChange;
@@ -67,6 +67,7 @@ fn case(name: &str, figures: Vec<FigureReport>) -> CaseReport {
             ("work", name),
         ]),
         counted: Some("counted with Linux 6.1.192 (command), QEMU 7.2.22".into()),
+        recounted: None,
         place: None,
     }
 }
@@ -128,6 +129,12 @@ pub(crate) fn everything() -> GateReport {
         ],
     );
     parse.functions = Some(functions());
+    let updated = KeyDifference {
+        part: "emulator".into(),
+        baseline: Some("7.2.1".into()),
+        now: Some("7.2.22".into()),
+    };
+    parse.recounted = Some(Recount { written: side("", 'd'), differences: vec![updated] });
     parse.place = Some(SourceLine { file: "src/parse.c".into(), line: 17 });
     let other = KeyDifference {
         part: "cpu".into(),

@@ -19,6 +19,10 @@ pub fn document(view: &GateView<'_>) -> Document {
             document.gap();
             document.say(Mark::None, words);
         }
+        if let Some(words) = case.recounted_words() {
+            document.gap();
+            document.say(Mark::Note, words);
+        }
         if let Some(why) = &case.functions_missing {
             document.gap();
             document.say(Mark::Note, format!("functions of {}: not known, since {why}", case.name));

@@ -2,6 +2,7 @@
 
 use super::GateView;
 use anyhow::Result;
+use opcost_gate::gate::key::KeyDifference;
 use opcost_gate::gate::report::{Against, CaseReport, FigureReport, Outcome, RevisionSide};
 use serde_json::{Value, json};
 
@@ -79,6 +80,10 @@ fn case(case: &CaseReport) -> Value {
             "rows": case.exact.0.iter().map(|change| json!(change)).collect::<Vec<_>>(),
         },
         "functions_missing": case.functions_missing,
+        "recounted": case.recounted.as_ref().map(|recount| json!({
+            "written": side(&recount.written),
+            "differences": parts(&recount.differences),
+        })),
         "recordings": { "base": case.recordings[0], "tip": case.recordings[1] },
         "counted": case.counted,
         "place": case.place.as_ref().map(|place| json!({ "file": place.file, "line": place.line })),
@@ -87,12 +92,15 @@ fn case(case: &CaseReport) -> Value {
     })
 }
 
+fn parts(differences: &[KeyDifference]) -> Vec<Value> {
+    let part =
+        |one: &KeyDifference| json!({ "part": one.part, "baseline": one.baseline, "now": one.now });
+    differences.iter().map(part).collect()
+}
+
 fn figure(figure: &FigureReport) -> Value {
     let differences = match &figure.outcome {
-        Outcome::NotComparable(differences) => differences
-            .iter()
-            .map(|one| json!({ "part": one.part, "baseline": one.baseline, "now": one.now }))
-            .collect(),
+        Outcome::NotComparable(differences) => parts(differences),
         _ => Vec::new(),
     };
     json!({

@@ -1,6 +1,7 @@
 //! Measures one case of a gate and compares it with its base or baseline.
 
 use super::measure::{Bench, Measured, Seeds, Side};
+use super::shown;
 use anyhow::Result;
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_analysis::comparison::compare;
@@ -13,26 +14,26 @@ use opcost_gate::gate::exact::{ExactChange, exact_changes};
 use opcost_gate::gate::judge::{
     self, Held, is_near_limit, judge, judge_comparison, judge_drift, judge_exact,
 };
-use opcost_gate::gate::key::FigureKey;
+use opcost_gate::gate::key::{FigureKey, KeyDifference};
 use opcost_gate::gate::report::{
-    CaseFailure, CaseReport, FigureReport, Outcome, SourceLine, accepts_new,
+    CaseFailure, CaseReport, FigureReport, Outcome, Recount, SourceLine, accepts_new,
 };
 use opcost_gate::gate::suite::{Case, Drift, Suite, WatchedFigure};
 use opcost_gate::gate::trailer::{Accepted, TRAILER};
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_lab::trees::{Built, Recipe, Trees};
 use opcost_model::plan::GUEST_TREE;
-use opcost_model::recording::MachineState;
+use opcost_model::recording::{MachineState, settings};
 use opcost_profile::symbolise::{Declared, declared};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The standard that a tip is compared with.
 pub(super) enum Standard {
     /// A revision.
     Base(RepositoryCommit),
-    /// A file of figures, and the commit that wrote them.
-    Baseline { held: Baseline, written: Option<RepositoryCommit> },
+    /// The figures of a file, and the commit that last changed the file.
+    Baseline { held: Baseline, file: PathBuf, written: Option<RepositoryCommit> },
 }
 
 /// A gate at work.
@@ -94,6 +95,7 @@ impl Gate<'_> {
             recordings: [None, None],
             key: FigureKey::default(),
             counted: None,
+            recounted: None,
             place: None,
         };
         let built = self
@@ -140,7 +142,7 @@ impl Gate<'_> {
         report.work = counts::describe(&measured.recording);
         report.recordings[1] = Some(measured.recording.id.clone());
         report.key = measured.key.clone();
-        let machine = measured.recording.machine.first();
+        let machine = measured.recording.machine.last();
         report.counted = machine.and_then(MachineState::emulated_words);
         let counted = match counts(&measured.recording, &case.watched) {
             Ok(counted) => counted,
@@ -156,12 +158,13 @@ impl Gate<'_> {
                 self.updated.insert((case.name.clone(), count.metric.clone()), figure);
             }
         }
-        match &self.standard {
-            Standard::Base(commit) => {
+        let again = self.recount(case, &counted, &measured.key, report)?;
+        match (&self.standard, &again) {
+            (Standard::Base(commit), _) | (_, Some(commit)) => {
                 let commit = commit.clone();
                 self.against_base(case, &commit, tip, &measured, &counted, report)?;
             }
-            Standard::Baseline { held, written } => {
+            (Standard::Baseline { held, written, .. }, None) => {
                 let first = counted.first().and_then(|of| held.figure(&case.name, &of.metric));
                 let libraries = first.and_then(|figure| {
                     figure.key.libraries_in_words(&measured.key, ["the baseline", "the tip"])
@@ -260,6 +263,48 @@ impl Gate<'_> {
                 of_case(self.bench.count(case, built, Seeds::Floor))
             }
         }
+    }
+
+    /// Counts again the revision that wrote the baseline's figures of a case, since packages that were updated make them another
+    /// machine's. Returns the revision: the newest that wrote one of the figures. `None`: the figures hold, something that somebody chose
+    /// differs, no commit has them, or the revision cannot be counted here.
+    fn recount(
+        &mut self,
+        case: &Case,
+        counted: &[Count],
+        key: &FigureKey,
+        report: &mut CaseReport,
+    ) -> Result<Option<RepositoryCommit>> {
+        let Standard::Baseline { held, file, .. } = &self.standard else { return Ok(None) };
+        let mut differences: Vec<KeyDifference> = Vec::new();
+        let mut newest: Option<String> = None;
+        for metric in counted.iter().map(|count| &count.metric) {
+            let Some(figure) = held.figure(&case.name, metric) else { continue };
+            for difference in figure.key.obstacles(key) {
+                if !differences.contains(&difference) {
+                    differences.push(difference);
+                }
+            }
+            let line = figure.line(&case.name, metric);
+            let Some(writer) = self.repository.writer_of(&self.head.id, file, &line) else {
+                return Ok(None);
+            };
+            if newest.as_ref().is_none_or(|known| self.repository.is_ancestor(known, &writer)) {
+                newest = Some(writer);
+            }
+        }
+        let are_packaged = differences.iter().all(|one| settings::is_packaged(&one.part));
+        let Some(newest) =
+            newest.filter(|_| !differences.is_empty() && are_packaged && !self.update)
+        else {
+            return Ok(None);
+        };
+        let commit = self.repository.commit(&newest).map_err(HasStatus::carried)?;
+        if of_case(self.base(case, &commit, Seeds::Floor, key))?.is_err() {
+            return Ok(None);
+        }
+        report.recounted = Some(Recount { written: shown(&commit, ""), differences });
+        Ok(Some(commit))
     }
 
     fn against_base(

@@ -131,9 +131,11 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
         Side::Base { commit, .. } => Standard::Base(commit.clone()),
         Side::Baseline(path) => {
             let held = read_baseline(path, args.update)?;
-            let written = repository.last_change(&head.id, &here.join(path));
+            let file = here.join(path);
+            let written = repository.last_change(&head.id, &file);
             let written = written.map(|commit| repository.commit(&commit)).transpose();
-            Standard::Baseline { held, written: written.map_err(HasStatus::carried)? }
+            let written = written.map_err(HasStatus::carried)?;
+            Standard::Baseline { held, file, written }
         }
     };
     let store = store_path(globals, trees.store())?;
