@@ -157,7 +157,8 @@ fn counted(evidence: &Evidence<'_>) -> Finding {
     let [change, alone] = found.changes.map(percent);
     if found.shift() <= SHIFT_MAX {
         let text = format!(
-            "{printed}; what a run costs besides them moves the change of {primary} by {} at most",
+            "{printed}; code that was called as often for other numbers of operations, as a program's start, moves the \
+             change of {primary} by {}",
             magnitude(found.shift())
         );
         return Finding::Seen(Fine, text);
