@@ -5,6 +5,7 @@
 pub mod exit;
 pub mod failure;
 pub mod json;
+pub mod listing;
 pub mod message;
 pub mod number;
 pub mod os_text;

@@ -39,8 +39,29 @@ pub enum Block {
     Code(Code),
     /// A row of values as bars.
     Figure(Vec<Option<f64>>),
+    /// Points over a number, with a curve.
+    Plot(Plot),
     /// Parts that a reader may skip, under a summary.
     Fold(String, Vec<Block>),
+}
+
+/// Points over a number, with a curve.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plot {
+    /// What the horizontal axis has.
+    pub across: String,
+    /// What the vertical axis has, with its unit.
+    pub upwards: String,
+    /// The points.
+    pub points: Vec<(f64, f64)>,
+    /// Points of the curve, from left to right; empty for none.
+    pub curve: Vec<(f64, f64)>,
+    /// The lowest and the highest value that is shown; points beyond stand at the edge.
+    pub shown: (f64, f64),
+    /// The texts of the ends of both axes: left, right, low, high.
+    pub ends: [String; 4],
+    /// Whether the axes are logarithmic: across, upwards.
+    pub logarithmic: [bool; 2],
 }
 
 /// A sentence or several.
@@ -262,6 +283,11 @@ impl Document {
         }
     }
 
+    /// Adds a plot.
+    pub fn plot(&mut self, plot: Plot) {
+        self.blocks.push(Block::Plot(plot));
+    }
+
     /// Adds a command to repeat something, or other lines to copy.
     pub fn code(&mut self, language: &'static str, lines: Vec<String>) {
         self.blocks.push(Block::Code(Code { language, lines }));
@@ -319,6 +345,7 @@ fn gather(blocks: &[Block], facts: &mut Vec<String>) {
             }
             Block::Code(code) => code.lines.iter().for_each(|line| words(line, facts)),
             Block::Figure(_) => {}
+            Block::Plot(plot) => facts.extend(plot.ends.iter().cloned()),
             Block::Fold(summary, blocks) => {
                 words(summary, facts);
                 gather(blocks, facts);

@@ -9,5 +9,6 @@ pub mod ascii;
 pub mod document;
 pub mod names;
 pub mod page;
+pub mod plot;
 pub mod style;
 pub mod writer;

@@ -53,6 +53,18 @@ impl Paired {
     /// [`EffectError::NotFinite`] for the first value that is not a finite number;
     /// [`EffectError::NoBlocks`] if no block has both sides.
     pub fn new(blocks: &[Block<'_>]) -> Result<Paired, EffectError> {
+        Paired::on_scale(blocks, None)
+    }
+
+    /// Like [`new`](Self::new), with differences of plain values whatever their sign.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn plain(blocks: &[Block<'_>]) -> Result<Paired, EffectError> {
+        Paired::on_scale(blocks, Some(Scale::Difference))
+    }
+
+    fn on_scale(blocks: &[Block<'_>], scale: Option<Scale>) -> Result<Paired, EffectError> {
         for (block, Block { baseline, variant }) in blocks.iter().enumerate() {
             for (side, values) in [("baseline", baseline), ("variant", variant)] {
                 summary::check_finite(values).map_err(|error| EffectError::NotFinite {
@@ -71,8 +83,9 @@ impl Paired {
         let value_baseline =
             summary::median(&baseline).ok_or(EffectError::NoBlocks { given: blocks.len() })?;
         let mut all = baseline.iter().chain(&variant);
-        let scale =
+        let suited =
             if all.clone().all(|value| *value > 0.0) { Scale::LogRatio } else { Scale::Difference };
+        let scale = scale.unwrap_or(suited);
         let differences: Vec<f64> = complete.iter().map(|block| block.difference(scale)).collect();
         Ok(Paired {
             scale,
@@ -246,6 +259,17 @@ mod tests {
         assert_eq!(paired.change_ratio(), Some(0.35));
         assert_eq!(paired.interval_ratio(0.95), Some((0.1, 0.6)));
         assert!(paired.detectable_ratio(0.05, 1).unwrap() > 0.0);
+    }
+
+    #[test]
+    fn plain_differences_are_in_the_unit_of_the_values() {
+        // Differences of 11 to 16; six values, so the interval at 95 % has all of them.
+        let blocks: Vec<Block> = (1..=6)
+            .map(|d| block(&[100.0 * f64::from(d)], &[100.0 * f64::from(d) + 10.0 + f64::from(d)]))
+            .collect();
+        let plain = Paired::plain(&blocks).unwrap();
+        assert_eq!((plain.estimate(), plain.interval(0.95)), (13.5, Some((11.0, 16.0))));
+        assert_eq!(paired(&blocks).scale(), Scale::LogRatio);
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! | [`counts`] | two counts of samples: which side has the higher rate |
 //! | [`mod@welch`], [`rank_sum`] | figures that others measured, in an unknown order of runs |
 //! | [`mod@change_point`] | where a series of recordings changed |
+//! | [`mod@growth`] | how costs grow with a parameter: n, n log n, n² |
 //! | [`step`] | the place of a step among points whose figures vary, for bisection |
 //! | [`bootstrap`], [`summary`] | figures for display; whole units of the highest random level are drawn |
 //! | [`mod@drift`], [`mod@autocorrelation`], [`mod@first_runs`], [`mod@outliers`] | observations on runs; they change no verdict |
@@ -44,6 +45,7 @@ pub mod early;
 pub mod effect;
 pub mod exact;
 pub mod first_runs;
+pub mod growth;
 pub mod multiple;
 mod normal;
 pub mod outliers;

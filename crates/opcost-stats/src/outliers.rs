@@ -1,7 +1,7 @@
 //! Finds values far from the others.
 
 use crate::normal;
-use crate::summary::{mad, median, sd_from_mad};
+use crate::summary::{mad, median, quantile_of_sorted, sd_from_mad, sorted};
 use statrs::function::beta::beta_reg;
 
 /// The fewest values that are tested.
@@ -49,6 +49,23 @@ pub fn outliers(values: &[f64]) -> Option<Outliers> {
     Some(Outliers { count, farthest, median, p: (n * tails).min(1.0) })
 }
 
+/// The range of the values that are not far from the middle half: within three times the distance of the quartiles (the outer fences
+/// of Tukey, Exploratory Data Analysis, 1977, section 2E). A plot of this range shows the others at its edge.
+///
+/// `None` without a finite value; the whole range for fewer than [`VALUES_MIN`] values, or if half of them are equal.
+pub fn middle(values: &[f64]) -> Option<(f64, f64)> {
+    let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    let sorted = sorted(&finite);
+    let (first, last) = (*sorted.first()?, *sorted.last()?);
+    let [low, high] = [0.25, 0.75].map(|share| quantile_of_sorted(&sorted, share).unwrap_or(first));
+    let reach = 3.0 * (high - low);
+    if sorted.len() < VALUES_MIN || reach <= 0.0 {
+        return Some((first, last));
+    }
+    let within = |value: &&f64| (low - reach..=high + reach).contains(*value);
+    Some((*sorted.iter().find(within)?, *sorted.iter().rev().find(within)?))
+}
+
 /// Returns the probability of a t-distributed value beyond ±`t`.
 fn tails(t: f64, freedom: f64) -> f64 {
     if freedom > 1e6 {
@@ -75,6 +92,18 @@ mod tests {
         equal[7] = 4.0;
         assert_eq!(outliers(&equal), None);
         assert_eq!(outliers(&values[..9]), None);
+    }
+
+    #[test]
+    fn the_middle_leaves_out_what_lies_beyond_the_outer_fences() {
+        let mut values: Vec<f64> = (0..=20).map(f64::from).collect();
+        assert_eq!(middle(&values), Some((0.0, 20.0)));
+        // The quartiles are 5 and 15 and move little: the fences are near -25 and 45.
+        values.extend([40.0, 90.0, -80.0, f64::NAN]);
+        assert_eq!(middle(&values), Some((0.0, 40.0)));
+        assert_eq!(middle(&[1.0, 2.0, 900.0]), Some((1.0, 900.0)));
+        assert_eq!(middle(&[&[3.0; 20][..], &[7.0]].concat()), Some((3.0, 7.0)));
+        assert_eq!(middle(&[f64::NAN]), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::ratios::per_megabyte;
 use super::{
     Change, Comparison, Figures, InvariantRow, Layouts, RATIO_LEVEL, Row, TwinRow, VariantSummary,
     Verdict, Warning, carry_over, conclusion, cycles, function_changes, guests, imported, ledger,
-    observations, one_variant, threads_max, variant_differences,
+    observations, one_variant, ranking, threads_max, variant_differences,
 };
 use opcost_base::number;
 use opcost_model::plan::judged::{is_planned, is_side};
@@ -30,8 +30,10 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     if let Some(import) = plan.imported() {
         return imported::compare(recording, import);
     }
-    let finished: Vec<Vec<&Record>> =
-        (0..plan.variants.len()).map(|variant| finished_runs(recording, variant)).collect();
+    let mut finished = compared_runs(recording);
+    for runs in &mut finished {
+        runs.retain(|record| record.outcome == Outcome::Finished);
+    }
     let invariants = invariants(&finished);
     let columns = Columns::of(recording, &finished);
     let carried = carry_over::examine(recording, &columns);
@@ -93,6 +95,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         carry_over: Vec::new(),
         imported: None,
         conclusions: Vec::new(),
+        ranking: None,
     };
     // Runs of the emulated machine, and of several computers, are made at the same time: they have neither drift nor neighbours.
     let in_turn = [MachineKind::Host, MachineKind::Attached].contains(&plan.machine());
@@ -113,7 +116,19 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
             }
         }
     }
+    comparison.ranking = ranking::ranking(&comparison, plan);
     (comparison, warnings)
+}
+
+/// The runs of each variant that are no warm-up.
+fn compared_runs(recording: &Recording) -> Vec<Vec<&Record>> {
+    let mut runs = vec![Vec::new(); recording.plan.variants.len()];
+    for record in recording.records.iter().filter(|record| record.block.is_some()) {
+        if let Some(runs) = runs.get_mut(usize::from(record.variant)) {
+            runs.push(record);
+        }
+    }
+    runs
 }
 
 /// The runs of a variant that count: finished runs that are no warm-up.
@@ -182,13 +197,9 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
 }
 
 fn variants(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<VariantSummary> {
-    let plan = &recording.plan;
+    let compared = compared_runs(recording);
     let summary = |(index, variant): (usize, &opcost_model::plan::VariantPlan)| {
-        let runs: Vec<&Record> = recording
-            .records
-            .iter()
-            .filter(|record| usize::from(record.variant) == index && record.block.is_some())
-            .collect();
+        let runs = &compared[index];
         VariantSummary {
             name: variant.name.clone(),
             work: variant.work.describe(),
@@ -199,7 +210,7 @@ fn variants(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<VariantSumm
             exit_codes: runs.iter().map(|record| record.exit_code).collect(),
         }
     };
-    plan.variants.iter().enumerate().map(summary).collect()
+    recording.plan.variants.iter().enumerate().map(summary).collect()
 }
 
 /// Times of whole runs, by metric, where runs differ in their operations, so that figures per operation do not give them.
@@ -446,6 +457,8 @@ fn change(
             }
             change.paired = Some(paired);
             if primary {
+                change.plain = Paired::plain(&units).ok();
+                change.difference = change.plain.as_ref().map(Paired::estimate);
                 let ratio = bootstrap::ratio_of_medians(&units, RATIO_LEVEL, plan.seed);
                 let ci = ratio.and_then(|ratio| ratio.ci);
                 change.ratio_of_medians_ci = ci.map(|(low, high)| (low - 1.0, high - 1.0));
@@ -636,6 +649,10 @@ fn decide(change: &mut Change, exact: bool, level: f64, seed: u64) {
     change.ci_level = 1.0 - level;
     if !exact {
         change.ci = interval.and_then(|interval| paired.ratios(interval));
+    }
+    if changed && !exact {
+        let interval = change.plain.as_ref().and_then(|plain| plain.interval(1.0 - level));
+        change.difference_ci = interval.filter(|(low, high)| *low > 0.0 || *high < 0.0);
     }
     change.verdict = if changed {
         if exact {

@@ -294,6 +294,7 @@ impl Tests {
             change.reason = test.reason().into();
             (change.ci, change.p_adjusted, change.pairs_needed) = (None, None, None);
             (change.mde_ratio, change.mde_difference) = (None, None);
+            (change.difference, change.difference_ci) = (None, None);
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     Change, Comparison, ModelAccuracy, Row, Severity, Verdict, cycles, function_changes,
     one_variant,
 };
-use opcost_base::number::{figure, grouped, magnitude, percent};
+use opcost_base::number::{digits, figure, grouped, magnitude, percent, scale};
 use opcost_model::plan::Plan;
 use opcost_model::recording::{Recording, State};
 use opcost_record::{Kind, Unit};
@@ -85,15 +85,21 @@ fn sentence(row: &Row, index: usize) -> String {
         Verdict::Changed => {
             let real = match change.ci {
                 Some((low, high)) => format!(
-                    "{label} {amount}, {} ({} … {} at {:.4} % confidence)",
+                    "{label} {amount}, {} ({} … {}{} at {:.4} % confidence)",
                     change.found(),
                     percent(low),
                     percent(high),
+                    absolute(row, change).map_or(String::new(), |words| format!(", {words}")),
                     Trim(change.ci_level * 100.0)
                 ),
                 None => match in_layouts(change).filter(|_| !row.exact) {
                     Some(layouts) => format!("{label} {amount}, {}{layouts}", change.found()),
-                    None => format!("{label} {amount}, {} and exact", change.found()),
+                    None => {
+                        let difference = absolute(row, change);
+                        let difference =
+                            difference.map_or(String::new(), |words| format!(" ({words})"));
+                        format!("{label} {amount}, {} and exact{difference}", change.found())
+                    }
                 },
             };
             match change.floor_words().filter(|_| change.below_floor().is_some()) {
@@ -122,6 +128,24 @@ fn sentence(row: &Row, index: usize) -> String {
         Verdict::NotComparable => format!("{label} not comparable: {}", change.reason),
         Verdict::Unavailable => format!("{label} not available: {}", change.reason),
     }
+}
+
+/// The interval of the change in the unit of the figures, `+1.11 … +1.31 ms/op`, or the change itself if it has none.
+pub(super) fn absolute(row: &Row, change: &Change) -> Option<String> {
+    let ends = match (change.difference_ci, change.ci) {
+        (Some((low, high)), _) => vec![low, high],
+        // A change with an interval has none in this unit only if the blocks' differences are too unequal.
+        (None, Some(_)) => return None,
+        (None, None) => vec![change.difference?],
+    };
+    let (unit, symbol) = scale(&ends, row.unit);
+    let signed = |value: &f64| {
+        let sign = if *value > 0.0 { "+" } else { "" };
+        format!("{sign}{}", digits(value / unit))
+    };
+    let per = if row.per_op { "/op" } else { "" };
+    let texts: Vec<String> = ends.iter().map(signed).collect();
+    Some(format!("{}{symbol}{per}", texts.join(" … ")))
 }
 
 /// `, one layout`, ` (+1.01 % … +1.03 % in 5 layouts)`, or ` (in each of 5 layouts)` if the two ends look alike. Only for a
@@ -160,7 +184,7 @@ pub fn detectable(row: &Row, change: &Change) -> Option<String> {
 }
 
 /// A number without trailing zeros.
-struct Trim(f64);
+pub(super) struct Trim(pub(super) f64);
 
 impl std::fmt::Display for Trim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

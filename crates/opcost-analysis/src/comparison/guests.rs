@@ -1,6 +1,7 @@
 //! The machines of guests in words: the CPU, its mitigations, page tables and clock; and boot options that changed nothing.
 
 use super::{Comparison, Verdict};
+use opcost_base::listing::few;
 use opcost_model::plan::GuestPlan;
 use opcost_model::recording::{GuestState, Recording};
 
@@ -111,7 +112,7 @@ fn lines(guests: &[Named<'_>], fact: impl Fn(&GuestState) -> String) -> Vec<Stri
     let alone = groups.len() == 1;
     let line = |(text, names): (String, Vec<&str>)| match alone {
         true => text,
-        false => format!("{}: {text}", names.join(", ")),
+        false => format!("{}: {text}", few(&names)),
     };
     groups.into_iter().map(line).collect()
 }

@@ -117,6 +117,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         sizes: Vec::new(),
         imported: None,
         conclusions: Vec::new(),
+        ranking: None,
     };
     comparison.conclusions = conclusions(&comparison);
     let means = import.metrics.iter().flat_map(|metric| metric.figures.iter().flatten());

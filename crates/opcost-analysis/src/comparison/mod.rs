@@ -20,6 +20,7 @@ pub mod matching;
 mod observations;
 mod one_variant;
 pub mod profile_files;
+pub mod ranking;
 pub mod ratios;
 pub mod recorded_profiles;
 pub mod two_recordings;
@@ -36,12 +37,14 @@ pub use function_costs::{SampledBy, check_matches, check_matches_of};
 pub use imported::{ClaimOutcome, ClaimRow, ImportSummary, WelchRow, t_text};
 pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
 pub use one_variant::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};
+pub use ranking::{Place, Ranking, Scan};
 pub use ratios::PerMegabyte;
 pub use variant_differences::{SizeRows, config_changes};
 
 use kernel_sources::KernelCommits;
 use limit::{FailOn, Watched};
 use matching::UnknownModule;
+use opcost_base::listing::few;
 use opcost_base::number::grouped;
 use opcost_model::plan::{Shard, Unavailable};
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
@@ -108,6 +111,8 @@ pub struct Comparison {
     pub imported: Option<ImportSummary>,
     /// The answer, one sentence for each comparison.
     pub conclusions: Vec<String>,
+    /// The variants in the order of the primary metric, if there are many.
+    pub ranking: Option<Ranking>,
 }
 
 impl Comparison {
@@ -117,17 +122,41 @@ impl Comparison {
         let change = |index: &usize| primary.changes[*index].change_ratio.unwrap_or(f64::INFINITY);
         let mut order: Vec<usize> = (0..self.comparisons.len()).collect();
         order.sort_by(|one, two| change(one).total_cmp(&change(two)));
-        self.comparisons = reordered(&self.comparisons, &order);
+        self.keep(&order);
+    }
+
+    /// Keeps the comparisons of these variants only.
+    pub fn keep_variants(&mut self, variants: &[usize]) {
+        let of = |index: &usize| variants.contains(&self.comparisons[*index].1);
+        let order: Vec<usize> = (0..self.comparisons.len()).filter(of).collect();
+        self.keep(&order);
+        self.ranking = None;
+    }
+
+    /// Keeps these comparisons, in this order.
+    fn keep(&mut self, order: &[usize]) {
         // A refusal is one sentence for all comparisons.
-        if self.conclusions.len() == order.len() {
-            self.conclusions = reordered(&self.conclusions, &order);
+        if self.conclusions.len() == self.comparisons.len() {
+            self.conclusions = reordered(&self.conclusions, order);
         }
+        self.comparisons = reordered(&self.comparisons, order);
         for row in &mut self.rows {
-            row.changes = reordered(&row.changes, &order);
+            row.changes = reordered(&row.changes, order);
+        }
+        if let Some(ranking) = &mut self.ranking {
+            ranking.renumber(order);
         }
         for test in self.imported.iter_mut().flat_map(|import| &mut import.welch) {
             let place = order.iter().position(|index| *index == test.comparison);
             test.comparison = place.unwrap_or(test.comparison);
+        }
+    }
+
+    /// The answer in sentences: one for each comparison, or unless `each` is set, a few for many variants.
+    pub fn answers(&self, each: bool) -> &[String] {
+        match &self.ranking {
+            Some(ranking) if !each => &ranking.conclusions,
+            _ => &self.conclusions,
         }
     }
 
@@ -283,6 +312,12 @@ pub struct Change {
     pub ci_level: f64,
     /// p value corrected for the number of tests in its family; `None` for exact figures.
     pub p_adjusted: Option<f64>,
+    /// The change in the unit of the figures, estimated block by block; only of the primary metric.
+    pub difference: Option<f64>,
+    /// Its interval at `ci_level`, if the change is real and the interval does not contain 0.
+    pub difference_ci: Option<(f64, f64)>,
+    /// The blocks' differences in the unit of the figures.
+    pub plain: Option<Paired>,
     /// Smallest change that would have been found with 90 % probability.
     pub mde_ratio: Option<f64>,
     /// The same change in the unit of the figures, if the baseline is 0 and has no ratio.
@@ -485,28 +520,22 @@ pub enum Warning {
     },
     /// The recording is still being made, as far as the store knows.
     Running {
-        /// Runs made.
-        runs: usize,
-        /// Runs planned.
-        planned: usize,
+        /// The runs made, of how many.
+        runs: String,
         /// The recording, for `opcost resume`.
         recording: String,
     },
     /// The recording is not complete.
     Incomplete {
-        /// Runs made.
-        runs: usize,
-        /// Runs planned.
-        planned: usize,
+        /// The runs made, of how many.
+        runs: String,
         /// The recording, for `opcost resume`.
         recording: String,
     },
     /// The recording arrived in a file and is not complete.
     IncompleteElsewhere {
-        /// Runs made.
-        runs: usize,
-        /// Runs planned.
-        planned: usize,
+        /// The runs made, of how many.
+        runs: String,
     },
     /// The recording is one shard of a plan.
     Shard(Shard),
@@ -534,7 +563,7 @@ impl std::fmt::Display for Warning {
                 write!(
                     f,
                     "runs are short ({}): much of that is starting a process; give them more work",
-                    runs.join(", ")
+                    few(&runs)
                 )
             }
             Warning::ShellSyntax { variants } => {
@@ -543,20 +572,20 @@ impl std::fmt::Display for Warning {
                 write!(
                     f,
                     "no shell ran the commands, so they got {} as written; if a shell is to act on that, add --shell",
-                    pieces.join(", ")
+                    few(&pieces)
                 )
             }
-            Warning::Running { runs, planned, recording } => write!(
+            Warning::Running { runs, recording } => write!(
                 f,
-                "the recording is running ({runs} of {planned} runs); if it was killed: opcost resume {recording}"
+                "the recording is running ({runs}); if it was killed: opcost resume {recording}"
             ),
-            Warning::Incomplete { runs, planned, recording } => write!(
+            Warning::Incomplete { runs, recording } => write!(
                 f,
-                "the recording stopped after {runs} of {planned} runs; continue it with: opcost resume {recording}"
+                "the recording stopped after {runs}; continue it with: opcost resume {recording}"
             ),
-            Warning::IncompleteElsewhere { runs, planned } => write!(
+            Warning::IncompleteElsewhere { runs } => write!(
                 f,
-                "the recording stopped after {runs} of {planned} runs; it arrived in a file, so whoever made it \
+                "the recording stopped after {runs}; it arrived in a file, so whoever made it \
                  continues it"
             ),
             Warning::Shard(shard) => {

@@ -5,6 +5,7 @@
 
 use super::carry_over::CARRY_OVER_RATE;
 use super::{Comparison, Figures, Row};
+use opcost_base::listing::few;
 use opcost_base::number::percent;
 use opcost_record::Family;
 use opcost_stats::autocorrelation::autocorrelation;
@@ -180,7 +181,7 @@ impl Comparison {
                 .map(|observation| describe(observation))
                 .collect();
             let (begin, remedy) = kind.words(self.comparisons.is_empty());
-            Some(format!("{begin}: {metric} of {}; {remedy}", told.join(", ")))
+            Some(format!("{begin}: {metric} of {}; {remedy}", few(&told)))
         };
         ObservationKind::ALL.into_iter().filter_map(of_kind).collect()
     }

@@ -131,6 +131,7 @@ pub fn compare_recordings(
         carry_over: Vec::new(),
         imported: None,
         conclusions: Vec::new(),
+        ranking: None,
         ..two.clone()
     };
     // Variants of the same name are distinguished by their recordings.

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// The largest number of values of one parameter.
-const VALUES_MAX: i128 = 1000;
+const VALUES_MAX: i128 = 10_000;
 
 /// Replaces the scans of an experiment by a variant for each combination of the values that a variant names. The parameter given
 /// last varies fastest.
@@ -311,7 +311,7 @@ mod tests {
         assert!(asked(stepped("1", "2", Some("-1"))).contains("greater than 0"));
         assert!(asked(stepped("3", "2", None)).contains("exchange them"));
         assert!(asked(stepped("a", "2", None)).contains("'a' is no decimal number"));
-        assert!(asked(stepped("0", "9999", None)).contains("10000 values; the most is 1000"));
+        assert!(asked(stepped("0", "10000", None)).contains("10001 values; the most is 10000"));
         assert!(asked(listed("", &["1"])).contains("cannot be named"));
         let twice = vec![listed("n", &["1"]), listed("n", &["2"])];
         assert!(refused(&experiment(&["f {n}"], twice)).contains("scanned twice"));

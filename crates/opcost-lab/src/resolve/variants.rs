@@ -10,13 +10,13 @@ use opcost_record::printable::{printable, printable_bytes};
 use opcost_record::program_region;
 use opcost_sys::spawn::find_program;
 use opcost_work::WorkloadSpec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The largest number of variants; run numbers then fit 32 bits.
-const VARIANTS_MAX: usize = 1000;
+const VARIANTS_MAX: usize = 10_000;
 
 pub(super) fn resolve_variants(
     experiment: &Experiment,
@@ -109,15 +109,15 @@ pub(super) fn resolve_variants(
     }
     let unnamed: Vec<bool> = plans.iter().map(|plan| plan.name.is_empty()).collect();
     name_variants(&mut plans);
-    for index in (0..plans.len()).filter(|index| unnamed[*index]) {
-        let (earlier, rest) = plans.split_at_mut(index);
-        let name = rest[0].name.clone();
-        let is_taken = |name: &str| earlier.iter().any(|plan| plan.name == name);
-        let mut names = std::iter::once(name.clone()).chain((2..).map(|n| format!("{name} ({n})")));
-        rest[0].name = names.find(|name| !is_taken(name)).unwrap_or_default();
-    }
-    for (index, plan) in plans.iter().enumerate() {
-        if plans[..index].iter().any(|earlier| earlier.name == plan.name) {
+    let mut taken = BTreeSet::new();
+    for (plan, is_unnamed) in plans.iter_mut().zip(unnamed) {
+        if is_unnamed {
+            let name = plan.name.clone();
+            let mut names =
+                std::iter::once(name.clone()).chain((2..).map(|n| format!("{name} ({n})")));
+            plan.name = names.find(|name| !taken.contains(name)).unwrap_or_default();
+        }
+        if !taken.insert(plan.name.clone()) {
             return Err(fail(
                 Status::Usage,
                 format!(

@@ -330,6 +330,19 @@ impl Plan {
         }
     }
 
+    /// Whether a budget or a width ends the runs, as a rule before the last one that is scheduled.
+    pub fn may_end_early(&self) -> bool {
+        self.stop.budget_ms.is_some() || self.stop.width_ratio.is_some()
+    }
+
+    /// The runs made, of as many as will be: `12 of 44 runs`, or `12 runs` if the time decides how many there will be.
+    pub fn runs_in_words(&self, made: usize) -> String {
+        match self.may_end_early() {
+            true => format!("{made} runs"),
+            false => format!("{made} of {} runs", self.slot_count()),
+        }
+    }
+
     /// Number of all runs, including warm-up runs.
     pub fn slot_count(&self) -> usize {
         self.slots().count()

@@ -4,12 +4,15 @@ use crate::document::{
     Block, Cell, Code, Document, Head, Mark, Paragraph, Place, Row, Span, Table, Tone,
 };
 use crate::names::shorten;
+use crate::plot;
 use maud::{Markup, PreEscaped, html};
 use opcost_record::printable::{Output, safe};
 use unicode_width::UnicodeWidthStr;
 
 /// Maximum width of a function's name, in columns; its title has the whole name.
 const NAME_WIDTH_MAX: usize = 80;
+/// Width of a plot of text, in columns.
+const PLOT_COLUMNS: usize = 76;
 
 /// Renders a document as elements, without the page around them.
 pub fn html(document: &Document) -> Markup {
@@ -69,6 +72,7 @@ fn block(block: &Block) -> Markup {
             Block::Figure(values) => {
                 @for line in super::text::sparkline(values, usize::MAX) { p class="bars" { (line) } }
             },
+            Block::Plot(of) => (code(&Code { language: "", lines: plot::lines(of, PLOT_COLUMNS) })),
             Block::Fold(summary, parts) => details { summary { (shown(summary)) } (blocks(parts)) },
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::document::{Block, Cell, Code, Document, Mark, Paragraph, Row, Span, Table, Tone};
 use crate::page::Page;
+use crate::plot;
 use crate::style::Style;
 use opcost_record::printable::{Output, printable, safe};
 use std::fmt::Write as _;
@@ -9,6 +10,8 @@ use std::fmt::Write as _;
 /// Maximum width of a function's name, and of a list of names, in columns: lines have no limit of their own.
 const NAME_WIDTH_MAX: usize = 80;
 const LIST_WIDTH_MAX: usize = 120;
+/// Width of a plot, in columns.
+const PLOT_COLUMNS: usize = 76;
 
 /// Renders a document in Markdown; the style says whether names are shown whole.
 pub fn markdown(document: &Document, style: &Style) -> String {
@@ -77,6 +80,10 @@ impl Writer {
                     self.begin();
                     let _ = writeln!(self.text, "{line}");
                 }
+            }
+            Block::Plot(plot) => {
+                let lines = plot::lines(plot, PLOT_COLUMNS);
+                self.code(&Code { language: "", lines });
             }
             Block::Fold(summary, blocks) => {
                 let summary = safe(summary, Output::MarkdownHtml);

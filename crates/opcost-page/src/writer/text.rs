@@ -4,6 +4,7 @@ use super::table;
 use crate::document::{Block, Code, Document, Mark, Paragraph, Span, Tone};
 use crate::names::cut;
 use crate::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW};
+use crate::plot;
 use crate::style::Style;
 use unicode_width::UnicodeWidthStr;
 
@@ -48,6 +49,12 @@ fn blocks(page: &mut Page, document: &Document, parts: &[Block], first_indent: u
             Block::Code(code) => self::code(page, code, indent),
             Block::Figure(values) => {
                 for line in sparkline(values, page.width.saturating_sub(indent)) {
+                    page.line(&format!("{}{line}", " ".repeat(indent)));
+                }
+            }
+            Block::Plot(plot) => {
+                for line in plot::lines(plot, page.width.saturating_sub(indent)) {
+                    let line = page.shown(&line);
                     page.line(&format!("{}{line}", " ".repeat(indent)));
                 }
             }

@@ -8,6 +8,7 @@ use opcost_analysis::comparison::{
 };
 use opcost_record::Kind;
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR};
+use opcost_stats::growth::Growth;
 use serde_json::{Map, Value, json};
 
 /// Version of the `opcost` block.
@@ -67,6 +68,18 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             row
         });
         document["opcost"]["kernel_commits"] = rows.collect();
+    }
+    if let Some(scan) = comparison.ranking.as_ref().and_then(|ranking| ranking.scan.as_ref()) {
+        document["opcost"]["growth"] = json!({
+            "parameter": scan.name,
+            "decided": matches!(scan.growth, Some(Growth::Decided(_))),
+            "fits": scan.growth.iter().flat_map(Growth::fits).map(|fit| json!({
+                "growth": fit.order.words(&scan.name),
+                "fixed": fit.fixed,
+                "slope": fit.slope,
+                "error": fit.error,
+            })).collect::<Vec<_>>(),
+        });
     }
     if let Some(import) = &comparison.imported {
         document["opcost"]["imported"] = json!(import);
@@ -153,6 +166,9 @@ fn metrics(view: &View<'_>) -> Vec<Value> {
                 "p_adjusted": null,
                 "mde_ratio": null,
                 "mde_difference": null,
+                "difference": null,
+                "difference_low": null,
+                "difference_high": null,
                 "relevance_floor_ratio": null,
                 "relevance_floor_layouts": null,
                 "n_pairs": 0,
@@ -199,6 +215,9 @@ pub(super) fn metric(
         "p_adjusted": change.p_adjusted,
         "mde_ratio": change.mde_ratio,
         "mde_difference": change.mde_difference,
+        "difference": change.difference,
+        "difference_low": change.difference_ci.map(|(low, _)| low),
+        "difference_high": change.difference_ci.map(|(_, high)| high),
         "relevance_floor_ratio": change.relevance_floor_ratio,
         "relevance_floor_layouts": change.relevance_floor_ratio.map(|_| change.relevance_floor_layouts),
         "n_pairs": change.n_pairs,

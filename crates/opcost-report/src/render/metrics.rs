@@ -163,7 +163,7 @@ pub(super) fn heading(row: &Row) -> String {
     format!("{place}{label}{}{kind}", if row.per_op { "/op" } else { "" })
 }
 
-fn amount(change: &Change) -> String {
+pub(super) fn amount(change: &Change) -> String {
     match (change.verdict, change.change_ratio) {
         (Verdict::Changed | Verdict::FewLayouts | Verdict::Inconclusive, Some(ratio)) => {
             percent(ratio)
@@ -175,7 +175,7 @@ fn amount(change: &Change) -> String {
 }
 
 /// The direction of a change that is shown.
-fn sign(change: &Change) -> &'static str {
+pub(super) fn sign(change: &Change) -> &'static str {
     match (change.verdict, change.change_ratio) {
         (Verdict::Changed | Verdict::FewLayouts, Some(ratio)) if ratio < 0.0 => "▼",
         (Verdict::Changed | Verdict::FewLayouts, _) => "▲",

@@ -17,6 +17,7 @@ mod metrics;
 mod percent;
 pub mod plan;
 pub mod profile;
+mod ranking;
 mod report;
 pub mod sampled;
 pub mod size;

@@ -193,7 +193,8 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     let more = plan.blocks.len().saturating_sub(BLOCKS_SHOWN);
     let more = if more > 0 { format!(" and {more} more blocks") } else { String::new() };
     line("order", &format!("{}{more}", blocks.join(" ")));
-    line("in all", &format!("{} runs", grouped(plan.slot_count() as u64)));
+    let most = if plan.may_end_early() { "at most " } else { "" };
+    line("in all", &format!("{most}{} runs", grouped(plan.slot_count() as u64)));
     page.into_text()
 }
 

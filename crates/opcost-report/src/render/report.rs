@@ -1,7 +1,8 @@
 //! The report of a comparison as a document: the tables, where changes come from, the answer, and the doubts.
 
-use super::{View, alone, functions, imported, metrics, size};
+use super::{View, alone, functions, imported, metrics, ranking, size};
 use opcost_analysis::comparison::{Comparison, LedgerEntry, Severity, carry_over};
+use opcost_base::listing::few;
 use opcost_base::number::figures;
 use opcost_model::recording::MachineState;
 use opcost_page::document::{Document, Mark};
@@ -26,20 +27,31 @@ pub(super) fn document(view: &View<'_>) -> Document {
             None => alone::figures(&mut document, comparison),
         }
     }
-    for index in 0..comparison.comparisons.len() {
+    let ranking = comparison.ranking.as_ref();
+    if let Some(ranking) = ranking {
         document.gap();
-        metrics::add(&mut document, comparison, index, view.style.all);
+        ranking::add(&mut document, comparison, ranking, view.style.all);
     }
-    per_megabyte(&mut document, comparison);
-    metrics::footnotes(&mut document, comparison);
+    // Many comparisons are shown one by one only if they are asked for.
+    let each = ranking.is_none() || view.style.all;
+    if each {
+        for index in 0..comparison.comparisons.len() {
+            document.gap();
+            metrics::add(&mut document, comparison, index, view.style.all);
+        }
+        per_megabyte(&mut document, comparison);
+        metrics::footnotes(&mut document, comparison);
+    }
     metrics::missing(&mut document, view);
     if let Some(import) = &comparison.imported {
         imported::footnotes(&mut document, comparison, import);
         imported::claims(&mut document, import);
     }
-    document.append(origin(comparison));
+    if each {
+        document.append(origin(comparison));
+    }
     document.gap();
-    for conclusion in &comparison.conclusions {
+    for conclusion in comparison.answers(each) {
         document.say(Mark::Conclusion, conclusion);
     }
     ledger(&mut document, comparison);
@@ -60,6 +72,9 @@ pub(super) fn document(view: &View<'_>) -> Document {
     }
     for warning in view.warnings {
         document.say(Mark::Doubt, warning.to_string());
+    }
+    if !each {
+        document.say(Mark::Note, ranking::rest(comparison));
     }
     document.say(Mark::Note, format!("recording {0} · opcost show {0}", comparison.recording));
     document
@@ -129,8 +144,11 @@ fn ledger(document: &mut Document, comparison: &Comparison) {
         text.push_str(&format!("; the same in every run: {}", held.join(", ")));
     }
     document.say(Mark::Item(0), text);
-    for variant in comparison.variants.iter().filter(|variant| variant.runs_failed > 0) {
-        let text = format!("{} runs of '{}' failed", variant.runs_failed, variant.name);
-        document.say(Mark::Doubt, text);
+    let failed = comparison.variants.iter().filter(|variant| variant.runs_failed > 0);
+    let failed =
+        failed.map(|variant| format!("{} runs of '{}'", variant.runs_failed, variant.name));
+    let failed: Vec<String> = failed.collect();
+    if !failed.is_empty() {
+        document.say(Mark::Doubt, format!("failed: {}", few(&failed)));
     }
 }

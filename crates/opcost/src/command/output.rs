@@ -39,8 +39,8 @@ pub struct OutputArgs {
     #[arg(long, help_heading = "Output")]
     pub full_names: bool,
 
-    /// Show every metric. Otherwise the table has the primary metric and the metrics that changed, and
-    /// one line for each verdict names the others
+    /// Show every metric, and of many variants every comparison. Otherwise the table has the primary
+    /// metric and the metrics that changed, and one line for each verdict names the others
     #[arg(long, help_heading = "Output")]
     pub all: bool,
 
@@ -94,17 +94,21 @@ pub(crate) fn present(
     recording: &Recording,
     output: &OutputArgs,
 ) -> Result<Status> {
-    present_unless(false, globals, recording, output)
+    present_unless(false, globals, recording, &[], output)
 }
 
-/// Compares; prints unless another output uses standard output (`taken`).
+/// Compares; prints unless another output uses standard output (`taken`). `variants`: those to show; none for all.
 pub(crate) fn present_unless(
     taken: bool,
     globals: &Globals,
     recording: &Recording,
+    variants: &[usize],
     output: &OutputArgs,
 ) -> Result<Status> {
     let (mut comparison, warnings) = comparison::compare(recording);
+    if !variants.is_empty() {
+        comparison.keep_variants(variants);
+    }
     kernel_commits::add(&mut comparison, recording);
     if output.sort == Some(Order::Change) {
         comparison.sort_by_change();

@@ -4,6 +4,7 @@ use super::exports::{ExportFiles, FormatTable};
 use anyhow::{Context, Result};
 use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
 use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_base::listing::few;
 use opcost_model::recording::Recording;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
@@ -47,7 +48,7 @@ impl ProfileExports {
                      recording {} has {}",
                     format.variants_max,
                     recording.id,
-                    names(recording).join(", ")
+                    few(&names(recording))
                 );
                 return Err(fail(Status::Usage, why));
             }
@@ -86,7 +87,7 @@ pub(crate) fn find_variant<'a>(recording: &'a Recording, name: &str) -> Result<V
             let why = format!(
                 "--variant {name}: recording {} has no such variant{near}; it has {}",
                 recording.id,
-                known.join(", ")
+                few(&known)
             );
             Err(fail(Status::Usage, why))
         }

@@ -169,9 +169,8 @@ pub(super) fn record(
             Err(fail(
                 Status::Interrupted,
                 format!(
-                    "interrupted after {} of {} runs; all are stored: opcost show {id}, opcost resume {id}",
-                    recording.records.len(),
-                    plan.slot_count()
+                    "interrupted after {}; all are stored: opcost show {id}, opcost resume {id}",
+                    plan.runs_in_words(recording.records.len())
                 ),
             ))
         }

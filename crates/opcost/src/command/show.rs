@@ -2,7 +2,7 @@
 
 use super::globals::Globals;
 use super::output::{OutputArgs, present_unless};
-use crate::command::profile_exports::ProfileExports;
+use crate::command::profile_exports::{ProfileExports, find_variant};
 use crate::command::share::ShareArgs;
 use anyhow::Result;
 use clap::Args;
@@ -23,8 +23,8 @@ pub struct ShowArgs {
     #[allow(missing_docs)]
     pub profiles: ProfileExports,
 
-    /// Variant whose profile to export, by name or position; may be repeated [default: all
-    /// variants]
+    /// Variant to show and whose profile to export, by name or position; may be repeated [default:
+    /// all variants]
     #[arg(long, value_name = "NAME", help_heading = "Profiles")]
     pub variant: Vec<String>,
 
@@ -53,13 +53,6 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
     }
     args.output.check()?;
     args.profiles.check(args.output.printing().as_deref())?;
-    if args.profiles.is_empty() && !args.variant.is_empty() {
-        return Err(fail(
-            Status::Usage,
-            "--variant says whose profile to export, and there is no file to export it to: give \
-             --export-flamegraph FILE or another of the formats in opcost show --help",
-        ));
-    }
     let mut recording = Store::open_for_reading(&globals.store_path()?)
         .and_then(|store| store.read(&args.id))
         .map_err(StoreError::carried)?;
@@ -70,10 +63,31 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
     let variants: Vec<String> = args.variant.iter().map(named).collect();
     args.profiles.write(&recording, &variants)?;
     let taken = args.profiles.printing().is_some();
-    let presented = present_unless(taken, globals, &recording, &args.output);
+    let shown = match args.profiles.is_empty() {
+        true => positions(&recording, &variants)?,
+        false => Vec::new(),
+    };
+    let presented = present_unless(taken, globals, &recording, &shown, &args.output);
     // The process ends anyway, so its memory goes back at once: freeing 100,000 runs piece by piece takes time.
     std::mem::forget(recording);
     presented
+}
+
+/// The positions of these variants, which are compared with another.
+fn positions(recording: &Recording, names: &[String]) -> Result<Vec<usize>> {
+    let compared = recording.plan.comparisons();
+    let position = |name: &String| {
+        let position = find_variant(recording, name)?.variant;
+        match compared.iter().any(|(_, variant)| *variant == position) {
+            true => Ok(position),
+            false => {
+                let why =
+                    format!("--variant {name}: the others are compared with it; name one of them");
+                Err(fail(Status::Usage, why))
+            }
+        }
+    };
+    names.iter().map(position).collect()
 }
 
 /// Adds pairs of files that count as the same file to a recording, which must have both files.

@@ -53,6 +53,7 @@ mod ledger;
 mod leftovers;
 mod limits;
 mod made;
+mod many_variants;
 mod needs;
 mod one_rule;
 mod opened_libraries;

@@ -166,6 +166,22 @@ fn an_interrupt_before_the_first_run_is_kept_for_later() {
 }
 
 #[test]
+fn an_interrupt_of_a_recording_that_the_time_ends_names_no_number_of_runs() {
+    let lab = Lab::new();
+    lab.script(
+        "work",
+        "echo >> made; [ $(wc -l < made) -lt 9 ] || { echo $$ > waiting; exec sleep 1000; }",
+    );
+    let recorder = lab.start(&["compare", "./work a", "./work b"]);
+    lab.wait_for("waiting");
+    recorder.signal(libc::SIGINT);
+    let ended = recorder.end().expect(130).says(&["interrupted after 8 runs; all are stored"]);
+    assert!(ended.stdout.contains("the recording stopped after 8 runs;"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("2,000") && !ended.stdout.contains("2000"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("runs finished"), "{}", ended.stdout);
+}
+
+#[test]
 fn an_interrupt_during_a_hook_is_no_failure_of_the_hook() {
     for hook in ["setup", "prepare", "conclude"] {
         let lab = Lab::new();

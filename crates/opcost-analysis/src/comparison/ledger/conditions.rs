@@ -2,6 +2,7 @@
 
 use crate::comparison::Severity::{Doubtful, Fine};
 use crate::comparison::ledger::{Evidence, Finding, unknown};
+use opcost_base::listing::few;
 use opcost_stats::summary::median;
 use opcost_sys::affinity::parse_cpu_list;
 
@@ -152,7 +153,7 @@ pub(super) fn frequency(evidence: &Evidence<'_>) -> Finding {
             Doubtful,
             format!(
                 "the CPU's clock differed between variants: {}; compare cycles, not times",
-                each.join(", ")
+                few(&each)
             ),
         );
     }

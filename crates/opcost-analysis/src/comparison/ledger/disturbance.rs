@@ -3,6 +3,7 @@
 use crate::comparison::Severity::{Doubtful, Fine};
 use crate::comparison::columns::blocks;
 use crate::comparison::ledger::{Evidence, Finding, unknown};
+use opcost_base::listing::few;
 use opcost_record::{Domain, MetricKey};
 use opcost_stats::Paired;
 
@@ -78,7 +79,7 @@ pub(super) fn faults(evidence: &Evidence<'_>) -> Finding {
     let text = format!(
         "pages were read from a disk, times a run: {}; that is a cold cache, not the work: \
          --warmup, or --prepare for both alike",
-        high.join(", ")
+        few(&high)
     );
     Finding::Seen(Doubtful, text)
 }
@@ -127,7 +128,7 @@ pub(super) fn left_behind(evidence: &Evidence<'_>) -> Finding {
     let text = format!(
         "processes were left behind by {}; what they still did is in no figure, and {after}: wait \
          for them in the command, or start in --setup what is to stay",
-        found.join(", ")
+        few(&found)
     );
     Finding::Seen(Doubtful, text)
 }

@@ -18,6 +18,7 @@ pub(crate) use repeatable::Repeats;
 use crate::comparison::columns::{Column, Columns};
 use crate::comparison::{InvariantRow, LedgerEntry, Severity, Warning, carry_over};
 use kernel_threads::kernel_threads;
+use opcost_base::listing::few;
 use opcost_model::plan::MachineKind;
 use opcost_model::recording::{MachineState, Recording, State};
 use opcost_record::{Domain, MetricKey, Record};
@@ -308,13 +309,11 @@ pub(super) fn examine(
     let mut warnings = Vec::new();
     let (made, planned) = (recording.records.len(), recording.runs_due());
     if made < planned {
-        let id = recording.id.clone();
+        let (id, runs) = (recording.id.clone(), recording.plan.runs_in_words(made));
         warnings.push(match recording.state {
-            _ if recording.arrived_unix_ns.is_some() => {
-                Warning::IncompleteElsewhere { runs: made, planned }
-            }
-            State::Running => Warning::Running { runs: made, planned, recording: id },
-            _ => Warning::Incomplete { runs: made, planned, recording: id },
+            _ if recording.arrived_unix_ns.is_some() => Warning::IncompleteElsewhere { runs },
+            State::Running => Warning::Running { runs, recording: id },
+            _ => Warning::Incomplete { runs, recording: id },
         });
     } else if let Some(shard) = recording.plan.shard() {
         warnings.push(Warning::Shard(shard));
@@ -340,7 +339,7 @@ fn invariants(evidence: &Evidence<'_>) -> Finding {
                     many => format!("{} different values in '{}'", many.len(), variant.name),
                 })
                 .collect();
-            format!("{} differs ({})", row.name, seen.join(", "))
+            format!("{} differs ({})", row.name, few(&seen))
         })
         .collect();
     match (broken.as_slice(), evidence.invariants.len()) {
@@ -396,21 +395,23 @@ fn machine(evidence: &Evidence<'_>) -> Finding {
 
 fn runs(evidence: &Evidence<'_>) -> Finding {
     let plan = &evidence.recording.plan;
-    let none: Vec<&str> = plan
+    let none: Vec<String> = plan
         .variants
         .iter()
         .zip(evidence.finished)
         .filter(|(_, runs)| runs.is_empty())
-        .map(|(variant, _)| variant.name.as_str())
+        .map(|(variant, _)| format!("'{}'", variant.name))
         .collect();
     if !none.is_empty() {
-        return Finding::Seen(
-            Severity::Refuse,
-            format!("no finished run of '{}'", none.join("', '")),
-        );
+        return Finding::Seen(Severity::Refuse, format!("no finished run of {}", few(&none)));
     }
     let finished: usize = evidence.finished.iter().map(Vec::len).sum();
-    let planned = evidence.recording.compared_runs_due();
+    let made = evidence.recording.records.iter().filter(|record| record.block.is_some()).count();
+    // An interrupted recording whose length the time decides lacks no run.
+    let planned = match plan.may_end_early() {
+        true => made,
+        false => evidence.recording.compared_runs_due(),
+    };
     if finished < planned {
         return Finding::Seen(Severity::Doubtful, format!("{finished} of {planned} runs finished"));
     }

@@ -2,6 +2,7 @@
 
 use crate::comparison::Severity::{Doubtful, Fine};
 use crate::comparison::ledger::{Evidence, Finding, unknown};
+use opcost_base::listing::few;
 use opcost_model::plan::{Aslr, VariantPlan, WorkPlan};
 use std::ffi::OsString;
 
@@ -63,7 +64,7 @@ pub(super) fn program(evidence: &Evidence<'_>) -> Finding {
             Doubtful,
             format!(
                 "{} are the same program, byte for byte, with the same arguments: was the change built?",
-                pairs.join(", ")
+                few(pairs)
             ),
         ),
     }

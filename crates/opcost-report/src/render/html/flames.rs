@@ -15,7 +15,7 @@ const GRAPHS_MAX: usize = 4;
 /// Returns `None` if no runs have profiles or the runs may not be compared.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     let comparison = view.comparison;
-    if comparison.refused() {
+    if comparison.refused() || comparison.ranking.is_some() {
         return None;
     }
     let graph = |at: usize, sides: &[usize]| {

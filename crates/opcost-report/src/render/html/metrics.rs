@@ -2,13 +2,23 @@
 
 use super::glance::glance;
 use super::whose;
-use crate::render::{View, alone, imported, metrics};
+use crate::render::{View, alone, imported, metrics, ranking};
 use maud::{Markup, html};
-use opcost_page::document::Document;
+use opcost_page::document::{Document, Mark};
 use opcost_page::writer::html::html as shown;
 
 pub(super) fn section(view: &View<'_>) -> Markup {
     let comparison = view.comparison;
+    if let Some(ranking) = &comparison.ranking {
+        let mut document = Document::default();
+        ranking::add(&mut document, comparison, ranking, false);
+        let mut whole = Document::default();
+        ranking::add(&mut whole, comparison, ranking, true);
+        whole.blocks.truncate(1);
+        document.fold("All variants", whole);
+        document.say(Mark::Note, ranking::rest(comparison));
+        return shown(&document);
+    }
     let table = |index: usize| {
         let mut document = Document::default();
         metrics::add(&mut document, comparison, index, true);

@@ -158,7 +158,9 @@ fn verdict(view: &View<'_>) -> Markup {
     let class = |index: usize| {
         let refused = comparison.refused();
         let change = primary.and_then(|row| Some((row, row.changes.get(index)?)));
-        change.filter(|_| !refused).map_or("unsure", |(row, change)| class_of(row, change))
+        change
+            .filter(|_| !refused && comparison.ranking.is_none())
+            .map_or("unsure", |(row, change)| class_of(row, change))
     };
     // A refusal that is not waived is the conclusion already.
     let doubts = comparison.ledger.iter().filter(|entry| match entry.severity {
@@ -168,7 +170,7 @@ fn verdict(view: &View<'_>) -> Markup {
     });
     html! {
         div class="verdict" {
-            @for (index, conclusion) in comparison.conclusions.iter().enumerate() {
+            @for (index, conclusion) in comparison.answers(false).iter().enumerate() {
                 p class=(class(index)) { strong { (sentence(conclusion)) } }
             }
             @for entry in doubts {

@@ -6,6 +6,10 @@ use opcost_page::writer::html::html;
 
 /// Returns `None` if the recording has none of these.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
+    // With many variants the page has one table, and no parts of single comparisons.
+    if view.comparison.ranking.is_some() {
+        return None;
+    }
     let document = report::origin(view.comparison);
     (!document.blocks.is_empty()).then(|| html(&document))
 }

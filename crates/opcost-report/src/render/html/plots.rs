@@ -1,13 +1,16 @@
 //! The plots of a recording: all plots of the primary metric, a small plot of each headline metric.
 
 use super::plot::{
-    Dot, Group, LARGE, Row as Strip, SMALL, Size, Words, every, paired, series, strip, symbol,
+    Dot, Group, LARGE, Row as Strip, SMALL, Size, Words, every, fitted, outside, paired, series,
+    strip, symbol,
 };
 use crate::render::View;
 use crate::render::metrics::heading;
+use crate::render::ranking::{beyond, drawn_fit, shown_range};
 use maud::{Markup, html};
-use opcost_analysis::comparison::{Change, Figures, Row, Verdict};
-use opcost_base::number::{figures, percent, scale};
+use opcost_analysis::comparison::{Change, Figures, Row, Scan, Verdict};
+use opcost_base::listing::few;
+use opcost_base::number::{digits, figures, percent, scale};
 use opcost_record::{Family, Outcome};
 
 /// The most variants of one plot; colours and symbols of more cannot be told apart.
@@ -19,6 +22,10 @@ const HEADLINES_MAX: usize = 8;
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     let rows = &view.comparison.rows;
     let primary = rows.iter().find(|row| row.primary);
+    if let Some(ranking) = &view.comparison.ranking {
+        let drawn = over_parameter(primary?, ranking.scan.as_ref()?)?;
+        return Some(html! { div class="plots" { (drawn) } });
+    }
     let large: Vec<Markup> = primary.into_iter().flat_map(|row| of_primary(view, row)).collect();
     let headline = |row: &&Row| !row.primary && row.family == Family::Headline;
     let small: Vec<Markup> = rows
@@ -133,9 +140,6 @@ fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -
     }
     let count = points.len();
     let thinned = thinned(count, unit);
-    let description = format!(
-        "One point for each of {count} {units}; the dashed line is no change. {said}{thinned}"
-    );
     let (values, name) = match ratios {
         Some(ratios) => (ratios, "change, %".to_string()),
         None => {
@@ -144,6 +148,15 @@ fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -
             (scaled.collect(), format!("difference{}", unit_named(symbol)))
         }
     };
+    let ends = interval.into_iter().flat_map(|(low, high)| [100.0 * low, 100.0 * high]);
+    let also: Vec<f64> = ends.chain(estimate.map(|ratio| 100.0 * ratio)).chain([0.0]).collect();
+    let far = arrows(outside(&values, &also, true), |value| match estimate {
+        Some(_) => percent(value / 100.0),
+        None => digits(value),
+    });
+    let description = format!(
+        "One point for each of {count} {units}; the dashed line is no change. {said}{thinned}{far}"
+    );
     let words = Words { id, title: &title, description: &description, values: &name };
     let percents = |(low, high): (f64, f64)| (100.0 * low, 100.0 * high);
     let drawn = paired(
@@ -185,7 +198,8 @@ fn in_order(view: &View<'_>, row: &Row, id: &str) -> Option<Markup> {
     let description = sentence(view, row, &shown);
     let words = Words { id, title: &title, description: &description, values: &axis(row, symbol) };
     let drawn = series(LARGE, &words, &groups, &[], "run")?;
-    Some(figure(drawn, &title, legend(view, &shown, "")))
+    let far = far_runs(row, &shown, &[]);
+    Some(figure(drawn, &title, html! { (legend(view, &shown, "")) (far) }))
 }
 
 /// The values of every variant over one axis.
@@ -200,7 +214,21 @@ fn distributions(view: &View<'_>, row: &Row, size: Size, id: &str) -> Option<Mar
     let description = sentence(view, row, &shown);
     let words = Words { id, title: &title, description: &description, values: &axis(row, symbol) };
     let drawn = strip(size, &words, &rows)?;
-    Some(figure(drawn, &title, legend(view, &shown, "From above: ")))
+    let medians: Vec<f64> = shown.iter().filter_map(|(_, figures)| figures.median).collect();
+    let far = far_runs(row, &shown, &medians);
+    Some(figure(drawn, &title, html! { (legend(view, &shown, "From above: ")) (far) }))
+}
+
+/// The sentence that names the values beyond the scale; empty if all are on it.
+fn arrows(far: Vec<f64>, text: impl Fn(f64) -> String) -> String {
+    let texts: Vec<String> = far.into_iter().map(text).collect();
+    if texts.is_empty() { String::new() } else { format!(" Arrows at the edge: {}.", few(&texts)) }
+}
+
+/// The values of these variants beyond the scale of a plot, named.
+fn far_runs(row: &Row, shown: &[(usize, &Figures)], also: &[f64]) -> String {
+    let all: Vec<f64> = shown.iter().flat_map(|(_, figures)| figures.values.clone()).collect();
+    arrows(outside(&all, also, false), |value| figures(&[value], row.unit).remove(0))
 }
 
 /// The sentence that not every item is drawn; empty if all are.
@@ -286,4 +314,28 @@ fn figure(drawn: Markup, title: &str, caption: Markup) -> Markup {
     html! {
         figure { (drawn) figcaption { strong { (title) } ". " (caption) } }
     }
+}
+
+/// The figures of many variants over the parameter in which they differ, with the growth that fits.
+fn over_parameter(row: &Row, scan: &Scan) -> Option<Markup> {
+    let (_, values): (Vec<f64>, Vec<f64>) = scan.points.iter().copied().unzip();
+    let shown = shown_range(&values)?;
+    let (factor, symbol) = scale(&[shown.0, shown.1], row.unit);
+    let points: Vec<(f64, f64)> = scan.points.iter().map(|(x, y)| (*x, y / factor)).collect();
+    let title = format!("{} by {}", heading(row), scan.name);
+    let fit = drawn_fit(scan);
+    let curve = |x: f64| fit.map(|fit| fit.at(x) / factor);
+    let said = match fit {
+        Some(fit) => format!("The line is the fit as {}. ", fit.order.words(&scan.name)),
+        None => String::new(),
+    };
+    let beyond =
+        beyond(&scan.points, shown, |value| figures(&[value], row.unit).remove(0), &scan.name);
+    let beyond = beyond.map_or(String::new(), |beyond| format!("{beyond}."));
+    let description = format!("The median of each of {} variants. {said}{beyond}", points.len());
+    let axis = axis(row, symbol);
+    let words =
+        Words { id: "plot-parameter", title: &title, description: &description, values: &axis };
+    let drawn = fitted(LARGE, &words, &points, &curve, &scan.name)?;
+    Some(figure(drawn, &title, html! { (description) }))
 }

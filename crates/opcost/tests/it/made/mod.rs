@@ -77,12 +77,17 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
         params: [("seccomp".to_string(), Scalar::Text(filter.to_string()))].into(),
         ..Variant::default()
     };
+    plan_of(filters.iter().map(variant).collect(), pairs)
+}
+
+/// A plan that compares these variants.
+pub(crate) fn plan_of(variants: Vec<Variant>, pairs: u32) -> Plan {
     let experiment = Experiment {
         name: Some("made".into()),
         question: Some("Does it matter?".into()),
         pairs: Some(pairs),
         seed: Some(Seed::Number(1)),
-        variants: filters.iter().map(variant).collect(),
+        variants,
         ..Experiment::default()
     };
     resolve(&experiment, &NoCounters).expect("a plan")

@@ -1,8 +1,8 @@
 //! The differences of the blocks, with the estimate and its interval.
 
 use super::axes::{Area, Size, Words, plot, rightwards, upwards};
-use super::points::{class, every, path, px};
-use super::scale::Scale;
+use super::points::{beyond, class, every, path, px};
+use super::scale::{Scale, shown};
 use maud::{Markup, html};
 
 /// Plots one difference for each block in order, the line of no difference, the estimate as a line
@@ -28,14 +28,15 @@ pub(in crate::render::html) fn paired(
         return None;
     }
     let ends = interval.map(|(low, high)| [low, high]).into_iter().flatten();
-    let held =
-        points.iter().map(|(_, difference)| *difference).chain(ends).chain(estimate).chain([0.0]);
-    let y = Scale::linear(&held.collect::<Vec<f64>>(), (area.bottom, area.top))?;
+    let held: Vec<f64> = ends.chain(estimate).chain([0.0]).collect();
+    let values: Vec<f64> = points.iter().map(|(_, difference)| *difference).collect();
+    let y = Scale::linear(&shown(&values, &held), (area.bottom, area.top))?;
     let area = area.beside(&y);
     let blocks: Vec<f64> = points.iter().map(|(block, _)| *block).collect();
     let x = Scale::places(&blocks, (area.left, area.right))?;
-    let at: Vec<(f64, f64)> =
-        points.iter().map(|(block, difference)| (x.at(*block), y.at(*difference))).collect();
+    let (near, far) = points.iter().partition::<Vec<_>, _>(|(_, value)| y.holds(*value));
+    let place = |(block, difference): &(f64, f64)| (x.at(*block), y.at(*difference));
+    let at: Vec<(f64, f64)> = near.into_iter().map(place).collect();
     let across = |value: f64| format!("M{} {}H{}", px(area.left), px(y.at(value)), px(area.right));
     Some(plot(
         size,
@@ -52,6 +53,7 @@ pub(in crate::render::html) fn paired(
                 path class="estimate" d=(across(estimate)) {}
             }
             path class=(class(0)) d=(path(&at, 0)) {}
+            @for point in far { (beyond(place(point), y.is_above(point.1), 0)) }
         },
     ))
 }

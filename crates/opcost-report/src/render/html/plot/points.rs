@@ -1,5 +1,7 @@
 //! Many points as one path, each series with a symbol of its own.
 
+use maud::{Markup, html};
+
 /// The most points of one path; if there are more, evenly spaced points are drawn.
 pub(super) const POINTS_MAX: usize = 2000;
 
@@ -21,6 +23,20 @@ pub(super) fn path(points: &[(f64, f64)], number: usize) -> String {
             _ => format!("M{} {}h6m-3-3v6", px(x - 3.0), px(*y)),
         })
         .collect()
+}
+
+/// The sign of a value beyond the scale of a plot: an arrow at the edge, in the colour of series `number`.
+pub(super) fn beyond((x, y): (f64, f64), above: bool, number: usize) -> Markup {
+    let (back, out) = if above { (6.0, -6.0) } else { (-6.0, 6.0) };
+    let arrow = format!("M{} {}l-3.5 {back}h7z", px(x), px(y + out / 2.0));
+    html! { path class=(format!("beyond c{}", number % 6)) d=(arrow) {} }
+}
+
+/// The sign of a value beyond the right or left end of a scale.
+pub(super) fn beside((x, y): (f64, f64), above: bool, number: usize) -> Markup {
+    let (back, out) = if above { (-6.0, 6.0) } else { (6.0, -6.0) };
+    let arrow = format!("M{} {}l{back} -3.5v7z", px(x + out / 2.0), px(y));
+    html! { path class=(format!("beyond c{}", number % 6)) d=(arrow) {} }
 }
 
 /// The class of a series: its colour and its symbol.

@@ -1,5 +1,7 @@
 //! Scales from values to pixels, and the round numbers on them.
 
+use opcost_stats::outliers::middle;
+
 /// A scale that may be logarithmic is so from this ratio of the largest to the smallest value on.
 const LOG_RATIO_MIN: f64 = 30.0;
 /// Room at both ends, as a share of the scale.
@@ -28,7 +30,42 @@ enum Kind {
     Logarithmic,
 }
 
+/// The ends of the middle of some values, between which a plot shows them; a value beyond stands at the edge.
+///
+/// `also` are values that the scale must hold.
+pub(super) fn shown(values: &[f64], also: &[f64]) -> Vec<f64> {
+    let logarithmic =
+        ends(values).is_some_and(|(low, high)| low > 0.0 && high / low >= LOG_RATIO_MIN);
+    let middle = match logarithmic {
+        // The suited scale of such values divides its space by ratios.
+        true => {
+            let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+            middle(&logarithms).map(|(low, high)| (low.exp(), high.exp()))
+        }
+        false => middle(values),
+    };
+    let within = middle.into_iter().flat_map(|(low, high)| [low, high]);
+    within.chain(also.iter().copied()).collect()
+}
+
+/// The values beyond a plot's scale, the farthest first; `linear` as the plot has its scale.
+pub(in crate::render::html) fn outside(values: &[f64], also: &[f64], linear: bool) -> Vec<f64> {
+    let held = shown(values, also);
+    let of = if linear { Scale::linear } else { Scale::suited };
+    let Some(scale) = of(&held, (0.0, 1.0)) else { return Vec::new() };
+    let mut far: Vec<f64> =
+        values.iter().copied().filter(|value| value.is_finite() && !scale.holds(*value)).collect();
+    let middle = scale.value(0.5);
+    far.sort_by(|one, two| (two - middle).abs().total_cmp(&(one - middle).abs()));
+    far
+}
+
 impl Scale {
+    /// Whether a value lies on the scale.
+    pub(super) fn holds(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
     /// A linear scale that holds all finite values with some room around them.
     ///
     /// `pixels`: the positions of the lower and the upper end. `None` without a finite value, or if
@@ -76,6 +113,19 @@ impl Scale {
         };
         let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
         self.from + share * (self.to - self.from)
+    }
+
+    /// Whether a value lies above the scale.
+    pub(super) fn is_above(&self, value: f64) -> bool {
+        value > self.high
+    }
+
+    /// The value at a share of the scale.
+    pub(super) fn value(&self, share: f64) -> f64 {
+        match self.kind {
+            Kind::Logarithmic => self.low * (self.high / self.low).powf(share),
+            Kind::Linear | Kind::Places => self.low + share * (self.high - self.low),
+        }
     }
 
     /// The word for the scale in a plot.

@@ -1,8 +1,8 @@
 //! Values in an order: runs in the order of running, recordings in the order of their start.
 
 use super::axes::{Area, Size, Words, plot, rightwards, upwards};
-use super::points::{class, every, path, px};
-use super::scale::Scale;
+use super::points::{beyond, class, every, path, px};
+use super::scale::{Scale, shown};
 use maud::{Markup, html};
 
 /// One value of a plot.
@@ -43,7 +43,11 @@ pub(in crate::render::html) fn series(
         .collect();
     let all = || thinned.iter().flatten();
     let ends = all().filter_map(|dot| dot.interval).flat_map(|(low, high)| [low, high]);
-    let values: Vec<f64> = all().map(|dot| dot.value).chain(ends).collect();
+    // An interval and the page's own value stay whole.
+    let marked = all().filter(|dot| dot.marked).map(|dot| dot.value);
+    let held: Vec<f64> = ends.chain(marked).collect();
+    let values: Vec<f64> = all().map(|dot| dot.value).collect();
+    let values = shown(&values, &held);
     let places: Vec<f64> = all().map(|dot| f64::from(dot.place)).collect();
     let y = Scale::suited(&values, (area.bottom, area.top))?;
     let area = area.beside(&y);
@@ -68,7 +72,9 @@ pub(in crate::render::html) fn series(
                         circle class="marked" cx=(px(at(dot).0)) cy=(px(at(dot).1)) r="6" {}
                     }
                 }
-                path class=(class(number)) d=(path(&dots.iter().map(at).collect::<Vec<_>>(), number)) {}
+                @let (near, far) = dots.iter().partition::<Vec<&Dot>, _>(|dot| y.holds(dot.value));
+                path class=(class(number)) d=(path(&near.into_iter().map(at).collect::<Vec<_>>(), number)) {}
+                @for dot in far { (beyond(at(dot), y.is_above(dot.value), number)) }
             }
         },
     ))

@@ -1,8 +1,8 @@
 //! Distributions: every value of a variant in a strip of its own, over one axis.
 
 use super::axes::{Area, Size, Words, plot, rightwards};
-use super::points::{class, every, path, px};
-use super::scale::Scale;
+use super::points::{beside, class, every, path, px};
+use super::scale::{Scale, shown};
 use maud::{Markup, html};
 
 /// The values of one variant.
@@ -36,22 +36,27 @@ pub(in crate::render::html) fn strip(
         values.filter(|value| value.is_finite()).step_by(every(row.values.len())).collect()
     };
     let values: Vec<Vec<f64>> = rows.iter().map(scaled).collect();
-    let x = Scale::suited(&values.concat(), (area.left, area.right))?;
+    let medians = rows.iter().filter_map(|row| Some(row.median? / row.factor));
+    let all = shown(&values.concat(), &medians.collect::<Vec<f64>>());
+    let x = Scale::suited(&all, (area.left, area.right))?;
     let middle = |row: usize| area.top + STRIP * (row as f64 + 0.5);
-    let points = |row: usize| -> Vec<(f64, f64)> {
+    let points = |row: usize, on_scale: bool| -> Vec<(f64, f64)> {
         let spread = |index: usize| SPREAD * ((index as f64 * GOLDEN).fract() - 0.5);
         let values = values[row].iter().enumerate();
-        values.map(|(index, value)| (x.at(*value), middle(row) + spread(index))).collect()
+        let shown = values.filter(|(_, value)| x.holds(**value) == on_scale);
+        shown.map(|(index, value)| (x.at(*value), middle(row) + spread(index))).collect()
     };
     let median = |row: usize| rows[row].median.map(|median| x.at(median / rows[row].factor));
     let name = format!("{}, {}", words.values, x.name());
+    let middle_px = (area.left + area.right) / 2.0;
     Some(plot(
         size,
         words,
         html! {
             (rightwards(&area, &x, &name, true))
             @for row in 0..rows.len() {
-                path class=(class(row)) d=(path(&points(row), row)) {}
+                path class=(class(row)) d=(path(&points(row, true), row)) {}
+                @for point in points(row, false) { (beside(point, point.0 > middle_px, row)) }
                 @if let Some(median) = median(row) {
                     path class="median" d=(format!("M{} {}v{}", px(median), px(middle(row) - STRIP / 2.0 + 1.0), px(STRIP - 2.0))) {}
                 }
