@@ -10,7 +10,7 @@ use super::{
     observations, one_variant, ranking, threads_max, variant_differences,
 };
 use opcost_base::number;
-use opcost_model::plan::judged::{is_planned, is_side};
+use opcost_model::plan::judged::SideMetrics;
 use opcost_model::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
 use opcost_model::recording::{Recording, State};
 use opcost_profile::parallel;
@@ -511,20 +511,14 @@ fn judge(rows: &mut [Row], recording: &Recording) -> Option<u32> {
     let rate = Budget::default().total();
     // Counts of an emulated machine that neither seed nor padding changes need no test.
     let settled = |row: &Row| plan.machine() == MachineKind::Emulated && row.exact;
-    let chosen = plan.metrics_chosen();
-    let planned = plan
-        .metrics()
-        .iter()
-        .filter(|key| is_side(key, &chosen) && is_planned(key, &chosen))
-        .count()
-        * plan.comparisons().len();
+    let side_metrics = SideMetrics::of([plan], plan.comparisons().len());
     let mut pairs_for_all = None;
     for family in multiple::Family::ALL {
         let members: Vec<(bool, bool, &mut Change)> = rows
             .iter_mut()
             .filter(|row| family_of(row) == Some(family) && !settled(row))
             .flat_map(|row| {
-                let side = family == multiple::Family::Rest && is_side(&row.key, &chosen);
+                let side = family == multiple::Family::Rest && side_metrics.contains(&row.key);
                 let exact = row.exact;
                 row.changes.iter_mut().map(move |change| (exact, side, change))
             })
@@ -533,7 +527,7 @@ fn judge(rows: &mut [Row], recording: &Recording) -> Option<u32> {
             .filter(|(_, _, change)| change.verdict != Verdict::NotComparable)
             .collect();
         let sides: Vec<bool> = members.iter().map(|(_, side, _)| *side).collect();
-        let weights = multiple::side_weights(&sides, planned);
+        let weights = side_metrics.weights(&sides);
         let p: Vec<f64> = members
             .iter()
             .zip(&weights)

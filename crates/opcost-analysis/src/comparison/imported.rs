@@ -67,7 +67,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
             let reason = format!("refused by the ledger: {}", entry.rule);
             super::analysis::refuse(&mut rows, &reason);
         }
-        None => unpaired::judge(&mut rows, &tests),
+        None => unpaired::judge(&mut rows, &tests, None),
     }
     let welch = welch_rows(import, &rows, &pairs);
     let claims = claims(import, plan, &rows, &welch);

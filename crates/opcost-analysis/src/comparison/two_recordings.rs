@@ -16,6 +16,7 @@ use super::ledger::Repeats;
 use super::recorded_profiles::{DifferenceError, WORK_RULE, noted};
 use super::unpaired::Test;
 use super::{Change, Comparison, Row, Verdict, conclusion, cycles, guests, unpaired};
+use opcost_model::plan::judged::SideMetrics;
 use opcost_model::plan::{MachineKind, Plan, WorkPlan};
 use opcost_model::recording::settings::{Meaning, Of};
 use opcost_model::recording::{Recording, settings};
@@ -95,7 +96,8 @@ pub fn compare_recordings(
         let values = values.map(|side| side.clone()).to_vec();
         rows.push(Row { values, changes: vec![change], ..row.clone() });
     }
-    unpaired::judge(&mut rows, &tests);
+    let side_metrics = SideMetrics::of(variants.map(|variant| &variant.recording.plan), 1);
+    unpaired::judge(&mut rows, &tests, Some(&side_metrics));
     cycles::weigh_across(&mut rows, &two.rows, variants.map(|variant| variant.recording));
     caches_across(&mut rows, variants);
     let lacks = |has: &Comparison, lacks: &Comparison| -> Vec<String> {

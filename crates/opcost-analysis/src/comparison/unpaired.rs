@@ -4,6 +4,7 @@
 use super::analysis::floor_of;
 use super::imported::t_text;
 use super::{Change, Figures, Layouts, Row, Verdict};
+use opcost_model::plan::judged::SideMetrics;
 use opcost_model::plan::{ImportedFigures, ImportedMetric};
 use opcost_record::Unit;
 use opcost_stats::welch::{Group, Welch, welch};
@@ -164,22 +165,40 @@ fn blocks(sides: [(&Vec<f64>, &Vec<u32>); 2]) -> Vec<Block<'static>> {
 }
 
 /// Gives every change its corrected p value, interval and verdict within the error budget of the report.
-pub(super) fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
+///
+/// `side_metrics`: the metrics that share a planned level; `None` if somebody chose them all.
+pub(super) fn judge(rows: &mut [Row], tests: &[Vec<Test>], side_metrics: Option<&SideMetrics>) {
     let budget = Budget::default();
     for family in multiple::Family::ALL {
-        let members: Vec<(&mut Change, &Test, (f64, f64))> = rows
+        let is_side = |row: &Row| {
+            family == multiple::Family::Rest
+                && side_metrics.is_some_and(|metrics| metrics.contains(&row.key))
+        };
+        let members: Vec<(bool, &mut Change, &Test, (f64, f64))> = rows
             .iter_mut()
             .zip(tests.iter())
             .filter(|(row, _)| super::analysis::family_of(row) == Some(family))
-            .flat_map(|(row, tests)| row.changes.iter_mut().zip(tests))
-            .filter_map(|(change, test)| Some((change, test, test.p()?)))
+            .flat_map(|(row, tests)| {
+                let side = is_side(row);
+                row.changes.iter_mut().zip(tests).map(move |(change, test)| (side, change, test))
+            })
+            .filter_map(|(side, change, test)| Some((side, change, test, test.p()?)))
             .collect();
-        let p: Vec<f64> = members.iter().map(|(_, _, (p, _))| *p).collect();
+        let sides: Vec<bool> = members.iter().map(|(side, ..)| *side).collect();
+        let weights =
+            side_metrics.map_or_else(|| vec![1.0; sides.len()], |metrics| metrics.weights(&sides));
+        let p: Vec<f64> = members
+            .iter()
+            .zip(&weights)
+            .map(|((.., (p, _)), weight)| (p / weight).min(1.0))
+            .collect();
         let alpha = family.decision_level(&p, budget.level(family));
         let adjusted = family.adjust(&p);
-        for ((change, test, p), adjusted) in members.into_iter().zip(adjusted) {
+        for (((_, change, test, p), adjusted), weight) in
+            members.into_iter().zip(adjusted).zip(weights)
+        {
             let adjusted = (adjusted * budget.total() / budget.level(family)).min(1.0);
-            decide(change, test, p, alpha, adjusted);
+            decide(change, test, p, alpha * weight, adjusted);
         }
     }
     for (row, tests) in rows.iter_mut().zip(tests) {

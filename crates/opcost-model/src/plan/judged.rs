@@ -7,9 +7,10 @@
 //! chose and for the side metrics in `PLANNED`; all side metrics share the level of these
 //! ([`side_weights`](opcost_stats::multiple::side_weights)).
 
-use super::EventPlan;
+use super::{EventPlan, Plan};
 use opcost_record::{Domain, Family, METRICS, MetricKey, WORK, WORKLOAD};
 use opcost_source::source::{self, Scope};
+use opcost_stats::multiple::side_weights;
 
 /// The judged metrics of runs with these events.
 pub fn metrics_judged(events: &[EventPlan], scope: Scope, primary: &MetricKey) -> Vec<MetricKey> {
@@ -53,6 +54,37 @@ pub fn is_side(key: &MetricKey, chosen: &[MetricKey]) -> bool {
 /// Whether a number of pairs is planned for the metric.
 pub fn is_planned(key: &MetricKey, chosen: &[MetricKey]) -> bool {
     !is_side(key, chosen) || PLANNED.contains(&key.name.as_str())
+}
+
+/// The side metrics of a comparison, and the number of tests whose level they share.
+#[derive(Clone, Debug)]
+pub struct SideMetrics {
+    chosen: Vec<MetricKey>,
+    planned: usize,
+}
+
+impl SideMetrics {
+    /// The side metrics of a recording's comparisons, or of one between recordings: those that no plan chose.
+    pub fn of<const N: usize>(plans: [&Plan; N], comparisons: usize) -> SideMetrics {
+        let chosen: Vec<MetricKey> = plans.iter().flat_map(|plan| plan.metrics_chosen()).collect();
+        let all = plans.map(Plan::metrics);
+        let planned = all[0].iter().filter(|key| {
+            is_side(key, &chosen)
+                && is_planned(key, &chosen)
+                && all.iter().all(|of| of.contains(key))
+        });
+        SideMetrics { planned: planned.count() * comparisons, chosen }
+    }
+
+    /// Whether a metric is one of them.
+    pub fn contains(&self, key: &MetricKey) -> bool {
+        is_side(key, &self.chosen)
+    }
+
+    /// The weights of tests in their family ([`side_weights`](opcost_stats::multiple::side_weights)).
+    pub fn weights(&self, is_side: &[bool]) -> Vec<f64> {
+        side_weights(is_side, self.planned)
+    }
 }
 
 /// See [`Plan::judges`].

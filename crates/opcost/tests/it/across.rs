@@ -7,7 +7,7 @@ use opcost_analysis::comparison::recorded_profiles::{DifferenceError, difference
 use opcost_analysis::comparison::two_recordings::{RecordingsComparison, compare_recordings};
 use opcost_analysis::comparison::{FunctionVerdict, Verdict};
 use opcost_model::recording::Recording;
-use opcost_record::Reading;
+use opcost_record::{MetricKey, Reading};
 
 fn compare(
     one: &Recording,
@@ -166,4 +166,37 @@ fn figures_that_have_nothing_in_common_are_refused_by_a_rule_that_can_be_waived(
     let mut other = of_host("two", 1000);
     other.records[1].invariants[0].value = "ffff".into();
     assert_eq!(refused(&host, &other).0, "invariants");
+}
+
+#[test]
+fn metrics_that_come_later_take_no_level_from_those_that_somebody_chose() {
+    let side =
+        ["minor-faults", "major-faults", "voluntary-switches", "involuntary-switches", "peak-rss"];
+    let later: Vec<String> =
+        (0..20).map(|number| format!("a-metric-of-tomorrow-{number}")).collect();
+    let of = |id: &str, more: u64, later: &[String]| {
+        let plan = plan(&["off"], 12);
+        let chosen = plan.events.iter().map(|event| event.key.clone());
+        let chosen = chosen.filter(|key| key.name == "context-switches").collect::<Vec<_>>();
+        let others = side.iter().copied().chain(later.iter().map(String::as_str));
+        let keys: Vec<_> =
+            chosen.into_iter().chain(others.map(|name| key(name, "rusage"))).collect();
+        let made = recording(plan, |slot| {
+            let wobble = u64::from(slot.slot * 37 % 11);
+            let read = |key: &MetricKey| Reading::plain(key.clone(), 1000 + more + wobble);
+            let wall = Reading::plain(key("wall", "clock"), 58_000 + 100 * wobble);
+            keys.iter().map(read).chain([wall]).collect()
+        });
+        Recording { id: id.into(), ..made }
+    };
+    let level = |later: &[String], name: &str| {
+        let made = compare(&of("one", 0, later), &of("two", 1, later), &[]).unwrap();
+        let row = made.comparison.rows.into_iter().find(|row| row.key.name == name).unwrap();
+        1.0 - row.changes[0].ci_level
+    };
+    let [before, after] = [&[], &later[..]].map(|later| level(later, "context-switches"));
+    assert!((before - after).abs() < 1e-12 && before > 0.0, "{before} {after}");
+    // All 25 side metrics share what the five had.
+    let [before, after] = [&[], &later[..]].map(|later| level(later, "peak-rss"));
+    assert!((before / after - 5.0).abs() < 1e-9, "{before} {after}");
 }
