@@ -37,6 +37,8 @@ pub enum Block {
     Table(Table),
     /// Lines that are kept as they are.
     Code(Code),
+    /// Two codes, side by side where both fit, otherwise as a difference.
+    Sides(Vec<Sides>),
     /// A row of values as bars.
     Figure(Vec<Option<f64>>),
     /// Points over a number, with a curve.
@@ -131,6 +133,17 @@ pub struct Code {
     pub lines: Vec<String>,
 }
 
+/// A line of each of two codes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sides {
+    /// The line of the first code, if it has one here.
+    pub first: Option<String>,
+    /// The line of the second code.
+    pub second: Option<String>,
+    /// Whether both lines say the same; the second is shown where one line is.
+    pub is_same: bool,
+}
+
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
@@ -210,6 +223,8 @@ pub enum Cell {
     Verdict(Verdict),
     /// Names behind an arrow, each with its remark; as many as fit.
     List(&'static str, Vec<(String, String)>),
+    /// A part of a cost, and the callers by which it comes, the nearest first. The only cell of its row: it takes the row's lines.
+    Chain(String, Vec<String>),
     /// Code, to be copied.
     Code(String),
 }
@@ -288,6 +303,14 @@ impl Document {
         self.blocks.push(Block::Plot(plot));
     }
 
+    /// Adds rows without headings: a word or a figure, and a sentence about it.
+    pub fn rows(&mut self, rows: impl IntoIterator<Item = Vec<Cell>>) {
+        let rows: Vec<Row> = rows.into_iter().map(Row::of).collect();
+        let columns = rows.iter().map(|row| row.cells.len()).max().unwrap_or(0);
+        let columns = (0..columns).map(|_| Column::fixed("")).collect();
+        self.table(Table { caption: None, columns, rows });
+    }
+
     /// Adds a command to repeat something, or other lines to copy.
     pub fn code(&mut self, language: &'static str, lines: Vec<String>) {
         self.blocks.push(Block::Code(Code { language, lines }));
@@ -337,6 +360,10 @@ fn gather(blocks: &[Block], facts: &mut Vec<String>) {
                             }
                             Cell::Verdict(verdict) => facts.push(verdict.word.clone()),
                             Cell::Text(text) => words(text, facts),
+                            Cell::Chain(part, names) => {
+                                facts.push(part.clone());
+                                facts.extend(names.iter().cloned());
+                            }
                             Cell::Brief(_) | Cell::File(_) | Cell::List(..) | Cell::Code(_) => {}
                             Cell::Empty => {}
                         }
@@ -344,6 +371,9 @@ fn gather(blocks: &[Block], facts: &mut Vec<String>) {
                 }
             }
             Block::Code(code) => code.lines.iter().for_each(|line| words(line, facts)),
+            Block::Sides(lines) => {
+                unified(lines).into_iter().for_each(|(_, line)| words(line, facts));
+            }
             Block::Figure(_) => {}
             Block::Plot(plot) => facts.extend(plot.ends.iter().cloned()),
             Block::Fold(summary, blocks) => {
@@ -353,6 +383,23 @@ fn gather(blocks: &[Block], facts: &mut Vec<String>) {
         }
     }
     facts.retain(|fact| !fact.is_empty());
+}
+
+/// Two codes as one below the other: each line with the mark of a difference (` `, `-`, `+`), removed lines before added ones.
+pub fn unified(lines: &[Sides]) -> Vec<(char, &str)> {
+    let mut all = Vec::new();
+    let mut added: Vec<(char, &str)> = Vec::new();
+    for Sides { first, second, is_same } in lines {
+        if *is_same {
+            all.append(&mut added);
+            all.extend(second.as_deref().map(|line| (' ', line)));
+        } else {
+            all.extend(first.as_deref().map(|line| ('-', line)));
+            added.extend(second.as_deref().map(|line| ('+', line)));
+        }
+    }
+    all.append(&mut added);
+    all
 }
 
 fn words(text: &str, facts: &mut Vec<String>) {

@@ -8,17 +8,17 @@ use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// No colour.
-pub const PLAIN: anstyle::Style = anstyle::Style::new();
+pub(crate) const PLAIN: anstyle::Style = anstyle::Style::new();
 /// For important text.
-pub const BOLD: anstyle::Style = anstyle::Style::new().bold();
+pub(crate) const BOLD: anstyle::Style = anstyle::Style::new().bold();
 /// For less important text.
-pub const DIM: anstyle::Style = anstyle::Style::new().dimmed();
+pub(crate) const DIM: anstyle::Style = anstyle::Style::new().dimmed();
 /// For a change to the worse.
-pub const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();
+pub(crate) const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();
 /// For a change to the better.
-pub const GREEN: anstyle::Style = anstyle::AnsiColor::Green.on_default();
+pub(crate) const GREEN: anstyle::Style = anstyle::AnsiColor::Green.on_default();
 /// For doubts.
-pub const YELLOW: anstyle::Style = anstyle::AnsiColor::Yellow.on_default();
+pub(crate) const YELLOW: anstyle::Style = anstyle::AnsiColor::Yellow.on_default();
 
 /// Maximum width of a name in a list of several.
 const NAME_IN_LIST_WIDTH: usize = 40;
@@ -26,7 +26,7 @@ const NAME_IN_LIST_WIDTH: usize = 40;
 const NAME_IN_LIST_WIDTH_MIN: usize = 12;
 
 /// A page of text.
-pub struct Page {
+pub(crate) struct Page {
     text: String,
     color: bool,
     /// The width in columns.
@@ -42,7 +42,7 @@ pub struct Page {
 
 impl Page {
     /// An empty page in a style.
-    pub fn new(style: &Style) -> Page {
+    pub(crate) fn new(style: &Style) -> Page {
         let Style { color, width, full_names, ascii, all: _ } = *style;
         Page {
             text: String::new(),
@@ -56,18 +56,18 @@ impl Page {
     }
 
     /// An empty page that breaks long words, so that no paragraph is wider than the page.
-    pub fn tight(style: &Style) -> Page {
+    pub(crate) fn tight(style: &Style) -> Page {
         Page { tight: true, ..Page::new(style) }
     }
 
     /// The room for a name: `columns`, or no limit if names are shown whole.
-    pub fn room(&self, columns: usize) -> usize {
+    pub(crate) fn room(&self, columns: usize) -> usize {
         if self.full_names { usize::MAX } else { columns }
     }
 
     /// A function's name in at most `width` columns, unless names are shown whole; `behind`: the text
     /// that follows the name and tells it from others (` (libc.so.6)`).
-    pub fn name(&mut self, name: &str, behind: &str, width: usize) -> String {
+    pub(crate) fn name(&mut self, name: &str, behind: &str, width: usize) -> String {
         if self.full_names || name.width() + behind.width() <= width {
             return format!("{name}{behind}");
         }
@@ -80,7 +80,7 @@ impl Page {
     }
 
     /// As many names, each with its remark, as fit behind an arrow in `room` columns. A name that would be cut too short ends the list.
-    pub fn list(&mut self, arrow: &str, named: &[(String, String)], room: usize) -> String {
+    pub(crate) fn list(&mut self, arrow: &str, named: &[(String, String)], room: usize) -> String {
         let room = self.room(room);
         let mut text = String::new();
         for (at, (name, remark)) in named.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Page {
     }
 
     /// Words in lines of a width. A longer word has a line of its own, or is broken if no line may be longer than the page.
-    pub fn lines(&self, text: &str, width: usize) -> Vec<String> {
+    pub(crate) fn lines(&self, text: &str, width: usize) -> Vec<String> {
         let room = if self.tight { width.max(1) } else { usize::MAX };
         let words = text.split(' ').filter(|word| !word.is_empty());
         let mut lines: Vec<String> = Vec::new();
@@ -123,12 +123,12 @@ impl Page {
     }
 
     /// A name on lines of its own: one, unless no line may be longer than the page.
-    pub fn own_lines(&self, name: &str, width: usize) -> Vec<String> {
+    pub(crate) fn own_lines(&self, name: &str, width: usize) -> Vec<String> {
         if self.tight { self.lines(name, width) } else { vec![name.to_string()] }
     }
 
     /// A command in lines that a shell joins again, if it is longer than a line.
-    pub fn broken(&self, command: &str, indent: usize) -> Vec<String> {
+    pub(crate) fn broken(&self, command: &str, indent: usize) -> Vec<String> {
         let fits = indent + command.width() <= self.width;
         let words = if fits { None } else { shlex::split(command) };
         let Some(words) = words else { return vec![command.to_string()] };
@@ -151,7 +151,7 @@ impl Page {
     }
 
     /// Adds how to see names whole, if some were shortened.
-    pub fn note_shortened(&mut self, mark: &str) {
+    pub(crate) fn note_shortened(&mut self, mark: &str) {
         if self.shortened {
             let said = match self.ascii {
                 true => "names are shortened (<~>, (~), ~): --full-names shows them whole",
@@ -162,12 +162,12 @@ impl Page {
     }
 
     /// The whole text.
-    pub fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.text
     }
 
     /// The text in a colour, if the page has colour.
-    pub fn paint(&self, style: anstyle::Style, text: &str) -> String {
+    pub(crate) fn paint(&self, style: anstyle::Style, text: &str) -> String {
         let text = self.harmless(text);
         if self.color && style != PLAIN && !text.is_empty() {
             format!("{style}{text}{style:#}")
@@ -177,7 +177,7 @@ impl Page {
     }
 
     /// Foreign text as a part of a line, in the characters that the page has.
-    pub fn shown(&self, text: &str) -> String {
+    pub(crate) fn shown(&self, text: &str) -> String {
         let text = safe(text, Output::Line);
         if self.ascii { ascii(&text) } else { text }
     }
@@ -188,14 +188,14 @@ impl Page {
     }
 
     /// Adds a line; painted pieces keep their colours.
-    pub fn line(&mut self, text: &str) {
+    pub(crate) fn line(&mut self, text: &str) {
         let text = inert_line(self.harmless(text).trim_end());
         self.text.push_str(&if self.ascii { ascii(&text) } else { text });
         self.text.push('\n');
     }
 
     /// Adds a paragraph behind a mark; further lines are indented by the mark's width.
-    pub fn wrap(&mut self, style: anstyle::Style, mark: &str, text: &str) {
+    pub(crate) fn wrap(&mut self, style: anstyle::Style, mark: &str, text: &str) {
         let (mark, text) = (self.shown(mark), self.shown(text));
         let indent = mark.width();
         let mut line = mark;
@@ -312,11 +312,6 @@ pub fn align(figure: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(figure.width())) + figure
 }
 
-/// The width of a column of figures: the widest figure and one column in front of it, or `least` if that is more.
-pub fn column<'f>(figures: impl IntoIterator<Item = &'f str>, least: usize) -> usize {
-    figures.into_iter().map(|figure| figure.width() + 1).fold(least, usize::max)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,7 +325,6 @@ mod tests {
         assert_eq!(align("abc", 5), "  abc");
         assert_eq!(align("", 2), "  ");
         assert_eq!(align("1,234,567", 5), "1,234,567");
-        assert_eq!(column(["1", "1,234"], 4), 6);
     }
 
     #[test]

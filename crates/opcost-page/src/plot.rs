@@ -126,7 +126,7 @@ mod tests {
         for width in [20, 60, 200] {
             let shown = lines(&plot, width);
             let widest = shown.iter().map(|line| line.width()).max().unwrap();
-            assert!(widest <= width.min(WIDTH_MAX + 6).max(18), "{width}: {shown:?}");
+            assert!(widest <= width.clamp(18, WIDTH_MAX + 6), "{width}: {shown:?}");
         }
         let shown = lines(&plot, 60);
         assert_eq!(shown[0], "wall, logarithmic");

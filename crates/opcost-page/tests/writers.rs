@@ -1,7 +1,7 @@
 //! One document in every format: the same facts, and nothing that a reader's program obeys.
 
 use opcost_page::document::{
-    Cell, Column, Document, Head, MailHead, Mark, Place, Row, Table, Tone,
+    Block, Cell, Column, Document, Head, MailHead, Mark, Place, Row, Sides, Table, Tone,
 };
 use opcost_page::style::Style;
 use opcost_page::writer::{html, mail, markdown, text};
@@ -211,6 +211,81 @@ fn long_names_of_variants_get_letters_in_text_only() {
 }
 
 #[test]
+fn figures_that_do_not_fit_beside_one_another_stand_in_parts_below() {
+    let columns = (0..12).map(|number| Column::named(format!("variant number {number}")));
+    let row = |name: &str, shift: usize| {
+        let figures = (0..12).map(|number| Cell::figure(format!("{}.00 ▲", 100 + shift + number)));
+        Row::of([Cell::text(name)].into_iter().chain(figures).collect())
+    };
+    let mut report = Document::default();
+    report.table(Table {
+        caption: None,
+        columns: [Column::fixed("")].into_iter().chain(columns).collect(),
+        rows: vec![row("instructions/op", 0), row("branches/op", 20)],
+    });
+    check_facts(&report);
+    for width in [20, 60, 80, 120] {
+        let shown = text::text(&report, &of_width(width));
+        for number in (0..12).chain(20..32) {
+            assert_eq!(shown.matches(&format!("{}.00 ▲", 100 + number)).count(), 1, "{shown}");
+        }
+        assert!(shown.lines().all(|line| line.width() <= width), "{width}:\n{shown}");
+        // A letter stands for one variant in all parts; a wide page has the names.
+        let letters =
+            shown.lines().filter(|line| line.contains(": variant")).map(|line| &line[..1]);
+        let letters: String = letters.collect();
+        assert_eq!(letters, if width < 110 { "ABCDEFGHIJKL" } else { "" }, "{width}:\n{shown}");
+    }
+}
+
+/// Callers have as many lines as they take, and each name says which function it is.
+#[test]
+fn chains_of_callers_are_broken_between_names() {
+    let names = vec![CPP.to_string(), "main".into(), RUST.to_string(), GO.to_string()];
+    let mut report = Document::default();
+    report.table(Table {
+        caption: None,
+        columns: vec![Column::fixed("function"), Column::fixed("self")],
+        rows: vec![
+            Row::of(vec![Cell::Name("leaf".into(), String::new()), Cell::figure("7.5 ms")]),
+            Row { depth: 1, ..Row::of(vec![Cell::Chain("61.20 %".into(), names), Cell::Empty]) },
+        ],
+    });
+    check_facts(&report);
+    assert!(text::text(&report, &wide()).contains("\n    61.20 % ← company::engine::Container"));
+    for width in [60, 80, 120] {
+        let shown = text::text(&report, &of_width(width));
+        assert!(shown.lines().all(|line| line.width() <= width), "{width}:\n{shown}");
+        for name in ["recompute", "← main", "drop", "Recompute"] {
+            assert!(shown.contains(name), "{name} at {width}:\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn two_codes_stand_side_by_side_where_both_fit() {
+    let line = |first: Option<&str>, second: Option<&str>, is_same| Sides {
+        first: first.map(str::to_string),
+        second: second.map(str::to_string),
+        is_same,
+    };
+    let mut report = Document::default();
+    report.blocks.push(Block::Sides(vec![
+        line(Some("+0  push %rbp"), Some("+0  push %rbp"), true),
+        line(Some("+1  mov %rsp, %rbp"), Some("+1  nop"), false),
+        line(None, Some("+2  ret"), false),
+    ]));
+    check_facts(&report);
+    let beside = text::text(&report, &of_width(110));
+    assert!(beside.lines().nth(1).unwrap().starts_with("+1  mov %rsp, %rbp  "), "{beside}");
+    assert!(beside.contains(" | +1  nop\n") && beside.contains(" > +2  ret\n"), "{beside}");
+    let below = "  +0  push %rbp\n- +1  mov %rsp, %rbp\n+ +1  nop\n+ +2  ret\n";
+    assert_eq!(text::text(&report, &of_width(109)), below);
+    let markdown = markdown::markdown(&report, &Style::plain());
+    assert_eq!(markdown, format!("```diff\n{below}```\n"));
+}
+
+#[test]
 fn foreign_text_is_harmless_in_every_format() {
     let evil = "a\x1b[2J|<b>`c`\u{202e}@someone\n::error::";
     let mut report = Document::titled(evil);
@@ -230,6 +305,7 @@ fn foreign_text_is_harmless_in_every_format() {
         Cell::verdict("", evil, Tone::Plain),
         Cell::List("←", vec![(evil.into(), evil.into())]),
         Cell::Code(evil.into()),
+        Cell::Chain(evil.into(), vec![evil.into()]),
     ];
     let columns =
         cells.iter().map(|_| Column { head: Head::Name(evil.into()), place: Place::Fixed });
@@ -239,6 +315,9 @@ fn foreign_text_is_harmless_in_every_format() {
         rows: vec![Row::of(cells)],
     });
     report.code("sh", vec![evil.into()]);
+    let line = Sides { first: Some(evil.into()), second: Some(evil.into()), is_same: false };
+    report.blocks.push(Block::Sides(vec![line]));
+    report.rows([vec![Cell::Chain(evil.into(), vec![evil.into()])]]);
     report.fold(evil, Document::titled(evil));
     report.mail =
         Some(MailHead { subject: evil.into(), cc: vec![evil.into()], trailers: vec![evil.into()] });
@@ -258,7 +337,7 @@ fn foreign_text_is_harmless_in_every_format() {
     assert!(!markdown.contains(" @someone") && !markdown.contains("J<b>"), "{markdown}");
     let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with('|')).collect();
     let bars = |line: &&str| line.replace("\\|", "").matches('|').count();
-    assert_eq!(rows.iter().map(bars).collect::<Vec<_>>(), [10; 3], "{markdown}");
+    assert_eq!(rows.iter().map(bars).collect::<Vec<_>>(), [11, 11, 11, 2, 2, 2], "{markdown}");
 }
 
 fn cell() -> impl Strategy<Value = Cell> {

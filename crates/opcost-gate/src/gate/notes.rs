@@ -2,12 +2,9 @@
 
 use super::baseline::{Baseline, BaselineError, BaselineFigure};
 use super::key::KeyDifference;
-use opcost_base::number::{grouped, percent};
-use opcost_kernel::short_commit;
 use opcost_record::printable::printable;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
 /// Figures by case and metric.
 type Figures = BTreeMap<(String, String), BaselineFigure>;
@@ -100,39 +97,6 @@ impl NotesHistory {
         (history, unreadable)
     }
 
-    /// The table for people, with a row for each commit.
-    pub fn text(&self) -> String {
-        let mut text = String::new();
-        for NotesSeries { metric, points } in &self.series {
-            let name = (printable(&self.case), printable(metric));
-            let commits = match points.len() {
-                1 => "1 commit with a note".to_string(),
-                count => format!("{count} commits with notes"),
-            };
-            let _ = writeln!(text, "{} {} · {commits}\n", name.0, name.1);
-            let values: Vec<String> = points.iter().map(|point| grouped(point.value)).collect();
-            let width = values.iter().map(String::len).max().unwrap_or(0);
-            for (point, value) in points.iter().zip(&values) {
-                let change = match &point.before {
-                    None => String::new(),
-                    Some(Err(_)) => "?".into(),
-                    Some(Ok(before)) if *before == point.value => "=".into(),
-                    Some(Ok(0)) => "new".into(),
-                    Some(Ok(before)) => percent(point.value as f64 / *before as f64 - 1.0),
-                };
-                let (commit, subject) = (short_commit(&point.commit), &point.subject);
-                let _ = writeln!(text, "  {commit}  {value:>width$}  {change:>10}  {subject}");
-                if let Some(Err(why)) = &point.before {
-                    let _ = writeln!(text, "      not comparable with the commit before: {why}");
-                }
-            }
-            text.push('\n');
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-        text
-    }
-
     /// The JSON for programs.
     pub fn json(&self) -> String {
         let point = |point: &NotesPoint| {
@@ -210,13 +174,6 @@ mod tests {
         let (history, unreadable) = NotesHistory::of(&commits, "a", &[]);
         assert_eq!(unreadable.len(), 1);
         assert_eq!(history.known, ["a", "b"]);
-        let expected = "a instructions · 4 commits with notes\n\n  \
-                        111111111111  1,000              A change\n  \
-                        222222222222  1,000           =  A change\n  \
-                        333333333333  1,100    +10.00 %  A change\n  \
-                        444444444444  1,200           ?  A change\n      \
-                        not comparable with the commit before: cpu was max and is Nehalem\n";
-        assert_eq!(history.text(), expected);
         let shown: Value = serde_json::from_str(&history.json()).unwrap();
         let points = &shown["series"][0]["points"];
         assert_eq!((&points[2]["before"], &points[2]["value"]), (&json!(1000), &json!(1100)));

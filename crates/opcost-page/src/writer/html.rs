@@ -1,7 +1,7 @@
 //! A document as a part of a page of HTML. The page's style sheet has the classes.
 
 use crate::document::{
-    Block, Cell, Code, Document, Head, Mark, Paragraph, Place, Row, Span, Table, Tone,
+    Block, Cell, Code, Document, Head, Mark, Paragraph, Place, Row, Span, Table, Tone, unified,
 };
 use crate::names::shorten;
 use crate::plot;
@@ -69,6 +69,9 @@ fn block(block: &Block) -> Markup {
             },
             Block::Table(of) => (table(of)),
             Block::Code(code) => (self::code(code)),
+            Block::Sides(lines) => pre {
+                @for (mark, line) in unified(lines) { (mark) " " (shown(line)) "\n" }
+            },
             Block::Figure(values) => {
                 @for line in super::text::sparkline(values, usize::MAX) { p class="bars" { (line) } }
             },
@@ -164,6 +167,10 @@ fn cell(cell: &Cell) -> Markup {
             Cell::Verdict(verdict) => {
                 @if !verdict.sign.is_empty() { span aria-hidden="true" { (verdict.sign) " " } }
                 (shown(&verdict.word))
+            },
+            Cell::Chain(part, names) => {
+                (shown(part))
+                @for name in names { " ← " (self::name(name, "")) }
             },
             Cell::List(_, names) => {
                 @for (at, (name, remark)) in names.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! A document in Markdown, for a pull request.
 
-use crate::document::{Block, Cell, Code, Document, Mark, Paragraph, Row, Span, Table, Tone};
+use crate::document::{Block, Cell, Document, Mark, Paragraph, Row, Span, Table, Tone, unified};
 use crate::page::Page;
 use crate::plot;
 use crate::style::Style;
@@ -74,7 +74,11 @@ impl Writer {
             }
             Block::Paragraph(said) => self.paragraph(said),
             Block::Table(table) => self.table(table),
-            Block::Code(code) => self.code(code),
+            Block::Code(code) => self.code(code.language, &code.lines),
+            Block::Sides(lines) => {
+                let lines = unified(lines).into_iter().map(|(mark, line)| format!("{mark} {line}"));
+                self.code("diff", &lines.collect::<Vec<_>>());
+            }
             Block::Figure(values) => {
                 for line in super::text::sparkline(values, LIST_WIDTH_MAX) {
                     self.begin();
@@ -83,7 +87,7 @@ impl Writer {
             }
             Block::Plot(plot) => {
                 let lines = plot::lines(plot, PLOT_COLUMNS);
-                self.code(&Code { language: "", lines });
+                self.code("", &lines);
             }
             Block::Fold(summary, blocks) => {
                 let summary = safe(summary, Output::MarkdownHtml);
@@ -126,10 +130,10 @@ impl Writer {
         }
     }
 
-    fn code(&mut self, code: &Code) {
+    fn code(&mut self, language: &str, lines: &[String]) {
         self.begin();
-        let _ = writeln!(self.text, "```{}", code.language);
-        for line in &code.lines {
+        let _ = writeln!(self.text, "```{language}");
+        for line in lines {
             // A line break within a line would begin another line.
             let line = safe(&printable(line), Output::MarkdownFence);
             let _ = writeln!(self.text, "{line}");
@@ -163,6 +167,10 @@ impl Writer {
             Cell::Name(name, behind) => shown(&self.page.name(name, behind, NAME_WIDTH_MAX)),
             Cell::Code(text) => {
                 format!("`{}`", safe(text, Output::MarkdownCode).replace('|', "\\|"))
+            }
+            Cell::Chain(part, names) => {
+                let names = names.iter().map(|name| self.page.name(name, "", NAME_WIDTH_MAX));
+                shown(&std::iter::once(part.clone()).chain(names).collect::<Vec<_>>().join(" ← "))
             }
             Cell::List(_, names) => {
                 let list = self.page.list("", names, LIST_WIDTH_MAX);

@@ -26,6 +26,10 @@ const WIDE_COLUMNS: usize = 110;
 const NAME_WIDTH_MAX: usize = 28;
 /// Maximum width of a note of a few words.
 const NOTE_WIDTH_MAX: usize = 32;
+/// A name in a chain of callers begins another line rather than that it has less room than this.
+const CHAIN_NAME_WIDTH_MIN: usize = 40;
+/// The width of a part of a cost in front of callers.
+const PART_WIDTH: usize = 9;
 /// Maximum width of a file's name.
 const FILE_WIDTH_MAX: usize = 14;
 
@@ -48,14 +52,20 @@ pub(super) fn write(page: &mut Page, table: &Table, indent: usize) {
             page.wrap(PLAIN, &" ".repeat(indent), line);
         }
     }
-    layout.head(page);
-    for row in &table.rows {
-        layout.row(page, row);
+    for (number, part) in layout.parts(page).iter().enumerate() {
+        if number > 0 {
+            page.line("");
+        }
+        part.head(page);
+        for row in &table.rows {
+            part.row(page, row);
+        }
     }
     page.note_shortened(&" ".repeat(indent));
 }
 
 /// A table as it stands on a page.
+#[derive(Clone)]
 struct Layout<'a> {
     table: &'a Table,
     indent: usize,
@@ -89,6 +99,7 @@ impl<'a> Layout<'a> {
         let shown = of(|place| !matches!(place, Place::Note | Place::Below));
         let cells = |at: usize| table.rows.iter().map(move |row| (row, &row.cells[at]));
         let value = |at: usize, cell: &Cell| match cell {
+            Cell::Chain(..) => 0,
             // Names behind the first column are shortened, unless names are shown whole.
             Cell::Name(name, behind) if at > 0 => {
                 page.shown(&format!("{name}{behind}")).width().min(page.room(NAME_WIDTH_MAX))
@@ -135,12 +146,8 @@ impl<'a> Layout<'a> {
             }
         }
         while indent + GAP + layout.taken() > page.width && layout.lower() {}
-        let room = page.width.saturating_sub(indent + layout.taken());
-        let most = (page.width * FIRST_WIDTH_PERCENT / 100).max(FIRST_WIDTH_MIN);
-        // Where not even a short name fits beside the figures, names stand on lines of their own.
-        let first =
-            if room < natural.min(FIRST_WIDTH_MIN) { GAP } else { natural.min(room).min(most) };
-        layout.widths[0] = first;
+        layout.widths[0] = layout.first_width(page, natural);
+        let first = layout.widths[0];
         if layout.is_wrapped
             && let Some(last) = last.filter(|at| layout.shown.contains(at))
         {
@@ -149,6 +156,41 @@ impl<'a> Layout<'a> {
                 page.width.saturating_sub(indent + first + others).max(LAST_WIDTH_MIN);
         }
         layout
+    }
+
+    /// The width of the first column, which would have its `natural` width if there were room.
+    fn first_width(&self, page: &Page, natural: usize) -> usize {
+        let room = page.width.saturating_sub(self.indent + self.taken());
+        let most = (page.width * FIRST_WIDTH_PERCENT / 100).max(FIRST_WIDTH_MIN);
+        // Where not even a short name fits beside the figures, names stand on lines of their own.
+        if room < natural.min(FIRST_WIDTH_MIN) { GAP } else { natural.min(room).min(most) }
+    }
+
+    /// The table in parts below one another, each with the first column, if its figures do not fit beside one another.
+    fn parts(self, page: &Page) -> Vec<Layout<'a>> {
+        if self.indent + GAP + self.taken() <= page.width || self.shown.len() < 2 {
+            return vec![self];
+        }
+        let natural = self.values[0].max(self.heads[0].width());
+        let mut columns: Vec<Vec<usize>> = Vec::new();
+        let mut used = 0;
+        for at in &self.shown {
+            let width = GAP + self.widths[*at];
+            if columns.is_empty() || used + width > page.width {
+                columns.push(Vec::new());
+                used = self.indent + natural.min(FIRST_WIDTH_MIN);
+            }
+            used += width;
+            columns.last_mut().into_iter().for_each(|part| part.push(*at));
+        }
+        let last = columns.len() - 1;
+        let part = |(number, shown): (usize, Vec<usize>)| {
+            let below = if number == last { self.below.clone() } else { Vec::new() };
+            let mut part = Layout { shown, below, is_wrapped: false, ..self.clone() };
+            part.widths[0] = part.first_width(page, natural);
+            part
+        };
+        columns.into_iter().enumerate().map(part).collect()
     }
 
     fn measure(&mut self, spreads: &[usize]) {
@@ -227,10 +269,17 @@ impl<'a> Layout<'a> {
     }
 
     fn row(&self, page: &mut Page, row: &Row) {
+        if let Cell::Chain(part, names) = &row.cells[0] {
+            return self.chain(page, row.depth, part, names);
+        }
         let mut line = Line::new(self.indent);
         let indent = " ".repeat(2 * row.depth);
         let room = self.widths[0].saturating_sub(indent.width());
-        let style = if row.strong { BOLD } else { PLAIN };
+        let style = match &row.cells[0] {
+            _ if row.strong => BOLD,
+            Cell::Verdict(verdict) => paint(verdict.tone),
+            _ => PLAIN,
+        };
         match self.first(page, &row.cells[0], room) {
             Ok(label) => line.push(page, style, &format!("{indent}{label}")),
             // A long name stands on a line of its own.
@@ -289,6 +338,29 @@ impl<'a> Layout<'a> {
             line.push(page, PLAIN, &text);
         }
         self.rest(page, row, line);
+    }
+
+    /// Writes callers behind a part of a cost, in as many lines as they take.
+    fn chain(&self, page: &mut Page, depth: usize, part: &str, names: &[String]) {
+        // At great depth, names need the room more than the indent.
+        let indent = (self.indent + 2 * depth).min(page.width / 2);
+        let part = align(&page.shown(part), PART_WIDTH);
+        let begin = indent + part.width();
+        let arrow = page.shown(" ← ");
+        let mut line = format!("{}{part}", " ".repeat(indent));
+        for name in names {
+            let room = page.width.saturating_sub(line.width() + arrow.width());
+            if room < name.width().min(CHAIN_NAME_WIDTH_MIN) && line.width() > begin {
+                let painted = page.paint(paint(Tone::Quiet), &line);
+                page.line(&painted);
+                line = " ".repeat(begin);
+            }
+            let room = page.width.saturating_sub(line.width() + arrow.width());
+            let name = page.name(name, "", room.max(FIRST_WIDTH_MIN));
+            line += &(arrow.clone() + &page.shown(&name));
+        }
+        let painted = page.paint(paint(Tone::Quiet), &line);
+        page.line(&painted);
     }
 
     /// Writes the cells that stand behind the others where they fit, otherwise below.
@@ -436,6 +508,7 @@ fn plain(cell: &Cell) -> Cow<'_, str> {
         Cell::Empty => "".into(),
         Cell::Text(text) | Cell::Brief(text) | Cell::Figure(text) | Cell::Code(text) => text.into(),
         Cell::Spread(value, _) => value.into(),
+        Cell::Chain(part, names) => format!("{part} ← {}", names.join(" ← ")).into(),
         Cell::Name(name, behind) => format!("{name}{behind}").into(),
         Cell::File(name) => names::file(name, FILE_WIDTH_MAX).into(),
         Cell::Verdict(verdict) if verdict.sign.is_empty() => (&verdict.word).into(),

@@ -1,9 +1,9 @@
 //! A document for a terminal: painted, and wrapped to its width.
 
 use super::table;
-use crate::document::{Block, Code, Document, Mark, Paragraph, Span, Tone};
+use crate::document::{Block, Code, Document, Mark, Paragraph, Sides, Span, Tone, unified};
 use crate::names::cut;
-use crate::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW};
+use crate::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use crate::plot;
 use crate::style::Style;
 use unicode_width::UnicodeWidthStr;
@@ -20,13 +20,15 @@ pub fn text(document: &Document, style: &Style) -> String {
     page.into_text()
 }
 
-/// Adds a document to a page.
-pub fn write(page: &mut Page, document: &Document) {
-    blocks(page, document, &document.blocks, 2);
+/// Adds a document to a page. What stands below a title is indented.
+pub(super) fn write(page: &mut Page, document: &Document) {
+    let titled = document.blocks.iter().any(|block| matches!(block, Block::Title(_)));
+    let indent = if titled || !document.answer.is_empty() { 2 } else { 0 };
+    blocks(page, document, &document.blocks, indent);
     if !document.answer.is_empty() {
         page.line("");
     }
-    document.answer.iter().for_each(|said| paragraph(page, document, said, 2));
+    document.answer.iter().for_each(|said| paragraph(page, document, said, indent));
 }
 
 fn blocks(page: &mut Page, document: &Document, parts: &[Block], first_indent: usize) {
@@ -47,6 +49,7 @@ fn blocks(page: &mut Page, document: &Document, parts: &[Block], first_indent: u
             Block::Paragraph(said) => paragraph(page, document, said, indent),
             Block::Table(table) => table::write(page, table, indent),
             Block::Code(code) => self::code(page, code, indent),
+            Block::Sides(lines) => sides(page, lines, indent),
             Block::Figure(values) => {
                 for line in sparkline(values, page.width.saturating_sub(indent)) {
                     page.line(&format!("{}{line}", " ".repeat(indent)));
@@ -111,11 +114,8 @@ fn short(document: &Document, sentence: &str) -> String {
 
 fn code(page: &mut Page, code: &Code, indent: usize) {
     for line in &code.lines {
-        let color = match (code.language, line.chars().next()) {
-            ("diff", Some('+')) => RED,
-            ("diff", Some('-')) => GREEN,
-            _ => PLAIN,
-        };
+        let mark = line.chars().next().filter(|_| code.language == "diff");
+        let color = difference(mark.unwrap_or(' '));
         let shown = page.shown(line);
         let lines = match code.language {
             "sh" => page.broken(&shown, indent),
@@ -128,8 +128,45 @@ fn code(page: &mut Page, code: &Code, indent: usize) {
     }
 }
 
+/// From this width on, two codes stand side by side.
+const SIDES_WIDTH_MIN: usize = 110;
+
+fn sides(page: &mut Page, lines: &[Sides], indent: usize) {
+    let begin = " ".repeat(indent);
+    if page.width < SIDES_WIDTH_MIN {
+        for (mark, line) in unified(lines) {
+            let line = page.shown(&format!("{mark} {line}"));
+            let line = page.paint(difference(mark), &line);
+            page.line(&format!("{begin}{line}"));
+        }
+        return;
+    }
+    let width = (page.width - indent - 3) / 2;
+    for Sides { first, second, is_same } in lines {
+        let (mark, color) = match (is_same, first, second) {
+            (true, ..) => (' ', PLAIN),
+            (_, Some(_), Some(_)) => ('|', YELLOW),
+            (_, Some(_), None) => ('<', GREEN),
+            _ => ('>', RED),
+        };
+        let [left, right] =
+            [first, second].map(|line| fit(line.as_deref().unwrap_or_default(), width));
+        let line = page.paint(color, format!("{left} {mark} {right}").trim_end());
+        page.line(&format!("{begin}{line}"));
+    }
+}
+
+/// The colour of a line of a difference.
+fn difference(mark: char) -> anstyle::Style {
+    match mark {
+        '+' => RED,
+        '-' => GREEN,
+        _ => PLAIN,
+    }
+}
+
 /// The colour of a tone.
-pub fn paint(tone: Tone) -> anstyle::Style {
+pub(super) fn paint(tone: Tone) -> anstyle::Style {
     match tone {
         Tone::Plain => PLAIN,
         Tone::Quiet => DIM,

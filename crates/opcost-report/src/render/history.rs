@@ -1,15 +1,11 @@
-//! A history as text and as JSON.
+//! A history as a document and as JSON.
 
-use crate::render::Style;
-use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align};
 use anyhow::Result;
 use opcost_analysis::history::{History, Outcome, Point, Series, SeriesChange};
 use opcost_base::number::{figures, percent};
 use opcost_base::time::date;
-use opcost_page::writer::text::sparkline;
-use opcost_record::Unit;
+use opcost_page::document::{Block, Cell, Column, Document, Mark, Row, Table, Tone};
 use serde_json::json;
-use unicode_width::UnicodeWidthStr;
 
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
@@ -27,18 +23,16 @@ pub fn json(history: &History) -> Result<String> {
 }
 
 /// The history for people.
-pub fn text(history: &History, style: &Style) -> String {
-    let mut page = Page::new(style);
-    for (index, series) in history.series.iter().enumerate() {
-        if index > 0 {
-            page.line("");
-        }
-        self::series(&mut page, history, series);
+pub fn document(history: &History) -> Document {
+    let mut document = Document::default();
+    for series in &history.series {
+        document.gap();
+        self::series(&mut document, history, series);
     }
-    page.into_text()
+    document
 }
 
-fn series(page: &mut Page, history: &History, series: &Series) {
+fn series(document: &mut Document, history: &History, series: &Series) {
     let per_op = if series.per_op { "/op" } else { "" };
     let heading = [
         history.experiment.clone(),
@@ -48,64 +42,68 @@ fn series(page: &mut Page, history: &History, series: &Series) {
             n => format!("{n} recordings"),
         },
     ];
-    page.wrap(BOLD, "", &heading.join(" · "));
-    let values: Vec<Option<f64>> = series.points.iter().map(|point| point.value).collect();
-    for line in sparkline(&values, page.width.saturating_sub(2)) {
-        page.line(&format!("  {line}"));
-    }
-    page.line("");
-    let head =
-        format!("  {:<16} {:<14} {:>12} {:>26}", "date (UTC)", "recording", "figure", "interval");
-    let head = page.paint(BOLD, &head);
-    page.line(&head);
-    for (index, point) in series.points.iter().enumerate() {
-        for change in series.changes.iter().filter(|change| change.point == index) {
-            self::change(page, series, change);
-        }
-        self::point(page, series.unit, point);
-    }
-    page.line("");
-    conclusion(page, series);
+    document.blocks.push(Block::Title(heading.join(" · ")));
+    let values = series.points.iter().map(|point| point.value);
+    document.blocks.push(Block::Figure(values.collect()));
+    document.gap();
+    let row = |(index, point): (usize, &Point)| {
+        let changes = series.changes.iter().filter(|change| change.point == index);
+        row(series, point, &changes.collect::<Vec<_>>())
+    };
+    document.table(Table {
+        caption: None,
+        columns: vec![
+            Column::fixed("date (UTC)"),
+            Column::fixed("recording"),
+            Column::fixed("figure"),
+            Column::optional("interval", 1),
+            Column::fixed("from here"),
+            Column::below("change"),
+            Column::below("of"),
+            Column::below("environment"),
+            Column::below("work"),
+            Column::below("note"),
+        ],
+        rows: series.points.iter().enumerate().map(row).collect(),
+    });
+    document.gap();
+    conclusion(document, series);
     for note in &series.notes {
-        page.wrap(YELLOW, "! ", note);
+        document.say(Mark::Doubt, note);
     }
 }
 
-fn point(page: &mut Page, unit: Unit, point: &Point) {
-    let (low, high) = point.interval.unwrap_or((f64::NAN, f64::NAN));
-    let value = point.value.map_or("–".to_string(), |value| figures(&[value], unit).remove(0));
+/// A recording; `changes`: the changes of level that begin with it.
+fn row(series: &Series, point: &Point, changes: &[&SeriesChange]) -> Row {
+    let value = point.value.map_or("–".into(), |value| figures(&[value], series.unit).remove(0));
     let interval = match (point.value, point.interval) {
         // Both ends are in the unit of the larger, which is printed once.
-        (Some(_), Some(_)) => figures(&[low, high], unit).join(" … "),
+        (Some(_), Some((low, high))) => figures(&[low, high], series.unit).join(" … "),
         _ => String::new(),
     };
-    let line = format!(
-        "  {:<16} {:<14} {} {}",
-        date(point.created_unix_ns),
-        point.recording,
-        align(&value, 12),
-        align(&interval, 26.max(interval.width()))
-    );
-    page.line(&line);
     let commit = point.revision.as_ref().map(|revision| format!("commit {}", revision.short()));
     let of: Vec<String> = point.label.iter().cloned().chain(commit).collect();
-    if !of.is_empty() {
-        page.wrap(DIM, "    ", &of.join(", "));
-    }
-    for difference in &point.environment {
-        page.wrap(DIM, "    ! ", difference);
-    }
-    for difference in &point.work {
-        page.wrap(DIM, "    * ", difference);
-    }
-    if let Some(note) = &point.note {
-        page.wrap(DIM, "    ", note);
-    }
-}
-
-/// Writes a line above the first recording after a change.
-fn change(page: &mut Page, series: &Series, change: &SeriesChange) {
-    page.wrap(color(change.outcome), "  ── ", &change_text(series, change));
+    let texts = changes.iter().map(|change| change_text(series, change)).collect::<Vec<_>>();
+    let marked = |mark: &str, differences: &[String]| {
+        Cell::text(
+            differences.iter().map(|what| format!("{mark} {what}")).collect::<Vec<_>>().join("; "),
+        )
+    };
+    Row::of(vec![
+        Cell::text(date(point.created_unix_ns)),
+        Cell::text(&point.recording),
+        Cell::figure(value),
+        Cell::figure(interval),
+        changes.last().map_or(Cell::Empty, |change| {
+            let (word, tone) = level(change.outcome);
+            Cell::verdict(if change.after < change.before { "▼" } else { "▲" }, word, tone)
+        }),
+        Cell::text(texts.join("; ")),
+        Cell::text(of.join(", ")),
+        marked("!", &point.environment),
+        marked("*", &point.work),
+        Cell::text(point.note.clone().unwrap_or_default()),
+    ])
 }
 
 /// A change of level in words.
@@ -132,20 +130,20 @@ fn words(change: &SeriesChange) -> String {
     }
 }
 
-fn color(outcome: Outcome) -> anstyle::Style {
+fn level(outcome: Outcome) -> (&'static str, Tone) {
     match outcome {
-        Outcome::Regression => RED,
-        Outcome::Improvement => GREEN,
-        Outcome::Shift => PLAIN,
-        Outcome::Environment => YELLOW,
+        Outcome::Regression => ("worse", Tone::Worse),
+        Outcome::Improvement => ("better", Tone::Better),
+        Outcome::Shift => ("another level", Tone::Strong),
+        Outcome::Environment => ("environment", Tone::Unsure),
     }
 }
 
-/// Writes the conclusion about the end of a series.
-fn conclusion(page: &mut Page, series: &Series) {
+/// Adds the conclusion about the end of a series.
+fn conclusion(document: &mut Document, series: &Series) {
     let Some(last) = series.changes.last() else {
         if series.notes.is_empty() {
-            page.wrap(BOLD, "→ ", &format!("{}: no change of level found", series.metric));
+            document.say(Mark::Conclusion, format!("{}: no change of level found", series.metric));
         }
         return;
     };
@@ -157,5 +155,5 @@ fn conclusion(page: &mut Page, series: &Series) {
         Outcome::Shift => "a shift that the environment does not explain",
         Outcome::Environment => "not counted: the environment changed with it",
     };
-    page.wrap(BOLD, "→ ", &format!("{} {ratio} since {from}: {verdict}", series.metric));
+    document.say(Mark::Conclusion, format!("{} {ratio} since {from}: {verdict}", series.metric));
 }

@@ -14,7 +14,7 @@ pub mod html;
 mod imported;
 mod json;
 mod metrics;
-mod percent;
+pub mod percent;
 pub mod plan;
 pub mod profile;
 mod ranking;
@@ -27,8 +27,7 @@ use opcost_analysis::comparison::{Comparison, Warning};
 use opcost_model::recording::Recording;
 use opcost_page::document::Document;
 pub use opcost_page::style::Style;
-pub use opcost_page::writer;
-pub use opcost_page::{names, page};
+use opcost_page::{page, writer};
 
 /// Everything a renderer may show.
 pub struct View<'a> {
@@ -67,7 +66,7 @@ pub static FORMATS: &[Format] = &[
     Format {
         name: "percent",
         help: "every variant as a percentage of the baseline, side by side",
-        render: percent::render,
+        render: |view| Ok(writer::text::text(&percent::document(view), view.style)),
     },
     Format { name: "csv", help: "the raw figures, one run a row", render: csv::render },
     Format {
@@ -90,9 +89,4 @@ pub fn document(view: &View<'_>) -> Document {
 pub fn render(format: &str, view: &View<'_>) -> Result<String> {
     let format = FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
     (format.render)(view).map(|text| page::harmless(&text).into_owned())
-}
-
-/// Makes a text safe within a line of Markdown.
-fn escape(text: &str) -> String {
-    opcost_record::printable::safe(text, opcost_record::printable::Output::Markdown)
 }

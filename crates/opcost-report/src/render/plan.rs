@@ -1,14 +1,12 @@
 //! A plan, as `--dry-run` prints it.
 
-use crate::render::Style;
-use crate::render::page::{DIM, PLAIN, Page};
 use anyhow::Result;
 use opcost_analysis::comparison::by_reason;
 use opcost_base::number::{grouped, magnitude};
 use opcost_base::time::{about_in_words, time_in_words};
 use opcost_model::plan::{Plan, Shard, StopPlan};
+use opcost_page::document::{Cell, Column, Document, Mark, Row, Table};
 use serde_json::json;
-use std::iter::once;
 use std::ops::Range;
 
 /// The plan as JSON, whole.
@@ -49,40 +47,42 @@ pub fn shards_json(plan: &Plan, rows: &[ShardRow]) -> Result<String> {
 /// A plan and its shards for people.
 ///
 /// `earlier`: the recording from which times were estimated.
-pub fn shards_text(plan: &Plan, rows: &[ShardRow], earlier: Option<&str>, style: &Style) -> String {
-    let mut page = Page::new(style);
-    let mut own: Vec<[String; 3]> = vec![["shard".into(), "blocks".into(), "runs".into()]];
-    own.extend(rows.iter().map(|row| {
+pub fn shards_document(plan: &Plan, rows: &[ShardRow], earlier: Option<&str>) -> Document {
+    let row = |row: &ShardRow| {
+        let time = match row.estimated_ns {
+            Some(ns) => format!("about {}", about_in_words(ns / 1_000_000)),
+            None => "not known".into(),
+        };
         let runs = format!("{} + {}", row.runs, row.common_runs);
-        [row.shard.to_string(), blocks_in_words(&row.blocks), runs]
-    }));
-    let width = |column: usize| own.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let (first, second, third) = (width(0), width(1), width(2));
-    let times = rows.iter().map(|row| match row.estimated_ns {
-        Some(ns) => format!("about {}", about_in_words(ns / 1_000_000)),
-        None => "not known".into(),
+        let figures = [blocks_in_words(&row.blocks), runs].map(Cell::Figure);
+        let cells = [Cell::text(row.shard.to_string())].into_iter().chain(figures);
+        Row::of(cells.chain([Cell::text(time)]).collect())
+    };
+    let mut document = document(plan);
+    document.gap();
+    document.table(Table {
+        caption: None,
+        columns: ["shard", "blocks", "runs", "time"].map(Column::fixed).to_vec(),
+        rows: rows.iter().map(row).collect(),
     });
-    for ([shard, blocks, runs], time) in own.iter().zip(once("time".to_string()).chain(times)) {
-        page.line(&format!("{shard:<first$}  {blocks:>second$}  {runs:>third$}  {time}"));
-    }
     let source = match earlier {
         Some(id) => format!("Times are those of the runs in recording {id}, on this computer."),
         None => "Times are known once the store has a recording of this experiment.".into(),
     };
     let common = "The runs behind the + are those that every shard makes, by which opcost gather sees whether \
                   the computers count alike.";
-    page.wrap(DIM, "", common);
-    page.wrap(DIM, "", &source);
-    text(plan, style) + "\n" + &page.into_text()
+    document.say(Mark::Note, common);
+    document.say(Mark::Note, source);
+    document
 }
 
 /// Blocks shown one by one; further blocks are only counted.
 const BLOCKS_SHOWN: usize = 8;
 
 /// The plan for people.
-pub fn text(plan: &Plan, style: &Style) -> String {
-    let mut page = Page::new(style);
-    let mut line = |name: &str, value: &str| page.wrap(PLAIN, &format!("{name:<12} "), value);
+pub fn document(plan: &Plan) -> Document {
+    let mut rows = Vec::new();
+    let mut line = |name: &str, value: &str| rows.push(vec![Cell::text(name), Cell::text(value)]);
     line("experiment", &plan.experiment);
     if let Some(question) = &plan.question {
         line("question", question);
@@ -195,7 +195,9 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     line("order", &format!("{}{more}", blocks.join(" ")));
     let most = if plan.may_end_early() { "at most " } else { "" };
     line("in all", &format!("{most}{} runs", grouped(plan.slot_count() as u64)));
-    page.into_text()
+    let mut document = Document::default();
+    document.rows(rows);
+    document
 }
 
 /// Blocks by number, from 1.

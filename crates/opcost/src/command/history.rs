@@ -12,8 +12,9 @@ use opcost_base::message::announce;
 use opcost_gate::gate::notes::NotesHistory;
 use opcost_kernel::{Repository, short_commit};
 use opcost_model::recording::Recording;
+use opcost_page::writer::text::text;
 use opcost_record::nearest::did_you_mean;
-use opcost_report::render::history as page;
+use opcost_report::render::{gate, history as page};
 use opcost_store::store::{Listed, Store, StoreError, StoreErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -60,7 +61,7 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
         return Err(fail(Status::Usage, why));
     }
     if args.notes {
-        return show_notes(args);
+        return show_notes(globals, args);
     }
     let (_scratch, store) = match &args.folder {
         Some(folder) => {
@@ -112,15 +113,17 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
         );
         return Err(fail(Status::Usage, why));
     }
-    let text =
-        if args.json { page::json(&history)? } else { page::text(&history, &globals.style()) };
+    let text = match args.json {
+        true => page::json(&history)?,
+        false => text(&page::document(&history), &globals.style()),
+    };
     print(&text)?;
     let failed = args.fail_on.as_ref().is_some_and(|fail_on| history.regressed_by(fail_on.limit));
     Ok(if failed { Status::Regression } else { Status::Done })
 }
 
 /// Shows a case's figures from the notes of commits.
-fn show_notes(args: &HistoryArgs) -> Result<Status> {
+fn show_notes(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
     let here = std::env::current_dir()
         .context("cannot read the working directory")
         .status(Status::Missing)?;
@@ -142,7 +145,10 @@ fn show_notes(args: &HistoryArgs) -> Result<Status> {
         );
         return Err(fail(Status::Usage, why));
     }
-    print(&if args.json { history.json() } else { history.text() })?;
+    print(&match args.json {
+        true => history.json(),
+        false => text(&gate::notes::document(&history), &globals.style()),
+    })?;
     Ok(Status::Done)
 }
 

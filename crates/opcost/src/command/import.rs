@@ -3,7 +3,7 @@
 use crate::command::export::{is_recording, take_over};
 use crate::command::exports::{Exports, printed_by};
 use crate::command::globals::Globals;
-use crate::command::output::{OutputArgs, present, print};
+use crate::command::output::{OutputArgs, present};
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -173,20 +173,6 @@ fn import_recordings(globals: &Globals, args: &ImportArgs) -> Result<Status> {
     let last = last.ok_or_else(|| fail(Status::Usage, "there is no recording in these files"))?;
     let recording = store.read(&last).map_err(StoreError::carried)?;
     present(globals, &recording, &args.output())
-}
-
-/// `opcost list formats`.
-pub fn list_formats(json: bool) -> Result<Status> {
-    if json {
-        let formats: Vec<serde_json::Value> = FORMATS
-            .iter()
-            .map(|format| serde_json::json!({ "name": format.name, "help": format.help }))
-            .collect();
-        print(&opcost_base::json::document(&formats, "list")?)?;
-    } else {
-        print(&(formats_help() + "\n"))?;
-    }
-    Ok(Status::Done)
 }
 
 /// Reads the file or folder that an argument names.

@@ -12,12 +12,12 @@ use opcost_kernel::{
     prepare, short,
 };
 use opcost_lab::shipped::Shipped;
-use opcost_report::render::page::{align, fit};
+use opcost_page::document::{Cell, Column, Document, Mark, Row, Table};
+use opcost_page::names::cut;
+use opcost_page::writer::text::text;
 use opcost_sys::interrupt::Interrupt;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use unicode_width::UnicodeWidthStr;
 
 /// Arguments of `opcost kernel`.
 #[derive(Args, Debug)]
@@ -98,8 +98,8 @@ struct ListArgs {
 pub fn kernel(globals: &Globals, args: &KernelArgs) -> Result<Status> {
     match &args.what {
         Action::Build(args) => build_kernel(globals, args),
-        Action::List(args) if args.states => kernel_states::list(args.json),
-        Action::List(args) => list_kernels(args),
+        Action::List(args) if args.states => kernel_states::list(globals, args.json),
+        Action::List(args) => list_kernels(globals, args),
         Action::Forget(args) => kernel_states::forget(args),
     }
 }
@@ -145,7 +145,7 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
     Ok(Status::Done)
 }
 
-fn list_kernels(args: &ListArgs) -> Result<Status> {
+fn list_kernels(globals: &Globals, args: &ListArgs) -> Result<Status> {
     let entries = kept(&default_cache().map_err(HasStatus::carried)?);
     let text = if args.json {
         let rows: Vec<Value> = entries
@@ -170,41 +170,41 @@ fn list_kernels(args: &ListArgs) -> Result<Status> {
         opcost_base::json::document(&rows, "list")?
     } else {
         let kernels: Vec<Description> = entries.into_iter().map(|(_, entry)| entry).collect();
-        table(&kernels) + &kernel_states::summary()
+        let mut document = document(&kernels);
+        kernel_states::summary(&mut document);
+        text(&document, &globals.style())
     };
     print(&text)?;
     Ok(Status::Done)
 }
 
-/// The width of the column of names.
-const NAME_COLUMNS: usize = 24;
+/// Maximum width of the files that a kernel was made from, in columns.
+const MADE_FROM_WIDTH: usize = 72;
 
-/// The table of kernels: two lines a kernel, 80 columns; a long name has a line of its own.
-fn table(entries: &[Description]) -> String {
+/// The list of kernels; a name is whole, as one that was cut off would select no kernel.
+fn document(entries: &[Description]) -> Document {
+    let mut document = Document::default();
     if entries.is_empty() {
-        return "no kernels yet; make one with opcost kernel build --config …, or use --kernel debian:cloud\n"
-            .into();
+        let none = "no kernels yet; make one with opcost kernel build --config …, or use --kernel debian:cloud";
+        document.say(Mark::None, none);
     }
-    let mut text = row("NAME", "RELEASE", "KEY", "SIZE", "MADE");
-    for entry in entries {
-        let megabytes = format!("{:.1} MB", entry.image_bytes as f64 / 1e6);
-        let release = entry.release.as_deref().unwrap_or("?");
-        let mut name = entry.shown_name();
-        // A name that was cut off would select no kernel.
-        if name.width() > NAME_COLUMNS {
-            text += &format!("{name}\n");
-            name.clear();
-        }
-        text += &row(&name, release, short(&entry.key), &megabytes, &day(entry.made_unix_ns));
-        let _ = writeln!(text, "  of {}", fit(&entry.made_from.join(", "), 75).trim_end());
-    }
-    text
-}
-
-fn row(name: &str, release: &str, key: &str, size: &str, made: &str) -> String {
-    let cells =
-        [fit(name, NAME_COLUMNS), fit(release, 21), fit(key, 12), align(size, 8), fit(made, 10)];
-    cells.join(" ").trim_end().to_string() + "\n"
+    let row = |entry: &Description| {
+        Row::of(vec![
+            Cell::text(entry.shown_name()),
+            Cell::text(entry.release.as_deref().unwrap_or("?")),
+            Cell::text(short(&entry.key)),
+            Cell::figure(format!("{:.1} MB", entry.image_bytes as f64 / 1e6)),
+            Cell::text(day(entry.made_unix_ns)),
+            Cell::text(format!("of {}", cut(&entry.made_from.join(", "), MADE_FROM_WIDTH))),
+        ])
+    };
+    let heads = ["name", "release", "key", "size", "made"].map(Column::fixed);
+    document.table(Table {
+        caption: None,
+        columns: heads.into_iter().chain([Column::below("of")]).collect(),
+        rows: entries.iter().map(row).collect(),
+    });
+    document
 }
 
 /// A day in UTC.
@@ -216,6 +216,8 @@ pub(super) fn day(unix_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opcost_page::style::Style;
+    use unicode_width::UnicodeWidthStr;
 
     #[test]
     fn the_table_has_eighty_columns() {
@@ -236,18 +238,18 @@ mod tests {
             objects: None,
         };
         let long = Description { made_from: vec!["x".repeat(200)], release: None, ..entry.clone() };
-        let text = table(&[entry, long]);
+        let text = text(&document(&[entry, long]), &Style::plain());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[..4],
             [
-                "NAME                     RELEASE               KEY              SIZE MADE",
+                "name                      release               key             size  made",
                 "base+paravirt+no-identity-patching",
-                "                         6.1.0-56-cloud-amd64  0123456789ab   3.0 MB 2023-11-14",
-                "  of linux-source-6.1.tar.xz, base.config",
+                "                          6.1.0-56-cloud-amd64  0123456789ab  3.0 MB  2023-11-14",
+                "    of linux-source-6.1.tar.xz, base.config",
             ]
         );
         assert!(lines.iter().all(|line| line.width() <= 80), "{text}");
-        assert!(table(&[]).contains("opcost kernel build"));
+        assert_eq!(document(&[]).facts(), Vec::<String>::new());
     }
 }

@@ -1,5 +1,6 @@
 //! `opcost kernel forget`, and the kept states of booted guests in `opcost kernel list`.
 
+use crate::command::globals::Globals;
 use crate::command::kernel::day;
 use crate::command::output::print;
 use anyhow::{Context, Result};
@@ -7,7 +8,8 @@ use clap::Args;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_kernel::{default_cache, short};
 use opcost_lab::machine::emulated::booted::{self, Entry, KEPT_BYTES_MAX};
-use opcost_report::render::page::{align, fit};
+use opcost_page::document::{Cell, Column, Document, Mark, Row, Table};
+use opcost_page::writer;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
@@ -25,7 +27,7 @@ pub(super) struct ForgetArgs {
 }
 
 /// Lists the kept states.
-pub(super) fn list(json: bool) -> Result<Status> {
+pub(super) fn list(globals: &Globals, json: bool) -> Result<Status> {
     let (_, entries) = states();
     let text = if json {
         let row = |entry: &Entry| {
@@ -41,36 +43,52 @@ pub(super) fn list(json: bool) -> Result<Status> {
         };
         let rows: Vec<Value> = entries.iter().map(row).collect();
         opcost_base::json::document(&rows, "list")?
-    } else if entries.is_empty() {
-        "no states of booted guests are kept\n".into()
     } else {
-        let mut text = row("KERNEL", "KEY", "SIZE", "USED");
-        for entry in &entries {
-            let used = entry.used.duration_since(UNIX_EPOCH).unwrap_or_default();
-            let used = day(u64::try_from(used.as_nanos()).unwrap_or_default());
-            text += &row(&entry.description.kernel, short(&entry.key), &size(entry.bytes), &used);
-            text += &format!("  {}\n", fit(&entry.description.machine, 75).trim_end());
-        }
-        text
+        writer::text::text(&document(&entries), &globals.style())
     };
     print(&text)?;
     Ok(Status::Done)
 }
 
-/// One line about all kept states; empty if there are none.
-pub(super) fn summary() -> String {
+fn document(entries: &[Entry]) -> Document {
+    let mut document = Document::default();
+    if entries.is_empty() {
+        document.say(Mark::None, "no states of booted guests are kept");
+    }
+    let row = |entry: &Entry| {
+        let used = entry.used.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Row::of(vec![
+            Cell::text(&entry.description.kernel),
+            Cell::text(short(&entry.key)),
+            Cell::figure(size(entry.bytes)),
+            Cell::text(day(u64::try_from(used.as_nanos()).unwrap_or_default())),
+            Cell::text(&entry.description.machine),
+        ])
+    };
+    let heads = ["kernel", "key", "size", "used"].map(Column::fixed);
+    document.table(Table {
+        caption: None,
+        columns: heads.into_iter().chain([Column::below("machine")]).collect(),
+        rows: entries.iter().map(row).collect(),
+    });
+    document
+}
+
+/// Adds one line about all kept states, if there are any.
+pub(super) fn summary(document: &mut Document) {
     let (_, entries) = states();
     if entries.is_empty() {
-        return String::new();
+        return;
     }
     let bytes = entries.iter().map(|entry| entry.bytes).sum();
     let states = if entries.len() == 1 { "state" } else { "states" };
-    format!(
-        "{} kept {states} of booted guests, {} of {} at most: opcost kernel list --states\n",
+    let words = format!(
+        "{} kept {states} of booted guests, {} of {} at most: ",
         entries.len(),
         size(bytes),
         size(KEPT_BYTES_MAX),
-    )
+    );
+    document.say_code(Mark::None, words, "opcost kernel list --states");
 }
 
 /// Removes kernels and kept states.
@@ -128,9 +146,4 @@ fn states() -> (PathBuf, Vec<Entry>) {
 
 fn size(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
-}
-
-fn row(kernel: &str, key: &str, size: &str, used: &str) -> String {
-    let cells = [fit(kernel, 38), fit(key, 12), align(size, 10), fit(used, 10)];
-    cells.join(" ").trim_end().to_string() + "\n"
 }

@@ -1,13 +1,13 @@
 //! `opcost list`.
 
 use crate::command::globals::Globals;
-use crate::command::import::list_formats;
 use crate::command::output::print;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_base::exit::{HasStatus, Status, WithStatus};
 use opcost_base::time::date;
 use opcost_core_model::Core;
+use opcost_import::import::FORMATS;
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::Surroundings;
 use opcost_lab::shipped::Shipped;
@@ -15,19 +15,18 @@ use opcost_model::experiment::Experiment;
 use opcost_model::plan::guest::CORE_DEFAULT;
 use opcost_model::plan::{Revision, Validation};
 use opcost_model::validation::kept;
+use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
+use opcost_page::names::cut;
+use opcost_page::writer::text::text;
 use opcost_record::METRICS;
 use opcost_record::metric::EMULATOR;
 use opcost_record::printable::printable;
-use opcost_report::render::Style;
-use opcost_report::render::names::cut;
-use opcost_report::render::page::{BOLD, DIM, PLAIN, Page, YELLOW};
 use opcost_source::source::perf_event::{self, syntax, sysfs};
 use opcost_store::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
 use opcost_sys::perf::Refusal;
 use opcost_work::WORKLOADS;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use unicode_width::UnicodeWidthStr;
 
 /// Arguments of `opcost list`.
 #[derive(Args, Debug)]
@@ -59,16 +58,17 @@ pub enum Listing {
 
 /// Lists what was asked for.
 pub fn list(globals: &Globals, args: &ListArgs) -> Result<Status> {
-    let style = globals.style();
+    let shown = |document: &Document| text(document, &globals.style());
     let text = match (args.what, args.json) {
-        (Listing::Workloads, false) => workloads_text(&style),
+        (Listing::Workloads, false) => shown(&workloads_document()),
         (Listing::Workloads, true) => json_text(workloads_json())?,
-        (Listing::Events, false) => events_text(&style),
+        (Listing::Events, false) => shown(&events_document()),
         (Listing::Events, true) => json_text(events_json())?,
-        (Listing::Formats, as_json) => return list_formats(as_json),
-        (Listing::Experiments, false) => experiments_text(&style)?,
+        (Listing::Formats, false) => shown(&formats_document()),
+        (Listing::Formats, true) => json_text(formats_json())?,
+        (Listing::Experiments, false) => shown(&experiments_document()?),
         (Listing::Experiments, true) => json_text(experiments_json()?)?,
-        (Listing::Cores, false) => cores_text(&style),
+        (Listing::Cores, false) => shown(&cores_document()),
         (Listing::Cores, true) => json_text(cores_json())?,
         (Listing::Recordings, as_json) => {
             let listed = match Store::open_for_reading(&globals.store_path()?) {
@@ -78,7 +78,7 @@ pub fn list(globals: &Globals, args: &ListArgs) -> Result<Status> {
             };
             match as_json {
                 true => json_text(recordings_json(&listed))?,
-                false => recordings_text(&listed, &style),
+                false => shown(&recordings_document(&listed)),
             }
         }
     };
@@ -93,21 +93,33 @@ fn json_text(value: Value) -> Result<String> {
 /// Lists of values that are longer get spaces, at which lines can be broken.
 const VALUES_WIDTH: usize = 50;
 
-fn workloads_text(style: &Style) -> String {
-    let mut page = Page::new(style);
+fn workloads_document() -> Document {
+    let mut document = Document::default();
     for spec in WORKLOADS {
-        page.wrap(BOLD, "", &format!("{}: {}", spec.name, spec.summary));
-        page.wrap(PLAIN, "  ", &format!("one operation is {}", spec.operation));
-        for param in spec.all_params() {
+        document.section(format!("{}: {}", spec.name, spec.summary));
+        document.say(Mark::None, format!("one operation is {}", spec.operation));
+        document.rows(spec.all_params().into_iter().map(|param| {
             let given = format!("{}={}", param.name, param.default);
             let long = param.values.len() > VALUES_WIDTH;
             let values = if long { param.values.replace('|', " | ") } else { param.values.into() };
-            page.wrap(PLAIN, &format!("  {given:<17} "), &format!("{} [{values}]", param.help));
-        }
-        page.line("");
+            vec![Cell::text(given), Cell::text(format!("{} [{values}]", param.help))]
+        }));
     }
-    page.wrap(DIM, "", "Use: opcost compare -w NAME:KEY=VALUE,... -w NAME:KEY=VALUE,...");
-    page.into_text()
+    document.gap();
+    document.say(Mark::Note, "Use: opcost compare -w NAME:KEY=VALUE,... -w NAME:KEY=VALUE,...");
+    document
+}
+
+/// The formats of other tools.
+fn formats_document() -> Document {
+    let mut document = Document::default();
+    document.section("Formats:");
+    document.rows(FORMATS.iter().map(|of| vec![Cell::text(of.name), Cell::text(of.help)]));
+    document
+}
+
+fn formats_json() -> Value {
+    FORMATS.iter().map(|format| json!({ "name": format.name, "help": format.help })).collect()
 }
 
 fn workloads_json() -> Value {
@@ -135,20 +147,19 @@ fn experiments() -> Result<Vec<(String, PathBuf, Experiment)>> {
     Shipped::here().experiments().into_iter().map(read).collect()
 }
 
-fn experiments_text(style: &Style) -> Result<String> {
-    let mut page = Page::new(style);
+fn experiments_document() -> Result<Document> {
     let experiments = experiments()?;
-    let width = experiments.iter().map(|(name, ..)| name.width()).max().unwrap_or_default();
-    for (name, _, experiment) in &experiments {
+    let mut document = Document::default();
+    document.rows(experiments.iter().map(|(name, _, experiment)| {
         let question = experiment.question.as_deref().unwrap_or_default();
-        page.wrap(PLAIN, &format!("{name:<width$}  "), question);
-    }
+        vec![Cell::text(name), Cell::text(question)]
+    }));
     let end = match experiments.is_empty() {
         true => "no experiments came with this opcost: unpack or install all of its package",
         false => "Use: opcost run NAME",
     };
-    page.wrap(DIM, "", end);
-    Ok(page.into_text())
+    document.say(Mark::Note, end);
+    Ok(document)
 }
 
 /// The cores that ship: name, whether the core is the default, and the core's validation.
@@ -160,26 +171,22 @@ fn cores() -> impl Iterator<Item = (&'static str, bool, Option<Validation>)> {
     })
 }
 
-fn cores_text(style: &Style) -> String {
-    let mut page = Page::new(style);
-    for (name, default, validation) in cores() {
+fn cores_document() -> Document {
+    let mut document = Document::default();
+    document.rows(cores().map(|(name, default, validation)| {
         let said = match validation {
             Some(validation) => format!(
                 "validated by {} kernels on {}",
-                validation.kernels,
-                printable(&validation.validated_on)
+                validation.kernels, validation.validated_on
             ),
             None => "not validated (opcost doctor --validate --core NAME)".into(),
         };
         let default = if default { ", the default" } else { "" };
-        page.wrap(PLAIN, &format!("{name:<6}  "), &format!("{said}{default}"));
-    }
-    page.wrap(
-        DIM,
-        "",
-        "Use: --cycles --core NAME, or a file that opcost doctor --calibrate-core made",
-    );
-    page.into_text()
+        vec![Cell::text(name), Cell::text(format!("{said}{default}"))]
+    }));
+    let usage = "Use: --cycles --core NAME, or a file that opcost doctor --calibrate-core made";
+    document.say(Mark::Note, usage);
+    document
 }
 
 fn cores_json() -> Value {
@@ -255,40 +262,42 @@ fn event_lines() -> Vec<EventLine> {
     listed.chain(named).collect()
 }
 
-fn events_text(style: &Style) -> String {
-    let mut page = Page::new(style);
+fn events_document() -> Document {
     let mut reasons: Vec<Refusal> = Vec::new();
-    for line in event_lines() {
-        let (mark, color) = match &line.refusal {
-            None if line.default => ("*".to_string(), PLAIN),
-            None => (String::new(), PLAIN),
+    let row = |line: EventLine| {
+        let (mark, tone) = match line.refusal {
+            None if line.default => ("*".to_string(), Tone::Plain),
+            None => (String::new(), Tone::Plain),
             Some(refusal) => {
-                let known =
-                    reasons.iter().position(|reason| reason == refusal).unwrap_or_else(|| {
-                        reasons.push(refusal.clone());
-                        reasons.len() - 1
-                    });
-                (format!("–[{}]", known + 1), DIM)
+                let known = reasons.iter().position(|reason| *reason == refusal);
+                let number = known.unwrap_or_else(|| {
+                    reasons.push(refusal);
+                    reasons.len() - 1
+                });
+                (format!("–[{}]", number + 1), Tone::Unsure)
             }
         };
-        page.wrap(color, &format!("{mark:<5}{:<24} {:<10} ", line.name, line.source), line.help);
-    }
-    page.line("");
-    page.wrap(PLAIN, "*    ", "read by default");
-    page.wrap(
-        PLAIN,
-        "     ",
-        "also: rNNNN (raw code), pmu/term=value/, system:tracepoint, {a,b} (group); \
-         :u user only, :k kernel only, :D always on the hardware",
-    );
-    for (index, refusal) in reasons.iter().enumerate() {
-        let text = match refusal.remedy.as_str() {
-            "" => format!("not here: {}", refusal.reason),
-            remedy => format!("not here: {}; {remedy}", refusal.reason),
+        let texts = [line.name.as_str(), line.source, line.help].map(Cell::text);
+        Row::of([Cell::verdict("", mark, tone)].into_iter().chain(texts).collect())
+    };
+    let rows = event_lines().into_iter().map(row).collect();
+    let columns = ["", "event", "source", "counts"].map(Column::fixed).to_vec();
+    let mut document = Document::default();
+    document.table(Table { caption: None, columns, rows });
+    document.gap();
+    let legend = |mark: &str, text: String| vec![Cell::text(mark), Cell::text(text)];
+    let others = "also: rNNNN (raw code), pmu/term=value/, system:tracepoint, {a,b} (group); \
+                  :u user only, :k kernel only, :D always on the hardware";
+    let fixed = [legend("*", "read by default".into()), legend("", others.into())];
+    let refused = reasons.iter().enumerate().map(|(index, refusal)| {
+        let remedy = match refusal.remedy.as_str() {
+            "" => String::new(),
+            remedy => format!("; {remedy}"),
         };
-        page.wrap(PLAIN, &format!("–[{}] ", index + 1), &text);
-    }
-    page.into_text()
+        legend(&format!("–[{}]", index + 1), format!("not here: {}{remedy}", refusal.reason))
+    });
+    document.rows(fixed.into_iter().chain(refused));
+    document
 }
 
 fn events_json() -> Value {
@@ -309,61 +318,59 @@ fn events_json() -> Value {
         .collect()
 }
 
-/// Columns that a variant's line is indented by, and the least width of a recording's name.
-const INDENT: usize = 15;
+/// The width that a variant's name has in the list, at most, in columns.
+const NAME_WIDTH: usize = 60;
 /// The most variants of a recording that are listed one by one.
 const VARIANTS_LISTED: usize = 6;
 
-fn recordings_text(listed: &Listed, style: &Style) -> String {
-    let mut page = Page::new(style);
-    for head in &listed.heads {
-        recording_lines(&mut page, head);
-    }
+fn recordings_document(listed: &Listed) -> Document {
+    let mut document = Document::default();
+    let heads = ["recording", "date (UTC)", "state", "runs", "experiment"].map(Column::fixed);
+    let below = ["variants", "of"].map(Column::below);
+    document.table(Table {
+        caption: None,
+        columns: heads.into_iter().chain(below).collect(),
+        rows: listed.heads.iter().map(recording_row).collect(),
+    });
     if listed.heads.is_empty() && listed.damaged.is_empty() {
-        page.wrap(PLAIN, "", "no recordings yet; make one with opcost compare");
+        document.say(Mark::None, "no recordings yet; make one with opcost compare");
     }
     for damaged in &listed.damaged {
         let text = format!("recording {} is damaged and left out: {}", damaged.name, damaged.why);
-        page.wrap(YELLOW, "! ", &text);
+        document.say(Mark::Doubt, text);
     }
-    page.into_text()
+    document
 }
 
-/// Writes a recording as one line, or if names are long, as a line for each variant, shortened in the middle.
-fn recording_lines(page: &mut Page, head: &RecordingHead) {
-    let made = match head.imported {
-        true => format!("{:<26}", "imported"),
-        false => format!("{:<14} {:>6} runs", head.state.word(), head.runs),
+/// A recording; long names are shortened in the middle.
+fn recording_row(head: &RecordingHead) -> Row {
+    let (state, runs) = match head.imported {
+        true => ("imported", String::new()),
+        false => (head.state.word(), head.runs.to_string()),
     };
-    let begin = format!("{:<14} {}  {made}  ", head.id, date(head.created_unix_ns));
-    let name = printable(&head.experiment);
-    let variants: Vec<String> = head.variants.iter().map(|name| printable(name)).collect();
-    let all = format!("{begin}{name}: {}", variants.join(" | "));
-    if all.width() <= page.width {
-        page.line(&all);
-    } else {
-        let room = page.width.saturating_sub(begin.width()).max(INDENT);
-        page.line(&format!("{begin}{}", cut(&name, room)));
-        let own = page.width.saturating_sub(INDENT);
-        let shown = match variants.len() {
-            few if few <= VARIANTS_LISTED => few,
-            _ => VARIANTS_LISTED - 1,
-        };
-        for variant in &variants[..shown] {
-            page.line(&format!("{:INDENT$}{}", "", cut(variant, own)));
-        }
-        if shown < variants.len() {
-            page.line(&format!("{:INDENT$}… and {} more", "", variants.len() - shown));
-        }
+    let shown = match head.variants.len() {
+        few if few <= VARIANTS_LISTED => few,
+        _ => VARIANTS_LISTED - 1,
+    };
+    let mut variants: Vec<String> =
+        head.variants[..shown].iter().map(|name| cut(&printable(name), NAME_WIDTH)).collect();
+    if shown < head.variants.len() {
+        variants.push(format!("… and {} more", head.variants.len() - shown));
     }
     let commits = head.revisions.iter().map(Revision::short).collect::<Vec<_>>().join(" ");
     let arrived =
         head.arrived_unix_ns.map_or(String::new(), |ns| format!("arrived in a file {}", date(ns)));
-    let told = [head.label.clone().unwrap_or_default(), commits, arrived];
-    let told: Vec<&str> = told.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
-    if !told.is_empty() {
-        page.wrap(PLAIN, &" ".repeat(INDENT), &told.join("  "));
-    }
+    let mut of = vec![head.label.clone().unwrap_or_default(), commits, arrived];
+    of.retain(|text| !text.is_empty());
+    Row::of(vec![
+        Cell::text(&head.id),
+        Cell::text(date(head.created_unix_ns)),
+        Cell::text(state),
+        Cell::figure(runs),
+        Cell::text(cut(&printable(&head.experiment), NAME_WIDTH)),
+        Cell::text(variants.join(" | ")),
+        Cell::text(of.join("  ")),
+    ])
 }
 
 fn recordings_json(listed: &Listed) -> Value {

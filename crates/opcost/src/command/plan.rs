@@ -11,7 +11,8 @@ use opcost_lab::resolve::resolve;
 use opcost_model::experiment::Experiment;
 use opcost_model::plan::{Plan, Shard};
 use opcost_model::recording::Recording;
-use opcost_report::render::plan::{ShardRow, json, shards_json, shards_text, text};
+use opcost_page::writer::text::text;
+use opcost_report::render::plan::{ShardRow, document, json, shards_document, shards_json};
 use opcost_store::store::{Store, StoreError, StoreErrorKind};
 use std::path::PathBuf;
 
@@ -54,7 +55,7 @@ pub fn plan(globals: &Globals, args: &PlanOfArgs) -> Result<Status> {
         let plan = resolve(&experiment, &HostSurroundings)?;
         print(&match args.json {
             true => json(&plan)?,
-            false => text(&plan, &globals.style()),
+            false => text(&document(&plan), &globals.style()),
         })?;
         return Ok(Status::Done);
     };
@@ -65,7 +66,7 @@ pub fn plan(globals: &Globals, args: &PlanOfArgs) -> Result<Status> {
     let whole = plan.with_shard(None);
     print(&match args.json {
         true => shards_json(&whole, &rows)?,
-        false => shards_text(&whole, &rows, earlier.as_deref(), &globals.style()),
+        false => text(&shards_document(&whole, &rows, earlier.as_deref()), &globals.style()),
     })?;
     Ok(Status::Done)
 }

@@ -17,6 +17,7 @@ use opcost_lab::run::Ending;
 use opcost_model::experiment::Experiment;
 use opcost_model::plan::{self, Plan, VariantPlan, WorkPlan};
 use opcost_model::recording::{MachineState, State};
+use opcost_page::writer;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
 use opcost_report::render;
@@ -50,7 +51,7 @@ pub(super) fn carry_out(
         let text = if output.json || output.format.as_deref() == Some("json") {
             render::plan::json(&plan)?
         } else {
-            render::plan::text(&plan, &globals.style())
+            writer::text::text(&render::plan::document(&plan), &globals.style())
         };
         print(&text)?;
         return Ok(Status::Done);

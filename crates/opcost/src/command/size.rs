@@ -6,8 +6,8 @@ use crate::command::output::print;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_page::writer::{markdown::markdown, text::text};
 use opcost_report::render::size as page;
-use opcost_report::render::writer::{markdown::markdown, text::text};
 use opcost_size::{Measured, compare, compare_function, sizes};
 use serde_json::Value;
 
@@ -78,8 +78,8 @@ pub fn size(globals: &Globals, args: &SizeArgs) -> Result<Status> {
         let difference =
             compare_function([&baseline, &variant], function).map_err(HasStatus::carried)?;
         let text = match format {
-            Format::Text => page::code_text(&difference, &style),
-            Format::Markdown => page::code_markdown(&difference),
+            Format::Text => text(&page::code_document(&difference), &style),
+            Format::Markdown => markdown(&page::code_document(&difference), &style),
             Format::Json => document(&page::code_json(&difference))?,
         };
         print(&text)?;

@@ -26,7 +26,7 @@ fn keys_and_sites_are_listed() {
     let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
     let text = attach(&lab, &busy, &[]).expect(0).stdout;
     for part in
-        ["3 threads · 6 keys", "counts its operations", "step  call = step_identity", "nop  "]
+        ["3 threads · 6 keys", "counts its operations", "step (call) = step_identity", "nop  "]
     {
         assert!(text.contains(part), "no '{part}' in {text}");
     }

@@ -97,7 +97,7 @@ fn code_is_shown_beside_or_below_each_other_as_the_width_allows() {
         String::from_utf8(command.env("COLUMNS", columns).output().unwrap().stdout).unwrap()
     };
     let (narrow, wide) = (shown("80"), shown("120"));
-    assert!(narrow.contains("\n+   +513  nop\n"));
+    assert!(narrow.contains("\n  +   +513  nop\n"));
     assert!(
         wide.lines().any(|line| line.trim_start().starts_with(">") && line.ends_with("+513  nop"))
     );

@@ -1,10 +1,12 @@
 //! Recordings of one experiment over time: series, change points, and their explanations.
 
+use crate::facts;
 use crate::lab::Lab;
 use crate::made::{key, plan, recording};
 use opcost_analysis::history::{History, Outcome, Question, history};
 use opcost_model::recording::{ProgramState, Recording, State};
 use opcost_record::Reading;
+use opcost_report::render::history::document;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -26,7 +28,9 @@ fn slower_at_the_end() -> Vec<Recording> {
 }
 
 fn of(recordings: Vec<Recording>) -> History {
-    history(recordings, &Question::default()).unwrap()
+    let history = history(recordings, &Question::default()).unwrap();
+    facts::check(&document(&history));
+    history
 }
 
 #[test]
@@ -159,7 +163,10 @@ fn imports_over_time_are_a_history() {
     import_days(&lab, &[10.0, 10.1, 9.9, 10.0, 10.1, 11.0, 11.1, 10.9, 11.0, 11.1]);
     let text = lab.output(&["history", "nightly"]);
     assert!(text.contains("nightly · wall of 'tool' · 10 recordings"), "{text}");
-    assert!(text.contains("── +9.98 %"), "{text}");
+    assert!(
+        text.contains("▲ worse\n      +9.98 % (10.02 ms → 11.02 ms, p 0.012): worse"),
+        "{text}"
+    );
     assert!(text.contains("→ wall +9.98 % since 2026-03-06 00:00: a regression"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     lab.run(&["history", "nightly", "--fail-on", "regression"]).expect(1);

@@ -124,7 +124,7 @@ fn the_hook_of_a_call_counting_profiler_is_named() {
     assert!(text.contains("! 66.99 % is the profiler's own work and no cause"), "{text}");
     assert!(text.contains("[unattributed]"), "{text}");
     let text = printed(&["profile", "-i", file, "--function", "_splset"]);
-    assert!(text.contains("← ubc_fault (netbsd) 22.29 % with all it calls, 441 calls"), "{text}");
+    assert!(text.contains("22.29 % with all it calls, 441 calls ← ubc_fault (netbsd)"), "{text}");
     let error = refused(&["profile", "-i", file, "--function", "_splst"], 2);
     assert!(error.contains("did you mean _splset?"), "{error}");
     let error = refused(&["profile", "-i", file, "--export-folded", "x"], 2);

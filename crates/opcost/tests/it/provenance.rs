@@ -21,7 +21,7 @@ fn a_label_is_shown_wherever_recordings_are() {
     assert!(lab.output(&["show", "--format", "markdown"]).contains("- label v1.2 rc"));
     assert!(lab.output(&["list", "recordings"]).contains("v1.2 rc"));
     assert_eq!(lab.recordings()[0]["label"], "v1.2 rc");
-    assert!(lab.output(&["history", "nightly"]).contains("    v1.2 rc\n"));
+    assert!(lab.output(&["history", "nightly"]).contains("  v1.2 rc\n"));
     let history = lab.json(&["history", "nightly", "--json"]);
     assert_eq!(history["series"][0]["points"][0]["label"], "v1.2 rc");
     lab.output(&["report", "last", "--html", "page.html"]);

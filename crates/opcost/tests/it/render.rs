@@ -6,6 +6,7 @@ use crate::made::{key, plan, recording};
 use opcost_analysis::comparison::{Comparison, Warning, compare};
 use opcost_model::plan::{Slot, Unavailable};
 use opcost_model::recording::{Recording, State};
+use opcost_page::writer::text::text;
 use opcost_record::{CountingTime, Invariant, Reading, TWIN};
 use opcost_report::render::{self, FORMATS, Style, View, render};
 
@@ -115,6 +116,7 @@ fn show(format: &str, recording: &Recording, style: &Style) -> String {
     let (comparison, warnings) = compared(recording);
     let view = View { recording, comparison: &comparison, warnings: &warnings, style };
     facts::check(&render::document(&view));
+    facts::check(&render::percent::document(&view));
     render(format, &view).unwrap()
 }
 
@@ -477,7 +479,9 @@ fn html() {
 
 #[test]
 fn the_plan() {
-    insta::assert_snapshot!(render::plan::text(&plan(&["off", "on"], 22), &Style::plain()));
+    let document = render::plan::document(&plan(&["off", "on"], 22));
+    facts::check(&document);
+    insta::assert_snapshot!(text(&document, &Style::plain()));
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn a_damaged_recording_is_named_and_hides_no_other() {
     lab.output(&TINY);
     execute(&lab.store(), &format!("UPDATE recordings SET plan = '{{' WHERE id = '{first}'"));
     let list = lab.output(&["list", "recordings"]);
-    assert!(list.contains("syscall: "), "{list}");
+    assert!(list.contains("syscall  seccomp=off | seccomp=on"), "{list}");
     assert!(list.contains(&format!("! recording {first} is damaged and left out")), "{list}");
     let listed = lab.recordings();
     assert_eq!(listed.len(), 2);

@@ -113,7 +113,7 @@ fn a_read_only_disk_is_read_and_not_written() {
         return;
     }
     assert_eq!(lab.lines("shown").len(), 7);
-    assert_eq!(lab.lines("list").len(), 1);
+    assert_eq!(lab.lines("list").len(), 2);
     assert_eq!(lab.lines("status"), ["5", "5", "5"]);
     for line in lab.lines("err") {
         assert!(line.contains("store 'disk/store.sqlite'") && line.contains("writable"), "{line}");

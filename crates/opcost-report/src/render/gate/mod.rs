@@ -9,6 +9,7 @@ mod github_benchmark;
 mod json;
 mod junit;
 mod markdown;
+pub mod notes;
 mod openmetrics;
 pub mod series;
 

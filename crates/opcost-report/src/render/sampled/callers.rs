@@ -1,32 +1,29 @@
 //! The call chains that lead to a function, as an indented tree.
 
 use super::{View, behind, share};
-use crate::render::page::{DIM, Page, align};
 use opcost_base::number::grouped;
+use opcost_page::document::{Cell, Row};
 use opcost_profile::symbolise::Sampled;
 use opcost_profile::table::{CallerTree, caller_tree};
-use unicode_width::UnicodeWidthStr;
 
 /// A caller with a smaller part of the function's cost is not shown by itself.
 const PART_MIN: f64 = 0.05;
 /// The same limit if only one function is shown.
 const PART_MIN_ALONE: f64 = 0.005;
-/// Columns that a line must leave for a name.
-const NAME_WIDTH: usize = 40;
 /// Levels of callers followed if many functions are shown.
 const DEPTH_MAX: usize = 12;
 
-/// Writes the tree below a function's row.
-pub(super) fn tree(page: &mut Page, view: &View<'_>, at: usize) {
+/// The tree below a function's row.
+pub(super) fn tree(view: &View<'_>, at: usize) -> Vec<Row> {
     let cost = &view.profile.table.functions[at];
     if cost.own == 0 && view.function.is_none() {
-        return;
+        return Vec::new();
     }
     match &view.profile.sampled {
         Some(sampled) if cost.own > 0 => {
             let functions = &sampled.profile.functions;
             let number = functions.iter().position(|function| *function == cost.function);
-            let Some(number) = number else { return };
+            let Some(number) = number else { return Vec::new() };
             let root = caller_tree(sampled, number as u32);
             let drawing = Drawing {
                 view,
@@ -35,26 +32,30 @@ pub(super) fn tree(page: &mut Page, view: &View<'_>, at: usize) {
                 part_min: if view.function.is_some() { PART_MIN_ALONE } else { PART_MIN },
                 depth_max: if view.function.is_some() { usize::MAX } else { DEPTH_MAX },
             };
-            drawing.callers(page, &root, 4, 0);
+            let mut rows = Vec::new();
+            drawing.callers(&mut rows, &root, 1, 0);
+            rows
         }
-        _ => edges(page, view, at),
+        _ => edges(view, at),
     }
 }
 
-/// Writes the direct callers of a function, if only those are known.
-fn edges(page: &mut Page, view: &View<'_>, at: usize) {
+/// A row of callers, `depth` below the function's row.
+fn chain(depth: usize, part: String, names: Vec<String>) -> Row {
+    let cells = [Cell::Chain(part, names)].into_iter();
+    Row { depth, ..Row::of(cells.chain((0..4).map(|_| Cell::Empty)).collect()) }
+}
+
+/// The direct callers of a function, if only those are known.
+fn edges(view: &View<'_>, at: usize) -> Vec<Row> {
     let table = &view.profile.table;
-    for edge in table.callers(at) {
-        let Some(caller) = edge.caller else { continue };
+    let edges = table.callers(at).filter_map(|edge| {
         let calls = edge.calls.map_or(String::new(), |calls| format!(", {} calls", grouped(calls)));
-        let caller = &table.functions[caller].function;
-        let name = page.name(&view.naming.symbol(caller), &behind(caller), page.width - 6);
-        page.wrap(
-            DIM,
-            "    ← ",
-            &format!("{name} {} with all it calls{calls}", view.share(edge.cost)),
-        );
-    }
+        let caller = &table.functions[edge.caller?].function;
+        let name = format!("{}{}", view.naming.symbol(caller), behind(caller));
+        Some(chain(1, format!("{} with all it calls{calls}", view.share(edge.cost)), vec![name]))
+    });
+    edges.collect()
 }
 
 struct Drawing<'a> {
@@ -67,57 +68,35 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    fn callers(&self, page: &mut Page, tree: &CallerTree, indent: usize, depth: usize) {
+    /// Adds the callers of a tree's root; `steps`: the callers between the function and the root.
+    fn callers(&self, rows: &mut Vec<Row>, tree: &CallerTree, depth: usize, steps: usize) {
         let worth = |caller: &&CallerTree| {
-            caller.cost as f64 >= self.part_min * self.whole as f64 && depth < self.depth_max
+            caller.cost as f64 >= self.part_min * self.whole as f64 && steps < self.depth_max
         };
         let shown: Vec<&CallerTree> = tree.callers.iter().filter(worth).collect();
         for caller in &shown {
-            // Callers share a line as long as the chain does not branch.
+            // Callers share a row as long as the chain does not branch.
             let mut last = *caller;
             let mut names = vec![self.name(last)];
-            let mut deep = depth + 1;
+            let mut steps = steps + 1;
             while let [next] = &last.callers[..]
                 && next.cost == last.cost
-                && deep < self.depth_max
+                && steps < self.depth_max
             {
                 names.push(self.name(next));
                 last = next;
-                deep += 1;
+                steps += 1;
             }
-            let part = align(&share(caller.cost, self.whole), 9);
-            // At great depth, names need the room more than the indent.
-            let room = indent.min(page.width / 2);
-            self.line(page, &format!("{}{part} ", " ".repeat(room)), &names);
-            self.callers(page, last, indent + 2, deep);
+            rows.push(chain(depth, share(caller.cost, self.whole), names));
+            self.callers(rows, last, depth + 1, steps);
         }
         let rest = tree.callers.len() - shown.len();
-        if rest > 0 && !shown.is_empty() && depth < self.depth_max {
+        if rest > 0 && !shown.is_empty() && steps < self.depth_max {
             let cost: u64 = tree.callers.iter().filter(|one| !worth(one)).map(|one| one.cost).sum();
-            let part = align(&share(cost, self.whole), 9);
-            let room = indent.min(page.width / 2);
             let ending = if rest == 1 { "" } else { "s" };
-            let line = format!("{}{part} ← {rest} other caller{ending}", " ".repeat(room));
-            let line = page.paint(DIM, &line);
-            page.line(&line);
+            let others = vec![format!("{rest} other caller{ending}")];
+            rows.push(chain(depth, share(cost, self.whole), others));
         }
-    }
-
-    fn line(&self, page: &mut Page, mark: &str, names: &[String]) {
-        let mut line = mark.to_string();
-        for name in names {
-            let most = name.width().min(NAME_WIDTH);
-            if line.width() + 2 + most > page.width && line.width() > mark.width() {
-                let painted = page.paint(DIM, &line);
-                page.line(&painted);
-                line = " ".repeat(mark.width());
-            }
-            let room = page.width.saturating_sub(line.width() + 3).max(10);
-            let name = page.name(name, "", room);
-            line += &format!("← {name} ");
-        }
-        let painted = page.paint(DIM, line.trim_end());
-        page.line(&painted);
     }
 
     fn name(&self, tree: &CallerTree) -> String {

@@ -1,7 +1,7 @@
 //! The gaps in a profile, in sentences.
 
 use super::{counted, share, short};
-use crate::render::names::shorten;
+use opcost_page::names::shorten;
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::{Sampled, Why, WithoutInlined};
 use opcost_record::Function;

@@ -2,12 +2,12 @@
 
 mod callers;
 pub mod difference;
+mod document;
 mod json;
 mod losses;
-mod text;
 
+pub use document::document;
 pub use json::json;
-pub use text::text;
 
 use super::functions::short;
 use clap::ValueEnum;

@@ -8,15 +8,15 @@ mod json;
 mod rows;
 
 pub use alone::{alone_document, alone_json};
-pub use code::{code_json, code_markdown, code_text};
+pub use code::{code_document, code_json};
 pub use document::document;
 use figure::{bytes, bytes_change, relative};
 pub use json::json;
 pub(in crate::render) use rows::{rows, rows_json};
 
-use super::names::shorten;
 use figure::signed;
 use opcost_base::number::grouped;
+use opcost_page::names::shorten;
 use opcost_size::{Class, Names, Part, SectionRow, SizeDifference, SymbolRow};
 
 /// Names listed within a sentence, at most, and the maximum width of each, in columns.

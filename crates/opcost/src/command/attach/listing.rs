@@ -1,7 +1,8 @@
-//! The keys and sites of a process, as a table and as JSON.
+//! The keys and sites of a process, as a document and as JSON.
 
 use anyhow::Result;
 use opcost_base::number::grouped;
+use opcost_page::document::{Cell, Document, Mark};
 use patchpoint_attach::process::Process;
 use patchpoint_attach::survey::{Key, Kind, Site, Survey};
 use patchpoint_attach::symbol::Function;
@@ -21,41 +22,42 @@ pub(super) struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// The listing as a table.
-    pub(super) fn text(&self) -> String {
+    /// The listing for people.
+    pub(super) fn document(&self) -> Document {
         let Listing { process, survey, functions } = self;
         let plural = |count: usize, what: &str| {
             format!("{} {what}{}", grouped(count as u64), if count == 1 { "" } else { "s" })
         };
-        let mut text = format!(
-            "{} (process {}) · {} · {} · {}\n",
+        let mut document = Document::titled(format!(
+            "{} (process {}) · {} · {} · {}",
             process.name,
             process.pid,
             plural(process.thread_count(), "thread"),
             plural(survey.keys.len(), "key"),
             plural(survey.site_count(), "site")
+        ));
+        document.say(
+            Mark::None,
+            match self.ops() {
+                Some(0) => "counts no operations of its own (patchpoint_ops_add)".to_string(),
+                Some(ops) => format!("counts its operations: {} so far", grouped(ops)),
+                None => "its library is too old to count operations".to_string(),
+            },
         );
-        text += &match self.ops() {
-            Some(0) => "counts no operations of its own (patchpoint_ops_add)\n".to_string(),
-            Some(ops) => format!("counts its operations: {} so far\n", grouped(ops)),
-            None => "its library is too old to count operations\n".to_string(),
-        };
         if !self.at_rest() {
-            text += "a transaction was open; repeat to see its end\n";
+            document.say(Mark::Doubt, "a transaction was open; repeat to see its end");
         }
         for key in &survey.keys {
             let now = shown(key, key.state.value, functions);
-            let head = format!("{}  {} = {now}", key.name, key.kind.word());
-            text += &format!("\n{}  {}\n", head, file_name(&key.path));
-            for site in key.sites.iter().take(SITES_SHOWN) {
-                text += &site_line(site, key);
-            }
+            let (kind, file) = (key.kind.word(), file_name(&key.path));
+            document.section(format!("{} ({kind}) = {now} · {file}", key.name));
+            document.rows(key.sites.iter().take(SITES_SHOWN).map(|site| site_row(site, key)));
             if key.sites.len() > SITES_SHOWN {
                 let more = plural(key.sites.len() - SITES_SHOWN, "more site");
-                text += &format!("  … and {more} (--json lists all)\n");
+                document.say(Mark::Note, format!("… and {more} (--json lists all)"));
             }
         }
-        text
+        document
     }
 
     /// The listing as JSON: sites with the fields of `patchpoint-dump --json`, and keys.
@@ -112,13 +114,10 @@ impl Listing<'_> {
     }
 }
 
-fn site_line(site: &Site, key: &Key) -> String {
-    let bytes = hex(&site.now);
-    let mut line = format!("  {:#14x}  {:<9}  {bytes:<32}", site.place.code, site.state);
-    if site.path != key.path {
-        line += &format!("  {}", file_name(&site.path));
-    }
-    format!("{}\n", line.trim_end())
+fn site_row(site: &Site, key: &Key) -> Vec<Cell> {
+    let elsewhere = if site.path == key.path { "" } else { file_name(&site.path) };
+    let cells = [&format!("{:#x}", site.place.code), site.state, &hex(&site.now), elsewhere];
+    cells.map(Cell::text).to_vec()
 }
 
 /// A key's value as people read it: a function by its name, if it has one.

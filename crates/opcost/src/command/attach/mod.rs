@@ -27,6 +27,7 @@ use opcost_lab::resolve::{self, AttachedWork};
 use opcost_lab::run::Ending;
 use opcost_model::experiment::{Experiment, Seed};
 use opcost_model::plan::{AttachmentPlan, OpsSource, Plan};
+use opcost_page::writer;
 use opcost_record::nearest::did_you_mean;
 use opcost_report::render;
 use opcost_store::store::StoreError;
@@ -154,7 +155,10 @@ pub fn attach(globals: &Globals, args: &AttachArgs) -> Result<Status> {
         let functions = functions_called(&process, &survey)?;
         let listing =
             listing::Listing { process: &process, survey: &survey, functions: &functions };
-        print(&if args.output.json { listing.json()? } else { listing.text() })?;
+        print(&match args.output.json {
+            true => listing.json()?,
+            false => writer::text::text(&listing.document(), &globals.style()),
+        })?;
         return Ok(Status::Done);
     };
     let purpose = if args.dry_run { Purpose::Look } else { Purpose::Change };
@@ -203,8 +207,10 @@ pub fn attach(globals: &Globals, args: &AttachArgs) -> Result<Status> {
     let plan = resolve::resolve_attached(&experiment, attachment, work, &HostSurroundings)?;
     if args.dry_run {
         let json = args.output.json || args.output.format.as_deref() == Some("json");
-        let style = globals.style();
-        print(&if json { render::plan::json(&plan)? } else { render::plan::text(&plan, &style) })?;
+        print(&match json {
+            true => render::plan::json(&plan)?,
+            false => writer::text::text(&render::plan::document(&plan), &globals.style()),
+        })?;
         return Ok(Status::Done);
     }
     if change.sites.is_empty() {

@@ -9,8 +9,8 @@ use opcost_base::phases::Phases;
 use opcost_lab::calibration::{Calibrated, calibrate};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::Surroundings;
-use opcost_report::render::Style;
-use opcost_report::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW};
+use opcost_page::document::{Document, Mark, Tone};
+use opcost_page::writer::text::text;
 use opcost_sys::interrupt::Interrupt;
 use serde_json::json;
 use std::fs::File;
@@ -56,17 +56,17 @@ pub(super) fn calibrate_core(
     })?;
     write(path, &calibrated.text)?;
     let cpu = reports[0].cpu.to_string();
-    let text = if json {
+    let said = if json {
         let Calibrated { base, why, measured, changed, unclean, .. } = &calibrated;
-        let document = json!({
+        let outcome = json!({
             "schema": 1, "file": path, "name": name, "cpu": cpu, "base": base, "why": why, "measured": measured,
             "changed": changed, "unclean": unclean,
         });
-        opcost_base::json::document(&document, "the outcome")?
+        opcost_base::json::document(&outcome, "the outcome")?
     } else {
-        page(&calibrated, &cpu, path, &globals.style())
+        text(&document(&calibrated, &cpu, path), &globals.style())
     };
-    print(&text)?;
+    print(&said)?;
     Ok(Status::Done)
 }
 
@@ -86,41 +86,36 @@ fn write(path: &Path, text: &str) -> Result<()> {
     file.write_all(text.as_bytes()).with_context(cannot).status(Status::Missing)
 }
 
-fn page(calibrated: &Calibrated, cpu: &str, path: &Path, style: &Style) -> String {
+fn document(calibrated: &Calibrated, cpu: &str, path: &Path) -> Document {
     let Calibrated { base, why, measured, changed, unclean, .. } = calibrated;
-    let mut page = Page::new(style);
-    page.wrap(BOLD, "", &format!("core of {cpu}"));
-    page.wrap(PLAIN, "", &format!("began as {base}: {why}"));
-    page.line("");
-    page.wrap(
-        PLAIN,
-        "",
-        &format!("{measured} rows measured; {} figures are not those of {base}", changed.len()),
+    let mut document = Document::titled(format!("core of {cpu}"));
+    document.say(Mark::None, format!("began as {base}: {why}"));
+    document.gap();
+    let differ = changed.len();
+    document.say(
+        Mark::None,
+        format!("{measured} rows measured; {differ} figures are not those of {base}"),
     );
-    for change in changed {
-        page.wrap(PLAIN, "    ", change);
-    }
+    changed.iter().for_each(|change| document.say(Mark::Item(1), change));
     if !unclean.is_empty() {
-        page.line("");
-        page.wrap(YELLOW, "! ", &format!("not clear, so {base}'s figures stand:"));
-        for one in unclean {
-            page.wrap(PLAIN, "    ", one);
-        }
+        document.gap();
+        document.say(Mark::Doubt, format!("not clear, so {base}'s figures stand:"));
+        unclean.iter().for_each(|one| document.say(Mark::Item(1), one));
     }
-    page.line("");
+    document.gap();
     let path = path.display();
-    page.wrap(
-        GREEN,
-        "→ ",
-        &format!("{path} is written: opcost compare --machine emulated --cycles --core {path} …"),
-    );
-    page.wrap(PLAIN, "→ ", &format!("opcost doctor --validate --core {path} says how good it is"));
-    page.into_text()
+    let written =
+        format!("{path} is written: opcost compare --machine emulated --cycles --core {path} …");
+    document.say_in(Mark::Conclusion, Tone::Better, written);
+    let next = format!("opcost doctor --validate --core {path} says how good it is");
+    document.say_in(Mark::Conclusion, Tone::Plain, next);
+    document
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opcost_page::style::Style;
 
     #[test]
     fn a_file_that_is_there_stays() {
@@ -144,7 +139,8 @@ mod tests {
             changed: vec!["class.alu.latency: 1 → 2".into()],
             unclean: vec!["latency of locked: add 5.63".into()],
         };
-        let text = page(&calibrated, "a CPU", Path::new("mine.toml"), &Style::plain());
+        let document = document(&calibrated, "a CPU", Path::new("mine.toml"));
+        let text = text(&document, &Style::plain());
         for part in [
             "began as zen4",
             "90 rows measured; 1 figures",

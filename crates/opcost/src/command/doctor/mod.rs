@@ -14,8 +14,8 @@ use opcost_base::exit::{Status, WithStatus, cause};
 use opcost_lab::machine::emulated::{Emulator, ToolError, Unusable, default_kernel, try_out};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::Surroundings;
-use opcost_report::render::Style;
-use opcost_report::render::page::{GREEN, PLAIN, Page, YELLOW};
+use opcost_page::document::{Cell, Document, Tone};
+use opcost_page::writer::text::text;
 use opcost_source::source::perf_event::{DEFAULT_EVENTS, syntax};
 use opcost_store::store::{Store, StoreErrorKind};
 use opcost_sys::affinity::parse_cpu_list;
@@ -131,26 +131,29 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
     let text = if args.json {
         opcost_base::json::document(&findings, "findings")?
     } else {
-        text(&findings, &globals.style())
+        text(&document(&findings), &globals.style())
     };
     print(&text)?;
     Ok(Status::Done)
 }
 
-fn text(findings: &[Finding], style: &Style) -> String {
-    let mut page = Page::new(style);
-    for finding in findings {
-        let (mark, color) = match finding.health {
-            Health::Good => ("ok", GREEN),
-            Health::Poor => ("!", YELLOW),
-            Health::Missing => ("–", YELLOW),
+fn document(findings: &[Finding]) -> Document {
+    let mut document = Document::default();
+    document.rows(findings.iter().flat_map(|finding| {
+        let (mark, tone) = match finding.health {
+            Health::Good => ("ok", Tone::Better),
+            Health::Poor => ("!", Tone::Unsure),
+            Health::Missing => ("–", Tone::Unsure),
         };
-        page.wrap(color, &format!("{mark:<3}{:<18} ", finding.subject), &finding.what);
-        if let Some(remedy) = &finding.remedy {
-            page.wrap(PLAIN, &format!("{:<22}→ ", ""), remedy);
-        }
-    }
-    page.into_text()
+        let found =
+            [Cell::verdict("", mark, tone), Cell::text(finding.subject), Cell::text(&finding.what)];
+        let remedy = finding
+            .remedy
+            .iter()
+            .map(|remedy| vec![Cell::Empty, Cell::Empty, Cell::text(format!("→ {remedy}"))]);
+        [found.to_vec()].into_iter().chain(remedy)
+    }));
+    document
 }
 
 fn read(root: &Path, path: &str) -> Option<String> {

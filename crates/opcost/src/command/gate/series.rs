@@ -15,9 +15,9 @@ use opcost_gate::gate::series::{Series, SeriesFigure, SeriesRow};
 use opcost_gate::gate::suite::{Case, WatchedFigure};
 use opcost_kernel::{RepositoryCommit, short_commit};
 use opcost_lab::trees::Trees;
+use opcost_page::writer;
 use opcost_record::{Better, Unit};
 use opcost_report::render::gate::series as page;
-use opcost_report::render::writer;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

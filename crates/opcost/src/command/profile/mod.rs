@@ -13,6 +13,7 @@ use clap::Args;
 use opcost_analysis::comparison::call_tree::{CallTree, Counted};
 use opcost_base::exit::{Status, fail};
 use opcost_model::plan::OpsPattern;
+use opcost_page::writer::text::text;
 use opcost_profile::distortion::distortions;
 use opcost_profile::read::{self, ReadProfile};
 use opcost_profile::symbolise::symbolise;
@@ -144,7 +145,7 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
         print(&opcost_base::json::document(&page::json(&view), "profile")?)?;
     } else {
         let style = globals.style().with_full_names(args.full_names);
-        print(&page::text(&view, &style))?;
+        print(&text(&page::document(&view), &style))?;
     }
     match failure {
         Some(failure) => Err(fail(

@@ -26,7 +26,7 @@ use opcost_lab::run::Ending;
 use opcost_model::experiment::{Experiment, Seed};
 use opcost_model::plan::MachineKind;
 use opcost_model::recording::Recording;
-use opcost_report::render::Style;
+use opcost_page::writer::text::text;
 use opcost_stats::Random;
 use opcost_store::store::{Store, StoreError};
 use opcost_sys::clock::{monotonic_ns, unix_ns};
@@ -167,7 +167,7 @@ pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
     let text = if args.json {
         opcost_base::json::document(&outcome, "the outcome")?
     } else {
-        page::text(&outcome, &globals.style())
+        text(&page::document(&outcome), &globals.style())
     };
     print(&text)?;
     Ok(if outcome.tallied.passed { Status::Done } else { Status::NotComparable })

@@ -1,28 +1,26 @@
 //! The findings of a self-test, for people.
 
-use super::{Outcome, Style};
+use super::Outcome;
 use opcost_analysis::selftest::{EXCLUDED_MIN, FALSE_ALARMS_MAX, LEVEL, Metric, Planted, Share};
 use opcost_base::number::{magnitude, percent};
 use opcost_model::plan::MachineKind;
-use opcost_report::render::page::{BOLD, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
 
 /// The smallest ratio that percentages show.
 const FINEST: f64 = 1e-6;
 
-pub(super) fn text(outcome: &Outcome, style: &Style) -> String {
-    let mut page = Page::new(style);
+pub(super) fn document(outcome: &Outcome) -> Document {
     let tallied = &outcome.tallied;
     let reports = tallied.reports();
     let machine = outcome.machine.words();
-    let heading = format!(
+    let mut document = Document::titled(format!(
         "self-test · {machine} · {} pairs a report · {reports} reports, {:.1} s each · seed {}",
         outcome.pairs,
         outcome.seconds / reports as f64,
         outcome.seed
-    );
-    page.wrap(BOLD, "", &heading);
-    page.wrap(PLAIN, "", &outcome.work);
-    page.line("");
+    ));
+    document.say(Mark::None, &outcome.work);
+    document.gap();
     let same = &tallied.same;
     let alarms = format!(
         "the same work on both sides: {} of {} reports raised a false alarm, over all metrics \
@@ -31,17 +29,21 @@ pub(super) fn text(outcome: &Outcome, style: &Style) -> String {
         same.alarms.of,
         rate(&same.alarms)
     );
-    page.wrap(PLAIN, "", &alarms);
+    document.say(Mark::None, alarms);
     if same.refused > 0 {
         let text = format!("{} reports beside these were refused by the ledger", same.refused);
-        page.wrap(YELLOW, "! ", &text);
+        document.say(Mark::Doubt, text);
     }
-    page.line("");
-    page.line("                             false alarms   finds, 9 times in 10");
-    for metric in same.metrics.iter().filter(|metric| shown(metric)) {
-        let label = fit(&metric.metric, 26);
-        page.line(&format!("  {label} {:>12}   {}", metric.alarms, finds(metric)));
-    }
+    document.gap();
+    let row = |metric: &Metric| {
+        let figures = [metric.alarms.to_string(), finds(metric)].map(Cell::Figure);
+        Row::of([Cell::text(&metric.metric)].into_iter().chain(figures).collect())
+    };
+    document.table(Table {
+        caption: None,
+        columns: ["metric", "false alarms", "finds, 9 times in 10"].map(Column::fixed).to_vec(),
+        rows: same.metrics.iter().filter(|metric| shown(metric)).map(row).collect(),
+    });
     let (exact, open): (Vec<&Metric>, Vec<&Metric>) = same
         .metrics
         .iter()
@@ -52,29 +54,29 @@ pub(super) fn text(outcome: &Outcome, style: &Style) -> String {
     {
         if !metrics.is_empty() {
             let names: Vec<&str> = metrics.iter().map(|metric| metric.metric.as_str()).collect();
-            page.wrap(PLAIN, "  ", &format!("{what}: {}", names.join(", ")));
+            document.say(Mark::None, format!("{what}: {}", names.join(", ")));
         }
     }
     if !tallied.planted.is_empty() {
-        page.line("");
-        page.line("a known amount of work on top of one side:");
+        document.section("a known amount of work on top of one side");
     }
-    for planted in &tallied.planted {
-        page.wrap(PLAIN, &format!("  {:<9}", percent(planted.change_ratio)), &detection(planted));
-    }
-    page.line("");
+    document.rows(tallied.planted.iter().map(|planted| {
+        vec![Cell::text(percent(planted.change_ratio)), Cell::text(detection(planted))]
+    }));
+    document.gap();
     if !tallied.doubts.is_empty() {
         let doubts: Vec<String> =
             tallied.doubts.iter().map(|(rule, count)| format!("{rule} in {count}")).collect();
         let text = format!("of {reports} reports the ledger doubted: {}", doubts.join(", "));
-        page.wrap(YELLOW, "! ", &text);
+        document.say(Mark::Doubt, text);
     }
-    match (tallied.failures.as_slice(), tallied.needed) {
-        ([], None) => page.wrap(GREEN, "→ ", &passed(outcome)),
-        ([], Some(needed)) => page.wrap(YELLOW, "→ ", &undecided(outcome, needed)),
-        (failures, _) => page.wrap(RED, "→ ", &format!("fails: {}", failures.join("; "))),
-    }
-    page.into_text()
+    let (tone, verdict) = match (tallied.failures.as_slice(), tallied.needed) {
+        ([], None) => (Tone::Better, passed(outcome)),
+        ([], Some(needed)) => (Tone::Unsure, undecided(outcome, needed)),
+        (failures, _) => (Tone::Worse, format!("fails: {}", failures.join("; "))),
+    };
+    document.say_in(Mark::Conclusion, tone, verdict);
+    document
 }
 
 /// Whether the metric has a row of its own.

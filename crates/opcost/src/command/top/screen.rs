@@ -2,8 +2,8 @@
 
 use super::state::{Filter, Hidden, State, TopRow, View};
 use opcost_base::number::grouped;
-use opcost_report::render::names::shorten;
-use opcost_report::render::page::{align, fit};
+use opcost_page::names::shorten;
+use opcost_page::page::{align, fit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

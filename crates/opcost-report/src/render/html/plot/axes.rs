@@ -2,8 +2,8 @@
 
 use super::points::px;
 use super::scale::Scale;
-use crate::render::names::cut;
 use maud::{Markup, html};
+use opcost_page::names::cut;
 
 /// Size of a plot, in the units of its drawing.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ mod layout;
 mod legend;
 
 use crate::render::functions::signed_figure;
-use crate::render::names::{cut, label};
+use opcost_page::names::{cut, label};
 use opcost_record::printable::{Output, safe};
 
 use color::{Changes, class_of_function, style};

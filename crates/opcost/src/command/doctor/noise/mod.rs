@@ -17,6 +17,7 @@ use opcost_base::exit::{Status, fail};
 use opcost_base::phases::Phases;
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::Surroundings;
+use opcost_page::writer::text::text;
 use opcost_sys::affinity::parse_cpu_list;
 use serde::Serialize;
 use std::path::Path;
@@ -123,7 +124,7 @@ pub(super) fn noise(globals: &Globals, seconds: f64, json: bool) -> Result<Statu
     let text = if json {
         opcost_base::json::document(&map, "the map")?
     } else {
-        page::text(&map, &globals.style())
+        text(&page::document(&map), &globals.style())
     };
     print(&text)?;
     Ok(Status::Done)

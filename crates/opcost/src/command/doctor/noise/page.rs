@@ -2,64 +2,65 @@
 
 use super::{CpuNoise, Heard, NoiseMap};
 use opcost_base::number::{figure, magnitude};
+use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
 use opcost_record::Unit;
-use opcost_report::render::Style;
-use opcost_report::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW};
 
-pub(super) fn text(map: &NoiseMap, style: &Style) -> String {
-    let mut page = Page::new(style);
-    let head =
-        format!("each CPU kept busy by one thread for {} s, one after the other", map.seconds);
-    page.wrap(BOLD, "", &head);
-    page.line("");
-    page.line("  CPU  time lost  longest gap   gaps/s  switches/s  interrupts/s   stolen");
-    for cpu in &map.cpus {
-        match &cpu.heard {
-            Some(heard) => page.line(&row(cpu.cpu, heard)),
-            None => page.wrap(
-                YELLOW,
-                &format!("  {:>3}  ", cpu.cpu),
-                &format!(
-                    "not listened to: {}",
-                    cpu.refused.as_deref().unwrap_or("no reason given")
-                ),
-            ),
-        }
-        let traits = traits(cpu);
-        if !traits.is_empty() {
-            page.wrap(PLAIN, "       ", &traits.join(", "));
-        }
-    }
-    page.line("");
+pub(super) fn document(map: &NoiseMap) -> Document {
+    let mut document = Document::titled(format!(
+        "each CPU kept busy by one thread for {} s, one after the other",
+        map.seconds
+    ));
+    document.gap();
+    let heads =
+        ["CPU", "time lost", "longest gap", "gaps/s", "switches/s", "interrupts/s", "stolen"];
+    document.table(Table {
+        caption: None,
+        columns: heads.map(Column::fixed).into_iter().chain([Column::below("")]).collect(),
+        rows: map.cpus.iter().map(row).collect(),
+    });
+    document.gap();
     for (cpu, heard) in heard(map).filter(|(_, heard)| heard.disturbed()) {
         let by = match heard.causes().as_slice() {
             [] => "nobody that the kernel knows of".to_string(),
             causes => causes.join(", "),
         };
-        page.wrap(YELLOW, "! ", &format!("CPU {cpu} is disturbed, probably by {by}"));
+        document.say(Mark::Doubt, format!("CPU {cpu} is disturbed, probably by {by}"));
     }
-    page.wrap(GREEN, "→ ", &advice(map));
-    page.into_text()
+    document.say_in(Mark::Conclusion, Tone::Better, advice(map));
+    document
 }
 
 fn heard(map: &NoiseMap) -> impl Iterator<Item = (usize, &Heard)> {
     map.cpus.iter().filter_map(|cpu| Some((cpu.cpu, cpu.heard.as_ref()?)))
 }
 
-fn row(cpu: usize, heard: &Heard) -> String {
+fn row(cpu: &CpuNoise) -> Row {
+    let mut about = traits(cpu);
+    let figures = match &cpu.heard {
+        Some(heard) => figures(heard).map(Cell::Figure),
+        None => {
+            let why = cpu.refused.as_deref().unwrap_or("no reason given");
+            about.insert(0, format!("not listened to: {why}"));
+            [const { Cell::Empty }; 6]
+        }
+    };
+    let cells = [Cell::text(cpu.cpu.to_string())].into_iter().chain(figures);
+    Row::of(cells.chain([Cell::text(about.join(", "))]).collect())
+}
+
+fn figures(heard: &Heard) -> [String; 6] {
     let gaps = &heard.gaps;
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     let stolen =
         heard.stolen_ns.map(|stolen| magnitude(stolen as f64 / gaps.listened_ns.max(1) as f64));
-    format!(
-        "  {cpu:>3} {:>10} {:>12} {:>8} {:>11} {:>13} {:>8}",
+    [
         magnitude(gaps.lost_share()),
         figure(gaps.longest_ns as f64, Unit::Ns),
-        gaps.rate(gaps.gaps),
+        gaps.rate(gaps.gaps).to_string(),
         or_dash(heard.switches.map(|switches| gaps.rate(switches).to_string())),
-        gaps.rate(heard.interrupts_count()),
+        gaps.rate(heard.interrupts_count()).to_string(),
         or_dash(stolen),
-    )
+    ]
 }
 
 fn traits(cpu: &CpuNoise) -> Vec<String> {

@@ -89,17 +89,21 @@ fn the_page_shows_every_cpu_and_recommends_one() {
     let expected = "\
 each CPU kept busy by one thread for 1 s, one after the other
 
-  CPU  time lost  longest gap   gaps/s  switches/s  interrupts/s   stolen
-    0     3.10 %        12 ms       40           0           254      0 %
-    1     0.12 %        80 µs       40           0           254      0 %
-       isolated, shares its core with 3
-    5  not listened to: Invalid argument
+  CPU  time lost  longest gap  gaps/s  switches/s  interrupts/s  stolen
+  0       3.10 %        12 ms      40           0           254     0 %
+  1       0.12 %        80 µs      40           0           254     0 %
+      isolated, shares its core with 3
+  5
+      not listened to: Invalid argument
 
 ! CPU 0 is disturbed, probably by Local timer (250/s), virtio1-req.0 (4/s)
 → CPU 1 is the quietest: --cpu 1
 ";
-    assert_eq!(page::text(&map, &style), expected);
+    assert_eq!(text(&page::document(&map), &style), expected);
     let cpus = vec![cpu(0, Some(heard(31_000_000, 12_000_000)))];
     let alone = NoiseMap { schema: 1, seconds: 0.5, quietest: Some(0), cpus };
-    assert!(page::text(&alone, &style).contains("→ CPU 0 is the only one this process may use"));
+    assert!(
+        text(&page::document(&alone), &style)
+            .contains("→ CPU 0 is the only one this process may use")
+    );
 }

@@ -28,6 +28,7 @@ use opcost_model::recording::Recording;
 use opcost_model::validation::kept::{self, Kept};
 use opcost_model::validation::truth::Truth;
 use opcost_model::validation::{Case, Report, report};
+use opcost_page::writer::text::text;
 use opcost_record::gauge::{GaugeReport, KernelName};
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, EMULATOR};
 use opcost_record::{Domain, MetricKey, Outcome};
@@ -160,7 +161,7 @@ pub(super) fn validate(
     let text = if json {
         opcost_base::json::document(&outcome, "the outcome")?
     } else {
-        page::text(&outcome, &globals.style())
+        text(&page::document(&outcome), &globals.style())
     };
     print(&text)?;
     Ok(Status::Done)

@@ -4,13 +4,12 @@ use super::{Found, LeftOut};
 use opcost_base::number::{digits, grouped, magnitude};
 use opcost_model::plan::guest::CORE_DEFAULT;
 use opcost_model::validation::statistics::{BANDS, CLAIM_RATIO, DIFFER_RATIO, Group, Hits};
-use opcost_report::render::Style;
-use opcost_report::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW, fit};
+use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
 
-pub(super) fn text(found: &Found, style: &Style) -> String {
-    let mut page = Page::new(style);
+pub(super) fn document(found: &Found) -> Document {
     let report = &found.report;
-    page.wrap(BOLD, "", &format!("validation · core {} · {}", found.core, found.cpu));
+    let mut document =
+        Document::titled(format!("validation · core {} · {}", found.core, found.cpu));
     let counted = match found.clock {
         "tsc" => "cycles by the time stamp counter and a chain of multiplications",
         _ => "cycles by the PMU",
@@ -20,88 +19,92 @@ pub(super) fn text(found: &Found, style: &Style) -> String {
         report.all.model.kernels,
         left_out(&found.left_out)
     );
-    page.wrap(PLAIN, "", &kernels);
-    page.line("");
-    page.line("  errors                          modelled cycles       instructions alone");
-    page.line("                       builds   half <   9 of 10 <    half <   9 of 10 <");
-    for group in report.classes.iter().chain([&report.all]) {
-        page.line(&errors(group, &group.name));
-    }
-    page.line("");
-    page.line("  by the confidence that the model has in its estimate");
-    for group in &report.confidences {
-        page.line(&errors(group, &group.name));
-    }
-    page.line("");
-    page.line("  direction, over pairs of builds         pairs   modelled   instructions");
-    let bands = BANDS.iter().enumerate().map(|(band, from)| {
-        let name = match BANDS.get(band + 1) {
-            Some(to) => format!("differ by {:.0} to {:.0} %", from * 100.0, to * 100.0),
-            None => format!("differ by more than {:.0} %", from * 100.0),
-        };
-        (name, report.model.bands[band], report.instructions.bands[band])
-    });
-    for (name, model, instructions) in bands {
-        page.line(&directions(&name, model, instructions));
-    }
-    let all = format!("all that differ by more than {:.0} %", DIFFER_RATIO * 100.0);
-    page.line(&directions(&all, report.model.all, report.instructions.all));
-    let claims = format!("claims above {:.0} % that are right", CLAIM_RATIO * 100.0);
-    page.line(&shares(&claims, "", report.model.claims, report.instructions.claims));
+    document.say(Mark::None, kernels);
+    document.section("errors of modelled cycles, and of instructions alone");
+    let of_classes = report.classes.iter().chain([&report.all]).map(|group| errors(group, ""));
+    let of_confidences = report.confidences.iter().map(|group| errors(group, "confidence "));
+    let heads = ["of", "builds", "model: half <", "9 of 10 <", "instructions: half <", "9 of 10 <"];
+    document.table(table(heads, of_classes.chain(of_confidences)));
+    document.section("direction, over pairs of builds");
     let wrong = |hits: Hits| Hits { right: hits.pairs - hits.right, ..hits };
+    let pairs = |hits: Hits| hits.pairs.to_string();
+    let (model, instructions) = (&report.model, &report.instructions);
+    let mut rows: Vec<Row> = BANDS
+        .iter()
+        .enumerate()
+        .map(|(band, from)| {
+            let name = match BANDS.get(band + 1) {
+                Some(to) => format!("differ by {:.0} to {:.0} %", from * 100.0, to * 100.0),
+                None => format!("differ by more than {:.0} %", from * 100.0),
+            };
+            let hits = [model.bands[band], instructions.bands[band]];
+            figures(&name, [pairs(hits[0]), share(hits[0]), share(hits[1])])
+        })
+        .collect();
+    let all = format!("all that differ by more than {:.0} %", DIFFER_RATIO * 100.0);
+    rows.push(figures(&all, [pairs(model.all), share(model.all), share(instructions.all)]));
+    let claims = format!("claims above {:.0} % that are right", CLAIM_RATIO * 100.0);
+    rows.push(figures(&claims, ["".into(), share(model.claims), share(instructions.claims)]));
+    let [equal, by_instructions] = [model.equal, instructions.equal].map(wrong);
     let false_claims = "false claims about equal builds";
-    page.line(&directions(
-        false_claims,
-        wrong(report.model.equal),
-        wrong(report.instructions.equal),
-    ));
+    rows.push(figures(false_claims, [pairs(equal), share(equal), share(by_instructions)]));
     let ratio = |error: Option<f64>| error.map_or("–".to_string(), magnitude);
-    page.line(&format!(
-        "  {} {:>8} {:>10}   {:>12}",
-        fit("error of a ratio, half <", 36),
-        "",
-        ratio(report.model.ratio_error_median),
-        ratio(report.instructions.ratio_error_median)
-    ));
-    page.line("");
-    page.line("  furthest off                                    true     modelled   ratio");
-    for worst in &report.worst {
-        page.line(&format!(
-            "  {} {:>9}   {:>10}   {:>5}   {}",
-            fit(&worst.kernel, 40),
-            grouped(worst.truth.round() as u64),
-            grouped(worst.modelled.round() as u64),
-            digits(worst.ratio),
-            worst.confidence
-        ));
-    }
-    page.line("");
+    let errors = [model.ratio_error_median, instructions.ratio_error_median].map(ratio);
+    let [of_model, of_instructions] = errors;
+    rows.push(figures("error of a ratio, half <", ["".into(), of_model, of_instructions]));
+    document.table(table(["", "pairs", "model", "instructions"], rows));
+    document.section("furthest off");
+    let worst = report.worst.iter().map(|worst| {
+        let [truth, modelled] = [worst.truth, worst.modelled].map(|cycles| cycles.round() as u64);
+        let mut row =
+            figures(&worst.kernel, [grouped(truth), grouped(modelled), digits(worst.ratio)]);
+        row.cells.push(Cell::text(worst.confidence.to_string()));
+        row
+    });
+    document.table(table(["build", "true cycles", "model", "ratio", "confidence"], worst));
+    document.gap();
     match report.decides_from_ratio {
-        Some(ratio) => page.wrap(
-            GREEN,
-            "→ ",
-            &format!("nine of ten claims are right from {} on", magnitude(ratio)),
+        Some(ratio) => document.say_in(
+            Mark::Conclusion,
+            Tone::Better,
+            format!("nine of ten claims are right from {} on", magnitude(ratio)),
         ),
-        None => page.wrap(YELLOW, "→ ", "claims of no size are right nine times in ten"),
+        None => {
+            let none = "claims of no size are right nine times in ten";
+            document.say_in(Mark::Conclusion, Tone::Unsure, none);
+        }
     }
     let core = match found.given == CORE_DEFAULT {
         true => String::new(),
         false => format!(" --core {}", found.given),
     };
     match &found.kept {
-        Some(path) => page.wrap(
-            PLAIN,
-            "→ ",
-            &format!("estimates by --cycles{core} cite this from now on; kept in {}", path.display()),
+        Some(path) => document.say_in(
+            Mark::Conclusion,
+            Tone::Plain,
+            format!("estimates by --cycles{core} cite this from now on; kept in {}", path.display()),
         ),
-        None if found.chosen => page.wrap(PLAIN, "→ ", "some kernels alone say too little, so the result is not kept"),
-        None => page.wrap(
-            YELLOW,
-            "! ",
+        None if found.chosen => document.say_in(
+            Mark::Conclusion,
+            Tone::Plain,
+            "some kernels alone say too little, so the result is not kept",
+        ),
+        None => document.say(
+            Mark::Doubt,
             "neither XDG_CACHE_HOME nor HOME says where to keep this, so later estimates cannot cite it",
         ),
     }
-    page.into_text()
+    document
+}
+
+/// A table of figures with a name each.
+fn table<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = Row>) -> Table {
+    let columns = heads.map(Column::fixed).to_vec();
+    Table { caption: None, columns, rows: rows.into_iter().collect() }
+}
+
+fn figures<const N: usize>(name: &str, figures: [String; N]) -> Row {
+    Row::of([Cell::text(name)].into_iter().chain(figures.map(Cell::figure)).collect())
 }
 
 fn left_out(left_out: &LeftOut) -> String {
@@ -121,29 +124,17 @@ fn left_out(left_out: &LeftOut) -> String {
     if parts.is_empty() { String::new() } else { format!("; left out: {}", parts.join(", ")) }
 }
 
-fn errors(group: &Group, name: &str) -> String {
+fn errors(group: &Group, of: &str) -> Row {
     let (model, instructions) = (&group.model, &group.instructions);
-    format!(
-        "  {} {:>8}   {:>6}   {:>9}    {:>6}   {:>9}",
-        fit(name, 18),
-        model.kernels,
-        magnitude(model.error_median),
-        magnitude(model.error_p90),
-        magnitude(instructions.error_median),
-        magnitude(instructions.error_p90)
-    )
+    let errors =
+        [model.error_median, model.error_p90, instructions.error_median, instructions.error_p90];
+    let [one, two, three, four] = errors.map(magnitude);
+    let builds = model.kernels.to_string();
+    figures(&format!("{of}{}", group.name), [builds, one, two, three, four])
 }
 
 fn share(hits: Hits) -> String {
     hits.share().map_or("–".into(), |share| format!("{:.0} %", share * 100.0))
-}
-
-fn directions(name: &str, model: Hits, instructions: Hits) -> String {
-    shares(name, &model.pairs.to_string(), model, instructions)
-}
-
-fn shares(name: &str, pairs: &str, model: Hits, instructions: Hits) -> String {
-    format!("  {} {pairs:>8} {:>10}   {:>12}", fit(name, 36), share(model), share(instructions))
 }
 
 #[cfg(test)]
@@ -151,6 +142,8 @@ mod tests {
     use super::*;
     use opcost_core_model::Confidence;
     use opcost_model::validation::{Case, report};
+    use opcost_page::style::Style;
+    use opcost_page::writer::text::text;
     use opcost_record::gauge::KernelName;
 
     fn found() -> Found {
@@ -187,11 +180,11 @@ mod tests {
 
     #[test]
     fn the_page_has_errors_directions_and_the_worst_and_fits_its_width() {
-        let text = text(&found(), &Style::plain());
+        let text = text(&document(&found()), &Style::plain());
         for part in [
             "3 builds of kernels; cycles by the time stamp counter",
             "left out: 2 had too few quiet samples, 5 have no count",
-            "differ by more than 30 %                    1      100 %            0 %",
+            "differ by more than 30 %              1    100 %           0 %",
             "sorting:bubble@gcc-O1",
             "claims of no size are right",
             "estimates by --cycles cite this from now on",
@@ -205,13 +198,15 @@ mod tests {
     fn another_core_and_a_missing_home_are_said() {
         let mut found = found();
         (found.core, found.given) = ("mine".into(), "./mine.toml".into());
-        assert!(text(&found, &Style::plain()).contains("--cycles --core ./mine.toml cite"));
+        assert!(
+            text(&document(&found), &Style::plain()).contains("--cycles --core ./mine.toml cite")
+        );
         found.kept = None;
         found.left_out = LeftOut::default();
         found.chosen = true;
-        assert!(text(&found, &Style::plain()).contains("so the result is not kept"));
+        assert!(text(&document(&found), &Style::plain()).contains("so the result is not kept"));
         found.chosen = false;
-        let text = text(&found, &Style::plain());
+        let text = text(&document(&found), &Style::plain());
         assert!(text.contains("neither XDG_CACHE_HOME nor HOME") && !text.contains("left out"));
     }
 }
