@@ -109,7 +109,9 @@ fn code(code: &Code) -> Markup {
 
 /// A table; on a narrow screen each row becomes a block with a label before each cell.
 pub fn table(table: &Table) -> Markup {
-    let columns = super::table::with_content(table);
+    let mut columns = super::table::with_content(table);
+    let note = note_below(table, &columns);
+    columns.retain(|at| note.is_none_or(|(_, note)| note != *at));
     let number = |at: usize| super::table::is_right(table, at);
     html! {
         table class="stacks" {
@@ -123,12 +125,22 @@ pub fn table(table: &Table) -> Markup {
                     }
                 }
             }
-            tbody { @for row in &table.rows { (self::row(table, &columns, row)) } }
+            tbody { @for row in &table.rows { (self::row(table, &columns, note, row)) } }
         }
     }
 }
 
-fn row(table: &Table, columns: &[usize], row: &Row) -> Markup {
+/// A column of verdicts, and the column behind it whose notes stand below the verdicts, which leaves room to figures.
+fn note_below(table: &Table, columns: &[usize]) -> Option<(usize, usize)> {
+    let is_verdict =
+        |at: usize| table.rows.iter().any(|row| matches!(row.cells[at], Cell::Verdict(_)));
+    let pair = columns
+        .windows(2)
+        .find(|pair| table.columns[pair[1]].place == Place::Note && is_verdict(pair[0]));
+    pair.map(|pair| (pair[0], pair[1]))
+}
+
+fn row(table: &Table, columns: &[usize], note: Option<(usize, usize)>, row: &Row) -> Markup {
     html! {
         tr class=[row.strong.then_some("primary")] {
             @for (number, at) in columns.iter().enumerate() {
@@ -138,9 +150,17 @@ fn row(table: &Table, columns: &[usize], row: &Row) -> Markup {
                 } @else {
                     @let label = table.columns[*at].head.text();
                     @let tone = match cell { Cell::Verdict(verdict) => class(verdict.tone), _ if is_change(table, *at) => class(row.tone), _ => "" };
-                    @let class = match super::table::is_right(table, *at) { true => format!("number {tone}"), false => tone.to_string() };
+                    @let class = match cell {
+                        Cell::Verdict(_) => format!("word {tone}"),
+                        _ if super::table::is_right(table, *at) => format!("number {tone}"),
+                        _ => tone.to_string(),
+                    };
+                    @let note = note.filter(|(verdict, _)| verdict == at).map(|(_, note)| &row.cells[note]);
                     @let class = class.trim();
-                    td class=[Some(class).filter(|class| !class.is_empty())] data-label=[Some(label).filter(|label| !label.is_empty()).map(shown)] { (self::cell(cell)) }
+                    td class=[Some(class).filter(|class| !class.is_empty())] data-label=[Some(label).filter(|label| !label.is_empty()).map(shown)] {
+                        (self::cell(cell))
+                        @if let Some(note) = note.filter(|note| !note.is_empty()) { " " small { (self::cell(note)) } }
+                    }
                 }
             }
         }
