@@ -282,6 +282,8 @@ pub static METRICS: &[MetricRow] = &[
     row("cpu-migrations", &["migrations"], PERF, Unit::Count, Family::Rest, "moves to another CPU"),
     row("voluntary-switches", &[], "rusage", Unit::Count, Family::Rest, "context switches because the task waited"),
     row("involuntary-switches", &[], "rusage", Unit::Count, Family::Rest, "context switches because another task ran"),
+    row("storage-reads", &[], "rusage", Unit::Bytes, Family::Rest, "bytes fetched from storage, which no cache of the kernel had"),
+    row("storage-writes", &[], "rusage", Unit::Bytes, Family::Rest, "bytes that the kernel has to write to storage: written anew in its page cache"),
     MetricRow { per_op: false, ..row("peak-rss", &["rss_bytes_max"], "rusage", Unit::Bytes, Family::Rest, "largest resident set of any one process") },
     row("tsc", &[], "tsc", Unit::Ticks, Family::Rest, "ticks of the time stamp counter: constant rate, not core cycles"),
     row("cpu-clock", &[], PERF, Unit::Ns, Family::Rest, "time of the CPU's high-resolution timer while the task ran"),

@@ -20,11 +20,18 @@ pub struct Rusage {
     pub voluntary_switches: u64,
     /// Context switches because another task ran.
     pub involuntary_switches: u64,
+    /// Bytes that were fetched from storage, in whole sectors.
+    pub storage_read_bytes: u64,
+    /// Bytes that were to be written to storage, in whole sectors.
+    pub storage_write_bytes: u64,
 }
+
+/// The sectors in which the kernel tells of storage, whatever the disk's own are (`struct rusage`, since Linux 2.6.22).
+const SECTOR_BYTES: u64 = 512;
 
 impl Rusage {
     /// Returns the used resources by the names of the metrics (`METRICS`), without the peak resident set, which is no sum.
-    pub fn figures(&self) -> [(&'static str, u64); 6] {
+    pub fn figures(&self) -> [(&'static str, u64); 8] {
         [
             ("user-time", self.user_ns),
             ("system-time", self.system_ns),
@@ -32,6 +39,8 @@ impl Rusage {
             ("major-faults", self.major_faults),
             ("voluntary-switches", self.voluntary_switches),
             ("involuntary-switches", self.involuntary_switches),
+            ("storage-reads", self.storage_read_bytes),
+            ("storage-writes", self.storage_write_bytes),
         ]
     }
 
@@ -45,6 +54,8 @@ impl Rusage {
             major_faults: self.major_faults - start.major_faults,
             voluntary_switches: self.voluntary_switches - start.voluntary_switches,
             involuntary_switches: self.involuntary_switches - start.involuntary_switches,
+            storage_read_bytes: self.storage_read_bytes - start.storage_read_bytes,
+            storage_write_bytes: self.storage_write_bytes - start.storage_write_bytes,
         }
     }
 
@@ -60,6 +71,8 @@ impl Rusage {
             major_faults: raw.ru_majflt as u64,
             voluntary_switches: raw.ru_nvcsw as u64,
             involuntary_switches: raw.ru_nivcsw as u64,
+            storage_read_bytes: raw.ru_inblock as u64 * SECTOR_BYTES,
+            storage_write_bytes: raw.ru_oublock as u64 * SECTOR_BYTES,
         }
     }
 }
@@ -102,6 +115,27 @@ mod tests {
         assert!(bytes.iter().all(|byte| *byte == 1));
         assert!(used.minor_faults > 0, "{used:?}");
         assert!(used.rss_bytes_max >= 16 << 20);
+    }
+
+    #[test]
+    fn what_is_written_to_storage_is_counted() {
+        let own_io = || -> Option<(u64, u64)> {
+            let text = std::fs::read_to_string("/proc/self/io").ok()?;
+            let of = |name: &str| {
+                text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+            };
+            Some((of("read_bytes:")?, of("write_bytes:")?))
+        };
+        // Memory file systems have no storage, and small kernels no such accounting.
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let before = of_self().unwrap();
+        let io_before = own_io();
+        std::io::Write::write_all(&mut file, &[1; 1 << 20]).unwrap();
+        let (io_after, used) = (own_io(), of_self().unwrap().since(&before));
+        let (Some(before), Some(after)) = (io_before, io_after) else { return };
+        // Other tests of this process write and read meanwhile.
+        assert!(used.storage_write_bytes >= after.1 - before.1, "{used:?} {before:?} {after:?}");
+        assert!(used.storage_read_bytes >= after.0 - before.0, "{used:?} {before:?} {after:?}");
     }
 
     #[test]
