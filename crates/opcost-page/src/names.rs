@@ -13,6 +13,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 const MISSING: &str = "(…)";
 /// The mark of template arguments that are left out.
 const ARGUMENTS: &str = "<…>";
+const RUST_ARGUMENTS: &str = "::<…>";
 
 /// A name in at most `width` columns.
 pub fn shorten(name: &str, width: usize) -> String {
@@ -41,12 +42,21 @@ fn reduced(name: &str, width: usize) -> String {
         }
         shorter = step(&shorter);
     }
-    let mut rest = shorter.as_str();
-    while rest.width() + usize::from(rest.len() < shorter.len()) > width {
-        let Some(inner) = behind_namespace(rest) else { break };
-        rest = inner;
+    // Rust's arguments behind a function are no part of its path, and go before its own name is cut.
+    let (path, mut end) = match shorter.strip_suffix(RUST_ARGUMENTS) {
+        Some(path) => (path, RUST_ARGUMENTS),
+        None => (shorter.as_str(), ""),
+    };
+    let mut rest = path;
+    let mark = |rest: &str| if rest.len() < path.len() { "…" } else { "" };
+    while mark(rest).width() + rest.width() + end.width() > width {
+        match behind_namespace(rest) {
+            Some(inner) => rest = inner,
+            None if end == RUST_ARGUMENTS => end = "…",
+            None => break,
+        }
     }
-    if rest.len() < shorter.len() { format!("…{rest}") } else { rest.to_string() }
+    format!("{}{rest}{end}", mark(rest))
 }
 
 /// A name of Go (`net/http.(*Server).Serve`) without its type arguments, the folders of its package, and its package, as far as
@@ -88,7 +98,7 @@ pub fn label(name: &str, width: usize) -> String {
         return reduced;
     }
     let bare = without_parameters(&without_arguments(name), "").replace(ARGUMENTS, "");
-    let mut own = bare.as_str();
+    let mut own = bare.trim_end_matches("::");
     while own.width() > width {
         let Some(inner) = behind_namespace(own) else { break };
         own = inner;
@@ -235,6 +245,8 @@ mod tests {
                 32,
                 "core::ptr::drop_in_place::<…>",
             ),
+            ("core::ptr::drop_in_place::<alloc::string::String>", 20, "…drop_in_place::<…>"),
+            ("core::ptr::drop_in_place::<alloc::string::String>", 16, "…drop_in_place…"),
             ("app::main::{closure#0}::<fn(u8) -> u8>", 30, "app::main::{closure#0}::<…>"),
             ("a_very_long_name_of_a_function_in_c", 20, "a_very_lo…ction_in_c"),
             ("github.com/one/two/three.(*Server).ServeHTTP", 30, "…three.(*Server).ServeHTTP"),
@@ -266,6 +278,7 @@ mod tests {
         }
         assert_eq!(label("ns::S::operator()(int) const", 17), "operator() const");
         assert_eq!(label("do_syscall_64", 9), "do_s…l_64");
+        assert_eq!(label("core::ptr::drop_in_place::<String>", 13), "drop_in_place");
     }
 
     proptest! {

@@ -398,3 +398,72 @@ proptest! {
         }
     }
 }
+
+/// A function's name in C++, Rust or Go, and the part of it that tells which function it is.
+fn function() -> impl Strategy<Value = (String, String)> {
+    let own = "[a-z][a-z_]{3,14}";
+    let path = || prop::collection::vec("[a-z]{2,9}", 0..5);
+    let types = prop_oneof![
+        Just(String::new()),
+        Just("<int, std::less<int> >".to_string()),
+        Just("<std::map<int, std::vector<long> > >".to_string()),
+    ];
+    let cpp = (path(), types, own, any::<bool>()).prop_map(|(path, types, own, is_const)| {
+        let class = format!("Container{types}");
+        let path = path.into_iter().chain([class]).collect::<Vec<_>>().join("::");
+        let end = if is_const { " const" } else { "" };
+        (format!("{path}::{own}(std::vector<int> const&, unsigned long){end}"), own)
+    });
+    let rust = (path(), own, any::<bool>()).prop_map(|(path, own, is_of_trait)| {
+        let path = path.into_iter().chain(["part".into()]).collect::<Vec<_>>().join("::");
+        let name = match is_of_trait {
+            true => format!("<{path}::Table<K,V> as {path}::Reader>::{own}"),
+            false => format!("{path}::{own}::<alloc::string::String>"),
+        };
+        (name, own)
+    });
+    let go = (path(), own, 0..3).prop_map(|(path, own, form)| {
+        let path = ["github.com".into()].into_iter().chain(path).collect::<Vec<_>>().join("/");
+        let name = match form {
+            0 => format!("{path}/engine.(*Container).{own}"),
+            1 => format!("{path}/engine.{own}[go.shape.int,go.shape.string]"),
+            _ => format!("{path}/engine.{own}"),
+        };
+        (name, own)
+    });
+    prop_oneof![cpp, rust, go]
+}
+
+proptest! {
+    /// However narrow the page, a row's name says which function it is, and its verdict stands whole.
+    #[test]
+    fn a_row_says_which_function_it_is(
+        functions in prop::collection::vec(function(), 1..5), behind in "( \\(lib[a-z]{1,9}\\.so\\.[0-9]\\))?", width in 60usize..130,
+    ) {
+        let row = |(name, own): &(String, String)| {
+            let figures = ["1,234,567", "2,234,567", "+1,000,000"].map(Cell::figure);
+            let name = Cell::Name(name.clone(), behind.clone());
+            let callers = Cell::List("←", vec![(own.clone(), "+61.2".into())]);
+            let verdict = Cell::verdict("▲", "not comparable", Tone::Unsure);
+            Row::of([name].into_iter().chain(figures).chain([verdict, callers]).collect())
+        };
+        let heads = ["function", "native", "paravirt", "change", "verdict"].map(Column::fixed);
+        let mut report = Document::default();
+        report.table(Table {
+            caption: None,
+            columns: heads.into_iter().chain([Column::below("called from")]).collect(),
+            rows: functions.iter().map(row).collect(),
+        });
+        let shown = text::text(&report, &of_width(width));
+        prop_assert!(shown.lines().all(|line| line.width() <= width), "{}", shown);
+        prop_assert_eq!(shown.matches("▲ not comparable").count(), functions.len());
+        // Callers have the names, too, so each stands once more.
+        let mut owns: Vec<&String> = functions.iter().map(|(_, own)| own).collect();
+        owns.sort_unstable();
+        owns.dedup();
+        for own in owns {
+            let expected = functions.iter().filter(|(_, known)| known == own).count();
+            prop_assert!(shown.matches(own.as_str()).count() >= 2 * expected, "{own} in {}", shown);
+        }
+    }
+}
