@@ -36,7 +36,7 @@ pub(crate) fn write_line(package: &str, reason: &str) {
 }
 
 /// Returns the line of a test, or `None` if the test already has a line.
-fn first_line(package: &str, test: &str, reason: &str) -> Option<String> {
+pub(crate) fn first_line(package: &str, test: &str, reason: &str) -> Option<String> {
     static SKIPPED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     let mut skipped = SKIPPED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let new = skipped.get_or_insert_default().insert(test.to_string());

@@ -5,6 +5,9 @@
 //! with the kernel that OPCOST_TEST_KERNEL names and, if set, the symbols that OPCOST_TEST_SYMBOLS names. The kernel has no
 //! initramfs and runs until it panics for the lack of one.
 
+#[path = "../../../patchpoint/tests/skip.rs"]
+mod skip;
+
 use opcost_core_model::Core;
 use opcost_record::Domain;
 use opcost_sys::interrupt::Interrupt;
@@ -217,5 +220,5 @@ fn text(bytes: usize) -> String {
 }
 
 fn skip(why: &str) {
-    opcost_skip::skip!("{why}");
+    skip::skip!("{why}");
 }

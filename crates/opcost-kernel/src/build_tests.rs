@@ -42,7 +42,7 @@ impl Mock {
     fn new() -> Option<Mock> {
         for program in ["make", "patch", "tar", "xz"] {
             if Command::new(program).arg("--version").output().is_err() {
-                opcost_skip::skip!("there is no {program} here");
+                crate::skip::skip!("there is no {program} here");
                 return None;
             }
         }
@@ -397,7 +397,7 @@ impl Mock {
     fn repository(&self) -> Option<String> {
         let linux = self.path("linux");
         if Command::new("git").arg("--version").output().is_err() {
-            opcost_skip::skip!("there is no git here");
+            crate::skip::skip!("there is no git here");
             return None;
         }
         run(&linux, &["init", "--quiet", "-b", "main"])?;

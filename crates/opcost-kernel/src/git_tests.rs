@@ -7,7 +7,7 @@ use std::fs;
 pub(crate) fn repository() -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir().unwrap();
     if run(folder.path(), &["init", "--quiet", "-b", "main"]).is_none() {
-        opcost_skip::skip!("there is no git here");
+        crate::skip::skip!("there is no git here");
         return None;
     }
     Some(folder)

@@ -218,6 +218,9 @@ fn file_name(path: &Path) -> String {
 }
 
 #[cfg(test)]
+#[path = "../../../patchpoint/tests/skip.rs"]
+mod skip;
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;

@@ -16,4 +16,7 @@ pub mod trees;
 pub mod work_process;
 
 #[cfg(test)]
+#[path = "../../../patchpoint/tests/skip.rs"]
+mod skip;
+#[cfg(test)]
 mod tests;

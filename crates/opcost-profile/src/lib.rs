@@ -26,3 +26,7 @@ pub mod symbols;
 pub mod table;
 pub mod tree;
 pub mod unwind;
+
+#[cfg(test)]
+#[path = "../../../patchpoint/tests/skip.rs"]
+mod skip;

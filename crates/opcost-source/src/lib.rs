@@ -4,3 +4,7 @@
 
 pub mod sampling;
 pub mod source;
+
+#[cfg(test)]
+#[path = "../../../patchpoint/tests/skip.rs"]
+mod skip;

@@ -27,3 +27,7 @@ pub mod spawn;
 mod syscall;
 pub mod user;
 pub mod xdg;
+
+#[cfg(test)]
+#[path = "../../../patchpoint/tests/skip.rs"]
+mod skip;

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_refused_port_is_an_error() {
         if crate::user::effective() == 0 {
-            opcost_skip::skip!("root may write to any port, and a port of this machine is no toy");
+            crate::skip::skip!("root may write to any port, and a port of this machine is no toy");
             return;
         }
         assert!(Port::open(0xe9).is_err());

@@ -101,7 +101,7 @@ mod tests {
             });
             let (before, after) = in_thread.join().unwrap();
             if before != "0" {
-                opcost_skip::skip!("this process already runs under seccomp mode {before}");
+                crate::skip::skip!("this process already runs under seccomp mode {before}");
                 continue;
             }
             // Mode 2 is a filter (proc(5), /proc/pid/status).

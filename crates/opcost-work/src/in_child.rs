@@ -88,7 +88,7 @@ pub(crate) fn lacks_tool(spec: &WorkloadSpec) -> bool {
     let environment: Vec<_> = std::env::vars_os().collect();
     let lacks = programs(&spec.resolve(&[]).unwrap(), &environment).err();
     if let Some(error) = &lacks {
-        opcost_skip::skip!("{} has no tool here: {error}", spec.name);
+        crate::skip::skip!("{} has no tool here: {error}", spec.name);
     }
     lacks.is_some()
 }

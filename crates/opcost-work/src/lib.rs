@@ -47,6 +47,9 @@ mod workloads;
 
 #[cfg(test)]
 mod in_child;
+#[cfg(test)]
+#[path = "../../../patchpoint/tests/skip.rs"]
+mod skip;
 
 pub use error::WorkError;
 pub use invariant::{BYTES_READ, BYTES_WRITTEN, OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED};

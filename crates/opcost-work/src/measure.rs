@@ -386,7 +386,7 @@ mod tests {
             value(&measured(&witness, given, 1).unwrap(), "mode").to_string()
         };
         if mode(&[]) != "0" {
-            opcost_skip::skip!("this process already runs under a seccomp filter");
+            crate::skip::skip!("this process already runs under a seccomp filter");
             return;
         }
         // Mode 2 is a filter (proc(5), /proc/pid/status); three processes report the same mode.

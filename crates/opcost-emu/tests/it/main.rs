@@ -10,4 +10,6 @@ mod machine;
 mod main_loop;
 mod programs;
 mod self_test;
+#[path = "../../../../patchpoint/tests/skip.rs"]
+mod skip;
 mod vcpus;

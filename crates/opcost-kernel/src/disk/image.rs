@@ -125,7 +125,7 @@ mod tests {
         let path = std::env::var_os("PATH");
         match make(&DiskSpec::parse(text).unwrap(), path.as_deref(), folder.path()) {
             Err(DiskError::Tool) => {
-                opcost_skip::skip!("{}", DiskError::Tool);
+                crate::skip::skip!("{}", DiskError::Tool);
                 None
             }
             made => {

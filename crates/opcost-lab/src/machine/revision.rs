@@ -157,7 +157,7 @@ mod tests {
             output.map(|output| output.status.success())
         };
         if run(&["init", "--quiet"]).is_err() {
-            opcost_skip::skip!("there is no git here");
+            crate::skip::skip!("there is no git here");
             return;
         }
         assert_eq!(asked(&root), (None, 1), "nothing is committed yet");

@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn the_emulator_has_every_model() {
         let Ok(output) = Command::new("qemu-system-x86_64").args(["-cpu", "help"]).output() else {
-            opcost_skip::skip!("no qemu-system-x86_64 to ask for its models");
+            crate::skip::skip!("no qemu-system-x86_64 to ask for its models");
             return;
         };
         let help = String::from_utf8_lossy(&output.stdout).into_owned();

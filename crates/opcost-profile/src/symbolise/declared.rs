@@ -65,7 +65,7 @@ mod tests {
             cc.is_ok_and(|status| status.success()).then(|| std::fs::read(&program).unwrap())
         };
         let (Some(with), Some(without)) = (build(&["-g"]), build(&[])) else {
-            opcost_skip::skip!("there is no C compiler here");
+            crate::skip::skip!("there is no C compiler here");
             return;
         };
         let file = source.to_str().unwrap().to_string();

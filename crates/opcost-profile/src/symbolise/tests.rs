@@ -140,7 +140,7 @@ fn a_file_that_is_not_the_sampled_one_names_nothing() {
 #[test]
 fn perfs_cache_has_what_the_disk_has_no_more() {
     let (_, bytes, id) = own();
-    let Some(id) = id else { return opcost_skip::skip!("this program has no build id") };
+    let Some(id) = id else { return crate::skip::skip!("this program has no build id") };
     let folder = tempfile::tempdir().unwrap();
     let place = crate::symbols::program::by_build_id(folder.path(), &id).unwrap();
     fs::create_dir_all(&place).unwrap();
@@ -167,7 +167,7 @@ fn an_inlined_function_is_below_the_one_it_is_in() {
         .arg(&source)
         .status();
     if !made.as_ref().is_ok_and(std::process::ExitStatus::success) {
-        return opcost_skip::skip!("no C compiler: {made:?}");
+        return crate::skip::skip!("no C compiler: {made:?}");
     }
     let bytes = fs::read(&program).unwrap();
     let symbols = elf::read(&bytes, None, "").unwrap();
@@ -230,7 +230,7 @@ fn functions_nested_too_deep_are_missing_and_reported() {
             .arg(at("nested.s"))
             .status();
         if !made.as_ref().is_ok_and(std::process::ExitStatus::success) {
-            opcost_skip::skip!("no C compiler: {made:?}");
+            crate::skip::skip!("no C compiler: {made:?}");
             return None;
         }
         let bytes = fs::read(at("nested")).unwrap();

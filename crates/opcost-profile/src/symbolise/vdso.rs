@@ -47,7 +47,7 @@ mod tests {
     fn the_clock_is_found_in_the_own_copy_and_not_in_another_build() {
         let image = match own_image() {
             Ok(image) => image,
-            Err(error) => return opcost_skip::skip!("no vdso to read: {error}"),
+            Err(error) => return crate::skip::skip!("no vdso to read: {error}"),
         };
         let mut file = CodeFile { kind: CodeKind::Vdso, path: b"[vdso]".to_vec(), build_id: None };
         let offsets: Vec<u64> = (0..image.len() as u64).step_by(16).collect();

@@ -281,7 +281,7 @@ fn this_kernels_own_symbols_are_read() {
     let kernel = match KernelSymbols::parse(&kallsyms) {
         Ok(kernel) => kernel,
         Err(error) => {
-            opcost_skip::skip!("{error}");
+            crate::skip::skip!("{error}");
             return;
         }
     };

@@ -1,5 +1,8 @@
 //! Sizes of small files that are assembled or compiled here, against known answers and binutils.
 
+#[path = "../../../../patchpoint/tests/skip.rs"]
+mod skip;
+
 use opcost_size::{
     Aligned, Class, Measured, Names, SizeDifference, SizeError, SymbolRow, compare,
     compare_function,
@@ -18,7 +21,7 @@ impl Bench {
     fn with(tools: &[&str]) -> Option<Bench> {
         for tool in tools {
             if let Err(error) = Command::new(tool).arg("--version").output() {
-                opcost_skip::skip!("{tool}: {error}");
+                skip::skip!("{tool}: {error}");
                 return None;
             }
         }

@@ -5,6 +5,8 @@ mod interrupt;
 mod orphans;
 mod perf_live;
 mod perf_replay;
+#[path = "../../../../patchpoint/tests/skip.rs"]
+mod skip;
 mod spawn;
 mod transcript;
 mod transcript_tests;

@@ -38,7 +38,7 @@ fn open(
             let forbidden = [libc::EACCES, libc::EPERM, libc::ENOSYS].contains(&errno);
             assert!(forbidden, "{error}");
             let context = OpenContext::detect(Path::new("/proc"), Path::new("/sys"));
-            opcost_skip::skip!("{}", explain(errno, attr, &context));
+            crate::skip::skip!("{}", explain(errno, attr, &context));
             None
         }
     }
@@ -145,7 +145,7 @@ fn hardware_events_count_or_say_why_not() {
     let context = OpenContext::detect(Path::new("/proc"), Path::new("/sys"));
     let instructions = attr("instructions");
     if has_cpu_pmu(Path::new("/sys")) {
-        opcost_skip::skip!("the refusal without a PMU; this machine has one, so it must count");
+        crate::skip::skip!("the refusal without a PMU; this machine has one, so it must count");
         let Some(id) = open(&perf, &instructions, 0, None) else {
             return;
         };
@@ -164,7 +164,7 @@ fn hardware_events_count_or_say_why_not() {
         assert!(refusal.reason.starts_with("no hardware counters here"), "{refusal}");
     } else {
         // A container's filter or the paranoid level may refuse first.
-        opcost_skip::skip!("the refusal without a PMU; {refusal}");
+        crate::skip::skip!("the refusal without a PMU; {refusal}");
     }
 }
 

@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn more_than_the_machine_has_is_refused_with_both_figures() {
         let Some(available) = bytes_available() else {
-            opcost_skip::skip!("this kernel does not say how much memory is available");
+            crate::skip::skip!("this kernel does not say how much memory is available");
             return;
         };
         let error = Buffers::map(available as usize, 0, 1).map(|_| ()).unwrap_err().to_string();

@@ -63,7 +63,7 @@ fn on_tmpfs(
     });
     let said = said.unwrap();
     if said == "no mount" {
-        opcost_skip::skip!("this test may not mount a file system");
+        crate::skip::skip!("this test may not mount a file system");
         return None;
     }
     Some(said)
@@ -163,7 +163,7 @@ fn direct_moves_the_same_blocks_where_the_file_system_can() {
         Ok(report) => assert_eq!(report, measured(&SPEC, &given, 1).unwrap()),
         Err(refused) => {
             assert!(refused.contains(&format!("cannot use O_DIRECT in {}", folder.path())));
-            opcost_skip::skip!("{refused}");
+            crate::skip::skip!("{refused}");
         }
     }
 }
@@ -174,7 +174,7 @@ fn a_block_that_no_device_moves_is_refused() {
     let folder = Folder::new("unaligned");
     let said = refusal(&[("block", "512"), ("direct", "on"), ("dir", folder.path())]);
     if said == "it was prepared" {
-        opcost_skip::skip!("{} takes blocks of 512 bytes", folder.path());
+        crate::skip::skip!("{} takes blocks of 512 bytes", folder.path());
         return;
     }
     let unaligned = format!(
@@ -195,7 +195,7 @@ fn a_file_system_without_direct_is_refused() {
     });
     match said {
         Some(said) if said == "it was prepared" => {
-            opcost_skip::skip!("this kernel's tmpfs has O_DIRECT (Linux 6.6)");
+            crate::skip::skip!("this kernel's tmpfs has O_DIRECT (Linux 6.6)");
         }
         Some(said) => assert_eq!(
             said,

@@ -14,7 +14,7 @@ fn shapes() -> impl Iterator<Item = &'static str> {
         in_child(|| shape::patch_calls::<Unlocked>().map_or(String::new(), |()| "yes".into()));
     let patches = patches.unwrap() == "yes";
     if !patches {
-        opcost_skip::skip!("no code can be patched here: shape=patched");
+        crate::skip::skip!("no code can be patched here: shape=patched");
     }
     SHAPES.split('|').filter(move |shape| patches || *shape != "patched")
 }

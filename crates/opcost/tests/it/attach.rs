@@ -189,7 +189,7 @@ fn as_nobody(command: &[&str]) -> Option<Command> {
     let who = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let tried = Command::new("setpriv").args(who).arg("true").output();
     if !tried.is_ok_and(|tried| tried.status.success()) {
-        opcost_skip::skip!("cannot become another user here (setpriv)");
+        crate::skip::skip!("cannot become another user here (setpriv)");
         return None;
     }
     let mut nobody = Command::new("setpriv");

@@ -164,7 +164,7 @@ fn compare_on(lab: &Lab, mount: &str, kernel: &str) -> Option<Ended> {
     };
     let ways = [&["--mount"][..], &["--map-root-user", "--mount"]];
     let Some(way) = ways.iter().find(may) else {
-        opcost_skip::skip!("nothing may be mounted here (unshare --mount)");
+        crate::skip::skip!("nothing may be mounted here (unshare --mount)");
         return None;
     };
     fs::create_dir_all(lab.path("cache")).unwrap();

@@ -105,7 +105,7 @@ fn the_address_layout_is_fixed_or_not_as_asked() {
     };
     assert_eq!(ends("fixed").len(), 1);
     if kernel.trim() == "0" {
-        opcost_skip::skip!("this kernel randomises nothing (kernel.randomize_va_space = 0)");
+        crate::skip::skip!("this kernel randomises nothing (kernel.randomize_va_space = 0)");
         return;
     }
     assert!(ends("randomised").len() > 5, "ten runs should differ");
@@ -119,7 +119,7 @@ fn runs_are_pinned_to_the_cpu_asked_for() {
     lab.output(&args);
     assert_eq!(lab.lines("cpus"), vec![cpus_allowed(); 4]);
     if cpus_allowed() == first_cpu() {
-        opcost_skip::skip!("there is one CPU only, so that pinning changes nothing");
+        crate::skip::skip!("there is one CPU only, so that pinning changes nothing");
         return;
     }
     std::fs::remove_file(lab.path("cpus")).unwrap();

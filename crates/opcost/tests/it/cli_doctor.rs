@@ -125,7 +125,7 @@ fn kernels_of_a_class_are_held_against_this_cpu() {
     let lab = Lab::new();
     let ended = lab.run(&["doctor", "--validate", "--kernels", "integer:", "--json"]);
     if ended.stderr.contains("too loaded") {
-        opcost_skip::skip!("{}", ended.stderr.trim());
+        crate::skip::skip!("{}", ended.stderr.trim());
         return;
     }
     let found: serde_json::Value = serde_json::from_str(&ended.expect(0).stdout).unwrap();

@@ -227,12 +227,12 @@ fn benchstat_reads_benchfmt() {
     } else if has_program("go") {
         "go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da"
     } else {
-        opcost_skip::skip!("there is neither benchstat nor go here");
+        crate::skip::skip!("there is neither benchstat nor go here");
         return;
     };
     let mut probe = lab.shell(&format!("{tool} /dev/null"));
     if !probe.env("GOFLAGS", "-mod=mod").output().unwrap().status.success() {
-        opcost_skip::skip!("'{tool}' does not work here (no network?)");
+        crate::skip::skip!("'{tool}' does not work here (no network?)");
         return;
     }
     let mut command = lab.shell(&format!("{tool} -col /variant runs.bench"));
@@ -354,7 +354,7 @@ fn the_manual_pages_render_and_name_every_flag() {
     lab.run(&["man", "compere"]).expect(2).says(&["did you mean compare"]);
     lab.run(&["man", "--folder", "none"]).expect(5).says(&["cannot write 'none/opcost.1'"]);
     if !has_program("mandoc") {
-        opcost_skip::skip!("there is no mandoc here to render the pages");
+        crate::skip::skip!("there is no mandoc here to render the pages");
         return;
     }
     for page in pages.iter().filter(|page| page.extension().is_some_and(|suffix| suffix == "1")) {
@@ -376,7 +376,7 @@ fn every_shell_has_completions() {
             if has_program(shell) {
                 lab.shell(&format!("{shell} -n {shell}")).spawn().unwrap().end().expect(0);
             } else {
-                opcost_skip::skip!("there is no {shell} here to check its completions");
+                crate::skip::skip!("there is no {shell} here to check its completions");
             }
         }
     }

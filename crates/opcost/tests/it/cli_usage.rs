@@ -72,7 +72,7 @@ fn a_primary_metric_that_cannot_be_counted_here_is_missing_with_the_reason() {
     let events = lab.json(&["list", "events", "--json"]);
     let cycles = events.as_array().unwrap().iter().find(|event| event["name"] == "cycles").unwrap();
     if cycles["available"] == true {
-        opcost_skip::skip!("this machine counts cycles");
+        crate::skip::skip!("this machine counts cycles");
         return;
     }
     let reason = cycles["reason"].as_str().unwrap();

@@ -422,7 +422,7 @@ fn work_on_a_disk_is_counted_and_a_refused_mount_is_in_the_kernels_words() {
     let refused = on(["ext4:16M", "ext4,data=lunch:16M"]).expect(4);
     if refused.stderr.contains("this kernel has no /dev/ram0 for a disk") {
         refused.says(&["it needs CONFIG_BLK_DEV_RAM (kernels/disk.config"]);
-        return opcost_skip::skip!("the kernel of OPCOST_TEST_KERNEL has no RAM disk");
+        return crate::skip::skip!("the kernel of OPCOST_TEST_KERNEL has no RAM disk");
     }
     refused.says(&["does not mount ext4 with the options 'data=lunch'", "the kernel says: "]);
     let shown = on(["ext4:16M", "ext2,noatime:16M"]).expect(0).stdout;

@@ -32,7 +32,7 @@ fn countable(events: &[EventPlan]) -> bool {
         // Every kernel with perf events has the events used here; rights may be missing.
         assert!([libc::EACCES, libc::EPERM, libc::ENOSYS].contains(&errno), "{error}");
         let context = OpenContext::detect(Path::new("/proc"), sys());
-        opcost_skip::skip!("{}: {}", event.key, explain(errno, &attr, &context));
+        crate::skip::skip!("{}: {}", event.key, explain(errno, &attr, &context));
         false
     })
 }
@@ -130,7 +130,7 @@ fn the_kernels_clocks_count_both_modes_whatever_they_are_told() {
     assert!(user.exclude_kernel && !user.exclude_user);
     let kernel = opcost_sys::perf::EventAttr { exclude_user: true, exclude_kernel: false, ..user };
     let Ok(clock) = perf.open(&kernel, 0, -1, None) else {
-        opcost_skip::skip!("this process may not count the kernel");
+        crate::skip::skip!("this process may not count the kernel");
         return;
     };
     perf.enable(clock, false).unwrap();
@@ -171,7 +171,7 @@ fn what_is_recorded_here_replays_to_the_same_readings() {
 #[test]
 fn instructions_of_a_loop_are_counted_for_real() {
     if !has_cpu_pmu(sys()) {
-        opcost_skip::skip!("no PMU here");
+        crate::skip::skip!("no PMU here");
         return;
     }
     let asked = events("{cycles,instructions}:u");
@@ -189,7 +189,7 @@ fn instructions_of_a_loop_are_counted_for_real() {
     let instructions = value(&readings, WORK, "instructions:u");
     let time = readings[0].time.unwrap();
     if time.multiplexed() {
-        opcost_skip::skip!("the exact count; other users of the PMU took turns with this test");
+        crate::skip::skip!("the exact count; other users of the PMU took turns with this test");
         return;
     }
     // Each round adds, compares and jumps; unoptimised code takes a few dozen instructions.

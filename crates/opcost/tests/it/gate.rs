@@ -313,7 +313,7 @@ fn a_full_disk_ends_a_gate_and_leaves_nothing() {
         ls ../cache/opcost/gate/*/trees > ../full.trees
     "#;
     let Some(ended) = with_mounts(&yard.lab, script) else {
-        opcost_skip::skip!("this user may not mount anything (unshare --mount)");
+        crate::skip::skip!("this user may not mount anything (unshare --mount)");
         return;
     };
     ended.expect(0);

@@ -73,7 +73,7 @@ fn a_compiler_makes_the_same_objects_in_the_guest_as_on_the_host() {
     let env: Vec<(OsString, OsString)> = vec![("PATH".into(), "/usr/bin:/bin".into())];
     let programs = spec.programs.unwrap()(&spec.resolve(&params).unwrap(), &env);
     let Ok(programs) = programs else {
-        opcost_skip::skip!("no C compiler here: {}", programs.unwrap_err());
+        crate::skip::skip!("no C compiler here: {}", programs.unwrap_err());
         return;
     };
     let pack = WorkloadPack { programs, env, cwd: "/".into(), pack: Vec::new() };

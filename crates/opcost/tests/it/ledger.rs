@@ -222,7 +222,7 @@ fn conditions_are_stored_with_every_run() {
         assert!(values.iter().all(|value| value.parse::<u64>().unwrap() > 0), "{name}: {values:?}");
     }
     if !std::path::Path::new("/proc/pressure/cpu").exists() {
-        opcost_skip::skip!("this kernel has no /proc/pressure");
+        crate::skip::skip!("this kernel has no /proc/pressure");
         return;
     }
     assert!(

@@ -2,7 +2,6 @@
 
 // Fuzz targets name the crate of libfuzzer; `fuzz` has its macro.
 extern crate self as libfuzzer_sys;
-use opcost_skip as skip;
 
 mod across;
 mod attach;
@@ -79,6 +78,8 @@ mod several_cpus;
 mod shards;
 mod share;
 mod shipped;
+#[path = "../../../../patchpoint/tests/skip.rs"]
+mod skip;
 mod store_damage;
 mod store_disk;
 mod store_forget;

@@ -8,7 +8,7 @@ use std::process::Command;
 pub(crate) fn programs(names: &[&str]) -> bool {
     let missing = names.iter().find(|name| !crate::lab::has_program(name));
     if let Some(name) = missing {
-        opcost_skip::skip!("there is no {name} here");
+        crate::skip::skip!("there is no {name} here");
     }
     missing.is_none()
 }
@@ -17,7 +17,7 @@ pub(crate) fn programs(names: &[&str]) -> bool {
 pub(crate) fn all() -> bool {
     let all = std::env::var_os("OPCOST_TEST_ALL").is_some();
     if !all {
-        opcost_skip::skip!("only script/test --all runs it");
+        crate::skip::skip!("only script/test --all runs it");
     }
     all
 }
@@ -26,7 +26,7 @@ pub(crate) fn all() -> bool {
 pub(crate) fn beside(name: &str) -> Option<PathBuf> {
     let path = Path::new(crate::lab::OPCOST).with_file_name(name);
     if !path.exists() {
-        opcost_skip::skip!("{} is not there; run script/build", path.display());
+        crate::skip::skip!("{} is not there; run script/build", path.display());
         return None;
     }
     Some(path)
@@ -47,7 +47,7 @@ pub(crate) fn emulator() -> bool {
     }
     let takes = takes_plugins();
     if !takes {
-        opcost_skip::skip!("qemu-x86_64 was built without plugins");
+        crate::skip::skip!("qemu-x86_64 was built without plugins");
     }
     takes
 }
@@ -72,7 +72,7 @@ pub(crate) fn kernel() -> Option<String> {
     machine().then_some(())?;
     let kernel = std::env::var("OPCOST_TEST_KERNEL").ok().filter(|path| !path.is_empty());
     if kernel.is_none() {
-        opcost_skip::skip!("OPCOST_TEST_KERNEL names no kernel image to boot");
+        crate::skip::skip!("OPCOST_TEST_KERNEL names no kernel image to boot");
     }
     kernel
 }

@@ -144,7 +144,7 @@ fn what_else_is_installed_here_moves_no_count() {
          count after\n"
     );
     let Some(ended) = with_mounts(&lab, &script) else {
-        opcost_skip::skip!("this user may not mount anything (unshare --mount)");
+        crate::skip::skip!("this user may not mount anything (unshare --mount)");
         return;
     };
     ended.expect(0);

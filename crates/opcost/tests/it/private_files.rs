@@ -125,7 +125,7 @@ fn folders_and_stores_of_others_are_refused() {
     let lab = Lab::new();
     fs::create_dir_all(lab.path("cache/opcost")).unwrap();
     if chown(lab.path("cache/opcost"), Some(12_345), None).is_err() {
-        opcost_skip::skip!("only root can give files away");
+        crate::skip::skip!("only root can give files away");
         return;
     }
     run(&lab, "kernel list").expect(2).says(&["number 12345", "XDG_CACHE_HOME"]);

@@ -539,7 +539,7 @@ fn read_by_pprof(lab: &Lab, file: &str) -> Option<String> {
         (!output.status.success()).then_some(why)
     });
     if let Some(why) = &*MISSING {
-        opcost_skip::skip!("go tool pprof is not here: {why}");
+        crate::skip::skip!("go tool pprof is not here: {why}");
         return None;
     }
     let mut command = lab.shell(&format!("exec go tool pprof -raw {file}"));

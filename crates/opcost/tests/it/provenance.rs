@@ -36,7 +36,7 @@ fn a_label_is_shown_wherever_recordings_are() {
 fn inside_a_repository_a_recording_carries_the_commit_of_each_variant() {
     let lab = Lab::new();
     if git(&lab, &["init", "--quiet"]).is_none() {
-        opcost_skip::skip!("there is no git here");
+        crate::skip::skip!("there is no git here");
         return;
     }
     let measure = || lab.json(&["measure", "-n", "1", "true", "--name", "n", "--json"]);

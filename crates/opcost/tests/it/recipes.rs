@@ -35,7 +35,7 @@ fn documents(yaml: &str) -> Option<Vec<Value>> {
     let output = python.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("No module named 'yaml'") {
-        opcost_skip::skip!("python3 has no module yaml (apt install python3-yaml)");
+        crate::skip::skip!("python3 has no module yaml (apt install python3-yaml)");
         return None;
     }
     assert!(output.status.success(), "{said}\n{yaml}");

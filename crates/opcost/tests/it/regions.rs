@@ -375,7 +375,7 @@ fn each_case_of_a_google_benchmark_suite_has_a_row() {
         return;
     }
     if !PathBuf::from("/usr/include/benchmark/benchmark.h").exists() {
-        opcost_skip::skip!("google-benchmark is not installed (libbenchmark-dev)");
+        crate::skip::skip!("google-benchmark is not installed (libbenchmark-dev)");
         return;
     }
     let lab = Lab::new();
@@ -396,7 +396,7 @@ fn each_case_of_a_google_benchmark_suite_has_a_row() {
 fn each_test_of_a_pytest_suite_has_a_row() {
     let pytest = Command::new("python3").args(["-m", "pytest", "--version"]).output();
     if !pytest.is_ok_and(|output| output.status.success()) {
-        opcost_skip::skip!("pytest is not installed (python3-pytest)");
+        crate::skip::skip!("pytest is not installed (python3-pytest)");
         return;
     }
     let lab = Lab::new();

@@ -254,7 +254,7 @@ fn the_script_s_hash_is_what_browsers_compute() {
     openssl.stdin.take().unwrap().write_all(script(&page).unwrap().as_bytes()).unwrap();
     let output = openssl.wait_with_output().unwrap();
     if output.stdout.is_empty() {
-        opcost_skip::skip!("no openssl to compute the hash with");
+        crate::skip::skip!("no openssl to compute the hash with");
         return;
     }
     assert_eq!(named, String::from_utf8(output.stdout).unwrap());

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 fn folder() -> Option<tempfile::TempDir> {
     let found = Command::new("chromium").arg("--version").stderr(Stdio::null()).output();
     if !found.is_ok_and(|output| output.status.success()) {
-        opcost_skip::skip!("no chromium here (Debian package chromium)");
+        crate::skip::skip!("no chromium here (Debian package chromium)");
         return None;
     }
     let mut made = recording(plan(&["off", "on"], 22), |slot| {

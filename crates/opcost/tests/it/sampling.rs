@@ -9,7 +9,7 @@ use std::process::Command;
 fn skipped(ended: &Ended) -> bool {
     let forbidden = ended.status == Some(5) && ended.stderr.contains("cannot sample");
     if forbidden {
-        opcost_skip::skip!("{}", ended.stderr.trim_end());
+        crate::skip::skip!("{}", ended.stderr.trim_end());
     }
     forbidden
 }
@@ -154,7 +154,7 @@ fn the_size_of_a_copied_stack_is_the_users() {
     let compiled = ["-O1", "-fomit-frame-pointer", "-fno-inline", "-o", "deep", "deep.c"];
     match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
         Ok(status) => assert!(status.success()),
-        Err(_) => return opcost_skip::skip!("no C compiler"),
+        Err(_) => return crate::skip::skip!("no C compiler"),
     }
     for (bytes, cut) in [("4096", true), ("65528", false)] {
         let how = ["profile", "./deep 100", "--call-graph", "dwarf", "--stack-bytes", bytes];
@@ -188,7 +188,7 @@ fn functions_without_frame_pointers_get_the_hint() {
     let compiled = ["-O1", "-fomit-frame-pointer", "-fno-inline", "-o", "leaf", "leaf.c"];
     match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
         Ok(status) => assert!(status.success()),
-        Err(_) => return opcost_skip::skip!("no C compiler"),
+        Err(_) => return crate::skip::skip!("no C compiler"),
     }
     for (how, hint) in [("fp", true), ("dwarf", false), ("none", false)] {
         let ended = lab.run(&["profile", "./leaf", "--call-graph", how]);
@@ -218,7 +218,7 @@ fn a_caller_that_frame_pointers_skip_is_said_to_be_missing() {
     let compiled = [&compiled[..], &["leaf", "leaf.c"]].concat();
     match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
         Ok(status) => assert!(status.success()),
-        Err(_) => return opcost_skip::skip!("no C compiler"),
+        Err(_) => return crate::skip::skip!("no C compiler"),
     }
     for (how, caller) in [("fp", "main"), ("dwarf", "middle")] {
         let ended = lab.run(&["profile", "./leaf", "--call-graph", how, "--json", "--callers"]);
@@ -376,7 +376,7 @@ fn top_takes_keys_on_a_terminal() {
         let script = format!("({typed}) | TERM=xterm script -qec '{line}' /dev/null");
         let ended = lab.shell(&script).spawn().unwrap().end();
         if ended.stdout.contains("cannot sample") {
-            opcost_skip::skip!("{}", ended.stdout);
+            crate::skip::skip!("{}", ended.stdout);
             return None;
         }
         // The contents of the other screen, before opcost leaves it.

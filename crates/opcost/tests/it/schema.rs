@@ -113,7 +113,7 @@ fn sampled_functions() {
     let pair = ["--variant", &format!("one={spin}"), "--variant", &format!("two={spin} x")];
     let ended = lab.run(&[&["compare", "--profile", "-n", "2", "--json"][..], &pair].concat());
     if ended.status == Some(5) {
-        opcost_skip::skip!("no samples can be taken here");
+        crate::skip::skip!("no samples can be taken here");
         return;
     }
     let document = printed(&ended);

@@ -35,7 +35,7 @@ fn two_busy_cpus_give_the_same_digits_or_the_emulator_is_refused() {
     if version < 10 {
         let error = ended.expect(5).stderr;
         assert!(error.contains("guests with several CPUs need 10.0 or later"), "{error}");
-        return opcost_skip::skip!("QEMU {version} has no guests with several CPUs");
+        return crate::skip::skip!("QEMU {version} has no guests with several CPUs");
     }
     let ended = ended.expect(0);
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();

@@ -12,7 +12,7 @@ fn on_mounts(lab: &Lab, script: &str) -> bool {
             true
         }
         None => {
-            opcost_skip::skip!("this user may not mount anything (unshare --mount)");
+            crate::skip::skip!("this user may not mount anything (unshare --mount)");
             false
         }
     }

@@ -1,6 +1,7 @@
 //! How `script/test` counts passed, failed and skipped tests in a log, and which tests it runs again.
 
 use crate::lab::{Lab, root};
+use crate::skip;
 use std::process::{Command, Output};
 
 fn count(log: &str) -> Output {
@@ -13,6 +14,21 @@ fn counted(log: &str) -> String {
     let output = count(log);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_test_is_skipped_once_in_one_line() {
+    let line = skip::first_line("a-crate", "module::test", "no tool here:\n  not found\n");
+    assert_eq!(line.as_deref(), Some("SKIPPED: a-crate: module::test: no tool here: not found\n"));
+    assert_eq!(skip::first_line("a-crate", "module::test", "nor another"), None);
+    assert!(skip::first_line("a-crate", "module::other", "no tool here").is_some());
+}
+
+#[test]
+#[should_panic(expected = "skip! is called on the thread of a test")]
+fn a_thread_without_a_tests_name_is_refused() {
+    let thread = std::thread::spawn(|| skip::write_line("a-crate", "nobody's"));
+    std::panic::resume_unwind(thread.join().unwrap_err());
 }
 
 #[test]

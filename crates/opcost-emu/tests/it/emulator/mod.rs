@@ -50,7 +50,7 @@ pub(crate) struct Run {
 
 /// Prints the reason why a test does nothing.
 pub(crate) fn skip(why: &str) {
-    opcost_skip::skip!("{why}");
+    crate::skip::skip!("{why}");
 }
 
 /// Whether a program can be started at all.

@@ -120,7 +120,7 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn();
         let Ok(mut list) = list else {
-            opcost_skip::skip!("there is no program cpio here");
+            crate::skip::skip!("there is no program cpio here");
             return;
         };
         list.stdin.take().unwrap().write_all(&archive(&tree())).unwrap();

@@ -277,7 +277,7 @@ mod tests {
     fn guest() -> Option<tempfile::NamedTempFile> {
         let own = fs::read("/proc/self/exe").unwrap();
         if Elf::read(&own).unwrap().is_none() {
-            opcost_skip::skip!("programs here are not for x86-64");
+            crate::skip::skip!("programs here are not for x86-64");
             return None;
         }
         let mut header = own[..64].to_vec();

@@ -313,11 +313,11 @@ mod tests {
     fn the_libraries_of_a_real_program_are_found() {
         let program = Path::new("/bin/ls");
         let Ok(Some(elf)) = Elf::read(&fs::read(program).unwrap()) else {
-            opcost_skip::skip!("/bin/ls is no program for x86-64 here");
+            crate::skip::skip!("/bin/ls is no program for x86-64 here");
             return;
         };
         if elf.needed.is_empty() {
-            opcost_skip::skip!("/bin/ls is static here");
+            crate::skip::skip!("/bin/ls is static here");
             return;
         }
         let ours = Search::new(None, Path::new("/")).libraries(program, &elf).unwrap();
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn search_paths_come_in_the_loaders_order() {
         let Ok(Some(_)) = Elf::read(&fs::read("/proc/self/exe").unwrap()) else {
-            opcost_skip::skip!("programs here are not for x86-64");
+            crate::skip::skip!("programs here are not for x86-64");
             return;
         };
         let folder = tempfile::tempdir().unwrap();
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn relative_names_and_folders_begin_in_the_commands_directory() {
         let Ok(Some(_)) = Elf::read(&fs::read("/proc/self/exe").unwrap()) else {
-            opcost_skip::skip!("programs here are not for x86-64");
+            crate::skip::skip!("programs here are not for x86-64");
             return;
         };
         let folder = tempfile::tempdir().unwrap();

@@ -199,11 +199,11 @@ mod tests {
     #[test]
     fn ldconfig_reads_what_is_written() {
         let Ok(here) = fs::read("/etc/ld.so.cache") else {
-            opcost_skip::skip!("no /etc/ld.so.cache here");
+            crate::skip::skip!("no /etc/ld.so.cache here");
             return;
         };
         let Some(cut) = cut_down(&here, |path| path.ends_with(b"/libc.so.6")) else {
-            opcost_skip::skip!("/etc/ld.so.cache here is of another format");
+            crate::skip::skip!("/etc/ld.so.cache here is of another format");
             return;
         };
         for (cache, others) in [(cut, false), (made(), true)] {
@@ -212,7 +212,7 @@ mod tests {
             fs::write(&path, &cache).unwrap();
             let mut ldconfig = Command::new("/sbin/ldconfig");
             let Ok(output) = ldconfig.arg("-C").arg(&path).arg("-p").output() else {
-                opcost_skip::skip!("no /sbin/ldconfig here");
+                crate::skip::skip!("no /sbin/ldconfig here");
                 return;
             };
             let text = String::from_utf8(output.stdout).unwrap();

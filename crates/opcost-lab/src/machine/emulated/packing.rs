@@ -463,7 +463,7 @@ mod tests {
     fn can_pack() -> bool {
         let elf = fs::read("/bin/sh").ok().and_then(|shell| Elf::read(&shell).ok()?);
         if elf.is_none() {
-            opcost_skip::skip!("/bin/sh is no program for x86-64 here");
+            crate::skip::skip!("/bin/sh is no program for x86-64 here");
         }
         elf.is_some()
     }
@@ -551,7 +551,7 @@ mod tests {
         let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
         let programs = spec.programs.unwrap()(&spec.resolve(&[]).unwrap(), &env);
         let Ok(programs) = programs else {
-            opcost_skip::skip!("no C compiler here: {}", programs.unwrap_err());
+            crate::skip::skip!("no C compiler here: {}", programs.unwrap_err());
             return;
         };
         let mut tree = Tree::default();

@@ -356,7 +356,7 @@ mod tests {
         let code = Image::parse(&whole).unwrap().sections.section_by_name(LE, b".text").unwrap().1;
         let start = code.sh_offset(LE) as usize;
         let Some(lines) = at(SectionId::DebugLine) else {
-            opcost_skip::skip!("the test itself was built without debug information");
+            crate::skip::skip!("the test itself was built without debug information");
             return;
         };
         let (without, with) = (

@@ -134,7 +134,7 @@ mod tests {
         go.env("GOFLAGS", "").env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");
         go.env("GOOS", "linux").env("GOARCH", "amd64");
         if !go.output().is_ok_and(|output| output.status.success()) {
-            opcost_skip::skip!("Go cannot build programs here");
+            crate::skip::skip!("Go cannot build programs here");
             return None;
         }
         Some(fs::read(folder.path().join("prog")).unwrap())

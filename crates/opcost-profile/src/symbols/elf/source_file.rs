@@ -109,7 +109,7 @@ mod tests {
             .current_dir(folder.path())
             .status();
         if !made.is_ok_and(|status| status.success()) {
-            opcost_skip::skip!("no C compiler");
+            crate::skip::skip!("no C compiler");
             return None;
         }
         let program = fs::read(folder.path().join("program")).unwrap();

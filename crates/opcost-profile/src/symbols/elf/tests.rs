@@ -35,11 +35,11 @@ fn tool(name: &str, arguments: &[&str]) -> Option<String> {
         }
         Ok(output) => {
             let error = String::from_utf8_lossy(&output.stderr);
-            opcost_skip::skip!("{name} {arguments:?} failed: {error}");
+            crate::skip::skip!("{name} {arguments:?} failed: {error}");
             None
         }
         Err(error) => {
-            opcost_skip::skip!("{name}: {error}");
+            crate::skip::skip!("{name}: {error}");
             None
         }
     }
@@ -321,7 +321,7 @@ fn names_of_cpp_are_readable() {
 fn exported_functions_of_the_c_library_have_their_names() {
     let programs = real_programs();
     let Some(libc) = programs.iter().find(|path| path.ends_with("libc.so.6")) else {
-        opcost_skip::skip!("this test is not linked with libc.so.6");
+        crate::skip::skip!("this test is not linked with libc.so.6");
         return;
     };
     let libc = libc.display().to_string();
@@ -340,7 +340,7 @@ fn exported_functions_of_the_c_library_have_their_names() {
 #[test]
 fn a_program_with_dynamic_symbols_only_is_covered() {
     let Ok(file) = fs::read("/bin/ls") else {
-        opcost_skip::skip!("there is no /bin/ls");
+        crate::skip::skip!("there is no /bin/ls");
         return;
     };
     let symbols = read(&file, None, "/bin/ls").unwrap();

@@ -234,7 +234,7 @@ fn tracefs_that_is_not_there_or_not_readable_is_said() {
     let allow = |mode| std::fs::set_permissions(&root, PermissionsExt::from_mode(mode)).unwrap();
     allow(0o000);
     if std::fs::read_dir(&root).is_ok() {
-        opcost_skip::skip!("this user may read everything, tracefs too");
+        crate::skip::skip!("this user may read everything, tracefs too");
     } else {
         let error = find(&sysfs).unwrap_err().to_string();
         assert!(error.contains("may not read; run as root"), "{error}");

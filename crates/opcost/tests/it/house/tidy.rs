@@ -43,7 +43,6 @@ fn unsafe_code_stays_at_the_edge() {
         "opcost-record",
         "opcost-report",
         "opcost-size",
-        "opcost-skip",
         "opcost-source",
         "opcost-stats",
         "opcost-store",
