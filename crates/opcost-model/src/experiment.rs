@@ -6,6 +6,7 @@
 //! **The seed is random for command lines on the host and fixed in the experiment files that ship**, so recordings of one
 //! experiment do the same work.
 
+use crate::guest_settings::guest_settings;
 use crate::plan::{
     Aslr, EnvironmentPolicy, MachineKind, OpsPattern, PairsOfVariants, SameFile, Shard, Width,
 };
@@ -30,6 +31,38 @@ const CONDITIONS: &str = "Conditions of a run";
 const GUEST: &str = "Emulated machine";
 const HOOKS: &str = "Commands around the runs";
 
+/// Declares a struct with the settings of a guest between the given fields; with `flags`, they are flags, too.
+macro_rules! with_guest_settings {
+    ([ $( $(#[$($help:tt)*])* $field:ident $value:tt: $type:ident = $row:expr; )* ]
+     flags $(#[$($meta:tt)*])* pub struct $name:ident { $($before:tt)* } then { $($after:tt)* }) => {
+        $(#[$($meta)*])*
+        pub struct $name {
+            $($before)*
+            $(
+                $(#[$($help)*])*
+                #[arg(long, value_name = $value, help_heading = GUEST)]
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $field: Option<$type>,
+            )*
+            $($after)*
+        }
+    };
+    ([ $( $(#[$($help:tt)*])* $field:ident $value:tt: $type:ident = $row:expr; )* ]
+     fields $(#[$($meta:tt)*])* pub struct $name:ident { $($before:tt)* } then { $($after:tt)* }) => {
+        $(#[$($meta)*])*
+        pub struct $name {
+            $($before)*
+            $(
+                $(#[$($help)*])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $field: Option<$type>,
+            )*
+            $($after)*
+        }
+    };
+}
+
+guest_settings! { with_guest_settings flags
 /// Everything that can be said of an experiment; absent fields take their defaults in the plan.
 #[derive(Args, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -337,18 +370,7 @@ pub struct Experiment {
     #[arg(long, value_name = "CPU", conflicts_with = "cpu_model", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub like: Vec<String>,
-
-    /// Memory of the emulated machine, MiB [default: 1024]
-    #[arg(long, value_name = "MIB", help_heading = GUEST)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_mib: Option<u32>,
-
-    /// CPUs of the emulated machine, up to 8; they take turns on one thread, so that counts stay exact
-    /// (QEMU 10.0 or later) [default: 1]
-    #[arg(long, value_name = "N", help_heading = GUEST)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<u32>,
-
+} then {
     /// Disk of the emulated machine, in its memory, mounted on /disk: FILESYSTEM[,OPTION…]:SIZE
     /// with mount options, for example ext4:64M or ext4,data=journal:64M. The file systems are
     /// ext4, ext3 and ext2. If it is repeated, each disk makes a variant [default: none]
@@ -444,6 +466,7 @@ pub struct Experiment {
     #[serde(rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
 }
+}
 
 fn is_false(value: &bool) -> bool {
     !value
@@ -508,6 +531,7 @@ pub struct Scan {
     pub step: Option<Scalar>,
 }
 
+guest_settings! { with_guest_settings fields
 /// One of the things compared: a command or a built-in workload with parameters.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -557,18 +581,14 @@ pub struct Variant {
     /// CPU of this variant's emulated machine by a known CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub like: Option<String>,
-    /// Memory of this variant's emulated machine, MiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_mib: Option<u32>,
-    /// CPUs of this variant's emulated machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<u32>,
+} then {
     /// Disk of this variant's emulated machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
     /// The value of each scanned parameter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scanned: BTreeMap<String, String>,
+}
 }
 
 /// A command as written: one line, or arguments already split.

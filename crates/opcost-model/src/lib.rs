@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod experiment;
+pub mod guest_settings;
 pub mod plan;
 pub mod recording;
 pub mod validation;

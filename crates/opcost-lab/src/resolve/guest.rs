@@ -13,15 +13,14 @@ use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_kernel::disk::{DiskError, DiskSpec};
 use opcost_kernel::{KernelError, KernelSpec, Recipe, Toolchain};
 use opcost_model::experiment::{Experiment, Variant};
-use opcost_model::plan::guest::{CORE_DEFAULT, CPU_MODEL, DEFAULT_KERNEL, MEMORY_MIB, NO_KERNEL};
+use opcost_model::guest_settings::GuestSettings;
+use opcost_model::plan::guest::{CORE_DEFAULT, CPU_MODEL, DEFAULT_KERNEL, NO_KERNEL};
 use opcost_model::plan::{CorePlan, EmulationPlan, GuestPlan, MachineKind, VariantPlan, WorkPlan};
 use opcost_model::recording::settings::field_of_guests;
 use opcost_record::metric::ONE_IN_MAX;
 use opcost_record::nearest::did_you_mean;
 use std::path::PathBuf;
 
-/// The largest number of CPUs of a machine: the plugin distinguishes no more.
-const CPUS_MAX: u32 = 8;
 /// The default time limit of a run: a guest that hangs would never end.
 pub(super) const LIMIT_MS: u64 = 30 * 60 * 1000;
 /// The default limit of concurrent machines, as each needs its own memory.
@@ -41,16 +40,20 @@ pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> O
         let another = all.iter().flatten().any(|other| field(other) != own);
         another.then_some(own)
     };
-    let named = |name: &str, value: Option<String>| value.map(|value| format!("{name}{value}"));
+    let settings = (0..guest.settings.values().len()).map(|index| {
+        differs(&|guest| {
+            let value = &guest.settings.values()[index];
+            format!("{}={}", value.unit, value.text)
+        })
+    });
     let parts: Vec<String> = [
         differs(&|guest| guest.kernel_name.clone()),
         differs(&|guest| if guest.boot.is_empty() { "default".into() } else { guest.boot.clone() }),
         differs(&|guest| guest.cpu_model.clone()),
-        named("MiB=", differs(&|guest| guest.memory_mib.to_string())),
-        named("CPUs=", differs(&|guest| guest.cpus.to_string())),
-        differs(&|guest| guest.disk.as_ref().map_or("no disk".into(), DiskSpec::to_string)),
     ]
     .into_iter()
+    .chain(settings)
+    .chain([differs(&|guest| guest.disk.as_ref().map_or("no disk".into(), DiskSpec::to_string))])
     .flatten()
     .collect();
     (!parts.is_empty()).then(|| parts.join(" "))
@@ -278,20 +281,14 @@ pub(super) fn resolve_guest(
         NO_KERNEL => None,
         name => Some(resolve_kernel(experiment, name, surroundings)?),
     };
-    let memory_mib = variant.memory_mib.or(experiment.memory_mib).unwrap_or(MEMORY_MIB);
+    let settings = GuestSettings::resolve(experiment, variant);
+    let settings = settings.map_err(|why| fail(Status::Usage, why))?;
     let boot = variant.boot.clone().unwrap_or_default();
-    if !(64..=65_536).contains(&memory_mib) {
-        return Err(fail(Status::Usage, format!("--memory-mib {memory_mib}: give 64 to 65536")));
-    }
-    let cpus = variant.cpus.or(experiment.cpus).unwrap_or(1);
-    if !(1..=CPUS_MAX).contains(&cpus) {
-        return Err(fail(Status::Usage, format!("--cpus {cpus}: give 1 to {CPUS_MAX}")));
-    }
     if boot.contains(['\n', '\0']) {
         return Err(fail(Status::Usage, "--boot: options stand in one line"));
     }
     let disk = match &variant.disk {
-        Some(text) => Some(resolve_disk(text, memory_mib).map_err(HasStatus::carried)?),
+        Some(text) => Some(resolve_disk(text, settings.memory_mib).map_err(HasStatus::carried)?),
         None => None,
     };
     if kernel.is_none() {
@@ -306,14 +303,17 @@ pub(super) fn resolve_guest(
         }
         let given = [
             ("boot", !boot.is_empty(), ""),
-            ("cpus", cpus > 1, ", since the program has one thread there"),
             ("disk", disk.is_some(), ""),
             ("pack", !experiment.pack.is_empty(), FILES_ARE_HERE),
             ("pack-used", experiment.pack_used, FILES_ARE_HERE),
             ("tree", variant.tree.is_some() || experiment.tree.is_some(), FILES_ARE_HERE),
             ("fresh-boots", experiment.fresh_boots, ""),
         ];
-        if let Some((name, _, more)) = given.iter().find(|(_, given, _)| *given) {
+        let values = settings.values();
+        let refused = values.iter().filter_map(|value| Some((value.field, value.without_kernel?)));
+        let given = given.into_iter().filter(|(_, given, _)| *given);
+        let given = given.map(|(name, _, more)| (name, more));
+        if let Some((name, more)) = refused.chain(given).next() {
             let why = format!("--{name} has no meaning with --kernel {NO_KERNEL}{more}");
             return Err(fail(Status::Usage, why));
         }
@@ -335,8 +335,7 @@ pub(super) fn resolve_guest(
         kernel_name: kernel_name.to_string(),
         boot,
         cpu_model,
-        memory_mib,
-        cpus,
+        settings,
         disk,
     }))
 }

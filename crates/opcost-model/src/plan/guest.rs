@@ -1,6 +1,7 @@
 //! The emulated machine of each variant.
 
 use super::validation::Validation;
+use crate::guest_settings::GuestSettings;
 use opcost_core_model::{Core, CoreError};
 use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
@@ -11,14 +12,11 @@ use opcost_record::metric::{
 use opcost_record::{Domain, MetricKey};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use std::ops::Deref;
 
 /// The CPU by default: a server's, of whose features the emulator lacks none that decides which code a kernel takes on its hot paths
 /// (crates/opcost-lab/src/resolve/guest.rs).
 pub const CPU_MODEL: &str = "EPYC-Rome-v2";
-
-/// Default memory of an emulated machine, MiB. With less than 512 MiB of usable memory a kernel makes no huge pages by itself
-/// (mm/huge_memory.c, hugepage_init), as no user's machine does.
-pub const MEMORY_MIB: u32 = 1024;
 
 /// The core that is modelled by default, the same on every computer.
 pub const CORE_DEFAULT: &str = "zen4";
@@ -207,11 +205,9 @@ pub struct GuestPlan {
     pub boot: String,
     /// CPU model, by QEMU's name.
     pub cpu_model: String,
-    /// Memory, MiB.
-    pub memory_mib: u32,
-    /// Number of CPUs, which take turns.
-    #[serde(default = "one_cpu", skip_serializing_if = "is_one_cpu")]
-    pub cpus: u32,
+    /// The settings that have one value.
+    #[serde(flatten)]
+    pub settings: GuestSettings,
     /// The disk, if the machine has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskSpec>,
@@ -225,24 +221,23 @@ impl Default for GuestPlan {
             kernel_name: NO_KERNEL.into(),
             boot: String::new(),
             cpu_model: CPU_MODEL.into(),
-            memory_mib: MEMORY_MIB,
-            cpus: one_cpu(),
+            settings: GuestSettings::default(),
             disk: None,
         }
     }
 }
 
-fn one_cpu() -> u32 {
-    1
-}
+impl Deref for GuestPlan {
+    type Target = GuestSettings;
 
-fn is_one_cpu(cpus: &u32) -> bool {
-    *cpus == one_cpu()
+    fn deref(&self) -> &GuestSettings {
+        &self.settings
+    }
 }
 
 /// The smallest number of CPUs of any machine; 1 if there is no machine.
 pub fn fewest_cpus<'a>(guests: impl Iterator<Item = Option<&'a GuestPlan>>) -> u32 {
-    guests.flatten().map(|guest| guest.cpus).min().unwrap_or(one_cpu())
+    guests.flatten().map(|guest| guest.cpus).min().unwrap_or(1)
 }
 
 impl GuestPlan {
@@ -275,10 +270,8 @@ impl GuestPlan {
             parts.push(format!("CPU {}", self.cpu_model));
         }
         if self.kernel.is_some() {
-            parts.push(format!("{} MiB", self.memory_mib));
-        }
-        if self.cpus > 1 {
-            parts.push(format!("{} CPUs", self.cpus));
+            let shown = self.settings.values().into_iter().filter(|value| value.shown);
+            parts.extend(shown.map(|value| format!("{} {}", value.text, value.unit)));
         }
         if let Some(disk) = &self.disk {
             parts.push(format!("disk {disk} in memory"));

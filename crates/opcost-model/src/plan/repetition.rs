@@ -207,8 +207,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         });
         variant.boot = Some(guest.boot.clone()).filter(|boot| !boot.is_empty());
         variant.cpu_model = Some(guest.cpu_model.clone());
-        variant.memory_mib = Some(guest.memory_mib);
-        variant.cpus = Some(guest.cpus).filter(|cpus| *cpus > 1);
+        guest.settings.write_to(&mut variant);
         variant.disk = guest.disk.as_ref().map(ToString::to_string);
     }
     variant

@@ -2,6 +2,7 @@
 //! histories, gathered shards and the ledger read it.
 
 use super::{MachineState, ProgramState, Recording};
+use crate::guest_settings::{guest_settings, rows};
 use crate::plan::{EmulationPlan, GuestPlan, MachineKind, OutputPlan, Plan, VariantPlan, WorkPlan};
 use opcost_kernel::{KernelSpec, digest};
 use opcost_record::emulation::COUNTING_VERSION;
@@ -109,8 +110,8 @@ const WORK: &str = "work";
 /// The digits of a digest in keys and sentences.
 const DIGITS: usize = 12;
 
-/// All settings and surroundings.
-pub static SETTINGS: &[Setting] = &[
+/// The settings and surroundings, without those of guests that have one value.
+static SETTINGS: &[Setting] = &[
     setting("arch", "architecture", |of| of.counted(|| "x86_64")).judged(),
     setting("opcost", "way of counting", |of| of.counted(|| COUNTING_VERSION)).judged().packaged(),
     setting("version", "opcost", |of| of.fact(|state| Some(&state.opcost_version)))
@@ -126,12 +127,6 @@ pub static SETTINGS: &[Setting] = &[
     setting("seed", "seed", |of| one(of.plan.map(|plan| plan.seed))).of(&["seed"]).judged(),
     setting("cpu", "emulated CPU", |of| one(of.guest().map(|guest| &guest.cpu_model)))
         .of_guests(&["cpu-model", "like"])
-        .refused(MACHINE),
-    setting("memory", "memory, MiB", |of| one(of.computer().map(|guest| guest.memory_mib)))
-        .of_guests(&["memory-mib"])
-        .refused(MACHINE),
-    setting("cpus", "number of CPUs", |of| one(of.computer().map(|guest| guest.cpus)))
-        .of_guests(&["cpus"])
         .refused(MACHINE),
     setting("boot", "boot options", |of| one(of.guest().map(|guest| &guest.boot)))
         .of_guests(&["boot"]),
@@ -296,6 +291,26 @@ pub static SETTINGS: &[Setting] = &[
     setting("data", "file", data).contents().everywhere(),
 ];
 
+macro_rules! rows {
+    ([ $( $(#[$($help:tt)*])* $field:ident $value:tt: $type:ident = $row:expr; )* ]) => {
+        /// The settings of guests that have one value.
+        static GUEST_SETTINGS: &[Setting] = &[$({
+            const FIELDS: &[&str] = &[rows::$field().field];
+            setting(rows::$field().key, rows::$field().words, |of| {
+                one(of.computer().map(|guest| &guest.$field))
+            })
+            .of_guests(FIELDS)
+            .refused(MACHINE)
+        }),*];
+    };
+}
+guest_settings! { rows }
+
+/// All settings and surroundings.
+pub fn all() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().chain(GUEST_SETTINGS)
+}
+
 /// A setting of emulated machines whose value is in keys, and whose change explains a change of figures.
 const fn setting(
     name: &'static str,
@@ -364,7 +379,7 @@ impl Setting {
 const IDLE_FIELDS: [&str; 2] = ["jobs", "no-functions"];
 
 fn fields_of_guests() -> impl Iterator<Item = &'static str> {
-    let settings = SETTINGS.iter().filter(|setting| setting.of_guests);
+    let settings = all().filter(|setting| setting.of_guests);
     settings.flat_map(|setting| setting.fields).chain(&IDLE_FIELDS).copied()
 }
 
@@ -550,7 +565,7 @@ fn by_name<'a>(files: impl Iterator<Item = (&'a Path, &'a String)>) -> Vec<Named
 /// The parts of a gate's key for a revision's recording.
 pub fn key_parts(of: &Of<'_>) -> Vec<(String, String)> {
     let mut parts = Vec::new();
-    for setting in SETTINGS.iter().filter(|setting| setting.in_key != InKey::Absent) {
+    for setting in all().filter(|setting| setting.in_key != InKey::Absent) {
         for (name, value) in (setting.values)(of) {
             let value = match setting.in_key {
                 InKey::Digest => format!("{:.DIGITS$}", digest(value.as_bytes())),
@@ -578,8 +593,8 @@ pub fn is_packaged(part: &str) -> bool {
 
 /// The settings on which the figures of these machines depend, and in which two sides differ.
 pub fn differences(sides: [Of<'_>; 2], emulated: bool) -> Vec<Difference> {
-    let mut all = Vec::new();
-    for setting in SETTINGS.iter().filter(|setting| setting.matters(emulated)) {
+    let mut found = Vec::new();
+    for setting in all().filter(|setting| setting.matters(emulated)) {
         let [one, two] = sides.map(|of| (setting.values)(&of));
         let find = |values: &[Named], name: &str| {
             values.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
@@ -592,10 +607,10 @@ pub fn differences(sides: [Of<'_>; 2], emulated: bool) -> Vec<Difference> {
                 continue;
             }
             seen.push(name);
-            all.push(Difference { setting, name: name.clone(), values });
+            found.push(Difference { setting, name: name.clone(), values });
         }
     }
-    all
+    found
 }
 
 /// Whether figures of these machines come from an emulator.

@@ -10,7 +10,7 @@ fn schema() -> Value {
     serde_json::from_str(include_str!("../../../../docs/schema.json")).unwrap()
 }
 
-fn validator() -> Validator {
+pub(crate) fn validator() -> Validator {
     jsonschema::validator_for(&schema()).unwrap()
 }
 

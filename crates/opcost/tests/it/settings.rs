@@ -1,19 +1,37 @@
-//! Every setting, and all surroundings on which counts depend, reach a gate's key, comparisons of two recordings and histories.
+//! Every setting, and all surroundings on which counts depend, reach a gate's key, comparisons of two recordings, histories, the
+//! experiment that makes a plan again, and docs/schema.json.
 
 use crate::made::emulated::{self, Tree, count, kernel};
 use opcost_analysis::comparison::call_tree::VariantOf;
+use opcost_analysis::comparison::compare;
 use opcost_analysis::comparison::two_recordings::compare_recordings;
 use opcost_analysis::history::{Question, history};
 use opcost_gate::gate::counts::key;
 use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
 use opcost_model::experiment::Experiment;
+use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::{GuestPlan, InProcessPlan, OutputPlan, Plan, Revision, Target, WorkPlan};
-use opcost_model::recording::settings::{self, SETTINGS};
+use opcost_model::recording::settings;
 use opcost_model::recording::{DataState, GuestState, MachineState, ProgramState, Recording};
+use opcost_report::render::{Style, View, render};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
+
+/// Settings of a guest of which none has its default.
+fn other_settings() -> GuestSettings {
+    let rows = GuestSettings::stored().into_iter();
+    let changed = rows.map(|row| {
+        let is_read = |other: &Value| {
+            let alone = json!({ row.name: other });
+            serde_json::from_value::<GuestSettings>(alone).is_ok()
+        };
+        let other = others(&row.default).into_iter().find(is_read);
+        (row.name.to_string(), other.unwrap_or_else(|| panic!("no other {}", row.name)))
+    });
+    serde_json::from_value(Value::Object(changed.collect())).unwrap()
+}
 
 /// A recording with a value for every setting.
 pub(crate) fn full() -> Recording {
@@ -49,8 +67,7 @@ pub(crate) fn full() -> Recording {
         kernel_name: "k".into(),
         boot: "quiet".into(),
         cpu_model: "max".into(),
-        memory_mib: 512,
-        cpus: 2,
+        settings: other_settings(),
         disk: Some(DiskSpec::parse("ext4:64M").unwrap()),
     });
     let mut made = emulated::recording(plan, 0, |_| {
@@ -77,8 +94,8 @@ pub(crate) fn full() -> Recording {
     made
 }
 
-/// Whether the readers of the table saw a difference: the key, the comparison, the history.
-fn seen(before: &Recording, after: &Recording) -> [bool; 3] {
+/// Whether a difference is seen: by the key, the comparison, the history, the experiment that makes the plan again.
+fn seen(before: &Recording, after: &Recording) -> [bool; 4] {
     let revision = settings::Revision {
         tree: Path::new("/src"),
         compiler: Some("cc 12"),
@@ -95,7 +112,8 @@ fn seen(before: &Recording, after: &Recording) -> [bool; 3] {
     let shown = history(vec![before.clone(), after.clone()], &question).unwrap();
     let points = &shown.series[0].points;
     let noted = points.iter().any(|point| !(point.environment.is_empty() && point.work.is_empty()));
-    [keyed, compared, noted]
+    let repeated = before.plan.to_experiment() != after.plan.to_experiment();
+    [keyed, compared, noted, repeated]
 }
 
 /// The places of all values inside, as JSON pointers.
@@ -124,9 +142,17 @@ fn others(value: &Value) -> Vec<Value> {
             json!("ext2:64M"),
         ],
         // A setting that is absent becomes a text, a number or a yes.
-        Value::Null => vec![json!("more"), json!(3), json!(true)],
+        Value::Null => vec![json!("more"), json!(5), json!(true)],
         _ => Vec::new(),
     }
+}
+
+/// The JSON that commands print of a recording.
+fn document(made: &Recording) -> Value {
+    let (comparison, warnings) = compare(made);
+    let (comparison, warnings, style) = (&comparison, &warnings[..], &Style::plain());
+    let text = render("json", &View { recording: made, comparison, warnings, style }).unwrap();
+    serde_json::from_str(&text).unwrap()
 }
 
 /// Whether `place` is `known` or below it; a star stands for one name.
@@ -137,19 +163,22 @@ fn is_below(place: &str, known: &str) -> bool {
 
 /// Changes every value of a JSON text by itself and checks who sees it.
 ///
-/// `unseen`: the places that a reader need not see: key, comparison and history, `x` for each that does not; with the reason.
+/// `all`: `v` for each reader that sees values, in the order of [`seen`]; `unseen`: the places that a reader need not see, which has
+/// an `x`; with the reason.
 fn check(
     what: &str,
+    all: &str,
     stored: &Value,
     unseen: &[(&str, &str, &str)],
     read: &dyn Fn(Value) -> Option<Recording>,
 ) {
     let before = read(stored.clone()).unwrap();
-    let mut all = Vec::new();
-    places(stored, String::new(), &mut all);
+    let mut found = Vec::new();
+    places(stored, String::new(), &mut found);
     let mut faults = Vec::new();
     let mut used = BTreeSet::new();
-    for place in &all {
+    let schema = crate::schema::validator();
+    for place in &found {
         let value = stored.pointer(place).unwrap();
         let after = others(value).into_iter().find_map(|other| {
             let mut changed = stored.clone();
@@ -165,12 +194,16 @@ fn check(
         let seen = seen(&before, &after);
         let listed = unseen.iter().find(|(known, ..)| is_below(place, known));
         used.extend(listed.map(|(known, ..)| *known));
-        let expected = listed.map_or("vvv", |(_, marks, _)| *marks);
+        let expected = listed.map_or(all, |(_, marks, _)| *marks);
         let marks: String = seen.iter().map(|saw| if *saw { 'v' } else { 'x' }).collect();
         let hold =
             marks.chars().zip(expected.chars()).all(|(is, should)| should != 'v' || is == 'v');
         if !hold {
             faults.push(format!("{place}: {marks}, not {expected}"));
+        }
+        if let Err(fault) = schema.validate(&document(&after)) {
+            faults
+                .push(format!("{place}: docs/schema.json has {}: {fault}", fault.instance_path()));
         }
     }
     let idle: Vec<&str> =
@@ -184,35 +217,36 @@ fn every_value_of_a_plan_that_counts_depend_on_is_seen_by_key_comparison_and_his
     let made = full();
     let stored = serde_json::to_value(&made.plan).unwrap();
     let unseen = [
-        ("/experiment", "xxx", "a name"),
-        ("/question", "xxx", "a name"),
-        ("/label", "xxx", "a name"),
-        ("/emulation/jobs", "xxx", "counts do not depend on what runs beside them"),
-        ("/emulation/no_functions", "xxx", "totals have the same digits"),
-        ("/emulation/booted_once", "xvv", "a gate decides it"),
-        ("/primary", "xxx", "the choice of what is judged"),
-        ("/pairs", "xxx", "the number of runs"),
-        ("/fewest_pairs", "xxx", "the number of runs"),
-        ("/stop", "xxx", "the number of runs"),
-        ("/warmup", "xxx", "the number of runs"),
-        ("/seed", "vxx", "comparisons pair the layouts of blocks, or test the seeds' spread"),
-        ("/blocks", "xxx", "the schedule"),
-        ("/timeout_ms", "xxx", "a limit"),
-        ("/cpu", "xxx", "of the host"),
-        ("/show_output", "xxx", "the variant has an output of its own"),
-        ("/ignore_failure", "xxx", "the choice of what is judged"),
-        ("/hooks/cwd", "xxx", "where a recording began"),
-        ("/variants/0/name", "xxx", "a name"),
-        ("/variants/0/work/program", "vxx", "a comparison sees the program's contents"),
-        ("/variants/0/work/argv", "vxx", "a comparison sees the line"),
-        ("/variants/0/work/line", "xvv", "a key has program and arguments"),
-        ("/variants/0/cwd", "vxx", "two checkouts lie in two folders"),
-        ("/variants/0/guest/kernel", "xxx", "the kernel's contents are seen"),
-        ("/variants/0/guest/kernel_name", "xvv", "the kernel's contents are in the key"),
-        ("/variants/0/revision", "xxx", "is what is compared"),
-        ("/variants/0/tree", "xxx", "whether there is one is seen"),
+        ("/experiment", "xxxv", "a name"),
+        ("/question", "xxxv", "a name"),
+        ("/label", "xxxv", "a name"),
+        ("/emulation/jobs", "xxxv", "counts do not depend on what runs beside them"),
+        ("/emulation/no_functions", "xxxv", "totals have the same digits"),
+        ("/emulation/booted_once", "xvvv", "a gate decides it"),
+        ("/primary/source", "xxxx", "goes with the name"),
+        ("/primary", "xxxv", "the choice of what is judged"),
+        ("/pairs", "xxxv", "the number of runs"),
+        ("/fewest_pairs", "xxxx", "the number of runs"),
+        ("/stop", "xxxx", "the number of runs"),
+        ("/warmup", "xxxv", "the number of runs"),
+        ("/seed", "vxxv", "comparisons pair the layouts of blocks, or test the seeds' spread"),
+        ("/blocks", "xxxx", "the schedule"),
+        ("/timeout_ms", "xxxv", "a limit"),
+        ("/cpu", "xxxv", "of the host"),
+        ("/show_output", "xxxv", "the variant has an output of its own"),
+        ("/ignore_failure", "xxxv", "the choice of what is judged"),
+        ("/hooks/cwd", "xxxx", "where a recording began"),
+        ("/variants/0/name", "xxxv", "a name"),
+        ("/variants/0/work/program", "vxxx", "a comparison sees the program's contents"),
+        ("/variants/0/work/argv", "vxxv", "a comparison sees the line"),
+        ("/variants/0/work/line", "xvvx", "a key has program and arguments"),
+        ("/variants/0/cwd", "vxxv", "two checkouts lie in two folders"),
+        ("/variants/0/guest/kernel", "xxxx", "the kernel's contents are seen"),
+        ("/variants/0/guest/kernel_name", "xvvx", "the kernel's contents are in the key"),
+        ("/variants/0/revision", "xxxx", "is what is compared"),
+        ("/variants/0/tree", "xxxv", "whether there is one is seen"),
     ];
-    check("plan", &stored, &unseen, &|value| {
+    check("plan", "vvvv", &stored, &unseen, &|value| {
         let plan: Plan = serde_json::from_value(value).ok()?;
         Some(Recording { plan, ..made.clone() })
     });
@@ -260,7 +294,7 @@ fn all_surroundings_that_counts_depend_on_are_seen_by_key_comparison_and_history
         ("/kernels/0/sizes", "xxx", "goes with the contents"),
         ("/guests", "xxx", "follows from kernel, emulator and CPU model"),
     ]);
-    check("machine", &stored, &unseen, &|value| {
+    check("machine", "vvv", &stored, &unseen, &|value| {
         let state: MachineState = serde_json::from_value(value).ok()?;
         Some(Recording { machine: vec![state], ..made.clone() })
     });
@@ -276,7 +310,7 @@ fn every_field_of_an_experiment_is_a_setting_or_chooses_no_figure() {
     };
     let all = &fields("nothing = 1") | &fields("[[variant]]\nnothing = 1");
     let settings: BTreeSet<&str> =
-        SETTINGS.iter().flat_map(|setting| setting.fields).copied().collect();
+        settings::all().flat_map(|setting| setting.fields).copied().collect();
     let others = [
         "name",
         "question",

@@ -4,6 +4,7 @@ use super::*;
 use crate::machine::RunEnd;
 use crate::machine::emulated::{Direct, Tools};
 use opcost_base::scratch::Scratch;
+use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::Slot;
 use opcost_record::metric::EMULATOR;
 use opcost_record::{
@@ -150,7 +151,12 @@ fn kernel() -> Kernel {
 }
 
 fn guest() -> GuestPlan {
-    GuestPlan { memory_mib: 256, ..GuestPlan::default() }
+    with_memory(256)
+}
+
+fn with_memory(memory_mib: u32) -> GuestPlan {
+    let settings = GuestSettings { memory_mib, ..GuestSettings::default() };
+    GuestPlan { settings, ..GuestPlan::default() }
 }
 
 #[test]
@@ -167,7 +173,7 @@ fn another_emulator_processor_kernel_or_file_has_another_key() {
     keys.push(key(&emulated, Kernel { digest: "d2".into(), ..kernel() }, guest()));
     for other in [
         GuestPlan { cpu_model: "EPYC-Rome-v2,-avx2".into(), ..guest() },
-        GuestPlan { memory_mib: 512, ..guest() },
+        with_memory(512),
         GuestPlan { boot: "mitigations=off".into(), ..guest() },
     ] {
         keys.push(key(&emulated, kernel(), other));

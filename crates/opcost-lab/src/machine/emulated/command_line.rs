@@ -84,7 +84,7 @@ pub(super) struct Inputs {
 /// starts at a fixed date, and randomness is seeded (QEMU's documentation, "TCG Instruction
 /// Counting" and `-seed`).
 pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) -> Vec<OsString> {
-    let (memory, seed) = (format!("{}M", guest.memory_mib), inputs.seed.to_string());
+    let seed = inputs.seed.to_string();
     let boot_options = boot_options(guest, inputs);
     let cpu_model = match files.start {
         Start::Boot { .. } => unchecked(guest),
@@ -96,10 +96,9 @@ pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) 
     let channel_device = format!("isa-debugcon,iobase={PORT:#x},chardev=channel");
     // This device ends QEMU for kernels that can neither power off nor reboot.
     let exit_device = format!("isa-debug-exit,iobase={EXIT_PORT:#x},iosize=4");
-    let pairs: [(&str, &OsStr); 11] = [
-        ("-rtc", "base=2020-01-01T00:00:00,clock=vm".as_ref()),
-        ("-cpu", cpu_model.as_ref()),
-        ("-m", memory.as_ref()),
+    let machine: [(&str, &OsStr); 2] =
+        [("-rtc", "base=2020-01-01T00:00:00,clock=vm".as_ref()), ("-cpu", cpu_model.as_ref())];
+    let devices: [(&str, &OsStr); 8] = [
         ("-seed", seed.as_ref()),
         ("-kernel", files.kernel.as_os_str()),
         ("-append", boot_options.as_ref()),
@@ -109,13 +108,13 @@ pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) 
         ("-device", channel_device.as_ref()),
         ("-device", exit_device.as_ref()),
     ];
-    let cpus =
-        if guest.cpus > 1 { vec!["-smp".into(), guest.cpus.to_string().into()] } else { vec![] };
-    let pairs = pairs.into_iter().flat_map(|(name, value)| [name.into(), value.into()]);
+    let settings = guest.settings.values().into_iter().flat_map(|value| value.arguments);
+    let pair = |(name, value): (&str, &OsStr)| [OsString::from(name), OsString::from(value)];
     BARE.iter()
         .map(OsString::from)
-        .chain(pairs)
-        .chain(cpus)
+        .chain(machine.into_iter().flat_map(pair))
+        .chain(settings.map(OsString::from))
+        .chain(devices.into_iter().flat_map(pair))
         .chain(start(guest, files.start))
         .collect()
 }
@@ -257,12 +256,13 @@ fn with_path(prefix: &str, path: &Path) -> OsString {
 mod tests {
     use super::*;
     use opcost_kernel::disk::DiskSpec;
+    use opcost_model::guest_settings::GuestSettings;
 
     fn guest() -> GuestPlan {
         GuestPlan {
             boot: "mitigations=off".into(),
             cpu_model: "Skylake-Client-v1".into(),
-            memory_mib: 256,
+            settings: GuestSettings { memory_mib: 256, ..GuestSettings::default() },
             ..GuestPlan::default()
         }
     }
@@ -299,8 +299,9 @@ mod tests {
             assert!(line.contains(part), "{part} in {line}");
         }
         assert!(!line.contains("-smp"), "{line}");
-        let line = text(&system(&GuestPlan { cpus: 2, ..guest() }, &files(), inputs()));
-        assert!(line.contains(" -smp 2 -initrd /i"), "{line}");
+        let settings = GuestSettings { cpus: 2, ..GuestSettings::default() };
+        let line = text(&system(&GuestPlan { settings, ..guest() }, &files(), inputs()));
+        assert!(line.contains(" -m 1024M -smp 2 -"), "{line}");
         let disk = Some(DiskSpec::parse("ext4:64M").unwrap());
         let line = text(&system(&GuestPlan { disk, ..guest() }, &files(), inputs()));
         assert!(

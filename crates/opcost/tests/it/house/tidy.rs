@@ -2,6 +2,7 @@
 
 use crate::lab::{files, root};
 use crate::made;
+use opcost_model::guest_settings::{GuestSettings, StoredSetting};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -424,6 +425,25 @@ fn the_installation_page_names_the_packages_of_the_library() {
     let (abi, _) = line.unwrap().rsplit_once('.').unwrap();
     let page = fs::read_to_string(root().join("docs/install.md")).unwrap();
     assert!(page.contains(&format!("`libpatchpoint{abi}_…`")), "{abi}");
+}
+
+/// docs/schema.json has the settings of guests as their table has them; `INSTA_UPDATE=always` writes them.
+#[test]
+fn the_settings_of_guests_are_those_of_their_table() {
+    let rows = GuestSettings::stored().into_iter();
+    let line = |row: StoredSetting| format!("        \"{}\": {},\n", row.name, row.schema);
+    let lines: String = rows.map(line).collect();
+    let path = root().join("docs/schema.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let [before, after] =
+        ["        \"cpu_model\": {\"type\": \"string\"},\n", "        \"disk\": "];
+    let begin = text.find(&format!("{before}        \"memory_mib\"")).unwrap() + before.len();
+    let end = begin + text[begin..].find(after).unwrap();
+    if std::env::var_os("INSTA_UPDATE").is_some_and(|how| how == "always") {
+        fs::write(&path, format!("{}{lines}{}", &text[..begin], &text[end..])).unwrap();
+        return;
+    }
+    assert_eq!(text[begin..end], lines, "INSTA_UPDATE=always writes them");
 }
 
 #[test]
