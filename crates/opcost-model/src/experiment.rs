@@ -259,7 +259,7 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ops: Option<OpsPattern>,
 
-    /// The metric that decides, declared before the first run [default: wall; on the emulated machine
+    /// The metric that decides; declared before the first run [default: wall; on the emulated machine
     /// instructions, or instructions-synchronous:k where kernels, their options or boot options
     /// differ, or CPU models of workloads]
     #[arg(long, value_name = "METRIC", help_heading = METRICS)]

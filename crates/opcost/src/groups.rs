@@ -125,7 +125,15 @@ mod tests {
         }
     }
 
-    /// What a flag means, as far as a test can tell: its letter and its value's name.
+    /// The sentence that a flag's help begins with, without examples, choices and defaults.
+    fn sentence(help: &str) -> String {
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let ends = [". ", "; ", ": ", " (", " ["].map(|end| help.find(end).unwrap_or(help.len()));
+        let end = ends.into_iter().min().unwrap_or(help.len());
+        help[..end].split(", for example").next().unwrap_or_default().to_string()
+    }
+
+    /// What a flag means, as far as a test can tell: its letter, its value's name and its help.
     fn meaning(arg: &Arg) -> String {
         let values = arg.get_value_names().unwrap_or_default();
         let values: Vec<&str> = match arg.get_num_args().is_some_and(|number| number.takes_values())
@@ -134,20 +142,45 @@ mod tests {
             false => Vec::new(),
         };
         let letter = arg.get_short().map_or(String::new(), |letter| format!("-{letter} "));
-        format!("{letter}{}", values.join(" "))
+        let help = arg.get_help().map_or(String::new(), ToString::to_string);
+        format!("{letter}{}: {}", values.join(" "), sentence(&help))
     }
 
-    /// Flags whose name has several meanings, and why.
-    const SEVERAL: [(&str, &str); 10] = [
+    /// Flags whose name has several meanings or sentences of help, and why.
+    const SEVERAL: &[(&str, &str)] = &[
         ("all", "of profile the whole machine, as in perf; elsewhere every row"),
         ("baseline", "a file of figures or profiles; of import one of the variants"),
+        ("case", "of bisect the one that it searches; elsewhere a choice of cases"),
+        ("core", "of doctor the one to validate or to begin with; elsewhere the modelled one"),
+        ("cpu-model", "of bisect for work without a suite"),
         ("cpus", "how many CPUs a machine has; of doctor a look at each CPU"),
+        ("dry-run", "of forget what would be deleted; elsewhere the plan"),
         ("event", "events to count; of profile and diff one event of a file"),
+        ("experiment", "of import the name to give; elsewhere the one to find"),
+        ("export-json", "of gate its answer; elsewhere a comparison"),
+        ("export-markdown", "of gate its answer; elsewhere a comparison"),
+        ("export-text", "of gate its answer; elsewhere a comparison"),
+        ("fail-on", "of history a level; elsewhere a comparison"),
+        ("folder", "of submit for shards, of history with recordings, of man for pages"),
+        ("format", "of import that of the files; elsewhere that of the output"),
+        ("function", "of bisect the one to search; elsewhere the one to show"),
         ("input", "of profile the file of a profile, as in perf; elsewhere standard input"),
+        ("jobs", "of bisect points; elsewhere machines"),
         ("keep", "of attach the change; of forget the newest recordings"),
+        ("kernel", "of bisect for work without a suite"),
+        ("kernel-config", "of bisect for the kernel that each revision becomes"),
+        ("limit", "the rows of each command's table"),
+        ("metric", "of bisect the one to search; of history the ones to show"),
+        ("name", "of kernel build the kernel's; elsewhere the experiment's"),
+        ("notes", "gate writes them, history reads them"),
         ("ops", "how many operations: read from the output, or given"),
         ("output", "where the output of commands goes; of export the file"),
+        ("pairs", "of attach periods of a program; of selftest the runs of each of its reports"),
+        ("pid", "profile samples it until its end, top looks at it"),
+        ("seconds", "of doctor for each CPU; of selftest for all"),
+        ("seed", "what is drawn: runs and work, periods, or the self-test's reports"),
         ("sort", "of profile a column; elsewhere the order of variants"),
+        ("states", "kernel list lists them, kernel forget removes them"),
         ("variant", "of compare it makes a variant; elsewhere it chooses one"),
     ];
 
@@ -169,7 +202,7 @@ mod tests {
             .collect();
         assert!(differing.is_empty(), "{differing:#?}");
         for (flag, why) in SEVERAL {
-            assert!(meanings[flag].len() > 1, "--{flag} has one meaning now ({why})");
+            assert!(meanings[*flag].len() > 1, "--{flag} has one meaning now ({why})");
         }
     }
 }

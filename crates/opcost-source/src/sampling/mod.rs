@@ -66,16 +66,16 @@ fn user_stack_bytes() -> u32 {
 /// How to sample, as the commands that look at what runs take it.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct SamplingArgs {
-    /// Samples a second, of each CPU that is busy [default: 997]
+    /// Samples a second on each busy CPU [default: 997]
     #[arg(long, short = 'F', value_name = "HZ", help_heading = "Sampling")]
     pub frequency: Option<u64>,
 
-    /// How the callers of what was interrupted are found [default: fp]
+    /// How the callers of a sampled function are found [default: fp]
     #[arg(long, value_name = "HOW", help_heading = "Sampling")]
     pub call_graph: Option<CallGraph>,
 
-    /// Bytes of the stack that are copied with each sample for --call-graph dwarf, 8 to 65528: more
-    /// reach further out, and cost more [default: 8192]
+    /// Bytes of the stack that the kernel copies with each sample for --call-graph dwarf, 8 to
+    /// 65528. More bytes find more callers, and cost more [default: 8192]
     #[arg(long, value_name = "BYTES", help_heading = "Sampling")]
     pub stack_bytes: Option<u32>,
 }

@@ -76,7 +76,7 @@ pub struct DiffArgs {
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
-    /// Compare although this rule is broken: a rule of the ledger, or work; for files, event
+    /// Waive a rule of the comparability ledger; here work is one, too, and for files event
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
 
@@ -95,11 +95,11 @@ pub struct DiffArgs {
     #[arg(long)]
     all: bool,
 
-    /// What to print; mail lists the causes by weight, in 72 columns [default: text]
+    /// What to print on standard output; mail lists the causes by weight, in 72 columns [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
 
-    /// Print JSON, with every function; --json - is the same
+    /// Print JSON on standard output; it has every function; --json - is the same
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }

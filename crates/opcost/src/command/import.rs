@@ -39,7 +39,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "NAME")]
     pub experiment: Option<String>,
 
-    /// Label of the recording in lists and histories
+    /// What to call this recording in lists and histories, for example a version or a ticket
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
 

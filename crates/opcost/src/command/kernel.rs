@@ -86,7 +86,7 @@ struct ListArgs {
     #[arg(long)]
     states: bool,
 
-    /// Print JSON
+    /// Print JSON on standard output; --json - is the same
     #[arg(long)]
     json: bool,
 }

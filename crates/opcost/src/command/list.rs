@@ -34,7 +34,7 @@ pub struct ListArgs {
     /// What to list
     pub what: Listing,
 
-    /// Print JSON
+    /// Print JSON on standard output; --json - is the same
     #[arg(long)]
     pub json: bool,
 }

@@ -32,7 +32,7 @@ pub struct MeasureArgs {
     #[arg(last = true, value_name = "WORD", conflicts_with = "command")]
     pub words: Vec<OsString>,
 
-    /// A built-in workload instead, with parameters, NAME[:KEY=VALUE,...]
+    /// Built-in workload with parameters, NAME[:KEY=VALUE,...]; in place of a command
     #[arg(long, short = 'w', value_name = "WORKLOAD")]
     pub workload: Vec<String>,
 

@@ -27,16 +27,17 @@ pub struct PlanOfArgs {
     #[arg(value_name = "FILE|NAME")]
     pub file: Option<PathBuf>,
 
-    /// Override a field of the file, for example pairs=10 or variant.NAME.params.ops=1000
+    /// Set a field of the experiment, for example cwd=/tmp or variant.0.params.ops=1000; it overrides the
+    /// file, and a variant's name may take the place of its number
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
-    /// Cut the plan into N shards, and show what each makes and how long that takes where the store has an
-    /// earlier recording of the experiment
+    /// How many shards to cut the plan into; opcost shows what each makes, and how long that takes where the
+    /// store has an earlier recording of the experiment
     #[arg(long, value_name = "N")]
     pub shards: Option<u32>,
 
-    /// Print JSON
+    /// Print JSON on standard output; --json - is the same
     #[arg(long)]
     pub json: bool,
 

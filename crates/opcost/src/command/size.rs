@@ -43,11 +43,11 @@ pub struct SizeArgs {
     #[arg(long)]
     full_names: bool,
 
-    /// What to print [default: text]
+    /// What to print on standard output [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
 
-    /// Print JSON, with every symbol that differs; --json - is the same
+    /// Print JSON on standard output; it has every symbol that differs; --json - is the same
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }

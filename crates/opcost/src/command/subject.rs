@@ -35,7 +35,7 @@ pub(super) struct SubjectArgs {
     #[arg(value_name = "COMMAND", conflicts_with_all = ["workload", "pid", "all"])]
     command: Option<OsString>,
 
-    /// Built-in workload to run once and sample, NAME[:KEY=VALUE,...]; opcost samples its work only
+    /// Built-in workload with parameters, NAME[:KEY=VALUE,...]; opcost runs it once and samples its work only
     #[arg(long, short = 'w', value_name = "WORKLOAD", conflicts_with_all = ["pid", "all"])]
     workload: Option<String>,
 
@@ -56,12 +56,12 @@ pub(super) struct SubjectArgs {
     #[arg(long, value_name = "TIME", conflicts_with_all = ["command", "workload"])]
     duration: Option<TimeLimit>,
 
-    /// Run the command through this shell instead of directly (plain --shell means /bin/sh)
+    /// Run commands through this shell instead of directly (plain --shell means /bin/sh)
     #[arg(long, value_name = "SHELL", num_args = 0..=1, require_equals = true,
           default_missing_value = "/bin/sh", requires = "command")]
     shell: Option<String>,
 
-    /// Show what the command prints instead of discarding it
+    /// Show what the commands print instead of discarding it
     #[arg(long, requires = "command")]
     show_output: bool,
 

@@ -54,7 +54,8 @@ pub struct SubmitArgs {
     #[arg(long)]
     pub print: bool,
 
-    /// Override a field of the file, for example pairs=10 or variant.NAME.params.ops=1000
+    /// Set a field of the experiment, for example cwd=/tmp or variant.0.params.ops=1000; it overrides the
+    /// file, and a variant's name may take the place of its number
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 

@@ -121,11 +121,11 @@ pub struct AttachArgs {
     )]
     pub keep: bool,
 
-    /// What to call this recording in lists and histories
+    /// What to call this recording in lists and histories, for example a version or a ticket
     #[arg(long, value_name = "TEXT", requires = "key")]
     pub label: Option<String>,
 
-    /// Print the plan and stop: nothing is changed in the process
+    /// Print the plan and stop; nothing is changed in the process
     #[arg(long, requires = "key")]
     pub dry_run: bool,
 

@@ -87,7 +87,7 @@ pub struct BisectArgs {
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
 
-    /// Built-in workload to run in place of a case, NAME[:KEY=VALUE,...]
+    /// Built-in workload with parameters, NAME[:KEY=VALUE,...]; in place of a case
     #[arg(long, short = 'w', value_name = "WORKLOAD")]
     workload: Option<String>,
 
@@ -133,11 +133,11 @@ pub struct BisectArgs {
     #[arg(long, short = 'j', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
 
-    /// What to print; mail is a report of a regression, in 72 columns [default: text]
+    /// What to print on standard output; mail is a report of a regression, in 72 columns [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<BisectFormat>,
 
-    /// Print JSON; --json - is the same
+    /// Print JSON on standard output; --json - is the same
     #[arg(long, conflicts_with = "format")]
     json: bool,
 

@@ -57,7 +57,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "TEXT", requires = "validate")]
     pub kernels: Option<String>,
 
-    /// Print JSON
+    /// Print JSON on standard output; --json - is the same
     #[arg(long)]
     pub json: bool,
 }

@@ -40,11 +40,11 @@ pub struct SeriesArgs {
     #[arg(long, value_name = "FILE")]
     suite: Option<PathBuf>,
 
-    /// What to print; mail is for a cover letter, in 72 columns [default: text]
+    /// What to print on standard output; mail is for a cover letter, in 72 columns [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<SeriesFormat>,
 
-    /// Print JSON; --json - is the same
+    /// Print JSON on standard output; --json - is the same
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }

@@ -77,7 +77,7 @@ pub struct ProfileArgs {
     #[arg(long)]
     full_names: bool,
 
-    /// Print JSON, with every function; --json - is the same
+    /// Print JSON on standard output; it has every function; --json - is the same
     #[arg(long)]
     json: bool,
 

@@ -75,7 +75,7 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<MachineKind>,
 
-    /// Print JSON
+    /// Print JSON on standard output; --json - is the same
     #[arg(long)]
     pub json: bool,
 }
