@@ -4,9 +4,9 @@ use super::state::{Filter, Hidden, State, TopRow, View};
 use opcost_base::number::grouped;
 use opcost_page::names::shorten;
 use opcost_page::page::{align, fit};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Modifier, Style};
 
 /// Lines above the rows, and lines below them.
 const HEAD_LINES: u16 = 3;

@@ -1,8 +1,8 @@
 use super::*;
 use crate::command::top::state::tests::{interval, press};
 use crossterm::event::KeyCode;
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
+use ratatui_core::backend::TestBackend;
+use ratatui_core::terminal::Terminal;
 
 fn caption(color: bool) -> Caption {
     Caption { what: "cpu-clock at 997 Hz, all CPUs".into(), color }

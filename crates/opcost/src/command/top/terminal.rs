@@ -11,8 +11,8 @@ use crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use opcost_sys::interrupt::Interrupt;
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
+use ratatui_core::terminal::Terminal;
+use ratatui_crossterm::CrosstermBackend;
 use std::io::stdout;
 use std::panic;
 use std::time::Duration;
@@ -79,7 +79,7 @@ fn look(watch: &Watch, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
         }
         // A screen that has not changed is not drawn again.
         if !std::mem::replace(&mut is_drawn, true) {
-            let draw_all = |frame: &mut ratatui::Frame<'_>| {
+            let draw_all = |frame: &mut ratatui_core::terminal::Frame<'_>| {
                 state.page_rows = rows_shown(frame.area().height);
                 draw(&state, caption, frame.area(), frame.buffer_mut());
             };

@@ -21,7 +21,7 @@ fn the_crates_of_top_are_used_by_top_alone() {
     let (of_top, others): (Vec<_>, Vec<_>) = with_ending("rs")
         .into_iter()
         .filter(|(_, text)| {
-            ["crossterm", "ratatui"].iter().any(|name| text.contains(&format!("{name}::")))
+            ["crossterm", "ratatui_core"].iter().any(|name| text.contains(&format!("{name}::")))
         })
         .partition(|(path, _)| path.starts_with(&top) && !path.ends_with("mod.rs"));
     assert!(!of_top.is_empty() && others.is_empty(), "{others:?}");
