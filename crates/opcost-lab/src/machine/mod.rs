@@ -1,5 +1,6 @@
 //! Machines on which work runs, and their recorded state.
 
+pub mod attached;
 pub mod emulated;
 pub mod host;
 mod illegal;

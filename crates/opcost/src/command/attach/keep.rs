@@ -1,11 +1,10 @@
 //! `opcost attach --keep`: sets a key from outside and leaves it set.
 
-use super::carried;
-use super::stand_guard;
 use crate::command::output::print;
 use anyhow::Result;
 use opcost_base::exit::Status;
 use opcost_base::number::figure;
+use opcost_lab::machine::attached::{carried, stand_guard};
 use opcost_record::Unit;
 use patchpoint_attach::change::Change;
 use patchpoint_attach::process::Process;

@@ -7,18 +7,16 @@
 
 mod keep;
 mod listing;
-mod machine;
-mod meter;
 
 use crate::command::globals::Globals;
 use crate::command::output::{OutputArgs, present, print};
 use anyhow::{Context, Result};
 use clap::Args;
-use machine::Attached;
-use opcost_base::exit::{HasStatus, Status, WithStatus, carry, fail};
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::failure;
 use opcost_base::message::announce;
 use opcost_base::time::TimeLimit;
+use opcost_lab::machine::attached::{Attached, carried};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::machine::{Machine, read_state};
 use opcost_lab::progress;
@@ -34,14 +32,14 @@ use opcost_store::store::StoreError;
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use patchpoint_attach::change::Change;
-use patchpoint_attach::guardian::{self, Guardian, Undo};
+use patchpoint_attach::guardian;
 use patchpoint_attach::memory::Memory;
 use patchpoint_attach::process::{Process, Purpose};
 use patchpoint_attach::registry::{self, Registry};
 use patchpoint_attach::survey::{self, Key, Kind, Survey};
 use patchpoint_attach::symbol::{self, Function, Symbols};
 use patchpoint_attach::target::Restored;
-use patchpoint_attach::{AttachError, ChangeError, State, body, value};
+use patchpoint_attach::{ChangeError, State, body, value};
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,8 +52,6 @@ pub(crate) const EXAMPLES: &str = "Examples:
   opcost attach 1234 --key copy --to copy_sse2 --to copy_avx2
   opcost attach 1234 --key copy --to copy_avx2 -e task-clock,instructions:u";
 
-/// The hidden command of the guardian.
-pub const GUARDIAN: &str = "attach-guardian";
 /// The default period: long against a change (some 0.1 ms), short against other disturbances.
 const PERIOD_MS: u64 = 20;
 /// How long the program runs after a change before it is measured, so that its caches and branch
@@ -132,19 +128,6 @@ pub struct AttachArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub output: OutputArgs,
-}
-
-/// An error of attaching with its exit status.
-fn carried(error: AttachError) -> anyhow::Error {
-    let status = match &error {
-        AttachError::Change(ChangeError::Same { .. } | ChangeError::Twice { .. }) => Status::Usage,
-        AttachError::Denied { .. }
-        | AttachError::Stop(_)
-        | AttachError::Write { .. }
-        | AttachError::Guardian { .. } => Status::Missing,
-        _ => Status::WorkFailed,
-    };
-    carry(status, error)
 }
 
 /// `opcost attach`.
@@ -325,20 +308,6 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
         )),
         _ => Ok(status),
     }
-}
-
-/// Starts the process that takes a change back if this process dies.
-fn stand_guard(process: &Process, key: &str, change: &Change) -> Result<Guardian> {
-    let own = std::env::current_exe()
-        .context("cannot find this program's own executable")
-        .status(Status::Missing)?;
-    let undo = Undo {
-        pid: process.pid,
-        started_ticks: process.started_ticks,
-        key: key.to_string(),
-        change: change.clone(),
-    };
-    Guardian::start(&own, &[GUARDIAN], &undo).map_err(carried)
 }
 
 /// Runs the guardian in this process.

@@ -1,28 +1,31 @@
 //! A running program as a machine: each run is a period of its life with its site on one side.
 
-use super::carried;
-use super::meter::Meter;
-use super::stand_guard;
+mod meter;
+
+use super::{Machine, RunEnd, Together};
 use anyhow::{Context, Result, bail};
+use meter::Meter;
+use opcost_base::exit::{Status, WithStatus, carry};
 use opcost_base::message::announce;
 use opcost_base::number::figure;
-use opcost_lab::machine::{Machine, RunEnd, Together};
 use opcost_model::plan::{Group, Plan, Slot};
 use opcost_record::{Failure, Outcome, Reading, Report, Unit};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::{LivePerf, PerfKernel};
-use patchpoint_attach::AttachError;
 use patchpoint_attach::change::Change;
-use patchpoint_attach::guardian::Guardian;
+use patchpoint_attach::guardian::{Guardian, Undo};
 use patchpoint_attach::memory::Memory;
 use patchpoint_attach::process::Process;
 use patchpoint_attach::target::Restored;
 use patchpoint_attach::writes::Side;
+use patchpoint_attach::{AttachError, ChangeError};
 use std::ffi::OsString;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+/// The hidden command of the guardian.
+const GUARDIAN: &str = "attach-guardian";
 /// The longest sleep between two checks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(20);
 
@@ -30,7 +33,7 @@ const SLICE: Duration = Duration::from_millis(20);
 const PERIODS_MAX: u32 = 50;
 
 /// A program to which opcost is attached. Dropping this value restores the program.
-pub(super) struct Attached<'a> {
+pub struct Attached<'a> {
     process: Process,
     change: Change,
     /// The side that the site is on; `None` after a change that failed.
@@ -43,7 +46,7 @@ pub(super) struct Attached<'a> {
 }
 
 /// How long the changes stopped the program, and how the program was left.
-pub(super) struct Flips {
+pub struct Flips {
     stops_ns: Vec<u64>,
     /// The state in which the program was left, in words.
     left: String,
@@ -51,7 +54,7 @@ pub(super) struct Flips {
 
 impl Flips {
     /// Describes the changes, in one sentence or two.
-    pub(super) fn describe(&self, key: &str) -> String {
+    pub fn describe(&self, key: &str) -> String {
         let mut stops_ns = self.stops_ns.clone();
         stops_ns.sort_unstable();
         let time = |ns: u64| figure(ns as f64, Unit::Ns);
@@ -74,7 +77,7 @@ impl<'a> Attached<'a> {
     ///
     /// # Errors
     /// The process cannot be stopped, a counter cannot be opened, there is no guardian.
-    pub(super) fn begin(
+    pub fn begin(
         process: Process,
         change: Change,
         plan: &Plan,
@@ -105,7 +108,7 @@ impl<'a> Attached<'a> {
     /// # Errors
     /// The program could not be restored: the error says what is left, and why. If the program
     /// cannot be stopped at the moment, the guardian goes on trying.
-    pub(super) fn end(mut self) -> Result<Flips, AttachError> {
+    pub fn end(mut self) -> Result<Flips, AttachError> {
         let pid = self.process.pid;
         let left = match self.restore()? {
             Restored::Done { forked: 0 } => format!("process {pid} is as it was found"),
@@ -249,4 +252,31 @@ impl Machine for Attached<'_> {
     fn environment(&self, _: usize) -> Option<&[(OsString, OsString)]> {
         None
     }
+}
+
+/// An error of attaching with its exit status.
+pub fn carried(error: AttachError) -> anyhow::Error {
+    let status = match &error {
+        AttachError::Change(ChangeError::Same { .. } | ChangeError::Twice { .. }) => Status::Usage,
+        AttachError::Denied { .. }
+        | AttachError::Stop(_)
+        | AttachError::Write { .. }
+        | AttachError::Guardian { .. } => Status::Missing,
+        _ => Status::WorkFailed,
+    };
+    carry(status, error)
+}
+
+/// Starts the process that takes a change back if this process dies.
+pub fn stand_guard(process: &Process, key: &str, change: &Change) -> Result<Guardian> {
+    let own = std::env::current_exe()
+        .context("cannot find this program's own executable")
+        .status(Status::Missing)?;
+    let undo = Undo {
+        pid: process.pid,
+        started_ticks: process.started_ticks,
+        key: key.to_string(),
+        change: change.clone(),
+    };
+    Guardian::start(&own, &[GUARDIAN], &undo).map_err(carried)
 }
