@@ -18,6 +18,7 @@
 use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail, in_words, status_of};
 use opcost_base::phases::Phases;
+use opcost_gate::gate::fixup::{CommitRange, Fixup, FixupChange};
 use opcost_kernel::{
     GIT_QUIET, GIT_VARIABLES, Repository, RepositoryCommit, digest, lock, short_commit,
 };
@@ -29,7 +30,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileTimes};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -43,6 +44,9 @@ const LINES_SHOWN: usize = 12;
 const ROOM_BYTES: usize = 64 << 10;
 /// Digits of a key: enough to tell trees apart, and always the same number, so that paths have one length.
 const KEY_DIGITS: usize = 16;
+
+/// The settings of the user's repository that opcost's own repository has, too.
+const SETTINGS_TAKEN: &str = r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|submodule\..*\.url|url\..*\.(insteadof|pushinsteadof))$";
 
 /// Variables that common builds read.
 const BUILD_VARIABLES: [&str; 10] = [
@@ -67,6 +71,8 @@ pub struct Trees<'a> {
     compilers: RefCell<BTreeMap<String, String>>,
     /// The reason why each failed build failed, by key: cases with the same build need not try again.
     failed: RefCell<BTreeMap<String, String>>,
+    /// The commits of the ends of fixups, by the names that the suite gives them.
+    ends: RefCell<BTreeMap<String, String>>,
 }
 
 /// The place of a build, whether it is built or not.
@@ -78,6 +84,8 @@ pub struct Site {
     pub key: String,
     /// The version of the compiler; `None` if nothing is built.
     pub compiler: Option<String>,
+    /// The fixups that are applied to the revision, for reports.
+    pub fixups: Vec<String>,
     /// The revision's role in the guest.
     pub role: Role,
 }
@@ -94,6 +102,12 @@ pub enum Role {
 }
 
 impl Site {
+    /// A sentence about the fixups of this revision; `None` if it has none.
+    pub fn fixups_in_words(&self, side: &str) -> Option<String> {
+        let names = self.fixups.join(", ");
+        (!names.is_empty()).then(|| format!("fixups of {side}: {names}"))
+    }
+
     /// The path of a folder of the revision.
     pub fn below(&self, folder: Option<&Path>) -> PathBuf {
         self.folder.join(folder.unwrap_or(Path::new("")))
@@ -136,6 +150,8 @@ pub struct Recipe<'a> {
     pub artifacts: &'a [String],
     /// Files that configure the revision, if the revision is a kernel.
     pub kernel_config: &'a [PathBuf],
+    /// What is changed in the files of some commits before they are built.
+    pub fixups: &'a [Fixup],
 }
 
 impl<'a> Trees<'a> {
@@ -155,6 +171,7 @@ impl<'a> Trees<'a> {
             interrupt,
             compilers: RefCell::default(),
             failed: RefCell::default(),
+            ends: RefCell::default(),
         };
         trees.begin_repository()?;
         trees.sweep();
@@ -183,7 +200,79 @@ impl<'a> Trees<'a> {
         let alternates = own.join("objects/info/alternates");
         let mut text = self.repository.objects.as_os_str().as_bytes().to_vec();
         text.push(b'\n');
-        write(&alternates, &text)
+        write(&alternates, &text)?;
+        self.take_settings(&own)?;
+        self.take_tags(&own)
+    }
+
+    /// Takes over what builds ask git about: where remotes and submodules are (relative addresses of submodules begin at the
+    /// remote's), and where a shallow history ends.
+    fn take_settings(&self, own: &Path) -> Result<()> {
+        let words = ["config", "--local", "-z", "--get-regexp", SETTINGS_TAKEN];
+        // git fails if there are none.
+        let listed = self.git_of_user(&words).unwrap_or_default();
+        let mut text = String::new();
+        for (key, value) in listed.split('\0').filter_map(|entry| entry.split_once('\n')) {
+            let (Some((section, rest)), Some((_, name))) =
+                (key.split_once('.'), key.rsplit_once('.'))
+            else {
+                continue;
+            };
+            let subsection = rest.strip_suffix(name).and_then(|rest| rest.strip_suffix('.'));
+            let is_relative = name.ends_with("url")
+                && [".", ".."].iter().any(|dots| {
+                    value
+                        .strip_prefix(dots)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                });
+            // An address relative to the user's checkout.
+            let value = match is_relative {
+                true => self.repository.top.join(value).to_string_lossy().into_owned(),
+                false => value.to_string(),
+            };
+            let quoted =
+                |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let subsection = quoted(subsection.unwrap_or_default());
+            text += &format!("[{section} \"{subsection}\"]\n\t{name} = \"{}\"\n", quoted(&value));
+        }
+        let settings = own.join("settings");
+        if fs::read_to_string(&settings).ok().as_ref() != Some(&text) {
+            write(&settings, text.as_bytes())?;
+            let words = ["config", "--replace-all", "include.path", "settings"];
+            git(own, &words.each_ref().map(|word| word as &dyn AsRef<OsStr>), &[])?;
+        }
+        let shallow = self.git_of_user(&["rev-parse", "--git-path", "shallow"])?;
+        match fs::read(self.repository.top.join(shallow)) {
+            Ok(ends) => write(&own.join("shallow"), &ends),
+            Err(_) => {
+                // A clone that was made whole has no such file any more.
+                let _ = fs::remove_file(own.join("shallow"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes over the user's tags, by which `git describe` names versions.
+    fn take_tags(&self, own: &Path) -> Result<()> {
+        let list = |folder: &Path| {
+            let words = ["for-each-ref", "--format=%(refname) %(objectname)", "refs/tags"];
+            git(folder, &words.each_ref().map(|word| word as &dyn AsRef<OsStr>), &[])
+        };
+        let (wanted, known) = (list(&self.repository.top)?, list(own)?);
+        if wanted == known {
+            return Ok(());
+        }
+        let tags = |text: &str| -> BTreeMap<String, String> {
+            let tags = text.lines().filter_map(|line| line.split_once(' '));
+            tags.map(|(tag, object)| (tag.to_string(), object.to_string())).collect()
+        };
+        let (wanted, known) = (tags(&wanted), tags(&known));
+        let gone = known.keys().filter(|tag| !wanted.contains_key(*tag));
+        let mut orders: String = gone.map(|tag| format!("delete {tag}\n")).collect();
+        for (tag, object) in wanted.iter().filter(|(tag, object)| known.get(*tag) != Some(object)) {
+            orders += &format!("update {tag} {object}\n");
+        }
+        git_told(own, &[&"update-ref", &"--stdin"], &[], Some(&orders)).map(drop)
     }
 
     fn git_of_user(&self, words: &[&str]) -> Result<String> {
@@ -279,7 +368,8 @@ impl<'a> Trees<'a> {
     /// The place where a revision is built, or would be.
     ///
     /// # Errors
-    /// The compiler that the case names does not say its version: status "work failed".
+    /// The compiler that the case names does not say its version: status "work failed". A fixup's patch cannot be read, or git does
+    /// not know its commits: status "usage".
     pub fn site(&self, commit: &RepositoryCommit, recipe: Recipe<'_>) -> Result<Site> {
         if !recipe.kernel_config.is_empty() {
             return self.kernel_site(commit, recipe.kernel_config);
@@ -296,9 +386,62 @@ impl<'a> Trees<'a> {
             parts.extend([build.to_string(), compiler.clone()]);
             parts.extend(variables);
         }
+        let fixups = self.fixups_of(commit, recipe.fixups)?;
+        for fixup in &fixups {
+            parts.push(content_of(fixup)?);
+        }
         let key = digest(parts.join("\0").as_bytes())[..KEY_DIGITS].to_string();
         let folder = self.home.join("trees").join(&key).join("tree");
-        Ok(Site { folder, key, compiler, role: Role::Tree })
+        let fixups = fixups.into_iter().map(ToString::to_string).collect();
+        Ok(Site { folder, key, compiler, fixups, role: Role::Tree })
+    }
+
+    /// Checks the fixups of a case before anything is built.
+    ///
+    /// # Errors
+    /// git does not know a fixup's commits, or its patch cannot be read: status "usage".
+    pub fn check_fixups(&self, fixups: &[Fixup]) -> Result<()> {
+        for fixup in fixups {
+            let CommitRange { after, last } = &fixup.commits;
+            for end in after.iter().chain(last) {
+                self.end_of(end, fixup)?;
+            }
+            content_of(fixup)?;
+        }
+        Ok(())
+    }
+
+    /// The fixups that apply to a commit.
+    fn fixups_of<'b>(
+        &self,
+        commit: &RepositoryCommit,
+        fixups: &'b [Fixup],
+    ) -> Result<Vec<&'b Fixup>> {
+        let mut found = Vec::new();
+        for fixup in fixups {
+            let is_within = |end: &Option<String>| match end {
+                None => Ok(None),
+                Some(name) => {
+                    let end = self.end_of(name, fixup)?;
+                    Ok::<_, anyhow::Error>(Some(self.repository.is_ancestor(&commit.id, &end)))
+                }
+            };
+            let (after, last) = (is_within(&fixup.commits.after)?, is_within(&fixup.commits.last)?);
+            if after != Some(true) && last != Some(false) {
+                found.push(fixup);
+            }
+        }
+        Ok(found)
+    }
+
+    fn end_of(&self, name: &str, fixup: &Fixup) -> Result<String> {
+        if let Some(known) = self.ends.borrow().get(name) {
+            return Ok(known.clone());
+        }
+        let commit = self.repository.commit(name).map_err(HasStatus::carried);
+        let id = commit.with_context(|| format!("fixup {fixup}"))?.id;
+        self.ends.borrow_mut().insert(name.into(), id.clone());
+        Ok(id)
     }
 
     /// The place of a kernel: opcost builds it where all kernels are, when it is booted.
@@ -314,6 +457,7 @@ impl<'a> Trees<'a> {
             folder: self.repository.top.clone(),
             key: digest(&parts)[..KEY_DIGITS].to_string(),
             compiler: None,
+            fixups: Vec::new(),
             role: Role::Kernel(short_commit(&commit.id).to_string()),
         })
     }
@@ -357,7 +501,7 @@ impl<'a> Trees<'a> {
         // Another opcost may have built it meanwhile.
         if !is_built() {
             self.remove(key)?;
-            self.build(commit, recipe.build, key, &shown, phases).inspect_err(|error| {
+            self.build(commit, recipe, key, &shown, phases).inspect_err(|error| {
                 // Report the build's error, not an error of the removal.
                 let _ = self.remove(key);
                 if status_of(error) == Some(Status::WorkFailed) {
@@ -383,7 +527,7 @@ impl<'a> Trees<'a> {
     fn build(
         &self,
         commit: &RepositoryCommit,
-        build: Option<&str>,
+        recipe: Recipe<'_>,
         key: &str,
         shown: &str,
         phases: &mut Phases,
@@ -397,18 +541,46 @@ impl<'a> Trees<'a> {
                 [&"worktree", &"add", &"--quiet", &"--force", &"--detach", &folder, &commit.id];
             git(&self.own_repository(), &words, &[])?;
         }
-        let Some(build) = build else { return Ok(()) };
-        phases.report(&format!("building {shown}: {build}"), None);
         let log = self.home.join("trees").join(format!("{key}.log"));
-        let file = File::create(&log)
+        for fixup in self.fixups_of(commit, recipe.fixups)? {
+            phases.report(&format!("applying a fixup to {shown}: {fixup}"), None);
+            match &fixup.change {
+                FixupChange::Run(command) => {
+                    self.run(&format!("{shown}: the fixup"), command, &folder, &log)?;
+                }
+                FixupChange::Patch(path) => {
+                    let words: [&dyn AsRef<OsStr>; 3] = [&"apply", &"--whitespace=nowarn", path];
+                    git(&folder, &words, &[]).map_err(|error| {
+                        let why = format!(
+                            "{shown}: the fixup {fixup} does not apply: {}; change its commits, or the patch",
+                            in_words(&error)
+                        );
+                        fail(Status::WorkFailed, why)
+                    })?;
+                }
+            }
+        }
+        let Some(build) = recipe.build else { return Ok(()) };
+        phases.report(&format!("building {shown}: {build}"), None);
+        self.run(&format!("{shown}: the build"), build, &folder, &log)
+    }
+
+    /// Runs a command of the shell in a revision's tree.
+    ///
+    /// `what`: the command's part in the work, for errors.
+    ///
+    /// # Errors
+    /// The command fails: status "work failed", with the last lines of its output. `log` has all of them.
+    fn run(&self, what: &str, command: &str, folder: &Path, log: &Path) -> Result<()> {
+        let file = File::create(log)
             .with_context(|| format!("cannot write '{}'", log.display()))
             .status(Status::Missing)?;
         let output = || Ok::<_, std::io::Error>(Output::File(file.try_clone()?.into()));
-        let words = ["sh", "-c", build].map(OsString::from);
+        let words = ["sh", "-c", command].map(OsString::from);
         let variables = std::env::vars_os();
         let env = variables.filter(|(name, _)| GIT_VARIABLES.iter().all(|git| name != git));
         let spawn = Spawn {
-            cwd: Some(folder),
+            cwd: Some(folder.to_path_buf()),
             env: Some(env.collect()),
             stdout: output().status(Status::Missing)?,
             stderr: output().status(Status::Missing)?,
@@ -423,7 +595,7 @@ impl<'a> Trees<'a> {
             (_, ProcessStatus::Signal(signal)) => format!("was killed by signal {signal}"),
         };
         self.check_room()?;
-        let said = fs::read(&log).unwrap_or_default();
+        let said = fs::read(log).unwrap_or_default();
         let said: Vec<&[u8]> = said
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.trim_ascii().is_empty())
@@ -432,7 +604,7 @@ impl<'a> Trees<'a> {
         let lines: Vec<String> =
             said[last..].iter().map(|line| format!("\n    {}", printable_bytes(line))).collect();
         let why = format!(
-            "{shown}: the build '{build}' {how}{}\n  all that it printed is in {}",
+            "{what} '{command}' {how}{}\n  all that it printed is in {}",
             lines.concat(),
             log.display()
         );
@@ -493,6 +665,20 @@ impl<'a> Trees<'a> {
     }
 }
 
+/// What tells a fixup from others: its command, or the digest of its patch.
+fn content_of(fixup: &Fixup) -> Result<String> {
+    match &fixup.change {
+        FixupChange::Run(command) => Ok(command.clone()),
+        FixupChange::Patch(path) => match fs::read(path) {
+            Ok(patch) => Ok(digest(&patch)),
+            Err(error) => {
+                let why = format!("fixup {fixup}: cannot read '{}': {error}", path.display());
+                Err(fail(Status::Usage, why))
+            }
+        },
+    }
+}
+
 fn make_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder '{}'", folder.display()))
@@ -505,16 +691,38 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .status(Status::Missing)
 }
 
+/// A temporary file with a text, from its beginning.
+fn file_of(text: &str) -> std::io::Result<Stdio> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
 /// Runs git in a folder; returns git's output.
 fn git(folder: &Path, words: &[&dyn AsRef<OsStr>], env: &[(&str, &OsStr)]) -> Result<String> {
+    git_told(folder, words, env, None)
+}
+
+/// Runs git in a folder with a text as its standard input.
+fn git_told(
+    folder: &Path,
+    words: &[&dyn AsRef<OsStr>],
+    env: &[(&str, &OsStr)],
+    input: Option<&str>,
+) -> Result<String> {
     let mut git = Command::new("git");
     for name in GIT_VARIABLES {
         git.env_remove(name);
     }
     git.arg("-C").arg(folder).args(GIT_QUIET).args(words).envs(env.iter().copied());
-    let output =
-        git.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").stdin(Stdio::null()).output();
-    let output = output.context("cannot run git").status(Status::Missing)?;
+    git.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").stdin(match input {
+        Some(text) => {
+            file_of(text).context("cannot write what git reads").status(Status::Missing)?
+        }
+        None => Stdio::null(),
+    });
+    let output = git.output().context("cannot run git").status(Status::Missing)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_string());
     }

@@ -7,6 +7,7 @@ pub mod branch;
 pub mod counts;
 pub mod edits;
 pub mod exact;
+pub mod fixup;
 pub mod floor;
 pub mod judge;
 pub mod key;

@@ -9,7 +9,7 @@
 //! need for it, and the search may end as soon as its steps explain most of the change ([`Goal`]).
 //!
 //! **The search leaps over points that cannot be tested.** They come in stretches: a missing header breaks every commit until
-//! somebody adds it. After a failure the search halves the way to the counted points outside. Points between two equal failures
+//! somebody adds it. After a failure the search halves the way to the counted points outside. Points between two failures
 //! wait until nothing else is left, and then only a few of them are tried.
 //!
 //! **A bisection watches functions, too.** Two changes that cancel leave no trace in the total, but each moves a function. A
@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The figures of a point by name; a missing figure is 0.
 pub type Figures = BTreeMap<String, u64>;
 
-/// Between equal failures, so many points are tried beside the binary logarithm of the stretch.
+/// Of neighbouring points that fail, so many are tried beside the binary logarithm of their number.
 const TRIES_BETWEEN_FAILURES: usize = 3;
-/// The stretch behind the last failure is halved first, unless another is longer by more than this factor: newer commits build
-/// more often than older ones.
-const NEWER_FIRST: usize = 4;
+/// The gap behind the last failure is halved first, unless another is longer by more than this factor: newer commits build more
+/// often than older ones.
+const PREFERENCE: usize = 4;
 
 /// Why a point has no figures.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -196,26 +196,9 @@ impl Search {
         let mut marks: Vec<usize> = inside.chain(taken.range(from + 1..to).copied()).collect();
         marks.sort_unstable();
         let bounds: Vec<usize> = [from].into_iter().chain(marks).chain([to]).collect();
-        let fails_alike = |pair: &[usize]| {
-            let causes = [pair[0], pair[1]].map(cause);
-            causes[0].is_some() && causes[0] == causes[1]
-        };
-        let gaps = |of: &dyn Fn(&[usize]) -> bool| -> Vec<Gap> {
-            let pairs = bounds.windows(2).filter(|pair| pair[1] - pair[0] > 1 && of(pair));
-            pairs
-                .map(|pair| {
-                    let is_newest = pair[1] == to && pair[0] != from && cause(pair[0]).is_some();
-                    let factor = if is_newest { NEWER_FIRST } else { 1 };
-                    Gap { from: pair[0], to: pair[1], weight: (pair[1] - pair[0] - 1) * factor }
-                })
-                .collect()
-        };
-        let outside = gaps(&|pair| !fails_alike(pair));
-        if !outside.is_empty() {
-            return outside;
-        }
-        // A group of equal failures: enough of its points were tried if each try halved it.
-        let groups = bounds.chunk_by(|one, other| fails_alike(&[*one, *other]));
+        let both_fail = |one: usize, other: usize| cause(one).is_some() && cause(other).is_some();
+        // Failures next to one another: enough of their points were tried if each try halved them.
+        let groups = bounds.chunk_by(|one, other| both_fail(*one, *other));
         let settled: Vec<(usize, usize)> = groups
             .filter(|group| {
                 let length = group[group.len() - 1] - group[0] + 1;
@@ -223,10 +206,24 @@ impl Search {
             })
             .map(|group| (group[0], group[group.len() - 1]))
             .collect();
-        let is_settled = |pair: &[usize]| {
+        let pairs = bounds.windows(2).filter(|pair| pair[1] - pair[0] > 1);
+        let (between, outside): (Vec<_>, Vec<_>) =
+            pairs.partition(|pair| both_fail(pair[0], pair[1]));
+        let is_settled = |pair: &&[usize]| {
             settled.iter().any(|(one, other)| *one <= pair[0] && pair[1] <= *other)
         };
-        gaps(&|pair| !is_settled(pair))
+        let pairs = match outside.is_empty() {
+            true => between.into_iter().filter(|pair| !is_settled(pair)).collect(),
+            false => outside,
+        };
+        let gap = |pair: &[usize]| {
+            let is_newest = pair[1] == to && pair[0] != from && cause(pair[0]).is_some();
+            // Between failures of different causes there may be a point that has neither.
+            let is_change = both_fail(pair[0], pair[1]) && cause(pair[0]) != cause(pair[1]);
+            let factor = if is_newest || is_change { PREFERENCE } else { 1 };
+            Gap { from: pair[0], to: pair[1], weight: (pair[1] - pair[0] - 1) * factor }
+        };
+        pairs.into_iter().map(gap).collect()
     }
 
     /// The part of the change that steps of one point each, or of points that cannot be told apart, explain: from 0 to 1.
@@ -467,6 +464,25 @@ mod tests {
     }
 
     #[test]
+    fn a_stretch_that_fails_for_many_reasons_is_leapt_over_all_the_same() {
+        let mut search = Search::new(64, "count", Figures::new());
+        search.learn(0, Ok(figures(1)));
+        search.learn(63, Ok(figures(9)));
+        let mut tried = 0;
+        while let [point] = search.next(ALL, 1)[..] {
+            // Each commit between 8 and 56 fails in a way of its own.
+            let found = match point {
+                8..=56 => Err(failure(&format!("fails as {point}"))),
+                _ => Ok(figures(if point < 30 { 1 } else { 9 })),
+            };
+            tried += usize::from(found.is_err());
+            search.learn(point, found);
+        }
+        assert_eq!(search.steps(), [Found { from: 7, to: 57 }]);
+        assert!(tried <= 12, "{tried}");
+    }
+
+    #[test]
     fn failures_of_different_causes_are_groups_of_their_own() {
         let mut search = Search::new(20, "count", Figures::new());
         search.learn(0, Ok(figures(1)));
@@ -480,7 +496,7 @@ mod tests {
         search.learn(10, Ok(figures(1)));
         search.learn(12, Err(failure("ends early")));
         assert_eq!(search.failures()[1].tried, [11, 12]);
-        // A point between two failures of different causes is as good as any other.
+        // Points outside come before those between two failures.
         assert_eq!(search.next(ALL, 1), [15]);
     }
 

@@ -2,6 +2,7 @@
 //!
 //! A key above the first table is the default of every case.
 
+use super::fixup::Fixup;
 use opcost_analysis::comparison::limit::Limit;
 use opcost_model::experiment::{Command, Experiment, Scalar, Seed, Variant};
 use opcost_model::plan::MachineKind;
@@ -40,6 +41,8 @@ pub struct Case {
     pub artifact: Vec<String>,
     /// The program whose version identifies the compiler of a build; `None` means cc.
     pub compiler: Option<String>,
+    /// What opcost changes in the files of some commits before it builds them.
+    pub fixups: Vec<Fixup>,
     /// The remaining fields, with one variant.
     pub experiment: Experiment,
 }
@@ -185,6 +188,8 @@ impl Suite {
             Some(Value::Boolean(protect)) => protect,
             Some(_) => return Err(SuiteError("above the cases: protect is true or false".into())),
         };
+        let fixups = defaults.remove("fixup").map_or(Ok(Vec::new()), Fixup::read_all);
+        let fixups = fixups.map_err(SuiteError)?;
         check_keys(&defaults).map_err(|what| SuiteError(format!("above the cases: {what}")))?;
         let cases = cases.into_iter().map(|(name, of_case)| {
             let wrong = |what: String| SuiteError(format!("case '{}': {what}", printable(&name)));
@@ -204,7 +209,16 @@ impl Suite {
                 table.remove("drift");
             }
             table.extend(of_case);
-            Case::read(&name, table).map_err(wrong)
+            let mut case = Case::read(&name, table).map_err(wrong)?;
+            if case.tests_kernel() && !fixups.is_empty() {
+                return Err(wrong(
+                    "fixup: opcost builds the kernels of kernel-config as they are; name a build and a kernel that it makes, \
+                     as in kernel = './bzImage'"
+                        .into(),
+                ));
+            }
+            case.fixups.clone_from(&fixups);
+            Ok(case)
         });
         Ok(Suite { cases: cases.collect::<Result<_, _>>()?, protect })
     }
@@ -251,6 +265,7 @@ impl Case {
             build,
             artifact: Vec::new(),
             compiler: None,
+            fixups: Vec::new(),
             experiment,
         }
     }
@@ -336,6 +351,7 @@ impl Case {
             build: fields.build,
             artifact: fields.artifact.into(),
             compiler: fields.compiler,
+            fixups: Vec::new(),
             experiment,
         };
         case.ask(case.of_revisions());
@@ -556,6 +572,11 @@ mod tests {
             ("[case.a]\ncommand = 'x'\nmetric = ''", "a metric or function without a name"),
             ("[case.'a b']\ncommand = 'x'", "case 'a b': a case's name has letters"),
             ("[case.a\n", "line 1, column"),
+            ("fixup = 1\n[case.a]\ncommand = 'x'", "write each fixup as a table"),
+            (
+                "[[fixup]]\ncommits = 'a..b'\nrun = ':'\n[case.a]\nworkload = 'mmap'\nkernel-config = ['x']",
+                "case 'a': fixup: opcost builds the kernels",
+            ),
         ] {
             let error = error(text);
             assert!(error.contains(part), "{text}\n{error}");

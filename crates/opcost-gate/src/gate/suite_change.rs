@@ -79,6 +79,7 @@ pub fn compared(base: &Suite, tip: &mut Suite) -> Vec<SuiteChange> {
                 ("build", case.build.clone().unwrap_or(NONE.into())),
                 ("artifact", case.artifact.join(", ")),
                 ("compiler", case.compiler.clone().unwrap_or(NONE.into())),
+                ("fixup", fixup_words(case)),
             ]
         };
         for ((setting, from), (_, to)) in of_build(old).into_iter().zip(of_build(new)) {
@@ -127,6 +128,11 @@ fn looser(old: Option<Limit>, new: Option<Limit>) -> bool {
 fn is_looser_drift(old: Option<Drift>, new: Option<Drift>) -> bool {
     let Some(old) = old else { return false };
     new.is_none_or(|new| new.commits < old.commits || looser(Some(old.limit), Some(new.limit)))
+}
+
+fn fixup_words(case: &Case) -> String {
+    let fixups: Vec<String> = case.fixups.iter().map(ToString::to_string).collect();
+    if fixups.is_empty() { NONE.into() } else { fixups.join(", ") }
 }
 
 fn limit_words(case: &Case) -> String {
@@ -183,7 +189,7 @@ mod tests {
     #[test]
     fn each_setting_that_changed_is_named() {
         let tip = "limit = '900%'\n[case.count]\ncommand = './words nothing'\nbuild = 'true'\nseed = 5\n\
-                   metric = 'branches'\n";
+                   metric = 'branches'\n[[fixup]]\ncommits = '..v2'\nrun = 'true'\n";
         let (named, suite) = changes(BASE, tip);
         assert_eq!(
             named,
@@ -191,6 +197,7 @@ mod tests {
                 "limit of count: 0.10 % → 900.0 %",
                 "metric of count: instructions, branches → branches",
                 "build of count: make → true",
+                "fixup of count: none → true (..v2)",
                 "command of count: \"./words count\" → \"./words nothing\"",
                 "seed of count: none → 5",
                 "case sort went",

@@ -438,6 +438,140 @@ fn a_library_that_appears_is_a_result() {
     assert!(ended.stdout.contains(note), "{}", ended.stdout);
 }
 
+/// A yard whose commits up to the tag v1 do not build, since their `build` has a mistake; and the head of its suite.
+fn broken_until_v1() -> Option<(Yard, String)> {
+    let yard = yard()?;
+    let suite = yard.lab.read("repository/opcost.toml");
+    yard.script("build", "cp work.in wrok");
+    yard.rounds(200, "Begin");
+    yard.write("notes", "one");
+    yard.commit("Notes");
+    yard.in_repository(&["tag", "v1"]);
+    yard.script("build", "cp work.in work");
+    yard.commit("Mend the build");
+    yard.rounds(300, "Dearer");
+    Some((yard, suite))
+}
+
+#[test]
+fn fixups_make_old_commits_build() {
+    let Some((yard, suite)) = broken_until_v1() else { return };
+    let begin = "HEAD~3";
+    yard.bisect(&["--good", begin]).expect(4).says(&["the good end", "has no 'work'"]);
+    let with = |fixup: &str| {
+        let text = format!("[[fixup]]\n{fixup}\n");
+        yard.write("opcost.toml", &suite.replacen("[case", &format!("{text}[case"), 1));
+    };
+    let patch = yard.in_repository(&["diff", "v1", "HEAD~1", "--", "build"]);
+    yard.lab.write("mend.patch", &patch);
+    let noted =
+        |fixup: &str| format!("note: fixup {fixup} (..v1) was applied to 2 of the counted commits");
+    for (fixup, name) in [
+        ("commits = '..v1'\npatch = '../mend.patch'", "mend.patch"),
+        ("commits = '..v1'\nrun = 'sed -i s/wrok/work/ build'", "sed -i s/wrok/work/ build"),
+    ] {
+        with(fixup);
+        let text = yard.bisect(&["--good", begin]).expect(0).stdout.replace("\n  ", " ");
+        for part in [noted(name), "The culprit is".into(), "(Dearer)".into()] {
+            assert!(text.contains(&part), "no '{part}' in {text}");
+        }
+    }
+    let gated = yard.opcost(&["gate", "--quiet", "--base", "v1"]).spawn().unwrap().end().expect(1);
+    let note = "note: case 'loop': fixups of the base: sed -i s/wrok/work/ build (..v1)";
+    assert!(gated.stdout.contains(note), "{}", gated.stdout);
+    let series = yard.opcost(&["series", "--quiet", "v1.."]).spawn().unwrap().end().expect(0);
+    assert!(series.stdout.contains("(..v1) was applied to 1 of the commits"), "{}", series.stdout);
+
+    let refused = |fixup: &str, status: i32, parts: &[&str]| {
+        with(fixup);
+        yard.bisect(&["--good", begin]).expect(status).says(parts);
+    };
+    let twice = "commits = '..HEAD'\npatch = '../mend.patch'";
+    refused(
+        twice,
+        4,
+        &["the bad end", "the fixup mend.patch (..HEAD) does not apply", "change its commits"],
+    );
+    refused("commits = '..v1'\npatch = 'none'", 2, &["fixup none (..v1): cannot read"]);
+    refused("commits = 'v7..'\nrun = ':'", 2, &["fixup : (v7..)", "git knows no revision 'v7'"]);
+    refused("commits = '..v1'\nrun = 'exit 3'", 4, &["the fixup 'exit 3' ended with status 3"]);
+    refused("commits = 'v1'\nrun = ':'", 2, &["fixup 1: 'v1' is no range of commits"]);
+}
+
+/// A build that needs the tag v1, and the submodule that stands beside the remote.
+const ASKS_GIT: &str = "case $(git describe --tags) in v1*) ;; *) exit 7 ;; esac\n\
+                        git -c protocol.file.allow=always submodule --quiet update --init || exit 8\n\
+                        cat part/file >> work.in && cp work.in work";
+
+#[test]
+fn builds_find_tags_and_relative_submodules_also_in_a_shallow_clone() {
+    let Some(yard) = yard() else { return };
+    let git = |folder: &str, words: &[&str]| {
+        let path = yard.lab.path(folder).display().to_string();
+        let all = [&["-C", &path, "-c", "protocol.file.allow=always"], words].concat();
+        yard.in_repository(&all)
+    };
+    git("", &["init", "--quiet", "part"]);
+    yard.lab.write("part/file", "# a part\n");
+    git("part", &["add", "file"]);
+    git("part", &["commit", "--quiet", "--message", "Part"]);
+    yard.in_repository(&["remote", "add", "origin", "../origin"]);
+    git("repository", &["submodule", "--quiet", "add", "../part", "part"]);
+    yard.script("build", ASKS_GIT);
+    yard.rounds(200, "Take a part");
+    yard.in_repository(&["tag", "-a", "v1", "-m", "version 1"]);
+    yard.write("notes", "one");
+    yard.commit("Notes");
+    yard.rounds(300, "Dearer");
+    let before = yard.state();
+    let found = json(&yard.bisect(&["--good", "v1", "--json"]).expect(0));
+    assert_eq!(titles(&found["steps"]), [["Dearer"]]);
+    assert_eq!(yard.state(), before);
+
+    let url = format!("file://{}", yard.lab.path("repository").display());
+    git("", &["clone", "--quiet", "--depth", "2", &url, "shallow"]);
+    let shallow = |words: &[&str]| {
+        let mut command = yard.opcost(&[&["bisect", "--quiet"], words].concat());
+        command.current_dir(yard.lab.path("shallow")).spawn().unwrap().end()
+    };
+    let old = shallow(&["--good", "v1"]).expect(2);
+    old.says(&["git knows no revision 'v1'", "this clone is shallow", "git fetch --unshallow"]);
+    // The tag is not there either, so the build says that git describes nothing.
+    shallow(&["--good", "HEAD~1"]).expect(4).says(&["the build './build' ended with status 7"]);
+    git("shallow", &["fetch", "--quiet", "--deepen", "1", "origin", "tag", "v1"]);
+    git("shallow", &["remote", "set-url", "origin", &url]);
+    let found = json(&shallow(&["--good", "v1", "--json"]).expect(0));
+    assert_eq!(titles(&found["steps"]), [["Dearer"]]);
+}
+
+#[test]
+fn a_history_of_100_000_commits_is_searched() {
+    if !needs::all() {
+        return;
+    }
+    let Some(yard) = yard() else { return };
+    let mut stream = String::from("feature done\n");
+    for at in 1..=100_000u32 {
+        let text = format!("#!/bin/sh\n{}\n# {at}\n", work(if at < 70_001 { 20 } else { 60 }));
+        let message = format!("Commit {at}");
+        stream += "commit refs/heads/main\ncommitter a <a@b> 1700000000 +0000\n";
+        stream += &format!("data {}\n{message}\n", message.len());
+        if at == 1 {
+            stream += "from refs/heads/main^0\n";
+        }
+        stream += &format!("M 100755 inline work.in\ndata {}\n{text}\n", text.len());
+    }
+    stream += "done\n";
+    let stream = yard.lab.write("stream", &stream);
+    let line = format!("git -C repository fast-import --quiet < {}", stream.display());
+    yard.lab.shell(&line).spawn().unwrap().end().expect(0);
+    yard.in_repository(&["reset", "--quiet", "--hard"]);
+    let found = json(&yard.bisect(&["--good", "HEAD~99999", "--json"]).expect(0));
+    assert_eq!(titles(&found["steps"]), [["Commit 70001"]]);
+    // 17 halvings, two ends.
+    assert_eq!((found["points"].as_u64(), found["counted"].as_u64()), (Some(99_999), Some(19)));
+}
+
 #[test]
 fn a_killed_search_goes_on_where_it_was() {
     let Some(yard) = yard() else { return };

@@ -960,3 +960,22 @@ fn the_sample_repository_is_the_same_everywhere() {
     let again = lab.shell(&format!("'{}' one", script.display())).spawn().unwrap().end();
     again.expect(2).says(&["is there already"]);
 }
+
+#[test]
+fn the_programs_output_is_shown_if_asked_for() {
+    let Some((kernel, start)) = needs::counter() else { return };
+    let suite = format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nmetric = 'instructions:u'\n\
+         [case.loop]\ncommand = '{start}work'\n"
+    );
+    let Some(yard) = Yard::new(&suite) else { return };
+    yard.script("work.in", "echo what it says");
+    yard.commit("Speak");
+    yard.script("work.in", "echo what it says; exit 3");
+    yard.commit("Fail");
+    let ended = yard.gate(&["--base", "HEAD~1"]).expect(4);
+    assert!(!ended.stdout.contains("what it says"), "{}", ended.stdout);
+    assert!(ended.stdout.replace("\n", " ").contains("ended with status 3"), "{}", ended.stdout);
+    let ended = yard.gate(&["--base", "HEAD~1", "--show-output"]).expect(4);
+    assert!(ended.stdout.contains("what it says"), "{}", ended.stdout);
+}

@@ -38,6 +38,7 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
     let bad = commit(bad_name)?;
     let (line, notes) = commits.between(&args.good, &good, bad_name, &bad)?;
     let trees = Trees::open(&repository, &interrupt)?;
+    trees.check_fixups(&commits.case.fixups)?;
     let place = (store_path(globals, trees.store())?, repository.top.clone());
     let kind = SuspectKind::Commit;
     let mut walk = begin(globals, &interrupt, Some(&repository), place, args, &commits.case, kind);
@@ -78,6 +79,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     let good = repository.commit(&args.good).map_err(HasStatus::carried)?;
     let here = repository.commit("HEAD").map_err(HasStatus::carried)?;
     let trees = Trees::open(&repository, &interrupt)?;
+    trees.check_fixups(&commits.case.fixups)?;
     let place = (store_path(globals, trees.store())?, repository.top.clone());
     let kind = SuspectKind::Commit;
     let mut walk = begin(globals, &interrupt, Some(&repository), place, args, &commits.case, kind);

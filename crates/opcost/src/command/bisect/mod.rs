@@ -31,7 +31,7 @@ use options::OptionKind;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use walk::{How, Point, PointCounts, Walk, Worker};
 
@@ -385,6 +385,10 @@ fn report(ends: &Ends<'_>, search: &Search, points: &[Point]) -> Bisection {
         let tried = tried.into_iter().map(|point| points[point].suspect.clone()).collect();
         UntestableSuspects { tried, count, why }
     });
+    let fixed = walk.fixed.lock().unwrap_or_else(PoisonError::into_inner);
+    let fixups = fixed.iter().map(|(fixup, on)| {
+        format!("fixup {fixup} was applied to {} of the counted {}", on.len(), walk.kind.words(2))
+    });
     let libraries = good.key.libraries_in_words(&bad.key, ["the good end", "the bad end"]);
     let ends = [&points[0], &points[points.len() - 1]].map(|point| point.suspect.clone());
     Bisection {
@@ -408,7 +412,7 @@ fn report(ends: &Ends<'_>, search: &Search, points: &[Point]) -> Bisection {
         explained: search.explained(),
         interrupted: walk.interrupted,
         untestable: untestable.collect(),
-        notes: libraries.into_iter().collect(),
+        notes: libraries.into_iter().chain(fixups).collect(),
         command: command_line(None),
     }
 }
@@ -440,6 +444,7 @@ fn begin<'a>(
         goal: args.top.map_or(Goal::Explained(args.explain), |top| Goal::Largest(usize::from(top))),
         totals: false,
         interrupted: false,
+        fixed: Mutex::default(),
         failed: Mutex::default(),
     }
 }

@@ -77,6 +77,8 @@ pub(super) struct Walk<'a> {
     pub(super) totals: bool,
     /// Whether the user ended the search.
     pub(super) interrupted: bool,
+    /// The counted points with each fixup.
+    pub(super) fixed: Mutex<BTreeMap<String, BTreeSet<String>>>,
     /// Builds that failed beside a count, by commit.
     pub(super) failed: Mutex<BTreeMap<String, String>>,
 }
@@ -229,7 +231,13 @@ impl<'a> Walk<'a> {
 
     /// The place of a case that needs no revision.
     fn not_tested(&self) -> Site {
-        Site { folder: self.top.clone(), key: "none".into(), compiler: None, role: Role::NotTested }
+        Site {
+            folder: self.top.clone(),
+            key: "none".into(),
+            compiler: None,
+            fixups: Vec::new(),
+            role: Role::NotTested,
+        }
     }
 
     /// Counts a point, unless an earlier opcost did; `Err` within says why the point cannot be tested.
@@ -274,6 +282,11 @@ impl<'a> Walk<'a> {
         let explains = !of_function && count.metric.starts_with("instructions");
         let functions =
             if explains { functions(&measured.recording) } else { FunctionCounts::default() };
+        let mut fixed = self.fixed.lock().unwrap_or_else(PoisonError::into_inner);
+        for fixup in self.site(worker, point, &case)?.fixups {
+            fixed.entry(fixup).or_default().insert(point.suspect.id.clone());
+        }
+        drop(fixed);
         let work = describe(&measured.recording);
         let key = measured.key;
         Ok(Ok(PointCounts { count, functions, key, case, work, known }))
@@ -356,16 +369,20 @@ impl<'a> Walk<'a> {
         let Some(key) = &self.key else { return Ok(None) };
         let alike = |other: &FigureKey| self.is_alike(key, other);
         for case in cases {
-            let site = match (&point.revision, &worker.trees) {
-                (Some(commit), Some(trees)) => trees.site(commit, recipe(case))?,
-                _ => self.not_tested(),
-            };
+            let site = self.site(worker, point, case)?;
             let before = worker.bench.counted_before(case, &site, seeds, &alike)?;
             if before.is_some() {
                 return Ok(before);
             }
         }
         Ok(None)
+    }
+
+    fn site(&self, worker: &Worker<'_>, point: &Point, case: &Case) -> Result<Site> {
+        match (&point.revision, &worker.trees) {
+            (Some(commit), Some(trees)) => trees.site(commit, recipe(case)),
+            _ => Ok(self.not_tested()),
+        }
     }
 
     /// Builds a point that is counted next, unless an earlier opcost counted it.

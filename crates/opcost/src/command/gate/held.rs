@@ -75,6 +75,7 @@ pub(in crate::command) fn recipe(case: &Case) -> Recipe<'_> {
         compiler: case.compiler.as_deref(),
         artifacts: &case.artifact,
         kernel_config: if case.tests_kernel() { &case.experiment.kernel_config } else { &[] },
+        fixups: &case.fixups,
     }
 }
 
@@ -102,6 +103,8 @@ impl Gate<'_> {
             .bench
             .prepare_kernel(case, &mut self.phases)
             .and_then(|()| self.trees.built(&self.tip, "tip", recipe(case), &mut self.phases));
+        let fixups = built.as_ref().ok().and_then(|tip| tip.site.fixups_in_words("the tip"));
+        self.notes.extend(noted(case, fixups));
         match of_case(built)? {
             Ok(tip) if case.is_exact() => {
                 self.exact(case, &tip, &mut report)?;
@@ -169,7 +172,7 @@ impl Gate<'_> {
                 let libraries = first.and_then(|figure| {
                     figure.key.libraries_in_words(&measured.key, ["the baseline", "the tip"])
                 });
-                self.notes.extend(libraries.map(|words| format!("case '{}': {words}", case.name)));
+                self.notes.extend(noted(case, libraries));
                 let trailers = self.trailers_of(case);
                 // Files of an older opcost have no figure that the suite does not name.
                 let is_judged = |count: &&Count| {
@@ -325,7 +328,7 @@ impl Gate<'_> {
         };
         report.recordings[0] = Some(base.recording.id.clone());
         let libraries = base.key.libraries_in_words(&tip.key, ["the base", "the tip"]);
-        self.notes.extend(libraries.map(|words| format!("case '{}': {words}", case.name)));
+        self.notes.extend(noted(case, libraries));
         let of_base = match counts(&base.recording, &case.watched) {
             Ok(of_base) => of_base,
             Err(why) => {
@@ -419,6 +422,7 @@ impl Gate<'_> {
         alike: &FigureKey,
     ) -> Result<Measured> {
         let site = self.trees.site(commit, recipe(case))?;
+        self.notes.extend(noted(case, site.fixups_in_words("the base")));
         if let Some(before) =
             self.bench.counted_before(case, &site, seeds, &|key| key.is_comparable(alike))?
         {
@@ -526,6 +530,11 @@ impl Gate<'_> {
         baseline.figures.extend(self.updated.clone());
         baseline
     }
+}
+
+/// A note about a case.
+fn noted(case: &Case, words: Option<String>) -> Option<String> {
+    words.map(|words| format!("case '{}': {words}", case.name))
 }
 
 /// The metrics that a baseline has of a case, without functions.

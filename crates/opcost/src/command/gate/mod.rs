@@ -85,6 +85,11 @@ pub struct GateArgs {
     #[arg(long, value_name = "FILE")]
     suite: Option<PathBuf>,
 
+    /// Show what the programs print. A count depends on where a program's output goes, so a committed
+    /// baseline is then not comparable
+    #[arg(long)]
+    show_output: bool,
+
     /// Report, and end with status 0 whatever the answer is
     #[arg(long)]
     soft: bool,
@@ -280,6 +285,9 @@ fn suite_of(args: &GateArgs, repository: &Repository, commit: &RepositoryCommit)
     let name = named.unwrap_or_else(|| Some(SUITE.into()))?;
     let mut suite = Suite::parse(&repository.text_of(&commit.id, &name)?).ok()?;
     place(&mut suite, repository);
+    if args.show_output {
+        suite.cases.iter_mut().for_each(|case| case.experiment.show_output = true);
+    }
     Some(suite)
 }
 
@@ -291,13 +299,17 @@ fn place(suite: &mut Suite, repository: &Repository) {
         kernel_tree.iter_mut().for_each(|tree| *tree = repository.top.join(&*tree));
         let files = kernel_config.iter_mut();
         files.for_each(|file| *file = shipped.recipe_file(&repository.top, file));
+        case.fixups.iter_mut().for_each(|fixup| fixup.place(&repository.top));
     }
 }
 
 /// The cases that the arguments ask for.
 fn read_suite(args: &GateArgs, repository: &Repository) -> Result<Suite> {
     let suite = suite_at(args.suite.as_deref(), repository)?;
-    let suite = suite.select(&args.case).status(Status::Usage)?;
+    let mut suite = suite.select(&args.case).status(Status::Usage)?;
+    if args.show_output {
+        suite.cases.iter_mut().for_each(|case| case.experiment.show_output = true);
+    }
     if let (Some(baseline), Some(case)) =
         (&args.baseline, suite.cases.iter().find(|case| !case.is_exact()))
     {

@@ -18,7 +18,7 @@ use opcost_lab::trees::Trees;
 use opcost_page::writer;
 use opcost_record::{Better, Unit};
 use opcost_report::render::gate::series as page;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -97,6 +97,7 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
         trees: &trees,
         phases: Phases::new(globals.quiet),
         fresh: BTreeMap::new(),
+        fixed: BTreeMap::new(),
     };
     let mut figures = Vec::new();
     // The functions of each case at the last commit that has them, and which of them layouts move at the base.
@@ -144,7 +145,7 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
         range: args.range.clone(),
         figures,
         rows,
-        notes: suite.notes(),
+        notes: suite.notes().into_iter().chain(walk.fixups_in_words()).collect(),
     };
     let format =
         if args.json { SeriesFormat::Json } else { args.format.unwrap_or(SeriesFormat::Text) };
@@ -195,9 +196,18 @@ struct Walk<'a> {
     phases: Phases,
     /// Each case at the tip, counted by this process. Earlier recordings of other commits must have the same key.
     fresh: BTreeMap<String, (String, Measured)>,
+    /// The commits with each fixup.
+    fixed: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Walk<'_> {
+    fn fixups_in_words(&self) -> Vec<String> {
+        let words = |(fixup, on): (&String, &BTreeSet<String>)| {
+            format!("fixup {fixup} was applied to {} of the commits", on.len())
+        };
+        self.fixed.iter().map(words).collect()
+    }
+
     /// Counts a case at the tip.
     fn begin(&mut self, case: &Case, tip: &RepositoryCommit) -> Result<()> {
         self.bench.prepare_kernel(case, &mut self.phases)?;
@@ -245,6 +255,9 @@ impl Walk<'_> {
         seeds: Seeds,
     ) -> Result<Measured> {
         let site = self.trees.site(commit, recipe(case))?;
+        for fixup in &site.fixups {
+            self.fixed.entry(fixup.clone()).or_default().insert(commit.id.clone());
+        }
         if let Some((_, tip)) = self.fresh.get(&case.name)
             && let Some(before) =
                 self.bench.counted_before(case, &site, seeds, &|key| key.is_comparable(&tip.key))?
