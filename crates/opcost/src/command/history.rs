@@ -2,7 +2,7 @@
 
 use crate::command::export::store_of_folder;
 use crate::command::globals::Globals;
-use crate::command::output::print;
+use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::comparison::limit::{FailOn, Watched};
@@ -14,6 +14,7 @@ use opcost_kernel::{Repository, short_commit};
 use opcost_model::recording::Recording;
 use opcost_page::writer::text::text;
 use opcost_record::nearest::did_you_mean;
+use opcost_report::render::html::timeline::Timeline;
 use opcost_report::render::{gate, history as page};
 use opcost_store::store::{Listed, Store, StoreError, StoreErrorKind};
 use std::path::{Path, PathBuf};
@@ -43,6 +44,14 @@ pub struct HistoryArgs {
     /// Print JSON on standard output; --json - is the same
     #[arg(long)]
     pub json: bool,
+
+    /// Write the figures over time as a page with charts, for a browser; it needs no server
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write the newest figure and its change as a badge, a picture (SVG) for a README
+    #[arg(long, value_name = "FILE")]
+    pub badge: Option<PathBuf>,
 
     /// End with status 1 if a series ends on a worse level than before and the environment did not
     /// change with it. With LIMIT (0.5%, 10000, 2ms, '0.5% or 2ms'), the level must be worse by
@@ -113,6 +122,7 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
         );
         return Err(fail(Status::Usage, why));
     }
+    write_pictures(args, &Timeline::of_recordings(&history))?;
     let text = match args.json {
         true => page::json(&history)?,
         false => text(&page::document(&history), &globals.style()),
@@ -145,11 +155,31 @@ fn show_notes(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
         );
         return Err(fail(Status::Usage, why));
     }
+    write_pictures(args, &Timeline::of_notes(&history))?;
     print(&match args.json {
         true => history.json(),
         false => text(&gate::notes::document(&history), &globals.style()),
     })?;
     Ok(Status::Done)
+}
+
+/// Writes the page and the badge that the arguments ask for.
+fn write_pictures(args: &HistoryArgs, timeline: &Timeline) -> Result<()> {
+    let write = |path: &Path, text: String| {
+        write_whole(path, text.as_bytes(), 0o666)
+            .with_context(|| format!("cannot write '{}'", path.display()))
+            .status(Status::Missing)
+    };
+    if let Some(path) = &args.html {
+        write(path, timeline.page())?;
+    }
+    if let Some(path) = &args.badge {
+        let badge = timeline.badge().with_context(|| {
+            format!("--badge: no recording of '{}' has a figure to show", args.experiment)
+        });
+        write(path, badge.status(Status::NotComparable)?)?;
+    }
+    Ok(())
 }
 
 /// Reports a damaged recording that is left out, on standard error.

@@ -620,6 +620,15 @@ fn notes_of_commits_keep_figures_without_a_server() {
     let damaged = history(&["loop"]).expect(0);
     assert!(damaged.stderr.contains("is left out"), "{}", damaged.stderr);
     assert!(damaged.stdout.contains("1 commit with a note"), "{}", damaged.stdout);
+    // The same as a page and a picture.
+    let mut drawn =
+        yard.opcost(&["history", "--notes", "loop", "--html", "page.html", "--badge", "badge.svg"]);
+    drawn.spawn().unwrap().end().expect(0);
+    let page = yard.lab.read("repository/page.html");
+    assert!(page.contains("<svg") && page.contains("opcost history"), "{page}");
+    assert!(yard.lab.read("repository/badge.svg").starts_with("<svg"));
+    let mut refused = yard.opcost(&["history", "--notes", "loop", "--html", "gone/page.html"]);
+    refused.spawn().unwrap().end().expect(5).says(&["cannot write 'gone/page.html'"]);
 }
 
 /// Runs a script of `script/ci` in the lab's repository, with the test's programs first in PATH.

@@ -15,6 +15,7 @@ mod plot;
 mod plots;
 mod repeat;
 mod surroundings;
+pub mod timeline;
 
 use super::View;
 use super::metrics as metrics_of;
