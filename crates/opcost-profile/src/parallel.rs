@@ -14,8 +14,12 @@ pub fn map<T: Send, R: Send>(
     threads_max: usize,
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    let threads = threads.min(threads_max);
+    let threads_max = threads_max.min(items.len());
+    // Asking for the number of CPUs reads files of control groups, which takes longer than one small item.
+    let threads = match threads_max {
+        0 | 1 => 1,
+        _ => thread::available_parallelism().map_or(1, usize::from).min(threads_max),
+    };
     if threads < 2 {
         return items.into_iter().map(work).collect();
     }

@@ -13,8 +13,14 @@
 //! smallest whose series have neighbours as alike, beside as many best steps, two times in three, which corrects the bias of the
 //! estimate, which a step and short series cause (Andrews, "Exactly Median-Unbiased Estimation of First Order Autoregressive/Unit
 //! Root Models", Econometrica 61, 1993).
+//!
+//! The cost of a split grows with the square of the number of values. A long series is therefore divided over the means of
+//! neighbours, at most [`VALUES_MAX`] of them, and least squares among the single values place each change. Means of many values
+//! hide a level that is new, so the newest values behind the last such change are divided one by one. Each of the two searches has
+//! half of the level.
 
 use crate::random::Random;
+use crate::summary::mean;
 
 /// The fewest values on either side of a change: a single value is an outlier.
 pub const SEGMENT_MIN: usize = 2;
@@ -28,6 +34,9 @@ const COEFFICIENTS: [f64; 9] = [0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98];
 const SERIES_MEDIAN: usize = 39;
 const SERIES: usize = 199;
 
+/// The most values that are divided at once.
+pub const VALUES_MAX: usize = 200;
+
 /// A change of the series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangePoint {
@@ -39,9 +48,56 @@ pub struct ChangePoint {
 
 /// Returns the changes of a series of finite values, in its order, each significant at `level`.
 ///
-/// The same `seed` draws the same shuffles. A series shorter than [`values_min`] has no significant
-/// change. The cost is [`PERMUTATIONS`] times the square of the longest segment.
+/// The same `seed` draws the same shuffles. A series shorter than [`values_min`] has no significant change. The cost grows with the
+/// number of values, and with [`PERMUTATIONS`] times the square of at most [`VALUES_MAX`].
 pub fn change_points(values: &[f64], level: f64, seed: u64) -> Vec<ChangePoint> {
+    if values.len() <= VALUES_MAX {
+        return divided(values, level, seed);
+    }
+    let neighbours = values.len().div_ceil(VALUES_MAX);
+    let groups = values.len() / neighbours;
+    // The oldest group takes what is left over.
+    let begin = |group: usize| match group {
+        0 => 0,
+        _ => values.len() - (groups - group) * neighbours,
+    };
+    let means = (0..groups).filter_map(|group| mean(&values[begin(group)..begin(group + 1)]));
+    let mut found = divided(&means.collect::<Vec<f64>>(), level / 2.0, seed);
+    let begins: Vec<usize> = found.iter().map(|point| begin(point.index)).collect();
+    let mut start = 0;
+    for (number, point) in found.iter_mut().enumerate() {
+        let end = begins.get(number + 1).copied().unwrap_or(values.len());
+        let at = begins[number] - start;
+        start += placed(&values[start..end], at, neighbours);
+        point.index = start;
+    }
+    let newest = start.max(values.len() - VALUES_MAX);
+    let behind = divided(&values[newest..], level / 2.0, seed);
+    found.extend(
+        behind.into_iter().map(|point| ChangePoint { index: newest + point.index, ..point }),
+    );
+    found
+}
+
+/// The place of a change, at most `distance` from `at`, whose two levels leave the least squares.
+fn placed(values: &[f64], at: usize, distance: usize) -> usize {
+    let all = mean(values).unwrap_or(0.0);
+    let mut sum: f64 = values[..at.saturating_sub(distance)].iter().map(|value| value - all).sum();
+    let mut best = (at, f64::NEG_INFINITY);
+    for place in at.saturating_sub(distance)..=(at + distance).min(values.len() - SEGMENT_MIN) {
+        // What the levels explain is the sum of their squares, and the sums of both sides are opposite.
+        let (left, right) = (place as f64, (values.len() - place) as f64);
+        let explained = sum * sum / left + sum * sum / right;
+        if place >= SEGMENT_MIN && explained > best.1 {
+            best = (place, explained);
+        }
+        sum += values[place] - all;
+    }
+    best.0
+}
+
+/// The changes of a series that is divided value by value.
+fn divided(values: &[f64], level: f64, seed: u64) -> Vec<ChangePoint> {
     let mut random = Random::new(seed);
     let mut found: Vec<ChangePoint> = Vec::new();
     loop {
@@ -106,7 +162,7 @@ fn best_step(values: &[f64], steps: usize) -> Option<Step> {
     let (mut start, mut squares, mut products) = (0, 0.0, 0.0);
     for end in ends {
         let level = &values[start..end];
-        let mean = level.iter().sum::<f64>() / level.len() as f64;
+        let mean = mean(level).unwrap_or(0.0);
         squares += level.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
         products += level.windows(2).map(|two| (two[0] - mean) * (two[1] - mean)).sum::<f64>();
         start = end;
@@ -240,6 +296,35 @@ mod tests {
         let level = |index: usize| if (6..12).contains(&index) { 110.0 } else { 100.0 };
         let values: Vec<f64> = (0..18).map(|i| level(i) + 0.3 * noise(&mut random)).collect();
         assert_eq!(indices(&values), [6, 12]);
+    }
+
+    #[test]
+    fn a_long_series_is_divided_at_the_value_where_it_changes() {
+        let mut random = Random::new(37);
+        let level = |index: usize| match index {
+            0..777 => 100.0,
+            777..2111 => 104.0,
+            2111..3990 => 101.0,
+            _ => 106.0,
+        };
+        // The last level has eleven values, fewer than the neighbours whose means are divided.
+        let values: Vec<f64> = (0..4_001).map(|i| level(i) + 0.5 * noise(&mut random)).collect();
+        assert_eq!(indices(&values), [777, 2111, 3990]);
+    }
+
+    #[test]
+    fn a_long_series_without_a_change_raises_few_alarms() {
+        // One of 20 is expected, and four standard deviations are 4.
+        for coefficient in [0.0, 0.9] {
+            let mut random = Random::new(41);
+            let alarms = (0..20)
+                .filter(|seed| {
+                    let values = wandering(coefficient, 250, &mut random);
+                    !change_points(&values, 0.05, *seed).is_empty()
+                })
+                .count();
+            assert!(alarms <= 5, "{coefficient}: {alarms} of 20");
+        }
     }
 
     #[test]

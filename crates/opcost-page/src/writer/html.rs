@@ -5,6 +5,7 @@ use crate::document::{
 };
 use crate::names::shorten;
 use crate::plot;
+use crate::writer::text::{BARS_MAX, sparkline};
 use maud::{Markup, PreEscaped, html};
 use opcost_record::printable::{Output, safe};
 use unicode_width::UnicodeWidthStr;
@@ -73,7 +74,7 @@ fn block(block: &Block) -> Markup {
                 @for (mark, line) in unified(lines) { (mark) " " (shown(line)) "\n" }
             },
             Block::Figure(values) => {
-                @for line in super::text::sparkline(values, usize::MAX) { p class="bars" { (line) } }
+                @if let Some(bars) = sparkline(values, BARS_MAX) { p class="bars" { (bars) } }
             },
             Block::Plot(of) => (code(&Code { language: "", lines: plot::lines(of, PLOT_COLUMNS) })),
             Block::Fold(summary, parts) => details { summary { (shown(summary)) } (blocks(parts)) },

@@ -4,6 +4,7 @@ use crate::document::{Block, Cell, Document, Mark, Paragraph, Row, Span, Table, 
 use crate::page::Page;
 use crate::plot;
 use crate::style::Style;
+use crate::writer::text::{BARS_MAX, sparkline};
 use opcost_record::printable::{Output, printable, safe};
 use std::fmt::Write as _;
 
@@ -80,9 +81,9 @@ impl Writer {
                 self.code("diff", &lines.collect::<Vec<_>>());
             }
             Block::Figure(values) => {
-                for line in super::text::sparkline(values, LIST_WIDTH_MAX) {
+                if let Some(bars) = sparkline(values, BARS_MAX) {
                     self.begin();
-                    let _ = writeln!(self.text, "{line}");
+                    let _ = writeln!(self.text, "{bars}");
                 }
             }
             Block::Plot(plot) => {

@@ -51,7 +51,7 @@ fn blocks(page: &mut Page, document: &Document, parts: &[Block], first_indent: u
             Block::Code(code) => self::code(page, code, indent),
             Block::Sides(lines) => sides(page, lines, indent),
             Block::Figure(values) => {
-                for line in sparkline(values, page.width.saturating_sub(indent)) {
+                if let Some(line) = sparkline(values, page.width.saturating_sub(indent)) {
                     page.line(&format!("{}{line}", " ".repeat(indent)));
                 }
             }
@@ -177,11 +177,22 @@ pub(super) fn paint(tone: Tone) -> anstyle::Style {
     }
 }
 
-/// The values as bars from the smallest to the largest, in lines of `width`; a dot for a missing value.
-pub fn sparkline(values: &[Option<f64>], width: usize) -> Vec<String> {
+/// The most bars of a figure in a page, which a screen shows in one line.
+pub(super) const BARS_MAX: usize = 120;
+
+/// The values as bars from the smallest to the largest; a dot for a missing value. `None` with fewer than two values.
+///
+/// If there are more than `width` values, each bar is the mean of neighbours.
+pub fn sparkline(values: &[Option<f64>], width: usize) -> Option<String> {
+    let bar_of = |values: &[Option<f64>]| {
+        let known: Vec<f64> = values.iter().flatten().copied().collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    };
+    let values: Vec<Option<f64>> =
+        values.chunks(values.len().div_ceil(width.max(1)).max(1)).map(bar_of).collect();
     let known = || values.iter().flatten().copied();
     if known().count() < 2 {
-        return Vec::new();
+        return None;
     }
     let (low, high) = (known().fold(f64::MAX, f64::min), known().fold(f64::MIN, f64::max));
     let bar = |value: &Option<f64>| match value {
@@ -189,8 +200,7 @@ pub fn sparkline(values: &[Option<f64>], width: usize) -> Vec<String> {
         Some(_) if high == low => BARS[3],
         Some(value) => BARS[((value - low) / (high - low) * 7.0).round() as usize],
     };
-    let bars: Vec<char> = values.iter().map(bar).collect();
-    bars.chunks(width.max(1)).map(|line| line.iter().collect()).collect()
+    Some(values.iter().map(bar).collect())
 }
 
 #[cfg(test)]
@@ -200,9 +210,11 @@ mod tests {
     #[test]
     fn bars_span_the_values() {
         let values = [Some(1.0), None, Some(8.0), Some(4.5)];
-        assert_eq!(sparkline(&values, 80), ["▁·█▅"]);
-        assert_eq!(sparkline(&values, 3), ["▁·█", "▅"]);
-        assert_eq!(sparkline(&[Some(2.0), Some(2.0)], 80), ["▄▄"]);
-        assert!(sparkline(&[Some(2.0), None], 80).is_empty());
+        assert_eq!(sparkline(&values, 80).unwrap(), "▁·█▅");
+        assert_eq!(sparkline(&values, 3).unwrap(), "▁█");
+        let many: Vec<Option<f64>> = (0..8_000).map(|i| Some(f64::from(i / 4_000))).collect();
+        assert_eq!(sparkline(&many, 8).unwrap(), "▁▁▁▁████");
+        assert_eq!(sparkline(&[Some(2.0), Some(2.0)], 80).unwrap(), "▄▄");
+        assert_eq!(sparkline(&[Some(2.0), None], 80), None);
     }
 }

@@ -71,6 +71,19 @@ pub struct Listed {
     pub damaged: Vec<DamagedRecording>,
 }
 
+/// The recordings of a store that are listed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Choice<'a> {
+    /// Only those of this experiment.
+    pub experiment: Option<&'a str>,
+    /// Only those whose label contains this text.
+    pub label: Option<&'a str>,
+    /// Only the newest so many.
+    pub last: Option<usize>,
+    /// In the order of their dates; otherwise in the order in which they were stored.
+    pub by_date: bool,
+}
+
 /// A recording that cannot be read.
 #[derive(Clone, Debug)]
 pub struct DamagedRecording {
@@ -86,6 +99,10 @@ pub struct DamagedRecording {
 const BATCH_RUNS: usize = 1024;
 /// Number of batches that may wait for decoding.
 const BATCHES_WAITING: usize = 4;
+
+/// The recordings whose identifiers begin with a text, as a range of the index of identifiers; U+10FFFF is the last character.
+const BY_BEGINNING: &str =
+    "SELECT number, id FROM recordings WHERE id BETWEEN ?1 AND ?1 || char(1114111)";
 
 /// An open store file.
 pub struct Store {
@@ -149,26 +166,60 @@ impl Store {
     /// # Errors
     /// The store as a whole cannot be read.
     pub fn list_all(&self) -> Result<Listed, StoreError> {
+        self.list_chosen(&Choice::default())
+    }
+
+    /// Lists the chosen recordings as [`list_all`](Self::list_all) does; reads no more of them than it lists, and those of other labels.
+    ///
+    /// A damaged recording has no label that is known, so it is listed with any, and counts as none of the newest.
+    ///
+    /// # Errors
+    /// The store as a whole cannot be read.
+    pub fn list_chosen(&self, choice: &Choice<'_>) -> Result<Listed, StoreError> {
         let _snapshot = self
             .connection
             .unchecked_transaction()
             .map_err(|error| StoreError::from_sqlite(&self.path, &error))?;
         let numbers: Vec<i64> = self.sql(|connection| {
-            let mut statement =
-                connection.prepare("SELECT number FROM recordings ORDER BY number")?;
-            statement.query_map([], |row| row.get(0))?.collect()
+            let order = if choice.by_date { "created_unix_ns DESC, " } else { "" };
+            let mut statement = connection.prepare(&format!(
+                "SELECT number FROM recordings WHERE ?1 IS NULL OR experiment = ?1 ORDER BY {order}number DESC"
+            ))?;
+            statement.query_map([choice.experiment], |row| row.get(0))?.collect()
         })?;
+        let is_chosen = |head: &RecordingHead| {
+            let label = head.label.as_deref().unwrap_or_default();
+            choice.label.is_none_or(|text| label.contains(text))
+        };
         let mut listed = Listed::default();
         for number in numbers {
+            if choice.last.is_some_and(|last| listed.heads.len() >= last) {
+                break;
+            }
             match self.head(number) {
-                Ok(head) => listed.heads.push(head),
+                Ok(head) if is_chosen(&head) => listed.heads.push(head),
+                Ok(_) => {}
                 Err(error) => match error.kind {
                     StoreErrorKind::Corrupt(why) => listed.damaged.push(self.damaged(number, why)),
                     _ => return Err(error),
                 },
             }
         }
+        listed.heads.reverse();
+        listed.damaged.reverse();
         Ok(listed)
+    }
+
+    /// The names of all experiments, in alphabetical order.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn experiments(&self) -> Result<Vec<String>, StoreError> {
+        self.sql(|connection| {
+            let mut statement = connection
+                .prepare("SELECT DISTINCT experiment FROM recordings ORDER BY experiment")?;
+            statement.query_map([], |row| row.get(0))?.collect()
+        })
     }
 
     fn damaged(&self, number: i64, why: String) -> DamagedRecording {
@@ -514,9 +565,7 @@ impl Store {
                     .optional()?;
                 return Ok(last.into_iter().collect());
             }
-            let mut statement = connection.prepare(
-                "SELECT number, id FROM recordings WHERE substr(id, 1, length(?1)) = ?1",
-            )?;
+            let mut statement = connection.prepare_cached(BY_BEGINNING)?;
             statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         })?;
         if let Some((number, _)) = matches.iter().find(|(_, whole)| whole == id) {

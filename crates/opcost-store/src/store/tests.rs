@@ -602,3 +602,36 @@ fn two_recordings_of_one_identifier_are_not_mixed_up() {
     assert_eq!(arrive(&there).unwrap_err().kind, StoreErrorKind::Taken(id));
     assert_eq!(open(&there).read("last").unwrap().records.len(), 9);
 }
+
+#[test]
+fn an_identifier_s_beginning_finds_what_begins_so_and_nothing_else() {
+    let (_dir, path, _) = stored(1);
+    let mut store = Store::open_for_writing(&path).unwrap();
+    let ids = ["a-1", "a-12", "a-2", "b"];
+    for id in ids {
+        let writer = store.begin(&plan_of(1), &machine(), CREATED_NS).unwrap();
+        let made = writer.id().to_string();
+        drop(writer);
+        store = Store::open_for_writing(&path).unwrap();
+        let rename = "UPDATE recordings SET id = ?1 WHERE id = ?2";
+        store.sql(|sql| sql.execute(rename, [id, &made])).unwrap();
+    }
+    for (beginning, whole) in [("a-1", "a-1"), ("a-12", "a-12"), ("a-2", "a-2"), ("b", "b")] {
+        assert_eq!(store.whole_id(beginning).unwrap(), whole);
+    }
+    let kind = |beginning: &str| store.whole_id(beginning).unwrap_err().kind;
+    let many = ids[..3].iter().map(ToString::to_string).collect();
+    assert_eq!(kind("a-"), StoreErrorKind::Ambiguous("a-".into(), many));
+    for nothing in ["a-3", "ba", "%", "a_1", "\u{10ffff}"] {
+        assert_eq!(kind(nothing), StoreErrorKind::NoRecording(nothing.into()));
+    }
+    let plan = |query: &str| -> Vec<String> {
+        let explained = format!("EXPLAIN QUERY PLAN {query}");
+        let rows = |sql: &Connection| -> rusqlite::Result<Vec<String>> {
+            sql.prepare(&explained)?.query_map(["a"], |row| row.get(3))?.collect()
+        };
+        store.sql(rows).unwrap()
+    };
+    let steps = plan(BY_BEGINNING);
+    assert!(steps.iter().all(|step| step.starts_with("SEARCH")), "{steps:?}");
+}

@@ -1,5 +1,6 @@
 //! `opcost forget`.
 
+use crate::command::chosen::none_chosen;
 use crate::command::globals::{Globals, check_store_owner};
 use crate::command::output::print;
 use anyhow::Result;
@@ -7,9 +8,8 @@ use clap::Args;
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_base::number::{figure, grouped};
 use opcost_record::Unit;
-use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
-use opcost_store::store::{Listed, RecordingHead, Store, StoreError};
+use opcost_store::store::{Choice, Listed, RecordingHead, Store, StoreError};
 use serde_json::json;
 
 /// Arguments of `opcost forget`.
@@ -121,20 +121,17 @@ impl Chosen {
 /// The recordings to delete, each once.
 fn chosen(args: &ForgetArgs, listed: &Listed, path: &std::path::Path) -> Result<Vec<Chosen>> {
     let heads = &listed.heads;
+    let store = Store::open_for_reading(path).map_err(StoreError::carried)?;
     if let Some(experiment) = &args.experiment {
         let all: Vec<&RecordingHead> =
             heads.iter().filter(|head| head.experiment == *experiment).collect();
         if all.is_empty() {
-            let near = did_you_mean(experiment, heads.iter().map(|head| head.experiment.as_str()));
-            let why = format!(
-                "no recording of an experiment '{experiment}'{near}; see opcost list recordings"
-            );
-            return Err(fail(Status::Usage, why));
+            let choice = Choice { experiment: Some(experiment), ..Choice::default() };
+            return Err(none_chosen(&store, &choice)?);
         }
         let kept = all.len().saturating_sub(args.keep);
         return Ok(all[..kept].iter().map(|head| Chosen::of(head)).collect());
     }
-    let store = Store::open_for_reading(path).map_err(StoreError::carried)?;
     let mut chosen: Vec<Chosen> = Vec::new();
     for id in &args.ids {
         let whole = store.whole_id(id).map_err(StoreError::carried)?;

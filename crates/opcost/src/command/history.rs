@@ -1,5 +1,6 @@
 //! `opcost history`.
 
+use crate::command::chosen::{ChosenArgs, none_chosen};
 use crate::command::export::store_of_folder;
 use crate::command::globals::Globals;
 use crate::command::output::{print, write_whole};
@@ -16,7 +17,7 @@ use opcost_page::writer::text::text;
 use opcost_record::nearest::did_you_mean;
 use opcost_report::render::html::timeline::Timeline;
 use opcost_report::render::{gate, history as page};
-use opcost_store::store::{Listed, Store, StoreError, StoreErrorKind};
+use opcost_store::store::{Choice, Listed, Store, StoreError, StoreErrorKind};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `opcost history`.
@@ -26,12 +27,16 @@ pub struct HistoryArgs {
     pub experiment: String,
 
     /// Show what opcost gate --notes kept of a case in this repository, commit by commit up to HEAD
-    #[arg(long, conflicts_with_all = ["variant", "fail_on"])]
+    #[arg(long, conflicts_with_all = ["variant", "fail_on", "last", "label"])]
     pub notes: bool,
 
     /// Read the recordings that opcost export wrote into this folder, in place of the store
     #[arg(long, value_name = "DIR", conflicts_with = "notes")]
     pub folder: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub chosen: ChosenArgs,
 
     /// The metric, as tables show it; may be repeated [default: the primary one]
     #[arg(long, value_name = "METRIC")]
@@ -85,12 +90,13 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
             (None, store.map_err(StoreError::carried)?)
         }
     };
-    let Listed { heads, damaged } = store.list_all().map_err(StoreError::carried)?;
+    let choice = Choice { by_date: true, ..args.chosen.choice(Some(&args.experiment)) };
+    let Listed { heads, damaged } = store.list_chosen(&choice).map_err(StoreError::carried)?;
     for damaged in &damaged {
         report_damaged(&damaged.name, &damaged.why);
     }
     let mut recordings: Vec<Recording> = Vec::new();
-    for head in heads.iter().filter(|head| head.experiment == args.experiment) {
+    for head in &heads {
         match store.read(&head.id) {
             Ok(recording) => recordings.push(recording),
             // One damaged recording must not hide the others.
@@ -101,13 +107,7 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
         }
     }
     if recordings.is_empty() {
-        let near =
-            did_you_mean(&args.experiment, heads.iter().map(|head| head.experiment.as_str()));
-        let why = format!(
-            "no recording of an experiment '{}'{near}; see opcost list recordings",
-            args.experiment
-        );
-        return Err(fail(Status::Usage, why));
+        return Err(none_chosen(&store, &choice)?);
     }
     let question = Question { metrics: args.metric.clone(), variant: args.variant.clone() };
     let history = history(recordings, &question)?;

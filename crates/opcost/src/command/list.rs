@@ -1,10 +1,11 @@
 //! `opcost list`.
 
+use crate::command::chosen::{ChosenArgs, none_chosen};
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use opcost_base::exit::{HasStatus, Status, WithStatus};
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::time::date;
 use opcost_core_model::Core;
 use opcost_import::import::FORMATS;
@@ -22,7 +23,7 @@ use opcost_record::METRICS;
 use opcost_record::metric::EMULATOR;
 use opcost_record::printable::printable;
 use opcost_source::source::perf_event::{self, syntax, sysfs};
-use opcost_store::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
+use opcost_store::store::{Choice, Listed, RecordingHead, Store, StoreError, StoreErrorKind};
 use opcost_sys::perf::Refusal;
 use opcost_work::WORKLOADS;
 use serde_json::{Value, json};
@@ -33,6 +34,14 @@ use std::path::PathBuf;
 pub struct ListArgs {
     /// What to list
     pub what: Listing,
+
+    /// List only recordings of this experiment
+    #[arg(long, value_name = "NAME")]
+    pub experiment: Option<String>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub chosen: ChosenArgs,
 
     /// Print JSON on standard output; --json - is the same
     #[arg(long)]
@@ -57,8 +66,16 @@ pub enum Listing {
 }
 
 /// Lists what was asked for.
+///
+/// # Errors
+/// Usage: flags that choose recordings, and another list; no recording is chosen. Missing: the store cannot be read.
 pub fn list(globals: &Globals, args: &ListArgs) -> Result<Status> {
     let shown = |document: &Document| text(document, &globals.style());
+    let choice = args.chosen.choice(args.experiment.as_deref());
+    if choice != Choice::default() && args.what != Listing::Recordings {
+        let why = "--experiment, --label and --last choose recordings: opcost list recordings";
+        return Err(fail(Status::Usage, why));
+    }
     let text = match (args.what, args.json) {
         (Listing::Workloads, false) => shown(&workloads_document()),
         (Listing::Workloads, true) => json_text(workloads_json())?,
@@ -72,7 +89,14 @@ pub fn list(globals: &Globals, args: &ListArgs) -> Result<Status> {
         (Listing::Cores, true) => json_text(cores_json())?,
         (Listing::Recordings, as_json) => {
             let listed = match Store::open_for_reading(&globals.store_path()?) {
-                Ok(store) => store.list_all().map_err(StoreError::carried)?,
+                Ok(store) => {
+                    let listed = store.list_chosen(&choice).map_err(StoreError::carried)?;
+                    let names = choice.experiment.or(choice.label).is_some();
+                    if names && listed.heads.is_empty() && listed.damaged.is_empty() {
+                        return Err(none_chosen(&store, &choice)?);
+                    }
+                    listed
+                }
                 Err(error) if error.kind == StoreErrorKind::Absent && as_json => Listed::default(),
                 Err(error) => return Err(error.carried()),
             };

@@ -2,6 +2,7 @@
 
 pub mod attach;
 pub mod bisect;
+mod chosen;
 pub mod compare;
 pub mod completions;
 pub mod diff;

@@ -13,7 +13,7 @@ use opcost_base::exit::{HasStatus, Status, WithStatus};
 use opcost_model::plan::{SameFile, find_rule};
 use opcost_model::recording::Recording;
 use opcost_report::render::{Style, View, html};
-use opcost_store::store::{Store, StoreError};
+use opcost_store::store::{Choice, Store, StoreError};
 use std::path::{Path, PathBuf};
 
 /// The most recordings of the same experiment in a page's history.
@@ -79,11 +79,13 @@ pub fn report(globals: &Globals, args: &ReportArgs) -> Result<Status> {
 
 /// The latest recordings of the same experiment, this one last, and how many of them cannot be read.
 fn alike(store: &Store, recording: Recording) -> Result<(Vec<Recording>, usize)> {
-    let heads = store.list().map_err(StoreError::carried)?;
-    let alike: Vec<_> = heads
-        .iter()
-        .filter(|head| head.experiment == recording.plan.experiment && head.id != recording.id)
-        .collect();
+    let chosen = Choice {
+        experiment: Some(&recording.plan.experiment),
+        last: Some(RECORDINGS_MAX),
+        ..Choice::default()
+    };
+    let heads = store.list_chosen(&chosen).map_err(StoreError::carried)?.heads;
+    let alike: Vec<_> = heads.iter().filter(|head| head.id != recording.id).collect();
     let latest = &alike[alike.len().saturating_sub(RECORDINGS_MAX - 1)..];
     // An unreadable recording must not hide this one; opcost history reports what is wrong with it.
     let mut recordings: Vec<Recording> =

@@ -186,3 +186,42 @@ fn a_steady_history_does_not_fail() {
         .expect(2)
         .says(&["no recording of an experiment 'nigthly'", "nightly"]);
 }
+
+#[test]
+fn a_history_and_a_list_show_the_recordings_that_were_chosen() {
+    let lab = Lab::new();
+    let import = |experiment: &str, date: &str, label: &str, ms: f64| {
+        lab.write("one.csv", format!("variant,metric,value,unit\ntool,wall,{ms},ms\n"));
+        let flags = ["--experiment", experiment, "--date", date, "--label", label];
+        lab.output(&[&["import", "one.csv"][..], &flags].concat());
+    };
+    // The newest arrived first.
+    import("nightly", "2026-03-09", "release 2", 12.0);
+    import("nightly", "2026-03-01", "release 1", 10.0);
+    import("nightly", "2026-03-05", "try", 11.0);
+    import("weekly", "2026-03-02", "release 1", 7.0);
+    let values = |args: &[&str]| {
+        let json = lab.json(&[&["history", "nightly", "--json"][..], args].concat());
+        let points = json["series"][0]["points"].as_array().unwrap().clone();
+        points.iter().map(|point| point["value"].as_f64().unwrap() / 1e6).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&[]), [10.0, 11.0, 12.0]);
+    assert_eq!(values(&["--last", "2"]), [11.0, 12.0]);
+    assert_eq!(values(&["--label", "release"]), [10.0, 12.0]);
+    assert_eq!(values(&["--label", "release", "--last", "1"]), [12.0]);
+    let listed = |args: &[&str]| {
+        let json = lab.json(&[&["list", "recordings", "--json"][..], args].concat());
+        let label = |head: &serde_json::Value| head["label"].as_str().unwrap().to_string();
+        json.as_array().unwrap().iter().map(label).collect::<Vec<_>>()
+    };
+    // A list is in the order of arrival, as `last` is.
+    assert_eq!(listed(&["--experiment", "nightly"]), ["release 2", "release 1", "try"]);
+    assert_eq!(listed(&["--label", "release", "--last", "2"]), ["release 1", "release 1"]);
+    assert_eq!(listed(&["--last", "1", "--experiment", "nightly"]), ["try"]);
+    lab.run(&["history", "nightly", "--label", "beta"])
+        .expect(2)
+        .says(&["--label beta: no recording of 'nightly' has such a label"]);
+    lab.run(&["list", "recordings", "--experiment", "weekyl"]).expect(2).says(&["weekly"]);
+    lab.run(&["list", "recordings", "--last", "0"]).expect(2).says(&["--last"]);
+    lab.run(&["list", "workloads", "--last", "3"]).expect(2).says(&["opcost list recordings"]);
+}
