@@ -13,6 +13,7 @@ use opcost_model::recording::State;
 use opcost_record::{Failure, Outcome, Record};
 use opcost_store::store::RecordingWriter;
 use opcost_sys::clock::monotonic_ns;
+use opcost_sys::presence::Presence;
 use std::collections::HashSet;
 
 /// How a session of running ended.
@@ -67,6 +68,8 @@ pub fn run(
     writer: &mut RecordingWriter,
     progress: &mut dyn Progress,
 ) -> Result<Ending> {
+    // Without it the recording is as good; others cannot tell why theirs is disturbed.
+    let _presence = Presence::open().and_then(|presence| presence.announce().map(|()| presence));
     let mut session = Session { plan, machine, hooks };
     let set_up = match &plan.hooks.setup {
         Some(setup) => session.hook("setup", setup, None),

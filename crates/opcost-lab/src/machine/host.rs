@@ -36,7 +36,7 @@ use opcost_sys::perf::{
     CounterId, EventAttr, LivePerf, OpenContext, PerfKernel, Refusal, SamplingTarget, explain,
 };
 use opcost_sys::spawn::{
-    Aside, EndedBy, Exit, Held, Spawn, SpawnError, Spawner, Status as ExitStatus,
+    Aside, EndedBy, Exit, Held, Spawn, SpawnError, Spawner, Status as ExitStatus, WaitError,
 };
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -367,7 +367,12 @@ impl<'a> Host<'a> {
         let mut serving = self.socket.as_ref().map(|socket| Serving::new(socket, around));
         let aside = serving.as_mut().map(|serving| serving as &mut dyn Aside);
         let exit = running.wait_beside(limit, self.interrupt, aside);
-        let exit = exit.context("cannot wait for the process")?;
+        let exit = exit.map_err(|error| match error {
+            WaitError::Start(error) => launch_failure(error),
+            WaitError::System(error) => {
+                anyhow::Error::new(error).context("cannot wait for the process")
+            }
+        })?;
         let regions = serving.map(Serving::end);
         for source in around.iter_mut().rev() {
             source.stop()?;

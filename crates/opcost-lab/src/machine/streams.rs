@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use opcost_base::exit::{Status, fail};
 use opcost_model::plan::{OutputPlan, Plan, VariantPlan};
 use opcost_record::channel::OUTPUT_BYTES_MAX;
+use opcost_sys::scheduling::without_preempting;
 use opcost_sys::spawn::Output;
 use std::fs::File;
 use std::io;
@@ -116,7 +117,11 @@ fn copy(file: &File) -> Result<File> {
 /// A pipe; a thread reads and drops its contents until the returned end is closed everywhere.
 fn forgotten() -> Result<OwnedFd> {
     let (mut reader, writer) = io::pipe().context("cannot make a pipe for standard output")?;
-    let forget = move || io::copy(&mut reader, &mut io::sink());
+    let forget = move || {
+        // Each write of the command wakes this thread.
+        let _waits = without_preempting();
+        io::copy(&mut reader, &mut io::sink())
+    };
     thread::Builder::new().spawn(forget).context("cannot start a thread that reads the output")?;
     Ok(writer.into())
 }

@@ -7,6 +7,7 @@ use opcost_sys::perf::{
     GenericEvent, Sampler, SamplingAttr, SamplingError, SamplingTarget, UNWIND_REGISTERS_MASK,
     is_time,
 };
+use opcost_sys::scheduling::without_preempting;
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -129,6 +130,8 @@ impl Recorder {
         let stopping = Arc::new(AtomicBool::new(false));
         let seen = stopping.clone();
         let thread = thread::Builder::new().name("sampling".into()).spawn(move || {
+            // The sampled process wakes this thread.
+            let _waits = without_preempting();
             let mut words = Vec::new();
             loop {
                 let last = seen.load(Ordering::Acquire);

@@ -7,6 +7,7 @@ use anyhow::Result;
 use opcost_record::{Domain, MetricKey, Reading};
 use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::clock::monotonic_ns;
+use opcost_sys::presence::Presence;
 use opcost_sys::spawn::Exit;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,6 +25,7 @@ struct Conditions {
     begun_ns: u64,
     window_ns: u64,
     runnable: Option<u64>,
+    others: Option<u64>,
     before: Counters,
     after: Counters,
     frequency_khz: Option<u64>,
@@ -33,7 +35,9 @@ struct Conditions {
 /// The files that exist on this machine, kept open.
 struct Files {
     loadavg: Option<File>,
-    /// CPU, memory, I/O: Documentation/accounting/psi.rst.
+    presence: Option<Presence>,
+    /// CPU, memory, I/O: Documentation/accounting/psi.rst. That of the CPU is the control group's, if there is one of version 2: tasks
+    /// of other groups may wait where the work does not.
     pressure: [Option<File>; 3],
     /// Throttling events of the CPUs that may run the work: Documentation/admin-guide/thermal.
     throttles: Vec<File>,
@@ -70,7 +74,9 @@ pub(super) fn make(context: &SourceContext<'_>) -> Box<dyn Source> {
         Some(cpu) => vec![cpu],
         None => allowed_cpus().unwrap_or_default(),
     };
-    Box::new(Conditions::new(Files::open(Path::new("/"), &cpus, context.cpu)))
+    let mut files = Files::open(Path::new("/"), &cpus, context.cpu);
+    files.presence = Presence::open().ok();
+    Box::new(Conditions::new(files))
 }
 
 impl Files {
@@ -86,7 +92,11 @@ impl Files {
         let siblings = pinned.map_or(Vec::new(), |cpu| siblings(root, cpu));
         Files {
             loadavg: file("proc/loadavg"),
-            pressure: ["cpu", "memory", "io"].map(|what| file(&format!("proc/pressure/{what}"))),
+            presence: None,
+            pressure: ["cpu", "memory", "io"].map(|what| {
+                let group = (what == "cpu").then(|| group_pressure(root)).flatten();
+                group.or_else(|| file(&format!("proc/pressure/{what}")))
+            }),
             throttles: of_cpus(&[
                 "thermal_throttle/core_throttle_count",
                 "thermal_throttle/package_throttle_count",
@@ -158,6 +168,17 @@ fn quotas(root: &Path) -> Vec<File> {
     Vec::new()
 }
 
+/// The CPU pressure of this process's control group of version 2, below the root, which has none of its own.
+fn group_pressure(root: &Path) -> Option<File> {
+    let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mounts = ["sys/fs/cgroup", "sys/fs/cgroup/unified"].into_iter();
+    let file = |mount| File::open(root.join(mount).join(group).join("cpu.pressure")).ok();
+    let known =
+        |file: &File| text(file, SMALL_BYTES).is_some_and(|text| parse_pressure(&text).is_some());
+    mounts.filter_map(file).find(known)
+}
+
 /// The time in a group's `cpu.stat` in which its quota stopped it: `throttled_time` in nanoseconds, `throttled_usec` in version 2.
 fn quota_stall_ns(stat: &str) -> Option<u64> {
     stat.lines().find_map(|line| match line.split_once(' ')? {
@@ -216,6 +237,7 @@ impl Conditions {
             begun_ns: 0,
             window_ns: 0,
             runnable: None,
+            others: None,
             before: Counters::default(),
             after: Counters::default(),
             frequency_khz: None,
@@ -229,6 +251,7 @@ impl Conditions {
         let mut figures = vec![("run-window", self.window_ns)];
         let mut add = |name, value: Option<u64>| figures.extend(value.map(|value| (name, value)));
         add("machine-runnable", self.runnable);
+        add("other-recordings", self.others);
         let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
         let names = [
             ("cpu-pressure", None),
@@ -258,6 +281,7 @@ impl Source for Conditions {
     fn start(&mut self) -> Result<()> {
         self.runnable =
             self.files.loadavg.as_ref().and_then(|file| parse_runnable(&text(file, SMALL_BYTES)?));
+        self.others = self.files.presence.as_ref().and_then(|presence| presence.others().ok());
         self.before = self.files.counters();
         self.begun_ns = monotonic_ns();
         Ok(())
@@ -360,10 +384,30 @@ mod tests {
     }
 
     #[test]
+    fn the_pressure_of_opcost_s_own_control_group_comes_before_the_machine_s() {
+        let line = |us: u64| format!("some avg10=0.00 total={us}\nfull avg10=0.00 total=0\n");
+        for (group, mount, expected) in [
+            ("3:cpu:/a\n0::/user/one\n", "sys/fs/cgroup", 7),
+            ("0::/user/one\n", "sys/fs/cgroup/unified", 7),
+            ("0::/\n", "sys/fs/cgroup", 5),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let own = format!("{mount}/user/one/cpu.pressure");
+            let (all, own_line) = (line(5), line(7));
+            let files =
+                [("proc/self/cgroup", group), ("proc/pressure/cpu", &all), (&own, &own_line)];
+            write(dir.path(), &files);
+            let pressure = Files::open(dir.path(), &[0], None).counters().pressure_us[0];
+            assert_eq!(pressure.unwrap().some_us, expected, "{group}");
+        }
+    }
+
+    #[test]
     fn every_figure_is_a_metric_of_this_source_and_none_is_judged() {
         for name in [
             "run-window",
             "machine-runnable",
+            "other-recordings",
             "cpu-pressure",
             "memory-pressure",
             "memory-pressure-full",

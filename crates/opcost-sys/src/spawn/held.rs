@@ -3,8 +3,9 @@
 use super::child::{GO, REPORT_BYTES};
 use super::error::{SpawnError, Stage};
 use super::plan::{ChildEnd, ParentEnd, Plan};
-use super::running::{Child, PeakFloor, Running};
-use super::{Spawn, child, spawner};
+use super::running::{Child, PeakFloor, Running, Starter};
+use super::spawner::{self, Ends};
+use super::{Spawn, child};
 use crate::clock::monotonic_ns;
 use crate::syscall::MEMORY_IS_SHARED;
 use std::ffi::c_int;
@@ -12,7 +13,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The number of 16-byte words on a child's stack; stacks need this alignment. 64 KiB suffice: the child calls a few small
@@ -45,13 +45,9 @@ pub(super) enum Line {
         /// The memory that the process uses until then.
         _memory: Memory,
     },
-    /// A spawner made the process, and answers once the process has executed its program.
-    Spawner {
-        /// The spawner's socket.
-        socket: Rc<OwnedFd>,
-        /// Whether the answer was read.
-        answered: bool,
-    },
+    /// A spawner made the process, which uses the spawner's memory, and reports over the spawner's socket if it does not execute its
+    /// program.
+    Spawner(Arc<Ends>),
 }
 
 impl Line {
@@ -59,24 +55,8 @@ impl Line {
     fn release(&mut self) -> io::Result<Option<(Stage, io::Error)>> {
         match self {
             Line::Own { socket, .. } => send_go(socket).and_then(|()| receive_report(socket)),
-            Line::Spawner { socket, answered } => {
-                spawner::send(socket, &[GO])?;
-                let answer = spawner::receive(socket);
-                *answered = true;
-                let (stage, errno) = answer?;
-                let stage = usize::try_from(stage).ok().and_then(|stage| Stage::ALL.get(stage));
-                Ok(stage.map(|stage| (*stage, io::Error::from_raw_os_error(errno))))
-            }
-        }
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        // The process is gone by now, since `Held` drops its child first. The spawner therefore goes on and answers; the answer
-        // must not be mistaken for the answer to the next order.
-        if let Line::Spawner { socket, answered: false } = self {
-            let _ = spawner::receive(socket);
+            // The report is read when the process has ended: waiting for the program's start would take the CPU from it.
+            Line::Spawner(ends) => ends.let_go().map(|()| None),
         }
     }
 }
@@ -124,14 +104,15 @@ impl Held {
         self.child.pid
     }
 
-    /// Lets the process go on; returns once the process executes its program or failed to.
+    /// Lets the process go on; returns once the process executes its program or failed to. A spawner's process is not waited for:
+    /// [`Running::wait`] returns its failure.
     ///
     /// # Errors
     /// [`SpawnError::Step`] with the step that failed in the process.
     pub fn release(mut self) -> Result<Running, SpawnError> {
         let peak_floor = match self.line {
             Line::Own { .. } => PeakFloor::Ours,
-            Line::Spawner { .. } => spawner::FLOOR,
+            Line::Spawner(_) => spawner::FLOOR,
         };
         let started_ns = monotonic_ns();
         let report = self.line.release();
@@ -141,9 +122,13 @@ impl Held {
             Ok(None) => {
                 // The socket closed. execve replaces the memory before it closes descriptors (fs/exec.c, begin_new_exec), and a
                 // killed process gives up its memory before its files (kernel/exit.c, do_exit). The process thus no longer uses
-                // this process's memory. A spawner's answer shows the same for the spawner's memory (CLONE_VFORK).
-                let Held { child, .. } = self;
-                Ok(Running { child, started_ns, peak_floor })
+                // this process's memory.
+                let Held { child, line, program } = self;
+                let starter = match line {
+                    Line::Own { .. } => None,
+                    Line::Spawner(ends) => Some(Starter { ends, program }),
+                };
+                Ok(Running { child, started_ns, peak_floor, starter })
             }
             Ok(Some((stage, source))) => Err(failed(stage, source)),
             Err(source) => Err(failed(Stage::Release, source)),
@@ -271,8 +256,8 @@ mod tests {
         let mut stack = Vec::with_capacity(STACK_WORDS);
         let child = make(&plan, &mut stack, child_end).unwrap();
         drop(socket);
-        let mut running =
-            Running { child, started_ns: monotonic_ns(), peak_floor: PeakFloor::Ours };
+        let peak_floor = PeakFloor::Ours;
+        let mut running = Running { child, started_ns: monotonic_ns(), peak_floor, starter: None };
         // A guard against hanging, not a measurement.
         let guard = Some(Duration::from_secs(60));
         let exit = running.wait(guard, &Interrupt::none()).unwrap();

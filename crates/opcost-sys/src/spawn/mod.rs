@@ -23,7 +23,7 @@ mod spawner;
 pub use error::{SpawnError, Stage};
 pub use held::Held;
 pub use program::{FindError, find_program};
-pub use running::{Aside, EndedBy, Exit, Running, Status};
+pub use running::{Aside, EndedBy, Exit, Running, Status, WaitError};
 pub use spawner::Spawner;
 
 use std::ffi::OsString;

@@ -1,5 +1,7 @@
 //! A command that executes its program, and its end.
 
+use super::error::SpawnError;
+use super::spawner::Ends;
 use crate::clock::monotonic_ns;
 use crate::interrupt::Interrupt;
 use crate::rusage::{self, Rusage};
@@ -7,6 +9,8 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -154,6 +158,26 @@ pub struct Running {
     pub(super) child: Child,
     pub(super) started_ns: u64,
     pub(super) peak_floor: PeakFloor,
+    /// The spawner that made the process, until the process has ended.
+    pub(super) starter: Option<Starter>,
+}
+
+/// A spawner whose memory a process uses until it executes its program.
+#[derive(Debug)]
+pub(super) struct Starter {
+    pub(super) ends: Arc<Ends>,
+    pub(super) program: PathBuf,
+}
+
+/// The reason why a command has no [`Exit`].
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    /// The command's program was not executed.
+    #[error(transparent)]
+    Start(#[from] SpawnError),
+    /// The command cannot be waited for.
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
 
 /// The limit above which a command's peak memory is its own.
@@ -206,8 +230,13 @@ impl Running {
     /// Without limit and interrupt, this is a single system call.
     ///
     /// # Errors
-    /// `InvalidInput` if the command was waited for before; otherwise the system's error.
-    pub fn wait(&mut self, limit: Option<Duration>, interrupt: &Interrupt) -> io::Result<Exit> {
+    /// [`WaitError::Start`] if a spawner's process did not execute its program. Otherwise `InvalidInput` if the command was waited for
+    /// before, or the system's error.
+    pub fn wait(
+        &mut self,
+        limit: Option<Duration>,
+        interrupt: &Interrupt,
+    ) -> Result<Exit, WaitError> {
         self.wait_beside(limit, interrupt, None)
     }
 
@@ -220,12 +249,10 @@ impl Running {
         limit: Option<Duration>,
         interrupt: &Interrupt,
         aside: Option<&mut dyn Aside>,
-    ) -> io::Result<Exit> {
+    ) -> Result<Exit, WaitError> {
         if self.child.reaped {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "the command was already waited for",
-            ));
+            let why = "the command was already waited for";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why).into());
         }
         let mut ended_by = EndedBy::Itself;
         let mut ended_ns = None;
@@ -241,6 +268,11 @@ impl Running {
         }
         let (status, rusage) = self.child.reap()?;
         let ended_ns = ended_ns.unwrap_or_else(monotonic_ns);
+        if let Some(Starter { ends, program }) = self.starter.take()
+            && let Some((stage, source)) = ends.failure()
+        {
+            return Err(SpawnError::Step { stage, program, source }.into());
+        }
         Ok(Exit {
             status,
             rusage,

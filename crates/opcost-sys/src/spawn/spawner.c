@@ -7,14 +7,17 @@
  * process's. The spawner's children leave only the spawner's small memory behind. They are made with
  * CLONE_PARENT, so they are children of the process that started the spawner, which waits for them itself.
  *
+ * Nothing wakes the spawner or that process while a command starts: a task that wakes up may take the command's
+ * CPU from it, and the command's account counts that as a turn of another task. The child therefore uses the
+ * spawner's memory without CLONE_VFORK; the next order comes when the child has ended or was never let go.
+ *
  * Orders come one at a time over the socket SOCKET_FD, one message each:
  *   from outside: struct order, the CPU mask, then strings, each with its NUL: the program, the
  *     working directory if there is one, the arguments, the environment; attached are the files for
  *     standard streams (SCM_RIGHTS), in the streams' order;
- *   from the child: struct answer {its number, 0}; the child then waits for one byte and executes;
- *   from the spawner, once the child has executed or ended: struct answer {stage, errno}, or {-1, 0}
- *     if no step failed. If no child can be made, the first answer is {-errno, 0} and no second
- *     one comes.
+ *   from the child: struct answer {its number, 0}; the child then waits for one byte from the pipe GO_FD and
+ *     executes. If a step fails: struct answer {stage, errno}, before the child ends;
+ *   from the spawner: struct answer {-errno, 0} if no child can be made.
  * spawner.rs has the other end.
  */
 #include <asm/unistd.h>
@@ -22,13 +25,13 @@
 #include <stdint.h>
 
 #define SOCKET_FD 3
+#define GO_FD 4
 #define ORDER_BYTES_MAX (128 * 1024)
 #define STRINGS_MAX 4096
 #define STACK_BYTES 16384
 
 /* linux/sched.h, linux/prctl.h, linux/fcntl.h, linux/personality.h, asm-generic/errno.h */
 #define CLONE_VM 0x100ul
-#define CLONE_VFORK 0x4000ul
 #define CLONE_PARENT 0x8000ul
 #define SIGNAL_CHILD 17ul
 #define SIGNAL_KILL 9
@@ -79,10 +82,8 @@ static char *program, *cwd;
 /* Files that came with the order. */
 static int files[STREAMS];
 static uint32_t files_count;
-/* The child's stack; the spawner sleeps until the child has left it (CLONE_VFORK). */
+/* The child's stack. */
 static char stack[STACK_BYTES] __attribute__((aligned(16)));
-/* The step that failed in the child; the child writes the spawner's memory. */
-static volatile struct answer failure;
 
 #if defined(__x86_64__)
 static long call(long number, long a, long b, long c, long d)
@@ -213,15 +214,14 @@ static void child(void)
 	send_answer((int32_t)call(__NR_getpid, 0, 0, 0, 0), 0);
 	/* The child reports a failure only after the byte, so that the process exists while counters are attached. */
 	do
-		got = call(__NR_read, SOCKET_FD, (long)&go, 1, 0);
+		got = call(__NR_read, GO_FD, (long)&go, 1, 0);
 	while (got == -EINTR);
 	if (got == 1) {
 		if (stage == NONE) {
 			error = call(__NR_execve, (long)program, (long)arguments, (long)variables, 0);
 			stage = EXEC;
 		}
-		failure.first = stage;
-		failure.errno_or_0 = (int32_t)-error;
+		send_answer(stage, (int32_t)-error);
 	}
 	leave(127);
 }
@@ -309,24 +309,20 @@ void serve(void)
 {
 	(void)call(__NR_prctl, PR_SET_NAME, (long)"opcost-spawner", 0, 0);
 	(void)call(__NR_fcntl, SOCKET_FD, F_SETFD, FD_CLOEXEC, 0);
+	(void)call(__NR_fcntl, GO_FD, F_SETFD, FD_CLOEXEC, 0);
 	for (;;) {
 		long made, bytes = receive();
 
-		/* A message of one byte was for a child that was killed before it took the byte. */
-		if (bytes == -EINTR || bytes == 1)
+		if (bytes == -EINTR)
 			continue;
 		if (bytes <= 0 || !understand(bytes))
 			leave(1);
-		failure.first = NONE;
-		failure.errno_or_0 = 0;
-		made = make_child(CLONE_VM | CLONE_VFORK | CLONE_PARENT | SIGNAL_CHILD, stack + STACK_BYTES, child);
-		/* A pipe ends when every process has closed it. */
-		while (files_count > 0)
-			(void)call(__NR_close, files[--files_count], 0, 0, 0);
+		made = make_child(CLONE_VM | CLONE_PARENT | SIGNAL_CHILD, stack + STACK_BYTES, child);
+		/* A pipe ends when every process has closed it. The child has descriptors of its own, and reads files_count. */
+		for (uint32_t file = 0; file < files_count; file++)
+			(void)call(__NR_close, files[file], 0, 0, 0);
 		if (made < 0)
 			send_answer((int32_t)made, 0);
-		else
-			send_answer(failure.first, failure.errno_or_0);
 	}
 	__builtin_unreachable();
 }

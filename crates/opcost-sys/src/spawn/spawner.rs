@@ -2,16 +2,18 @@
 //!
 //! The process runs spawner.c, which gives the reasons; this module is the other end of its socket.
 
+use super::child::GO;
 use super::error::{SpawnError, Stage};
 use super::held::{Held, Line};
 use super::running::{Child, PeakFloor, Running};
 use super::{Aslr, Output, Spawn};
 use crate::affinity::CpuMask;
+use crate::scheduling;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The program, as build.rs compiled it; empty if the architecture has none.
 const PROGRAM: &[u8] = program();
@@ -28,6 +30,7 @@ const fn program() -> &'static [u8] {
 
 // As in spawner.c.
 const SOCKET_FD: RawFd = 3;
+const GO_FD: RawFd = 4;
 const ORDER_BYTES_MAX: usize = 128 * 1024;
 const STRINGS_MAX: usize = 4096;
 
@@ -39,7 +42,44 @@ pub(super) const PEAK_BYTES_MAX: u64 = 1 << 19;
 #[derive(Debug)]
 pub struct Spawner {
     process: Running,
-    socket: Rc<OwnedFd>,
+    /// Also of the process that uses the spawner's memory, if there is one.
+    ends: Arc<Ends>,
+}
+
+/// This process's ends of a spawner's lines.
+#[derive(Debug)]
+pub(super) struct Ends {
+    socket: OwnedFd,
+    go: PipeWriter,
+    /// The spawner's end of `go`, from which [`Ends::clear`] takes what no process took.
+    go_taken: PipeReader,
+}
+
+impl Ends {
+    /// Lets the process go on.
+    pub(super) fn let_go(&self) -> io::Result<()> {
+        (&self.go).write_all(&[GO])
+    }
+
+    /// The step that failed in a process that has ended; `None` if it executed its program, or was killed.
+    pub(super) fn failure(&self) -> Option<(Stage, io::Error)> {
+        let (stage, errno) = receive(&self.socket, libc::MSG_DONTWAIT).ok()?;
+        let stage = usize::try_from(stage).ok().and_then(|stage| Stage::ALL.get(stage))?;
+        Some((*stage, io::Error::from_raw_os_error(errno)))
+    }
+
+    /// Drops what a process left that was killed before it took its byte, or whose report nobody read.
+    fn clear(&self) -> io::Result<()> {
+        while receive(&self.socket, libc::MSG_DONTWAIT).is_ok() {}
+        let mut waiting: libc::c_int = 0;
+        // SAFETY: the kernel writes one int.
+        let asked =
+            unsafe { libc::ioctl(self.go_taken.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
+        if asked != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        (&self.go_taken).take(waiting as u64).read_to_end(&mut Vec::new()).map(drop)
+    }
 }
 
 impl Spawner {
@@ -64,9 +104,11 @@ impl Spawner {
         spawn.env = Some(Vec::new());
         spawn.stdout = Output::Inherit;
         spawn.stderr = Output::Inherit;
-        spawn.pass_fds = vec![(theirs, SOCKET_FD)];
+        let (go_taken, go) = io::pipe().map_err(failed)?;
+        let go_theirs = go_taken.try_clone().map_err(failed)?.into();
+        spawn.pass_fds = vec![(theirs, SOCKET_FD), (go_theirs, GO_FD)];
         let process = spawn.hold()?.release()?;
-        Ok(Spawner { process, socket: Rc::new(ours) })
+        Ok(Spawner { process, ends: Arc::new(Ends { socket: ours, go, go_taken }) })
     }
 
     /// The number of the spawner's process.
@@ -75,15 +117,24 @@ impl Spawner {
     }
 
     /// Does the work of [`Spawn::hold`] in the spawner. Returns `None` if the spawner cannot make the process: the command has
-    /// files to pass on beside its standard streams, or more text than one message holds.
+    /// files to pass on beside its standard streams or more text than one message holds, or the spawner's last process was neither
+    /// waited for nor dropped.
     ///
     /// # Errors
     /// [`SpawnError`] if the spawner is gone or cannot make a process.
     pub fn hold(&self, spawn: &Spawn) -> Result<Option<Held>, SpawnError> {
+        // A process may still use the spawner's memory.
+        if Arc::strong_count(&self.ends) > 1 {
+            return Ok(None);
+        }
         let Some(order) = order(spawn)? else { return Ok(None) };
         let clone = |source| spawn.failed(Stage::Clone, source);
-        send_with(&self.socket, &order, &files(spawn)).map_err(clone)?;
-        let (pid, _) = receive(&self.socket).map_err(clone)?;
+        self.ends.clear().map_err(clone)?;
+        // This thread wakes up when the process answers, and must not take the CPU from it.
+        let waits = scheduling::without_preempting();
+        send_with(&self.ends.socket, &order, &files(spawn)).map_err(clone)?;
+        let (pid, _) = receive(&self.ends.socket, 0).map_err(clone)?;
+        drop(waits);
         if pid < 0 {
             return Err(clone(io::Error::from_raw_os_error(-pid)));
         }
@@ -98,11 +149,10 @@ impl Spawner {
             _ => {
                 let error = io::Error::last_os_error();
                 drop(Child::without_pidfd(pid));
-                let _ = receive(&self.socket);
                 return Err(clone(error));
             }
         };
-        let line = Line::Spawner { socket: self.socket.clone(), answered: false };
+        let line = Line::Spawner(self.ends.clone());
         Ok(Some(Held::of_spawner(child, line, spawn.program.clone())))
     }
 }
@@ -268,7 +318,7 @@ fn send_with(socket: &OwnedFd, bytes: &[u8], files: &[RawFd]) -> io::Result<()> 
 }
 
 /// Sends one message.
-pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     loop {
         // SAFETY: reads `bytes`.
         let sent = unsafe {
@@ -285,11 +335,11 @@ pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Receives the next answer: two words of 32 bits.
-pub(super) fn receive(socket: &OwnedFd) -> io::Result<(i32, i32)> {
+fn receive(socket: &OwnedFd, flags: libc::c_int) -> io::Result<(i32, i32)> {
     let mut words = [0i32; 2];
     loop {
         // SAFETY: writes at most 8 bytes into `words`.
-        match unsafe { libc::recv(socket.as_raw_fd(), words.as_mut_ptr().cast(), 8, 0) } {
+        match unsafe { libc::recv(socket.as_raw_fd(), words.as_mut_ptr().cast(), 8, flags) } {
             8 => return Ok((words[0], words[1])),
             0 => {
                 return Err(io::Error::new(

@@ -36,6 +36,15 @@ pub(super) fn load(evidence: &Evidence<'_>) -> Finding {
         .first()
         .and_then(|state| parse_cpu_list(state.cpus_online.as_deref()?))
         .map_or(0, |cpus| cpus.len());
+    let others = evidence.raw("other-recordings", NAME);
+    let beside = others.iter().filter(|(_, recordings)| *recordings > 0.0).count();
+    if beside > 0 {
+        let text = format!(
+            "another opcost made a recording when {beside} of {} looks were taken; make recordings one after the other",
+            others.len()
+        );
+        return Finding::Seen(Doubtful, text);
+    }
     let runnable = evidence.raw("machine-runnable", NAME);
     if runnable.is_empty() || cpus == 0 {
         return unknown("the kernel does not say how many tasks can run");

@@ -22,6 +22,7 @@ use opcost_sys::affinity::parse_cpu_list;
 use opcost_sys::clock::tsc_is_constant;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::{has_cpu_pmu, nmi_watchdog, perf_event_paranoid};
+use opcost_sys::presence::Presence;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -121,6 +122,7 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
     findings.push(frequency(root));
     findings.push(processors());
     findings.push(load(root));
+    findings.extend(other_recordings());
     findings.push(steal(root));
     findings.push(seccomp(root));
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
@@ -451,6 +453,18 @@ fn load(root: &Path) -> Finding {
         "other programs compete for the CPUs, so times measured now are doubtful: stop the programs (ps -e \
          --sort -pcpu lists them), or choose a quiet CPU: opcost doctor --cpus",
     )
+}
+
+/// Whether another opcost of this user makes a recording now.
+fn other_recordings() -> Option<Finding> {
+    let others = Presence::open().and_then(|presence| presence.others()).unwrap_or(0);
+    let what = match others {
+        0 => return None,
+        1 => "another opcost makes a recording now".to_string(),
+        _ => format!("{others} other opcosts make recordings now"),
+    };
+    let remedy = "both disturb each other: make recordings one after the other";
+    Some(Finding::bad("other recordings", Health::Poor, what, remedy))
 }
 
 fn store(globals: &Globals) -> Result<Finding> {

@@ -138,6 +138,8 @@ impl Lab {
             .current_dir(self.dir())
             .env("OPCOST", OPCOST)
             .env("OPCOST_STORE", self.store())
+            // Tests make recordings at the same time.
+            .env("XDG_RUNTIME_DIR", self.path("."))
             .env("COLUMNS", "100")
             .env_remove("NO_COLOR")
             .stdin(Stdio::null())
