@@ -5,6 +5,7 @@
 pub mod calibration;
 pub mod hook;
 pub mod inputs;
+pub mod load;
 pub mod machine;
 pub mod progress;
 pub mod recording;

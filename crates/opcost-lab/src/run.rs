@@ -640,7 +640,7 @@ mod tests {
         let build = Some(BuildPlan { command: "make".into(), blocks: 2 });
         plan.target = opcost_model::plan::Target::Host(opcost_model::plan::HostPlan {
             build,
-            sampling: None,
+            ..Default::default()
         });
         let mut machine = Mock::default();
         check(&plan, &[], &mut machine).0.unwrap();

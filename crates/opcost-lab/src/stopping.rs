@@ -371,7 +371,7 @@ mod tests {
     fn a_build_is_a_unit() {
         let mut plan = stopping(None, Some(1));
         let build = Some(opcost_model::plan::BuildPlan { command: "make".into(), blocks: 3 });
-        plan.target = Target::Host(HostPlan { build, sampling: None });
+        plan.target = Target::Host(HostPlan { build, ..HostPlan::default() });
         assert_eq!(check(&plan, 1_000_000, |_| 7), (6, Some(StopReason::Budget)));
     }
 }

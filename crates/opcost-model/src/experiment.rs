@@ -8,7 +8,8 @@
 
 use crate::guest_settings::guest_settings;
 use crate::plan::{
-    Aslr, EnvironmentPolicy, MachineKind, OpsPattern, PairsOfVariants, SameFile, Shard, Width,
+    Aslr, EnvironmentPolicy, MachineKind, OpsPattern, PairsOfVariants, Priority, SameFile, Shard,
+    Width,
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -186,6 +187,14 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
 
+    /// Scheduling priority of the runs: with real-time, no ordinary program takes the CPU from them
+    /// (SCHED_FIFO). Pins them to --cpu, else to the last CPU; needs root, CAP_SYS_NICE or ulimit -r,
+    /// and a second CPU. The kernel ends a run that computes for a minute, or for --timeout, without
+    /// a pause [default: normal]
+    #[arg(long, value_name = "PRIORITY", help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+
     /// Address space layout: the same for every run, or a new layout for each run [default: fixed
     /// for workloads, randomised for commands]
     #[arg(long, value_name = "HOW", help_heading = CONDITIONS)]
@@ -259,9 +268,10 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ops: Option<OpsPattern>,
 
-    /// The metric that decides; declared before the first run [default: wall; on the emulated machine
-    /// instructions, or instructions-synchronous:k where kernels, their options or boot options
-    /// differ, or CPU models of workloads]
+    /// The metric that decides; declared before the first run [default: OPCOST_PRIMARY, else wall,
+    /// or task-clock while other programs compete for the CPUs; on the emulated machine instructions,
+    /// or instructions-synchronous:k where kernels, their options or boot options differ, or CPU
+    /// models of workloads]
     #[arg(long, value_name = "METRIC", help_heading = METRICS)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<String>,

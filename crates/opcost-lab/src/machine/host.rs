@@ -6,6 +6,7 @@ use super::program_regions::{self, Serving, Socket};
 use super::streams::{Kept, Streams};
 use super::window::Window;
 use super::{Machine, RunEnd, Together, outcome};
+use crate::load::Load;
 use crate::resolve::Surroundings;
 use crate::shipped::Shipped;
 use crate::work_process::{self, Request};
@@ -35,6 +36,7 @@ use opcost_sys::perf::constants::KIND_SOFTWARE;
 use opcost_sys::perf::{
     CounterId, EventAttr, LivePerf, OpenContext, PerfKernel, Refusal, SamplingTarget, explain,
 };
+use opcost_sys::scheduling::{self, NoRealTime, no_real_time};
 use opcost_sys::spawn::{
     Aside, EndedBy, Exit, Held, Spawn, SpawnError, Spawner, Status as ExitStatus, WaitError,
 };
@@ -209,6 +211,7 @@ impl<'a> Host<'a> {
             },
             pass_fds: Vec::new(),
             own_session: true,
+            real_time_max: plan.real_time().then(|| real_time_max(plan)),
         };
         Ok((spawn, kept))
     }
@@ -236,7 +239,17 @@ impl<'a> Host<'a> {
         let profile = self.profile(intake, Some(0..=u64::MAX), &mut report.readings)?;
         let mut end = RunEnd {
             started_unix_ns,
-            outcome: outcome(plan, exit.ended_by, exit.status),
+            outcome: match outcome(plan, exit.ended_by, exit.status) {
+                Outcome::Failed(Failure::Signal { signal: SIGXCPU }) if plan.real_time() => {
+                    let detail = format!(
+                        "it computed for {} s without a pause under real-time priority, and the kernel ended it; --timeout \
+                         sets this limit",
+                        real_time_max(plan).as_secs_f64()
+                    );
+                    Outcome::Failed(Failure::Work { detail })
+                }
+                outcome => outcome,
+            },
             exit_code: exit_code(&exit),
             report,
             profile,
@@ -362,6 +375,8 @@ impl<'a> Host<'a> {
         for source in around.iter_mut() {
             source.start()?;
         }
+        // Until this thread sees the end, elapsed time goes on.
+        let prompt = plan.real_time().then(scheduling::at_once);
         let mut running = held.release().map_err(launch_failure)?;
         let limit = plan.timeout_ms.map(|ms| Duration::from_millis(ms.saturating_mul(runs as u64)));
         let mut serving = self.socket.as_ref().map(|socket| Serving::new(socket, around));
@@ -373,6 +388,7 @@ impl<'a> Host<'a> {
                 anyhow::Error::new(error).context("cannot wait for the process")
             }
         })?;
+        drop(prompt);
         let regions = serving.map(Serving::end);
         for source in around.iter_mut().rev() {
             source.stop()?;
@@ -474,6 +490,14 @@ struct Launched {
     regions: Option<Result<Vec<Reading>, String>>,
 }
 
+/// The signal of RLIMIT_RTTIME (signal(7)), on the architectures that opcost runs on.
+const SIGXCPU: i32 = 24;
+
+/// How long a run may compute without a pause under real-time priority.
+fn real_time_max(plan: &Plan) -> Duration {
+    plan.timeout_ms.map_or(Duration::from_secs(60), Duration::from_millis)
+}
+
 /// The counts of processes that a run left behind, as readings.
 fn left_behind(left: Left) -> [Reading; 2] {
     [("processes-left", left.alive), ("processes-unended", left.remaining)]
@@ -559,6 +583,18 @@ fn read_reports(mut reader: PipeReader) -> (Vec<Report>, Option<TextError>) {
 pub struct HostSurroundings;
 
 impl Surroundings for HostSurroundings {
+    fn primary(&self) -> Option<String> {
+        std::env::var("OPCOST_PRIMARY").ok().filter(|name| !name.is_empty())
+    }
+
+    fn load(&self) -> Option<Load> {
+        Load::read(Path::new("/"))
+    }
+
+    fn no_real_time(&self) -> Option<NoRealTime> {
+        no_real_time()
+    }
+
     fn allowed_cpus(&self) -> Vec<usize> {
         opcost_sys::affinity::allowed_cpus().unwrap_or_default()
     }

@@ -1,10 +1,12 @@
 //! Plans for tests, independent of this computer.
 
 use super::{Surroundings, resolve};
+use crate::load::Load;
 use opcost_kernel::{KernelSpec, Revision, Toolchain};
 use opcost_model::experiment::{Command, Experiment, Scalar, Seed, Variant};
 use opcost_model::plan::{BlockPlan, CorePlan, EventPlan, Plan};
 use opcost_sys::perf::Refusal;
+use opcost_sys::scheduling::NoRealTime;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -16,17 +18,39 @@ pub struct FakeSurroundings {
     pub path: Option<OsString>,
     /// The working directory.
     pub dir: PathBuf,
+    /// The load.
+    pub load: Option<Load>,
+    /// Why runs cannot have real-time priority.
+    pub no_real_time: Option<NoRealTime>,
 }
 
 impl Default for FakeSurroundings {
     fn default() -> Self {
-        FakeSurroundings { refused: &[], path: None, dir: "/".into() }
+        FakeSurroundings {
+            refused: &[],
+            path: None,
+            dir: "/".into(),
+            load: None,
+            no_real_time: None,
+        }
     }
 }
 
 impl Surroundings for FakeSurroundings {
     fn allowed_cpus(&self) -> Vec<usize> {
         vec![0, 2]
+    }
+
+    fn primary(&self) -> Option<String> {
+        None
+    }
+
+    fn load(&self) -> Option<Load> {
+        self.load
+    }
+
+    fn no_real_time(&self) -> Option<NoRealTime> {
+        self.no_real_time
     }
 
     fn draw_seed(&self) -> u64 {

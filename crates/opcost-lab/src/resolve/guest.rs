@@ -15,7 +15,9 @@ use opcost_kernel::{KernelError, KernelSpec, Recipe, Toolchain};
 use opcost_model::experiment::{Experiment, Variant};
 use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::guest::{CORE_DEFAULT, CPU_MODEL, DEFAULT_KERNEL, NO_KERNEL};
-use opcost_model::plan::{CorePlan, EmulationPlan, GuestPlan, MachineKind, VariantPlan, WorkPlan};
+use opcost_model::plan::{
+    CorePlan, EmulationPlan, GuestPlan, MachineKind, Priority, VariantPlan, WorkPlan,
+};
 use opcost_model::recording::settings::field_of_guests;
 use opcost_record::metric::ONE_IN_MAX;
 use opcost_record::nearest::did_you_mean;
@@ -162,6 +164,12 @@ pub(super) fn resolve_emulation(
             Status::Usage,
             "--frequency, --call-graph and --stack-bytes: the emulated machine counts every \
              instruction and samples nothing; leave them out",
+        ));
+    }
+    if experiment.priority == Some(Priority::RealTime) {
+        return Err(fail(
+            Status::Usage,
+            "--priority real-time: counts of the emulated machine do not depend on other programs; leave it out",
         ));
     }
     if experiment.rebuild.is_some() {

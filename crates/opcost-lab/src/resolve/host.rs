@@ -1,10 +1,12 @@
-//! Settings that only runs on this computer have: sampling and repeated builds.
+//! Settings that only runs on this computer have: sampling, repeated builds, and the priority and CPU of runs.
 
+use super::Surroundings;
 use anyhow::Result;
 use opcost_base::exit::{Status, fail};
 use opcost_model::experiment::Experiment;
-use opcost_model::plan::{BuildPlan, EventPlan, HostPlan};
+use opcost_model::plan::{BuildPlan, EventPlan, HostPlan, Priority};
 use opcost_source::sampling::{self, SamplingPlan};
+use opcost_sys::scheduling::NoRealTime;
 
 /// Resolves the settings that only runs on this computer have.
 ///
@@ -14,7 +16,33 @@ pub(super) fn resolve_host(experiment: &Experiment, events: &[EventPlan]) -> Res
     Ok(HostPlan {
         build: resolve_build(experiment)?,
         sampling: resolve_sampling(experiment, events)?,
+        priority: experiment.priority.unwrap_or_default(),
     })
+}
+
+/// The CPU to which every run is pinned: the one that the user names, else for real-time priority the last one, since devices
+/// interrupt the first ones.
+///
+/// # Errors
+/// Usage: the process may not run there. Missing: real-time priority is not possible here.
+pub(super) fn resolve_cpu(
+    experiment: &Experiment,
+    surroundings: &dyn Surroundings,
+) -> Result<Option<usize>> {
+    let allowed = surroundings.allowed_cpus();
+    if let Some(cpu) = experiment.cpu.filter(|cpu| !allowed.contains(cpu)) {
+        let why = format!(
+            "--cpu {cpu}: this process may run on CPUs {allowed:?} only; choose one of them"
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    if experiment.priority != Some(Priority::RealTime) {
+        return Ok(experiment.cpu);
+    }
+    if let Some((reason, remedy)) = surroundings.no_real_time().map(NoRealTime::in_words) {
+        return Err(fail(Status::Missing, format!("--priority real-time: {reason}; {remedy}")));
+    }
+    Ok(experiment.cpu.or(allowed.last().copied()))
 }
 
 /// Whether the experiment has options of sampling.

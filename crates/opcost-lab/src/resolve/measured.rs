@@ -6,7 +6,9 @@ use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_model::experiment::Experiment;
 use opcost_model::plan::guest::{GuestPlan, Question};
 use opcost_model::plan::judged::{is_planned, metrics_judged};
-use opcost_model::plan::{EmulationPlan, EventPlan, Unavailable, VariantPlan, WorkPlan, guest};
+use opcost_model::plan::{
+    EmulationPlan, EventPlan, Priority, Unavailable, VariantPlan, WorkPlan, guest,
+};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Domain, Family, MetricKey, MetricRow, WORKLOAD};
 use opcost_source::source::perf_event::syntax;
@@ -32,8 +34,10 @@ pub(super) fn measured_by_host(
     scope: Scope,
     surroundings: &dyn Surroundings,
 ) -> Result<Measured> {
+    let primary = experiment.primary.clone().or_else(|| surroundings.primary());
+    let experiment = &Experiment { primary, ..experiment.clone() };
     let (events, unavailable) = resolve_events(experiment, scope, surroundings)?;
-    let primary = resolve_primary(experiment, &events, &unavailable)?;
+    let primary = resolve_primary(experiment, &events, &unavailable, surroundings)?;
     let chosen: Vec<MetricKey> = events.iter().map(|event| event.key.clone()).collect();
     let mut metrics = metrics_judged(&events, scope, &primary);
     metrics.retain(|key| is_planned(key, &chosen));
@@ -182,12 +186,30 @@ fn add_primary(primary: &str, events: &mut Vec<EventPlan>, sysfs: &Path) -> Resu
     Ok(())
 }
 
+/// The primary metric where the user names none: time on a CPU if other programs compete for the CPUs, since elapsed time then is
+/// mostly their turns; else elapsed time.
+fn primary_default(
+    experiment: &Experiment,
+    events: &[EventPlan],
+    surroundings: &dyn Surroundings,
+) -> &'static str {
+    const LOADED: &str = "task-clock";
+    let owns_cpu = experiment.priority == Some(Priority::RealTime);
+    let is_counted = events.iter().any(|event| event.key.label() == LOADED);
+    let is_busy = || surroundings.load().is_some_and(|load| load.is_high());
+    if !owns_cpu && is_counted && is_busy() { LOADED } else { "wall" }
+}
+
 fn resolve_primary(
     experiment: &Experiment,
     events: &[EventPlan],
     unavailable: &[Unavailable],
+    surroundings: &dyn Surroundings,
 ) -> Result<MetricKey> {
-    let name = experiment.primary.as_deref().unwrap_or("wall");
+    let name = match &experiment.primary {
+        Some(name) => name,
+        None => primary_default(experiment, events, surroundings),
+    };
     if let Some(row) = MetricRow::find(name).filter(|row| row.source != source::perf_event::NAME) {
         if row.family == Family::Control {
             return Err(fail(

@@ -19,6 +19,7 @@ pub use attached::{AttachedWork, resolve_attached};
 pub use variants::find_workload;
 pub use variants::{split_workload, unbalanced};
 
+use crate::load::Load;
 use anyhow::{Context, Result};
 use length::{Length, Shape};
 use measured::{Measured, figures_reported, measured_by_emulator, measured_by_host};
@@ -32,6 +33,7 @@ use opcost_model::plan::{
 use opcost_record::printable::printable;
 use opcost_source::source::Scope;
 use opcost_sys::perf::Refusal;
+use opcost_sys::scheduling::NoRealTime;
 use std::path::{Path, PathBuf};
 
 /// The default seed on the emulated machine: a repeated command gives the same counts again, on every computer.
@@ -45,6 +47,12 @@ pub trait Surroundings {
     fn draw_seed(&self) -> u64;
     /// The mount point of sysfs.
     fn sysfs(&self) -> PathBuf;
+    /// The primary metric on this computer where the experiment names none, if the user has set one.
+    fn primary(&self) -> Option<String>;
+    /// The load of the machine; `None` if it is not known.
+    fn load(&self) -> Option<Load>;
+    /// The reason why runs cannot have real-time priority; `None` if they can.
+    fn no_real_time(&self) -> Option<NoRealTime>;
     /// For each event, opened in its group behind the group's leader, the reason why it cannot be opened; `None` if it can.
     fn refusals(&self, events: &[EventPlan]) -> Vec<Option<Refusal>>;
     /// The kernel that a user's words name.
@@ -88,7 +96,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     check_machine(experiment)?;
     let emulation = guest::resolve_emulation(experiment, surroundings)?;
     let variants = variants::resolve_variants(experiment, surroundings, &here)?;
-    check_cpu(experiment, surroundings)?;
+    let cpu = host::resolve_cpu(experiment, surroundings)?;
     let workload = matches!(variants[0].work, WorkPlan::Workload { .. });
     let scope = if workload { Scope::Region } else { Scope::Command };
     let pairs_of_variants = experiment.pairs_of_variants.unwrap_or_default();
@@ -178,7 +186,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
             .timeout
             .map(|limit| limit.limit_ms)
             .or(emulated.then_some(guest::LIMIT_MS)),
-        cpu: experiment.cpu,
+        cpu,
         aslr: experiment.aslr.unwrap_or(aslr),
         environment,
         show_output: experiment.show_output,
@@ -239,20 +247,6 @@ fn check_block(experiment: &Experiment, variants: usize) -> Result<()> {
 
 /// The largest number of runs of a variant behind one another.
 const BLOCK_MAX: u32 = 1_000;
-
-/// Refuses a CPU on which this process may not run.
-fn check_cpu(experiment: &Experiment, surroundings: &dyn Surroundings) -> Result<()> {
-    let allowed = surroundings.allowed_cpus();
-    match experiment.cpu.filter(|cpu| !allowed.contains(cpu)) {
-        None => Ok(()),
-        Some(cpu) => Err(fail(
-            Status::Usage,
-            format!(
-                "--cpu {cpu}: this process may run on CPUs {allowed:?} only; choose one of them"
-            ),
-        )),
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 use super::fixture::{FakeSurroundings, commands, experiment, plan, script};
 use super::*;
+use crate::load::Load;
 use opcost_base::exit::{Status, status_of};
 use opcost_base::time::TimeLimit;
 use opcost_model::experiment::{Command, Experiment, Scalar, Seed, Variant};
-use opcost_model::plan::{MachineKind, PairsOfVariants, Slot};
+use opcost_model::plan::{MachineKind, PairsOfVariants, Priority, Slot};
 use opcost_stats::Budget;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -132,6 +133,45 @@ fn counts_out_of_range_are_usage_errors() {
     check_refused(&cpu, Status::Usage, &["--cpu 1", "[0, 2]"]);
     let cpu = Experiment { cpu: Some(2), ..experiment(2, 2) };
     assert_eq!(resolve(&cpu, &FakeSurroundings::default()).unwrap().cpu, Some(2));
+}
+
+#[test]
+fn time_on_a_cpu_decides_on_a_busy_machine_unless_the_user_names_a_metric() {
+    let load = |percent| Load { average: 0.0, cpus: 2, waiting_percent: Some(percent) };
+    let primary = |experiment: Experiment, percent| {
+        let here = FakeSurroundings { load: Some(load(percent)), ..FakeSurroundings::default() };
+        let plan = resolve(&experiment, &here).unwrap();
+        (plan.primary.label(), load(percent).advice(&plan).is_some())
+    };
+    let plain = || experiment(2, 2);
+    assert_eq!(primary(plain(), 1.0), ("wall".into(), false));
+    assert_eq!(primary(plain(), 50.0), ("task-clock".into(), true));
+    let named = Experiment { primary: Some("wall".into()), ..plain() };
+    assert_eq!(primary(named, 50.0), ("wall".into(), true));
+    let owned = Experiment { priority: Some(Priority::RealTime), ..plain() };
+    assert_eq!(primary(owned, 50.0), ("wall".into(), false));
+    let others = Experiment { events: vec!["page-faults".into()], ..plain() };
+    assert_eq!(primary(others, 50.0), ("wall".into(), true));
+}
+
+#[test]
+fn real_time_priority_is_pinned_or_refused() {
+    let asked = |cpu| Experiment { priority: Some(Priority::RealTime), cpu, ..experiment(2, 2) };
+    let plan = resolve(&asked(None), &FakeSurroundings::default()).unwrap();
+    assert_eq!((plan.real_time(), plan.cpu), (true, Some(2)));
+    let plan = resolve(&asked(Some(0)), &FakeSurroundings::default()).unwrap();
+    assert_eq!((plan.real_time(), plan.cpu), (true, Some(0)));
+    for (no_real_time, words) in [
+        (NoRealTime::Forbidden, "this user may not set real-time priority; run opcost as root"),
+        (NoRealTime::Unlimited, "sched_rt_runtime_us=950000"),
+        (NoRealTime::OneCpu, "allow a second CPU"),
+    ] {
+        let here = FakeSurroundings { no_real_time: Some(no_real_time), ..Default::default() };
+        let (status, error) = refused(&asked(None), &here);
+        assert_eq!(status, Some(Status::Missing));
+        assert!(error.contains(words), "{error}");
+        assert!(resolve(&experiment(2, 2), &here).is_ok());
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub use origin::Revision;
 pub use rule::find_rule;
 pub use same_file::SameFile;
 pub use schedule::{BlockPlan, Slot};
-pub use settings::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
+pub use settings::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, Priority};
 pub use shard::{Shard, ShardPlan};
 pub use stop::{StopPlan, StopReason, Width};
 pub use streams::OutputPlan;

@@ -44,6 +44,17 @@ pub enum Aslr {
     Inherit,
 }
 
+/// Scheduling priority of the runs.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Priority {
+    /// As other programs.
+    #[default]
+    Normal,
+    /// Before all ordinary programs, on a CPU of their own.
+    RealTime,
+}
+
 /// Environment variables of the runs.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]

@@ -1,6 +1,6 @@
 //! The place where the runs of a plan are made, with the settings of such a place.
 
-use super::{AttachmentPlan, BuildPlan, EmulationPlan, ImportPlan, MachineKind, Plan};
+use super::{AttachmentPlan, BuildPlan, EmulationPlan, ImportPlan, MachineKind, Plan, Priority};
 use opcost_source::sampling::SamplingPlan;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,8 @@ pub struct HostPlan {
     pub build: Option<BuildPlan>,
     /// The sampling of the runs; `None` if they are not sampled.
     pub sampling: Option<SamplingPlan>,
+    /// The priority of the runs.
+    pub priority: Priority,
 }
 
 /// A target as recordings store it: the kind, and one field for the settings of each kind.
@@ -35,6 +37,8 @@ struct StoredTarget {
     build: Option<BuildPlan>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sampling: Option<SamplingPlan>,
+    #[serde(default, skip_serializing_if = "is_normal")]
+    priority: Priority,
     #[serde(default)]
     emulation: Option<EmulationPlan>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,13 +47,19 @@ struct StoredTarget {
     attachment: Option<AttachmentPlan>,
 }
 
+/// Recordings without a priority are of versions that had none.
+fn is_normal(priority: &Priority) -> bool {
+    *priority == Priority::Normal
+}
+
 impl TryFrom<StoredTarget> for Target {
     type Error = String;
 
     fn try_from(stored: StoredTarget) -> Result<Target, String> {
-        let StoredTarget { machine, build, sampling, emulation, imported, attachment } = stored;
+        let StoredTarget { machine, build, sampling, priority, emulation, imported, attachment } =
+            stored;
         let target = match machine {
-            MachineKind::Host => Some(Target::Host(HostPlan { build, sampling })),
+            MachineKind::Host => Some(Target::Host(HostPlan { build, sampling, priority })),
             MachineKind::Emulated => emulation.map(Target::Emulated),
             MachineKind::Attached => attachment.map(Target::Attached),
             MachineKind::Imported => imported.map(Target::Imported),
@@ -64,13 +74,14 @@ impl From<Target> for StoredTarget {
             machine: target.kind(),
             build: None,
             sampling: None,
+            priority: Priority::Normal,
             emulation: None,
             imported: None,
             attachment: None,
         };
         match target {
-            Target::Host(HostPlan { build, sampling }) => {
-                (stored.build, stored.sampling) = (build, sampling);
+            Target::Host(HostPlan { build, sampling, priority }) => {
+                (stored.build, stored.sampling, stored.priority) = (build, sampling, priority);
             }
             Target::Emulated(emulation) => stored.emulation = Some(emulation),
             Target::Attached(attachment) => stored.attachment = Some(attachment),
@@ -112,6 +123,11 @@ impl Plan {
             Target::Host(host) => host.sampling,
             _ => None,
         }
+    }
+
+    /// Whether the runs have real-time priority.
+    pub fn real_time(&self) -> bool {
+        matches!(&self.target, Target::Host(host) if host.priority == Priority::RealTime)
     }
 
     /// The settings that the emulated machines share; `None` on another machine.

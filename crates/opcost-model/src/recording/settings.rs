@@ -194,6 +194,11 @@ static SETTINGS: &[Setting] = &[
     setting("pinned", "CPU of the runs", |of| one(of.plan.and_then(|plan| plan.cpu)))
         .of(&["cpu"])
         .host(),
+    setting("priority", "priority", |of| {
+        one(of.plan.filter(|plan| plan.real_time()).map(|_| "real-time"))
+    })
+    .of(&["priority"])
+    .host(),
     setting("sampling", "sampling", |of| {
         let sampling = of.plan.and_then(Plan::sampling);
         one(sampling.map(|sampling| serde_json::to_string(&sampling).unwrap_or_default()))

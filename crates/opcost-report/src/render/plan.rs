@@ -222,6 +222,9 @@ fn conditions(plan: &Plan) -> String {
     if let Some(cpu) = plan.cpu {
         parts.push(format!("pinned to CPU {cpu}"));
     }
+    if plan.real_time() {
+        parts.push("with real-time priority".into());
+    }
     if let Some(limit_ms) = plan.timeout_ms {
         parts.push(format!("at most {} a run", time_in_words(limit_ms)));
     }

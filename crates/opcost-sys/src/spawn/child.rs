@@ -75,6 +75,7 @@ pub(super) fn prepare(plan: &Plan) -> Result<(), Failure> {
             .map_err(|errno| (Stage::Affinity, errno))?;
     }
     set_aslr(plan.aslr).map_err(|errno| (Stage::Personality, errno))?;
+    set_priority(plan.real_time_ms_max).map_err(|errno| (Stage::Priority, errno))?;
     reset_signals().map_err(|errno| (Stage::Signals, errno))
 }
 
@@ -116,6 +117,23 @@ fn set_aslr(aslr: Aslr) -> Result<(), i32> {
         let persona = call(libc::SYS_personality, [personality::QUERY as usize])?;
         let wanted = personality::with_aslr(persona as i32, random);
         call(libc::SYS_personality, [wanted as u32 as usize])?;
+    }
+    Ok(())
+}
+
+fn set_priority(real_time_ms_max: u32) -> Result<(), i32> {
+    if real_time_ms_max == 0 {
+        return Ok(());
+    }
+    // The kernel's struct rlimit64, microseconds: SIGXCPU, and a second later SIGKILL.
+    let limits = [0, 1000].map(|more| (u64::from(real_time_ms_max) + more) * 1000);
+    // The kernel's struct sched_param: the lowest priority.
+    let lowest: c_int = 1;
+    let (limits, lowest) = ((&raw const limits) as usize, (&raw const lowest) as usize);
+    // SAFETY: the kernel reads two words and an int; null requests no old limits.
+    unsafe {
+        call(libc::SYS_prlimit64, [0, libc::RLIMIT_RTTIME as usize, limits, 0])?;
+        call(libc::SYS_sched_setscheduler, [0, libc::SCHED_FIFO as usize, lowest])?;
     }
     Ok(())
 }

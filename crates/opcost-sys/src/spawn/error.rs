@@ -23,6 +23,8 @@ pub enum Stage {
     Affinity,
     /// Setting address space randomisation.
     Personality,
+    /// Setting real-time priority.
+    Priority,
     /// Resetting signals.
     Signals,
     /// Executing the program.
@@ -33,7 +35,7 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, by the number with which a child reports it.
-    pub(super) const ALL: [Stage; 11] = [
+    pub(super) const ALL: [Stage; 12] = [
         Stage::Prepare,
         Stage::Clone,
         Stage::ParentDeath,
@@ -42,6 +44,7 @@ impl Stage {
         Stage::Chdir,
         Stage::Affinity,
         Stage::Personality,
+        Stage::Priority,
         Stage::Signals,
         Stage::Exec,
         Stage::Release,
@@ -59,6 +62,7 @@ impl fmt::Display for Stage {
             Stage::Chdir => "changing to its working directory",
             Stage::Affinity => "binding it to a CPU",
             Stage::Personality => "setting address space randomisation",
+            Stage::Priority => "giving it real-time priority",
             Stage::Signals => "resetting its signals",
             Stage::Exec => "executing it",
             Stage::Release => "letting it go",
@@ -103,6 +107,9 @@ fn advice(stage: Stage, error: &io::Error) -> &'static str {
         }
         (Stage::Personality, Some(libc::EPERM)) => {
             "; a container's seccomp filter may forbid personality(2): leave randomisation as it is"
+        }
+        (Stage::Priority, Some(libc::EPERM)) => {
+            "; it needs CAP_SYS_NICE, or ulimit -r 1, and in a control group of version 1 a share of real-time CPU"
         }
         (Stage::Clone, Some(libc::EAGAIN)) => "; the limit of processes is reached (ulimit -u)",
         (Stage::Clone, Some(libc::ENOSYS)) => "; Linux 5.2 or newer is needed",

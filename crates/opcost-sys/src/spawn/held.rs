@@ -47,7 +47,11 @@ pub(super) enum Line {
     },
     /// A spawner made the process, which uses the spawner's memory, and reports over the spawner's socket if it does not execute its
     /// program.
-    Spawner(Arc<Ends>),
+    Spawner {
+        ends: Arc<Ends>,
+        /// Involuntary switches of the process that opcost's own steps caused.
+        switches_before: u64,
+    },
 }
 
 impl Line {
@@ -56,7 +60,7 @@ impl Line {
         match self {
             Line::Own { socket, .. } => send_go(socket).and_then(|()| receive_report(socket)),
             // The report is read when the process has ended: waiting for the program's start would take the CPU from it.
-            Line::Spawner(ends) => ends.let_go().map(|()| None),
+            Line::Spawner { ends, .. } => ends.let_go().map(|()| None),
         }
     }
 }
@@ -112,7 +116,7 @@ impl Held {
     pub fn release(mut self) -> Result<Running, SpawnError> {
         let peak_floor = match self.line {
             Line::Own { .. } => PeakFloor::Ours,
-            Line::Spawner(_) => spawner::FLOOR,
+            Line::Spawner { .. } => spawner::FLOOR,
         };
         let started_ns = monotonic_ns();
         let report = self.line.release();
@@ -126,7 +130,9 @@ impl Held {
                 let Held { child, line, program } = self;
                 let starter = match line {
                     Line::Own { .. } => None,
-                    Line::Spawner(ends) => Some(Starter { ends, program }),
+                    Line::Spawner { ends, switches_before } => {
+                        Some(Starter { ends, program, switches_before })
+                    }
                 };
                 Ok(Running { child, started_ns, peak_floor, starter })
             }

@@ -30,6 +30,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The destination of a command's standard stream.
 #[derive(Debug)]
@@ -83,6 +84,10 @@ pub struct Spawn {
     /// Whether the command leads a session without a terminal (`setsid(2)`). Otherwise it is a background job of this process's
     /// session: the kernel stops it once it reads from the terminal or changes its settings.
     pub own_session: bool,
+    /// Real-time priority (SCHED_FIFO, also for the processes that the command starts): no ordinary task takes the CPU from the
+    /// command. The kernel ends a thread that computes for this long without a pause (RLIMIT_RTTIME), even if this process is gone by
+    /// then. `None` keeps this thread's policy.
+    pub real_time_max: Option<Duration>,
 }
 
 impl Spawn {
@@ -102,7 +107,14 @@ impl Spawn {
             aslr: Aslr::Inherit,
             pass_fds: Vec::new(),
             own_session: true,
+            real_time_max: None,
         }
+    }
+
+    /// The limit of real-time priority, rounded up; 0 without real-time priority.
+    fn real_time_ms_max(&self) -> u32 {
+        let of = |limit: Duration| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).max(1);
+        self.real_time_max.map_or(0, of)
     }
 
     /// Makes the command's process, which waits before it executes the program.

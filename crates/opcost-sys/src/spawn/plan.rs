@@ -29,6 +29,7 @@ pub(super) struct Plan {
     pub(super) parent_socket: RawFd,
     pub(super) parent_pid: i32,
     pub(super) own_session: bool,
+    pub(super) real_time_ms_max: u32,
     /// Copies of descriptors whose numbers were taken; closed with the plan.
     _copies: Vec<OwnedFd>,
 }
@@ -156,6 +157,7 @@ impl Plan {
             // SAFETY: getpid only returns a number.
             parent_pid: unsafe { libc::getpid() },
             own_session: spawn.own_session,
+            real_time_ms_max: spawn.real_time_ms_max(),
             _copies: copies,
         };
         Ok((plan, lowest_free))
@@ -193,7 +195,7 @@ fn out_of_the_way(fd: RawFd, lowest: RawFd, copies: &mut Vec<OwnedFd>) -> io::Re
 }
 
 /// Copies a descriptor to a number from `lowest` on; `None` if its number is already that high.
-fn copy_out_of_the_way(fd: RawFd, lowest: RawFd) -> io::Result<Option<OwnedFd>> {
+pub(super) fn copy_out_of_the_way(fd: RawFd, lowest: RawFd) -> io::Result<Option<OwnedFd>> {
     if fd >= lowest {
         return Ok(None);
     }

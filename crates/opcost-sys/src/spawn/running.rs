@@ -45,7 +45,7 @@ pub struct Exit {
     /// How the command ended.
     pub status: Status,
     /// The resources that the kernel charged to the command and to the children it waited for (`wait4(2)`). `rss_bytes_max` is as
-    /// the kernel returns it; see [`Exit::rss_bytes_max`].
+    /// the kernel returns it; see [`Exit::rss_bytes_max`]. A spawner's steps before the program are not among the involuntary switches.
     pub rusage: Rusage,
     /// Peak resident set of the command, bytes; `None` if the figure cannot be told apart from the peak of the process that made
     /// the command.
@@ -167,6 +167,8 @@ pub struct Running {
 pub(super) struct Starter {
     pub(super) ends: Arc<Ends>,
     pub(super) program: PathBuf,
+    /// Involuntary switches of the process before it was let go.
+    pub(super) switches_before: u64,
 }
 
 /// The reason why a command has no [`Exit`].
@@ -266,12 +268,14 @@ impl Running {
                 }
             }
         }
-        let (status, rusage) = self.child.reap()?;
+        let (status, mut rusage) = self.child.reap()?;
         let ended_ns = ended_ns.unwrap_or_else(monotonic_ns);
-        if let Some(Starter { ends, program }) = self.starter.take()
-            && let Some((stage, source)) = ends.failure()
-        {
-            return Err(SpawnError::Step { stage, program, source }.into());
+        if let Some(Starter { ends, program, switches_before }) = self.starter.take() {
+            if let Some((stage, source)) = ends.failure() {
+                return Err(SpawnError::Step { stage, program, source }.into());
+            }
+            let switches = rusage.involuntary_switches;
+            rusage.involuntary_switches = switches.saturating_sub(switches_before);
         }
         Ok(Exit {
             status,

@@ -15,8 +15,8 @@
  *   from outside: struct order, the CPU mask, then strings, each with its NUL: the program, the
  *     working directory if there is one, the arguments, the environment; attached are the files for
  *     standard streams (SCM_RIGHTS), in the streams' order;
- *   from the child: struct answer {its number, 0}; the child then waits for one byte from the pipe GO_FD and
- *     executes. If a step fails: struct answer {stage, errno}, before the child ends;
+ *   from the child: struct answer {its number, involuntary switches so far}; the child then waits for one byte
+ *     from the pipe GO_FD and executes. If a step fails: struct answer {stage, errno}, before the child ends;
  *   from the spawner: struct answer {-errno, 0} if no child can be made.
  * spawner.rs has the other end.
  */
@@ -41,6 +41,9 @@
 #define FD_CLOEXEC 1
 #define PERSONA_QUERY 0xffffffffl
 #define ADDR_NO_RANDOMIZE 0x0040000l
+/* linux/sched.h, asm-generic/resource.h */
+#define SCHED_FIFO 1
+#define RLIMIT_RTTIME 15
 #define EINTR 4
 #define ESRCH 3
 /* linux/socket.h */
@@ -49,7 +52,7 @@
 #define MSG_CMSG_CLOEXEC 0x40000000l
 
 /* The numbers of the stages are those of `Stage::ALL` in error.rs. */
-enum stage { PARENT_DEATH = 2, PROCESS_GROUP, DESCRIPTORS, CHDIR, AFFINITY, PERSONALITY, SIGNALS, EXEC, NONE = -1 };
+enum stage { PARENT_DEATH = 2, PROCESS_GROUP, DESCRIPTORS, CHDIR, AFFINITY, PERSONALITY, PRIORITY, SIGNALS, EXEC, NONE = -1 };
 
 enum stream { AS_OURS, TO_NULL, OF_FILE };
 #define STREAMS 3
@@ -63,13 +66,15 @@ struct order {
 	uint32_t mask_bytes;
 	uint32_t has_cwd;
 	uint32_t own_session;
+	/* 0: as ours; else real-time, with this limit of time without a pause. */
+	uint32_t real_time_ms_max;
 	uint32_t arguments;
 	uint32_t variables;
 };
 
 struct answer {
 	int32_t first;
-	int32_t errno_or_0;
+	int32_t second;
 };
 
 static union {
@@ -148,9 +153,9 @@ static void leave(long status)
 		call(__NR_exit_group, status, 0, 0, 0);
 }
 
-static void send_answer(int32_t first, int32_t errno_or_0)
+static void send_answer(int32_t first, int32_t second)
 {
-	struct answer answer = {first, errno_or_0};
+	struct answer answer = {first, second};
 	/* If nobody reads the answer, the next read ends this process. */
 	(void)call(__NR_write, SOCKET_FD, (long)&answer, sizeof answer, 0);
 }
@@ -167,6 +172,19 @@ static long set_aslr(uint32_t aslr)
 	persona = aslr == FIXED ? persona | ADDR_NO_RANDOMIZE : persona & ~ADDR_NO_RANDOMIZE;
 	persona = call(__NR_personality, persona, 0, 0, 0);
 	return persona < 0 ? persona : 0;
+}
+
+static long set_priority(uint32_t ms_max)
+{
+	/* struct rlimit in microseconds: SIGXCPU, and a second later SIGKILL; struct sched_param: the lowest priority. */
+	uint64_t limits[2] = {(uint64_t)ms_max * 1000, ((uint64_t)ms_max + 1000) * 1000};
+	int32_t lowest = 1;
+	long error;
+
+	if (ms_max == 0)
+		return 0;
+	error = call(__NR_prlimit64, 0, RLIMIT_RTTIME, (long)limits, 0);
+	return error < 0 ? error : call(__NR_sched_setscheduler, 0, SCHED_FIFO, (long)&lowest, 0);
 }
 
 /* Prepares the surroundings of the program; returns the stage that failed. */
@@ -202,7 +220,20 @@ static enum stage prepare(long *error)
 			return AFFINITY;
 	}
 	*error = set_aslr(order->aslr);
-	return *error < 0 ? PERSONALITY : NONE;
+	if (*error < 0)
+		return PERSONALITY;
+	*error = set_priority(order->real_time_ms_max);
+	return *error < 0 ? PRIORITY : NONE;
+}
+
+/* How often another task had this process's CPU. setsid(2) alone costs a turn: it moves the process to another group of the scheduler,
+ * which then chooses anew who runs (kernel/sched/core.c, sched_move_task). */
+static int32_t involuntary_switches(void)
+{
+	/* struct rusage ends with ru_nivcsw. */
+	long usage[18];
+
+	return call(__NR_getrusage, 0, (long)usage, 0, 0) < 0 ? 0 : (int32_t)usage[17];
 }
 
 static void child(void)
@@ -211,7 +242,7 @@ static void child(void)
 	long error, got;
 	enum stage stage = prepare(&error);
 
-	send_answer((int32_t)call(__NR_getpid, 0, 0, 0, 0), 0);
+	send_answer((int32_t)call(__NR_getpid, 0, 0, 0, 0), involuntary_switches());
 	/* The child reports a failure only after the byte, so that the process exists while counters are attached. */
 	do
 		got = call(__NR_read, GO_FD, (long)&go, 1, 0);

@@ -5,6 +5,7 @@
 use super::child::GO;
 use super::error::{SpawnError, Stage};
 use super::held::{Held, Line};
+use super::plan::copy_out_of_the_way;
 use super::running::{Child, PeakFloor, Running};
 use super::{Aslr, Output, Spawn};
 use crate::affinity::CpuMask;
@@ -98,6 +99,11 @@ impl Spawner {
             return Err(failed(io::ErrorKind::Unsupported.into()));
         }
         let file = program_file().map_err(failed)?;
+        // The child finds the program by its number, and gets its ends of the lines under these numbers before.
+        let file = match copy_out_of_the_way(file.as_raw_fd(), GO_FD + 1).map_err(failed)? {
+            Some(copy) => copy,
+            None => file,
+        };
         let (ours, theirs) = socket_pair().map_err(failed)?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut spawn = Spawn::new(path, [OsString::from("opcost-spawner")]);
@@ -133,7 +139,7 @@ impl Spawner {
         // This thread wakes up when the process answers, and must not take the CPU from it.
         let waits = scheduling::without_preempting();
         send_with(&self.ends.socket, &order, &files(spawn)).map_err(clone)?;
-        let (pid, _) = receive(&self.ends.socket, 0).map_err(clone)?;
+        let (pid, switches_before) = receive(&self.ends.socket, 0).map_err(clone)?;
         drop(waits);
         if pid < 0 {
             return Err(clone(io::Error::from_raw_os_error(-pid)));
@@ -152,7 +158,8 @@ impl Spawner {
                 return Err(clone(error));
             }
         };
-        let line = Line::Spawner(self.ends.clone());
+        let line =
+            Line::Spawner { ends: self.ends.clone(), switches_before: switches_before as u64 };
         Ok(Some(Held::of_spawner(child, line, spawn.program.clone())))
     }
 }
@@ -244,6 +251,7 @@ fn order(spawn: &Spawn) -> Result<Option<Vec<u8>>, SpawnError> {
         (words.len() * 8) as u32,
         u32::from(cwd.is_some()),
         u32::from(spawn.own_session),
+        spawn.real_time_ms_max(),
         spawn.argv.len() as u32,
         env.len() as u32,
     ] {

@@ -1,6 +1,7 @@
 //! Commands started on the real system.
 
 use opcost_sys::interrupt::Interrupt;
+use opcost_sys::scheduling::{NoRealTime, no_real_time};
 use opcost_sys::spawn::{
     Aslr, EndedBy, Exit, Output, Spawn, SpawnError, Spawner, Stage, Status, WaitError,
 };
@@ -493,6 +494,54 @@ fn a_spawner_starts_commands_as_they_are_started_without_one() {
         assert_eq!(fs::read_to_string(&told).unwrap(), alone);
         assert!(alone.contains("|ü '|a=b |"), "{alone}");
     }
+}
+
+#[test]
+fn real_time_priority_is_set_with_its_limit_or_refused() {
+    let spawner = Spawner::start().unwrap();
+    // Of /proc/PID/stat, field 41 is the policy and field 40 the priority (proc(5)).
+    let script = "cut -d' ' -f40,41 /proc/$$/stat; ulimit -R";
+    for by_spawner in [true, false] {
+        let mut file = tempfile::tempfile().unwrap();
+        let mut spawn = Spawn::new("/bin/bash", ["bash".into(), "-c".into(), script.into()]);
+        spawn.real_time_max = Some(Duration::from_millis(1500));
+        spawn.stdout = Output::File(file.try_clone().unwrap().into());
+        let allowed = no_real_time() != Some(NoRealTime::Forbidden);
+        let ended = match by_spawner {
+            true => {
+                let held = spawner.hold(&spawn).unwrap().unwrap();
+                held.release().unwrap().wait(None, &Interrupt::none())
+            }
+            false => match spawn.hold().unwrap().release() {
+                Ok(mut running) => running.wait(None, &Interrupt::none()),
+                Err(error) => Err(error.into()),
+            },
+        };
+        match ended {
+            Ok(exit) => assert!(allowed && exit.status == Status::Code(0), "{exit:?}"),
+            Err(WaitError::Start(error)) => {
+                assert!(!allowed, "{error}");
+                assert_eq!(step(&error), (Stage::Priority, Some(libc::EPERM)));
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        file.rewind().unwrap();
+        assert_eq!(io::read_to_string(file).unwrap(), "1 1\n1500000\n");
+    }
+}
+
+#[test]
+fn a_command_that_computes_too_long_under_real_time_priority_is_ended() {
+    if no_real_time() == Some(NoRealTime::Forbidden) {
+        opcost_skip::skip!("this user may not set real-time priority");
+        return;
+    }
+    let mut spawn = sh("while :; do :; done");
+    spawn.real_time_max = Some(Duration::from_millis(100));
+    spawn.cpu = affinity::allowed_cpus().unwrap().last().copied();
+    let exit = run(&spawn);
+    assert_eq!((exit.status, exit.ended_by), (Status::Signal(libc::SIGXCPU), EndedBy::Itself));
 }
 
 #[test]

@@ -9,10 +9,13 @@ use opcost_analysis::comparison::limit::{FailOn, Watched};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::failure;
 use opcost_base::message::announce;
+use opcost_lab::load::Load;
 use opcost_lab::machine::Machine;
+use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::machine::revision::Revisions;
 use opcost_lab::progress::{self, Who};
 use opcost_lab::recording::{machine_for, make_runs};
+use opcost_lab::resolve::Surroundings;
 use opcost_lab::run::Ending;
 use opcost_model::experiment::Experiment;
 use opcost_model::plan::{self, Plan, VariantPlan, WorkPlan};
@@ -75,6 +78,13 @@ pub(super) fn carry_out(
     {
         shard::report(globals, shard, recording, true);
         return Ok(Status::Done);
+    }
+    // Who has set the metric has decided how to judge on a busy machine.
+    if !globals.quiet
+        && HostSurroundings.primary().is_none()
+        && let Some(advice) = Load::read(Path::new("/")).and_then(|load| load.advice(&plan))
+    {
+        announce!("{advice}");
     }
     let (mut machine, state) = machine_for(globals.quiet, &plan, &interrupt)?;
     let store = globals.store_for_writing()?;

@@ -2,6 +2,7 @@
 
 use crate::lab::{Lab, Started, cpus_allowed, first_cpu, wait_gone};
 use crate::needs;
+use opcost_sys::scheduling::no_real_time;
 use std::collections::HashSet;
 use std::process::Stdio;
 
@@ -286,4 +287,25 @@ fn an_input_that_changes_ends_the_recording_with_its_name() {
         "{}",
         shown.stdout
     );
+}
+
+#[test]
+fn runs_have_real_time_priority_or_opcost_says_why_not() {
+    let lab = Lab::new();
+    // Field 41 of /proc/PID/stat is the policy, and SCHED_FIFO is 1 (proc(5)).
+    let policy = "cut -d' ' -f41 /proc/self/stat";
+    let flags =
+        ["measure", "-q", "-n", "2", "--priority", "real-time", "--output", "policy", policy];
+    let made = lab.run(&flags);
+    if no_real_time().is_some() {
+        made.expect(5).says(&["--priority real-time: ", "; "]);
+        return;
+    }
+    made.expect(0);
+    assert_eq!(std::fs::read_to_string(lab.path("policy")).unwrap(), "1\n");
+    let plan = &lab.json(&["show", "last", "--json"])["opcost"]["plan"];
+    assert_eq!(plan["priority"], "real-time");
+    assert!(plan["cpu"].is_u64(), "{plan}");
+    lab.output(&["measure", "-q", "-n", "2", "--output", "policy", policy]);
+    assert_eq!(std::fs::read_to_string(lab.path("policy")).unwrap(), "0\n");
 }

@@ -451,7 +451,7 @@ fn builds_are_the_units_where_something_is_built() {
         let build = Some(opcost_model::plan::BuildPlan { command: "make".into(), blocks });
         plan.target = opcost_model::plan::Target::Host(opcost_model::plan::HostPlan {
             build,
-            sampling: None,
+            ..Default::default()
         });
         recording(plan, |slot| {
             let layout = LAYOUTS[(slot.block.unwrap_or(0) / 6) as usize] * f64::from(slot.variant);

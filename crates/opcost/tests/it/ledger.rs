@@ -3,7 +3,7 @@
 use crate::lab::{Lab, first_cpu};
 use crate::made::{key, plan, recording};
 use opcost_analysis::comparison::{LedgerEntry, Severity, compare};
-use opcost_model::plan::{Aslr, Slot, WorkPlan};
+use opcost_model::plan::{Aslr, HostPlan, Priority, Slot, Target, WorkPlan};
 use opcost_model::recording::{MachineState, ProgramState, Recording};
 use opcost_record::Reading;
 
@@ -124,6 +124,31 @@ fn cold_caches_are_doubted() {
     let seldom = faults(|slot| u64::from(slot.slot == 7));
     let cold = faults(|slot| u64::from(slot.variant) * 3);
     check("faults", &seldom, &cold, "times a run: 3.0 in 'on'");
+}
+
+#[test]
+fn a_recording_beside_another_is_doubted() {
+    let others = |of: fn(&Slot) -> u64| {
+        made(move |slot| {
+            let others = ("other-recordings", "conditions", of(slot));
+            vec![("machine-runnable", "conditions", 2), others]
+        })
+    };
+    check(
+        "load",
+        &others(|_| 0),
+        &others(|slot| u64::from(slot.slot % 2)),
+        "make recordings one after the other",
+    );
+}
+
+#[test]
+fn load_does_not_matter_to_runs_with_real_time_priority() {
+    let mut busy = condition("machine-runnable", |_| 9);
+    assert_eq!(entry(&busy, "load").severity, Severity::Doubtful);
+    busy.plan.target =
+        Target::Host(HostPlan { priority: Priority::RealTime, ..HostPlan::default() });
+    assert_eq!(entry(&busy, "load").severity, Severity::Fine);
 }
 
 #[test]

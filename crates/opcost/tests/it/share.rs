@@ -46,7 +46,7 @@ fn recordings() -> Vec<Recording> {
     let mut host = made::plan(&["off", "on"], 2);
     host.target = Target::Host(HostPlan {
         build: Some(BuildPlan { command: "make".into(), blocks: 1 }),
-        sampling: None,
+        ..Default::default()
     });
     host.variants[0].env = vec![("MODE".into(), "fast".into())];
     let host = made::recording(host, |_| vec![Reading::plain(made::key("wall", "clock"), 7)]);

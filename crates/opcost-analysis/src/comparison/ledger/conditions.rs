@@ -56,6 +56,12 @@ pub(super) fn load(evidence: &Evidence<'_>) -> Finding {
         "when a run began, {others:.1} other tasks could run, on average, on {cpus} CPU{}",
         if cpus == 1 { "" } else { "s" }
     );
+    if evidence.recording.plan.real_time() {
+        return Finding::Seen(
+            Fine,
+            format!("{text}, and none before the runs, which had real-time priority"),
+        );
+    }
     if others / cpus as f64 > OTHERS_PER_CPU_MAX {
         return Finding::Seen(Doubtful, format!("{text}; stop them, or {}", evidence.quiet_cpu()));
     }
@@ -73,6 +79,8 @@ pub(super) fn pressure(evidence: &Evidence<'_>) -> Finding {
     ];
     let shares: Vec<(f64, &str, f64)> = kinds
         .into_iter()
+        // Ordinary tasks wait while a run has real-time priority.
+        .filter(|(metric, ..)| *metric != "cpu-pressure" || !evidence.recording.plan.real_time())
         .filter_map(|(metric, what, limit)| {
             // The kernel updates its totals only now and then, so a share may exceed 1.
             Some(((evidence.total(metric, NAME)? / window).min(1.0), what, limit))

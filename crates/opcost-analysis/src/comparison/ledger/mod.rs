@@ -40,8 +40,13 @@ impl Evidence<'_> {
         let plan = &self.recording.plan;
         match (plan.machine(), plan.cpu) {
             (MachineKind::Attached, _) => "pin the process to a quiet CPU (taskset -p)",
-            (_, Some(_)) => "choose a quieter CPU (opcost doctor --cpus)",
-            (_, None) => "pin the runs to a quiet CPU (opcost doctor --cpus, --cpu)",
+            (_, Some(_)) if plan.real_time() => "choose a quieter CPU (opcost doctor --cpus)",
+            (_, Some(_)) => {
+                "choose a quieter CPU (opcost doctor --cpus), or own it (--priority real-time)"
+            }
+            (_, None) => {
+                "pin the runs to a quiet CPU (opcost doctor --cpus, --cpu), or own one (--priority real-time)"
+            }
         }
     }
 

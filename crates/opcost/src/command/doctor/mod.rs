@@ -11,6 +11,7 @@ use crate::command::seconds::seconds;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{Status, WithStatus, cause};
+use opcost_lab::load::Load;
 use opcost_lab::machine::emulated::{Emulator, ToolError, Unusable, default_kernel, try_out};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::Surroundings;
@@ -18,11 +19,11 @@ use opcost_page::document::{Cell, Document, Tone};
 use opcost_page::writer::text::text;
 use opcost_source::source::perf_event::{DEFAULT_EVENTS, syntax};
 use opcost_store::store::{Store, StoreErrorKind};
-use opcost_sys::affinity::parse_cpu_list;
 use opcost_sys::clock::tsc_is_constant;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::{has_cpu_pmu, nmi_watchdog, perf_event_paranoid};
 use opcost_sys::presence::Presence;
+use opcost_sys::scheduling::{NoRealTime, no_real_time};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -123,6 +124,7 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
     findings.push(processors());
     findings.push(load(root));
     findings.extend(other_recordings());
+    findings.push(real_time());
     findings.push(steal(root));
     findings.push(seccomp(root));
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
@@ -414,14 +416,9 @@ fn seccomp(root: &Path) -> Finding {
     }
 }
 
-/// Tasks waited for a CPU often if they waited in more than this share of the last ten seconds.
-const PRESSURE_PERCENT_MAX: f64 = 10.0;
-
 /// Whether other programs want the CPUs now.
 fn load(root: &Path) -> Finding {
-    let average = read(root, "proc/loadavg")
-        .and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
-    let Some(average) = average else {
+    let Some(load) = Load::read(root) else {
         return Finding::bad(
             "load",
             Health::Missing,
@@ -429,21 +426,8 @@ fn load(root: &Path) -> Finding {
             "mount /proc; until then look at the ledger's rules load and pressure",
         );
     };
-    let online = read(root, "sys/devices/system/cpu/online");
-    let cpus = online.and_then(|list| parse_cpu_list(&list)).map_or(1, |cpus| cpus.len().max(1));
-    // Documentation/accounting/psi.rst: some avg10=1.23 avg60=…
-    let waiting = read(root, "proc/pressure/cpu").and_then(|text| {
-        text.strip_prefix("some avg10=")?.split_whitespace().next()?.parse::<f64>().ok()
-    });
-    let mut text =
-        format!("load average {average:.2} on {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
-    if let Some(percent) = waiting {
-        text += &format!("; tasks waited for a CPU in {percent:.0} % of the last 10 s");
-    }
-    // The load average is that of a minute, so it includes load that is over by now; pressure is newer.
-    let busy =
-        waiting.map_or(average > cpus as f64 / 2.0, |percent| percent > PRESSURE_PERCENT_MAX);
-    if !busy {
+    let text = load.in_words();
+    if !load.is_high() {
         return Finding::good("load", text);
     }
     Finding::bad(
@@ -451,8 +435,20 @@ fn load(root: &Path) -> Finding {
         Health::Poor,
         text,
         "other programs compete for the CPUs, so times measured now are doubtful: stop the programs (ps -e \
-         --sort -pcpu lists them), or choose a quiet CPU: opcost doctor --cpus",
+         --sort -pcpu lists them), choose a quiet CPU (opcost doctor --cpus), or own one (--priority real-time)",
     )
+}
+
+/// Whether runs can own a CPU.
+fn real_time() -> Finding {
+    let subject = "real-time priority";
+    match no_real_time().map(NoRealTime::in_words) {
+        None => Finding::good(
+            subject,
+            "allowed: with --priority real-time no ordinary program takes the CPU from a run",
+        ),
+        Some((what, remedy)) => Finding::bad(subject, Health::Missing, what, remedy),
+    }
 }
 
 /// Whether another opcost of this user makes a recording now.

@@ -138,6 +138,8 @@ impl Lab {
             .current_dir(self.dir())
             .env("OPCOST", OPCOST)
             .env("OPCOST_STORE", self.store())
+            // Tests make the machine busy, and ask about elapsed time.
+            .env("OPCOST_PRIMARY", "wall")
             // Tests make recordings at the same time.
             .env("XDG_RUNTIME_DIR", self.path("."))
             .env("COLUMNS", "100")

@@ -3,12 +3,14 @@
 pub(crate) mod emulated;
 
 use opcost_kernel::KernelSpec;
+use opcost_lab::load::Load;
 use opcost_lab::resolve::{Surroundings, resolve};
 use opcost_model::experiment::{Experiment, Scalar, Seed, Variant};
 use opcost_model::plan::{CorePlan, EventPlan, Plan, Slot};
 use opcost_model::recording::{MachineState, Recording, State};
 use opcost_record::{Dictionary, Domain, Invariant, MetricKey, Outcome, Reading, Record, WORK};
 use opcost_sys::perf::Refusal;
+use opcost_sys::scheduling::NoRealTime;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,18 @@ use std::path::{Path, PathBuf};
 pub(crate) struct NoCounters;
 
 impl Surroundings for NoCounters {
+    fn primary(&self) -> Option<String> {
+        None
+    }
+
+    fn load(&self) -> Option<Load> {
+        None
+    }
+
+    fn no_real_time(&self) -> Option<NoRealTime> {
+        None
+    }
+
     fn allowed_cpus(&self) -> Vec<usize> {
         vec![0, 1]
     }
