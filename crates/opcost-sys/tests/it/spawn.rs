@@ -534,7 +534,7 @@ fn real_time_priority_is_set_with_its_limit_or_refused() {
 #[test]
 fn a_command_that_computes_too_long_under_real_time_priority_is_ended() {
     if no_real_time() == Some(NoRealTime::Forbidden) {
-        opcost_skip::skip!("this user may not set real-time priority");
+        crate::skip::skip!("this user may not set real-time priority");
         return;
     }
     let mut spawn = sh("while :; do :; done");
