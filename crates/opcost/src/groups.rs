@@ -4,7 +4,7 @@
 use clap::{Arg, Command};
 
 /// A heading, and its flags: `FLAG` of any command, or `COMMAND FLAG`.
-const GROUPS: [(&str, &[&str]); 11] = [
+const GROUPS: [(&str, &[&str]); 12] = [
     ("Change", &["attach key", "to", "attach period", "attach keep"]),
     ("Schedule", &["attach pairs", "attach seed"]),
     ("Metrics", &["attach primary"]),
@@ -17,6 +17,7 @@ const GROUPS: [(&str, &[&str]); 11] = [
             "bad", "options", "checkout",
         ],
     ),
+    ("Recordings", &["history folder", "history label", "list label", "last"]),
     (
         "Work without a suite",
         &[
@@ -42,6 +43,7 @@ const GROUPS: [(&str, &[&str]); 11] = [
             "format",
             "json",
             "html",
+            "badge",
             "share",
             "limit",
             "sort",
@@ -164,11 +166,13 @@ mod tests {
         ("folder", "of submit for shards, of history with recordings, of man for pages"),
         ("format", "of import that of the files; elsewhere that of the output"),
         ("function", "of bisect the one to search; elsewhere the one to show"),
+        ("html", "of history charts; of report the page of a recording"),
         ("input", "of profile the file of a profile, as in perf; elsewhere standard input"),
         ("jobs", "of bisect points; elsewhere machines"),
         ("keep", "of attach the change; of forget the newest recordings"),
         ("kernel", "of bisect for work without a suite"),
         ("kernel-config", "of bisect for the kernel that each revision becomes"),
+        ("label", "of history and list the one to find; elsewhere the one to give"),
         ("limit", "the rows of each command's table"),
         ("metric", "of bisect the one to search; of history the ones to show"),
         ("name", "of kernel build the kernel's; elsewhere the experiment's"),

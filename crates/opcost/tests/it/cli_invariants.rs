@@ -32,7 +32,9 @@ fn different_work_gets_no_verdict() {
     for part in ["not comparable", "the work was not the same", "op-stream-hash", "page-faults"] {
         assert!(text.contains(part), "no '{part}' in:\n{text}");
     }
-    assert!(!text.contains("real") && !text.contains("no change ≥"), "{text}");
+    // On a busy machine a rule advises real-time priority.
+    let said = text.replace("real-time", "");
+    assert!(!said.contains("real") && !said.contains("no change ≥"), "{text}");
     // All runs were made and are kept.
     assert_eq!(lab.recordings()[0]["state"], "finished");
     let document: Value =

@@ -116,7 +116,9 @@ fn two_recordings_of_the_same_work_are_compared_with_the_limits_said() {
     assert_eq!(faults["verdict"], "unchanged", "{faults}");
     let text = lab.output(&["diff", &one, &two]);
     assert!(text.contains("made at different times") && text.contains("opcost compare"), "{text}");
-    assert!(!text.contains(" real"), "a drift between the two is not excluded: {text}");
+    // On a busy machine a rule advises real-time priority.
+    let said = text.replace("real-time", "");
+    assert!(!said.contains(" real"), "a drift between the two is not excluded: {text}");
     lab.run(&["diff", &one, &other]).expect(3).says(&["seccomp is off and on", "--allow work"]);
     lab.output(&["diff", &one, &other, "--allow", "work", "--allow", "invariants"]);
     let mail = lab.output(&["diff", &one, &two, "--format", "mail"]);

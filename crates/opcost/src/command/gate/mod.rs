@@ -85,7 +85,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "FILE")]
     suite: Option<PathBuf>,
 
-    /// Show what the programs print. A count depends on where a program's output goes, so a committed
+    /// Show what the commands print instead of discarding it. A count depends on where a program's output goes, so a committed
     /// baseline is then not comparable
     #[arg(long)]
     show_output: bool,
