@@ -106,17 +106,25 @@ pub(super) fn examine(recording: &Recording, columns: &Columns) -> Option<Tests>
     let metrics = || (0..).zip(keys).filter(|(_, key)| key.region == WORK);
     let is_first = |key: &MetricKey| *key == plan.primary || TIMES.contains(&key.name.as_str());
     let comparisons = plan.comparisons();
-    let test = |id: MetricId, key: &MetricKey, comparison: usize| {
-        let (one, two) = comparisons[comparison];
-        let (runs, scale) = runs(recording, id)?;
-        let compared =
-            [one, two].map(|side| !columns.by_metric[usize::from(id)][side].values.is_empty());
-        let whole = compared == [true; 2] && !columns.multiplexed(usize::from(id));
-        whole.then(|| of_metric(plan, key, comparison, &runs, scale))
+    // A recording may have thousands of comparisons: its runs are read once a metric.
+    let tests = |id: MetricId, key: &MetricKey, chosen: &dyn Fn(usize) -> bool| {
+        let of_metric = |(runs, scale): (Vec<Run>, Scale)| {
+            let is_whole = |(one, two): (usize, usize)| {
+                let values = &columns.by_metric[usize::from(id)];
+                [one, two].iter().all(|side| !values[*side].values.is_empty())
+                    && !columns.multiplexed(usize::from(id))
+            };
+            let sides = comparisons.iter().copied().enumerate();
+            let whole = sides.filter(|(index, sides)| chosen(*index) && is_whole(*sides));
+            whole
+                .map(|(index, sides)| self::of_metric(plan, key, index, sides, &runs, scale))
+                .collect()
+        };
+        runs(recording, id).map_or_else(Vec::new, of_metric)
     };
     let mut made: Vec<(CarryOver, f64)> = Vec::new();
     for (id, key) in metrics().filter(|(_, key)| is_first(key)) {
-        made.extend((0..comparisons.len()).filter_map(|index| test(id, key, index)));
+        made.extend(tests(id, key, &|_| true));
     }
     let needed = blocks_min(CARRY_OVER_RATE / made.len().max(1) as f64);
     if made.iter().all(|(test, _)| test.blocks < needed) {
@@ -132,12 +140,9 @@ pub(super) fn examine(recording: &Recording, columns: &Columns) -> Option<Tests>
     }
     let found: Vec<usize> =
         made.iter().filter(|(test, _)| test.found).map(|(test, _)| test.comparison).collect();
-    for (id, key) in metrics().filter(|(_, key)| !is_first(key)) {
-        for index in 0..comparisons.len() {
-            if !found.contains(&index) {
-                continue;
-            }
-            if let Some((mut further, p)) = test(id, key, index) {
+    if !found.is_empty() {
+        for (id, key) in metrics().filter(|(_, key)| !is_first(key)) {
+            for (mut further, p) in tests(id, key, &|index| found.contains(&index)) {
                 further.judge(p);
                 made.extend(further.found.then_some((further, p)));
             }
@@ -208,10 +213,10 @@ fn of_metric(
     plan: &Plan,
     key: &MetricKey,
     comparison: usize,
+    (one, two): (usize, usize),
     runs: &[Run],
     scale: Scale,
 ) -> (CarryOver, f64) {
-    let (one, two) = plan.comparisons()[comparison];
     let baseline: Vec<f64> =
         runs.iter().filter(|run| run.variant == one).filter_map(|run| run.value).collect();
     let ratio = |shift: f64| match scale {

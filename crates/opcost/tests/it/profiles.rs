@@ -508,7 +508,6 @@ fn what_cannot_be_exported_or_compared_is_said() {
             "--export-flamegraph has room for 2 variants",
         ),
         (&["show", "--export-folded", "no/x", "--variant", "1"], "there is no folder 'no'"),
-        (&["show", "--variant", "1"], "there is no file to export it to"),
         (&["show", "--variant", "offf", "--export-folded", "x"], "(did you mean off"),
         (&["show", "--variant", "4", "--export-folded", "x"], "has no such variant"),
         (&["diff"], "say which variants with --variant NAME"),
