@@ -40,7 +40,7 @@ const SYSTEM: [&str; 16] = [
 ];
 
 /// Names of folders and accounts that tell of nobody.
-const SHARED: [&str; 55] = [
+const SHARED: [&str; 57] = [
     ".cache",
     ".cargo",
     ".config",
@@ -70,6 +70,8 @@ const SHARED: [&str; 55] = [
     "linux",
     "local",
     "localhost",
+    "main",
+    "master",
     "media",
     "mnt",
     "nobody",
