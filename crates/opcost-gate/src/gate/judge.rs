@@ -120,15 +120,22 @@ fn judge_in_layouts(figure: &mut FigureReport, base: &Count, tip: &Count, traile
 }
 
 /// Drops figures that the suite does not name, unless they say more than the figures that it names: their verdict is worse, or a
-/// commit accepts it.
+/// commit accepts it. A cost that a commit accepts for a named figure is accepted for the part of it that stands beside, too.
 pub fn keep_beside(counted: &[Count], figures: &mut Vec<FigureReport>) {
     let is_beside = |figure: &FigureReport| {
         counted.iter().any(|count| count.is_beside && count.metric == figure.metric)
     };
     let named = figures.iter().filter(|figure| !is_beside(figure));
-    let worst = named.map(|figure| figure.outcome.verdict()).max();
+    let worst = named.clone().map(|figure| figure.outcome.verdict()).max();
+    let accepted: Vec<(Option<u32>, f64)> = named
+        .filter(|figure| matches!(figure.outcome, Outcome::Accepted(_)))
+        .filter_map(|figure| Some((figure.over_commits, figure.change()?)))
+        .collect();
     figures.retain(|figure| {
-        let says_more = Some(figure.outcome.verdict()) > worst
+        let is_part = |(commits, change): &(Option<u32>, f64)| {
+            *commits == figure.over_commits && figure.change().is_some_and(|own| own <= *change)
+        };
+        let says_more = Some(figure.outcome.verdict()) > worst && !accepted.iter().any(is_part)
             || matches!(figure.outcome, Outcome::Accepted(_));
         !is_beside(figure) || says_more
     });
@@ -458,6 +465,8 @@ mod tests {
         assert_eq!(judged(0, &[]), [all("same")]);
         assert_eq!(judged(100, &[]), [all("within-floor")]);
         assert_eq!(judged(50_000, &[]), [all("exceeded")]);
+        // A cost of all instructions that a commit accepts is 25 % of the program's own, and is accepted once.
+        assert_eq!(judged(50_000, &["parse +5%"]), [all("accepted")]);
     }
 
     #[test]
