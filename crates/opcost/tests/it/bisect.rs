@@ -360,16 +360,20 @@ fn commits_that_do_not_build_are_leapt_over() {
     assert!(said.contains(&group), "{text}");
 }
 
+/// A build that writes its process number into `started`, and then hangs until `started.go` exists.
+fn hanging_build(yard: &Yard) -> String {
+    let started = yard.lab.path("started");
+    format!(
+        "cp work.in work; [ -e {0}.go ] || {{ echo $$ > {0}; exec sleep 100; }}",
+        started.display()
+    )
+}
+
 #[test]
 fn an_interrupted_search_shows_what_it_knows() {
     let Some(yard) = yard() else { return };
-    let slow = yard.lab.path("started");
     yard.rounds(200, "Begin");
-    let build = format!(
-        "cp work.in work; [ -e {0}.go ] || {{ echo $$ > {0}; exec sleep 100; }}",
-        slow.display()
-    );
-    yard.script("build", &build);
+    yard.script("build", &hanging_build(&yard));
     yard.rounds(300, "Dearer, and slow to build");
     yard.script("build", "cp work.in work");
     yard.commit("Quick to build");
@@ -575,14 +579,8 @@ fn a_history_of_100_000_commits_is_searched() {
 #[test]
 fn a_killed_search_goes_on_where_it_was() {
     let Some(yard) = yard() else { return };
-    let slow = yard.lab.path("started");
     yard.rounds(200, "Begin");
-    // The build of the first commit tried hangs until `started.go` exists.
-    let build = format!(
-        "cp work.in work; [ -e {0}.go ] || {{ echo $$ > {0}; exec sleep 100; }}",
-        slow.display()
-    );
-    yard.script("build", &build);
+    yard.script("build", &hanging_build(&yard));
     yard.commit("Waits");
     yard.script("build", "cp work.in work");
     yard.rounds(240, "Dearer");

@@ -279,15 +279,21 @@ impl Gate<'_> {
         report: &mut CaseReport,
     ) -> Result<Option<RepositoryCommit>> {
         let Standard::Baseline { held, file, .. } = &self.standard else { return Ok(None) };
+        let metrics = counted.iter().map(|count| &count.metric);
+        let figures: Vec<(&String, &BaselineFigure)> =
+            metrics.filter_map(|metric| Some((metric, held.figure(&case.name, metric)?))).collect();
         let mut differences: Vec<KeyDifference> = Vec::new();
-        let mut newest: Option<String> = None;
-        for metric in counted.iter().map(|count| &count.metric) {
-            let Some(figure) = held.figure(&case.name, metric) else { continue };
-            for difference in figure.key.obstacles(key) {
-                if !differences.contains(&difference) {
-                    differences.push(difference);
-                }
+        for difference in figures.iter().flat_map(|(_, figure)| figure.key.obstacles(key)) {
+            if !differences.contains(&difference) {
+                differences.push(difference);
             }
+        }
+        let are_packaged = differences.iter().all(|one| settings::is_packaged(&one.part));
+        if differences.is_empty() || !are_packaged || self.update {
+            return Ok(None);
+        }
+        let mut newest: Option<String> = None;
+        for (metric, figure) in figures {
             let line = figure.line(&case.name, metric);
             let Some(writer) = self.repository.writer_of(&self.head.id, file, &line) else {
                 return Ok(None);
@@ -296,12 +302,7 @@ impl Gate<'_> {
                 newest = Some(writer);
             }
         }
-        let are_packaged = differences.iter().all(|one| settings::is_packaged(&one.part));
-        let Some(newest) =
-            newest.filter(|_| !differences.is_empty() && are_packaged && !self.update)
-        else {
-            return Ok(None);
-        };
+        let Some(newest) = newest else { return Ok(None) };
         let commit = self.repository.commit(&newest).map_err(HasStatus::carried)?;
         if of_case(self.base(case, &commit, Seeds::Floor, key))?.is_err() {
             return Ok(None);
