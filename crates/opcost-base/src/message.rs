@@ -1,4 +1,4 @@
-//! Messages on standard error. Every message goes through [`write`] or [`show`], which make names in it harmless; a
+//! Messages on standard error. Every message goes through [`write()`] or [`show`], which make names in it harmless; a
 //! test forbids other ways to write there.
 
 use opcost_record::printable::{Output, printable_lines, safe};
@@ -14,7 +14,7 @@ pub fn show(lines: &str) {
     eprintln!("{}", printable_lines(lines.trim_end_matches('\n')));
 }
 
-/// [`write`] with the arguments of `format!`.
+/// [`write()`] with the arguments of `format!`.
 #[macro_export]
 macro_rules! announce {
     ($($argument:tt)*) => { $crate::message::write(format_args!($($argument)*)) };

@@ -46,7 +46,7 @@ pub(super) fn write(objects: &Path, source: &Path, to: &Path) -> Result<(), Kern
     fs::write(to, text).map_err(KernelError::file("write", to))
 }
 
-/// Reads the file that [`write`] made.
+/// Reads the file that [`write()`] made.
 pub(super) fn read(path: &Path) -> Option<HashMap<String, Vec<String>>> {
     let mut found: HashMap<String, Vec<String>> = HashMap::new();
     for line in fs::read_to_string(path).ok()?.lines() {

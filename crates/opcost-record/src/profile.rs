@@ -115,7 +115,7 @@ pub struct Context {
     pub cost: u64,
 }
 
-/// Modelled cycles of a context: a number for each of [`CYCLE_PARTS`](crate::metric::CYCLE_PARTS), then the memory
+/// Modelled cycles of a context: a number for each of [`CYCLE_PARTS`], then the memory
 /// cycles that waited for the last-level cache or memory.
 pub type ContextCycles = [u64; CYCLE_PARTS.len() + 1];
 

@@ -119,7 +119,7 @@ fn neighbours(runs: &[Run]) -> impl Iterator<Item = (&Run, &Run)> {
 /// The contrasts of two variants that take turns.
 fn of_pair(runs: &[Run], one: usize) -> Vec<f64> {
     let mut contrasts = Vec::new();
-    // Of single pairs: whether both runs are behind one variant, and the first variant's figure minus the second's.
+    // Each single pair: whether both runs are behind one variant, and the first variant's figure minus the second's.
     let mut singles: Vec<(bool, f64)> = Vec::new();
     let mut before: Option<&Run> = None;
     for block in runs.chunk_by(|one, next| one.block == next.block) {

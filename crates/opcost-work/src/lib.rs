@@ -1,11 +1,11 @@
 //! The built-in workloads: known, seeded numbers of operations whose cost is counted.
 //!
-//! The same code runs on the host and as part of a guest's `/init`. One run is one call of [`measure`]: prepare, set the
+//! The same code runs on the host and as part of a guest's `/init`. One run is one call of [`measure()`]: prepare, set the
 //! conditions, warm up, run the empty *twin* between [`Meter::start`] and [`Meter::stop`], run the work in the same way, report the
 //! invariants.
 //!
-//! The caller uses a fresh process for each run (a seccomp filter cannot be removed), opens its counters before [`measure`] and
-//! with inheritance ([`measure`] forks processes), and keeps other threads quiet. Inside a counted region this crate does not write
+//! The caller uses a fresh process for each run (a seccomp filter cannot be removed), opens its counters before [`measure()`] and
+//! with inheritance ([`measure()`] forks processes), and keeps other threads quiet. Inside a counted region this crate does not write
 //! output, allocate, take a lock that is not the work, or read a clock unless `scale=on` asks for it. The crate checks the result
 //! of every operation, and leaves no process and no mapping behind.
 //!

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The figures of a point by name; a missing figure is 0.
 pub type Figures = BTreeMap<String, u64>;
 
-/// Of neighbouring points that fail, so many are tried beside the binary logarithm of their number.
+/// The number of neighbouring points that may fail before the rest is leapt over, beside the binary logarithm of their number.
 const TRIES_BETWEEN_FAILURES: usize = 3;
 /// The gap behind the last failure is halved first, unless another is longer by more than this factor: newer commits build more
 /// often than older ones.
@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_stretch_that_does_not_build_is_leapt_over() {
-        // Of 64 commits, 8 to 56 do not build; git bisect makes 34 builds for the step at 60.
+        // Commits 8 to 56 of 64 do not build; git bisect makes 34 builds for the step at 60.
         let values = |step: usize| -> Vec<Option<u64>> {
             let value = |at: usize| if at >= step { 9_000 } else { 1_000 };
             (0..64).map(|at| (!(8..=56).contains(&at)).then(|| value(at))).collect()

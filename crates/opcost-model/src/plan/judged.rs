@@ -5,7 +5,7 @@
 //!
 //! **A metric that is added makes nobody's comparison longer.** A number of pairs is planned for the metrics that somebody
 //! chose and for the side metrics in `PLANNED`; all side metrics share the level of these
-//! ([`side_weights`](opcost_stats::multiple::side_weights)).
+//! ([`side_weights`]).
 
 use super::{EventPlan, Plan};
 use opcost_record::{Domain, Family, METRICS, MetricKey, WORK, WORKLOAD};
@@ -81,7 +81,7 @@ impl SideMetrics {
         is_side(key, &self.chosen)
     }
 
-    /// The weights of tests in their family ([`side_weights`](opcost_stats::multiple::side_weights)).
+    /// The weights of tests in their family ([`side_weights`]).
     pub fn weights(&self, is_side: &[bool]) -> Vec<f64> {
         side_weights(is_side, self.planned)
     }

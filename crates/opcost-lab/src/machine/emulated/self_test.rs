@@ -96,7 +96,7 @@ fn environment(api: Option<i32>) -> Vec<(OsString, OsString)> {
 /// `folder`: for temporary files; `say` is called if the test has to run.
 ///
 /// # Errors
-/// As for [`test`].
+/// As for [`test()`].
 pub(super) fn learn(
     tools: &Tools,
     emulator: Emulator,

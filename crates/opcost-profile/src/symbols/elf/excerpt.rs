@@ -177,14 +177,14 @@ pub const WHOLE_BYTES_MAX: u64 = 1 << 30;
 /// The longest file of which parts are read. Zeros that nobody reads take no memory.
 const FILE_BYTES_MAX: u64 = 16 << 30;
 
-/// Reads the parts of a file that [`names`](super::names), [`build_id`](super::build_id),
-/// [`soname`](super::soname) and [`debug_link`](super::debug_link) look at.
+/// Reads the parts of a file that [`names`](super::names), [`build_id`](super::build_id()),
+/// [`soname`](super::soname()) and [`debug_link`](super::debug_link) look at.
 ///
 /// `path`: a file of any kind; `sections`: debug information that is wanted as well; `limit_bytes`: the most bytes to
 /// read of the file.
 ///
 /// # Errors
-/// The system's error for the file; [`Exceeded`](opcost_sys::budget::Exceeded) for its symbol tables.
+/// The system's error for the file; [`opcost_sys::budget::Exceeded`] for its symbol tables.
 pub fn excerpt(path: &Path, sections: &[SectionId], limit_bytes: u64) -> io::Result<Excerpt> {
     let file = foreign_file::open(path, FILE_BYTES_MAX)?;
     let mut data = headers(&file)?;

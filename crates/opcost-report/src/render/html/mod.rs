@@ -98,15 +98,7 @@ pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(policy);
-                meta name="generator" content=(concat!("opcost ", env!("CARGO_PKG_VERSION")));
-                title { (title) " – opcost" }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(&format!("{title} – opcost"), &policy))
             body {
                 a class="skip" href="#metrics" { "Skip to the metrics" }
                 header {
@@ -137,6 +129,21 @@ pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
         }
     };
     Ok(markup.into_string())
+}
+
+/// The head of a page that needs no other file.
+fn head(title: &str, policy: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            meta http-equiv="Content-Security-Policy" content=(policy);
+            meta name="generator" content=(concat!("opcost ", env!("CARGO_PKG_VERSION")));
+            title { (title) }
+            style { (PreEscaped(STYLE)) }
+        }
+    }
 }
 
 /// A part of the page that can be linked to.

@@ -2,9 +2,9 @@
 
 use super::plot::{Dot, Group, LARGE, Words, series};
 use super::plots::unit_named;
-use super::{POLICY, STYLE};
+use super::{POLICY, head};
 use crate::render::history::change_text;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 use opcost_analysis::history::History;
 use opcost_base::number::{figures, percent, scale};
 use opcost_base::time::date;
@@ -102,14 +102,7 @@ impl Timeline {
         let markup = html! {
             (DOCTYPE)
             html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="color-scheme" content="light dark";
-                    meta http-equiv="Content-Security-Policy" content=(POLICY);
-                    title { (self.title) " – opcost history" }
-                    style { (PreEscaped(STYLE)) }
-                }
+                (head(&format!("{} – opcost history", self.title), POLICY))
                 body {
                     header { h1 { (self.title) } }
                     main { @for (number, line) in self.lines.iter().enumerate() { (section(number, line)) } }

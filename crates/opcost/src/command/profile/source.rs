@@ -20,6 +20,7 @@ pub struct SourceArgs {
     /// Samples to include: comm=NAME, pid=NUMBER, tid=NUMBER, dso=FILE of the interrupted code (a
     /// path or file name, [kernel]), or time=FROM..TO in seconds since the first sample; may be
     /// repeated: a sample must fit one filter of each kind
+    #[allow(rustdoc::broken_intra_doc_links, reason = "a help text: [kernel] is what one types")]
     #[arg(long, value_name = "KEY=VALUE")]
     only: Vec<String>,
 
