@@ -1,15 +1,16 @@
 //! The text in which the emulator's plugin reports its counts.
 //!
 //! ```text
-//! opcost-emulation 4
+//! opcost-emulation 5
 //! run 1
 //! region work
 //! count instructions kernel 1908796201
 //! f handle_mm_fault<tab>[kernel]
 //! c - 0 55945 2237800
 //! y 811023 120331 40100 3020 66102 0
+//! a 0 ffffffff812a4c10 55945 55945
 //! mapped /usr/lib/python3.11/lib-dynload/_json.so
-//! end 6
+//! end 7
 //! ```
 //!
 //! Runs are numbered from 1; a program that marks no end of a run ([`RunEnd`](crate::marker::Marker::RunEnd)) makes one. In a
@@ -24,7 +25,7 @@ use std::io::{self, Write};
 
 /// The format.
 pub static FORMAT: Format = Format {
-    header: "opcost-emulation 4",
+    header: "opcost-emulation 5",
     name: "the plugin's report",
     peer: "plugin",
     empty: "the emulator's plugin wrote no report",
@@ -188,7 +189,7 @@ fn read_item(emulation: &mut Emulation, line: &str) -> Result<(), &'static str> 
 mod tests {
     use super::*;
     use crate::framing::Fault;
-    use crate::{Context, Function};
+    use crate::{AddressCost, Context, Function};
 
     fn report() -> Vec<RegionCost> {
         let function = |symbol: &str, module: &str| Function::new(symbol, module);
@@ -202,6 +203,10 @@ mod tests {
                 Context { parent: Some(0), function: 1, calls: 3, cost: 32 },
             ],
             cycles: vec![[1, 2, 3, 4, 5, 0], [6, 0, 0, 0, 9, 8]],
+            addresses: vec![
+                AddressCost { function: 0, address: 0x40_1136, executions: 11, cost: 10 },
+                AddressCost { function: 1, address: u64::MAX, executions: 32, cost: 32 },
+            ],
             ..Profile::default()
         };
         let counts = vec![
@@ -216,13 +221,14 @@ mod tests {
 
     #[test]
     fn the_text_is_the_one_documented() {
-        let text = "opcost-emulation 4\nrun 1\nregion twin\nregion work\n\
+        let text = "opcost-emulation 5\nrun 1\nregion twin\nregion work\n\
                     count instructions all 42\ncount instructions user 10\n\
                     f main\t/bin/a program\nf core::fmt::Write for T\t[kernel]\n\
                     c - 0 1 10\ny 1 2 3 4 5 0\nc 0 1 3 32\n\
-                    y 6 0 0 0 9 8\nend 11\n";
+                    y 6 0 0 0 9 8\na 0 401136 11 10\n\
+                    a 1 ffffffffffffffff 32 32\nend 13\n";
         assert_eq!(format(&report()), text);
-        assert_eq!(format_error("no\nmarkers"), "opcost-emulation 4\nerror no markers\nend 1\n");
+        assert_eq!(format_error("no\nmarkers"), "opcost-emulation 5\nerror no markers\nend 1\n");
     }
 
     #[test]
@@ -294,6 +300,10 @@ mod tests {
         assert!(context("y 1 2 3 4 5 6\ny 1 2 3 4 5 6\n").contains("without a context"));
         let lacks = "y 1 2 3 4 5 6\nc - 0 1 1\nc - 0 1 1\n";
         assert!(context(lacks).contains("has no cycles"));
+        assert!(context("a 0 1 1\n").contains("four fields"));
+        assert!(context("a 1 1 1 1\n").contains("no such function"));
+        assert!(context("a 0 xy 1 1\n").contains("not hexadecimal"));
+        assert!(context("a 0 1 1 1\na 0 1 1 1\n").contains("must ascend"));
         assert!(region("end 3\n").contains("cut short"));
     }
 }

@@ -164,3 +164,8 @@ pub(crate) fn words(line: &str) -> (&str, &str) {
 pub(crate) fn number(field: &str) -> Result<u64, &'static str> {
     field.parse().map_err(|_| "not a number")
 }
+
+/// Parses a hexadecimal number of an item.
+pub(crate) fn hexadecimal(field: &str) -> Result<u64, &'static str> {
+    u64::from_str_radix(field, 16).map_err(|_| "not hexadecimal")
+}

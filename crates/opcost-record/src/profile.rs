@@ -1,6 +1,6 @@
 //! Costs by functions, and by the chains of calls that lead to them.
 
-use crate::framing::number;
+use crate::framing::{hexadecimal, number};
 use crate::metric::CYCLE_PARTS;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -119,6 +119,52 @@ pub struct Context {
 /// cycles that waited for the last-level cache or memory.
 pub type ContextCycles = [u64; CYCLE_PARTS.len() + 1];
 
+/// More instructions than a run's addresses may be ([`Profile::addresses`]).
+pub const ADDRESSES_MAX: usize = 1 << 21;
+
+/// The cost of one instruction.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AddressCost {
+    /// Index into the functions beside it: the function that the profile charges. If control falls from one function into the next,
+    /// an address has a row for each.
+    pub function: u32,
+    /// The virtual address that the linker gave the instruction in its function's file, the kernel's link address, or the distance
+    /// from the first function of a loadable kernel module. Code without a file has the address at which it ran.
+    pub address: u64,
+    /// The number of times that the instruction began; 0 if that is not known. A repeated string instruction begins once per iteration.
+    pub executions: u64,
+    /// The cost in units of the profile's metric: each instruction that finished, or the weights of samples.
+    pub cost: u64,
+}
+
+impl AddressCost {
+    /// The order of rows: by function, then by address; no two rows are at the same place.
+    pub fn place(&self) -> (u32, u64) {
+        (self.function, self.address)
+    }
+}
+
+/// The cost of several runs, or of samples, by instruction.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct AddressCosts {
+    /// The functions.
+    pub functions: Vec<Function>,
+    /// The instructions in the order of [`AddressCost::place`].
+    pub costs: Vec<AddressCost>,
+}
+
+impl AddressCosts {
+    /// Returns the instructions of a function by address; empty if it has none.
+    pub fn of(&self, function: &Function) -> &[AddressCost] {
+        let Some(number) = self.functions.iter().position(|known| known == function) else {
+            return &[];
+        };
+        let behind =
+            |limit: usize| self.costs.partition_point(|cost| (cost.function as usize) < limit);
+        &self.costs[behind(number)..behind(number + 1)]
+    }
+}
+
 /// The cost of a region by calling context, in units of one metric.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Profile {
@@ -130,6 +176,9 @@ pub struct Profile {
     pub cycles: Vec<ContextCycles>,
     /// Facts about the functions' files, for files with more than a path.
     pub modules: Vec<Module>,
+    /// The cost by instruction, in the order of [`AddressCost::place`]; empty where instructions were not counted apart. The costs
+    /// of a function's instructions sum to the costs of its contexts.
+    pub addresses: Vec<AddressCost>,
 }
 
 impl Profile {
@@ -140,7 +189,8 @@ impl Profile {
 
     /// Writes the profile as lines: `m ROLE SONAME<tab>PATH` with the role `p` for the program and `-` for other files;
     /// `f SYMBOL<tab>MODULE`, with `<tab>SOURCE<tab>MANGLED` if it has them; and `c PARENT FUNCTION CALLS COST`, with
-    /// the parent `-` if there is none. If cycles were modelled, a line `y` with six numbers follows each context.
+    /// the parent `-` if there is none. If cycles were modelled, a line `y` with six numbers follows each context. Instructions are
+    /// last: `a FUNCTION ADDRESS EXECUTIONS COST`, the address hexadecimal.
     pub fn write_lines(&self, lines: &mut Vec<String>) {
         for Module { path, soname, program } in &self.modules {
             let role = if *program { 'p' } else { '-' };
@@ -155,6 +205,9 @@ impl Profile {
             if let Some(cycles) = self.cycles.get(place) {
                 lines.push(format!("y {}", cycles.map(|part| part.to_string()).join(" ")));
             }
+        }
+        for AddressCost { function, address, executions, cost } in &self.addresses {
+            lines.push(format!("a {function} {address:x} {executions} {cost}"));
         }
     }
 
@@ -194,10 +247,7 @@ impl Profile {
                 if parent.is_some_and(|parent| parent as usize >= self.contexts.len()) {
                     return Err("a parent comes after its child");
                 }
-                let function = u32::try_from(number(function)?).map_err(|_| "no such function")?;
-                if function as usize >= self.functions.len() {
-                    return Err("no such function");
-                }
+                let function = self.function_number(function)?;
                 let (calls, cost) = (number(calls)?, number(cost)?);
                 self.contexts.push(Context { parent, function, calls, cost });
             }
@@ -209,8 +259,36 @@ impl Profile {
                 let parts = parts.try_into().map_err(|_| "a context has six figures of cycles")?;
                 self.cycles.push(parts);
             }
+            "a" => {
+                let fields: Vec<&str> = rest.split(' ').collect();
+                let [function, address, executions, cost] = fields[..] else {
+                    return Err("an instruction has four fields");
+                };
+                let cost = AddressCost {
+                    function: self.function_number(function)?,
+                    address: hexadecimal(address)?,
+                    executions: number(executions)?,
+                    cost: number(cost)?,
+                };
+                if self.addresses.last().is_some_and(|last| last.place() >= cost.place()) {
+                    return Err("instructions must ascend");
+                }
+                if self.addresses.len() >= ADDRESSES_MAX {
+                    return Err("too many instructions");
+                }
+                self.addresses.push(cost);
+            }
             _ => return Err("not a line of a profile"),
         }
         Ok(())
+    }
+
+    /// Reads the number of a function that is known.
+    fn function_number(&self, text: &str) -> Result<u32, &'static str> {
+        let function = u32::try_from(number(text)?).map_err(|_| "no such function")?;
+        if function as usize >= self.functions.len() {
+            return Err("no such function");
+        }
+        Ok(function)
     }
 }

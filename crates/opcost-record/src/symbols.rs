@@ -21,7 +21,7 @@
 //! ```
 
 use crate::Function;
-use crate::framing::{Format, TextError, words};
+use crate::framing::{Format, TextError, hexadecimal, words};
 
 /// The format.
 pub static FORMAT: Format = Format {
@@ -241,7 +241,7 @@ impl Symbols {
                 let found = Landmark::NAMES.iter().find(|(_, name)| name == word);
                 let (landmark, _) = found.ok_or("unknown landmark")?;
                 self.landmarks.push(LandmarkAt {
-                    address: hex(address)?,
+                    address: hexadecimal(address)?,
                     landmark: *landmark,
                     metric: metric.first().map(|metric| metric.to_string()),
                 });
@@ -252,13 +252,15 @@ impl Symbols {
                 file.parts.push(range(fields, file.parts.last(), known)?);
             }
             ("site", [start, behind]) => {
-                let (file, site) = (file?, (hex(start)?, hex(behind)?));
+                let (file, site) = (file?, (hexadecimal(start)?, hexadecimal(behind)?));
                 if site.0 >= site.1 || file.sites.last().is_some_and(|last| last.1 > site.0) {
                     return Err("sites must ascend");
                 }
                 file.sites.push(site);
             }
-            ("page", [offset, hash]) => file?.pages.push((hex(offset)?, hex(hash)?)),
+            ("page", [offset, hash]) => {
+                file?.pages.push((hexadecimal(offset)?, hexadecimal(hash)?))
+            }
             _ => return Err("unknown line"),
         }
         Ok(())
@@ -269,7 +271,7 @@ impl Symbols {
 fn range(fields: &[&str], before: Option<&Range>, known: usize) -> Result<Range, &'static str> {
     let [start, end, function] = fields else { return Err("a range has three fields") };
     let function: u32 = function.parse().map_err(|_| "not a number")?;
-    let range = Range { start: hex(start)?, end: hex(end)?, function };
+    let range = Range { start: hexadecimal(start)?, end: hexadecimal(end)?, function };
     if function as usize >= known {
         return Err("no such function");
     }
@@ -277,10 +279,6 @@ fn range(fields: &[&str], before: Option<&Range>, known: usize) -> Result<Range,
         return Err("ranges must ascend");
     }
     Ok(range)
-}
-
-fn hex(text: &str) -> Result<u64, &'static str> {
-    u64::from_str_radix(text, 16).map_err(|_| "not hexadecimal")
 }
 
 #[cfg(test)]

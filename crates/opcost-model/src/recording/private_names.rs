@@ -553,6 +553,7 @@ impl Replacer {
             modules: modules.collect(),
             contexts: profile.contexts.clone(),
             cycles: profile.cycles.clone(),
+            addresses: profile.addresses.clone(),
         }
     }
 

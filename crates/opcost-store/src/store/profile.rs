@@ -55,7 +55,7 @@ pub(super) fn decode(bytes: &[u8], budget: Option<&Budget>) -> rusqlite::Result<
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use opcost_record::{Context, Function, Module};
+    use opcost_record::{AddressCost, Context, Function, Module};
     use proptest::prelude::*;
 
     /// Any profile.
@@ -76,8 +76,10 @@ pub(super) mod tests {
         let contexts = prop::collection::vec(context, 0..20);
         let functions = prop::collection::vec(function, 1..8);
         let modules = prop::collection::vec(module, 0..3);
-        (functions, contexts, modules, any::<bool>()).prop_map(
-            |(functions, drawn, modules, timed)| {
+        let address = (place(), any::<u64>(), any::<u64>(), any::<u64>());
+        let addresses = prop::collection::vec(address, 0..20);
+        (functions, contexts, modules, addresses, any::<bool>()).prop_map(
+            |(functions, drawn, modules, addresses, timed)| {
                 let (mut contexts, mut cycles) = (Vec::new(), Vec::new());
                 for ((parent, function, calls, cost), spent) in drawn {
                     let before = contexts.len();
@@ -87,7 +89,15 @@ pub(super) mod tests {
                     contexts.push(Context { parent, function, calls, cost });
                     cycles.extend(timed.then_some(spent));
                 }
-                Profile { functions, contexts, cycles, modules }
+                let cost =
+                    |(function, address, executions, cost): (prop::sample::Index, _, _, _)| {
+                        let function = function.index(functions.len()) as u32;
+                        AddressCost { function, address, executions, cost }
+                    };
+                let mut addresses: Vec<AddressCost> = addresses.into_iter().map(cost).collect();
+                addresses.sort_by_key(AddressCost::place);
+                addresses.dedup_by_key(|cost| cost.place());
+                Profile { functions, contexts, cycles, modules, addresses }
             },
         )
     }
