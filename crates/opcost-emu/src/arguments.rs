@@ -92,6 +92,8 @@ pub(crate) struct Arguments {
     pub(crate) one_in: u64,
     /// Whether cost is attributed to calling contexts.
     pub(crate) profile: bool,
+    /// Whether the cost of each instruction is reported by its address, too.
+    pub(crate) addresses: bool,
     /// Whether raw counts of the memory filters are reported.
     pub(crate) probe: bool,
     /// The accesses that count iterations.
@@ -117,6 +119,7 @@ impl Arguments {
             cycles: None,
             one_in: 1,
             profile: true,
+            addresses: false,
             probe: false,
             filters: Filters::default(),
         };
@@ -168,6 +171,7 @@ impl Arguments {
                     }
                 }
                 "profile" => arguments.profile = one_of(["off", "on"])? == 1,
+                "addresses" => arguments.addresses = one_of(["off", "on"])? == 1,
                 "probe" => arguments.probe = one_of(["off", "on"])? == 1,
                 key if key.starts_with("filter-") => {
                     arguments.filters = arguments.filters.parse_one(key, value)?;
@@ -175,7 +179,7 @@ impl Arguments {
                 _ => {
                     return Err(format!(
                         "unknown argument '{text}'; known are out, symbols, window, once, mode, \
-                         model, cycles, one-in, profile, probe and filter-KIND"
+                         model, cycles, one-in, profile, addresses, probe and filter-KIND"
                     ));
                 }
             }
@@ -189,6 +193,9 @@ impl Arguments {
             return Err(
                 "argument one-in needs cycles=PATH: it says how many of them are modelled".into()
             );
+        }
+        if arguments.addresses && !arguments.profile {
+            return Err("argument addresses=on needs profile=on".into());
         }
         arguments.out = out.ok_or("argument out=PATH is missing: where the report goes")?;
         Ok(arguments)
@@ -234,6 +241,7 @@ mod tests {
             (&["out=/r", "model=/c", "cycles=/c"], "exclude one another"),
             (&["out=/r", "cycles=/c", "one-in=0"], "a number from 1 to"),
             (&["out=/r", "one-in=16"], "needs cycles=PATH"),
+            (&["out=/r", "profile=off", "addresses=on"], "needs profile=on"),
             (&["out=/r", "mode=system"], "emulates one program"),
             (&["out=/r", "window=door"], "window is markers, whole or never"),
             (&["out=/r", "lunch=1"], "unknown argument 'lunch=1'"),

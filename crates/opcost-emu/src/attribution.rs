@@ -2,7 +2,7 @@
 
 use crate::class::{self, Head};
 use opcost_record::symbols::{
-    Landmark, LandmarkAt, PAGE_BYTES, Range, Symbols, blanked, page_hash, sites_in_page,
+    Landmark, LandmarkAt, Load, PAGE_BYTES, Range, Symbols, blanked, page_hash, sites_in_page,
 };
 use opcost_record::{Function, profile::KERNEL};
 use std::cell::RefCell;
@@ -26,6 +26,8 @@ pub(crate) struct Owner {
     pub(crate) function: u32,
     /// Whether the address is the function's first.
     pub(crate) at_entry: bool,
+    /// The address that the linker gave the code.
+    pub(crate) linked_at: u64,
 }
 
 /// A page that its program changes at runtime.
@@ -45,7 +47,10 @@ pub(crate) struct Attribution {
     landmarks: HashMap<u64, (Landmark, Option<usize>)>,
     /// Names of the landmarks' metrics, by the place of their counter.
     metrics: Vec<String>,
-    files: Vec<Vec<Range>>,
+    /// Functions by file offset, and the link addresses of code, of each file.
+    files: Vec<(Vec<Range>, Vec<Load>)>,
+    /// The address of the first function of each loadable module of the kernel.
+    modules: HashMap<String, u64>,
     /// File and offset by the hash of a page; several where pages are alike.
     pages: HashMap<u64, Vec<(usize, u64)>>,
     /// Pages that programs change themselves.
@@ -103,7 +108,14 @@ impl Attribution {
                     changing.push(Changing { file: number, offset, sites, hash });
                 }
             }
-            files.push(file.parts);
+            files.push((file.parts, file.loads));
+        }
+        let mut modules = HashMap::new();
+        for Range { start, function, .. } in &symbols.kernel {
+            let module = &functions[*function as usize].module;
+            if module != KERNEL && !modules.contains_key(module) {
+                modules.insert(module.clone(), *start);
+            }
         }
         Attribution {
             functions,
@@ -111,6 +123,7 @@ impl Attribution {
             landmarks,
             metrics,
             files,
+            modules,
             pages,
             changing,
             looked_for: RefCell::default(),
@@ -172,18 +185,28 @@ impl Attribution {
 
     /// The function at a kernel address.
     pub(crate) fn kernel_owner(&self, address: u64) -> Owner {
-        let found = find(&self.kernel, address);
-        found.unwrap_or(Owner { function: self.unknown_kernel, at_entry: false })
+        let unknown = Owner { function: self.unknown_kernel, at_entry: false, linked_at: address };
+        let Some(owner) = find(&self.kernel, address) else { return unknown };
+        let module = &self.functions[owner.function as usize].module;
+        let start = self.modules.get(module).copied().unwrap_or(0);
+        Owner { linked_at: address.wrapping_sub(start), ..owner }
     }
 
     /// Returns the function at a user address.
     ///
     /// `page`: contents of the page that holds the address, if they can be read.
     pub(crate) fn user_owner(&self, address: u64, page: Option<&[u8; PAGE_BYTES]>) -> Owner {
-        let unknown = Owner { function: self.unknown_user, at_entry: false };
+        let unknown = Owner { function: self.unknown_user, at_entry: false, linked_at: address };
         let Some(page) = page else { return unknown };
         let within = address % PAGE_BYTES as u64;
-        let find = |(file, offset): (usize, u64)| find(&self.files[file], offset + within);
+        let find = |(file, offset): (usize, u64)| {
+            let ((parts, loads), offset) = (&self.files[file], offset + within);
+            let owner = find(parts, offset)?;
+            let load = loads.iter().find(|load| (load.start..load.end).contains(&offset));
+            let linked_at =
+                load.map_or(offset, |load| load.address.wrapping_add(offset - load.start));
+            Some(Owner { linked_at, ..owner })
+        };
         let hash = page_hash(page);
         match self.pages.get(&hash) {
             Some(places) => places.iter().copied().find_map(find),
@@ -208,7 +231,7 @@ impl Attribution {
 fn find(ranges: &[Range], address: u64) -> Option<Owner> {
     let behind = ranges.partition_point(|range| range.start <= address);
     let range = ranges[..behind].last().filter(|range| address < range.end)?;
-    Some(Owner { function: range.function, at_entry: range.start == address })
+    Some(Owner { function: range.function, at_entry: range.start == address, linked_at: address })
 }
 
 #[cfg(test)]
@@ -238,6 +261,7 @@ mod tests {
                     },
                 ],
                 files: vec![FileSymbols {
+                    loads: vec![Load { start: 0x1000, end: 0x1180, address: 0x40_1000 }],
                     parts: vec![Range { start: 0x1040, end: 0x1180, function: 1 }],
                     pages: vec![(0x1000, page_hash(&page))],
                     sites: vec![],
@@ -250,8 +274,14 @@ mod tests {
     #[test]
     fn kernel_code_is_found_by_address() {
         let attribution = attribution();
-        assert_eq!(attribution.kernel_owner(0x8000), Owner { function: 0, at_entry: true });
-        assert_eq!(attribution.kernel_owner(0x800f), Owner { function: 0, at_entry: false });
+        assert_eq!(
+            attribution.kernel_owner(0x8000),
+            Owner { function: 0, at_entry: true, linked_at: 0x8000 }
+        );
+        assert_eq!(
+            attribution.kernel_owner(0x800f),
+            Owner { function: 0, at_entry: false, linked_at: 0x800f }
+        );
         for outside in [0x7fff, 0x8010] {
             let owner = attribution.kernel_owner(outside);
             let function = &attribution.functions()[owner.function as usize];
@@ -265,7 +295,7 @@ mod tests {
         let mut page = [0; PAGE_BYTES];
         page[0x40] = 0xc3;
         let main = attribution.user_owner(0x5555_5000_0040, Some(&page));
-        assert_eq!(main, Owner { function: 1, at_entry: true });
+        assert_eq!(main, Owner { function: 1, at_entry: true, linked_at: 0x40_1040 });
         let unknown = attribution.user_owner(0x5555_5000_0010, Some(&page)).function;
         assert_eq!(attribution.functions()[unknown as usize].module, UNKNOWN);
         page[0] = 1;
@@ -282,6 +312,7 @@ mod tests {
             Symbols {
                 functions: vec![function],
                 files: vec![FileSymbols {
+                    loads: vec![],
                     parts: vec![Range { start: 0x1040, end: 0x1180, function: 0 }],
                     pages: vec![(0x1000, hash)],
                     sites,
@@ -292,7 +323,7 @@ mod tests {
         );
         let owner = |page: &[u8; PAGE_BYTES]| attribution.user_owner(0x40_0100, Some(page));
         assert!(attribution.has_pages());
-        assert_eq!(owner(&page), Owner { function: 0, at_entry: false });
+        assert_eq!(owner(&page), Owner { function: 0, at_entry: false, linked_at: 0x1100 });
         page[0x100..0x105].fill(0xcc);
         page[0xffe] = 0xe8;
         assert_eq!(owner(&page).function, 0);

@@ -169,8 +169,10 @@ pub(crate) struct Rest {
     /// The place behind the repeated string instruction that ends this block.
     pub(crate) repeats: Option<*mut Site>,
     pub(crate) cost: Cost,
-    /// The block's number in [`Blocks::numbered`](crate::blocks::Blocks), where only totals are counted.
+    /// The block's number in [`Blocks::numbered`](crate::blocks::Blocks).
     pub(crate) number: u64,
+    /// The address that the linker gave the first instruction, as [`AddressCost::address`](opcost_record::AddressCost).
+    pub(crate) linked_at: u64,
     /// Each instruction, with the distance of its address from the start.
     pub(crate) facts: Box<[(Facts, u16)]>,
     /// Index of the last instruction of each run, ascending.
@@ -281,6 +283,7 @@ impl Block {
                 repeats: None,
                 cost,
                 number: 0,
+                linked_at: start,
                 ends: ends.into(),
                 facts: facts.into_iter().zip(offsets).collect(),
             }),
@@ -394,6 +397,11 @@ impl Block {
     /// Returns the guest address of an instruction.
     pub(crate) fn address(&self, index: usize) -> u64 {
         self.start.wrapping_add(u64::from(self.facts[index].1))
+    }
+
+    /// Returns the address that the linker gave an instruction.
+    pub(crate) fn link_address(&self, index: usize) -> u64 {
+        self.linked_at.wrapping_add(u64::from(self.facts[index].1))
     }
 
     /// Returns the guest address behind an instruction.

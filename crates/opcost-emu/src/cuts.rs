@@ -82,7 +82,7 @@ impl Plugin {
         let Some(left) = self.blocks.numbered(number) else { return };
         if let Some(index) = left.index_of(block.start) {
             totals.set(0);
-            self.take_back(&left.tail(index + 1), left.kernel);
+            self.take_back_behind(left, index);
         }
     }
 
@@ -93,9 +93,9 @@ impl Plugin {
         let Some(left) = self.blocks.numbered(number) else { return };
         match left.index_of(again.start) {
             Some(index) => {
-                self.take_back(&left.tail(index + 1), left.kernel);
+                self.take_back_behind(left, index);
                 // Hardware does not count the first attempt; the emulator did begin it.
-                self.take_back(&Cost { starts: 0, ..left.one(index) }, left.kernel);
+                self.take_back_unfinished(left, index);
             }
             None => self.lose(number, Some(again.start)),
         }
@@ -119,9 +119,9 @@ impl Plugin {
         let left = self.blocks.numbered(number);
         let found = left.and_then(|left| Some((left, left.index_of(pushed.instruction)?)));
         let Some((left, index)) = found else { return self.lose(number, Some(pushed.instruction)) };
-        self.take_back(&left.tail(index + 1), left.kernel);
+        self.take_back_behind(left, index);
         if began(&left.facts[index].0) {
-            self.take_back(&Cost { starts: 0, ..left.one(index) }, left.kernel);
+            self.take_back_unfinished(left, index);
         }
         if let Some(site) = left.repeats {
             // SAFETY: as above.

@@ -80,6 +80,7 @@
 //! cache line anew. Each block and each node of the tree therefore takes one line. The models need a further callback for each
 //! block and each access to memory.
 
+mod addresses;
 mod api;
 mod arguments;
 mod attribution;

@@ -1,5 +1,6 @@
 //! The plugin's state, and the work at the beginning of a block.
 
+use crate::addresses::{self, Addresses};
 use crate::api;
 use crate::arguments::{Arguments, Window};
 use crate::attribution::Attribution;
@@ -26,6 +27,7 @@ use opcost_core_model::Cycles;
 use opcost_record::marker::{REGIONS, RegionMark};
 use opcost_record::program_region::ProgramRegions;
 use opcost_record::symbols::Landmark;
+use std::ops::Range;
 use std::ptr;
 
 /// The tree's column for everything outside of regions.
@@ -75,6 +77,8 @@ pub(crate) struct Plugin {
     /// Places behind translated repeated string instructions.
     pub(crate) sites: Vec<*mut Site>,
     sums: Counters,
+    /// The costs by address, if they are asked for.
+    pub(crate) addresses: Option<Addresses>,
     pub(crate) landmarks: Vec<u64>,
     pub(crate) regions: Regions,
     drains: Drains,
@@ -139,6 +143,7 @@ impl Plugin {
             nowhere,
             sites: Vec::new(),
             sums: Counters::default(),
+            addresses: None,
             landmarks,
             regions: Regions::default(),
             drains: Drains::default(),
@@ -162,6 +167,7 @@ impl Plugin {
             let learns = plugin.stack.is_open() && api::current_cpu().is_some();
             plugin.totals = learns.then(Totals::new);
         }
+        plugin.addresses = plugin.arguments.addresses.then(Addresses::default);
         if plugin.arguments.window == Window::Whole {
             let now = plugin.reading(&Cost::default(), false);
             // Nothing is open yet, so this cannot fail.
@@ -413,6 +419,12 @@ impl Plugin {
         if site.finished() {
             self.sums.add(Figure::Instructions, site.kernel, 1);
             self.give(1);
+            let function = self.walk.tree.function(self.position.node);
+            if let Some(((addresses, region), address)) =
+                self.open_addresses().zip(site.linked_in(function))
+            {
+                addresses.repeated(region, function, address);
+            }
         }
     }
 
@@ -457,7 +469,7 @@ impl Plugin {
         // SAFETY: blocks live for ever.
         let alone = unsafe { cells.done.as_ref() }.filter(|done| !ptr::eq(*done, prev));
         if let Some(index) = alone.and_then(|alone| prev.index_of(alone.start)) {
-            self.take_back(&prev.tail(index + 1), prev.kernel);
+            self.take_back_behind(prev, index);
             self.executed = index + 1;
             return index + 1 < prev.facts.len();
         }
@@ -476,9 +488,8 @@ impl Plugin {
         };
         let Some(index) = again else { return self.settle_refused(prev, next) };
         self.executed = index;
-        self.take_back(&prev.tail(index + 1), prev.kernel);
-        // Hardware does not count a faulted instruction; the emulator did begin it.
-        self.take_back(&Cost { starts: 0, ..prev.one(index) }, prev.kernel);
+        self.take_back_behind(prev, index);
+        self.take_back_unfinished(prev, index);
         true
     }
 
@@ -509,10 +520,8 @@ impl Plugin {
             self.executed = suspect.index + 1;
             return suspect.cut && suspect.index + 1 < prev.facts.len();
         }
-        // Hardware does not count a faulted instruction; the emulator did begin it.
         self.executed = suspect.index;
-        let cost = Cost { starts: 0, ..prev.one(suspect.index) };
-        self.take_back(&cost, prev.kernel);
+        self.take_back_unfinished(prev, suspect.index);
         true
     }
 
@@ -535,8 +544,7 @@ impl Plugin {
             return false;
         }
         self.executed = prev.facts.len() - 1;
-        let cost = Cost { starts: 0, ..prev.one(prev.facts.len() - 1) };
-        self.take_back(&cost, prev.kernel);
+        self.take_back_unfinished(prev, prev.facts.len() - 1);
         true
     }
 
@@ -570,8 +578,34 @@ impl Plugin {
         cells.expected = prev.exit_tag();
         cells.done = prev;
         let index = prev.cut(missing)?;
-        self.take_back(&prev.tail(index + 1), prev.kernel);
+        self.take_back_behind(prev, index);
         Some(Suspect { index, cut: true })
+    }
+
+    /// Takes back the instructions behind one of a block: they never began.
+    #[cold]
+    pub(crate) fn take_back_behind(&mut self, block: &Block, index: usize) {
+        self.take_back(&block.tail(index + 1), block.kernel);
+        self.change(block, index + 1..block.facts.len(), addresses::NEVER_BEGAN);
+    }
+
+    /// Takes back an instruction of a block that did not finish. Hardware does not count it; the emulator did begin it.
+    #[cold]
+    pub(crate) fn take_back_unfinished(&mut self, block: &Block, index: usize) {
+        self.take_back(&Cost { starts: 0, ..block.one(index) }, block.kernel);
+        self.change(block, index..index + 1, addresses::NOT_FINISHED);
+    }
+
+    /// Changes the costs by address in the open region.
+    fn change(&mut self, block: &Block, indices: Range<usize>, by: [u64; 2]) {
+        if let Some((addresses, region)) = self.open_addresses() {
+            addresses.change(region, block, indices, by);
+        }
+    }
+
+    /// The costs by address, if they are asked for, and the open region.
+    fn open_addresses(&mut self) -> Option<(&mut Addresses, usize)> {
+        self.addresses.as_mut().zip(self.regions.open())
     }
 
     #[cold]
@@ -665,6 +699,7 @@ impl Plugin {
                 self.begin_totals(block)
                     .and_then(|()| self.regions.start(region, now))
                     .map(|()| self.walk.tree.shift(node, OUTSIDE, region + 1, tail.instructions))
+                    .map(|()| self.change(block, index + 1..block.facts.len(), addresses::BEGAN))
             }
             MarkerAt::Stop(region) => {
                 let region = usize::from(region);
@@ -672,6 +707,7 @@ impl Plugin {
                 let tail = block.tail(index);
                 let now = self.reading(&tail, block.kernel);
                 let node = self.position.node;
+                self.change(block, index..block.facts.len(), addresses::NEVER_BEGAN);
                 self.regions
                     .stop(region, now)
                     .map(|()| self.walk.tree.shift(node, region + 1, OUTSIDE, tail.instructions))
@@ -729,12 +765,13 @@ impl Plugin {
         self.drains = Drains::default();
         self.program_regions = ProgramRegions::default();
         self.walk.tree.clear_regions();
+        self.addresses.iter_mut().for_each(Addresses::clear);
         Ok(())
     }
 
     /// Adds the counts since the last run's end to the report.
     fn add_run(&mut self) -> Result<(), String> {
-        let costs = costs(
+        let mut costs = costs(
             &self.arguments,
             &self.attribution,
             &self.walk.tree,
@@ -743,6 +780,12 @@ impl Plugin {
             &self.program_regions,
             self.totals.is_none(),
         )?;
+        if let Some(addresses) = &self.addresses {
+            for ((region, _), cost) in self.regions.sums().zip(&mut costs) {
+                let functions = self.attribution.functions();
+                addresses.add_to(&mut cost.profile, region, &self.blocks, functions)?;
+            }
+        }
         self.reports.add(&self.arguments.out, &costs)
     }
 
@@ -759,7 +802,13 @@ impl Plugin {
     /// Returns all sums so far, without the `tail` of the block that has begun.
     fn reading(&mut self, tail: &Cost, kernel: bool) -> CounterSums {
         let sums = &mut self.sums;
-        self.blocks.take(|block, times| sums.add_cost(&block.cost, block.kernel, times));
+        let mut addresses = self.addresses.as_mut().zip(self.regions.open());
+        self.blocks.take(|block, times| {
+            sums.add_cost(&block.cost, block.kernel, times);
+            if let Some((addresses, region)) = &mut addresses {
+                addresses.begun(*region, block, times);
+            }
+        });
         for site in &self.sites {
             // SAFETY: sites live as long as the plugin; QEMU adds to them between callbacks only.
             let site = unsafe { &mut **site };

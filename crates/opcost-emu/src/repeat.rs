@@ -11,6 +11,9 @@ use crate::decode::Repeat;
 /// The place behind one repeated string instruction.
 #[derive(Debug, Default)]
 pub(crate) struct Site {
+    /// The functions and link addresses of the instruction, where costs are kept by address: several if programs have the place
+    /// in common.
+    pub(crate) linked_at: Vec<(u32, u64)>,
     /// The number of times that the instruction began; QEMU adds.
     pub(crate) starts: u64,
     /// The value of `starts` when the block behind the instruction last began.
@@ -40,6 +43,19 @@ impl Site {
     /// Notes that a fault left the instruction: the starts so far finish nothing.
     pub(crate) fn leave(&mut self) {
         self.seen = self.starts;
+    }
+
+    /// Notes a function of the instruction, and the address that the linker gave the instruction.
+    pub(crate) fn link(&mut self, function: u32, address: u64) {
+        if !self.linked_at.contains(&(function, address)) {
+            self.linked_at.push((function, address));
+        }
+    }
+
+    /// Returns the link address of the instruction where a function pays for it.
+    pub(crate) fn linked_in(&self, function: u32) -> Option<u64> {
+        let of_function = self.linked_at.iter().find(|(known, _)| *known == function);
+        of_function.or(self.linked_at.last()).map(|(_, address)| *address)
     }
 
     /// Returns the starts and the iterations by kind since the last call.

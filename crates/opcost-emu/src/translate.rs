@@ -86,7 +86,7 @@ impl Translator {
         // SAFETY: QEMU keeps the page of the first instruction mapped until the callback returns.
         let page = host.map(|host| unsafe { page_of(host) });
         let owner = if !plugin.arguments.profile {
-            Owner { function: 0, at_entry: false }
+            Owner { function: 0, at_entry: false, linked_at: start }
         } else if kernel {
             plugin.attribution.kernel_owner(start)
         } else {
@@ -146,11 +146,17 @@ impl Translator {
         let code =
             plugin.timing.as_ref().map(|timing| timing.core().decode(start, &codes[..facts.len()]));
         let number = plugin.blocks.len() as u64 + 1;
+        let by_address = plugin.addresses.is_some();
         plugin.blocks.add(|place, count| {
             let mut block = Block::new(start, codes, facts, count);
-            block.number = number;
+            (block.number, block.linked_at) = (number, owner.linked_at);
             block.code = code;
             block.repeats = repeats.then(|| self.site(block.end(), kernel));
+            if let Some(site) = block.repeats.filter(|_| by_address) {
+                let address = block.link_address(block.facts.len() - 1);
+                // SAFETY: sites live for ever, and no other reference to one is in use.
+                unsafe { (*site).link(owner.function, address) };
+            }
             (block.landmark, block.behind) = (landmark, behind);
             (block.at_entry, block.kernel) = (owner.at_entry, kernel);
             let mut special = special;

@@ -6,7 +6,7 @@
 //! program itself changes while it runs ([`FileSymbols::sites`]).
 //!
 //! ```text
-//! opcost-symbols 5
+//! opcost-symbols 6
 //! function asm_exc_page_fault<tab>[kernel]
 //! function main<tab>/bin/true
 //! function helper<tab>/bin/true<tab>list.c
@@ -14,10 +14,11 @@
 //! range ffffffff81a00b40 ffffffff81a00b70 0
 //! landmark ffffffff81a00b40 fault page-faults
 //! file
+//! load 1000 21a5 401000
 //! part 1040 1180 1
 //! site 1062 1067
 //! page 1000 8c5e1d0a44f2b7c9
-//! end 8
+//! end 9
 //! ```
 
 use crate::Function;
@@ -25,7 +26,7 @@ use crate::framing::{Format, TextError, hexadecimal, words};
 
 /// The format.
 pub static FORMAT: Format = Format {
-    header: "opcost-symbols 5",
+    header: "opcost-symbols 6",
     name: "the list of symbols",
     peer: "plugin",
     empty: "the list of symbols is empty",
@@ -108,9 +109,22 @@ pub struct LandmarkAt {
     pub metric: Option<String>,
 }
 
+/// The place of code in a file and in memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Load {
+    /// First file offset, bytes.
+    pub start: u64,
+    /// The file offset behind the last byte.
+    pub end: u64,
+    /// The virtual address that the linker gave the first byte.
+    pub address: u64,
+}
+
 /// The code of a program or library.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FileSymbols {
+    /// The link addresses of code, by file offset, ascending, disjoint.
+    pub loads: Vec<Load>,
     /// Functions by file offset, ascending, disjoint.
     pub parts: Vec<Range>,
     /// Pages of code: their file offset and the [`page_hash`] of the contents, sites [`blanked`].
@@ -201,6 +215,9 @@ impl Symbols {
         }
         for file in &self.files {
             lines.push("file".into());
+            for Load { start, end, address } in &file.loads {
+                lines.push(format!("load {start:x} {end:x} {address:x}"));
+            }
             for Range { start, end, function } in &file.parts {
                 lines.push(format!("part {start:x} {end:x} {function}"));
             }
@@ -247,6 +264,10 @@ impl Symbols {
                 });
             }
             ("file", _) => self.files.push(FileSymbols::default()),
+            ("load", [start, end, address]) => {
+                let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
+                file?.loads.push(Load { start, end, address: hexadecimal(address)? });
+            }
             ("part", fields) => {
                 let file = file?;
                 file.parts.push(range(fields, file.parts.last(), known)?);
@@ -311,6 +332,7 @@ mod tests {
             files: vec![
                 FileSymbols::default(),
                 FileSymbols {
+                    loads: vec![Load { start: 0x1000, end: 0x21a5, address: 0x40_1000 }],
                     parts: vec![Range { start: 0x1040, end: 0x1180, function: 1 }],
                     pages: vec![(0x1000, 7)],
                     sites: vec![(0x1062, 0x1067), (0x1100, 0x1105)],

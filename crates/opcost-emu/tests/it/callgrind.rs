@@ -1,6 +1,7 @@
 //! Valgrind's callgrind counts the same instructions of a program that sorts and copies.
 
 use crate::emulator::{Emulator, USER, count, have, skip};
+use std::collections::BTreeMap;
 use std::process::Command;
 
 const PROGRAM: &str = r#"
@@ -50,10 +51,11 @@ fn callgrind_counts_the_same() {
     let Some(emulator) = Emulator::find(USER) else { return };
     let options = ["-O2", "-fno-stack-protector", "-fno-builtin"];
     let Some(program) = emulator.build("program.c", PROGRAM, &options) else { return };
-    let work = emulator.run(&["window=whole"], &[&program]).work();
+    let work = emulator.run(&["window=whole", "addresses=on"], &[&program]).work();
     let out = emulator.folder().join("callgrind");
     let run = Command::new("valgrind")
-        .args(["--tool=callgrind", &format!("--callgrind-out-file={}", out.display()), &program])
+        .args(["--tool=callgrind", "--dump-instr=yes", "--compress-pos=no", "--dump-line=no"])
+        .args([&format!("--callgrind-out-file={}", out.display()), &program])
         .output()
         .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
@@ -66,4 +68,31 @@ fn callgrind_counts_the_same() {
     // five instructions that end the process are missing.
     assert_eq!(count(&work, "instruction-starts"), callgrind + 5);
     assert!(count(&work, "instructions") + 30_000 < callgrind);
+    let mut theirs: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut before = "";
+    for line in text.lines() {
+        // The line behind a call has the callee's cost.
+        let of_call = std::mem::replace(&mut before, line).starts_with("calls=");
+        let fields = line.strip_prefix("0x").and_then(|line| line.split_once(' '));
+        if let Some((address, count)) = fields.filter(|_| !of_call) {
+            let address = u64::from_str_radix(address, 16).unwrap();
+            *theirs.entry(address).or_default() += count.parse::<u64>().unwrap();
+        }
+    }
+    let ours = work.profile.addresses.iter().map(|one| (one.address, one.cost));
+    let ours: BTreeMap<u64, u64> = ours.collect();
+    let end = *ours.keys().last().unwrap();
+    let mut repeated = 0;
+    for (address, count) in ours {
+        match theirs.remove(&address) {
+            Some(their) if their == count => {}
+            // The two instructions that repeat themselves 100 times.
+            Some(their) => {
+                assert!(count == 100 && their > 100, "{address:#x}: {count}, {their}");
+                repeated += 1;
+            }
+            None => assert!(count == 1 && address + 20 > end, "{address:#x}: {count}"),
+        }
+    }
+    assert_eq!((repeated, theirs.len()), (2, 0));
 }

@@ -182,6 +182,20 @@ fn totals_alone_are_those_with_functions() {
     }
 }
 
+#[test]
+fn addresses_change_no_count_and_sum_to_their_functions() {
+    let Some(guest) = Guest::find() else { return };
+    for program in [ONE_TASK, FORKS, CUTS, CROWD, TURNS] {
+        let plain = guest.boot(program, &[], &[]);
+        let apart = guest.boot(program, &["addresses=on"], &[]);
+        assert_eq!(apart.sent, plain.sent);
+        let (plain, mut apart) = (plain.run.work(), apart.run.work());
+        let addresses = std::mem::take(&mut apart.profile.addresses);
+        assert!(addresses.len() > apart.profile.functions.len());
+        assert_eq!(apart, plain);
+    }
+}
+
 /// Sets a flag when dropped.
 struct Stop<'a>(&'a AtomicBool);
 

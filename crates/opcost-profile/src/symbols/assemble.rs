@@ -43,6 +43,7 @@ pub fn join(kernel: Option<&KernelSymbols>, programs: &[ProgramSymbols]) -> Symb
     for (index, program) in programs.iter().enumerate() {
         if !programs[..index].iter().any(|earlier| is_same_code(earlier, program)) {
             symbols.files.push(FileSymbols {
+                loads: program.loads.clone(),
                 parts: ranges(&program.parts, &mut numbers, &mut symbols.functions),
                 pages: program.pages.clone(),
                 sites: program.sites.clone(),

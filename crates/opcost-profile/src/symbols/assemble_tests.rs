@@ -9,6 +9,7 @@ fn part(start: u64, end: u64, symbol: &str, module: &str) -> Part {
 fn program(module: &str, functions: &[(u64, u64, &str)], pages: &[(u64, u64)]) -> ProgramSymbols {
     let part = |(start, end, symbol): &(u64, u64, &str)| part(*start, *end, symbol, module);
     ProgramSymbols {
+        loads: Vec::new(),
         parts: functions.iter().map(part).collect(),
         pages: pages.to_vec(),
         sites: vec![],

@@ -250,6 +250,7 @@ impl Run {
                 if !work.profile.contexts.is_empty() {
                     assert_eq!(work.profile.total(), total, "contexts and total differ");
                 }
+                check_addresses(&work.profile);
                 work
             }
             Err(regions) => panic!("{regions:?}"),
@@ -269,6 +270,19 @@ impl Run {
     pub(crate) fn error(&self) -> String {
         emulation::parse(&self.report).expect_err("an error was expected").to_string()
     }
+}
+
+/// Checks that the instructions of each function sum to the function's own cost, if instructions were counted by address.
+fn check_addresses(profile: &Profile) {
+    if profile.addresses.is_empty() {
+        return;
+    }
+    let mut sums = vec![(0u64, 0u64); profile.functions.len()];
+    profile.contexts.iter().for_each(|one| sums[one.function as usize].0 += one.cost);
+    profile.addresses.iter().for_each(|one| sums[one.function as usize].1 += one.cost);
+    let differ = profile.functions.iter().zip(sums).filter(|(_, (own, sum))| own != sum);
+    let differ: Vec<_> = differ.map(|(function, sums)| (function.format(), sums)).collect();
+    assert!(differ.is_empty(), "functions and their instructions differ: {differ:?}");
 }
 
 /// Returns one count of a region, user and kernel together.

@@ -21,8 +21,9 @@ mod unwind;
 use super::Part;
 use super::demangle::{demangle, mangled, printable};
 use super::span::{Span, lay_under};
-use image::Image;
+use image::{Code, Image};
 use opcost_record::Function;
+use opcost_record::symbols::Load;
 use source::{Sources, bearers_among};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -37,6 +38,8 @@ pub use unwind::without_frame;
 /// The code of a program or library.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ProgramSymbols {
+    /// The link addresses of code, by file offset, ascending, disjoint.
+    pub loads: Vec<Load>,
     /// Functions by file offset, ascending, disjoint.
     pub parts: Vec<Part>,
     /// Pages of code: their file offset and their hash in
@@ -170,7 +173,9 @@ pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSy
         }
     }
     let sites = site::ranges(&image, &code);
-    Ok(ProgramSymbols { parts, pages: page::hashes(file, &code, &sites), sites })
+    let pages = page::hashes(file, &code, &sites);
+    let load = |code: &Code| Load { start: code.start, end: code.end, address: code.address };
+    Ok(ProgramSymbols { loads: code.iter().map(load).collect(), parts, pages, sites })
 }
 
 #[cfg(test)]
