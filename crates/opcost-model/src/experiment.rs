@@ -455,6 +455,11 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "is_false")]
     pub no_functions: bool,
 
+    /// Count each instruction by its address, too, for costs by line; runs are as fast as without, recordings larger
+    #[arg(long, conflicts_with = "no_functions", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub addresses: bool,
+
     /// Emulated machines that run at the same time [default: one for each CPU, at most 4; 1 with
     /// --prepare or --conclude]
     #[arg(long, short = 'j', value_name = "N", help_heading = GUEST)]

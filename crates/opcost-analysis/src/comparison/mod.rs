@@ -3,6 +3,7 @@
 //! [`compare`](compare()) takes no clock and opens no file; the same recording gives the same
 //! comparison. Rendering reads these types and computes nothing.
 
+pub mod address_costs;
 mod analysis;
 pub mod call_tree;
 pub mod carry_over;

@@ -151,11 +151,16 @@ pub(super) fn resolve_emulation(
     }
     check_kernel_tree(experiment)?;
     if experiment.no_functions
-        && let Some((name, _)) =
-            [("model", experiment.model), ("cycles", experiment.cycles)].iter().find(|(_, on)| *on)
+        && let Some((name, _)) = [
+            ("model", experiment.model),
+            ("cycles", experiment.cycles),
+            ("addresses", experiment.addresses),
+        ]
+        .iter()
+        .find(|(_, on)| *on)
     {
         let why = format!(
-            "no-functions counts totals only, and '{name}' needs a closer look at every block: leave one of them out"
+            "no-functions counts totals only, and '{name}' needs more: leave one of them out"
         );
         return Err(fail(Status::Usage, why));
     }
@@ -203,6 +208,7 @@ pub(super) fn resolve_emulation(
         core: resolve_core(experiment, surroundings)?,
         cycles_one_in: experiment.cycles_one_in,
         no_functions: experiment.no_functions,
+        addresses: experiment.addresses,
         jobs,
         pack: experiment.pack.clone(),
         pack_used: experiment.pack_used,

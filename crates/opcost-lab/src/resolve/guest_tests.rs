@@ -348,6 +348,8 @@ fn what_has_no_meaning_is_refused() {
     assert!(refusal(&host).contains("'cycles-one-in' is for the emulated machine"));
     let host = Experiment { no_functions: true, ..experiment(2, 2) };
     assert!(refusal(&host).contains("'no-functions' is for the emulated machine"));
+    let host = Experiment { addresses: true, ..experiment(2, 2) };
+    assert!(refusal(&host).contains("'addresses' is for the emulated machine"));
     let host = Experiment { kernel: vec!["a".into()], ..experiment(2, 2) };
     assert!(refusal(&host).contains("'kernel' is for the emulated machine"));
     let mut host = Experiment { tree: Some("/usr".into()), ..experiment(2, 2) };
@@ -375,8 +377,9 @@ fn what_has_no_meaning_is_refused() {
         (Experiment { memory_mib: Some(1), ..two() }, "--memory-mib 1"),
         (Experiment { jobs: Some(0), ..two() }, "--jobs 0"),
         (Experiment { cycles_one_in: Some(16), ..two() }, "cycles-one-in 16: it says how many"),
-        (Experiment { no_functions: true, ..sliced(16) }, "'cycles' needs a closer look"),
-        (Experiment { no_functions: true, model: true, ..two() }, "'model' needs a closer look"),
+        (Experiment { no_functions: true, ..sliced(16) }, "'cycles' needs more"),
+        (Experiment { no_functions: true, model: true, ..two() }, "'model' needs more"),
+        (Experiment { no_functions: true, addresses: true, ..two() }, "'addresses' needs more"),
         (sliced(1), "cycles-one-in 1: give a number from 2 to 1000"),
         (sliced(1001), "cycles-one-in 1001: give a number from 2 to 1000"),
         (Experiment { tree: Some("/none".into()), ..two() }, "folder '/none' is not a directory"),

@@ -125,11 +125,13 @@ fn a_modelled_core_comes_again_as_it_was_named() {
 }
 
 #[test]
-fn totals_come_again_without_functions() {
+fn totals_come_again_without_functions_and_addresses_with_them() {
     let mut written = experiment(2, 4);
     (written.machine, written.no_functions) = (Some(MachineKind::Emulated), true);
     let text = check(&written, &here());
     assert!(text.contains("no-functions = true\n"), "{text}");
+    (written.no_functions, written.addresses) = (false, true);
+    assert!(check(&written, &here()).contains("\naddresses = true\n"));
 }
 
 #[test]

@@ -74,6 +74,9 @@ pub struct EmulationPlan {
     /// Whether totals only are counted, without functions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_functions: bool,
+    /// Whether each instruction is counted by its address, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub addresses: bool,
     /// Machines that run at the same time.
     pub jobs: usize,
     /// Files and folders that every guest contains, as `PATH` or `PATH:PATH_IN_GUEST`.

@@ -110,6 +110,7 @@ impl Plan {
                 .and_then(|plan| plan.core.as_ref())
                 .map_or(Vec::new(), |core| core.caches.clone()),
             no_functions: emulation.is_some_and(|emulation| emulation.no_functions),
+            addresses: emulation.is_some_and(|emulation| emulation.addresses),
             jobs: emulation.map(|emulation| emulation.jobs as u32),
             kernel_tree: revision.map(|revision| revision.tree.clone()),
             kernel_config: revision.map(|revision| revision.config.clone()).unwrap_or_default(),

@@ -381,7 +381,7 @@ impl Setting {
 }
 
 /// The fields of the emulated machine that choose no figure.
-const IDLE_FIELDS: [&str; 2] = ["jobs", "no-functions"];
+const IDLE_FIELDS: [&str; 3] = ["jobs", "no-functions", "addresses"];
 
 fn fields_of_guests() -> impl Iterator<Item = &'static str> {
     let settings = all().filter(|setting| setting.of_guests);

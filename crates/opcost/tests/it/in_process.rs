@@ -200,6 +200,7 @@ fn planned_emulated(pairs: u32) -> Plan {
         pack: Vec::new(),
         pack_used: false,
         no_functions: false,
+        addresses: false,
         booted_once: false,
     });
     plan.primary = made::key("instructions", EMULATOR);

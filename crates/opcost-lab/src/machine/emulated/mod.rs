@@ -144,6 +144,7 @@ impl<'a> Emulated<'a> {
         plugin_arguments.extend(emulation.cycles_one_in.map(|one_in| format!("one-in={one_in}")));
         let profile = if emulation.no_functions { "profile=off" } else { "profile=on" };
         plugin_arguments.push(profile.into());
+        plugin_arguments.extend(emulation.addresses.then(|| "addresses=on".to_string()));
         plugin_arguments.push(Self::mode_argument(emulator));
         plugin_arguments.push(match emulator {
             Emulator::System => "window=markers".into(),

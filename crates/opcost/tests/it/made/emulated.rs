@@ -17,6 +17,7 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
         pack: Vec::new(),
         pack_used: false,
         no_functions: false,
+        addresses: false,
         booted_once: false,
     });
     plan.primary = key("instructions", EMULATOR);
