@@ -78,7 +78,7 @@ pub(crate) struct Plugin {
     pub(crate) sites: Vec<*mut Site>,
     sums: Counters,
     /// The costs by address, if they are asked for.
-    pub(crate) addresses: Option<Addresses>,
+    pub(crate) addresses: Option<Box<Addresses>>,
     pub(crate) landmarks: Vec<u64>,
     pub(crate) regions: Regions,
     drains: Drains,
@@ -167,7 +167,7 @@ impl Plugin {
             let learns = plugin.stack.is_open() && api::current_cpu().is_some();
             plugin.totals = learns.then(Totals::new);
         }
-        plugin.addresses = plugin.arguments.addresses.then(Addresses::default);
+        plugin.addresses = plugin.arguments.addresses.then(Box::default);
         if plugin.arguments.window == Window::Whole {
             let now = plugin.reading(&Cost::default(), false);
             // Nothing is open yet, so this cannot fail.
@@ -765,7 +765,7 @@ impl Plugin {
         self.drains = Drains::default();
         self.program_regions = ProgramRegions::default();
         self.walk.tree.clear_regions();
-        self.addresses.iter_mut().for_each(Addresses::clear);
+        self.addresses.iter_mut().for_each(|addresses| addresses.clear());
         Ok(())
     }
 

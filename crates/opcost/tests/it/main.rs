@@ -4,6 +4,7 @@
 extern crate self as libfuzzer_sys;
 
 mod across;
+mod address_costs;
 mod attach;
 mod bisect;
 mod boot;

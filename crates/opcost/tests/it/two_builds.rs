@@ -40,6 +40,7 @@ fn profile(variant: u16, block: u64) -> Profile {
             of(Some(0), 4, 900),
         ],
         cycles: Vec::new(),
+        addresses: Vec::new(),
         modules: vec![
             Module { path: program, program: true, soname: None },
             Module { path: library, program: false, soname: Some("libw.so.1".into()) },
