@@ -28,6 +28,12 @@ pub fn floor(counts: &[f64]) -> Option<f64> {
     Some(distance_of_most(counts).max(normal))
 }
 
+/// Returns a distance that seeds and layouts alone are seen to move counts by, from any number of layouts: the floor, or the range
+/// of counts that are too few for one. A change below it says nothing; a change above the range of few layouts may be theirs, too.
+pub fn seen(counts: &[f64]) -> Option<f64> {
+    floor(counts).or_else(|| (counts.len() > 1).then(|| distance_of_most(counts)))
+}
+
 /// The distance within which 95 % of all pairs of at least two counts lie.
 fn distance_of_most(counts: &[f64]) -> f64 {
     let mut sorted = counts.to_vec();
@@ -80,6 +86,10 @@ mod tests {
         let got = floor(&[0.0, 0.0, 10.0, 20.0, 20.0]).unwrap();
         assert!((got - 1.96 * 2f64.sqrt() * 14.826_022_185_056_02).abs() < 1e-9, "{got}");
         assert_eq!(floor(&[1.0, 2.0, 3.0, 4.0]), None);
+        assert_eq!(
+            [&[5.0, 1.0, 2.0][..], &[7.0; 6], &[1.0]].map(seen),
+            [Some(4.0), Some(0.0), None]
+        );
     }
 
     #[test]

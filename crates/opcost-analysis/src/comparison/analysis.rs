@@ -485,10 +485,17 @@ fn relevance_floor(sides: [&Column; 2], paired: &Paired) -> Option<f64> {
     floor_of(sides.map(|column| column.values.as_slice()), paired)
 }
 
-/// The relevance floor of two lists of runs, as in [`relevance_floor`].
+/// The relevance floor of two lists of runs, as in [`relevance_floor`]. Too few layouts show no floor; if they move one side farther
+/// than the change, their range is enough to call the change theirs.
 pub(super) fn floor_of(sides: [&[f64]; 2], paired: &Paired) -> Option<f64> {
-    let [one, two] = sides.map(relevance::floor);
-    paired.step_ratio(one?.max(two?)).map(f64::abs)
+    let largest = |of: fn(&[f64]) -> Option<f64>| {
+        let [one, two] = sides.map(of);
+        paired.step_ratio(one?.max(two?)).map(f64::abs)
+    };
+    largest(relevance::floor).or_else(|| {
+        let (seen, change) = (largest(relevance::seen)?, paired.change_ratio()?);
+        (change.abs() < seen).then_some(seen)
+    })
 }
 
 /// Withholds the verdict on every change.

@@ -150,6 +150,25 @@ fn a_few_pairs_show_the_range_and_five_the_floor() {
 }
 
 #[test]
+fn a_change_within_what_few_layouts_shift_is_said_to_be_theirs() {
+    // A thread of the kernel takes the CPU in some layouts of one side: 45 instructions a switch.
+    let (few, _) =
+        compare(&made(3, |block, variant| 500_000 + 45 * u64::from(variant == 0 && block < 2)));
+    let change = primary(&few);
+    assert_eq!((change.verdict, change.relevance_floor_layouts), (Verdict::FewLayouts, 3));
+    let floor = change.below_floor().unwrap();
+    assert!((floor - 45.0 / 1_500_045.0).abs() < 1e-9, "{floor}");
+    let said = "exact (−0.0030 % … +0 % in 3 layouts), but layouts alone shift it by up to 0.0030 % (3 layouts)";
+    assert!(few.conclusions[0].contains(said), "{:?}", few.conclusions);
+
+    // As much in every layout is not theirs, and one layout shows nothing of another.
+    for pairs in [1, 3] {
+        let (alike, _) = compare(&made(pairs, |_, variant| 500_000 + 45 * variant));
+        assert_eq!(primary(&alike).relevance_floor_ratio, None, "{pairs}");
+    }
+}
+
+#[test]
 fn a_planned_look_decides_only_where_it_ended_the_recording() {
     let mut made = made(5, |block, variant| 500_000 + block * 7 % 11 + 15_000 * variant);
     made.plan.stop.look_pairs = Some(5);
