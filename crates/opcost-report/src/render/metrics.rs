@@ -4,6 +4,7 @@ use super::View;
 use opcost_analysis::comparison::conclusion::detectable;
 use opcost_analysis::comparison::{Change, Comparison, Figures, Row, TwinRow, Verdict};
 use opcost_base::number::{figures, magnitude, percent};
+use opcost_model::plan::MachineKind;
 use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table, Tone};
 use opcost_record::metric::{DEFERRED, DEFERRED_AFTER, MODEL_CYCLES, SYNCHRONOUS, TICK};
 use opcost_record::{Better, Domain, Kind, MetricKey};
@@ -382,7 +383,12 @@ fn layout_note(comparison: &Comparison) -> Option<String> {
 
 /// Adds the metrics that were unavailable, grouped by reason.
 pub(super) fn missing(document: &mut Document, view: &View<'_>) {
-    let help = if view.comparison.imported.is_some() { "" } else { " (opcost doctor)" };
+    // The doctor examines this computer.
+    let counted_here = view.recording.plan.machine() == MachineKind::Host;
+    let help = match counted_here && view.comparison.imported.is_none() {
+        true => " (opcost doctor)",
+        false => "",
+    };
     for (labels, reason) in view.comparison.missing() {
         document.say_in(
             Mark::Missing,
