@@ -280,7 +280,20 @@ fn reason(guests: [&GuestState; 2], boots: [&str; 2], same: Same) -> Option<Stri
         return None;
     }
     let options = boots.map(|boot| boot.split_whitespace().collect::<Vec<_>>());
+    let mitigations = one.mitigations.as_ref().zip(two.mitigations.as_ref());
+    let changed: Vec<&str> = mitigations
+        .into_iter()
+        .flat_map(|(states, others)| {
+            states.iter().filter(|(name, state)| others.get(*name) != Some(state))
+        })
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let is_about_faults = |option: &&str| ABOUT_FAULTS.iter().any(|word| option.contains(word));
+    // Linux 6.1 lists `spectre_v2=`, which it reads without registering it, among the options that it does not know.
     let is_unknown = |option: &str| {
+        if is_about_faults(&option) && !changed.is_empty() {
+            return false;
+        }
         let mut lists = guests.iter().filter_map(|guest| guest.unknown_options.as_ref());
         lists.any(|list| list.split_whitespace().any(|unknown| unknown == option))
     };
@@ -303,18 +316,12 @@ fn reason(guests: [&GuestState; 2], boots: [&str; 2], same: Same) -> Option<Stri
         return (same_counts || is_all)
             .then(|| format!("the kernel does not know {}{chance}", unknown.join(" and ")));
     }
-    let is_about_faults = |option: &&str| ABOUT_FAULTS.iter().any(|word| option.contains(word));
     let about_faults = match same_counts {
         true => differing.iter().any(is_about_faults),
         // Another option may make the counts differ.
         false => differing.iter().all(is_about_faults),
     };
-    let (states, others) = (one.mitigations.as_ref()?, two.mitigations.as_ref()?);
-    let changed: Vec<&str> = states
-        .iter()
-        .filter(|(name, state)| others.get(*name) != Some(state))
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let (states, _) = mitigations?;
     let unaffected = states.values().filter(|state| kind_of(state) == UNAFFECTED).count();
     let elsewhere = format!("--like skylake asks on a CPU with more faults than {}", one.cpu_model);
     let is_known = match same {
@@ -504,6 +511,9 @@ mod tests {
         assert_eq!(differ(&auto, &auto, ["nosmap mitigations=off", "mitigations=auto"]), None);
         let why = differ(&unknown("foo=1"), &unknown(""), ["foo=1", ""]).unwrap();
         assert!(why.starts_with("the kernel does not know foo=1; counts differ"), "{why}");
+        // An option that changed mitigations is known, whatever the kernel's log says.
+        let listed = GuestState { unknown_options: Some("spectre_v2=off".into()), ..off.clone() };
+        assert_eq!(differ(&listed, &auto, ["spectre_v2=off", ""]), None);
         // Other features, or a kernel that says nothing about faults: no reason is known.
         let flags = GuestState { cpu_flags: Some("smap".into()), ..auto.clone() };
         assert_eq!(said(auto.clone(), flags, ["nosmap", ""]), None);

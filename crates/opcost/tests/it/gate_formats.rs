@@ -489,6 +489,10 @@ fn a_bisection_adds_up_in_every_format() {
     {
         assert!(text.contains(part), "no '{part}' in {text}");
     }
+    let mut moved = options.clone();
+    moved.figure.floor = Some(Floor { most: 10_000, layouts: Some(11) });
+    let text = writer::text::text(&bisect_page::document(&moved), &Style::plain());
+    assert!(!text.contains("alone +30,000"), "layouts alone move it by as much: {text}");
     let json: serde_json::Value =
         serde_json::from_str(&bisect_page::json(&options).unwrap()).unwrap();
     assert_eq!(options.headline(), "3 culprits were found");

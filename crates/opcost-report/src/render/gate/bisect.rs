@@ -177,8 +177,9 @@ fn rows(bisection: &Bisection, step: &BisectStep, depth: usize) -> Vec<Line> {
         shown.extend((others > 0).then(|| format!("{others} more")));
         more.push(shown.join(", "));
     }
+    let floor = bisection.figure.floor.map_or(0, |floor| floor.most);
     match step.alone {
-        Some(Alone::Moves(alone)) if alone != step.change => {
+        Some(Alone::Moves(alone)) if (alone - step.change).unsigned_abs() > u128::from(floor) => {
             more.push(format!(
                 "alone {}, the rest by what came before it",
                 amount(bisection, alone)
