@@ -7,7 +7,9 @@ use opcost_analysis::comparison::compare;
 use opcost_import::import::parsed::Input;
 use opcost_import::import::{Options, ReadFile, assemble, read};
 use opcost_model::recording::{MachineState, Recording, State};
-use opcost_record::{Context, Function, MetricKey, Outcome, Profile, Reading, Record, Report};
+use opcost_record::{
+    AddressCost, Context, Function, MetricKey, Outcome, Profile, Reading, Record, Report,
+};
 use opcost_report::render::{FORMATS, Style, View, render};
 use opcost_store::store::Store;
 use opcost_sys::budget::{Budget, LIMIT_BYTES};
@@ -51,6 +53,7 @@ fn made(path: &Path, name: &str) -> Recording {
     let profile = Profile {
         functions: vec![Function::new("main", "/bin/work")],
         contexts: vec![Context { parent: None, function: 0, calls: 1, cost: 10 }],
+        addresses: vec![AddressCost { function: 0, address: 0x401136, executions: 10, cost: 10 }],
         ..Profile::default()
     };
     writer.append(&[(record, Some(profile))]).expect("a run");

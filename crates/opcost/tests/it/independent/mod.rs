@@ -3,21 +3,28 @@
 
 use crate::lab::Lab;
 use crate::needs;
+use opcost_analysis::comparison::address_costs::{VariantAddresses, address_costs};
+use opcost_analysis::comparison::call_tree::VariantOf;
+use opcost_record::Function;
+use opcost_record::profile::KERNEL;
+use opcost_store::store::Store;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A work, two numbers of its operations, and the largest share by which both counters may differ.
+/// A work, two numbers of its operations, the largest share by which both counters may differ, and a function of the kernel that
+/// each operation calls and whose instructions neither ticks nor allocators change.
 ///
 /// Both count ticks, whose phase differs, and the refills of allocators, which two boots leave in different states. Four seeds of
 /// one counter spread over 0.001 % (null), 0.03 % (pipe), 0.2 % (mmap) and 0.2 % (fork). A fork also copies one page more of
 /// opcost's environment and numbers its process in a tree of another height: 1.6 % on the small kernel.
-const WORKS: [(&str, u32, u32, f64); 4] = [
-    ("pipe", 2000, 6000, 0.005),
-    ("mmap", 4000, 12_000, 0.01),
-    ("fork", 200, 600, 0.03),
-    ("null", 100_000, 300_000, 0.003),
+const WORKS: [(&str, u32, u32, f64, &str); 4] = [
+    ("pipe", 2000, 6000, 0.005, "pipe_write"),
+    ("mmap", 4000, 12_000, 0.01, "do_mmap"),
+    ("fork", 200, 600, 0.03, "kernel_clone"),
+    ("null", 100_000, 300_000, 0.003, "do_syscall_64"),
 ];
 
 /// Parts of the names of kernel functions that run for opcost's sake only.
@@ -36,6 +43,16 @@ const BOOT: &str = "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr norandmaps
 struct Figure {
     instructions: f64,
     page_faults: f64,
+    /// The instructions of the work's function by address.
+    addresses: BTreeMap<u64, f64>,
+}
+
+/// The place of a function of the kernel, by the list of symbols beside the kernel; `None` without a list.
+fn place(kernel: &str, symbol: &str) -> Option<(u64, u64)> {
+    let list = fs::read_to_string(Path::new(kernel).with_file_name("System.map")).ok()?;
+    let mut lines = list.lines().skip_while(|line| line.split(' ').nth(2) != Some(symbol));
+    let mut address = || u64::from_str_radix(lines.next()?.split(' ').next()?, 16).ok();
+    Some((address()?, address()?))
 }
 
 fn compile(source: &str, to: &Path, options: &[&str]) {
@@ -70,8 +87,12 @@ fn counted(lab: &Lab, kernel: &str, guest: &Value, works: &Path) -> Vec<Figure> 
     }
     let archive = lab.write("initramfs", initramfs(&fs::read(works).unwrap()));
     let asked: Vec<String> =
-        WORKS.iter().map(|(name, few, many, _)| format!("{name} {few} {many}")).collect();
+        WORKS.iter().map(|(name, few, many, ..)| format!("{name} {few} {many}")).collect();
     let (out, console) = (lab.path("marks"), lab.path("console"));
+    let places: Vec<Option<(u64, u64)>> =
+        WORKS.iter().map(|(.., symbol)| place(kernel, symbol)).collect();
+    let ranges = places.iter().flatten().map(|(low, high)| format!(",range={low:x}-{high:x}"));
+    let ranges: String = ranges.collect();
     // QEMU refuses plugins of other versions of the API.
     for plugin in &plugins {
         let mut qemu = Command::new("timeout");
@@ -81,7 +102,7 @@ fn counted(lab: &Lab, kernel: &str, guest: &Value, works: &Path) -> Vec<Figure> 
         qemu.arg("-m").arg(guest["memory_mib"].to_string());
         qemu.args(["-rtc", "base=2020-01-01T00:00:00,clock=vm", "-nodefaults", "-display", "none"]);
         qemu.arg("-serial").arg(format!("file:{}", console.display()));
-        qemu.arg("-plugin").arg(format!("{},out={}", plugin.display(), out.display()));
+        qemu.arg("-plugin").arg(format!("{},out={}{ranges}", plugin.display(), out.display()));
         qemu.args(["-kernel", kernel]).arg("-initrd").arg(&archive);
         qemu.arg("-append").arg(format!("{BOOT} -- works {}", asked.join(" ")));
         if qemu.output().unwrap().status.success() {
@@ -90,7 +111,9 @@ fn counted(lab: &Lab, kernel: &str, guest: &Value, works: &Path) -> Vec<Figure> 
     }
     let marks = lab.lines("marks");
     let console = lab.read("console");
-    let marks: Vec<u64> = marks.iter().map(|mark| mark.parse().unwrap()).collect();
+    let at_addresses: Vec<BTreeMap<u64, u64>> = marks.iter().map(|mark| cells(mark)).collect();
+    let first = |mark: &String| mark.split(' ').next().unwrap().parse().unwrap();
+    let marks: Vec<u64> = marks.iter().map(first).collect();
     let faults: Vec<u64> = console
         .lines()
         .filter_map(|line| line.trim().strip_prefix("faults ")?.parse().ok())
@@ -102,14 +125,37 @@ fn counted(lab: &Lab, kernel: &str, guest: &Value, works: &Path) -> Vec<Figure> 
         "{console}"
     );
     let spent: Vec<u64> = marks.chunks(2).map(|pair| pair[1] - pair[0]).collect();
-    let both = spent[1..].chunks(2).zip(faults[1..].chunks(2)).zip(WORKS);
-    both.map(|((spent, faults), (_, few, many, _))| {
-        let a = |counts: &[u64]| (counts[1] as f64 - counts[0] as f64) / f64::from(many - few);
-        let page_faults = a(faults);
-        // An instruction that faults is counted again when it is started again.
-        Figure { instructions: a(spent) - page_faults, page_faults }
-    })
-    .collect()
+    let both = spent[1..].chunks(2).zip(faults[1..].chunks(2)).zip(WORKS).zip(places);
+    let marked = at_addresses[2..].chunks(4);
+    both.zip(marked)
+        .map(|((((spent, faults), (_, few, many, ..)), place), marked)| {
+            let a = |counts: &[u64]| (counts[1] as f64 - counts[0] as f64) / f64::from(many - few);
+            let (low, high) = place.unwrap_or_default();
+            let at =
+                |mark: &BTreeMap<u64, u64>, address: &u64| mark.get(address).copied().unwrap_or(0);
+            let between = |marks: &[BTreeMap<u64, u64>], address: &u64| {
+                at(&marks[1], address) - at(&marks[0], address)
+            };
+            let per_op = |address: &u64| {
+                a(&[between(&marked[..2], address), between(&marked[2..], address)])
+            };
+            let addresses =
+                marked[3].range(low..high).map(|(address, _)| (*address, per_op(address)));
+            let addresses = addresses.collect();
+            let page_faults = a(faults);
+            // An instruction that faults is counted again when it is started again.
+            Figure { instructions: a(spent) - page_faults, page_faults, addresses }
+        })
+        .collect()
+}
+
+/// The counts of single instructions at a mark.
+fn cells(mark: &str) -> BTreeMap<u64, u64> {
+    let cell = |text: &str| {
+        let (address, count) = text.split_once(':').unwrap();
+        (u64::from_str_radix(address, 16).unwrap(), count.parse().unwrap())
+    };
+    mark.split(' ').skip(1).map(cell).collect()
 }
 
 /// A metric of a variant, or of the only one.
@@ -147,14 +193,17 @@ fn another_counter_and_another_init_count_what_opcost_counts() {
     let command = |name: &str, times: u32| format!("{} {name} {times}", works.display());
     let commands: Vec<String> = WORKS
         .iter()
-        .flat_map(|(name, few, many, _)| [command(name, *few), command(name, *many)])
+        .flat_map(|(name, few, many, ..)| [command(name, *few), command(name, *many)])
         .collect();
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    let ours = lab.json(&[&["compare", "--pack-only"], &common[..], &commands].concat());
+    let ours =
+        lab.json(&[&["compare", "--pack-only", "--addresses"], &common[..], &commands].concat());
     check_functions(&ours["opcost"]["functions"]);
     let theirs = counted(&lab, &kernel, &ours["opcost"]["plan"]["variants"][0]["guest"], &works);
 
-    for (figure, (name, few, many, allowed)) in theirs.iter().zip(WORKS) {
+    let recording = Store::open_for_reading(&lab.store()).unwrap().read("last").unwrap();
+    let of_variant = |variant| address_costs(VariantOf { recording: &recording, variant }).unwrap();
+    for (at, (figure, (name, few, many, allowed, symbol))) in theirs.iter().zip(WORKS).enumerate() {
         let per_op = |metric| {
             let [few_value, many_value] =
                 [few, many].map(|times| value(&ours, Some(&command(name, times)), metric, "all"));
@@ -165,6 +214,21 @@ fn another_counter_and_another_init_count_what_opcost_counts() {
         println!("{name}: {instructions:.3} by opcost, {:.3} by another", figure.instructions);
         assert!(off.abs() < allowed, "{name}: {instructions}, {}: {off}", figure.instructions);
         assert!((page_faults - figure.page_faults).abs() < 0.01, "{name}: {page_faults}");
+        let of_function = |costs: &VariantAddresses| -> BTreeMap<u64, u64> {
+            let function = Function::new(symbol, KERNEL);
+            costs.costs.of(&function).iter().map(|one| (one.address, one.executions)).collect()
+        };
+        let [few_costs, many_costs] = [2 * at, 2 * at + 1].map(|at| of_function(&of_variant(at)));
+        if !figure.addresses.is_empty() {
+            println!("{symbol}: the same counts of {} instructions", many_costs.len());
+            assert_eq!(many_costs.len(), figure.addresses.len(), "{symbol}");
+        }
+        for (address, theirs) in &figure.addresses {
+            let [few_count, many_count] = [&few_costs, &many_costs]
+                .map(|costs| costs.get(address).map_or(0.0, |count| *count as f64));
+            let ours = (many_count - few_count) / f64::from(many - few);
+            assert_eq!(ours, *theirs, "{symbol} {address:#x}");
+        }
     }
 
     // The workload's calls are those of the command; four instructions of the command's loop are the user's.
