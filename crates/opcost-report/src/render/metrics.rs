@@ -300,15 +300,16 @@ pub(super) fn footnotes(document: &mut Document, comparison: &Comparison) {
         let text = "≥ x: no change was found; one of x or more would have been, 9 times in 10";
         document.say(Mark::Note, text);
     }
-    for row in &comparison.rows {
-        if let Some(floor) = largest_floor(&row.changes) {
-            let text = format!(
-                "< layouts: {} is real for each seed, and smaller than the {floor} by which other seeds \
-                 and layouts shift it",
-                row.label
-            );
-            document.say(Mark::Note, text);
-        }
+    let floors = comparison.rows.iter().filter_map(|row| {
+        largest_floor(&row.changes).map(|floor| format!("{} {floor}", row.label))
+    });
+    let floors = floors.collect::<Vec<_>>();
+    if !floors.is_empty() {
+        let text = format!(
+            "< layouts: the change is real for each seed, and smaller than what other seeds and layouts shift: {}",
+            floors.join(", ")
+        );
+        document.say(Mark::Note, text);
     }
     let notes = [layout_note(comparison), accuracy_note(comparison)];
     notes.into_iter().flatten().for_each(|note| document.say(Mark::Note, note));
