@@ -117,6 +117,21 @@ impl Session {
         }
     }
 
+    /// Takes the samples of another event from now on, and drops those of the event before; address spaces stay.
+    ///
+    /// `event`, `frames_max`: as in [`Session::new`]; `left_out`: samples of the event before that never got here.
+    pub(crate) fn choose(&mut self, event: u32, frames_max: usize, left_out: u64) {
+        (self.event, self.frames_max, self.stacks_unwound) = (event, frames_max, 0);
+        // The old tree's numbers mean nothing in the new one.
+        self.trails.clear();
+        self.found.clear();
+        let dropped: u64 =
+            std::mem::take(&mut self.tree).nodes().iter().map(|node| node.samples).sum();
+        let Losses { lost_events, throttles, other_events, guest_samples, .. } = self.losses;
+        let other_events = other_events + dropped + guest_samples + left_out;
+        self.losses = Losses { lost_events, throttles, other_events, ..Losses::default() };
+    }
+
     /// Returns the current mappings of all processes.
     pub fn spaces(&self) -> &Spaces {
         &self.spaces

@@ -30,6 +30,8 @@ pub struct About {
     pub event: String,
     /// All events of the file.
     pub events: Vec<String>,
+    /// The events before the shown one, if it is shown because these have no samples.
+    pub without_samples: Vec<String>,
     /// How samples were taken; `None` where costs were counted.
     pub sampling: Option<EventAbout>,
     /// The profiler's command.

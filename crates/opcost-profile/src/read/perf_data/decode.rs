@@ -4,6 +4,7 @@ use super::layout::{
     Attributes, Fields, MISC_COMM_EXEC, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, MODE_GUEST,
     MODE_KERNEL, MODE_MASK, record, sample,
 };
+use super::round::time_ns;
 use crate::event::{Event, Mapping, Sample, UserStack};
 
 /// Buffers for arrays that may be unaligned in the record, and so cannot be borrowed.
@@ -55,10 +56,23 @@ pub(super) fn decode<'r>(
             fields.u64()?;
             Some(Event::Lost { events: fields.u64()? })
         }
+        // Samples that a filter of perf's own left out (`PERF_RECORD_MISC_LOST_SAMPLES_BPF`).
+        record::LOST_SAMPLES if misc & 1 << 15 != 0 => None,
         record::LOST_SAMPLES => Some(Event::Lost { events: fields.u64()? }),
         record::THROTTLE => Some(Event::Throttled),
         _ => None,
     })
+}
+
+/// Reads a record in which perf, at the recording's end, sums up what the kernel lost: `Some` holds the number. Such a record has no
+/// time, since no event of the kernel made it (tools/perf/builtin-record.c, record__read_lost_samples).
+pub(super) fn lost_in_all(record: &[u8], attributes: &Attributes) -> Option<u64> {
+    let mut fields = Fields::new(record);
+    let kind = fields.u32()?;
+    let misc = fields.u16()?;
+    fields.u16()?;
+    let sums_up = kind == record::LOST_SAMPLES && misc & 1 << 15 == 0;
+    (sums_up && time_ns(attributes, kind, record) == 0).then(|| fields.u64())?
 }
 
 fn mapping<'r>(mut fields: Fields<'r>, misc: u16, second: bool) -> Option<Mapping<'r>> {

@@ -2,6 +2,7 @@
 //! `linux/perf_event.h`).
 
 use super::PerfDataError;
+use crate::session::FRAMES_MAX;
 
 /// Kinds of the kernel's records.
 pub(super) mod record {
@@ -220,6 +221,19 @@ impl Attributes {
     /// Whether the event is `cpu-clock` or `task-clock`, which a timer samples.
     pub(super) fn is_clock(&self) -> bool {
         self.kind == PERF_TYPE_SOFTWARE && self.config <= 1
+    }
+
+    /// Whether perf added the event for another purpose than samples.
+    pub(super) fn is_dummy(&self) -> bool {
+        self.name.starts_with("dummy")
+    }
+
+    /// The most callers that the kernel kept of a chain.
+    pub(super) fn frames_max(&self) -> usize {
+        match self.stack_frames_max {
+            0 => FRAMES_MAX,
+            frames => usize::from(frames),
+        }
     }
 
     /// The offset of the time in a sample, bytes.

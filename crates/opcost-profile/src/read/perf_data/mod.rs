@@ -16,11 +16,11 @@ use super::filter::Facts;
 use crate::event::{Event, Sample};
 use crate::keyed::KeyedMap;
 use crate::losses::{Damage, RecordPlace};
-use crate::session::{FRAMES_MAX, Recorded, Session};
+use crate::session::{Recorded, Session};
 use crate::space::CodeFile;
 use crate::symbolise::{Sources, contents, module};
 use crate::unwind::Unwinder;
-use decode::{Counts, Room, decode};
+use decode::{Counts, Room, decode, lost_in_all};
 use header::Header;
 use inflate::Inflate;
 use layout::{Attributes, Fields, record, sample};
@@ -296,8 +296,12 @@ struct PerfDataReader<'w> {
     inflated: Vec<u8>,
     /// The sum of the samples' costs so far.
     cost: u64,
-    /// Whether any sample was read.
+    /// Whether any sample was read, and whether one of the chosen event was.
     has_samples: bool,
+    has_chosen: bool,
+    /// Lost events: as the kernel said at once, and as perf summed them up at the end.
+    lost: u64,
+    lost_in_all: u64,
     damage: Damage,
 }
 
@@ -333,6 +337,9 @@ impl<'w> PerfDataReader<'w> {
             inflated: Vec::new(),
             cost: 0,
             has_samples: false,
+            has_chosen: false,
+            lost: 0,
+            lost_in_all: 0,
             damage: Damage::default(),
         };
         if !reading.header.piped {
@@ -349,7 +356,7 @@ impl<'w> PerfDataReader<'w> {
         }
         let chosen = match self.wanted.event.as_deref() {
             // perf may put an event first that serves another purpose than samples (`dummy:HG`).
-            None => events.iter().position(|event| !event.name.starts_with("dummy")),
+            None => events.iter().position(|event| !event.is_dummy()),
             Some(wanted) => {
                 let named = events.iter().position(|event| event.name == wanted);
                 let stem = |name: &str| name.split(':').next().unwrap_or_default().to_string();
@@ -371,12 +378,29 @@ impl<'w> PerfDataReader<'w> {
         for (index, event) in events.iter().enumerate() {
             self.by_id.extend(event.ids.iter().map(|id| (*id, index)));
         }
-        let frames_max = match event.stack_frames_max {
-            0 => FRAMES_MAX,
-            frames => usize::from(frames),
-        };
-        self.session = Some(Session::new(self.chosen as u32, frames_max));
+        self.session = Some(Session::new(self.chosen as u32, event.frames_max()));
         Ok(())
+    }
+
+    /// Shows the first event that has samples, unless the user chose one. Called at each sample; all samples of an event are taken
+    /// that becomes the shown one at its first sample.
+    fn prefer(&mut self, index: usize) {
+        let event = &self.header.events[index];
+        let better = index < self.chosen || !self.has_chosen;
+        let shown = better && !event.is_dummy() && event.has(sample::IP);
+        if index != self.chosen && self.wanted.event.is_none() && shown {
+            self.chosen = index;
+            if let Some(session) = &mut self.session {
+                session.choose(
+                    index as u32,
+                    event.frames_max(),
+                    std::mem::take(&mut self.left_out),
+                );
+            }
+            (self.cost, self.first_ns, self.header.times_ns) = (0, None, None);
+            self.unwinder.take_unfinished();
+        }
+        self.has_chosen |= index == self.chosen;
     }
 
     /// Gives the records of several files in the order of time; records of the same time come in the
@@ -580,12 +604,23 @@ impl<'w> PerfDataReader<'w> {
         if self.exceeded.is_some() {
             return;
         }
+        let kind = Head::of(due.bytes).map(|head| head.kind);
+        if kind == Some(record::SAMPLE) {
+            self.prefer(due.event as usize);
+        }
         let attributes = &self.header.events[due.event as usize];
+        if let Some(lost) = lost_in_all(due.bytes, attributes) {
+            self.lost_in_all = self.lost_in_all.saturating_add(lost);
+            return;
+        }
         let (room, counts) = (&mut self.room, &mut self.counts);
         let Some(event) = decode(due.bytes, attributes, due.event, room, counts) else {
             return self.damage.add(RecordPlace { file: self.part, at: due.at });
         };
         let (Some(mut event), Some(session)) = (event, &mut self.session) else { return };
+        if let (Event::Lost { events }, Some(record::LOST)) = (&event, kind) {
+            self.lost = self.lost.saturating_add(*events);
+        }
         if let Event::Sample(sample) = &mut event
             && !self.counts.is_empty()
         {
@@ -705,16 +740,24 @@ impl<'w> PerfDataReader<'w> {
         recorded.losses.add_unfinished(self.unwinder.take_unfinished());
         recorded.losses.damage = self.damage;
         recorded.losses.left_out = self.left_out;
+        // The sum at the end has the same events again, and those behind the last record of the kernel.
+        let more = self.lost_in_all.saturating_sub(self.lost);
+        recorded.losses.lost_events = recorded.losses.lost_events.saturating_add(more);
         recorded.learn(&self.header.build_ids);
         // A recording without `enable_on_exec` may have met another program first.
         if !self.header.events.iter().any(Attributes::begins_with_exec) {
             recorded.program = None;
         }
         let event = &self.header.events[self.chosen];
+        let before = self.header.events[..self.chosen].iter().filter(|event| !event.is_dummy());
+        let without_samples = before
+            .filter(|_| self.wanted.event.is_none() && self.has_chosen)
+            .map(|event| &event.name);
         let about = About {
             format: "perf.data",
             event: event.name.clone(),
             events: self.header.events.iter().map(|event| event.name.clone()).collect(),
+            without_samples: without_samples.cloned().collect(),
             sampling: Some(EventAbout {
                 clock: event.is_clock(),
                 counted_with: self.leader.map(|leader| self.header.events[leader].name.clone()),

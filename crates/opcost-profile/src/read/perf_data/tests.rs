@@ -447,6 +447,73 @@ fn an_event_is_chosen_by_name() {
 }
 
 #[test]
+fn the_first_event_with_samples_is_shown() {
+    let whole = data("events.data");
+    let length = whole.len() as u64;
+    let header = Header::read(&mut Cursor::new(&whole), length, &Budget::default()).unwrap();
+    let fault = header.events[1].ids[0];
+    let samples = records(&whole).into_iter().filter(|(_, kind)| *kind == record::SAMPLE);
+    let samples: Vec<usize> = samples.map(|(at, _)| at).collect();
+    // The event's identifier is behind address, thread and time.
+    let with_faults = |which: &dyn Fn(usize) -> bool| {
+        let mut bytes = whole.clone();
+        for (_, at) in samples.iter().enumerate().filter(|(index, _)| which(*index)) {
+            bytes[at + 32..at + 40].copy_from_slice(&fault.to_le_bytes());
+        }
+        bytes
+    };
+    let read = |bytes: &[u8], event: Option<&str>| {
+        let (about, recorded) = read_bytes(bytes, event).unwrap();
+        (about, stacks(&named(&recorded)), recorded.losses)
+    };
+    // The first samples are faults; the clock's samples are all there nevertheless.
+    let mixed = with_faults(&|index| index % 2 == 0);
+    let (shown, clock) = (read(&mixed, None), read(&mixed, Some("task-clock:u")));
+    assert_eq!((&shown.0.event, &shown.0.without_samples), (&"task-clock:u".into(), &vec![]));
+    assert_eq!(shown, clock);
+    assert_eq!(shown.2.other_events as usize, samples.len().div_ceil(2));
+    let faults = read(&with_faults(&|_| true), None);
+    assert_eq!(
+        (faults.0.event, faults.0.without_samples),
+        ("page-faults".into(), vec!["task-clock:u".into()])
+    );
+    assert_eq!((faults.1, faults.2.other_events), (read(&whole, None).1, 0));
+    // Without any sample the first event stays.
+    let mut none = whole.clone();
+    samples.iter().for_each(|at| none[*at] = 39);
+    let none = read(&none, None);
+    assert_eq!((none.0.event, none.0.without_samples), ("task-clock:u".into(), vec![]));
+    assert!(none.1.is_empty());
+}
+
+#[test]
+fn events_that_perf_sums_up_at_the_end_are_lost_once() {
+    let whole = data("plain.data");
+    let samples: Vec<usize> = records(&whole)
+        .into_iter()
+        .filter(|(_, kind)| *kind == record::SAMPLE)
+        .map(|(at, _)| at)
+        .collect();
+    let lost = |changes: &[(u32, u64, u8)]| {
+        let mut bytes = whole.clone();
+        for (at, (kind, lost, time)) in samples.iter().zip(changes) {
+            let size = usize::from(u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]));
+            bytes[*at..at + 4].copy_from_slice(&kind.to_le_bytes());
+            bytes[at + 8..at + size].fill(*time);
+            let place = if *kind == record::LOST { at + 16 } else { at + 8 };
+            bytes[place..place + 8].copy_from_slice(&lost.to_le_bytes());
+        }
+        read_bytes(&bytes, None).unwrap().1.losses.lost_events
+    };
+    let (of_kernel, of_perf) = (record::LOST, record::LOST_SAMPLES);
+    assert_eq!(lost(&[(of_kernel, 7, 1), (of_kernel, 3, 1)]), 10);
+    // perf sums up per CPU, and knows what was lost behind the kernel's last record.
+    assert_eq!(lost(&[(of_kernel, 7, 1), (of_kernel, 3, 1), (of_perf, 8, 0), (of_perf, 6, 0)]), 14);
+    // The processor's own losses are no others' sum.
+    assert_eq!(lost(&[(of_kernel, 7, 1), (of_perf, 5, 1), (of_perf, 7, 0)]), 12);
+}
+
+#[test]
 fn code_that_cannot_be_named_says_why() {
     let (_, recorded) = read_bytes(&data("plain.data"), None).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -26,6 +26,14 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
                 .to_string(),
         );
     }
+    let about = &profile.about;
+    if !about.without_samples.is_empty() {
+        let without = about.without_samples.join(", ");
+        said.push(format!(
+            "no samples of {without}: {} is the first event that has some",
+            about.event
+        ));
+    }
     if profile.table.unattributed > 0 {
         let part = share(profile.table.unattributed, profile.table.total);
         said.push(format!("{part} of the file's total is charged to no function: [unattributed]"));
