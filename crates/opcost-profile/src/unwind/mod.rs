@@ -4,6 +4,11 @@
 //! The unwinder reads `.eh_frame` of the files on disk, and follows the frame pointer at addresses
 //! without it (framehop). Behind a signal handler, the kernel's signal frame tells the interrupted
 //! place. A chain that leaves the copy ends there, and is counted.
+//!
+//! framehop knows stack and frame pointer alone. Code that keeps its frame in another register, as the dynamic linker does where it
+//! binds a function at its first call (`_dl_runtime_resolve`), makes the unwinder begin anew with all registers ([`whole`]).
+
+mod whole;
 
 use crate::event::{CONTEXT_USER, Sample, UserStack};
 use crate::keyed::KeyedMap;
@@ -15,9 +20,8 @@ use object::elf::PF_X;
 use object::{Object, ObjectSection, ObjectSegment, SegmentFlags};
 use std::collections::HashMap;
 use std::sync::Arc;
+use whole::{FRAME_POINTER, Registers, STACK_POINTER};
 
-/// `PERF_REG_X86_BP`, `_SP` and `_IP` (`asm/perf_regs.h`).
-const REGISTERS: [u32; 3] = [6, 7, 8];
 /// The lowest address of code (`vm.mmap_min_addr`).
 const CODE_MIN: u64 = 4096;
 /// A stack with more frames is taken to run in circles.
@@ -29,10 +33,6 @@ const SPACES_MAX: usize = 256;
 /// with `mov $15, %rax` or `mov $15, %eax`, and no other code begins so.
 const SIGNAL_RETURNS: [&[u8]; 2] =
     [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
-/// Offsets of the interrupted frame pointer, stack pointer and instruction from the stack pointer
-/// after the handler's return, bytes (`struct ucontext`, `asm/sigcontext.h`).
-const SIGNAL_REGISTERS: [u64; 3] = [120, 160, 168];
-
 /// The bytes of a section, shared by all address spaces.
 type Section = Arc<[u8]>;
 
@@ -50,6 +50,8 @@ struct Space {
     unwinder: UnwinderX86_64<Section>,
     /// The mapped address of each file's `.text`, and its bytes.
     texts: Vec<(u64, Section)>,
+    /// The unwind information of all files, for all registers.
+    tables: whole::Tables,
 }
 
 impl Space {
@@ -111,7 +113,8 @@ impl Unwinder {
         chain.clear();
         chain.extend_from_slice(sample.chain);
         let Some(stack) = &sample.user_stack else { return };
-        let Some([bp, sp, ip]) = registers(stack) else { return };
+        let Some(registers) = Registers::of(stack) else { return };
+        let sp = registers.get(STACK_POINTER).unwrap_or(0);
         let version = spaces.version(sample.pid);
         if self.spaces.len() >= SPACES_MAX && !self.spaces.contains_key(&version) {
             self.spaces.clear();
@@ -130,6 +133,7 @@ impl Unwinder {
                 if let (Some(text), Some(range)) = (&known.info.text, &known.info.text_svma) {
                     space.texts.push((module.base_avma().wrapping_add(range.start), text.clone()));
                 }
+                space.tables.add(start, bytes, module.base_avma(), &known.info);
                 space.unwinder.add_module(module);
             }
             space
@@ -144,28 +148,43 @@ impl Unwinder {
         // A call may be the last instruction of a mapping, and the end of a signal handler the first.
         let is_code = |address: u64| spaces.place(sample.pid, address).is_some();
         let is_mapped = |caller: u64| is_code(caller - 1) || is_code(caller);
-        let registers = UnwindRegsX86_64::new(ip, sp, bp);
-        let finished = follow(space, &mut self.cache, registers, &mut memory, is_mapped, chain);
-        if !finished && beyond_copy {
+        let kernel = chain.len();
+        let cache = &mut self.cache;
+        let mut end = follow(space, Some(cache), registers.clone(), &mut memory, is_mapped, chain);
+        if end == End::OtherRegisters {
+            chain.truncate(kernel);
+            end = follow(space, None, registers, &mut memory, is_mapped, chain);
+        }
+        if end != End::Outermost && beyond_copy {
             self.unfinished.beyond_copy += 1;
-        } else if !finished {
+        } else if end != End::Outermost {
             self.unfinished.astray += 1;
         }
     }
 }
 
-/// Appends the frames from these registers outwards; returns whether it reached the outermost.
+/// How a chain ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    Outermost,
+    /// The stack's words lead nowhere, or beyond the copy.
+    Lost,
+    /// A frame is kept in another register than framehop knows.
+    OtherRegisters,
+}
+
+/// Appends the frames from these registers outwards.
 ///
-/// `is_mapped`: whether a call may return to an address.
+/// `cache`: framehop's, or `None` to unwind with all registers; `is_mapped`: whether a call may return to an address.
 fn follow(
-    space: &Space,
-    cache: &mut CacheX86_64,
-    mut registers: UnwindRegsX86_64,
+    space: &mut Space,
+    mut cache: Option<&mut CacheX86_64>,
+    mut registers: Registers,
     memory: &mut impl FnMut(u64) -> Result<u64, ()>,
     is_mapped: impl Fn(u64) -> bool,
     chain: &mut Vec<u64>,
-) -> bool {
-    let mut frame = FrameAddress::from_instruction_pointer(registers.ip());
+) -> End {
+    let mut frame = FrameAddress::from_instruction_pointer(registers.ip);
     for _ in 0..FRAMES_MAX {
         let address = frame.address();
         // No call leads to an interrupted instruction or to the end of a signal handler; a marker
@@ -176,39 +195,37 @@ fn follow(
         }
         chain.push(address);
         if signal_return {
-            let context = registers.sp();
-            let mut saved = |at| memory(context.checked_add(at).ok_or(())?);
-            let [Ok(bp), Ok(sp), Ok(ip)] = SIGNAL_REGISTERS.map(&mut saved) else { return false };
-            registers = UnwindRegsX86_64::new(ip, sp, bp);
-            frame = FrameAddress::from_instruction_pointer(ip);
+            let Ok(()) = registers.interrupted(memory) else { return End::Lost };
+            frame = FrameAddress::from_instruction_pointer(registers.ip);
             continue;
         }
-        let caller = match space.unwinder.unwind_frame(frame, &mut registers, cache, memory) {
+        let lookup = frame.address_for_lookup();
+        let caller = match &mut cache {
+            Some(_) if space.tables.is_kept_elsewhere(lookup) => return End::OtherRegisters,
+            Some(cache) => {
+                let [bp, sp] =
+                    [FRAME_POINTER, STACK_POINTER].map(|at| registers.get(at).unwrap_or(0));
+                let mut three = UnwindRegsX86_64::new(registers.ip, sp, bp);
+                let caller = space.unwinder.unwind_frame(frame, &mut three, cache, memory);
+                registers.set(FRAME_POINTER, three.bp());
+                registers.set(STACK_POINTER, three.sp());
+                caller.map_err(|_| ())
+            }
+            None => space.tables.step(lookup, &mut registers, memory),
+        };
+        let caller = match caller {
             Ok(Some(caller)) if caller >= CODE_MIN => caller,
             // Nothing calls a program's first function; the number of arguments is there.
-            Ok(_) => return true,
-            Err(_) => return false,
+            Ok(_) => return End::Outermost,
+            Err(()) => return End::Lost,
         };
+        registers.ip = caller;
         match FrameAddress::from_return_address(caller) {
             Some(next) if is_mapped(caller) => frame = next,
-            _ => return false,
+            _ => return End::Lost,
         }
     }
-    false
-}
-
-/// Returns frame pointer, stack pointer and instruction pointer; `None` if one was not sampled.
-fn registers(stack: &UserStack<'_>) -> Option<[u64; 3]> {
-    let mut found = [0; 3];
-    for (value, register) in found.iter_mut().zip(REGISTERS) {
-        let bit = 1u64 << register;
-        if stack.registers_mask & bit == 0 {
-            return None;
-        }
-        let before = (stack.registers_mask & (bit - 1)).count_ones();
-        *value = *stack.registers.get(before as usize)?;
-    }
-    Some(found)
+    End::Lost
 }
 
 /// Reads the sections of an ELF file; `None` if it is not one.
@@ -265,5 +282,4 @@ fn module(sections: &Sections, start: u64, offset: u64, bytes: u64) -> Option<Mo
 }
 
 #[cfg(test)]
-#[path = "unwind_tests.rs"]
 mod tests;

@@ -146,3 +146,53 @@ fn unwind_information_of_a_mapped_file_is_found_where_it_is_mapped() {
     }
     assert_eq!(reads, 1);
 }
+
+/// The dynamic linker binds functions at their first call, and with `LD_BIND_NOT` at every call. Callers are behind it.
+#[test]
+fn callers_are_found_through_the_lazy_binder() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        command.args(arguments).current_dir(folder.path()).env("LD_BIND_NOT", "1");
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("one.c", "long one(long n) { return n + 1; }");
+    write(
+        "main.c",
+        "extern long one(long);
+         __attribute__((noinline, noipa)) long inner(long n) { long s = 0; for (; n; n--) s = one(s); return s; }
+         __attribute__((noinline, noipa)) long outer(long n) { return inner(n) + 1; }
+         int main(void) { return outer(400000) == 3; }",
+    );
+    let compiled = run("gcc", &["-O2", "-fPIC", "-shared", "-o", "libone.so", "one.c"])
+        && run("gcc", &["-O2", "-Wl,-z,lazy", "-o", "main", "main.c", "./libone.so"]);
+    let record = ["record", "-q", "-N", "-F", "2000", "-e", "cpu-clock:u", "-o", "main.data"];
+    let copies = ["--call-graph", "dwarf,4096", "./main"];
+    if !compiled || !run("perf", &[&record[..], &copies].concat()) {
+        return crate::skip::skip!("there is no gcc here, or perf may not record");
+    }
+    let sources = crate::symbolise::Sources {
+        kernel: crate::symbolise::KernelSource::Nothing,
+        debug_files: "/nonexistent".into(),
+        build_id_cache: None,
+        inlined: false,
+        limit_bytes: opcost_sys::budget::LIMIT_BYTES,
+    };
+    let path = folder.path().join("main.data");
+    let read = crate::read::read(&path, &crate::read::Wanted::default(), &sources).unwrap();
+    let sampled = read.sampled.as_ref().unwrap();
+    let table = &read.table;
+    let cost = |name: &str| table.functions.iter().find(|cost| cost.function.symbol == name);
+    let all = table.total;
+    // Nearly all of the time is spent in the binder, and the loop called it.
+    let binder = table.functions.iter().filter(|cost| cost.function.module.contains("/ld-"));
+    let own: u64 = binder.map(|cost| cost.own).sum();
+    assert!(own * 2 > all, "{own} of {all}");
+    for name in ["inner", "outer", "main"] {
+        let inclusive = cost(name).unwrap().inclusive.unwrap();
+        assert!(inclusive * 10 > all * 9, "{name}: {inclusive} of {all}");
+    }
+    let samples = sampled.samples_total();
+    assert!(sampled.losses.stacks_astray * 20 < samples, "{:?}", sampled.losses);
+}
