@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod annotation;
 pub mod comparison;
 pub mod history;
 pub mod selftest;

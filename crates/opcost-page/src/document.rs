@@ -227,6 +227,8 @@ pub enum Cell {
     Chain(String, Vec<String>),
     /// Code, to be copied.
     Code(String),
+    /// A line of a program: it keeps its indent, and is cut at its end where it is long.
+    Source(String),
 }
 
 /// A verdict.
@@ -364,7 +366,11 @@ fn gather(blocks: &[Block], facts: &mut Vec<String>) {
                                 facts.push(part.clone());
                                 facts.extend(names.iter().cloned());
                             }
-                            Cell::Brief(_) | Cell::File(_) | Cell::List(..) | Cell::Code(_) => {}
+                            Cell::Brief(_)
+                            | Cell::File(_)
+                            | Cell::List(..)
+                            | Cell::Code(_)
+                            | Cell::Source(_) => {}
                             Cell::Empty => {}
                         }
                     }

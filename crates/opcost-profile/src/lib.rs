@@ -11,6 +11,7 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod annotate;
 pub mod distortion;
 pub mod event;
 mod keyed;

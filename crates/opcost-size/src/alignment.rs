@@ -18,20 +18,8 @@ pub enum Aligned {
 /// A branch within the function counts as the same if it leads to the same instruction on the other
 /// side, however far that instruction moved.
 pub fn align(sides: [&Code; 2]) -> Vec<Aligned> {
-    let shapes = sides.map(|code| code.instructions.iter().map(shape).collect::<Vec<_>>());
-    let mut rows = Vec::new();
-    for change in capture_diff_slices(Algorithm::Myers, &shapes[0], &shapes[1]) {
-        let (tag, old, new) = change.as_tag_tuple();
-        if tag == DiffTag::Equal {
-            rows.extend(old.zip(new).map(|(one, two)| Aligned::Same(one, two)));
-            continue;
-        }
-        let rest = old.len().max(new.len());
-        let nth = |range: &std::ops::Range<usize>, row: usize| {
-            Some(range.start + row).filter(|index| range.contains(index))
-        };
-        rows.extend((0..rest).map(|row| Aligned::Differs(nth(&old, row), nth(&new, row))));
-    }
+    let mut rows =
+        paired(sides.map(|code| code.instructions.iter().map(shape).collect::<Vec<_>>()));
     let partner: HashMap<usize, usize> = rows
         .iter()
         .filter_map(|row| match row {
@@ -47,6 +35,34 @@ pub fn align(sides: [&Code; 2]) -> Vec<Aligned> {
         }
     }
     rows
+}
+
+/// Aligns two pieces of code by the texts of their instructions, wherever branches within the function lead.
+pub fn align_pieces(sides: [&[&Instruction]; 2]) -> Vec<Aligned> {
+    paired(sides.map(|piece| piece.iter().map(|instruction| shape(instruction)).collect()))
+}
+
+/// Aligns two rows of texts.
+fn paired(shapes: [Vec<String>; 2]) -> Vec<Aligned> {
+    let mut rows = Vec::new();
+    for change in capture_diff_slices(Algorithm::Myers, &shapes[0], &shapes[1]) {
+        let (tag, old, new) = change.as_tag_tuple();
+        if tag == DiffTag::Equal {
+            rows.extend(old.zip(new).map(|(one, two)| Aligned::Same(one, two)));
+            continue;
+        }
+        let rest = old.len().max(new.len());
+        let nth = |range: &std::ops::Range<usize>, row: usize| {
+            Some(range.start + row).filter(|index| range.contains(index))
+        };
+        rows.extend((0..rest).map(|row| Aligned::Differs(nth(&old, row), nth(&new, row))));
+    }
+    rows
+}
+
+/// Aligns the lines of two texts by the difference of the texts; lines that are indented otherwise are the same.
+pub fn align_lines(sides: [&[String]; 2]) -> Vec<Aligned> {
+    paired(sides.map(|lines| lines.iter().map(|line| line.trim().to_string()).collect()))
 }
 
 /// Returns an instruction's text without the distance of a branch within the function.
@@ -83,6 +99,7 @@ mod tests {
             target: *target,
         };
         Code {
+            address: 0,
             bytes: lines.len() as u64,
             instructions: lines.iter().enumerate().map(made).collect(),
         }

@@ -9,16 +9,22 @@ use iced_x86::{
     Decoder, DecoderOptions, Formatter, GasFormatter, Instruction as Decoded, SymbolResolver,
     SymbolResult,
 };
-use object::{Architecture, Object, ObjectSection, SectionIndex};
+use object::{Architecture, File, Object, ObjectSection, Section, SectionIndex};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// The most instructions of a function: aligning takes time with their square.
 const INSTRUCTIONS_MAX: usize = 50_000;
 
+/// The most instructions of a function that are shown with their costs, which takes time in proportion to their number.
+const COSTED_INSTRUCTIONS_MAX: usize = 1 << 20;
+
 /// The code of one function.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Code {
+    /// The address of the first byte, as linked.
+    pub address: u64,
     /// The function's size.
     pub bytes: u64,
     /// The instructions in their order.
@@ -57,12 +63,64 @@ pub fn disassemble(bytes: &[u8], symbol: &SymbolSize<'_>) -> Result<Code, CodeEr
     }
     let (section, start) = symbol.place;
     let section = file.section_by_index(SectionIndex(section)).map_err(ContentsError::from)?;
-    let data = section.data().map_err(ContentsError::from)?;
     let end = start.saturating_add(symbol.bytes);
+    decode(&Read { file: &file, contents, symbols: None }, &section, start..end, INSTRUCTIONS_MAX)
+}
+
+/// Disassembles the code at addresses of a program, a library or a kernel.
+///
+/// `bytes`: the file; `symbols`: the debug file with the symbols of a stripped file; `range`: addresses as linked.
+///
+/// # Errors
+/// [`CodeError`].
+pub fn disassemble_at(
+    bytes: &[u8],
+    symbols: Option<&[u8]>,
+    range: Range<u64>,
+) -> Result<Code, CodeError> {
+    let file = object_file::parse(bytes)?;
+    if file.architecture() != Architecture::X86_64 {
+        return Err(CodeError::Architecture);
+    }
+    let holds = |section: &Section<'_, '_>| {
+        let end = section.address().saturating_add(section.size());
+        section.address() <= range.start && range.end <= end && object_file::is_code(section)
+    };
+    let section = file.sections().find(holds).ok_or(CodeError::NoContents)?;
+    let base = section.address();
+    let symbols = symbols.and_then(|symbols| File::parse(symbols).ok());
+    let read = Read { file: &file, contents: bytes, symbols: symbols.as_ref() };
+    decode(&read, &section, range.start - base..range.end - base, COSTED_INSTRUCTIONS_MAX)
+}
+
+/// A file whose code is disassembled.
+struct Read<'d, 'f> {
+    file: &'f File<'d>,
+    contents: &'d [u8],
+    /// The file with the symbols, if it is another.
+    symbols: Option<&'f File<'d>>,
+}
+
+/// Decodes the instructions in a range of a section.
+fn decode<'d, 'f>(
+    read: &Read<'d, 'f>,
+    section: &Section<'d, 'f>,
+    Range { start, end }: Range<u64>,
+    instructions_max: usize,
+) -> Result<Code, CodeError> {
+    let data = section.data().map_err(ContentsError::from)?;
     let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
     let code = range.and_then(|(start, end)| data.get(start..end)).ok_or(CodeError::NoContents)?;
     let address = section.address().wrapping_add(start);
-    let names = Names::of(&file, contents, &section, address..address.wrapping_add(symbol.bytes));
+    let bytes = end - start;
+    let Read { file, contents, symbols } = read;
+    let names = Names::of(
+        file,
+        symbols.unwrap_or(file),
+        contents,
+        section,
+        address..address.wrapping_add(bytes),
+    );
     let operands = Rc::new(RefCell::new(Operands::default()));
     let mut formatter =
         GasFormatter::with_options(Some(Box::new(Resolver(operands.clone()))), None);
@@ -75,8 +133,8 @@ pub fn disassemble(bytes: &[u8], symbol: &SymbolSize<'_>) -> Result<Code, CodeEr
     let mut instructions = Vec::new();
     let mut decoded = Decoded::default();
     while decoder.can_decode() {
-        if instructions.len() == INSTRUCTIONS_MAX {
-            return Err(CodeError::Long { instructions_max: INSTRUCTIONS_MAX });
+        if instructions.len() == instructions_max {
+            return Err(CodeError::Long { instructions_max });
         }
         decoder.decode_out(&mut decoded);
         let constants = decoder.get_constant_offsets(&decoded);
@@ -89,7 +147,7 @@ pub fn disassemble(bytes: &[u8], symbol: &SymbolSize<'_>) -> Result<Code, CodeEr
         formatter.format(&decoded, &mut text);
         instructions.push(Instruction { offset: decoded.ip().wrapping_sub(address), text, target });
     }
-    Ok(Code { bytes: symbol.bytes, instructions })
+    Ok(Code { address, bytes, instructions })
 }
 
 /// Names of the operands of the instruction being formatted.

@@ -23,9 +23,9 @@ mod pairing;
 mod read;
 mod totals;
 
-pub use alignment::{Aligned, align};
+pub use alignment::{Aligned, align, align_lines, align_pieces};
 pub use alone::{FileSizes, SizedSymbol, sizes};
-pub use code::{Code, CodeError, Instruction, disassemble};
+pub use code::{Code, CodeError, Instruction, disassemble, disassemble_at};
 pub use difference::{Measured, Part, SectionRow, SizeDifference, SizeSide, SymbolRow, compare};
 pub use error::{ContentsError, SizeError};
 pub use function::{FunctionDifference, compare_function};

@@ -78,7 +78,7 @@ pub(super) fn read<'d>(
         }
         inventory.sections[index].bytes += size;
         inventory.sections[index].unnamed_bytes += size;
-        let code = has_flag(&section, elf::SHF_EXECINSTR);
+        let code = is_code(&section);
         let loaded = class != Class::NotLoaded;
         places.insert(
             section.index().0,
@@ -138,6 +138,11 @@ pub(super) fn sections<'d, 'f>(
         return Err(ContentsError::Malformed { what });
     }
     Ok(sections)
+}
+
+/// Whether a section has code.
+pub(super) fn is_code(section: &Section<'_, '_>) -> bool {
+    has_flag(section, elf::SHF_EXECINSTR)
 }
 
 /// Whether a section has a flag.

@@ -40,9 +40,11 @@ enum OperandTarget {
 }
 
 impl<'d, 'f> Names<'d, 'f> {
-    /// Collects the names that `function` of `section` may need; `bytes`: the file's contents.
+    /// Collects the names that `function` of `section` may need; `named`: the file with the symbols, which is the file
+    /// itself unless it was stripped; `bytes`: the file's contents.
     pub(super) fn of(
         file: &'f File<'d>,
+        named: &File<'d>,
         bytes: &[u8],
         section: &Section<'d, 'f>,
         function: Range<u64>,
@@ -59,7 +61,7 @@ impl<'d, 'f> Names<'d, 'f> {
         if file.kind() == ObjectKind::Relocatable {
             names.relocated = relocated(file, section, &names.function);
         } else {
-            names.symbols = symbols(file);
+            names.symbols = symbols(named);
             // If the linkage tables cannot be read, their entries are shown by their section.
             names.linkage = program::read(bytes, None, "").unwrap_or_default();
             names.slots = slots(file);

@@ -5,6 +5,7 @@
 
 pub mod address_costs;
 mod analysis;
+pub mod annotated;
 pub mod call_tree;
 pub mod carry_over;
 mod columns;

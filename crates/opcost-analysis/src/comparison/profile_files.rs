@@ -9,12 +9,14 @@
 //! **Without a number of samples opcost judges by files alone.** Folded stacks may be samples, nanoseconds or instructions.
 //! If opcost took nanoseconds for samples, any difference of large costs would seem certain.
 
+use super::annotated::{self, AnnotatedDifference};
 use super::function_changes::{
     CallerRow, FileFigures, FunctionComparison, FunctionRow, FunctionVerdict, NO_CALLER, Sides,
     UNATTRIBUTED, summed,
 };
 use super::function_costs::{AttributedRun, Cost, FunctionId, costs};
 use super::matching::{Matching, Side, UnknownModule, check_told};
+use crate::annotation::Annotation;
 use opcost_base::exit::{HasStatus, Status};
 use opcost_model::plan::SameFile;
 use opcost_profile::read::ReadProfile;
@@ -239,6 +241,25 @@ pub fn profile_difference(
     })
 }
 
+/// Compares a function of the profiles of two sides by line.
+///
+/// `sides`, `names`, `allowed`: as for [`profile_difference`]; `annotations`: the function of each side, with a run for each file.
+///
+/// # Errors
+/// [`ProfileDifferenceError`]: the sides measured different things.
+pub fn annotated_difference(
+    sides: [&[ProfileOf<'_>]; 2],
+    names: [String; 2],
+    annotations: [Annotation; 2],
+    allowed: &[String],
+) -> Result<AnnotatedDifference, ProfileDifferenceError> {
+    let (first, all) = (&sides[0][0], sides.iter().flat_map(|files| files.iter()));
+    for other in all {
+        fits(first, other, allowed)?;
+    }
+    Ok(annotated::compare(names, annotations, &Scale::of(sides)))
+}
+
 /// Checks that two files measured the same; returns a note if a rule was waived.
 fn fits(
     one: &ProfileOf<'_>,
@@ -307,6 +328,24 @@ impl Scale {
             sampled,
             ones: sides.map(|files| files.iter().map(one).collect()),
             exposures: sides.map(|files| files.iter().map(exposure).collect()),
+        }
+    }
+
+    /// The scale of counts: `ones` is the cost that is 1 in each run of each side, its operations where `per_op`.
+    pub(super) fn counted(ones: [Vec<u64>; 2], per_op: bool) -> Scale {
+        let measure = if per_op { Measure::PerOp } else { Measure::Counted };
+        Scale { measure, sampled: false, exposures: [Vec::new(), Vec::new()], ones }
+    }
+
+    /// The scale of shares of two sampled files with these numbers of samples, each of cost 1.
+    #[cfg(test)]
+    pub(super) fn sampled_once(samples: [u64; 2]) -> Scale {
+        let exposures = samples.map(|samples| vec![samples as f64]);
+        Scale {
+            measure: Measure::Share,
+            sampled: true,
+            exposures,
+            ones: samples.map(|all| vec![all]),
         }
     }
 
@@ -427,7 +466,7 @@ pub const FALSE_SHARE: f64 = 0.05;
 /// The smallest number of samples of a function, on average over all files, with which it is tested. A rarer function cannot be
 /// judged, and each additional test makes the level of the others stricter. The number does not depend on the labels of the files,
 /// so it favours no verdict (Bourgon, Gentleman & Huber, "Independent filtering increases detection power", PNAS 107, 2010).
-const SAMPLES_MIN: u64 = 2;
+pub(super) const SAMPLES_MIN: u64 = 2;
 
 /// The basis of the verdicts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -185,6 +185,7 @@ fn cell(cell: &Cell) -> Markup {
             },
             Cell::Name(name, behind) => (self::name(name, behind)),
             Cell::Code(text) => code { (shown(text)) },
+            Cell::Source(text) => code class="source" { (shown(text)) },
             Cell::Verdict(verdict) => {
                 @if !verdict.sign.is_empty() { span aria-hidden="true" { (verdict.sign) " " } }
                 (shown(&verdict.word))

@@ -166,7 +166,8 @@ impl Writer {
             }
             Cell::Spread(value, spread) => shown(format!("{value} {spread}").trim_end()),
             Cell::Name(name, behind) => shown(&self.page.name(name, behind, NAME_WIDTH_MAX)),
-            Cell::Code(text) => {
+            Cell::Source(text) if text.is_empty() => String::new(),
+            Cell::Code(text) | Cell::Source(text) => {
                 format!("`{}`", safe(text, Output::MarkdownCode).replace('|', "\\|"))
             }
             Cell::Chain(part, names) => {

@@ -123,8 +123,9 @@ impl<'a> Layout<'a> {
             table,
             indent,
             is_wrapped: last.is_some_and(|at| {
-                cells(at)
-                    .all(|(_, cell)| matches!(cell, Cell::Text(_) | Cell::Brief(_) | Cell::Empty))
+                cells(at).all(|(_, cell)| {
+                    matches!(cell, Cell::Text(_) | Cell::Brief(_) | Cell::Source(_) | Cell::Empty)
+                })
             }),
             shown,
             below,
@@ -322,7 +323,9 @@ impl<'a> Layout<'a> {
                     let name = page.name(name, behind, width);
                     page.shown(&name)
                 }
-                Cell::Brief(text) => fit(&page.shown(text), width).trim_end().to_string(),
+                Cell::Brief(text) | Cell::Source(text) => {
+                    fit(&page.shown(text), width).trim_end().to_string()
+                }
                 cell if is_right(self.table, *at) => {
                     align(&page.shown(&plain(cell)), self.values[*at].max(self.heads[*at].width()))
                 }
@@ -506,7 +509,11 @@ fn letter(at: usize) -> String {
 fn plain(cell: &Cell) -> Cow<'_, str> {
     match cell {
         Cell::Empty => "".into(),
-        Cell::Text(text) | Cell::Brief(text) | Cell::Figure(text) | Cell::Code(text) => text.into(),
+        Cell::Text(text)
+        | Cell::Brief(text)
+        | Cell::Figure(text)
+        | Cell::Code(text)
+        | Cell::Source(text) => text.into(),
         Cell::Spread(value, _) => value.into(),
         Cell::Chain(part, names) => format!("{part} ← {}", names.join(" ← ")).into(),
         Cell::Name(name, behind) => format!("{name}{behind}").into(),

@@ -6,6 +6,7 @@ use crate::keyed::KeyedMap;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbols::demangle::{demangle, mangled};
 use crate::symbols::{elf, program};
+use gimli::SectionId;
 use opcost_sys::foreign_file;
 use std::ffi::OsStr;
 use std::fs;
@@ -30,15 +31,18 @@ pub(super) fn is_large(file: &CodeFile, bytes: u64) -> bool {
 }
 
 /// A file that was sampled.
-struct Found<B> {
-    path: PathBuf,
-    bytes: B,
+pub(crate) struct Found<B> {
+    /// The path that was mapped.
+    pub(crate) path: PathBuf,
+    /// The file that was read: the mapped one, or perf's copy of it.
+    pub(crate) read: PathBuf,
+    pub(crate) bytes: B,
     /// Whether no build id confirms that the file was sampled.
     unchecked: bool,
 }
 
 /// Finds a file where it was mapped from, or in perf's cache; fails with the reason for missing names.
-fn found<B: Deref<Target = [u8]>>(
+pub(crate) fn found<B: Deref<Target = [u8]>>(
     file: &CodeFile,
     sources: &Sources,
     read: impl Fn(&Path) -> io::Result<B>,
@@ -54,9 +58,9 @@ fn found<B: Deref<Target = [u8]>>(
     let there = match read(&path) {
         Ok(bytes) => match elf::build_id(&bytes) {
             Ok(id) => match is_same_build(recorded, id) {
-                Some(true) => Ok((bytes, false)),
+                Some(true) => Ok((path.clone(), bytes, false)),
                 // Another file may have taken the name of a deleted one.
-                None if !deleted => Ok((bytes, true)),
+                None if !deleted => Ok((path.clone(), bytes, true)),
                 None => Err(Why::Gone),
                 Some(false) => Err(Why::OtherBuild),
             },
@@ -67,10 +71,10 @@ fn found<B: Deref<Target = [u8]>>(
     };
     let cached = |why| {
         let kept = recorded.and_then(|id| cached(id, sources, &read));
-        kept.map(|bytes| (bytes, false)).ok_or(why)
+        kept.map(|(read, bytes)| (read, bytes, false)).ok_or(why)
     };
-    let (bytes, unchecked) = there.or_else(cached)?;
-    Ok(Found { path, bytes, unchecked })
+    let (read, bytes, unchecked) = there.or_else(cached)?;
+    Ok(Found { path, read, bytes, unchecked })
 }
 
 /// Tells for each offset whether the code there keeps no frame pointer of its own; empty if the file
@@ -81,20 +85,28 @@ pub(super) fn without_frame(file: &CodeFile, offsets: &[u64], sources: &Sources)
     without.unwrap_or_default()
 }
 
+/// Reads the debug file split off from a program or library, if it is there.
+pub(crate) fn debug_file(
+    path: &Path,
+    bytes: &[u8],
+    sections: &[SectionId],
+    sources: &Sources,
+) -> Option<elf::Excerpt> {
+    let (folder, limit_bytes) = (&sources.debug_files, sources.limit_bytes);
+    program::split_off(path, bytes, folder, sections, limit_bytes).ok().flatten()
+}
+
 /// Names the places at these offsets of a file.
 pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Names {
     let sections = if sources.inlined { DEBUG_SECTIONS } else { &[] };
-    let Found { path, bytes, unchecked } =
+    let Found { path, bytes, unchecked, .. } =
         match found(file, sources, |path| elf::excerpt(path, sections, sources.limit_bytes)) {
             Ok(found) => found,
             Err(why) => return Names::none(offsets.len(), why),
         };
     let has_table = elf::has_symbol_table(&bytes).unwrap_or(false);
     let debug = (sources.inlined || !has_table)
-        .then(|| {
-            let (folder, limit_bytes) = (&sources.debug_files, sources.limit_bytes);
-            program::split_off(&path, &bytes, folder, sections, limit_bytes).ok().flatten()
-        })
+        .then(|| debug_file(&path, &bytes, sections, sources))
         .flatten();
     let read = || DebugSections::read(&bytes, debug.as_ref(), sources.limit_bytes);
     let sections = sources.inlined.then(read).flatten();
@@ -171,17 +183,18 @@ pub(super) fn named(
     Names { why: Some(Why::Stripped), unchecked, soname, ..Names::new(frames, stacks) }
 }
 
-/// Returns perf's copy of the file with this build id.
+/// Returns perf's copy of the file with this build id, and its path.
 fn cached<B: Deref<Target = [u8]>>(
     id: &[u8],
     sources: &Sources,
     read: impl Fn(&Path) -> io::Result<B>,
-) -> Option<B> {
+) -> Option<(PathBuf, B)> {
     // tools/perf/util/build-id.c
     let folder = program::by_build_id(sources.build_id_cache.as_deref()?, id)?;
-    let bytes = read(&folder.join("elf")).ok()?;
+    let path = folder.join("elf");
+    let bytes = read(&path).ok()?;
     let same = is_same_build(Some(id), elf::build_id(&bytes).ok()?) == Some(true);
-    same.then_some(bytes)
+    same.then_some((path, bytes))
 }
 
 /// Whether two build ids are those of one build; `None` if one is not known.

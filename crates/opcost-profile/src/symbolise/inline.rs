@@ -39,7 +39,7 @@ pub enum WithoutInlined {
     TooLarge,
 }
 
-type Dwarf<'s> = gimli::Dwarf<EndianSlice<'s, LittleEndian>>;
+pub(super) type Dwarf<'s> = gimli::Dwarf<EndianSlice<'s, LittleEndian>>;
 
 /// Checks that entries of debug information are not nested too deep for looking up addresses.
 ///
@@ -74,7 +74,7 @@ fn check_nesting(dwarf: &Dwarf<'_>, addresses: &[u64]) -> Result<(), WithoutInli
 /// Whether addr2line looks for one of these addresses in a unit.
 ///
 /// Source: addr2line's `ResUnits::parse`, without `.debug_aranges`. Where an attribute stands twice, the last one counts there.
-fn may_have(
+pub(super) fn may_have(
     unit: UnitRef<'_, EndianSlice<'_, LittleEndian>>,
     addresses: &[u64],
 ) -> Result<bool, gimli::Error> {
@@ -168,6 +168,14 @@ impl<'d> DebugSections<'d> {
     /// # Errors
     /// The reason why there will be no inlined functions.
     pub(super) fn inlined(&self, offsets: &[u64]) -> Result<Inlined<'_>, WithoutInlined> {
+        let address = |offset: &u64| self.code.address(*offset);
+        let mut addresses: Vec<u64> = offsets.iter().filter_map(address).collect();
+        addresses.sort_unstable();
+        self.inlined_at(&addresses)
+    }
+
+    /// The debug information.
+    pub(super) fn dwarf(&self) -> Result<Dwarf<'_>, WithoutInlined> {
         if !self.is_whole {
             return Err(WithoutInlined::TooLarge);
         }
@@ -175,11 +183,16 @@ impl<'d> DebugSections<'d> {
             let bytes = self.sections.get(&id).map_or(&[][..], |bytes| bytes);
             Ok(EndianSlice::new(bytes, LittleEndian))
         };
-        let dwarf = Dwarf::load(section).map_err(|_| WithoutInlined::Unreadable)?;
-        let address = |offset: &u64| self.code.address(*offset);
-        let mut addresses: Vec<u64> = offsets.iter().filter_map(address).collect();
-        addresses.sort_unstable();
-        check_nesting(&dwarf, &addresses)?;
+        Dwarf::load(section).map_err(|_| WithoutInlined::Unreadable)
+    }
+
+    /// Prepares looking up functions and lines at these addresses as linked, which are ascending.
+    ///
+    /// # Errors
+    /// The reason why there will be none.
+    pub(super) fn inlined_at(&self, addresses: &[u64]) -> Result<Inlined<'_>, WithoutInlined> {
+        let dwarf = self.dwarf()?;
+        check_nesting(&dwarf, addresses)?;
         let context = addr2line::Context::from_dwarf(dwarf);
         let context = context.map_err(|_| WithoutInlined::Unreadable)?;
         Ok(Inlined { code: &self.code, context, is_contradictory: Cell::new(false) })
@@ -205,6 +218,29 @@ impl<'s> Inlined<'s> {
     /// Returns why functions that were looked up are missing.
     pub(super) fn missing(&self) -> Option<WithoutInlined> {
         self.is_contradictory.get().then_some(WithoutInlined::Unreadable)
+    }
+
+    /// Calls `each` with the function and the line of each function at an address as linked, the innermost first; false
+    /// if debug information contradicts itself there.
+    pub(super) fn each_line(
+        &self,
+        address: u64,
+        mut each: impl FnMut(Option<&'s [u8]>, Option<&str>, Option<u32>),
+    ) -> bool {
+        let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else {
+            return false;
+        };
+        loop {
+            match frames.next() {
+                Ok(Some(frame)) => {
+                    let name = frame.function.map(|function| function.name.slice());
+                    let at = frame.location.as_ref();
+                    each(name, at.and_then(|at| at.file), at.and_then(|at| at.line));
+                }
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
     }
 
     /// Returns the functions at a file offset with their symbols' names, outermost first; empty if

@@ -4,11 +4,12 @@
 //! guessed: a file other than the sampled one names nothing, and its code is one row that says why.
 
 mod declared;
-mod file;
+pub(crate) mod file;
 mod frameless;
 mod inline;
 mod jit;
 mod kernel;
+mod lines;
 mod relative;
 mod remembered;
 mod vdso;
@@ -28,6 +29,7 @@ pub use declared::{Declared, declared};
 pub use file::contents;
 pub use inline::WithoutInlined;
 pub use kernel::{KernelSource, running_build_id};
+pub use lines::{CodeLines, LineAt, SourceFile, lines};
 pub use relative::{LookedUp, look_up};
 pub use remembered::Remembered;
 
@@ -153,6 +155,27 @@ pub struct Sampled {
     pub unchecked: Vec<String>,
     /// Modules whose debug information gives no inlined functions, or not all of them.
     pub without_inlined: Vec<(String, WithoutInlined)>,
+    /// The files with code, as [`PlaceCost::file`] numbers them.
+    pub files: Vec<CodeFile>,
+    /// The cost of each place in code by itself; empty if the profile has no addresses.
+    pub places: Vec<PlaceCost>,
+}
+
+/// The cost of a place in code by itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PlaceCost {
+    /// Index into [`Sampled::files`].
+    pub file: u32,
+    /// Offset in the file, bytes; for the kernel and code without a file, the address.
+    pub offset: u64,
+    /// The function that the code belongs to, an index into the profile's functions.
+    pub function: u32,
+    /// The functions inlined there, the innermost last.
+    pub inlined: Vec<u32>,
+    /// The cost, in the event's unit.
+    pub cost: u64,
+    /// The samples of this cost.
+    pub samples: u64,
 }
 
 impl Sampled {
@@ -364,6 +387,22 @@ fn symbolise_by(
             grown.facts[*innermost as usize].inlined_samples += samples;
         }
     }
+    let mut own = vec![0u64; places.len()];
+    for node in nodes {
+        let cost = &mut own[node.place as usize];
+        *cost = cost.saturating_add(node.cost);
+    }
+    let costed = (0..places.len()).filter(|at| own[*at] > 0 || samples[*at] > 0);
+    let costed: Vec<PlaceCost> = costed
+        .map(|at| PlaceCost {
+            file: places[at].file,
+            offset: places[at].offset,
+            function: stacks[at].function,
+            inlined: stacks[at].inlined.clone(),
+            cost: own[at],
+            samples: samples[at],
+        })
+        .collect();
     // The context in which each node ends.
     let mut ends: Vec<u32> = Vec::with_capacity(nodes.len());
     for node in nodes {
@@ -386,9 +425,18 @@ fn symbolise_by(
     let Grown { mut profile, samples, facts, .. } = grown;
     profile.modules = modules;
     let losses = recorded.losses.clone();
-    let frameless = Vec::new();
-    let sampled =
-        Sampled { profile, samples, facts, losses, unnamed, frameless, unchecked, without_inlined };
+    let sampled = Sampled {
+        profile,
+        samples,
+        facts,
+        losses,
+        unnamed,
+        frameless: Vec::new(),
+        unchecked,
+        without_inlined,
+        files: recorded.files.clone(),
+        places: costed,
+    };
     (sampled, stacks)
 }
 

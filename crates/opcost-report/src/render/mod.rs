@@ -4,6 +4,7 @@
 
 pub mod across;
 mod alone;
+pub mod annotated;
 mod benchfmt;
 mod csv;
 pub mod diff;

@@ -1,5 +1,6 @@
 //! `opcost diff`.
 
+use crate::command::annotate::{AnnotateArgs, of_samples};
 use crate::command::function_option::the_function;
 use crate::command::globals::Globals;
 use crate::command::output::print;
@@ -11,17 +12,21 @@ use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
 use opcost_analysis::comparison::call_tree::{FunctionContext, function_context};
 use opcost_analysis::comparison::check_matches_of;
 use opcost_analysis::comparison::kernel_sources::{KernelFiles, Owners};
-use opcost_analysis::comparison::profile_files::{EVENT_RULE, ProfileOf, profile_difference};
+use opcost_analysis::comparison::profile_files::{
+    EVENT_RULE, ProfileOf, annotated_difference, profile_difference,
+};
 use opcost_analysis::comparison::recorded_profiles::{DifferenceError, WORK_RULE, difference};
 use opcost_analysis::comparison::two_recordings::compare_recordings;
-use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_model::plan::{SameFile, find_rule};
 use opcost_model::recording::Recording;
 use opcost_page::document::Document;
 use opcost_page::writer;
+use opcost_profile::annotate::{AnnotateError, hot};
 use opcost_profile::parallel;
 use opcost_profile::symbols::elf::{WHOLE_BYTES_MAX, source_files};
 use opcost_record::Function;
+use opcost_report::render::annotated::difference as annotated_page;
 use opcost_report::render::{self, Style, diff as page, sampled};
 use opcost_store::store::{Store, StoreError};
 use opcost_sys::foreign_file;
@@ -33,11 +38,12 @@ pub(crate) const EXAMPLES: &str = "Examples:
   opcost diff last --variant native --variant paravirt --format mail
   opcost diff 261121-69 261122-7d --variant paravirt
   opcost diff --function copy_page_range
+  opcost diff --annotate=sort_rows old/perf.data new/perf.data
   opcost diff old/perf.data new/perf.data --ops 100000
   opcost diff --baseline old/*.data --variant new/*.data";
 
 /// Arguments of `opcost diff`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct DiffArgs {
     /// The recording: its identifier, the identifier's beginning, or last. Or a file with a profile
     /// in a format listed below [default: last]
@@ -70,6 +76,9 @@ pub struct DiffArgs {
     /// Show the callers and callees of this function; FILE:NAME if several have the name
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
+
+    #[command(flatten)]
+    annotate: AnnotateArgs,
 
     /// Functions to show one by one, the largest changes first [default: all; 30 in mails and for
     /// files]
@@ -117,6 +126,14 @@ enum Format {
 /// # Errors
 /// [`DifferenceError`], an error of the store, or no such variant or function.
 pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
+    // The word behind --annotate is the first file, if it is one.
+    if args.annotate.function().is_some_and(is_file) {
+        let mut args = args.clone();
+        let word = args.annotate.take_word();
+        args.other = args.id.take();
+        args.id = word;
+        return diff(globals, &args);
+    }
     if !args.baseline.is_empty() {
         if let Some(id) = args.id.as_ref().or(args.other.as_ref()) {
             let why =
@@ -273,6 +290,9 @@ fn files(globals: &Globals, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<S
         [] => String::new(),
     });
     let sides = [&*side(0), &*side(1)];
+    if args.annotate.is_given() {
+        return annotated_files(globals, args, sides, side_names);
+    }
     let difference = profile_difference(sides, side_names, &args.allow, &args.matches)
         .map_err(HasStatus::carried)?;
     let format = if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) };
@@ -286,6 +306,61 @@ fn files(globals: &Globals, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<S
     };
     print(&text)?;
     Ok(Status::Done)
+}
+
+/// Shows a function of files with profiles by line.
+fn annotated_files(
+    globals: &Globals,
+    args: &DiffArgs,
+    sides: [&[ProfileOf<'_>]; 2],
+    names: [String; 2],
+) -> Result<Status> {
+    let functions = function_of_both(args.annotate.function(), sides)?;
+    let sources = args.source.sources(globals);
+    let annotation = |side: usize| {
+        let profiles: Vec<_> = sides[side].iter().map(|file| file.profile).collect();
+        of_samples(&profiles, functions[side], &sources, args.annotate.roots(side))
+    };
+    let annotations = [annotation(0)?, annotation(1)?];
+    let difference =
+        annotated_difference(sides, names, annotations, &args.allow).map_err(HasStatus::carried)?;
+    let about = &sides[1][0].profile.about;
+    let view = annotated_page::View {
+        event: &about.event,
+        clock: about.sampling.as_ref().is_some_and(|sampling| sampling.clock),
+        difference: &difference,
+    };
+    let json = args.json.then(|| annotated_page::json(&view));
+    args.annotate.show(globals, args.full_names, &annotated_page::document(&view), json)
+}
+
+/// The function of each side that a name means; without a name, the one whose cost changed most.
+fn function_of_both<'a>(
+    name: Option<&str>,
+    sides: [&[ProfileOf<'a>]; 2],
+) -> Result<[&'a Function; 2]> {
+    let functions = sides.map(|files| {
+        let table = &files[0].profile.table;
+        table.functions.iter().map(|cost| &cost.function).collect::<Vec<_>>()
+    });
+    if let Some(name) = name {
+        let found = |side: usize| {
+            the_function("--annotate", &functions[side], name).map(|at| functions[side][at])
+        };
+        return Ok([found(0)?, found(1)?]);
+    }
+    let share = |side: usize| {
+        let profile = sides[side][0].profile;
+        profile.sampled.as_ref().map(hot).unwrap_or_default()
+    };
+    let (old, new) = (share(0), share(1));
+    // The file of another build usually has another path.
+    let changed = new.iter().filter_map(|(function, share)| {
+        let (before, old) = old.iter().find(|(old, _)| old.symbol == function.symbol)?;
+        Some(([*before, *function], (share - old).abs()))
+    });
+    let found = changed.max_by(|one, two| one.1.total_cmp(&two.1)).map(|(both, _)| both);
+    found.ok_or(AnnotateError::NothingInCommon).status(Status::Usage)
 }
 
 /// Refuses a file that is given twice: it would count as two strangely similar runs.
@@ -401,5 +476,5 @@ fn which(recordings: [&Recording; 2]) -> String {
 /// The callers and callees of the one function of this name.
 fn context(tree: &CallTree, name: &str) -> Result<FunctionContext> {
     let functions: Vec<&Function> = tree.functions.iter().collect();
-    Ok(function_context(tree, the_function(&functions, name)?))
+    Ok(function_context(tree, the_function("--function", &functions, name)?))
 }

@@ -1,4 +1,4 @@
-//! `--function`: finds the one function of a list that the user's name means.
+//! `--function` and `--annotate`: finds the one function of a list that the user's name means.
 
 use anyhow::Result;
 use opcost_base::exit::{Status, fail};
@@ -9,12 +9,12 @@ use opcost_record::nearest::did_you_mean;
 /// The most functions that an error lists.
 const LISTED: usize = 6;
 
-/// The index of the function that a name means.
+/// The index of the function that a name means; `option`: the one that has the name.
 ///
 /// # Errors
 /// Usage: no function has this name (the error lists similar names), or several have it (the error
 /// says how to name one).
-pub(crate) fn the_function(functions: &[&Function], name: &str) -> Result<usize> {
+pub(crate) fn the_function(option: &str, functions: &[&Function], name: &str) -> Result<usize> {
     match named(functions.iter().copied(), name)[..] {
         [one] => Ok(one),
         [] => {
@@ -22,7 +22,7 @@ pub(crate) fn the_function(functions: &[&Function], name: &str) -> Result<usize>
             known.sort_unstable();
             known.dedup();
             let near = did_you_mean(name, known);
-            let why = format!("--function {name}: the profile has no such function{near}");
+            let why = format!("{option} {name}: the profile has no such function{near}");
             Err(fail(Status::Usage, why))
         }
         ref many => {
@@ -30,7 +30,7 @@ pub(crate) fn the_function(functions: &[&Function], name: &str) -> Result<usize>
                 many.iter().take(LISTED).map(|at| spelled(functions[*at])).collect();
             let more = if many.len() > LISTED { ", …" } else { "" };
             let why =
-                format!("--function {name}: there are several; say {}{more}", spelled.join(" or "));
+                format!("{option} {name}: there are several; say {}{more}", spelled.join(" or "));
             Err(fail(Status::Usage, why))
         }
     }
@@ -58,7 +58,9 @@ mod tests {
             Function::new("read", "/lib/c"),
         ];
         let functions: Vec<&Function> = functions.iter().collect();
-        let said = |name: &str| the_function(&functions, name).map_err(|error| error.to_string());
+        let said = |name: &str| {
+            the_function("--function", &functions, name).map_err(|error| error.to_string())
+        };
         assert_eq!(said("b.c:helper").unwrap(), 1);
         assert_eq!(
             said("helper").unwrap_err(),

@@ -1,5 +1,6 @@
 //! Commands, one file or folder each: the arguments of a command, and its flow from arguments to bytes.
 
+pub mod annotate;
 pub mod attach;
 pub mod bisect;
 mod chosen;

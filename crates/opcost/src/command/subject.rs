@@ -89,6 +89,11 @@ impl SubjectArgs {
         self.command.is_some() || self.workload.is_some() || self.pid.is_some() || self.all
     }
 
+    /// Asks for a command to be run.
+    pub(super) fn set_command(&mut self, command: String) {
+        self.command = Some(command.into());
+    }
+
     /// Whether the user asks for a command to be run.
     pub(super) fn is_command(&self) -> bool {
         self.command.is_some()

@@ -5,6 +5,7 @@ extern crate self as libfuzzer_sys;
 
 mod across;
 mod address_costs;
+mod annotate;
 mod attach;
 mod bisect;
 mod boot;

@@ -122,6 +122,11 @@ impl CodeAt {
         let piece = self.0.iter().find(|piece| (piece.start..piece.end).contains(&offset))?;
         piece.address.checked_add(offset - piece.start)
     }
+
+    /// Returns the file offset of a virtual address, if code is there.
+    pub fn offset(&self, address: u64) -> Option<u64> {
+        offsets(&self.0, address, 1).map(|(offset, _)| offset)
+    }
 }
 
 /// Returns the file offsets of addresses that count from the file's start in memory; `None` where no

@@ -25,7 +25,9 @@ use opcost_analysis::comparison::{Change, Row, Severity};
 use opcost_analysis::history::History;
 use opcost_base::time::date;
 use opcost_model::plan::MachineKind;
-use opcost_page::writer::html::{class, sentence};
+use opcost_page::document::Document;
+use opcost_page::writer::html::{class, html as of_document, sentence};
+use opcost_record::printable::{Output, safe};
 use sha2::{Digest, Sha256};
 
 const STYLE: &str = include_str!("style.css");
@@ -98,7 +100,7 @@ pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
-            (head(&format!("{title} – opcost"), &policy))
+            (head(html! { (title) " – opcost" }, &policy))
             body {
                 a class="skip" href="#metrics" { "Skip to the metrics" }
                 header {
@@ -132,7 +134,7 @@ pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
 }
 
 /// The head of a page that needs no other file.
-fn head(title: &str, policy: &str) -> Markup {
+fn head(title: Markup, policy: &str) -> Markup {
     html! {
         head {
             meta charset="utf-8";
@@ -144,6 +146,23 @@ fn head(title: &str, policy: &str) -> Markup {
             style { (PreEscaped(STYLE)) }
         }
     }
+}
+
+/// A page of one report.
+pub fn page_of(title: &str, document: &Document) -> String {
+    whole(title, html! { main { (of_document(document)) } })
+}
+
+/// A page without a script; it needs no other file and no network.
+fn whole(title: &str, body: Markup) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(PreEscaped(safe(title, Output::Xml)), POLICY))
+            body { (body) }
+        }
+    };
+    markup.into_string()
 }
 
 /// A part of the page that can be linked to.

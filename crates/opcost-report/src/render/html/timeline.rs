@@ -2,9 +2,9 @@
 
 use super::plot::{Dot, Group, LARGE, Words, series};
 use super::plots::unit_named;
-use super::{POLICY, head};
+use super::whole;
 use crate::render::history::change_text;
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 use opcost_analysis::history::History;
 use opcost_base::number::{figures, percent, scale};
 use opcost_base::time::date;
@@ -99,17 +99,11 @@ impl Timeline {
 
     /// The page: a chart and a table for each metric. It needs no other file, no script and no network.
     pub fn page(&self) -> String {
-        let markup = html! {
-            (DOCTYPE)
-            html lang="en" {
-                (head(&format!("{} – opcost history", self.title), POLICY))
-                body {
-                    header { h1 { (self.title) } }
-                    main { @for (number, line) in self.lines.iter().enumerate() { (section(number, line)) } }
-                }
-            }
+        let body = html! {
+            header { h1 { (self.title) } }
+            main { @for (number, line) in self.lines.iter().enumerate() { (section(number, line)) } }
         };
-        markup.into_string()
+        whole(&format!("{} – opcost history", self.title), body)
     }
 
     /// The badge: the newest figure of the first metric and its change, as a picture (SVG). `None` without a figure.

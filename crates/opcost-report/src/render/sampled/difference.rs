@@ -178,22 +178,32 @@ impl Figures<'_> {
     }
 
     fn figure(&self, value: f64) -> String {
-        if value == 0.0 {
-            return "–".into();
-        }
-        match self.0.measure {
-            Measure::Share => format!("{:.2} %", 100.0 * value),
-            _ => figure(value, if self.0.clock { Unit::Ns } else { Unit::Count }),
-        }
+        measured(self.0.measure, self.0.clock, value)
     }
 
     fn change(&self, change: f64) -> String {
-        let sign = if change < 0.0 { "−" } else { "+" };
-        match self.0.measure {
-            Measure::Share => format!("{sign}{:.2} pp", 100.0 * change.abs()),
-            _ if self.0.clock => format!("{sign}{}", figure(change.abs(), Unit::Ns)),
-            _ => signed_figure(change),
-        }
+        changed(self.0.measure, self.0.clock, change)
+    }
+}
+
+/// A figure in its measure; `clock`: whether costs are nanoseconds.
+pub(in crate::render) fn measured(measure: Measure, clock: bool, value: f64) -> String {
+    if value == 0.0 {
+        return "–".into();
+    }
+    match measure {
+        Measure::Share => format!("{:.2} %", 100.0 * value),
+        _ => figure(value, if clock { Unit::Ns } else { Unit::Count }),
+    }
+}
+
+/// A change in its measure.
+pub(in crate::render) fn changed(measure: Measure, clock: bool, change: f64) -> String {
+    let sign = if change < 0.0 { "−" } else { "+" };
+    match measure {
+        Measure::Share => format!("{sign}{:.2} pp", 100.0 * change.abs()),
+        _ if clock => format!("{sign}{}", figure(change.abs(), Unit::Ns)),
+        _ => signed_figure(change),
     }
 }
 

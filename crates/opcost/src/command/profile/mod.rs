@@ -2,6 +2,7 @@
 
 mod source;
 
+use crate::command::annotate::{AnnotateArgs, of_samples};
 use crate::command::exports::printed_by;
 use crate::command::function_option::the_function;
 use crate::command::globals::Globals;
@@ -11,14 +12,16 @@ use crate::command::subject::{SubjectArgs, Taken};
 use anyhow::Result;
 use clap::Args;
 use opcost_analysis::comparison::call_tree::{CallTree, Counted};
-use opcost_base::exit::{Status, fail};
+use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_model::plan::OpsPattern;
 use opcost_page::writer::text::text;
+use opcost_profile::annotate::{AnnotateError, hot};
 use opcost_profile::distortion::distortions;
 use opcost_profile::read::{self, ReadProfile};
 use opcost_profile::symbolise::symbolise;
 use opcost_profile::table::FunctionTable;
 use opcost_record::{Failure, Function};
+use opcost_report::render::annotated as annotated_page;
 use opcost_report::render::sampled as page;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -34,11 +37,12 @@ pub(crate) const EXAMPLES: &str = "Examples:
   opcost profile --input perf.data
   opcost profile --input perf.data --callers --limit 5
   opcost profile --input callgrind.out.4711 --function memcpy
+  opcost profile --input perf.data --annotate memcpy
   opcost profile --input cpu.pb.gz --event cpu
   opcost profile --input perf.data --export-flamegraph profile.svg";
 
 /// Arguments of `opcost profile`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct ProfileArgs {
     #[command(flatten)]
     subject: SubjectArgs,
@@ -71,6 +75,9 @@ pub struct ProfileArgs {
     /// command prints (one match, one group); opcost then shows costs per operation
     #[arg(long, value_name = "N|REGEX")]
     ops: Option<Ops>,
+
+    #[command(flatten)]
+    annotate: AnnotateArgs,
 
     /// Show function names in full. Otherwise opcost shortens C++ and Rust names that do not fit,
     /// and drops template arguments, parameters and namespaces first
@@ -121,13 +128,28 @@ pub fn formats_help() -> String {
 /// # Errors
 /// The file is at fault, there is no such function, or a file cannot be written.
 pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
+    // The word behind --annotate is the command, if nothing else is to be profiled.
+    if args.annotate.is_given() && args.input.is_none() && !args.subject.is_given() {
+        let mut args = args.clone();
+        if let Some(word) = args.annotate.take_word() {
+            args.subject.set_command(word);
+            return profile(globals, &args);
+        }
+    }
     args.exports.check(printed_by(None, args.json).as_deref())?;
     let Subject { name, profile, ops, failure } = subject(globals, args)?;
+    if args.annotate.is_given() {
+        return annotated(globals, args, &name, &profile);
+    }
     if !args.exports.is_empty() {
         args.exports.write_tree(&call_tree(&profile, &name, ops)?)?;
     }
     let distortions = distortions(&profile);
-    let function = args.function.as_deref().map(|name| find(&profile.table, name)).transpose()?;
+    let function = args
+        .function
+        .as_deref()
+        .map(|name| find("--function", &profile.table, name))
+        .transpose()?;
     let view = page::View {
         name: &name,
         profile: &profile,
@@ -154,6 +176,37 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
         )),
         None => Ok(Status::Done),
     }
+}
+
+/// Shows a function by line.
+fn annotated(
+    globals: &Globals,
+    args: &ProfileArgs,
+    name: &str,
+    profile: &ReadProfile,
+) -> Result<Status> {
+    let function = match args.annotate.function() {
+        Some(wanted) => {
+            &profile.table.functions[find("--annotate", &profile.table, wanted)?].function
+        }
+        None => profile
+            .sampled
+            .as_ref()
+            .and_then(|sampled| Some(hot(sampled).first()?.0))
+            .ok_or(AnnotateError::NoAddresses)
+            .status(Status::Usage)?,
+    };
+    let sources = args.source.sources(globals);
+    let annotation = of_samples(&[profile], function, &sources, args.annotate.all_roots())?;
+    let view = annotated_page::View {
+        name,
+        event: &profile.about.event,
+        clock: profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock),
+        counted: profile.sampled.is_none(),
+        annotation: &annotation,
+    };
+    let json = args.json.then(|| annotated_page::json(&view));
+    args.annotate.show(globals, args.full_names, &annotated_page::document(&view), json)
 }
 
 /// A profile, and facts about its work.
@@ -196,9 +249,9 @@ pub(crate) fn display_name(path: &Path) -> String {
 }
 
 /// The index of the one function of this name.
-fn find(table: &FunctionTable, name: &str) -> Result<usize> {
+fn find(option: &str, table: &FunctionTable, name: &str) -> Result<usize> {
     let functions: Vec<&Function> = table.functions.iter().map(|cost| &cost.function).collect();
-    the_function(&functions, name)
+    the_function(option, &functions, name)
 }
 
 /// The call tree, for export to other tools.

@@ -36,7 +36,7 @@ pub struct SourceArgs {
 
 impl SourceArgs {
     /// Where names come from.
-    pub(super) fn sources(&self, globals: &Globals) -> Sources {
+    pub(crate) fn sources(&self, globals: &Globals) -> Sources {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         Sources {
             kernel: match &self.kernel_symbols {

@@ -1,0 +1,379 @@
+//! Finds the code of a function that costs are charged to, and the text of its sources.
+//!
+//! **A source that is not the compiled one is never shown.** If the line table has the MD5 of a file's contents, only these
+//! contents are shown. Otherwise a file that is younger than the program may have been edited since, and is shown only if the
+//! user names the folder with the sources.
+
+use crate::space::{CodeFile, CodeKind};
+use crate::symbolise::file::{Found, debug_file, found};
+use crate::symbolise::{PlaceCost, Sampled, SourceFile, Sources, Why};
+use crate::symbols::elf::{self, CodeAt, ElfError, Excerpt};
+use md5::{Digest, Md5};
+use opcost_record::Function;
+use opcost_sys::foreign_file;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
+use std::time::SystemTime;
+
+/// The longest source file that is read.
+const SOURCE_BYTES_MAX: u64 = 64 << 20;
+
+/// Why a program's code cannot be shown.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
+pub enum AnnotateError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    /// The file is no program.
+    #[error("cannot read the code of {}: {source}", path.display())]
+    Elf { path: PathBuf, source: ElfError },
+    /// The file is not the one that was recorded.
+    #[error("{path} is not the file that was recorded ({}); its code cannot be shown", reason(why))]
+    Other { path: String, why: Why },
+    /// The code is in no file.
+    #[error("{path} is code without a file, so it has no lines")]
+    NoFile { path: String },
+    /// The profile has no addresses.
+    #[error(
+        "the profile has no addresses of instructions, only functions; perf.data has them, and samples that opcost takes"
+    )]
+    NoAddresses,
+    /// The two sides have no function in common.
+    #[error(
+        "no function has costs by address on both sides; give --annotate one that both profiles have"
+    )]
+    NothingInCommon,
+    /// All of the function's code was inlined.
+    #[error("{symbol} was inlined everywhere, so its code is that of others; give --annotate one of them: {}", into.join(", "))]
+    Inlined { symbol: String, into: Vec<String> },
+    /// Nothing of the function itself was sampled.
+    #[error("{symbol} has no cost of its own, so no line of it has one")]
+    NoCost { symbol: String },
+    /// The function has no symbol with a length.
+    #[error("{symbol} has no symbol that tells where its code ends; install debug symbols of {}", path.display())]
+    NoSymbol { symbol: String, path: PathBuf },
+}
+
+fn reason(why: &Why) -> String {
+    match why {
+        Why::Gone => "it is gone".into(),
+        Why::OtherBuild => "its build id is another".into(),
+        Why::Unreadable(error) => error.clone(),
+        why => why.symbol().trim_matches(['[', ']']).into(),
+    }
+}
+
+/// A cost in one run.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Own {
+    /// The cost, in the event's unit.
+    pub cost: u64,
+    /// The samples of this cost; 0 if it was counted.
+    pub samples: u64,
+    /// How often an instruction began; 0 if that is not known.
+    pub executions: u64,
+}
+
+impl Own {
+    /// Adds the cost of another instruction of a line.
+    pub fn add(&mut self, other: Own) {
+        self.cost = self.cost.saturating_add(other.cost);
+        self.samples = self.samples.saturating_add(other.samples);
+        // A line has been reached as often as its most frequent instruction.
+        self.executions = self.executions.max(other.executions);
+    }
+}
+
+/// The costs of a function by place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Charged<'s> {
+    /// The file with the code.
+    pub file: &'s CodeFile,
+    /// The cost at each offset in the file.
+    pub costs: Vec<(u64, Own)>,
+}
+
+/// The most functions that an error names.
+const NAMED_MAX: usize = 4;
+
+/// Returns the functions with code that has costs, each with its part of the profile's cost and what was inlined into it, the
+/// dearest first.
+pub fn hot(sampled: &Sampled) -> Vec<(&Function, f64)> {
+    let functions = &sampled.profile.functions;
+    let mut costs = vec![0u64; functions.len()];
+    for place in &sampled.places {
+        let cost = &mut costs[place.function as usize];
+        *cost = cost.saturating_add(place.cost);
+    }
+    let total = sampled.profile.total().max(1) as f64;
+    // Code without a name has no end that is known.
+    let named = |at: &usize| costs[*at] > 0 && !functions[*at].symbol.starts_with('[');
+    let mut found: Vec<usize> = (0..functions.len()).filter(named).collect();
+    found.sort_by_key(|at| u64::MAX - costs[*at]);
+    found.into_iter().map(|at| (&functions[at], costs[at] as f64 / total)).collect()
+}
+
+/// Returns the costs of a function's code in a profile, with what was inlined into it.
+///
+/// # Errors
+/// [`AnnotateError::NoAddresses`], [`AnnotateError::Inlined`] and [`AnnotateError::NoCost`].
+pub fn charged<'s>(
+    sampled: &'s Sampled,
+    function: &Function,
+) -> Result<Charged<'s>, AnnotateError> {
+    if sampled.places.is_empty() {
+        return Err(AnnotateError::NoAddresses);
+    }
+    let functions = &sampled.profile.functions;
+    let is_own = |of: &Function| {
+        of == function || of.module == function.module && is_cold_part(&of.symbol, &function.symbol)
+    };
+    let own: Vec<bool> = functions.iter().map(is_own).collect();
+    let own_places = || sampled.places.iter().filter(|place| own[place.function as usize]);
+    let Some(first) = own_places().next() else {
+        let is_inlined = |place: &&PlaceCost| place.inlined.iter().any(|at| own[*at as usize]);
+        let mut into: Vec<String> = Vec::new();
+        for place in sampled.places.iter().filter(is_inlined) {
+            let symbol = &functions[place.function as usize].symbol;
+            if into.len() < NAMED_MAX && !into.contains(symbol) {
+                into.push(symbol.clone());
+            }
+        }
+        let symbol = function.symbol.clone();
+        return Err(match into.is_empty() {
+            true => AnnotateError::NoCost { symbol },
+            false => AnnotateError::Inlined { symbol, into },
+        });
+    };
+    let costs = own_places().filter(|place| place.file == first.file).map(|place| {
+        (place.offset, Own { cost: place.cost, samples: place.samples, executions: 0 })
+    });
+    Ok(Charged { file: &sampled.files[first.file as usize], costs: costs.collect() })
+}
+
+/// A program, a library or a kernel whose code is shown.
+pub struct Program {
+    /// The file.
+    pub path: PathBuf,
+    /// The file's contents.
+    pub bytes: Vec<u8>,
+    /// The debug file with the symbols of a stripped file.
+    pub debug: Option<Excerpt>,
+    /// When the file was written last.
+    pub modified: Option<SystemTime>,
+    code: CodeAt,
+}
+
+impl Program {
+    /// Reads a program.
+    ///
+    /// # Errors
+    /// [`AnnotateError::Read`] and [`AnnotateError::Elf`].
+    pub fn read(path: &Path, sources: &Sources) -> Result<Program, AnnotateError> {
+        let bytes = foreign_file::read(path, elf::WHOLE_BYTES_MAX)
+            .map_err(|source| AnnotateError::Read { path: path.to_owned(), source })?;
+        Program::of_bytes(path, bytes, path, sources)
+    }
+
+    /// Reads a file that was sampled, or perf's copy of it.
+    ///
+    /// # Errors
+    /// [`AnnotateError::Other`] if the file is not the sampled one.
+    pub fn sampled(file: &CodeFile, sources: &Sources) -> Result<Program, AnnotateError> {
+        let name = || String::from_utf8_lossy(&file.path).into_owned();
+        if file.kind != CodeKind::File {
+            return Err(AnnotateError::NoFile { path: name() });
+        }
+        let read = |path: &Path| foreign_file::read(path, elf::WHOLE_BYTES_MAX);
+        let Found { path, read, bytes, .. } =
+            found(file, sources, read).map_err(|why| AnnotateError::Other { path: name(), why })?;
+        Program::of_bytes(&read, bytes, &path, sources)
+    }
+
+    /// `path`: the file that was read; `mapped`: the path under which debug files know it.
+    fn of_bytes(
+        path: &Path,
+        bytes: Vec<u8>,
+        mapped: &Path,
+        sources: &Sources,
+    ) -> Result<Program, AnnotateError> {
+        let fail = |source| AnnotateError::Elf { path: path.to_owned(), source };
+        let code = CodeAt::read(&bytes).map_err(fail)?;
+        let is_stripped = !elf::has_symbol_table(&bytes).map_err(fail)?;
+        let debug = is_stripped.then(|| debug_file(mapped, &bytes, &[], sources)).flatten();
+        let modified = fs::metadata(path).and_then(|found| found.modified()).ok();
+        Ok(Program { path: path.to_owned(), bytes, debug, modified, code })
+    }
+
+    /// Returns the address, as linked, of a file offset.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        self.code.address(offset)
+    }
+
+    /// Returns the addresses of a function's code: the function itself, and its part for rare cases if that has costs.
+    ///
+    /// `addresses`: where the module has costs, as linked.
+    ///
+    /// # Errors
+    /// [`AnnotateError::NoSymbol`].
+    pub fn pieces(
+        &self,
+        function: &Function,
+        addresses: &[u64],
+    ) -> Result<Vec<Range<u64>>, AnnotateError> {
+        let mut offsets: Vec<u64> =
+            addresses.iter().filter_map(|address| self.code.offset(*address)).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        let names = elf::names(&self.bytes, self.debug.as_deref(), &offsets, &Default::default())
+            .map_err(|source| AnnotateError::Elf { path: self.path.clone(), source })?;
+        let belongs = |named: &&elf::Named| {
+            let is_same =
+                named.symbol == function.symbol || is_cold_part(&named.symbol, &function.symbol);
+            let sources = named.source.as_ref().zip(function.source.as_ref());
+            is_same && sources.is_none_or(|(one, other)| one == other)
+        };
+        let mut pieces: Vec<Range<u64>> = names
+            .functions
+            .iter()
+            .filter(belongs)
+            .filter_map(|named| {
+                let start = self.code.address(named.start?)?;
+                Some(start..start.checked_add(named.bytes?)?)
+            })
+            .filter(|piece| !piece.is_empty())
+            .collect();
+        pieces.sort_by_key(|piece| piece.start);
+        pieces.dedup();
+        match pieces.is_empty() {
+            true => Err(AnnotateError::NoSymbol {
+                symbol: function.symbol.clone(),
+                path: self.path.clone(),
+            }),
+            false => Ok(pieces),
+        }
+    }
+}
+
+/// Whether a symbol is the part of a function that compilers lay apart for rare cases: `f.cold`, `f() [clone .cold]`.
+fn is_cold_part(symbol: &str, function: &str) -> bool {
+    let Some(rest) = symbol.strip_prefix(function) else { return false };
+    rest.trim_start_matches(" [clone ").starts_with(".cold")
+}
+
+/// A folder with sources.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SourceRoot {
+    /// The beginning of the paths that the folder takes the place of; any path if empty.
+    old: String,
+    folder: PathBuf,
+}
+
+impl FromStr for SourceRoot {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SourceRoot, String> {
+        let (old, folder) = text.rsplit_once('=').unwrap_or(("", text));
+        if folder.is_empty() {
+            return Err("expected DIR or OLD=DIR".into());
+        }
+        Ok(SourceRoot { old: old.into(), folder: folder.into() })
+    }
+}
+
+impl SourceRoot {
+    /// The files that a path of debug information may be, the likeliest first.
+    fn candidates(&self, path: &Path) -> Vec<PathBuf> {
+        if !self.old.is_empty() {
+            let rest = path.strip_prefix(&self.old).ok();
+            return rest.map(|rest| self.folder.join(rest)).into_iter().collect();
+        }
+        let parts: Vec<Component<'_>> =
+            path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+        (0..parts.len())
+            .map(|at| self.folder.join(parts[at..].iter().collect::<PathBuf>()))
+            .collect()
+    }
+}
+
+/// Whether a source file has the contents that were compiled.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SourceState {
+    /// The contents have the MD5 of the line table.
+    Checked,
+    /// The file is not younger than the program.
+    Older,
+    /// The user named the folder; nothing else tells.
+    Named,
+    /// The contents have another MD5 than the compiled ones.
+    Changed,
+    /// The file is younger than the program.
+    Younger,
+    /// There is no such file.
+    Missing,
+    /// The file cannot be read; holds the error's text.
+    Unreadable(String),
+}
+
+impl SourceState {
+    /// Whether the text is shown.
+    pub fn is_shown(&self) -> bool {
+        matches!(self, SourceState::Checked | SourceState::Older | SourceState::Named)
+    }
+}
+
+/// The text of a source file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SourceText {
+    /// The path when the program was compiled.
+    pub path: String,
+    /// The lines; empty unless the state says that they are the compiled ones.
+    pub lines: Vec<String>,
+    /// Whether the contents are the compiled ones.
+    pub state: SourceState,
+}
+
+/// Reads a source file, and checks that it is the compiled one.
+///
+/// `roots`: folders with sources, in which files are looked for before they are taken from the path that the compiler wrote
+/// down; `modified`: when the program was written.
+pub fn source_text(
+    file: &SourceFile,
+    roots: &[SourceRoot],
+    modified: Option<SystemTime>,
+) -> SourceText {
+    let path = Path::new(&file.path);
+    let named = roots.iter().flat_map(|root| root.candidates(path)).map(|path| (path, true));
+    let compiled = path.is_absolute().then(|| (path.to_owned(), false));
+    let found = named.chain(compiled).find(|(path, _)| path.exists());
+    let (text, state) = match found {
+        None => (String::new(), SourceState::Missing),
+        Some((path, named)) => match foreign_file::read(&path, SOURCE_BYTES_MAX) {
+            Err(error) => (String::new(), SourceState::Unreadable(error.to_string())),
+            Ok(bytes) => {
+                let written = fs::metadata(&path).and_then(|found| found.modified()).ok();
+                let state = match file.md5 {
+                    Some(md5) if <[u8; 16]>::from(Md5::digest(&bytes)) == md5 => {
+                        SourceState::Checked
+                    }
+                    Some(_) => SourceState::Changed,
+                    None if named => SourceState::Named,
+                    None if written.is_some() && written <= modified => SourceState::Older,
+                    None => SourceState::Younger,
+                };
+                (String::from_utf8_lossy(&bytes).into_owned(), state)
+            }
+        },
+    };
+    let lines =
+        if state.is_shown() { text.lines().map(str::to_string).collect() } else { Vec::new() };
+    SourceText { path: file.path.clone(), lines, state }
+}
+
+#[cfg(test)]
+#[path = "annotate_tests.rs"]
+mod tests;

@@ -1,0 +1,60 @@
+use super::*;
+use std::time::Duration;
+
+fn file(path: &Path, md5: Option<[u8; 16]>) -> SourceFile {
+    SourceFile { path: path.to_str().unwrap().into(), md5 }
+}
+
+#[test]
+fn a_source_is_shown_only_if_it_is_the_compiled_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("work.c");
+    fs::write(&path, "one\ntwo\n").unwrap();
+    let written = fs::metadata(&path).unwrap().modified().unwrap();
+    let after = Some(written + Duration::from_secs(5));
+    let before = Some(written - Duration::from_secs(5));
+    let of = |md5, modified| source_text(&file(&path, md5), &[], modified);
+    let older = of(None, after);
+    assert_eq!((older.state, older.lines), (SourceState::Older, vec!["one".into(), "two".into()]));
+    let younger = of(None, before);
+    assert_eq!((younger.state, younger.lines), (SourceState::Younger, Vec::<String>::new()));
+    assert_eq!(
+        of(None, None).state,
+        SourceState::Younger,
+        "nothing tells when the program was written"
+    );
+    // Of `one\ntwo\n`, by md5sum: the hash decides, whatever the times.
+    let right = 0x2094_b601_daac_3d68_f5ae_d51d_3c20_f7cd_u128.to_be_bytes();
+    assert_eq!(of(Some(right), before).state, SourceState::Checked);
+    assert_eq!(of(Some([7; 16]), after).state, SourceState::Changed);
+    assert!(of(Some([7; 16]), after).lines.is_empty());
+    let missing = source_text(&file(&folder.path().join("none.c"), None), &[], after);
+    assert_eq!(missing.state, SourceState::Missing);
+    // A path of debug information may be anything.
+    assert_eq!(source_text(&file(folder.path(), None), &[], after).lines, Vec::<String>::new());
+}
+
+#[test]
+fn sources_are_found_below_the_folders_that_the_user_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    fs::create_dir_all(root.join("lib")).unwrap();
+    fs::write(root.join("lib/a.c"), "a\n").unwrap();
+    let state = |text: &str, path: &str| {
+        let root = text.replace("ROOT", root.to_str().unwrap());
+        source_text(&file(Path::new(path), None), &[root.parse().unwrap()], None).state
+    };
+    assert_eq!(state("ROOT", "/build/x-1.0/lib/a.c"), SourceState::Named);
+    assert_eq!(state("ROOT", "./lib/a.c"), SourceState::Named);
+    assert_eq!(state("/build/x-1.0=ROOT", "/build/x-1.0/lib/a.c"), SourceState::Named);
+    assert_eq!(state("/build/y=ROOT", "/build/x-1.0/lib/a.c"), SourceState::Missing);
+    assert_eq!(state("ROOT", "/build/../../lib/b.c"), SourceState::Missing);
+    assert!("".parse::<SourceRoot>().is_err() && "/build=".parse::<SourceRoot>().is_err());
+}
+
+#[test]
+fn parts_for_rare_cases_belong_to_their_function() {
+    assert!(is_cold_part("f.cold", "f") && is_cold_part("f.cold.3", "f"));
+    assert!(is_cold_part("ns::f(int) [clone .cold]", "ns::f(int)"));
+    assert!(!is_cold_part("f.part.0", "f") && !is_cold_part("fg.cold", "f"));
+}

@@ -1,0 +1,140 @@
+//! Finds the source lines of code, by debug information.
+
+use super::Sources;
+use super::file::debug_file;
+use super::inline::{DEBUG_SECTIONS, DebugSections, Dwarf, WithoutInlined, may_have};
+use crate::symbols::demangle::demangle;
+use crate::symbols::elf;
+use gimli::{EndianSlice, LittleEndian, UnitRef};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// A function at an instruction, and the line that the instruction is from.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LineAt {
+    /// The function's name as its author wrote it.
+    pub function: Option<String>,
+    /// Index into [`CodeLines::files`].
+    pub file: Option<u32>,
+    /// The line, from 1; in a function into which others were inlined, the line of the call.
+    pub line: Option<u32>,
+}
+
+/// A source file that debug information names.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SourceFile {
+    /// The path when the program was compiled.
+    pub path: String,
+    /// The MD5 of the contents then, if the line table has it (DWARF 5, 6.2.4.1).
+    pub md5: Option<[u8; 16]>,
+}
+
+/// The source lines of instructions.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct CodeLines {
+    /// The functions at each instruction, outermost first; empty if debug information has none there.
+    pub places: Vec<Vec<LineAt>>,
+    /// The source files.
+    pub files: Vec<SourceFile>,
+    /// Why lines are missing: `None` with no lines means that there is no debug information.
+    pub without: Option<WithoutInlined>,
+}
+
+/// Finds the source lines of instructions.
+///
+/// `path`: the program or library with the code; `addresses`: the instructions' as linked, ascending; `sources`: where debug
+/// files are.
+pub fn lines(path: &Path, addresses: &[u64], sources: &Sources) -> CodeLines {
+    let mut found = CodeLines { places: vec![Vec::new(); addresses.len()], ..CodeLines::default() };
+    let Ok(file) = elf::excerpt(path, DEBUG_SECTIONS, sources.limit_bytes) else { return found };
+    let debug = debug_file(path, &file, DEBUG_SECTIONS, sources);
+    let sections = DebugSections::read(&file, debug.as_ref(), sources.limit_bytes);
+    let Some(sections) = sections else { return found };
+    let inlined = match sections.inlined_at(addresses) {
+        Ok(inlined) => inlined,
+        Err(why) => return CodeLines { without: Some(why), ..found },
+    };
+    let mut numbers: HashMap<String, u32> = HashMap::new();
+    let mut functions: HashMap<&[u8], String> = HashMap::new();
+    for (address, place) in addresses.iter().zip(&mut found.places) {
+        let readable = inlined.each_line(*address, |function, file, line| {
+            let function = function.filter(|name| !name.is_empty()).map(|name| {
+                let shown = || demangle(&String::from_utf8_lossy(name));
+                functions.entry(name).or_insert_with(shown).clone()
+            });
+            let file = file.map(|path| {
+                // Files number no more than lines, which are counted in 32 bits.
+                let next = numbers.len() as u32;
+                *numbers.entry(path.to_string()).or_insert(next)
+            });
+            place.push(LineAt { function, file, line: line.filter(|line| *line > 0) });
+        });
+        if !readable {
+            place.clear();
+            found.without = Some(WithoutInlined::Unreadable);
+        }
+        place.reverse();
+    }
+    // Hashes are a further check: without them the file's time is looked at.
+    let hashes = sections.dwarf().ok().and_then(|dwarf| hashes(&dwarf, addresses).ok());
+    let mut hashes = hashes.unwrap_or_default();
+    found.files = vec![SourceFile::default(); numbers.len()];
+    for (path, number) in numbers {
+        let md5 = hashes.remove(&path).flatten();
+        found.files[number as usize] = SourceFile { path, md5 };
+    }
+    found
+}
+
+/// The MD5 of each source file of the units with one of these addresses; `None` for a file that several units know by different
+/// contents.
+fn hashes(
+    dwarf: &Dwarf<'_>,
+    addresses: &[u64],
+) -> Result<HashMap<String, Option<[u8; 16]>>, gimli::Error> {
+    let mut found: HashMap<String, Option<[u8; 16]>> = HashMap::new();
+    let mut headers = dwarf.units();
+    while let Some(header) = headers.next()? {
+        let Ok(unit) = dwarf.unit(header) else { continue };
+        let unit = unit.unit_ref(dwarf);
+        let Some(program) = unit.line_program.as_ref() else { continue };
+        let lines = program.header();
+        if !lines.file_has_md5() || !may_have(unit, addresses).unwrap_or(true) {
+            continue;
+        }
+        for file in lines.file_names() {
+            let Ok(path) = path_of(unit, lines, file) else { continue };
+            let md5 = Some(*file.md5()).filter(|md5| *md5 != [0; 16]);
+            let known = found.entry(path).or_insert(md5);
+            *known = known.filter(|known| Some(*known) == md5);
+        }
+    }
+    Ok(found)
+}
+
+type Bytes<'s> = EndianSlice<'s, LittleEndian>;
+
+/// The path of a source file, spelled as addr2line spells it (`render_file`).
+fn path_of<'s>(
+    unit: UnitRef<'_, Bytes<'s>>,
+    lines: &gimli::LineProgramHeader<Bytes<'s>>,
+    file: &gimli::FileEntry<Bytes<'s>>,
+) -> Result<String, gimli::Error> {
+    let folder = unit.comp_dir.map(|folder| folder.to_string_lossy().into_owned());
+    let mut path = folder.unwrap_or_default();
+    let mut push = |part: &str| {
+        if part.starts_with('/') {
+            path.clear();
+        } else if !path.is_empty() && !path.ends_with('/') {
+            path.push('/');
+        }
+        path.push_str(part);
+    };
+    if file.directory_index() != 0
+        && let Some(folder) = file.directory(lines)
+    {
+        push(&unit.attr_string(folder)?.to_string_lossy());
+    }
+    push(&unit.attr_string(file.path_name())?.to_string_lossy());
+    Ok(path)
+}

@@ -1,0 +1,137 @@
+//! `opcost profile --annotate` and `opcost diff --annotate` as a user runs them.
+//!
+//! The program of the recorded profiles is in the test data. perf's cache of files by build id brings it to any machine.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../opcost-profile/tests/data").join(name)
+}
+
+/// A home with the program of the recordings in perf's cache.
+fn home() -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let id = home.path().join(".debug/.build-id/7d/f8ec7d82717abfc1b952009d0a25933a34f197");
+    fs::create_dir_all(&id).unwrap();
+    fs::copy(data("busy"), id.join("elf")).unwrap();
+    home
+}
+
+fn opcost(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_opcost"));
+    command.args(arguments).env("COLUMNS", "80").env("HOME", home);
+    command
+}
+
+fn printed(home: &Path, arguments: &[&str]) -> String {
+    let output = opcost(home, arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(home: &Path, arguments: &[&str]) -> String {
+    let output = opcost(home, arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_hottest_function_is_shown_with_source_and_instructions() {
+    let (home, file, sources) = (home(), data("plain.data"), data("."));
+    let (file, sources) = (file.to_str().unwrap(), sources.to_str().unwrap());
+    let arguments = ["profile", "-i", file, "--annotate", "--source-root", sources];
+    let text = printed(home.path(), &arguments);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.starts_with("leaf (busy)") && text.contains("7.500 ms in 15 samples"), "{text}");
+    let has = |figures: &str, code: &str| {
+        text.lines().any(|line| line.contains(figures) && line.trim_end().ends_with(code))
+    };
+    assert!(has("100.00 %", "sum += (i * i) ^ sum;"), "{text}");
+    // As perf annotate has it: 13 of 15 samples are at the addition.
+    assert!(has("86.67 %", "add %rdx, %rcx") && has("13.33 %", "xor %rcx, %rdx"), "{text}");
+    assert!(text.contains("--source-root; nothing tells"), "{text}");
+    let json: Value =
+        serde_json::from_str(&printed(home.path(), &[&arguments[..], &["--json"]].concat()))
+            .unwrap();
+    let sum = |rows: &Value| -> u64 {
+        rows.as_array().unwrap().iter().map(|row| row["cost"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(json["cost"].as_u64(), Some(sum(&json["lines"])));
+    for line in json["lines"].as_array().unwrap() {
+        assert_eq!(line["cost"].as_u64(), Some(sum(&line["instructions"])), "{line}");
+    }
+    let page = home.path().join("page.html");
+    printed(home.path(), &[&arguments[..], &["--html", page.to_str().unwrap()]].concat());
+    let page = fs::read_to_string(page).unwrap();
+    assert!(
+        page.starts_with("<!DOCTYPE html>") && page.contains("sum += (i * i) ^ sum;"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_source_that_is_not_here_is_said_and_its_lines_keep_their_numbers() {
+    let (home, file) = (home(), data("plain.data"));
+    let text =
+        printed(home.path(), &["profile", "-i", file.to_str().unwrap(), "--annotate", "leaf"]);
+    assert!(text.contains("/opt/work/busy.c: not found; give the folder"), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("  11 ") && line.contains("100.00 %")),
+        "{text}"
+    );
+    assert!(!text.contains("sum +="), "{text}");
+}
+
+#[test]
+fn a_function_that_was_inlined_names_those_that_have_its_code() {
+    let (home, file) = (home(), data("plain.data"));
+    let file = file.to_str().unwrap();
+    let said = refused(home.path(), &["profile", "-i", file, "--annotate", "touch"]);
+    assert!(
+        said.contains("touch was inlined everywhere") && said.contains("one of them: main"),
+        "{said}"
+    );
+    let said = refused(home.path(), &["profile", "-i", file, "--annotate=leav"]);
+    assert!(
+        said.contains("--annotate leav: the profile has no such function (did you mean leaf?)"),
+        "{said}"
+    );
+    let text = printed(home.path(), &["profile", "-i", file, "--annotate", "main"]);
+    assert!(text.contains("↳ touch inlined"), "{text}");
+    let said = refused(
+        home.path(),
+        &["profile", "-i", data("py-spy.folded").to_str().unwrap(), "--annotate"],
+    );
+    assert!(said.contains("no addresses of instructions"), "{said}");
+    // Without perf's copy the program is not the recorded one, and no line is guessed.
+    let empty = tempfile::tempdir().unwrap();
+    let said = refused(empty.path(), &["profile", "-i", file, "--annotate"]);
+    assert!(said.contains("opcost: "), "{said}");
+}
+
+#[test]
+fn two_profiles_of_a_function_are_compared_line_by_line() {
+    let (home, sources) = (home(), data("."));
+    let (one, two) = (data("plain.data"), data("threads.data"));
+    let (one, two) = (one.to_str().unwrap(), two.to_str().unwrap());
+    let sources = sources.to_str().unwrap();
+    // The word behind --annotate is a file here, so the function is the one that changed most.
+    let text = printed(home.path(), &["diff", "--annotate", one, two, "--source-root", sources]);
+    assert!(text.contains("threads.data against plain.data, cpu-clock by line"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let arguments = ["diff", "--annotate=leaf", one, two, "--source-root", sources, "--json"];
+    let json: Value = serde_json::from_str(&printed(home.path(), &arguments)).unwrap();
+    assert_eq!(json["paired_by"], "sources");
+    let lines = json["lines"].as_array().unwrap();
+    for side in ["cost_baseline", "cost"] {
+        let sum: u64 = lines.iter().filter_map(|line| line[side].as_u64()).sum();
+        assert_eq!(json["total"][side].as_u64(), Some(sum), "{side}");
+    }
+    let line = lines.iter().find(|line| line["variant"]["line"] == 11).unwrap();
+    assert_eq!(line["variant"]["text"], line["baseline"]["text"]);
+    assert!(line["instructions"].as_array().unwrap().iter().all(|pair| pair["same"] == true));
+}
