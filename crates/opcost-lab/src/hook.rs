@@ -7,8 +7,11 @@ use opcost_sys::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
+/// The variable with the run's number among the runs of its variant. The name is hyperfine's, so that scripts for both have one.
+pub const ITERATION: &str = "HYPERFINE_ITERATION";
+
 /// One execution of a hook.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Hook<'a> {
     /// The option without its hyphens: `prepare`.
     pub name: &'static str,
@@ -16,6 +19,8 @@ pub struct Hook<'a> {
     pub command: &'a str,
     /// The variant that it belongs to; a hook of the whole recording has none.
     pub variant: Option<HookVariant<'a>>,
+    /// The number of the run that it belongs to, for [`ITERATION`].
+    pub iteration: Option<String>,
 }
 
 /// The variant of a hook.
@@ -63,7 +68,7 @@ pub struct HookShell<'a> {
 
 impl HookRunner for HookShell<'_> {
     fn run(&mut self, plan: &Plan, hook: &Hook<'_>) -> Result<HookEnd> {
-        let Hook { name, command, variant } = hook;
+        let Hook { name, command, variant, iteration } = hook;
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null());
         let mut dir = plan.hooks.cwd.as_ref();
@@ -71,6 +76,7 @@ impl HookRunner for HookShell<'_> {
             shell.env_clear().envs(environment.iter().map(|(key, value)| (key, value)));
             dir = plan.variants[*index].cwd.as_ref().or(dir);
         }
+        shell.envs(iteration.iter().map(|iteration| (ITERATION, iteration)));
         if let Some(dir) = dir {
             shell.current_dir(dir);
         }

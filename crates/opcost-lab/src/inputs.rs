@@ -70,9 +70,9 @@ impl Inputs {
         }
         let mut inputs = Inputs::default();
         let mut left = HASHED_BYTES_MAX;
-        for variant in &plan.variants {
+        for (index, variant) in plan.variants.iter().enumerate() {
             let WorkPlan::Command { argv, .. } = &variant.work else { continue };
-            let has_hook = plan.hooks.conclude.is_some() || variant.prepare.is_some();
+            let has_hook = plan.has_hooks_around(index);
             let input = variant.input.as_deref();
             for path in named(argv, input, folder_of(variant)) {
                 let is_read_only = !has_hook && is_input(variant, &path);

@@ -7,6 +7,7 @@ use crate::machine::{Machine, RunEnd, Together};
 use crate::progress::{Progress, estimate};
 use crate::stopping::Stopping;
 use anyhow::{Context, Result, bail, ensure};
+use opcost_base::failure;
 use opcost_base::message::announce;
 use opcost_model::plan::{BuildPlan, Group, Plan, Slot, StopReason};
 use opcost_model::recording::State;
@@ -14,7 +15,7 @@ use opcost_record::{Failure, Outcome, Record};
 use opcost_store::store::RecordingWriter;
 use opcost_sys::clock::monotonic_ns;
 use opcost_sys::presence::Presence;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// How a session of running ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,11 +72,7 @@ pub fn run(
     // Without it the recording is as good; others cannot tell why theirs is disturbed.
     let _presence = Presence::open().and_then(|presence| presence.announce().map(|()| presence));
     let mut session = Session { plan, machine, hooks };
-    let set_up = match &plan.hooks.setup {
-        Some(setup) => session.hook("setup", setup, None),
-        None => Ok(HookEnd::Done),
-    };
-    let ending = match set_up {
+    let ending = match session.set_up() {
         Ok(HookEnd::Done) => {
             progress.begin(plan, earlier.len());
             let ending = session.run_slots(earlier, writer, progress);
@@ -85,11 +82,7 @@ pub fn run(
         Ok(HookEnd::Interrupted) => Ok(Ending::Interrupted),
         Err(error) => Err(error),
     };
-    let cleaned = match &plan.hooks.cleanup {
-        Some(cleanup) => session.hook("cleanup", cleanup, None).map(|_| ()),
-        None => Ok(()),
-    };
-    match (ending, cleaned) {
+    match (ending, session.clean_up()) {
         (Ok(Ending::Complete | Ending::Stopped(_)), Err(error)) => Err(error),
         // A cleanup that fails must not hide the earlier outcome.
         (ending, Err(error)) => {
@@ -108,6 +101,35 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    fn set_up(&mut self) -> Result<HookEnd> {
+        let own = (0..).zip(&self.plan.variants);
+        let own = own.map(|(index, variant)| (variant.setup.as_ref(), Some((index, None))));
+        for (command, about) in [(self.plan.hooks.setup.as_ref(), None)].into_iter().chain(own) {
+            if let Some(command) = command
+                && self.hook("setup", command, about)? == HookEnd::Interrupted
+            {
+                return Ok(HookEnd::Interrupted);
+            }
+        }
+        Ok(HookEnd::Done)
+    }
+
+    /// Executes every cleanup, also after one of them failed.
+    ///
+    /// # Errors
+    /// The first failure.
+    fn clean_up(&mut self) -> Result<()> {
+        let own = (0..).zip(&self.plan.variants);
+        let own = own.map(|(index, variant)| (variant.cleanup.as_ref(), Some((index, None))));
+        let mut cleaned = Ok(());
+        for (command, about) in own.chain([(self.plan.hooks.cleanup.as_ref(), None)]) {
+            if let Some(command) = command {
+                cleaned = cleaned.and(self.hook("cleanup", command, about).map(|_| ()));
+            }
+        }
+        cleaned
+    }
+
     fn run_slots(
         &mut self,
         earlier: &[Record],
@@ -130,8 +152,21 @@ impl Session<'_> {
         let left: Vec<Slot> = plan.slots().filter(|slot| !done.contains(&slot.slot)).collect();
         let (mut made, mut is_announced) = (0, false);
         let mut inputs = Inputs::of(plan);
-        let mut ran: HashSet<u16> = HashSet::new();
+        let failed = earlier.iter().filter(|record| record.outcome != Outcome::Finished);
+        let mut failed: BTreeSet<usize> =
+            failed.map(|record| usize::from(record.variant)).collect();
+        // If nothing is left to compare, a failed run is as good as missing.
+        if plan.comparisons_without(&failed).is_empty() {
+            failed.clear();
+        }
+        failed.iter().for_each(|variant| stopping.give_up(*variant, &left));
+        let mut ran: HashSet<u16> = failed.iter().map(|variant| *variant as u16).collect();
         for group in plan.groups(&left, self.machine.width()) {
+            let behind = made + group.slots().count();
+            let Some(group) = group.without(&failed) else {
+                made = behind;
+                continue;
+            };
             // Warm-up runs show how long the other runs take; without them, the first group does.
             if !is_announced && made > 0 && group.is_measured() {
                 is_announced = true;
@@ -140,7 +175,7 @@ impl Session<'_> {
                     progress.estimate(&length);
                 }
             }
-            made += group.slots().count();
+            made = behind;
             let runs: Vec<(&Slot, &str)> = group
                 .slots()
                 .map(|slot| (slot, plan.variants[usize::from(slot.variant)].name.as_str()))
@@ -174,9 +209,22 @@ impl Session<'_> {
             }
             for (process, ends) in group.processes().iter().zip(ends) {
                 let runs: Vec<(&Slot, RunEnd)> = process.iter().zip(ends).collect();
-                if let Some(ending) = keep(plan, runs, writer, &mut stopping)? {
+                let Some(ending) = keep(plan, runs, writer, &mut stopping)? else { continue };
+                let Ending::Failed { slot, variant, failure } = &ending else {
+                    return Ok(ending);
+                };
+                let failing = usize::from(*variant);
+                failed.insert(failing);
+                // One process makes the runs of all variants.
+                if plan.in_process.is_some() || plan.comparisons_without(&failed).is_empty() {
                     return Ok(ending);
                 }
+                stopping.give_up(failing, &left[made..]);
+                progress.print_line(&format!(
+                    "variant '{}', run {slot}: {}; the others go on",
+                    plan.variants[failing].name,
+                    failure::in_words(failure)
+                ));
             }
             if interrupted {
                 return Ok(Ending::Interrupted);
@@ -232,15 +280,16 @@ impl Session<'_> {
             return interrupted();
         }
         let variant = usize::from(group.first().variant);
+        let about = Some((variant, Some(group.first())));
         if let Some(prepare) = &self.plan.variants[variant].prepare
-            && self.hook("prepare", prepare, Some(variant))? == HookEnd::Interrupted
+            && self.hook("prepare", prepare, about)? == HookEnd::Interrupted
         {
             return interrupted();
         }
         let together = self.machine.run_together(self.plan, group)?;
         check_numbers(group, &together)?;
-        if let (Together::Made { .. }, Some(conclude)) = (&together, &self.plan.hooks.conclude)
-            && self.hook("conclude", conclude, Some(variant))? == HookEnd::Interrupted
+        if let (Together::Made { .. }, Some(conclude)) = (&together, self.plan.conclude(variant))
+            && self.hook("conclude", conclude, about)? == HookEnd::Interrupted
         {
             return interrupted();
         }
@@ -251,28 +300,30 @@ impl Session<'_> {
     fn rebuild(&mut self, build: &BuildPlan, unit: u32) -> Result<HookEnd> {
         let command = format!("OPCOST_BUILD={unit}; export OPCOST_BUILD; {}", build.command);
         for variant in 0..self.plan.variants.len() {
-            if self.hook("rebuild", &command, Some(variant))? == HookEnd::Interrupted {
+            if self.hook("rebuild", &command, Some((variant, None)))? == HookEnd::Interrupted {
                 return Ok(HookEnd::Interrupted);
             }
         }
         Ok(HookEnd::Done)
     }
 
+    /// Executes a hook, of a variant and perhaps of one of its runs.
     fn hook(
         &mut self,
         name: &'static str,
         command: &str,
-        variant: Option<usize>,
+        about: Option<(usize, Option<&Slot>)>,
     ) -> Result<HookEnd> {
         self.machine.adopt_orphans(false)?;
-        let variant = match variant {
+        let iteration = about.and_then(|(_, slot)| slot).map(Slot::iteration_text);
+        let variant = match about {
             None => None,
-            Some(index) => match self.machine.environment(index) {
+            Some((index, _)) => match self.machine.environment(index) {
                 Some(environment) => Some(HookVariant { index, environment }),
                 None => bail!("opcost does not start this work, so --{name} cannot be run for it"),
             },
         };
-        let end = self.hooks.run(self.plan, &Hook { name, command, variant });
+        let end = self.hooks.run(self.plan, &Hook { name, command, variant, iteration });
         self.machine.adopt_orphans(true)?;
         end
     }
@@ -490,7 +541,7 @@ mod tests {
 
     fn hooked() -> Plan {
         let asked =
-            Experiment { setup: Some("a".into()), cleanup: Some("b".into()), ..experiment(2, 2) };
+            Experiment { setup: vec!["a".into()], cleanup: vec!["b".into()], ..experiment(2, 2) };
         resolve(&asked, &FakeSurroundings::default()).unwrap()
     }
 
@@ -711,8 +762,8 @@ mod tests {
     #[test]
     fn runs_with_hooks_are_made_one_by_one_between_them() {
         let asked = Experiment {
-            prepare: Some("a".into()),
-            conclude: Some("b".into()),
+            prepare: vec!["a".into()],
+            conclude: vec!["b".into()],
             ..experiment(2, 2)
         };
         let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
@@ -732,8 +783,62 @@ mod tests {
     }
 
     #[test]
+    fn each_variant_has_its_own_hooks_and_runs_have_numbers() {
+        let each = |of: [&str; 2]| of.map(str::to_string).to_vec();
+        let asked = Experiment {
+            setup: each(["a", ""]),
+            prepare: each(["", "b"]),
+            conclude: each(["c", ""]),
+            cleanup: each(["d", "e"]),
+            ..experiment(2, 2)
+        };
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        let numbers: Vec<String> = plan.slots().map(|slot| slot.iteration_text()).collect();
+        assert_eq!(numbers, ["warmup-0", "warmup-0", "0", "0", "1", "1"]);
+        let mut machine = Mock::default();
+        check(&plan, &[2, 3, 4, 5], &mut machine).0.unwrap();
+        let around = ["setup", "run 0", "conclude", "prepare", "run 1", "cleanup", "cleanup"];
+        assert_eq!(machine.log(), around);
+        // Each cleanup runs, also after an interruption.
+        let mut machine = Mock::odd("run 0", Odd::IsInterrupted);
+        assert_eq!(check(&plan, &[], &mut machine).0.unwrap(), Ending::Interrupted);
+        assert_eq!(machine.log(), ["setup", "run 0", "cleanup", "cleanup"]);
+    }
+
+    #[test]
+    fn a_variant_that_fails_ends_only_its_own_runs() {
+        let plan = resolve(&experiment(3, 2), &FakeSurroundings::default()).unwrap();
+        let of = |variant: u16| plan.slots().filter(move |slot| slot.variant == variant);
+        let all = plan.slot_count();
+        for width in [1, 4] {
+            let mut machine = Mock { width, ..Mock::odd("run 2", Odd::WorkFails) };
+            let (ending, recording) = check(&plan, &[], &mut machine);
+            assert_eq!(ending.unwrap(), Ending::Complete);
+            let failed: Vec<usize> = recording.failed_variants().into_keys().collect();
+            assert_eq!((failed, recording.comparisons()), (vec![2], vec![(0, 1)]));
+            let made = recording.records.len();
+            assert!((all + 1 - of(2).count()..all).contains(&made), "{made}");
+            assert_eq!(recording.runs_due(), made);
+        }
+        // Nothing could be compared with a baseline that fails, nor if all others have failed.
+        let (ending, recording) = check(&plan, &[], &mut Mock::odd("run 0", Odd::WorkFails));
+        let failure = Failure::Signal { signal: 9 };
+        assert_eq!(ending.unwrap(), Ending::Failed { slot: 0, variant: 0, failure });
+        assert!(recording.failed_variants().is_empty());
+        assert_eq!(recording.comparisons().len(), 2);
+    }
+
+    #[test]
+    fn without_a_variant_that_failed_runs_stop_as_early() {
+        let mut plan = resolve(&experiment(3, 60), &FakeSurroundings::default()).unwrap();
+        plan.stop = opcost_model::plan::StopPlan { width_ratio: Some(0.5), ..Default::default() };
+        let (ending, _) = check(&plan, &[], &mut Mock::odd("run 2", Odd::WorkFails));
+        assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Width));
+    }
+
+    #[test]
     fn runs_that_taught_the_machine_files_are_made_again_once() {
-        let asked = Experiment { prepare: Some("a".into()), ..experiment(2, 2) };
+        let asked = Experiment { prepare: vec!["a".into()], ..experiment(2, 2) };
         let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
         let mut machine = Mock { learns: true, ..Mock::default() };
         let (ending, recording) = check(&plan, &[0, 2, 3, 4], &mut machine);
@@ -746,7 +851,7 @@ mod tests {
 
     #[test]
     fn runs_during_which_opcost_was_stopped_are_made_again() {
-        let asked = Experiment { prepare: Some("a".into()), ..experiment(2, 2) };
+        let asked = Experiment { prepare: vec!["a".into()], ..experiment(2, 2) };
         let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
         let mut machine = Mock { suspends: true, learns: true, ..Mock::default() };
         let (ending, recording) = check(&plan, &[0, 1, 2, 3, 4], &mut machine);

@@ -17,11 +17,12 @@
 //! the first narrow interval adds to error rates; simulations show how much, and the reduced levels pay for it in advance.
 
 use opcost_base::number::percent;
-use opcost_model::plan::{Plan, StopReason};
+use opcost_model::plan::{Plan, Slot, StopReason};
 use opcost_record::{MetricId, Outcome, Record};
 use opcost_stats::multiple::Family;
 use opcost_stats::schedule::next_look;
 use opcost_stats::{Block, Paired, early};
+use std::collections::BTreeSet;
 
 /// After this many pairs with the same counts on both sides, no more are made.
 const SAME_PAIRS: usize = 2;
@@ -47,6 +48,8 @@ pub struct Stopping<'a> {
     answer_is_due: bool,
     /// Whether the one look at exact counts is yet to come.
     look_is_due: bool,
+    /// The variants that failed.
+    failed: BTreeSet<usize>,
 }
 
 impl<'a> Stopping<'a> {
@@ -61,6 +64,7 @@ impl<'a> Stopping<'a> {
             counts: Vec::new(),
             answer_is_due: true,
             look_is_due: true,
+            failed: BTreeSet::new(),
         }
     }
 
@@ -71,15 +75,36 @@ impl<'a> Stopping<'a> {
             self.counts.push((record.block, record.variant, (record.ops, counts.collect())));
         }
         let Some(block) = record.block else { return };
+        self.count(block);
+        if let (Outcome::Finished, Some(value)) = (&record.outcome, value) {
+            let ops = if self.plan.primary.row().per_op { record.ops.unwrap_or(1) } else { 1 };
+            self.figures.push((block, record.variant, value as f64 / ops.max(1) as f64));
+        }
+    }
+
+    /// Counts no more on a variant that failed, of whose runs those in `missing` are not made.
+    pub fn give_up(&mut self, variant: usize, missing: &[Slot]) {
+        self.failed.insert(variant);
+        let own = missing.iter().filter(|slot| usize::from(slot.variant) == variant);
+        own.filter_map(Slot::compared_in).for_each(|block| self.count(block));
+    }
+
+    /// Takes a run from those that a block lacks.
+    fn count(&mut self, block: u32) {
         let Some(left) = self.left.get_mut(block as usize) else { return };
         *left = left.saturating_sub(1);
         while self.left.get(self.whole) == Some(&0) {
             self.whole += 1;
         }
-        if let (Outcome::Finished, Some(value)) = (&record.outcome, value) {
-            let ops = if self.plan.primary.row().per_op { record.ops.unwrap_or(1) } else { 1 };
-            self.figures.push((block, record.variant, value as f64 / ops.max(1) as f64));
-        }
+    }
+
+    fn comparisons(&self) -> Vec<(usize, usize)> {
+        self.plan.comparisons_without(&self.failed)
+    }
+
+    /// The variants that did not fail.
+    fn variants(&self) -> impl Iterator<Item = usize> {
+        (0..self.plan.variants.len()).filter(|variant| !self.failed.contains(variant))
     }
 
     /// The first pair's answer about the primary metric, once the pair is made, if the plan looks
@@ -106,8 +131,7 @@ impl<'a> Stopping<'a> {
             };
             Some(format!("{} {change}", self.plan.variants[variant].name))
         };
-        let changes: Vec<String> =
-            self.plan.comparisons().into_iter().filter_map(of_pair).collect();
+        let changes: Vec<String> = self.comparisons().into_iter().filter_map(of_pair).collect();
         let label = self.plan.primary.label();
         Some(format!("one layout so far, exact: {label} of {}", changes.join(", ")))
     }
@@ -136,7 +160,7 @@ impl<'a> Stopping<'a> {
             }
             // The look always comes after the same blocks, so its error rate is that of one test.
             if self.whole >= look_pairs as usize && std::mem::take(&mut self.look_is_due) {
-                let comparisons = self.plan.comparisons();
+                let comparisons = self.comparisons();
                 let mut settled =
                     comparisons.iter().map(|sides| self.is_settled(*sides, look_pairs));
                 if self.repeats_itself() && settled.all(|settled| settled) {
@@ -159,13 +183,14 @@ impl<'a> Stopping<'a> {
 
     /// Whether every count of every block is the same in all variants.
     fn is_same_throughout(&self) -> bool {
-        let baseline = self.counts_of(0);
-        (1..self.plan.variants.len()).all(|variant| self.counts_of(variant) == baseline)
+        let mut counts = self.variants().map(|variant| self.counts_of(variant));
+        let baseline = counts.next();
+        counts.all(|counts| Some(counts) == baseline)
     }
 
     /// Whether each variant's warm-up run gave the same counts as the variant's run of the first block.
     fn repeats_itself(&self) -> bool {
-        (0..self.plan.variants.len()).all(|variant| {
+        self.variants().all(|variant| {
             let of = |wanted: Option<u32>| {
                 let runs = self.counts.iter();
                 let mut runs = runs
@@ -191,13 +216,13 @@ impl<'a> Stopping<'a> {
         };
         let [one, two] = [baseline, variant].map(figures);
         let plain = |of: &[(u32, f64)]| of.iter().map(|(_, figure)| *figure).collect::<Vec<f64>>();
-        let level = early::LEVEL / self.plan.comparisons().len() as f64;
+        let level = early::LEVEL / self.comparisons().len() as f64;
         one == two || early::p(&plain(&one), &plain(&two)) <= level
     }
 
     /// The widest interval of any comparison; `None` if a comparison has no interval.
     fn widest(&self) -> Option<f64> {
-        let comparisons = self.plan.comparisons();
+        let comparisons = self.comparisons();
         let budget = self.plan.stop.error_budget();
         let alpha = budget.level_of_smallest(Family::Primary, comparisons.len());
         let mut widest = 0f64;
@@ -228,9 +253,9 @@ mod tests {
     use crate::resolve::resolve;
     use opcost_base::time::TimeLimit;
     use opcost_model::experiment::Experiment;
+    use opcost_model::plan::MachineKind;
     use opcost_model::plan::Width;
     use opcost_model::plan::{HostPlan, Target};
-    use opcost_model::plan::{MachineKind, Slot};
     use opcost_record::Sample;
 
     fn stopping(width_ratio: Option<f64>, budget_ms: Option<u64>) -> Plan {

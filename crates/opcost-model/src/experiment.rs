@@ -8,8 +8,8 @@
 
 use crate::guest_settings::guest_settings;
 use crate::plan::{
-    Aslr, EnvironmentPolicy, MachineKind, OpsPattern, PairsOfVariants, Priority, SameFile, Shard,
-    Width,
+    Aslr, EnvironmentPolicy, IgnoredStatuses, MachineKind, OpsPattern, PairsOfVariants, Priority,
+    SameFile, Shard, Width,
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -242,10 +242,13 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "is_false")]
     pub show_output: bool,
 
-    /// Treat a run that ends with a status other than 0 as finished, and compare it
-    #[arg(long, short = 'i', help_heading = CONDITIONS)]
-    #[serde(skip_serializing_if = "is_false")]
-    pub ignore_failure: bool,
+    /// Treat a run that ends with a status other than 0 as finished, and compare it; with STATUSES only
+    /// these, for example 1,2
+    #[arg(long, short = 'i', value_name = "STATUSES", num_args = 0..=1, require_equals = true,
+          default_missing_value = IgnoredStatuses::ALL, default_value_t, hide_default_value = true,
+          help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "IgnoredStatuses::is_none")]
+    pub ignore_failure: IgnoredStatuses,
 
     /// Events to count, in perf's syntax: cycles:u, {a,b}:k, r01c2, cpu/event=0x3c/; may be
     /// repeated [default: see opcost list events]
@@ -309,15 +312,16 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stack_bytes: Option<u32>,
 
-    /// Command run once before the first run
+    /// Command run once before the first run; repeated, one for each variant
     #[arg(long, value_name = "CMD", help_heading = HOOKS)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub setup: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub setup: Vec<String>,
 
-    /// Command run before each run, outside the measurement
+    /// Command run before each run, outside the measurement; repeated, one for each variant. It finds
+    /// the run's number among the variant's runs, from 0, or warmup-0 and so on, in HYPERFINE_ITERATION
     #[arg(long, value_name = "CMD", help_heading = HOOKS)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prepare: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub prepare: Vec<String>,
 
     /// Command that rebuilds a variant. opcost runs it for each variant before the blocks of each
     /// build; OPCOST_BUILD holds the build's number. The build is then the unit of the test
@@ -330,15 +334,15 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks_per_build: Option<u32>,
 
-    /// Command run after each run, outside the measurement
+    /// Command run after each run, outside the measurement; repeated, one for each variant
     #[arg(long, value_name = "CMD", help_heading = HOOKS)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub conclude: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub conclude: Vec<String>,
 
-    /// Command run once after the last run
+    /// Command run once after the last run, also after Ctrl-C; repeated, one for each variant
     #[arg(long, value_name = "CMD", help_heading = HOOKS)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cleanup: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub cleanup: Vec<String>,
 
     /// Kernel to boot: a bzImage, a build folder, debian:cloud, debian:rt, debian:amd64, the name of a
     /// kernel that opcost kernel build made, or with --kernel-tree a revision of that tree; none counts
@@ -584,6 +588,15 @@ pub struct Variant {
     /// Command run before each run of this variant, in place of the experiment's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepare: Option<String>,
+    /// Command run after each run of this variant, in place of the experiment's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conclude: Option<String>,
+    /// Command run once before the first run, in this variant's environment, behind the experiment's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+    /// Command run once after the last run, in this variant's environment, before the experiment's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleanup: Option<String>,
     /// Kernel this variant boots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,

@@ -2,6 +2,7 @@
 //!
 //! The laboratory's unsafe code lives in this crate and in `opcost-work`; callers see safe functions and typed errors only.
 
+pub mod access;
 pub mod affinity;
 pub mod allocator;
 pub mod budget;

@@ -9,7 +9,7 @@ use super::{
     Verdict, Warning, carry_over, conclusion, cycles, function_changes, guests, imported, ledger,
     observations, one_variant, ranking, threads_max, variant_differences,
 };
-use opcost_base::number;
+use opcost_base::{failure, number};
 use opcost_model::plan::judged::SideMetrics;
 use opcost_model::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
 use opcost_model::recording::{Recording, State};
@@ -74,15 +74,15 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         question: plan.question.clone(),
         heading: heading(recording, &finished),
         variants: variants(recording, &finished),
-        comparisons: plan.comparisons(),
+        comparisons: recording.comparisons(),
         functions: function_changes::functions(recording, &rows, refused.as_deref()),
         cycles: cycles::functions(recording, &rows),
         kernel_commits: Vec::new(),
         function_costs: one_variant::function_costs(recording).filter(|_| is_alone(plan)),
         cycle_costs: is_alone(plan).then(|| one_variant::cycle_costs(recording)).flatten(),
         guests: guests::describe(&guests),
-        differences: variant_differences::kernel_differences(plan, kernels),
-        sizes: variant_differences::size_rows(plan, recording.machine.first()),
+        differences: variant_differences::kernel_differences(recording, kernels),
+        sizes: variant_differences::size_rows(recording, recording.machine.first()),
         twin: twin(recording, &columns, &rows),
         per_megabyte: per_megabyte(recording, &finished),
         rows,
@@ -105,7 +105,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         comparison.observations = observations::observations(&comparison.rows, &names);
     }
     if let Some(carried) = withheld {
-        carried.withhold_functions(&mut comparison.functions, plan);
+        carried.withhold_functions(&mut comparison.functions, &comparison.comparisons);
     }
     comparison.carry_over = carried.map_or(Vec::new(), |carried| carried.made);
     comparison.conclusions = conclusion::conclusions(&comparison);
@@ -197,7 +197,7 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
 }
 
 fn variants(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<VariantSummary> {
-    let compared = compared_runs(recording);
+    let (compared, failed) = (compared_runs(recording), recording.failed_variants());
     let summary = |(index, variant): (usize, &opcost_model::plan::VariantPlan)| {
         let runs = &compared[index];
         VariantSummary {
@@ -205,6 +205,12 @@ fn variants(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<VariantSumm
             work: variant.work.describe(),
             runs_finished: finished[index].len(),
             runs_failed: runs.len() - finished[index].len(),
+            failure: failed.get(&index).and_then(|run| match &run.outcome {
+                Outcome::Failed(failure) => {
+                    Some(format!("run {}: {}", run.slot, failure::in_words(failure)))
+                }
+                Outcome::Finished => None,
+            }),
             ops: finished[index].first().and_then(|record| record.ops),
             totals: totals(recording, &finished[index]),
             exit_codes: runs.iter().map(|record| record.exit_code).collect(),
@@ -304,9 +310,9 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
         // If figures are per second, the wall time itself is no figure.
         .filter(|(key, _)| !(per_second(&recording.plan) && key.name == WALL))
         .collect();
-    let repeats = Repeats::of(recording);
+    let (repeats, compared) = (Repeats::of(recording), recording.comparisons());
     let mut rows = parallel::map(shown, threads_max(is_large(recording)), |(key, columns)| {
-        row(recording, &repeats, key, columns)
+        row(recording, (&repeats, &compared), key, columns)
     });
     let place = |key: &MetricKey| {
         let listed = opcost_record::METRICS.iter().position(|row| row.name == key.name);
@@ -331,7 +337,12 @@ fn is_large(recording: &Recording) -> bool {
     recording.records.len() > 5_000
 }
 
-fn row(recording: &Recording, repeats: &Repeats<'_>, key: &MetricKey, columns: &[Column]) -> Row {
+fn row(
+    recording: &Recording,
+    (repeats, compared): (&Repeats<'_>, &[(usize, usize)]),
+    key: &MetricKey,
+    columns: &[Column],
+) -> Row {
     let plan = &recording.plan;
     let described = key.row();
     let twice = recording.dictionary.keys().iter().any(|other| {
@@ -345,7 +356,7 @@ fn row(recording: &Recording, repeats: &Repeats<'_>, key: &MetricKey, columns: &
             figures.interval = one_variant::interval(figures);
         }
     }
-    let changes = plan.comparisons().into_iter().map(|(baseline, variant)| {
+    let changes = compared.iter().copied().map(|(baseline, variant)| {
         let medians = [baseline, variant].map(|side| values[side].as_ref().map(Figures::center));
         let metric = recording.dictionary.id(key);
         let repeat = [baseline, variant]
@@ -518,7 +529,7 @@ fn judge(rows: &mut [Row], recording: &Recording) -> Option<u32> {
     let rate = Budget::default().total();
     // Counts of an emulated machine that neither seed nor padding changes need no test.
     let settled = |row: &Row| plan.machine() == MachineKind::Emulated && row.exact;
-    let side_metrics = SideMetrics::of([plan], plan.comparisons().len());
+    let side_metrics = SideMetrics::of([plan], recording.comparisons().len());
     let mut pairs_for_all = None;
     for family in multiple::Family::ALL {
         let members: Vec<(bool, bool, &mut Change)> = rows

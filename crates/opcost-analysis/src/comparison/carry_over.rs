@@ -105,7 +105,7 @@ pub(super) fn examine(recording: &Recording, columns: &Columns) -> Option<Tests>
     let keys = recording.dictionary.keys();
     let metrics = || (0..).zip(keys).filter(|(_, key)| key.region == WORK);
     let is_first = |key: &MetricKey| *key == plan.primary || TIMES.contains(&key.name.as_str());
-    let comparisons = plan.comparisons();
+    let comparisons = recording.comparisons();
     // A recording may have thousands of comparisons: its runs are read once a metric.
     let tests = |id: MetricId, key: &MetricKey, chosen: &dyn Fn(usize) -> bool| {
         let of_metric = |(runs, scale): (Vec<Run>, Scale)| {
@@ -304,9 +304,13 @@ impl Tests {
     }
 
     /// Withholds the verdict on the functions of comparisons with a carry-over.
-    pub(super) fn withhold_functions(&self, functions: &mut [FunctionComparison], plan: &Plan) {
+    pub(super) fn withhold_functions(
+        &self,
+        functions: &mut [FunctionComparison],
+        compared: &[(usize, usize)],
+    ) {
         for test in self.made.iter().filter(|test| test.found) {
-            let sides = plan.comparisons()[test.comparison];
+            let sides = compared[test.comparison];
             let of_sides = functions.iter_mut().filter(|of| (of.baseline, of.variant) == sides);
             for row in of_sides.flat_map(|of| &mut of.rows) {
                 row.verdict = FunctionVerdict::Inconclusive;

@@ -133,7 +133,7 @@ pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
         let total = known.iter().find(|total| total.region == row.key.region);
         let Some(total) = total else { continue };
         let accuracy = accuracy(core, total);
-        let comparisons = recording.plan.comparisons().into_iter();
+        let comparisons = recording.comparisons().into_iter();
         let shares: Vec<f64> = comparisons
             .map(|(baseline, _)| share(row, baseline, total.centers[baseline]))
             .collect();
@@ -276,7 +276,7 @@ pub(super) fn functions(recording: &Recording, rows: &[Row]) -> Vec<FunctionComp
         .map(|part| Attribution::of_charged(recording, Charged::CyclePart(part)))
         .collect();
     let total = rows.iter().find(|row| row.key.name == MODEL_CYCLES);
-    let comparisons = recording.plan.comparisons().into_iter().enumerate();
+    let comparisons = recording.comparisons().into_iter().enumerate();
     let made = comparisons.filter_map(|(index, (baseline, variant))| {
         let mut made = compare_attributed(&whole, baseline, variant)?;
         made.modelled = true;

@@ -293,7 +293,7 @@ pub(super) fn functions(
     let attribution = Attribution::of(recording);
     let metric = profiled_metric(recording);
     let total_row = rows.iter().find(|row| row.key == metric);
-    let comparisons = recording.plan.comparisons();
+    let comparisons = recording.comparisons();
     let made = comparisons.into_iter().enumerate().filter_map(|(index, (baseline, variant))| {
         let mut made = compare_attributed(&attribution, baseline, variant)?;
         let verdict = total_row.map(|row| row.changes[index].verdict.into());

@@ -86,6 +86,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         work: variant.work.describe(),
         runs_finished: runs(index),
         runs_failed: 0,
+        failure: None,
         ops: None,
         totals: Vec::new(),
         exit_codes: Vec::new(),

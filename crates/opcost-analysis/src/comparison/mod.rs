@@ -223,6 +223,9 @@ pub struct VariantSummary {
     pub runs_finished: usize,
     /// Runs that failed, warm-up left out.
     pub runs_failed: usize,
+    /// How the variant failed while the others went on; `None` if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Operations of the first run; `None` for a command that is one operation.
     pub ops: Option<u64>,
     /// The times of whole runs by metric; empty if every run made the same number of operations.

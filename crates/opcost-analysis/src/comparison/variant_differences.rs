@@ -1,8 +1,8 @@
 //! The differences between what variants run: options of two kernels, and sizes of programs or kernels.
 
 use super::VariantDifference;
-use opcost_model::plan::{Plan, WorkPlan};
-use opcost_model::recording::{KernelState, MachineState};
+use opcost_model::plan::WorkPlan;
+use opcost_model::recording::{KernelState, MachineState, Recording};
 use opcost_size::Totals;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -35,7 +35,10 @@ fn options(config: &str) -> BTreeMap<&str, &str> {
 }
 
 /// The kernel options that differ within each comparison, if both configurations are known.
-pub(super) fn kernel_differences(plan: &Plan, kernels: &[KernelState]) -> Vec<VariantDifference> {
+pub(super) fn kernel_differences(
+    recording: &Recording,
+    kernels: &[KernelState],
+) -> Vec<VariantDifference> {
     let config =
         |variant: usize| kernels.iter().find(|kernel| kernel.variant == variant)?.config.as_deref();
     let between = |(baseline, variant): (usize, usize)| {
@@ -43,7 +46,7 @@ pub(super) fn kernel_differences(plan: &Plan, kernels: &[KernelState]) -> Vec<Va
         let what = "kernel config".to_string();
         (!lines.is_empty()).then_some(VariantDifference { baseline, variant, what, lines })
     };
-    plan.comparisons().into_iter().filter_map(between).collect()
+    recording.comparisons().into_iter().filter_map(between).collect()
 }
 
 /// The sizes in memory of the programs or kernels of two variants.
@@ -60,7 +63,8 @@ pub struct SizeRows {
 }
 
 /// The sizes within each comparison whose variants run different programs or kernels, if both sizes are known.
-pub(super) fn size_rows(plan: &Plan, state: Option<&MachineState>) -> Vec<SizeRows> {
+pub(super) fn size_rows(recording: &Recording, state: Option<&MachineState>) -> Vec<SizeRows> {
+    let plan = &recording.plan;
     let Some(state) = state else { return Vec::new() };
     let program = |variant: usize| {
         let WorkPlan::Command { program, .. } = &plan.variants[variant].work else { return None };
@@ -72,7 +76,7 @@ pub(super) fn size_rows(plan: &Plan, state: Option<&MachineState>) -> Vec<SizeRo
         Some((known.digest.as_str(), known.sizes?))
     };
     let mut rows = Vec::new();
-    for (baseline, variant) in plan.comparisons() {
+    for (baseline, variant) in recording.comparisons() {
         let sides = [baseline, variant];
         for (what, of) in [("program", sides.map(program)), ("kernel", sides.map(kernel))] {
             if let [Some((one, before)), Some((two, after))] = of

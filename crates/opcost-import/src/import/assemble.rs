@@ -5,8 +5,9 @@ use super::parsed::{Data, Parsed, Series};
 use super::problem::{Problem, ProblemKind};
 use super::unit::Measure;
 use opcost_model::plan::{
-    Aslr, EnvironmentPolicy, Hooks, IMPORT, ImportPlan, ImportSource, ImportedFigures,
-    ImportedMetric, Omission, PairsOfVariants, Plan, StopPlan, Target, VariantPlan, WorkPlan,
+    Aslr, EnvironmentPolicy, Hooks, IMPORT, IgnoredStatuses, ImportPlan, ImportSource,
+    ImportedFigures, ImportedMetric, Omission, PairsOfVariants, Plan, StopPlan, Target,
+    VariantPlan, WorkPlan,
 };
 use opcost_model::recording::MachineState;
 use opcost_record::printable::printable;
@@ -378,6 +379,9 @@ fn plan(
         input: None,
         output: None,
         prepare: None,
+        conclude: None,
+        setup: None,
+        cleanup: None,
         guest: None,
         revision: None,
         tree: None,
@@ -409,7 +413,7 @@ fn plan(
         aslr: Aslr::Inherit,
         environment: EnvironmentPolicy::Inherit,
         show_output: false,
-        ignore_failure: false,
+        ignore_failure: IgnoredStatuses::None,
         allow: Vec::new(),
         matches: Vec::new(),
         hooks: Hooks::default(),

@@ -6,6 +6,7 @@ use super::program_regions::{self, Serving, Socket};
 use super::streams::{Kept, Streams};
 use super::window::Window;
 use super::{Machine, RunEnd, Together, outcome};
+use crate::hook::ITERATION;
 use crate::load::Load;
 use crate::resolve::Surroundings;
 use crate::shipped::Shipped;
@@ -55,6 +56,9 @@ const FIXED_ENVIRONMENT: [&str; 2] = ["PATH", "HOME"];
 
 /// Name of the variable that pads a randomised environment.
 const PADDING: &str = "OPCOST_PADDING";
+
+/// Name of the variable that pads the run's number.
+const ITERATION_PADDING: &str = "OPCOST_ITERATION_PADDING";
 
 /// This computer.
 pub struct Host<'a> {
@@ -150,7 +154,10 @@ impl<'a> Host<'a> {
         match &plan.variants[usize::from(slot.variant)].work {
             WorkPlan::Command { program, argv, .. } => {
                 let argv = argv.iter().map(OsString::from).collect();
-                let (spawn, kept) = self.spawn(plan, slot, program.clone(), argv)?;
+                let (mut spawn, kept) = self.spawn(plan, slot, program.clone(), argv)?;
+                if let Some(env) = &mut spawn.env {
+                    number(env, slot, &plan.variants[usize::from(slot.variant)]);
+                }
                 let begun_ns = monotonic_ns();
                 let mut end = self.run_command(plan, spawn)?;
                 if let Some(end) = &mut end {
@@ -555,6 +562,20 @@ fn environments(plan: &Plan) -> Vec<Vec<(OsString, OsString)>> {
             pairs
         })
         .collect()
+}
+
+/// Tells a command its run's number, in a variable that takes the same room whatever the number, so that no run's memory lies
+/// elsewhere. A variable that the user gave stays.
+fn number(env: &mut Vec<(OsString, OsString)>, slot: &Slot, variant: &VariantPlan) {
+    // That of a warm-up run, with any number of 32 bits.
+    const BYTES: usize = "warmup-4294967295".len();
+    if variant.env.iter().any(|(key, _)| key == ITERATION) {
+        return;
+    }
+    env.retain(|(key, _)| key != ITERATION && key != ITERATION_PADDING);
+    let text = slot.iteration_text();
+    env.push((ITERATION_PADDING.into(), "x".repeat(BYTES.saturating_sub(text.len())).into()));
+    env.push((ITERATION.into(), text.into()));
 }
 
 fn launch_failure(error: SpawnError) -> anyhow::Error {

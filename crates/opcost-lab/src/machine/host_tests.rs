@@ -2,6 +2,7 @@ use super::*;
 use crate::resolve::fixture::{FakeSurroundings, experiment, in_process, script};
 use crate::resolve::resolve;
 use opcost_model::experiment::{Experiment, Seed};
+use opcost_model::plan::IgnoredStatuses;
 use opcost_record::{Domain, Invariant, MetricKey};
 
 /// Makes the first run of a plan, with a script in place of the workloads' process; descriptor 3 is
@@ -79,7 +80,7 @@ fn how_a_workload_died_says_more_than_what_it_did_not_send() {
     check_failure("kill -9 $$", &Failure::Signal { signal: 9 });
     check_failure("echo opcost-record 1 >&4; kill -9 $$", &Failure::Signal { signal: 9 });
     check_failure("exit 3", &Failure::ExitStatus { code: 3 });
-    let asked = Experiment { ignore_failure: true, ..experiment(2, 2) };
+    let asked = Experiment { ignore_failure: IgnoredStatuses::All, ..experiment(2, 2) };
     let end = run_scripted(&plan(asked), "exit 3");
     let Outcome::Failed(Failure::Work { detail }) = end.outcome else { panic!("{end:?}") };
     assert!(detail.contains("no report"), "a status that is ignored makes no report: {detail}");

@@ -73,8 +73,7 @@ fn outcome(plan: &Plan, ended_by: EndedBy, status: Status) -> Outcome {
             Outcome::Failed(Failure::Timeout { limit_ms: plan.timeout_ms.unwrap_or_default() })
         }
         (EndedBy::Stop { signal }, _) => Outcome::Failed(Failure::Stopped { signal }),
-        (_, Status::Code(0)) => Outcome::Finished,
-        (_, Status::Code(_)) if plan.ignore_failure => Outcome::Finished,
+        (_, Status::Code(code)) if plan.ignore_failure.finishes(code) => Outcome::Finished,
         (_, Status::Code(code)) => Outcome::Failed(Failure::ExitStatus { code }),
         (_, Status::Signal(signal)) => Outcome::Failed(Failure::Signal { signal }),
     }

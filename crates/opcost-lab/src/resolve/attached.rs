@@ -6,8 +6,8 @@ use anyhow::Result;
 use opcost_base::exit::{Status, fail};
 use opcost_model::experiment::{Experiment, Seed};
 use opcost_model::plan::{
-    Aslr, AttachmentPlan, EnvironmentPolicy, Hooks, PairsOfVariants, Plan, StopPlan, Target,
-    VariantPlan, WorkPlan, schedule,
+    Aslr, AttachmentPlan, EnvironmentPolicy, Hooks, IgnoredStatuses, PairsOfVariants, Plan,
+    StopPlan, Target, VariantPlan, WorkPlan, schedule,
 };
 use opcost_source::source::Scope;
 use std::collections::BTreeMap;
@@ -77,6 +77,9 @@ pub fn resolve_attached(
         output: None,
         ops: None,
         prepare: None,
+        conclude: None,
+        setup: None,
+        cleanup: None,
         guest: None,
         revision: None,
         tree: None,
@@ -112,7 +115,7 @@ pub fn resolve_attached(
         aslr: Aslr::Inherit,
         environment: EnvironmentPolicy::Inherit,
         show_output: false,
-        ignore_failure: false,
+        ignore_failure: IgnoredStatuses::None,
         allow: Vec::new(),
         matches: Vec::new(),
         hooks: Hooks::default(),

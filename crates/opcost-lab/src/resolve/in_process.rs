@@ -35,7 +35,8 @@ pub(super) fn resolve_in_process(
             "the samples of one process are not told apart by its runs; leave --profile out".into(),
         );
     }
-    if experiment.conclude.is_some() || variants.iter().any(|variant| variant.prepare.is_some()) {
+    let has_hooks = |variant: &VariantPlan| variant.prepare.is_some() || variant.conclude.is_some();
+    if !experiment.conclude.is_empty() || variants.iter().any(has_hooks) {
         return refuse(
             "nothing can be run between the runs of one process; use --setup and --cleanup in \
              place of --prepare and --conclude"
@@ -241,8 +242,8 @@ mod tests {
         };
         check_refused(with(|asked| asked.rebuild = Some("make".into())), "leave --rebuild out");
         check_refused(with(|asked| asked.profile = true), "leave --profile out");
-        check_refused(with(|asked| asked.prepare = Some("sync".into())), "use --setup");
-        check_refused(with(|asked| asked.conclude = Some("sync".into())), "use --setup");
+        check_refused(with(|asked| asked.prepare = vec!["sync".into()]), "use --setup");
+        check_refused(with(|asked| asked.conclude = vec!["sync".into()]), "use --setup");
         check_refused(with(|asked| asked.blocks_per_process = Some(0)), "give 1 to 1000");
         let apart = Experiment { in_process: false, blocks_per_process: Some(2), ..in_process(8) };
         check_refused(apart, "add --in-process");

@@ -4,6 +4,7 @@ mod attached;
 #[cfg(test)]
 pub mod fixture;
 mod guest;
+mod hooks;
 mod host;
 mod in_process;
 mod length;
@@ -94,6 +95,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         .context("cannot read the working directory")
         .status(Status::Missing)?;
     check_machine(experiment)?;
+    let experiment = &hooks::distribute(experiment)?;
     let emulation = guest::resolve_emulation(experiment, surroundings)?;
     let variants = variants::resolve_variants(experiment, surroundings, &here)?;
     let cpu = host::resolve_cpu(experiment, surroundings)?;
@@ -190,13 +192,13 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         aslr: experiment.aslr.unwrap_or(aslr),
         environment,
         show_output: experiment.show_output,
-        ignore_failure: experiment.ignore_failure,
+        ignore_failure: experiment.ignore_failure.clone(),
         allow: experiment.allow.clone(),
         matches: experiment.matches.clone(),
         hooks: Hooks {
-            setup: experiment.setup.clone(),
-            conclude: experiment.conclude.clone(),
-            cleanup: experiment.cleanup.clone(),
+            setup: experiment.setup.first().cloned(),
+            conclude: experiment.conclude.first().cloned(),
+            cleanup: experiment.cleanup.first().cloned(),
             cwd: Some(here),
         },
         shards: None,

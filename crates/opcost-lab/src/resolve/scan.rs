@@ -26,31 +26,19 @@ pub(super) fn spread(experiment: &Experiment) -> Result<Experiment> {
         }
         scans.push((&scan.name, values(scan)?));
     }
-    let once = [
-        ("--setup", &experiment.setup),
-        ("--cleanup", &experiment.cleanup),
-        ("--conclude", &experiment.conclude),
-        ("--rebuild", &experiment.rebuild),
-    ];
-    for (hook, line) in once {
-        let named = |(name, _): &&(&str, _)| {
-            line.as_ref().is_some_and(|line| line.contains(&placeholder(name)))
-        };
-        if let Some((name, _)) = scans.iter().find(named) {
-            let why = format!(
-                "{hook} names {{{name}}}, but it is the same for all variants; name the parameter in \
-                 commands, workloads, --prepare, --input, --output, --boot, or env of a variant"
-            );
-            return Err(usage(why));
-        }
+    if let Some(line) = &experiment.rebuild
+        && let Some((name, _)) = scans.iter().find(|(name, _)| line.contains(&placeholder(name)))
+    {
+        let why = format!(
+            "--rebuild names {{{name}}}, but it is the same for all variants; name the parameter in \
+             commands, workloads, --prepare, --input, --output, --boot, or env of a variant"
+        );
+        return Err(usage(why));
     }
     let mut used = vec![false; scans.len()];
     let mut variants = Vec::new();
     for template in &experiment.variants {
         let mut template = template.clone();
-        // A hook that names a parameter differs between variants.
-        let prepare = experiment.prepare.as_ref().filter(|_| template.prepare.is_none());
-        template.prepare = template.prepare.or(prepare.cloned());
         if let [input] = &experiment.input[..] {
             template.input.get_or_insert_with(|| input.clone());
         }
@@ -84,7 +72,7 @@ fn usage(why: String) -> anyhow::Error {
     fail(Status::Usage, why)
 }
 
-fn placeholder(name: &str) -> String {
+pub(super) fn placeholder(name: &str) -> String {
     format!("{{{name}}}")
 }
 
@@ -103,6 +91,9 @@ fn texts(variant: &mut Variant) -> Vec<&mut String> {
     }
     texts.extend(variant.env.values_mut());
     texts.extend(variant.prepare.as_mut());
+    texts.extend(variant.conclude.as_mut());
+    texts.extend(variant.setup.as_mut());
+    texts.extend(variant.cleanup.as_mut());
     texts.extend(variant.input.as_mut());
     texts.extend(variant.output.as_mut());
     texts.extend(variant.boot.as_mut());
@@ -290,10 +281,10 @@ mod tests {
     fn what_differs_is_noted_and_named() {
         let mut asked = experiment(&["f {n}"], vec![listed("n", &["1", "2"])]);
         asked.variants[0].name = Some("f".into());
-        asked.prepare = Some("make {n}".into());
+        asked.variants[0].setup = Some("make {n}".into());
         let made = spread(&asked).unwrap().variants;
         assert_eq!(made[1].name.as_deref(), Some("f n=2"));
-        assert_eq!(made[1].prepare.as_deref(), Some("make 2"));
+        assert_eq!(made[1].setup.as_deref(), Some("make 2"));
         assert_eq!(made[1].scanned["n"], "2");
         let words = vec![OsString::from_vec(b"\xff{n}".to_vec())];
         asked.variants[0].command = Some(Command::Words(words));
@@ -316,8 +307,8 @@ mod tests {
         let twice = vec![listed("n", &["1"]), listed("n", &["2"])];
         assert!(refused(&experiment(&["f {n}"], twice)).contains("scanned twice"));
         let mut shared = experiment(&["f {n}"], vec![listed("n", &["1"])]);
-        shared.setup = Some("make {n}".into());
-        assert!(refused(&shared).contains("--setup names {n}"));
+        shared.rebuild = Some("make {n}".into());
+        assert!(refused(&shared).contains("--rebuild names {n}"));
     }
 
     proptest! {

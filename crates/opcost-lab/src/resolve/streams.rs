@@ -28,7 +28,14 @@ pub(super) fn resolve_streams(
         return Err(fail(Status::Usage, why));
     }
     let input = match input {
-        Some(text) => Some(resolve_input(experiment, text, cwd)?),
+        Some(text) => {
+            // A hook may create the file. Whether it did is checked before a process starts.
+            let is_made = !experiment.setup.is_empty()
+                || !experiment.prepare.is_empty()
+                || variant.setup.is_some()
+                || variant.prepare.is_some();
+            Some(resolve_input(is_made, text, cwd)?)
+        }
         None => None,
     };
     let output = variant.output.as_deref().map(|text| OutputPlan::of_text(text, cwd));
@@ -37,10 +44,8 @@ pub(super) fn resolve_streams(
     Ok((input, output))
 }
 
-fn resolve_input(experiment: &Experiment, text: &str, cwd: &Path) -> Result<PathBuf> {
+fn resolve_input(is_made: bool, text: &str, cwd: &Path) -> Result<PathBuf> {
     let path: PathBuf = cwd.join(text).components().collect();
-    // A hook may create the file. Whether it did is checked before a process starts.
-    let is_made = experiment.setup.is_some() || experiment.prepare.is_some();
     let wrong = match fs::metadata(&path) {
         Ok(metadata) if metadata.is_dir() => Some("it is a folder".to_string()),
         // Opening a named pipe would wait for its writer.

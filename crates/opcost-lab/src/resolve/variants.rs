@@ -23,8 +23,7 @@ pub(super) fn resolve_variants(
     surroundings: &dyn Surroundings,
     here: &Path,
 ) -> Result<Vec<VariantPlan>> {
-    let scanned = scan::spread(experiment)?;
-    let experiment = &scanned;
+    let experiment = &scan::spread(experiment)?;
     let variants = guest::spread(experiment)?;
     if variants.is_empty() {
         let why =
@@ -88,7 +87,10 @@ pub(super) fn resolve_variants(
             tree,
             scanned: variant.scanned.clone(),
             cwd: Some(cwd),
-            prepare: variant.prepare.clone().or_else(|| experiment.prepare.clone()),
+            prepare: variant.prepare.as_ref().or(experiment.prepare.first()).cloned(),
+            conclude: variant.conclude.clone(),
+            setup: variant.setup.clone(),
+            cleanup: variant.cleanup.clone(),
         });
     }
     let kinds: Vec<&str> = plans

@@ -36,9 +36,10 @@ fn commands_come_again_with_hooks_environment_and_shell() {
     written.env = vec!["A=1".into(), "A=2".into(), "B=<&>\"'".into()];
     written.variants[1].env = [("C".to_string(), "3".to_string())].into();
     written.variants[1].prepare = Some("sync".into());
-    written.prepare = Some("true".into());
-    written.setup = Some("make".into());
-    written.cleanup = Some("make clean".into());
+    written.prepare = vec!["true".into()];
+    written.setup = vec!["make".into()];
+    written.cleanup = vec!["make clean".into(), "rm x".into()];
+    written.conclude = vec!["".into(), "sync".into()];
     written.rebuild = Some("make -B".into());
     written.blocks_per_build = Some(2);
     written.timeout = Some(TimeLimit { limit_ms: 1500 });

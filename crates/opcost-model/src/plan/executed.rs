@@ -37,7 +37,15 @@ impl Plan {
 
 fn lines_of(variant: &VariantPlan, cwd: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    lines.extend(variant.prepare.iter().map(|line| format!("prepare: {}{cwd}", printable(line))));
+    let hooks = [
+        ("setup", &variant.setup),
+        ("prepare", &variant.prepare),
+        ("conclude", &variant.conclude),
+        ("cleanup", &variant.cleanup),
+    ];
+    for (name, command) in hooks {
+        lines.extend(command.iter().map(|line| format!("{name}: {}{cwd}", printable(line))));
+    }
     lines.push(match &variant.work {
         WorkPlan::Command { program, argv, .. } => {
             let words: Vec<String> =

@@ -1,6 +1,7 @@
 //! Groups of runs: one process makes some of the runs, and several processes run at the same time.
 
 use super::{Plan, Slot};
+use std::collections::BTreeSet;
 
 /// Runs that a machine makes together: the runs of one process, or of several processes at the same time.
 ///
@@ -27,6 +28,14 @@ impl<'a> Group<'a> {
         &self.processes[0][0]
     }
 
+    /// The group without the processes that would make a run of one of these variants; `None` if no process is left.
+    pub fn without(self, variants: &BTreeSet<usize>) -> Option<Group<'a>> {
+        let mut processes = self.processes;
+        processes
+            .retain(|runs| runs.iter().all(|slot| !variants.contains(&usize::from(slot.variant))));
+        (!processes.is_empty()).then_some(Group { processes })
+    }
+
     /// Whether any run of the group counts; warm-up runs do not, nor runs that are left out.
     pub fn is_measured(&self) -> bool {
         self.slots().any(|slot| slot.compared_in().is_some())
@@ -46,8 +55,17 @@ impl Plan {
 
     /// Whether a command of the user runs before or after each run.
     pub fn has_hooks_between_runs(&self) -> bool {
-        let prepared = self.variants.iter().any(|variant| variant.prepare.is_some());
-        prepared || self.hooks.conclude.is_some()
+        (0..self.variants.len()).any(|variant| self.has_hooks_around(variant))
+    }
+
+    /// Whether a command of the user runs before or after each run of a variant.
+    pub fn has_hooks_around(&self, variant: usize) -> bool {
+        self.variants[variant].prepare.is_some() || self.conclude(variant).is_some()
+    }
+
+    /// The command that runs after each run of a variant.
+    pub fn conclude(&self, variant: usize) -> Option<&String> {
+        self.variants[variant].conclude.as_ref().or(self.hooks.conclude.as_ref())
     }
 
     /// Divides slots by the process that makes them: one slot each, or all slots of a unit of the test.

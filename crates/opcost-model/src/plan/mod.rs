@@ -6,6 +6,7 @@ mod attached;
 mod executed;
 mod group;
 pub mod guest;
+mod ignored_statuses;
 mod imported;
 mod in_process;
 pub mod judged;
@@ -26,6 +27,7 @@ mod validation;
 pub use attached::{AttachmentPlan, OpsSource};
 pub use group::Group;
 pub use guest::{CorePlan, EmulationPlan, GuestPlan};
+pub use ignored_statuses::IgnoredStatuses;
 pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
 };
@@ -51,7 +53,7 @@ use opcost_record::program_region;
 use opcost_source::source::Scope;
 use opcost_work::WorkloadSpec;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -117,8 +119,8 @@ pub struct Plan {
     pub environment: EnvironmentPolicy,
     /// Whether the commands' output is shown.
     pub show_output: bool,
-    /// Whether a run that ends with a status other than 0 counts as finished.
-    pub ignore_failure: bool,
+    /// The exit statuses other than 0 with which a run counts as finished.
+    pub ignore_failure: IgnoredStatuses,
     /// Waived ledger rules.
     pub allow: Vec<String>,
     /// Files that count as the same when functions are compared.
@@ -173,6 +175,15 @@ pub struct VariantPlan {
     pub ops: Option<OpsPattern>,
     /// Command run before each run.
     pub prepare: Option<String>,
+    /// Command run after each run, in place of [`Hooks::conclude`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conclude: Option<String>,
+    /// Command run once before the first run, after [`Hooks::setup`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+    /// Command run once after the last run, before [`Hooks::cleanup`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleanup: Option<String>,
     /// The emulated machine; `None` on another kind of machine.
     #[serde(default)]
     pub guest: Option<GuestPlan>,
@@ -426,6 +437,13 @@ impl Plan {
     /// The comparisons made, as (baseline, variant) indices.
     pub fn comparisons(&self) -> Vec<(usize, usize)> {
         comparisons(self.variants.len(), self.pairs_of_variants)
+    }
+
+    /// The comparisons of variants that did not fail.
+    pub fn comparisons_without(&self, failed: &BTreeSet<usize>) -> Vec<(usize, usize)> {
+        let mut left = self.comparisons();
+        left.retain(|(one, other)| !failed.contains(one) && !failed.contains(other));
+        left
     }
 }
 

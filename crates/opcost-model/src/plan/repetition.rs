@@ -31,6 +31,7 @@ impl Plan {
             first.filter(|_| self.variants.iter().all(|variant| of(variant) == first)).cloned()
         };
         let prepare = shared(|variant| variant.prepare.as_ref());
+        let one = |hook: &Option<String>| hook.iter().cloned().collect::<Vec<String>>();
         let cwd = self.variants[0].cwd.clone();
         let cwd =
             cwd.filter(|_| self.variants.iter().all(|variant| variant.cwd == self.variants[0].cwd));
@@ -80,7 +81,7 @@ impl Plan {
             cwd,
             show_output: self.show_output,
             regions: self.regions(),
-            ignore_failure: self.ignore_failure,
+            ignore_failure: self.ignore_failure.clone(),
             events: self.event_texts(),
             ops,
             primary: Some(self.primary.label()),
@@ -90,14 +91,14 @@ impl Plan {
             frequency: self.sampling().map(|sampling| sampling.frequency_hz),
             call_graph: self.sampling().map(|sampling| sampling.call_graph),
             stack_bytes: self.sampling().and_then(SamplingPlan::copied_bytes),
-            setup: self.hooks.setup.clone(),
-            prepare,
+            setup: one(&self.hooks.setup),
+            prepare: one(&prepare),
             rebuild: self.build().map(|build| build.command.clone()),
             blocks_per_build: self.build().map(|build| build.blocks),
             in_process: self.in_process.is_some(),
             blocks_per_process: self.in_process.map(|process| process.blocks),
-            conclude: self.hooks.conclude.clone(),
-            cleanup: self.hooks.cleanup.clone(),
+            conclude: one(&self.hooks.conclude),
+            cleanup: one(&self.hooks.cleanup),
             pack: emulation.map(|emulation| emulation.pack.clone()).unwrap_or_default(),
             tree,
             pack_used: emulation.is_some_and(|emulation| emulation.pack_used),
@@ -163,6 +164,9 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         output: plan.output.as_ref().map(OutputPlan::text),
         ops: plan.ops.clone(),
         prepare: plan.prepare.clone(),
+        conclude: plan.conclude.clone(),
+        setup: plan.setup.clone(),
+        cleanup: plan.cleanup.clone(),
         scanned: plan.scanned.clone(),
         ..Variant::default()
     };

@@ -35,6 +35,8 @@ pub struct Slot {
     pub variant: u16,
     /// The block; `None` for warm-up runs.
     pub block: Option<u32>,
+    /// The number of the variant's earlier runs, warm-up runs or others as this run is.
+    pub iteration: u32,
     /// Bytes of padding in the environment.
     pub padding_bytes: u16,
     /// Seed of the emulated machine.
@@ -47,6 +49,14 @@ impl Slot {
     /// The block whose comparison the run is part of; `None` for warm-up runs and for runs that are left out.
     pub fn compared_in(&self) -> Option<u32> {
         self.block.filter(|_| !self.is_left_out)
+    }
+
+    /// The run's number among the variant's runs as hyperfine writes it: `warmup-0` or `7`.
+    pub fn iteration_text(&self) -> String {
+        match self.block {
+            None => format!("warmup-{}", self.iteration),
+            Some(_) => self.iteration.to_string(),
+        }
     }
 }
 
@@ -151,6 +161,7 @@ pub fn slots(plan: &Plan) -> impl Iterator<Item = Slot> + '_ {
         slot: 0,
         variant,
         block: None,
+        iteration: 0,
         padding_bytes,
         guest_seed,
         is_left_out: false,
@@ -160,12 +171,22 @@ pub fn slots(plan: &Plan) -> impl Iterator<Item = Slot> + '_ {
             slot: 0,
             variant,
             block: Some(number),
+            iteration: 0,
             padding_bytes: block.padding_bytes,
             guest_seed: block.guest_seed,
             is_left_out,
         })
     });
-    warmups.chain(runs).zip(0..).map(|(slot, number)| Slot { slot: number, ..slot })
+    let mut made = vec![[0u32; 2]; plan.variants.len()];
+    warmups.chain(runs).zip(0..).map(move |(slot, number)| {
+        // A plan of others may name variants that it does not have.
+        let made = made.get_mut(usize::from(slot.variant));
+        let iteration = made.map_or(0, |made| {
+            let made = &mut made[usize::from(slot.block.is_some())];
+            std::mem::replace(made, *made + 1)
+        });
+        Slot { slot: number, iteration, ..slot }
+    })
 }
 
 /// The variants of a block's runs, each with whether the run is left out.

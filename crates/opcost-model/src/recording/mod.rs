@@ -13,8 +13,9 @@ pub use kernel_state::KernelState;
 pub use machine_state::{DataState, MachineState, ProgramState};
 pub use private_names::{PrivateNames, Replacer};
 
-use crate::plan::Plan;
-use opcost_record::{Dictionary, Profile, Record};
+use crate::plan::{Plan, Slot};
+use opcost_record::{Dictionary, Outcome, Profile, Record};
+use std::collections::{BTreeMap, HashSet};
 
 /// Whether a recording is being made, was stopped or is complete.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -87,13 +88,47 @@ impl Recording {
         states.find(|guest| guest.variant == variant)
     }
 
-    /// The runs that should exist by now: the whole schedule, or the runs made until the plan stopped the recording.
+    /// The variants that failed while the others went on, each with its first failed run. None if the failure ended the
+    /// recording, since it left nothing to compare.
+    pub fn failed_variants(&self) -> BTreeMap<usize, &Record> {
+        let mut failed = BTreeMap::new();
+        for record in &self.records {
+            if record.outcome != Outcome::Finished {
+                failed.entry(usize::from(record.variant)).or_insert(record);
+            }
+        }
+        let variants = failed.keys().copied().collect();
+        if self.plan.comparisons_without(&variants).is_empty() {
+            failed.clear();
+        }
+        failed
+    }
+
+    /// The comparisons that the runs allow: those of the plan without variants that failed.
+    pub fn comparisons(&self) -> Vec<(usize, usize)> {
+        self.plan.comparisons_without(&self.failed_variants().into_keys().collect())
+    }
+
+    /// The runs that failed variants lack.
+    fn runs_lost(&self) -> impl Iterator<Item = Slot> + '_ {
+        let failed = self.failed_variants();
+        let made: HashSet<u32> = match failed.is_empty() {
+            true => HashSet::new(),
+            false => self.records.iter().map(|record| record.slot).collect(),
+        };
+        self.plan.slots().filter(move |slot| {
+            failed.contains_key(&usize::from(slot.variant)) && !made.contains(&slot.slot)
+        })
+    }
+
+    /// The runs that should exist by now: the whole schedule without the runs that failed variants lack, or the runs made until the
+    /// plan stopped the recording.
     pub fn runs_due(&self) -> usize {
         match self.state {
             State::StoppedWidth | State::StoppedBudget | State::StoppedSettled => {
                 self.records.len()
             }
-            _ => self.plan.slot_count(),
+            _ => self.plan.slot_count() - self.runs_lost().count(),
         }
     }
 
@@ -103,7 +138,11 @@ impl Recording {
             State::StoppedWidth | State::StoppedBudget | State::StoppedSettled => {
                 self.records.iter().filter(|record| record.block.is_some()).count()
             }
-            _ => self.plan.slots().filter(|slot| slot.compared_in().is_some()).count(),
+            _ => {
+                let compared = |slot: &Slot| slot.compared_in().is_some();
+                self.plan.slots().filter(compared).count()
+                    - self.runs_lost().filter(compared).count()
+            }
         }
     }
 

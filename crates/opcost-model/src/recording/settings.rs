@@ -517,9 +517,11 @@ fn hooks(of: &Of<'_>) -> Vec<Named> {
     let rebuild = plan.build().map(|build| format!("{} ({} blocks)", build.command, build.blocks));
     let all = [
         ("prepare", variant.prepare.clone()),
-        ("conclude", plan.hooks.conclude.clone()),
+        ("conclude", plan.conclude(of.variant).cloned()),
         ("set up", plan.hooks.setup.clone()),
         ("clean up", plan.hooks.cleanup.clone()),
+        ("set up this variant", variant.setup.clone()),
+        ("clean up this variant", variant.cleanup.clone()),
         ("rebuild", rebuild),
     ];
     let given = all.into_iter().filter_map(|(name, hook)| Some((name.to_string(), hook?)));

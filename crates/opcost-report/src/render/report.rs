@@ -144,9 +144,13 @@ fn ledger(document: &mut Document, comparison: &Comparison) {
         text.push_str(&format!("; the same in every run: {}", held.join(", ")));
     }
     document.say(Mark::Item(0), text);
-    let failed = comparison.variants.iter().filter(|variant| variant.runs_failed > 0);
-    let failed =
-        failed.map(|variant| format!("{} runs of '{}'", variant.runs_failed, variant.name));
+    let failed = comparison.variants.iter().filter_map(|variant| match &variant.failure {
+        Some(how) => Some(format!("'{}', {how}", variant.name)),
+        None if variant.runs_failed > 0 => {
+            Some(format!("{} runs of '{}'", variant.runs_failed, variant.name))
+        }
+        None => None,
+    });
     let failed: Vec<String> = failed.collect();
     if !failed.is_empty() {
         document.say(Mark::Doubt, format!("failed: {}", few(&failed)));

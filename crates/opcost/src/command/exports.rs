@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use clap::{Arg, ArgMatches, Command};
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_report::render::{FORMATS, Style, View, render};
+use opcost_sys::access::may_write;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -36,12 +37,12 @@ impl<T: FormatTable> ExportFiles<T> {
     /// `other`: the option that already uses standard output, if there is one.
     ///
     /// # Errors
-    /// Names the file whose folder does not exist, or the formats that would share standard output.
+    /// Names the file that cannot be written, or the formats that would share standard output.
     pub fn check(&self, other: Option<&str>) -> Result<()> {
         let mut printed = other.map(str::to_string);
         for (name, path) in &self.files {
             if !is_standard_output(path) {
-                check_folder(&format!("--export-{name}"), path)?;
+                check_file(&format!("--export-{name}"), path)?;
                 continue;
             }
             if let Some(first) = printed.replace(format!("--export-{name} -")) {
@@ -119,15 +120,25 @@ pub(super) fn is_standard_output(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Fails if an option names a file in a folder that does not exist.
-pub(super) fn check_folder(option: &str, path: &Path) -> Result<()> {
+/// Fails if an option names a file that could not be written.
+pub(super) fn check_file(option: &str, path: &Path) -> Result<()> {
+    let refuse =
+        |why: String| Err(fail(Status::Usage, format!("{option} {}: {why}", path.display())));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    match folder.filter(|folder| !folder.is_dir()) {
-        None => Ok(()),
-        Some(folder) => Err(fail(
-            Status::Usage,
-            format!("{option} {}: there is no folder '{}'", path.display(), folder.display()),
-        )),
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return refuse(format!("there is no folder '{}'", folder.display()));
+    }
+    if path.is_dir() {
+        return refuse("it is a folder; name a file".into());
+    }
+    let (written, what) = match path.exists() {
+        true => (path, "the file"),
+        false => (folder, "its folder"),
+    };
+    match may_write(written) {
+        Ok(()) => Ok(()),
+        Err(error) => refuse(format!("{what} cannot be written: {error}; name another file")),
     }
 }
 

@@ -19,10 +19,10 @@ use opcost_lab::resolve::Surroundings;
 use opcost_lab::run::Ending;
 use opcost_model::experiment::Experiment;
 use opcost_model::plan::{self, Plan, VariantPlan, WorkPlan};
-use opcost_model::recording::{MachineState, State};
+use opcost_model::recording::{MachineState, Recording, State};
 use opcost_page::writer;
 use opcost_record::nearest::did_you_mean;
-use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
+use opcost_record::{Failure, MetricKey, MetricRow, Outcome, Record, WORKLOAD};
 use opcost_report::render;
 use opcost_store::store::{RecordingWriter, StoreError};
 use opcost_sys::clock::unix_ns;
@@ -170,7 +170,13 @@ pub(super) fn record(
                 shard::report(globals, shard, &recording, false);
                 Ok(Status::Done)
             }
-            None => present(globals, &recording, output),
+            None => {
+                let presented = present(globals, &recording, output)?;
+                match failed_variants(&recording) {
+                    None => Ok(presented),
+                    Some(why) => Err(fail(Status::WorkFailed, why)),
+                }
+            }
         },
         Ending::Interrupted => {
             let any = recording.records.iter().any(|record| record.block.is_some());
@@ -194,23 +200,40 @@ pub(super) fn record(
             Err(fail(Status::NotComparable, why))
         }
         Ending::Failed { slot, variant, failure } => {
-            let VariantPlan { name, work, guest, .. } = &plan.variants[usize::from(variant)];
-            let what = failure::in_words(&failure);
-            let mut hint =
-                plan::shell_syntax::in_work(work).map_or(String::new(), plan::shell_syntax::hint);
-            let boots = guest.as_ref().is_some_and(|guest| guest.kernel.is_some());
-            let is_lean = plan.emulation().is_some_and(|emulation| !emulation.pack_used);
-            if let (WorkPlan::Command { .. }, Failure::ExitStatus { .. }, true, true) =
-                (work, &failure, boots, is_lean)
-            {
-                hint += PACKING_HINT;
-            }
-            Err(fail(
-                Status::WorkFailed,
-                format!("variant '{name}', run {slot} of recording {id}: {what}{hint}"),
-            ))
+            let why = failed_run(&recording, usize::from(variant), slot, &failure);
+            Err(fail(Status::WorkFailed, why))
         }
     }
+}
+
+/// How a run failed, and what to do about it.
+fn failed_run(recording: &Recording, variant: usize, slot: u32, failure: &Failure) -> String {
+    let (plan, id) = (&recording.plan, &recording.id);
+    let VariantPlan { name, work, guest, .. } = &plan.variants[variant];
+    let what = failure::in_words(failure);
+    let mut hint =
+        plan::shell_syntax::in_work(work).map_or(String::new(), plan::shell_syntax::hint);
+    let boots = guest.as_ref().is_some_and(|guest| guest.kernel.is_some());
+    let is_lean = plan.emulation().is_some_and(|emulation| !emulation.pack_used);
+    if let (WorkPlan::Command { .. }, Failure::ExitStatus { .. }, true, true) =
+        (work, failure, boots, is_lean)
+    {
+        hint += PACKING_HINT;
+    }
+    format!("variant '{name}', run {slot} of recording {id}: {what}{hint}")
+}
+
+/// The variants that failed while the others went on, in words; `None` if none did.
+fn failed_variants(recording: &Recording) -> Option<String> {
+    let failed = recording.failed_variants();
+    let (variant, run) = failed.first_key_value()?;
+    let Outcome::Failed(failure) = &run.outcome else { return None };
+    let first = failed_run(recording, *variant, run.slot, failure);
+    let others = match failed.len() - 1 {
+        0 => String::new(),
+        others => format!("; {others} more failed, which the report names"),
+    };
+    Some(format!("{first}{others}; the other variants were compared"))
 }
 
 /// Refuses limits for metrics that a plan's runs will not have, before any run is made.

@@ -1,6 +1,6 @@
 //! `opcost report`.
 
-use crate::command::exports::check_folder;
+use crate::command::exports::check_file;
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::share::ShareArgs;
@@ -54,7 +54,9 @@ pub fn report(globals: &Globals, args: &ReportArgs) -> Result<Status> {
         find_rule(rule)?;
     }
     let to_stdout = args.html == Path::new("-");
-    check_folder("--html", &args.html)?;
+    if !to_stdout {
+        check_file("--html", &args.html)?;
+    }
     let store = Store::open_for_reading(&globals.store_path()?).map_err(StoreError::carried)?;
     let mut recording = store.read(&args.id).map_err(StoreError::carried)?;
     recording.plan.allow.extend(args.allow.iter().cloned());

@@ -75,7 +75,7 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
 
 /// The positions of these variants, which are compared with another.
 fn positions(recording: &Recording, names: &[String]) -> Result<Vec<usize>> {
-    let compared = recording.plan.comparisons();
+    let compared = recording.comparisons();
     let position = |name: &String| {
         let position = find_variant(recording, name)?.variant;
         match compared.iter().any(|(_, variant)| *variant == position) {

@@ -188,6 +188,57 @@ fn hooks_surround_the_runs_they_are_for() {
 }
 
 #[test]
+fn each_command_may_have_hooks_of_its_own_and_runs_know_their_numbers() {
+    let lab = Lab::new();
+    let work = "echo $1 $HYPERFINE_ITERATION >> log; env | grep ITERATION | wc -c >> bytes";
+    lab.script("work", work);
+    let hook = |text: &str| format!("echo {text} $HYPERFINE_ITERATION >> log");
+    let hooks = ["sA", "sB", "pA", "pB", "cB", "uA", "uB"].map(hook);
+    let [setup_a, setup_b, prepare_a, prepare_b, conclude_b, cleanup_a, cleanup_b] = &hooks;
+    let command =
+        ["compare", "./work A", "./work B", "-n", "11", "--warmup", "1", "--format", "csv"];
+    let own =
+        ["--setup", setup_a, "--setup", setup_b, "--prepare", prepare_a, "--prepare", prepare_b];
+    let behind = [
+        "--conclude",
+        "",
+        "--conclude",
+        conclude_b,
+        "--cleanup",
+        cleanup_a,
+        "--cleanup",
+        cleanup_b,
+    ];
+    lab.output(&[&command[..], &own, &behind].concat());
+    let log: Vec<String> = lab.lines("log").iter().map(|line| line.trim_end().into()).collect();
+    let mut expected = vec!["sA".to_string(), "sB".into()];
+    let mut made = [0, 0];
+    for variant in lab.column("last", "variant") {
+        let (side, name) = if variant == "./work A" { (0, "A") } else { (1, "B") };
+        let number = match made[side] {
+            0 => "warmup-0".to_string(),
+            made => (made - 1).to_string(),
+        };
+        made[side] += 1;
+        expected.extend([format!("p{name} {number}"), format!("{name} {number}")]);
+        expected.extend((side == 1).then(|| format!("cB {number}")));
+    }
+    expected.extend(["uA".to_string(), "uB".into()]);
+    assert_eq!(log, expected);
+    // The environment has the same size in every run.
+    let mut bytes = lab.lines("bytes");
+    bytes.dedup();
+    assert_eq!((bytes.len(), made), (1, [12, 12]), "{bytes:?}");
+    // A value of the user's stays.
+    lab.run(&["compare", "./work A", "true", "-n", "2", "--env", "HYPERFINE_ITERATION=own"])
+        .expect(0);
+    assert_eq!(lab.lines("log").last().unwrap(), "A own");
+    let three = ["--prepare", "a", "--prepare", "b", "--prepare", "c"];
+    let ended = lab.run(&[&command[..], &three].concat()).expect(2);
+    ended.says(&["3 --prepare for 2 variants; give it once for all, or once for each"]);
+}
+
+#[test]
 fn quiet_says_nothing_but_results_and_errors() {
     let lab = Lab::new();
     let ended = lab.run(&["-q", "compare", "true", "sh -c :", "-n", "2"]).expect(0);

@@ -72,6 +72,64 @@ fn a_status_other_than_0() {
 }
 
 #[test]
+fn listed_statuses_alone_are_ignored() {
+    let lab = Lab::new();
+    let run = |code: &str, ignored: &str| {
+        let command = format!("sh -c 'exit {code}'");
+        lab.run(&["compare", &command, "true", "-n", "2", ignored])
+    };
+    run("2", "--ignore-failure=1,2").expect(0);
+    run("3", "-i=1,2").expect(4).says(&["status 3"]);
+    run("3", "-i=all-non-zero").expect(0);
+    run("3", "-i").expect(0);
+    run("3", "-i=no").expect(2).says(&["'no' is no exit status from 0 to 255"]);
+    // The list is kept for whoever goes on with the recording or repeats it.
+    lab.write(
+        "a.toml",
+        "ignore-failure = [2]\npairs = 2\n[[variant]]\ncommand = 'sh -c \"exit 2\"'\n",
+    );
+    let plan = lab.json(&["run", "a.toml", "--dry-run", "--json"]);
+    assert_eq!(plan["ignore_failure"], serde_json::json!([2]));
+    lab.run(&["run", "a.toml"]).expect(0);
+    lab.run(&["run", "a.toml", "-i=1"]).expect(4).says(&["status 2"]);
+}
+
+#[test]
+fn one_variant_that_fails_does_not_end_a_scan() {
+    let lab = Lab::new();
+    lab.script("work", "echo $1 >> log; [ $1 != 3 ]");
+    let args = ["compare", "-P", "n", "1", "4", "./work {n}", "-n", "2"];
+    let ended = lab.run(&args).expect(4);
+    let parts =
+        ["variant './work 3', run 2 of recording", "status 1", "the other variants were compared"];
+    ended.says(&parts);
+    let shown = lab.json(&["show", "last", "--json"]);
+    let opcost = &shown["opcost"];
+    let rows = opcost["metrics"].as_array().unwrap().iter();
+    let compared: Vec<&str> = rows
+        .filter(|row| row["primary"] == true)
+        .map(|row| row["variant"].as_str().unwrap())
+        .collect();
+    assert_eq!(compared, ["./work 2", "./work 4"], "{shown:#}");
+    assert!(opcost["variants"][2]["failure"].as_str().unwrap().starts_with("run 2: it ended"));
+    let text = lab.output(&["show"]);
+    assert!(text.contains("failed: './work 3', run 2: it ended with status 1"), "{text}");
+    let runs = lab.lines("log");
+    let of = |value: &str| runs.iter().filter(|run| *run == value).count();
+    assert_eq!(of("3"), 1);
+    assert!(["1", "2", "4"].iter().all(|value| of(value) >= 3), "{runs:?}");
+    assert_eq!(lab.recordings()[0]["state"], "finished");
+    // A variant that takes too long is left out as well, in a comparison of three commands.
+    let args = ["compare", "true", "sleep 1000", "sh -c :", "-n", "2", "--timeout", "2s"];
+    lab.run(&args).expect(4).says(&["variant 'sleep 1000'", "longer than 2 s", "were compared"]);
+    let text = lab.output(&["show"]);
+    assert!(text.contains("sh -c : against true"), "{text}");
+    // Without the baseline there is nothing to judge.
+    let ended = lab.run(&["compare", "false", "true", "sh -c :", "-n", "2"]).expect(4);
+    ended.says(&["variant 'false', run 0 of recording"]);
+}
+
+#[test]
 fn a_signal() {
     let lab = check("sh -c 'kill -9 $$'", &[], &["signal 9 (SIGKILL)", "--show-output"]);
     assert_eq!(lab.column("last", "exit_code"), [""]);

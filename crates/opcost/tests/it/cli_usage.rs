@@ -129,6 +129,9 @@ fn exports_are_checked_before_anything_runs() {
         let lab = Lab::new();
         lab.run(&args).expect(2).says(&[&flag, "none/file", "there is no folder 'none'"]);
         assert!(!lab.exists("ran") && !lab.store().exists());
+        let args = ["compare", "sh -c 'echo ran > ran'", "true", &flag, "."];
+        lab.run(&args).expect(2).says(&[&flag, "it is a folder; name a file"]);
+        assert!(!lab.exists("ran") && !lab.store().exists());
     }
 }
 

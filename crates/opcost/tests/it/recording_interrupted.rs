@@ -188,13 +188,14 @@ fn an_interrupt_during_a_hook_is_no_failure_of_the_hook() {
         let text = "[ -e free ] || { echo $$ > waiting; exec sleep 1000; }";
         let flag = format!("--{hook}");
         let args = ["compare", "true", "sh -c :", "-n", "2", &flag, text];
-        let args = [&args[..], &["--cleanup", "echo clean >> cleaned"]].concat();
+        let own = ["--cleanup", "echo clean >> cleaned", "--cleanup", "echo too >> cleaned"];
+        let args = [&args[..], &own].concat();
         let recorder = lab.command(&args).process_group(0).spawn().unwrap();
         lab.wait_for("waiting");
         interrupt_group(&recorder);
         recorder.end().expect(130).says(&["interrupted after 0 of 6 runs"]);
         wait_gone(&lab.read("waiting"));
-        assert_eq!(lab.lines("cleaned"), ["clean"], "--{hook}");
+        assert_eq!(lab.lines("cleaned"), ["clean", "too"], "--{hook}");
         assert_eq!(lab.recordings()[0]["state"], "interrupted", "--{hook}");
         lab.write("free", "");
         lab.run(&["resume"]).expect(0);

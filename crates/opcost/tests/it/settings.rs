@@ -60,6 +60,9 @@ pub(crate) fn full() -> Recording {
     variant.output = Some(OutputPlan::File("/srv/output".into()));
     variant.ops = Some("did ([0-9]+)".parse().unwrap());
     variant.prepare = Some("sync".into());
+    variant.conclude = Some("sync -f".into());
+    variant.setup = Some("make work".into());
+    variant.cleanup = Some("rm work".into());
     variant.tree = Some("/srv".into());
     variant.revision = Some(Revision { commit: "a".repeat(40), dirty: Some(false) });
     variant.guest = Some(GuestPlan {
@@ -236,6 +239,7 @@ fn every_value_of_a_plan_that_counts_depend_on_is_seen_by_key_comparison_and_his
         ("/cpu", "xxxv", "of the host"),
         ("/show_output", "xxxv", "the variant has an output of its own"),
         ("/ignore_failure", "xxxv", "the choice of what is judged"),
+        ("/hooks/conclude", "xxxv", "the variant has one of its own"),
         ("/hooks/cwd", "xxxx", "where a recording began"),
         ("/variants/0/name", "xxxv", "a name"),
         ("/variants/0/work/program", "vxxx", "a comparison sees the program's contents"),

@@ -27,7 +27,8 @@ pub(super) fn migrations(evidence: &Evidence<'_>) -> Finding {
     };
     let plan = &evidence.recording.plan;
     let means = evidence.means(&key.name, &key.source);
-    let apart: Vec<String> = plan
+    let apart: Vec<String> = evidence
+        .recording
         .comparisons()
         .into_iter()
         .filter(|(one, other)| {

@@ -400,12 +400,14 @@ fn machine(evidence: &Evidence<'_>) -> Finding {
 
 fn runs(evidence: &Evidence<'_>) -> Finding {
     let plan = &evidence.recording.plan;
+    let failed = evidence.recording.failed_variants();
     let none: Vec<String> = plan
         .variants
         .iter()
         .zip(evidence.finished)
-        .filter(|(_, runs)| runs.is_empty())
-        .map(|(variant, _)| format!("'{}'", variant.name))
+        .enumerate()
+        .filter(|(index, (_, runs))| runs.is_empty() && !failed.contains_key(index))
+        .map(|(_, (variant, _))| format!("'{}'", variant.name))
         .collect();
     if !none.is_empty() {
         return Finding::Seen(Severity::Refuse, format!("no finished run of {}", few(&none)));

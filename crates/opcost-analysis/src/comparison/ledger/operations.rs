@@ -186,7 +186,7 @@ fn heaviest(evidence: &Evidence<'_>) -> Option<((usize, usize), Besides)> {
         let (_, profile) = recording.profiles.iter().find(|(of, _)| *of == run.slot)?;
         Some(Side { profile, operations: run.ops?, count: run.sample(metric)?.value as f64 })
     };
-    let weighed = recording.plan.comparisons().into_iter().filter_map(|(one, other)| {
+    let weighed = recording.comparisons().into_iter().filter_map(|(one, other)| {
         Some(((one, other), weigh([side(one)?, side(other)?], primary.domain)?))
     });
     weighed.max_by(|(_, one), (_, other)| one.shift().total_cmp(&other.shift()))
@@ -269,7 +269,7 @@ fn compared(evidence: &Evidence<'_>) -> Option<Finding> {
     let plan = &evidence.recording.plan;
     let uses: Vec<Option<Use<'_>>> =
         (0..plan.variants.len()).map(|variant| Use::of(evidence, variant)).collect();
-    plan.comparisons().into_iter().find_map(|(one, other)| {
+    evidence.recording.comparisons().into_iter().find_map(|(one, other)| {
         let sides = [uses[one].as_ref()?, uses[other].as_ref()?];
         let moved = moved_in_one_time(sides)?;
         let clock = sides[0].clock().or_else(|| sides[1].clock());

@@ -39,7 +39,6 @@ pub(super) fn program(evidence: &Evidence<'_>) -> Finding {
         WorkPlan::Workload { .. } => None,
     };
     let same: Vec<String> = recording
-        .plan
         .comparisons()
         .into_iter()
         .map(|(one, other)| [one, other].map(|side| &recording.plan.variants[side]))

@@ -36,7 +36,7 @@ pub(super) fn ticks(evidence: &Evidence<'_>) -> Finding {
          so about instructions:k; {SYNCHRONOUS}:k contains neither"
     );
     let misleads = contains_ticks(primary)
-        && evidence.recording.plan.comparisons().into_iter().any(|(baseline, variant)| {
+        && evidence.recording.comparisons().into_iter().any(|(baseline, variant)| {
             let of = |means: &[Option<f64>]| Some((means[baseline]?, means[variant]?));
             of(&by_tick).zip(of(&totals)).is_some_and(|(by_tick, total)| is_by_tick(by_tick, total))
         });

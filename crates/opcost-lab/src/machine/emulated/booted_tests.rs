@@ -329,8 +329,15 @@ fn a_state_that_another_opcost_removes_or_replaces_is_gone_on_from() {
 
 /// A run of `instructions` instructions, always with the same inputs.
 fn run(slot: u32, instructions: u64) -> (Slot, Vec<RunEnd>) {
-    let slot =
-        Slot { slot, variant: 0, block: None, padding_bytes: 3, guest_seed: 7, is_left_out: false };
+    let slot = Slot {
+        slot,
+        variant: 0,
+        block: None,
+        iteration: 0,
+        padding_bytes: 3,
+        guest_seed: 7,
+        is_left_out: false,
+    };
     let key = MetricKey {
         name: "instructions".into(),
         domain: Domain::All,

@@ -378,15 +378,15 @@ impl<'a> Emulated<'a> {
                 self.guests.push(GuestState { variant, cpu_model, left_out, unnamed, ..state });
                 self.guests.sort_by_key(|guest| guest.variant);
             }
-            let (failing, started_unix_ns) = (plan.ignore_failure, flight.started_unix_ns);
-            outcome::of_guest(&traces, &channel, failing, runs.len(), started_unix_ns)
+            let (ignored, started_unix_ns) = (&plan.ignore_failure, flight.started_unix_ns);
+            outcome::of_guest(&traces, &channel, ignored, runs.len(), started_unix_ns)
         } else {
             notes = String::new();
             // The emulator's standard error is also the program's.
             let kept = flight.kept.as_ref().map(Kept::read).unwrap_or_default();
             printed = Printed { stderr: stderr.clone().into_bytes(), ..kept };
             let (end, of_program) =
-                outcome::of_program(&traces, plan.ignore_failure, flight.started_unix_ns);
+                outcome::of_program(&traces, &plan.ignore_failure, flight.started_unix_ns);
             mapped = of_program;
             vec![end]
         };

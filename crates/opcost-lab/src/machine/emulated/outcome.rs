@@ -4,6 +4,7 @@
 use crate::machine::RunEnd;
 use crate::machine::printed::Printed;
 use opcost_base::time::time_in_words;
+use opcost_model::plan::IgnoredStatuses;
 use opcost_model::recording::GuestState;
 use opcost_record::channel::{self, ChannelError, Frame, FrameKind, GuestExit};
 use opcost_record::emulation::{self, Emulation, RegionCost};
@@ -213,12 +214,12 @@ fn costs(traces: &Traces<'_>) -> Result<Emulation, NoCosts> {
 
 /// The runs of a booted guest; if one part fails, all runs fail for the same cause.
 ///
-/// `channel`: the bytes that the guest sent; `ignore_failure`: a status other than 0 counts as
+/// `channel`: the bytes that the guest sent; `ignored`: the statuses that count as
 /// finished; `runs`: the number of runs that the work should make.
 pub(super) fn of_guest(
     traces: &Traces<'_>,
     channel: &[u8],
-    ignore_failure: bool,
+    ignored: &IgnoredStatuses,
     runs: usize,
     started_unix_ns: u64,
 ) -> Vec<RunEnd> {
@@ -247,7 +248,7 @@ pub(super) fn of_guest(
                 None => vec![Report::default(); usize::from(runs == 1)],
             };
         let (outcome, code) = match exit {
-            Some(GuestExit::Code(code)) if code != 0 && !ignore_failure => {
+            Some(GuestExit::Code(code)) if !ignored.finishes(code) => {
                 (Outcome::Failed(Failure::ExitStatus { code }), Some(code))
             }
             Some(GuestExit::Signal(signal)) => (Outcome::Failed(Failure::Signal { signal }), None),
@@ -286,7 +287,7 @@ fn costs_of(traces: &Traces<'_>, runs: usize) -> Result<Vec<Vec<RegionCost>>, Fa
 /// A run of one program under user-mode emulation, and the files whose code it mapped.
 pub(super) fn of_program(
     traces: &Traces<'_>,
-    ignore_failure: bool,
+    ignored: &IgnoredStatuses,
     started_unix_ns: u64,
 ) -> (RunEnd, Vec<String>) {
     let failed_run = |failure, code| {
@@ -302,7 +303,7 @@ pub(super) fn of_program(
         return failed_run(failure, None);
     }
     match traces.exit.status {
-        Status::Code(code) if code != 0 && !ignore_failure => {
+        Status::Code(code) if !ignored.finishes(code) => {
             let failure = match traces.plugin {
                 Some(_) => Failure::ExitStatus { code },
                 // Without a report, the program did not even start.

@@ -2,6 +2,7 @@
 
 use super::{Traces, guest_died, of_guest, of_program};
 use crate::machine::RunEnd;
+use opcost_model::plan::IgnoredStatuses;
 use opcost_record::channel::{ChannelWriter, FrameKind};
 use opcost_record::emulation::{self, RegionCost, ReportWriter};
 use opcost_record::{Context, Domain, Failure, Function, Outcome, Profile, Report, WORK, wire};
@@ -83,7 +84,7 @@ impl Left<'_> {
 
 fn guest(console: &str, status: Status, channel: &[u8], plugin: Option<&str>) -> RunEnd {
     let left = Left { exit: ended(status), stderr: "", console, plugin };
-    one(of_guest(&left.traces(), channel, false, 1, 11))
+    one(of_guest(&left.traces(), channel, &IgnoredStatuses::None, 1, 11))
 }
 
 fn one(ends: Vec<RunEnd>) -> RunEnd {
@@ -132,7 +133,7 @@ fn a_command_ends_as_it_would_on_the_host() {
     let left =
         Left { exit: ended(Status::Code(0)), stderr: "", console: "", plugin: Some(&costs()) };
     let sent = channel(&[(FrameKind::Exit, "code 3")]);
-    let end = one(of_guest(&left.traces(), &sent, true, 1, 0));
+    let end = one(of_guest(&left.traces(), &sent, &IgnoredStatuses::All, 1, 0));
     assert_eq!((end.outcome, end.exit_code), (Outcome::Finished, Some(3)));
 }
 
@@ -154,7 +155,7 @@ fn a_guest_that_hangs_is_named_with_the_limit() {
         console: "calibrating\n",
         plugin: None,
     };
-    let text = detail(&one(of_guest(&left.traces(), &[], false, 1, 0)));
+    let text = detail(&one(of_guest(&left.traces(), &[], &IgnoredStatuses::None, 1, 0)));
     assert!(text.contains("did not end within 5 s"), "{text}");
     assert!(text.contains("calibrating"), "{text}");
 }
@@ -167,10 +168,10 @@ fn an_emulator_that_fails_is_named_with_what_it_said() {
         console: "",
         plugin: None,
     };
-    let text = detail(&one(of_guest(&left.traces(), &[], false, 1, 0)));
+    let text = detail(&one(of_guest(&left.traces(), &[], &IgnoredStatuses::None, 1, 0)));
     assert!(text.contains("status 1") && text.contains("no such CPU model"), "{text}");
     let killed = Left { exit: ended(Status::Signal(11)), ..left };
-    let text = detail(&one(of_guest(&killed.traces(), &[], false, 1, 0)));
+    let text = detail(&one(of_guest(&killed.traces(), &[], &IgnoredStatuses::None, 1, 0)));
     assert!(text.contains("signal 11 ended the emulator"), "{text}");
 }
 
@@ -233,7 +234,7 @@ fn the_runs_of_a_process_have_each_their_own_counts_or_none_of_them_has() {
     let of = |sent: &[u8], plugin: &str, runs: usize| {
         let exit = ended(Status::Code(0));
         let left = Left { exit, stderr: "", console: "", plugin: Some(plugin) };
-        of_guest(&left.traces(), sent, false, runs, 11)
+        of_guest(&left.traces(), sent, &IgnoredStatuses::None, runs, 11)
     };
     let sent = channel(&[(FrameKind::Report, &report().repeat(4))]);
     let ends = of(&sent, &costs_of_runs(4), 4);
@@ -264,7 +265,8 @@ fn the_runs_of_a_process_have_each_their_own_counts_or_none_of_them_has() {
 #[test]
 fn a_program_in_user_mode_ends_as_it_would_on_the_host() {
     let program = |exit: Exit, stderr: &str, plugin: Option<&str>| {
-        of_program(&Left { exit, stderr, console: "", plugin }.traces(), false, 0).0
+        of_program(&Left { exit, stderr, console: "", plugin }.traces(), &IgnoredStatuses::None, 0)
+            .0
     };
     let costs = costs();
     let done = program(ended(Status::Code(0)), "", Some(&costs));
@@ -293,7 +295,7 @@ fn modules_that_are_elsewhere_are_an_error() {
         let end = ended(Status::Code(0));
         let left = Left { exit: end, stderr: "", console: "", plugin: Some(&costs) };
         let traces = Traces { modules: asked, ..left.traces() };
-        match one(of_guest(&traces, &channel(&frames), false, 1, 11)).outcome {
+        match one(of_guest(&traces, &channel(&frames), &IgnoredStatuses::None, 1, 11)).outcome {
             Outcome::Finished => "finished".to_string(),
             Outcome::Failed(Failure::Work { detail }) => detail,
             other => panic!("{other:?}"),

@@ -368,7 +368,7 @@ impl Emulated<'_> {
         say(&format!("running '{line}' on this machine to see which files it uses"), None);
         if let Some(prepare) = &variant.prepare {
             let variant = Some(HookVariant { index, environment: &self.environments[index] });
-            let hook = Hook { name: "prepare", command: prepare, variant };
+            let hook = Hook { name: "prepare", command: prepare, variant, iteration: None };
             let mut shell = HookShell { interrupt: self.interrupt };
             if shell.run(plan, &hook)? == HookEnd::Interrupted {
                 return Err(fail(Status::Interrupted, "interrupted"));

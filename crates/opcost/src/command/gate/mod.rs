@@ -8,7 +8,7 @@ pub(super) mod held;
 pub(super) mod measure;
 pub mod series;
 
-use crate::command::exports::{check_folder, printed_by};
+use crate::command::exports::{check_file, printed_by};
 use crate::command::globals::Globals;
 use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
@@ -113,8 +113,8 @@ pub struct GateArgs {
 pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     let format = if args.json { "json" } else { args.format.as_deref().unwrap_or("text") };
     args.exports.check(printed_by(args.format.as_deref(), args.json).as_deref())?;
-    if let Some(baseline) = &args.baseline {
-        check_folder("--baseline", baseline)?;
+    if let Some(baseline) = args.baseline.as_ref().filter(|_| args.update) {
+        check_file("--baseline", baseline)?;
     }
     let WorkingDirectory { interrupt, here, repository } = WorkingDirectory::find()?;
     let mut suite = read_suite(args, &repository)?;
