@@ -489,6 +489,31 @@ fn programs_are_counted_without_a_kernel() {
     assert!(functions.iter().any(|row| row["module"].as_str().unwrap().ends_with("gzip")));
 }
 
+/// A program of musl needs musl's own loader, and a library that is found by its search path alone.
+#[test]
+fn dynamic_programs_of_musl_run_in_a_guest() {
+    let Some(kernel) = needs::kernel() else { return };
+    if !needs::programs(&["musl-gcc"]) {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("a.c", "int a(int of) { return of * 2; }\n");
+    lab.write("main.c", "int a(int); int main(int n, char **v) { (void)v; return a(n) - 2; }\n");
+    std::fs::create_dir(lab.path("own")).unwrap();
+    let compile = |arguments: &[&str]| {
+        let mut gcc = Command::new("musl-gcc");
+        assert!(gcc.args(arguments).current_dir(lab.dir()).status().unwrap().success());
+    };
+    compile(&["-shared", "-fPIC", "-o", "own/liba.so", "a.c"]);
+    compile(&["main.c", "-o", "prog", "-Lown", "-la", "-Wl,-rpath,$ORIGIN/own"]);
+    let args = ["measure", "./prog", "--machine", "emulated", "--kernel", &kernel, "-n", "1"];
+    let shown = lab.json(&[&args[..], &["--pack-only", "--json"]].concat());
+    let profile = lab.output(&["show", "last", "--export-folded", "-", "--variant", "./prog"]);
+    assert!(profile.contains("liba.so") && profile.contains("libc.so"), "{profile}");
+    let answer = shown["opcost"]["conclusions"][0].as_str().unwrap();
+    assert!(answer.starts_with("./prog: instructions "), "{answer}");
+}
+
 #[test]
 fn a_second_thread_in_user_mode_is_refused_with_the_remedy() {
     if !needs::emulator() {

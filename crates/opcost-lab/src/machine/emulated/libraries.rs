@@ -1,5 +1,6 @@
-//! Finds the shared libraries that a program needs, as the dynamic loader does (`ld.so(8)`).
+//! Finds the shared libraries that a program needs, as the dynamic loader does: glibc's (`ld.so(8)`) or musl's.
 
+use super::musl::{self, Musl};
 use object::elf::{
     DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, EM_X86_64, ET_DYN, ET_EXEC,
     FileHeader64,
@@ -12,7 +13,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The last folders that the loaders of glibc (as built by Debian, Fedora and others) and musl search.
+/// The last folders that the loader of glibc searches, as built by Debian, Fedora and others.
 const DEFAULT_FOLDERS: [&str; 7] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -33,7 +34,7 @@ pub enum LibraryError {
     /// A library is in none of the folders.
     #[error(
         "'{}' needs the library '{}', which is not in its search path, LD_LIBRARY_PATH, \
-         /etc/ld.so.conf or the default folders: install it, or set LD_LIBRARY_PATH for the command",
+         the loader's list of folders (/etc/ld.so.conf, /etc/ld-musl-x86_64.path) or the default folders: install it, or set LD_LIBRARY_PATH for the command",
         .needed_by.display(), .name.display()
     )]
     Missing {
@@ -79,7 +80,7 @@ pub enum LibraryError {
 pub(super) struct Elf {
     /// The dynamic loader that the program names.
     pub(super) loader: Option<PathBuf>,
-    needed: Vec<OsString>,
+    pub(super) needed: Vec<OsString>,
     rpath: Vec<OsString>,
     runpath: Option<Vec<OsString>>,
 }
@@ -178,16 +179,29 @@ impl Search {
         // The loader is packed anyway, and some libraries name it as a library.
         let loader = elf.loader.as_ref().and_then(|loader| loader.file_name());
         seen.extend(loader.map(OsStr::to_os_string));
+        let musl = Musl::of(elf).map(|musl| musl.folders());
+        let needy = |path: &Path, elf: &Elf, inherited: &[PathBuf]| match musl {
+            None => needy(path, elf, inherited),
+            Some(_) => needy_of_musl(path, elf, inherited),
+        };
         let mut queue = VecDeque::from([needy(path, elf, &[])]);
         while let Some(Needy { path, names, rpath, runpath }) = queue.pop_front() {
             for name in names {
-                if !seen.insert(name.clone()) {
+                if !seen.insert(name.clone()) || musl.is_some() && musl::is_own(&name) {
                     continue;
                 }
-                let before = if runpath.is_some() { &[][..] } else { &rpath };
-                let behind = runpath.as_deref().unwrap_or_default();
-                let folders = [before, &self.library_path, behind, &self.system].concat();
-                let files = self.find(&name, &folders);
+                let files = match &musl {
+                    Some(system) => {
+                        let folders = [&self.library_path[..], &rpath, system].concat();
+                        self.find(&name, &folders, &[])
+                    }
+                    None => {
+                        let before = if runpath.is_some() { &[][..] } else { &rpath };
+                        let behind = runpath.as_deref().unwrap_or_default();
+                        let folders = [before, &self.library_path, behind, &self.system].concat();
+                        self.find(&name, &folders, &VARIANTS)
+                    }
+                };
                 if files.is_empty() && is_path(&name) {
                     let place = self.cwd.join(&name);
                     return Err(LibraryError::MissingAt { name, place, needed_by: path });
@@ -206,7 +220,7 @@ impl Search {
 
     /// Finds a library in the first folder that has it, with its variants for newer processors in
     /// that folder.
-    fn find(&self, name: &OsStr, folders: &[PathBuf]) -> Vec<(PathBuf, Elf)> {
+    fn find(&self, name: &OsStr, folders: &[PathBuf], variants: &[&str]) -> Vec<(PathBuf, Elf)> {
         let usable = |path: PathBuf| {
             let elf = Elf::read(&fs::read(&path).ok()?).ok()??;
             Some((path, elf))
@@ -215,7 +229,7 @@ impl Search {
             return usable(self.cwd.join(name)).into_iter().collect();
         }
         for folder in folders.iter().map(|folder| self.cwd.join(folder)) {
-            let variants = VARIANTS.iter().map(|variant| folder.join(variant));
+            let variants = variants.iter().map(|variant| folder.join(variant));
             let places = variants.chain([folder.clone()]);
             let files: Vec<_> = places.filter_map(|place| usable(place.join(name))).collect();
             if !files.is_empty() {
@@ -229,6 +243,15 @@ impl Search {
 /// Whether a library's name is a path, for which no folders are searched (`ld.so(8)`).
 fn is_path(name: &OsStr) -> bool {
     name.as_bytes().contains(&b'/')
+}
+
+/// For musl, a DT_RUNPATH is in place of a DT_RPATH, and each is passed on.
+fn needy_of_musl(path: &Path, elf: &Elf, inherited: &[PathBuf]) -> Needy {
+    let mut needy = needy(path, elf, inherited);
+    if let Some(runpath) = needy.runpath.take() {
+        needy.rpath = [runpath, inherited.to_vec()].concat();
+    }
+    needy
 }
 
 fn needy(path: &Path, elf: &Elf, inherited: &[PathBuf]) -> Needy {

@@ -15,6 +15,7 @@ pub mod initramfs;
 mod libraries;
 mod loader_cache;
 mod monitor;
+mod musl;
 mod outcome;
 mod packing;
 mod prepared;

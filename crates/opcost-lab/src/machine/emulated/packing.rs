@@ -3,6 +3,7 @@
 
 use super::libraries::{Elf, LibraryError, Search, split};
 use super::loader_cache;
+use super::musl::Musl;
 use super::tree::{Node, PackedFile, Tree, TreeError};
 use crate::inputs::OF_THE_KERNEL;
 use opcost_record::request::{GuestCommand, GuestOutput};
@@ -238,7 +239,7 @@ struct Packing<'a> {
     cwd: &'a Path,
     search: Search,
     programs: BTreeSet<PackedFile>,
-    /// Whether any program needs a dynamic loader.
+    /// Whether any program needs glibc's dynamic loader.
     dynamic: bool,
 }
 
@@ -409,7 +410,11 @@ impl<'a> Packing<'a> {
             }
             let loader = self.tree.pack(loader)?;
             self.note(&loader, &loader);
-            self.dynamic = true;
+            match Musl::of(elf).map(|musl| musl.list()) {
+                None => self.dynamic = true,
+                Some(list) if list.exists() => drop(self.tree.pack(&list)?),
+                Some(_) => {}
+            }
         }
         for library in self.search.libraries(host, elf)? {
             let library = self.tree.pack(&library)?;
