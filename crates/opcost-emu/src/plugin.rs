@@ -605,7 +605,7 @@ impl Plugin {
 
     /// The costs by address, if they are asked for, and the open region.
     fn open_addresses(&mut self) -> Option<(&mut Addresses, usize)> {
-        self.addresses.as_mut().zip(self.regions.open())
+        self.addresses.as_deref_mut().zip(self.regions.open())
     }
 
     #[cold]
