@@ -2,9 +2,10 @@
 //!
 //! Several files a side show how runs differ from each other. The files then are the units of the test: the rank-sum test judges
 //! each function's figures, adjusted for the number of functions by Benjamini and Hochberg's method. One file
-//! a side does not show how runs differ. Samples are counts, so the exact test of two Poisson rates
-//! ([`opcost_stats::counts::rates`]) separates a difference from the chance of sampling. A difference beyond that chance is
-//! reported as such, but nobody knows whether it would repeat.
+//! a side does not show how runs differ. Samples are counts, so an exact test separates a difference from the chance of sampling:
+//! of two parts of a whole where shares are shown ([`opcost_stats::counts::shares`]), of two Poisson rates where costs of operations
+//! are ([`opcost_stats::counts::rates`]). A difference beyond that chance is reported as such, but nobody knows whether it would
+//! repeat.
 //!
 //! **Without a number of samples opcost judges by files alone.** Folded stacks may be samples, nanoseconds or instructions.
 //! If opcost took nanoseconds for samples, any difference of large costs would seem certain.
@@ -21,7 +22,7 @@ use opcost_base::exit::{HasStatus, Status};
 use opcost_model::plan::SameFile;
 use opcost_profile::read::ReadProfile;
 use opcost_record::{Function, Module};
-use opcost_stats::counts::rates;
+use opcost_stats::counts::{rates, shares};
 use opcost_stats::multiple::{Family, benjamini_hochberg};
 use opcost_stats::rank_sum;
 use opcost_stats::summary::mean;
@@ -531,7 +532,9 @@ pub(super) struct Verdicts {
 /// Judges functions together, as one family.
 pub(super) fn judge(functions: &[&Figures], scale: &Scale) -> (Judged, Verdicts) {
     match (scale.files(), scale.exposures()) {
-        ([1, 1], Some(exposures)) => (Judged::Sampling, of_sampling(functions, exposures)),
+        ([1, 1], Some(exposures)) => {
+            (Judged::Sampling, of_sampling(functions, scale.measure, exposures))
+        }
         ([1, 1], None) if scale.sampled => {
             let open = |figures: &&Figures| match figures.cost[0] == figures.cost[1] {
                 true => Row::of(FunctionVerdict::Unchanged),
@@ -554,12 +557,17 @@ pub(super) fn judge(functions: &[&Figures], scale: &Scale) -> (Judged, Verdicts)
     }
 }
 
-/// One file a side: two Poisson counts.
-fn of_sampling(functions: &[&Figures], exposures: [f64; 2]) -> Verdicts {
-    let p: Vec<f64> = functions
-        .iter()
-        .map(|figures| rates([figures.samples[0][0], figures.samples[1][0]], exposures))
-        .collect();
+/// One file a side: two parts of all samples, or two Poisson counts.
+fn of_sampling(functions: &[&Figures], measure: Measure, exposures: [f64; 2]) -> Verdicts {
+    let p = |figures: &&Figures| {
+        let samples = [figures.samples[0][0], figures.samples[1][0]];
+        match measure {
+            // The exposure of a share is the number of all samples.
+            Measure::Share => shares(samples, exposures.map(|all| all as u64)),
+            Measure::PerOp | Measure::Counted => rates(samples, exposures),
+        }
+    };
+    let p: Vec<f64> = functions.iter().map(p).collect();
     let row = |adjusted: f64| {
         let verdict = match adjusted <= FALSE_SHARE {
             true => FunctionVerdict::Differs,

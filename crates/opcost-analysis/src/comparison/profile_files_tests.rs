@@ -210,6 +210,55 @@ fn one_file_a_side_never_shows_a_change() {
     assert_eq!(difference.total.verdict, FunctionVerdict::Differs);
 }
 
+/// Where shares are shown, a part of all samples is judged: the rest of a large part is small, and tells.
+#[test]
+fn a_large_share_is_judged_by_what_it_leaves() {
+    let of = |f: u64| profile("cpu-clock", 1, &[(&["main"], 10_000 - f), (&["main", "f"], f)]);
+    let (one, two) = (of(9_000), of(9_150));
+    let shares = compare(&one, &two, [None; 2]).unwrap();
+    assert_eq!(row(&shares, "f").verdict, FunctionVerdict::Differs);
+    assert_eq!(row(&shares, "main").verdict, FunctionVerdict::Differs);
+    // The work of 10,000 samples is no fixed whole where operations are known.
+    let rates = compare(&one, &two, [Some(10); 2]).unwrap();
+    assert_eq!(row(&rates, "f").verdict, FunctionVerdict::Inconclusive);
+}
+
+/// Profiles of one program whose samples are drawn independently: at most one pair in 20 has a function that differs.
+#[test]
+fn samples_of_equal_shares_seldom_differ() {
+    let random = opcost_stats::Random::new(6);
+    let (mut shares, mut rates) = (0, 0);
+    const TIMES: u64 = 400;
+    for time in 0..TIMES {
+        let mut random = random.fork(time);
+        // One function has most samples, and the others have ever fewer.
+        let mut draw = |samples: u64| {
+            let mut counts = [0u64; 30];
+            for _ in 0..samples {
+                let at =
+                    if random.unit_f64() < 0.6 { 0.0 } else { random.unit_f64().powi(2) * 30.0 };
+                counts[at as usize] += 1;
+            }
+            let names: Vec<String> = (0..30).map(|at| format!("f{at}")).collect();
+            let stacks: Vec<_> = names.iter().map(|name| [name.as_str()]).collect();
+            let stacks: Vec<(&[&str], u64)> =
+                stacks.iter().map(|stack| &stack[..]).zip(counts).collect();
+            profile("cpu-clock", 1, &stacks)
+        };
+        let (one, two) = (draw(2000), draw(1500));
+        let any = |ops: [Option<u64>; 2]| {
+            let pair = compare(&one, &two, ops).unwrap();
+            let differs = |row: &FunctionRow| row.verdict == FunctionVerdict::Differs;
+            u32::from(pair.functions.rows.iter().any(differs))
+        };
+        shares += any([None; 2]);
+        rates += any([Some(2000), Some(1500)]);
+    }
+    println!("{shares} pairs with a difference by shares, {rates} by rates, of {TIMES}");
+    // 5 % and four standard deviations.
+    assert!(shares <= 37 && rates <= 37, "{shares} {rates}");
+}
+
 /// A run of a program whose functions take their shares only roughly, like real runs: each function's samples vary by more than
 /// sampling. `shift`: the factor on the first function's cost.
 fn run(shift: f64, random: &mut opcost_stats::Random) -> ReadProfile {

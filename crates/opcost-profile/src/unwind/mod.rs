@@ -10,7 +10,7 @@
 
 mod whole;
 
-use crate::event::{CONTEXT_USER, Sample, UserStack};
+use crate::event::{CONTEXT_USER, Sample};
 use crate::keyed::KeyedMap;
 use crate::space::{CodeFile, CodeKind, Spaces};
 use crate::symbols::section::{budget, contents};

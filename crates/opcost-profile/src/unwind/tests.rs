@@ -1,5 +1,5 @@
 use super::*;
-use crate::event::Mapping;
+use crate::event::{Mapping, UserStack};
 
 const MASK: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 const STACK: u64 = 0x7fff_0000;

@@ -108,9 +108,11 @@ fn judged(difference: &ProfileDifference) -> String {
              that favours a side looks like a change, so take the sides in turns"
         ),
         Judged::Sampling => {
-            "differs: by more than sampling does (exact test of two Poisson counts, \
-             corrected for all functions)"
-                .into()
+            let test = match difference.measure {
+                Measure::Share => "Fisher's exact test of two shares of all samples",
+                Measure::PerOp | Measure::Counted => "exact test of two Poisson counts",
+            };
+            format!("differs: by more than sampling does ({test}, corrected for all functions)")
         }
         Judged::Exact => "counted, not sampled: each difference is exact for these two runs".into(),
         Judged::Nothing => {
@@ -236,6 +238,11 @@ pub fn json(difference: &ProfileDifference) -> Value {
         Measure::Share => "share",
         Measure::Counted => "cost",
     };
+    let tested = match (difference.judged, difference.measure) {
+        (Judged::Files, _) => measure,
+        (_, Measure::Share) => "share of samples",
+        _ => "samples per op",
+    };
     let row = |row: &FunctionRow| {
         let in_files = row.in_files.unwrap_or_default();
         let callers = row.callers.iter();
@@ -253,6 +260,7 @@ pub fn json(difference: &ProfileDifference) -> Value {
             "value_baseline": row.own.value_baseline,
             "value": row.own.value,
             "change": row.own.change,
+            "tested": row.p_adjusted.map(|_| tested),
             "p_adjusted": row.p_adjusted,
             "ci_low": row.ci.map(|(low, _)| low),
             "ci_high": row.ci.map(|(_, high)| high),
