@@ -34,6 +34,14 @@ pub enum AnnotateError {
     /// The file is not the one that was recorded.
     #[error("{path} is not the file that was recorded ({}); its code cannot be shown", reason(why))]
     Other { path: String, why: Why },
+    /// The file is another than when it was recorded.
+    #[error("{} is not the file that was recorded (its SHA-256 is another); build or copy it again", path.display())]
+    Changed { path: PathBuf },
+    /// The kernel's code is not here.
+    #[error(
+        "the vmlinux of kernel {kernel} is not here; opcost keeps those that it built, and a folder in which a kernel was built has it"
+    )]
+    NoVmlinux { kernel: String },
     /// The code is in no file.
     #[error("{path} is code without a file, so it has no lines")]
     NoFile { path: String },
@@ -179,6 +187,22 @@ impl Program {
         Program::of_bytes(path, bytes, path, sources)
     }
 
+    /// Reads the program of a recording; `is_recorded`: whether contents are those that were recorded.
+    ///
+    /// # Errors
+    /// [`AnnotateError::Other`] if the file is another now.
+    pub fn recorded(
+        path: &Path,
+        sources: &Sources,
+        is_recorded: impl Fn(&[u8]) -> bool,
+    ) -> Result<Program, AnnotateError> {
+        let program = Program::read(path, sources)?;
+        match is_recorded(&program.bytes) {
+            true => Ok(program),
+            false => Err(AnnotateError::Changed { path: path.to_owned() }),
+        }
+    }
+
     /// Reads a file that was sampled, or perf's copy of it.
     ///
     /// # Errors
@@ -214,39 +238,29 @@ impl Program {
         self.code.address(offset)
     }
 
-    /// Returns the addresses of a function's code: the function itself, and its part for rare cases if that has costs.
+    /// Returns the addresses of a function's code: of the function itself, of its parts and copies if these have costs.
     ///
-    /// `addresses`: where the module has costs, as linked.
+    /// `costed`: where the function has costs, as linked.
     ///
     /// # Errors
     /// [`AnnotateError::NoSymbol`].
     pub fn pieces(
         &self,
         function: &Function,
-        addresses: &[u64],
+        costed: impl IntoIterator<Item = u64>,
     ) -> Result<Vec<Range<u64>>, AnnotateError> {
         let mut offsets: Vec<u64> =
-            addresses.iter().filter_map(|address| self.code.offset(*address)).collect();
+            costed.into_iter().filter_map(|address| self.code.offset(address)).collect();
         offsets.sort_unstable();
         offsets.dedup();
         let names = elf::names(&self.bytes, self.debug.as_deref(), &offsets, &Default::default())
             .map_err(|source| AnnotateError::Elf { path: self.path.clone(), source })?;
-        let belongs = |named: &&elf::Named| {
-            let is_same =
-                named.symbol == function.symbol || is_cold_part(&named.symbol, &function.symbol);
-            let sources = named.source.as_ref().zip(function.source.as_ref());
-            is_same && sources.is_none_or(|(one, other)| one == other)
+        let piece = |named: &elf::Named| {
+            let start = self.code.address(named.start?)?;
+            Some(start..start.checked_add(named.bytes?)?)
         };
-        let mut pieces: Vec<Range<u64>> = names
-            .functions
-            .iter()
-            .filter(belongs)
-            .filter_map(|named| {
-                let start = self.code.address(named.start?)?;
-                Some(start..start.checked_add(named.bytes?)?)
-            })
-            .filter(|piece| !piece.is_empty())
-            .collect();
+        let mut pieces: Vec<Range<u64>> =
+            names.functions.iter().filter_map(piece).filter(|piece| !piece.is_empty()).collect();
         pieces.sort_by_key(|piece| piece.start);
         pieces.dedup();
         match pieces.is_empty() {

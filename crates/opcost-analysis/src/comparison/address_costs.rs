@@ -29,6 +29,12 @@ pub struct NoAddresses {
     recording: String,
 }
 
+impl NoAddresses {
+    pub(super) fn of(variant: VariantOf<'_>) -> NoAddresses {
+        NoAddresses { name: variant.name().to_string(), recording: variant.recording.id.clone() }
+    }
+}
+
 impl HasStatus for NoAddresses {
     fn status(&self) -> Status {
         Status::Usage
@@ -61,10 +67,7 @@ pub fn address_costs(variant: VariantOf<'_>) -> Result<VariantAddresses, NoAddre
         repeats &= *first.get_or_insert_with(|| of_run.clone()) == of_run;
     }
     if sums.is_empty() {
-        return Err(NoAddresses {
-            name: variant.name().to_string(),
-            recording: variant.recording.id.clone(),
-        });
+        return Err(NoAddresses::of(variant));
     }
     let costs = sums.into_iter().map(|((function, address), [executions, cost])| AddressCost {
         function,

@@ -46,6 +46,8 @@ pub struct AnnotatedDifference {
     pub measure: Measure,
     /// How lines were paired.
     pub paired_by: PairedBy,
+    /// Whether costs were counted, and every run of a side executed each instruction equally often.
+    pub is_exact: bool,
 }
 
 /// The figures of a line, or of several.
@@ -163,7 +165,14 @@ pub(super) fn compare(
     let whole = figures_of([0, 1].map(|side: usize| Some(&sides[side].own[..])), scale);
     let (_, mut of_whole) = judge(&[&whole], scale);
     let total = with_verdict(&whole, of_whole.rows.pop().as_ref());
+    let repeats = |side: &Annotation| {
+        let mut instructions = side.lines.iter().flat_map(|line| &line.instructions);
+        instructions.all(|one| one.own.iter().all(|own| *own == one.own[0]))
+    };
+    let is_exact =
+        scale.exposures().is_none() && basis != Judged::Nothing && sides.iter().all(repeats);
     AnnotatedDifference {
+        is_exact,
         names,
         sides,
         rows,

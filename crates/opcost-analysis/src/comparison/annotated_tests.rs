@@ -87,6 +87,7 @@ fn lines_that_moved_are_the_same_and_changed_ones_are_exact() {
         difference.rows.iter().filter_map(|row| Some(row.figures.as_ref()?.own.change)).collect();
     assert_eq!(figures, [0.0, 0.0, 2.0, 2.0], "per run, as each run is one operation");
     assert_eq!(difference.total.own.change, figures.iter().sum::<f64>(), "the lines add up");
+    assert!(difference.is_exact, "both runs of each side are alike");
     let last = difference.rows.iter().find(|row| row.numbers == [Some(12), Some(16)]).unwrap();
     assert_eq!(last.instructions, [Aligned::Differs(Some(0), Some(0))], "i12 became i16");
 }

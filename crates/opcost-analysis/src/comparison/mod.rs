@@ -4,6 +4,7 @@
 //! comparison. Rendering reads these types and computes nothing.
 
 pub mod address_costs;
+pub mod address_runs;
 mod analysis;
 pub mod annotated;
 pub mod call_tree;

@@ -1,20 +1,26 @@
 //! `--annotate`: a function of a profile by source line and by instruction.
 
+use crate::command::function_option::the_function;
 use crate::command::globals::Globals;
 use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::annotation::{Annotation, CodeFacts, addresses, annotate, decoded};
-use opcost_base::exit::{Status, WithStatus};
+use opcost_analysis::comparison::address_runs::AddressRuns;
+use opcost_analysis::comparison::annotated::{AnnotatedDifference, counted_difference};
+use opcost_analysis::comparison::call_tree::VariantOf;
+use opcost_base::exit::{HasStatus, Status, WithStatus};
+use opcost_kernel::{default_cache, digest, vmlinux_of};
 use opcost_page::document::Document;
 use opcost_page::writer::text::text;
-use opcost_profile::annotate::{Own, Program, SourceRoot, charged, source_text};
+use opcost_profile::annotate::{AnnotateError, Own, Program, SourceRoot, charged, source_text};
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::{Sources, lines};
 use opcost_record::Function;
+use opcost_record::profile::KERNEL;
 use opcost_report::render::html;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is shown of a function's lines.
 #[derive(Args, Clone, Debug, Default)]
@@ -117,6 +123,122 @@ pub(crate) fn of_samples(
     of_program(&program, function, &runs, totals, sources, roots)
 }
 
+/// A function of a variant.
+pub(crate) struct CountedFunction<'a> {
+    /// Its place among the functions of [`AddressRuns`].
+    pub(crate) number: usize,
+    pub(crate) function: &'a Function,
+    /// The cost over all runs.
+    pub(crate) cost: u64,
+}
+
+/// The functions of a variant whose code is in files.
+pub(crate) fn in_files<'a>(runs: &'a AddressRuns<'_>) -> Vec<CountedFunction<'a>> {
+    let all = runs.functions().into_iter().enumerate();
+    let all = all.map(|(number, (function, cost))| CountedFunction { number, function, cost });
+    all.filter(|CountedFunction { function: Function { symbol, module, .. }, cost, .. }| {
+        *cost > 0 && !symbol.starts_with('[') && (module == KERNEL || !module.starts_with('['))
+    })
+    .collect()
+}
+
+/// The number of the function that a name means.
+pub(crate) fn find_function(functions: &[CountedFunction<'_>], name: &str) -> Result<usize> {
+    let known: Vec<&Function> = functions.iter().map(|one| one.function).collect();
+    Ok(functions[the_function("--annotate", &known, name)?].number)
+}
+
+/// Compares a function of two variants by line; without a name, the function whose cost changed most.
+///
+/// # Errors
+/// As for [`of_variant`]; a variant has no costs by address, or no such function.
+pub(crate) fn of_two_variants(
+    args: &AnnotateArgs,
+    variants: [VariantOf<'_>; 2],
+    sources: &Sources,
+) -> Result<AnnotatedDifference> {
+    let runs = |side: usize| AddressRuns::of(variants[side]).map_err(HasStatus::carried);
+    let runs = [runs(0)?, runs(1)?];
+    let functions = runs.each_ref().map(in_files);
+    let operations = runs.each_ref().map(AddressRuns::operations);
+    let chosen = match args.function() {
+        Some(name) => [find_function(&functions[0], name)?, find_function(&functions[1], name)?],
+        None => {
+            let ops = operations.each_ref().map(|(ops, _)| ops.iter().sum::<u64>().max(1) as f64);
+            let changed = functions[1].iter().filter_map(|new| {
+                let same = |old: &&CountedFunction<'_>| old.function.symbol == new.function.symbol;
+                let old = functions[0].iter().find(same)?;
+                let change = (new.cost as f64 / ops[1] - old.cost as f64 / ops[0]).abs();
+                Some(([old.number, new.number], change))
+            });
+            let most = changed.max_by(|one, two| one.1.total_cmp(&two.1));
+            most.ok_or(AnnotateError::NothingInCommon).status(Status::Usage)?.0
+        }
+    };
+    let side = |side: usize| {
+        of_variant(variants[side], &runs[side], chosen[side], sources, args.roots(side))
+    };
+    let sides = [side(0)?, side(1)?];
+    let names = variants.map(|variant| variant.name().to_string());
+    let names = match names[0] == names[1] {
+        true => variants.map(|variant| variant.recording.id.clone()),
+        false => names,
+    };
+    let per_op = operations.iter().all(|(_, known)| *known);
+    let ones = operations.map(|(ops, _)| if per_op { ops } else { vec![1; ops.len()] });
+    Ok(counted_difference(names, sides, ones, per_op))
+}
+
+/// A function of a variant by line.
+///
+/// # Errors
+/// As for [`of_samples`]; the program is not the recorded one.
+pub(crate) fn of_variant(
+    variant: VariantOf<'_>,
+    runs: &AddressRuns<'_>,
+    function: usize,
+    sources: &Sources,
+    roots: &[SourceRoot],
+) -> Result<Annotation> {
+    let (function, costs) = (runs.functions()[function].0, runs.costs(function));
+    let program = recorded_program(variant, &function.module, sources).status(Status::Usage)?;
+    of_program(&program, function, &costs, runs.totals(), sources, roots)
+}
+
+/// The file with the code of a module, if it still is the recorded one.
+fn recorded_program(
+    variant: VariantOf<'_>,
+    module: &str,
+    sources: &Sources,
+) -> Result<Program, AnnotateError> {
+    let state = variant.recording.machine.first();
+    if module == KERNEL {
+        let kernels = state.into_iter().flat_map(|state| &state.kernels);
+        let Some(kernel) = kernels.clone().find(|kernel| kernel.variant == variant.variant) else {
+            return Err(AnnotateError::NoFile { path: module.into() });
+        };
+        let cached = default_cache().ok().and_then(|cache| vmlinux_of(&cache, &kernel.digest));
+        // A folder in which a kernel was built has both, and only the image is known by its digest.
+        let image = Path::new(&kernel.name).join("arch/x86/boot/bzImage");
+        let is_built = || std::fs::read(image).is_ok_and(|image| digest(&image) == kernel.digest);
+        let built = || Some(Path::new(&kernel.name).join("vmlinux")).filter(|_| is_built());
+        let vmlinux = cached.or_else(built);
+        let none = || AnnotateError::NoVmlinux { kernel: kernel.name.clone() };
+        return Program::read(&vmlinux.ok_or_else(none)?, sources);
+    }
+    if module.starts_with('[') {
+        return Err(AnnotateError::NoFile { path: module.into() });
+    }
+    let path = Path::new(module);
+    let known: Vec<&str> = state
+        .into_iter()
+        .flat_map(|state| &state.programs)
+        .filter(|known| known.path == path)
+        .map(|known| known.sha256.as_str())
+        .collect();
+    Program::recorded(path, sources, |bytes| known.is_empty() || known.contains(&&*digest(bytes)))
+}
+
 /// A function of a program by line.
 fn of_program(
     program: &Program,
@@ -126,8 +248,8 @@ fn of_program(
     sources: &Sources,
     roots: &[SourceRoot],
 ) -> Result<Annotation> {
-    let costed: Vec<u64> = runs.iter().flatten().map(|(address, _)| *address).collect();
-    let pieces = program.pieces(function, &costed).status(Status::Usage)?;
+    let costed = runs.iter().flatten().map(|(address, _)| *address);
+    let pieces = program.pieces(function, costed).status(Status::Usage)?;
     let code = decoded(program, &pieces, runs).status(Status::Usage)?;
     let lines = lines(&program.path, &addresses(&code), sources);
     let text = |file| source_text(file, roots, program.modified);

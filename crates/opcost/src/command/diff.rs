@@ -1,6 +1,6 @@
 //! `opcost diff`.
 
-use crate::command::annotate::{AnnotateArgs, of_samples};
+use crate::command::annotate::{AnnotateArgs, of_samples, of_two_variants};
 use crate::command::function_option::the_function;
 use crate::command::globals::Globals;
 use crate::command::output::print;
@@ -8,6 +8,7 @@ use crate::command::profile::{SourceArgs, display_name};
 use crate::command::profile_exports::find_variant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use opcost_analysis::comparison::annotated::AnnotatedDifference;
 use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
 use opcost_analysis::comparison::call_tree::{FunctionContext, function_context};
 use opcost_analysis::comparison::check_matches_of;
@@ -182,6 +183,12 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
     check_matches_of(given, &args.matches).map_err(HasStatus::carried)?;
     first.plan.matches.extend(args.matches.iter().cloned());
     let variants = variants(&first, other.as_ref(), &args.variant)?;
+    if args.annotate.is_given() {
+        // The rules of the difference by function hold here, too.
+        difference(variants, &args.allow).map_err(HasStatus::carried)?;
+        let found = of_two_variants(&args.annotate, variants, &args.source.sources(globals))?;
+        return show_lines(globals, args, "instructions", false, &found);
+    }
     let style = globals.style().with_full_names(args.full_names);
     // Two recordings are first compared metric by metric, unless the output is about one function.
     let whole_page = args.function.is_none();
@@ -325,12 +332,21 @@ fn annotated_files(
     let difference =
         annotated_difference(sides, names, annotations, &args.allow).map_err(HasStatus::carried)?;
     let about = &sides[1][0].profile.about;
-    let view = annotated_page::View {
-        event: &about.event,
-        clock: about.sampling.as_ref().is_some_and(|sampling| sampling.clock),
-        difference: &difference,
-    };
-    let json = args.json.then(|| annotated_page::json(&view));
+    let clock = about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
+    show_lines(globals, args, &about.event, clock, &difference)
+}
+
+/// Shows the difference of a function by line.
+fn show_lines(
+    globals: &Globals,
+    args: &DiffArgs,
+    event: &str,
+    clock: bool,
+    difference: &AnnotatedDifference,
+) -> Result<Status> {
+    let view = annotated_page::View { event, clock, difference };
+    let is_json = args.json || args.format == Some(Format::Json);
+    let json = is_json.then(|| annotated_page::json(&view));
     args.annotate.show(globals, args.full_names, &annotated_page::document(&view), json)
 }
 

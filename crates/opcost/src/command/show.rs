@@ -2,14 +2,20 @@
 
 use super::globals::Globals;
 use super::output::{OutputArgs, present_unless};
+use crate::command::annotate::{AnnotateArgs, find_function, in_files, of_variant};
+use crate::command::profile::SourceArgs;
 use crate::command::profile_exports::{ProfileExports, find_variant};
 use crate::command::share::ShareArgs;
 use anyhow::Result;
 use clap::Args;
 use opcost_analysis::comparison;
-use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_analysis::comparison::address_runs::AddressRuns;
+use opcost_analysis::comparison::call_tree::VariantOf;
+use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_model::plan::{self, SameFile};
 use opcost_model::recording::Recording;
+use opcost_profile::annotate::AnnotateError;
+use opcost_report::render::annotated as page;
 use opcost_store::store::{Store, StoreError};
 
 /// Arguments of `opcost show`.
@@ -39,6 +45,10 @@ pub struct ShowArgs {
 
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub annotate: AnnotateArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub share: ShareArgs,
 
     #[command(flatten)]
@@ -61,6 +71,9 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
     let replacer = args.share.apply(globals, std::slice::from_mut(&mut recording))?;
     let named = |name: &String| replacer.as_ref().map_or(name.clone(), |made| made.text(name));
     let variants: Vec<String> = args.variant.iter().map(named).collect();
+    if args.annotate.is_given() {
+        return annotated(globals, args, &recording, &variants);
+    }
     args.profiles.write(&recording, &variants)?;
     let taken = args.profiles.printing().is_some();
     let shown = match args.profiles.is_empty() {
@@ -71,6 +84,39 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
     // The process ends anyway, so its memory goes back at once: freeing 100,000 runs piece by piece takes time.
     std::mem::forget(recording);
     presented
+}
+
+/// Shows a function of a variant by line.
+fn annotated(
+    globals: &Globals,
+    args: &ShowArgs,
+    recording: &Recording,
+    variants: &[String],
+) -> Result<Status> {
+    let variant = match variants {
+        [] => VariantOf { recording, variant: 0 },
+        [first, ..] => find_variant(recording, first)?,
+    };
+    let runs = AddressRuns::of(variant).map_err(HasStatus::carried)?;
+    let functions = in_files(&runs);
+    let wanted = args.annotate.function();
+    let dearest = || functions.iter().max_by_key(|one| one.cost).map(|one| one.number);
+    let function = match wanted {
+        Some(name) => find_function(&functions, name)?,
+        None => dearest().ok_or(AnnotateError::NoAddresses).status(Status::Usage)?,
+    };
+    let sources = SourceArgs::default().sources(globals);
+    let annotation = of_variant(variant, &runs, function, &sources, args.annotate.all_roots())?;
+    let view = page::View {
+        name: &format!("{}, recording {}", variant.name(), recording.id),
+        event: "instructions",
+        clock: false,
+        counted: true,
+        annotation: &annotation,
+    };
+    let json = (args.output.json || args.output.format.as_deref() == Some("json"))
+        .then(|| page::json(&view));
+    args.annotate.show(globals, args.output.full_names, &page::document(&view), json)
 }
 
 /// The positions of these variants, which are compared with another.

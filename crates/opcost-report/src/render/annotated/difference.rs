@@ -305,9 +305,12 @@ fn instructions(row: &LineChange, scaled: &Scaled<'_>) -> Vec<Row> {
     order.truncate(PAIRS_SHOWN);
     order.sort_unstable();
     let mut rows = Vec::new();
+    // What is new stands behind all that it replaces.
+    let mut added = Vec::new();
     for (pair, cost, is_same) in order.into_iter().map(|at| &pairs[at]) {
         match pair {
             [Some(_), Some(two)] if *is_same => {
+                rows.append(&mut added);
                 rows.push(scaled.row(*cost, format!("  {}", text(two))));
             }
             [one, two] => {
@@ -317,10 +320,11 @@ fn instructions(row: &LineChange, scaled: &Scaled<'_>) -> Vec<Row> {
                 let one = one.filter(|_| cost[0] > 0);
                 let two = two.filter(|_| cost[1] > 0);
                 rows.extend(one.map(|one| scaled.row([cost[0], 0], signed('-', one))));
-                rows.extend(two.map(|two| scaled.row([0, cost[1]], signed('+', two))));
+                added.extend(two.map(|two| scaled.row([0, cost[1]], signed('+', two))));
             }
         }
     }
+    rows.append(&mut added);
     if left > 0 {
         rows.push(scaled.row([0, 0], format!("      … {left} more that differ")));
     }
@@ -352,6 +356,9 @@ fn word(verdict: FunctionVerdict, judged: Judged) -> &'static str {
 
 fn judged(difference: &AnnotatedDifference) -> &'static str {
     match difference.judged {
+        Judged::Files if difference.is_exact => {
+            "counted: every run of a side executed each instruction equally often, so each difference is exact"
+        }
         Judged::Files => {
             "lines are judged by runs; at most one in 20 of the lines called changed is expected to be false"
         }

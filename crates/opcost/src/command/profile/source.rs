@@ -11,7 +11,7 @@ use opcost_sys::allocator::give_large_blocks_back;
 use std::path::{Path, PathBuf};
 
 /// How files with profiles are read.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct SourceArgs {
     /// Event whose cost to show, by name [default: the file's first]
     #[arg(long, value_name = "EVENT")]

@@ -1,0 +1,74 @@
+//! The cost of each instruction in every run of a variant.
+
+use super::address_costs::NoAddresses;
+use super::call_tree::VariantOf;
+use super::function_costs::{ProfiledRun, matching, profiled_runs};
+use super::matching::Matching;
+use crate::annotation::Own;
+use opcost_record::{AddressCost, Function};
+use std::collections::BTreeMap;
+
+/// The instructions of a variant, run by run.
+pub struct AddressRuns<'a> {
+    runs: Vec<ProfiledRun<'a>>,
+    matching: Matching,
+}
+
+impl<'a> AddressRuns<'a> {
+    /// Finds the finished runs of a variant that have costs by address.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn of(variant: VariantOf<'a>) -> Result<AddressRuns<'a>, NoAddresses> {
+        let mut runs = profiled_runs(variant.recording);
+        runs.retain(|run| run.variant == variant.variant && !run.profile.addresses.is_empty());
+        if runs.is_empty() {
+            return Err(NoAddresses::of(variant));
+        }
+        let matching = matching(&[variant], &[runs.iter().collect()]);
+        Ok(AddressRuns { runs, matching })
+    }
+
+    /// The functions, each with its cost over all runs; those that have none stay.
+    pub fn functions(&self) -> Vec<(&Function, u64)> {
+        let mut costs = vec![0u64; self.matching.functions().len()];
+        for run in &self.runs {
+            for row in &run.profile.addresses {
+                let function = &run.profile.functions[row.function as usize];
+                let cost = &mut costs[self.matching.number(0, function) as usize];
+                *cost = cost.saturating_add(row.cost);
+            }
+        }
+        self.matching.functions().iter().zip(costs).collect()
+    }
+
+    /// The costs of a function, which is one of [`functions`](Self::functions) by its place there: each address in each run.
+    pub fn costs(&self, function: usize) -> Vec<Vec<(u64, Own)>> {
+        let of_run = |run: &ProfiledRun<'_>| {
+            let functions = run.profile.functions.iter();
+            let is_own: Vec<bool> = functions
+                .map(|known| self.matching.number(0, known) as usize == function)
+                .collect();
+            let mut sums: BTreeMap<u64, Own> = BTreeMap::new();
+            for AddressCost { function, address, executions, cost } in &run.profile.addresses {
+                if is_own[*function as usize] {
+                    let own = Own { cost: *cost, samples: 0, executions: *executions };
+                    sums.entry(*address).or_default().add(own);
+                }
+            }
+            sums.into_iter().collect::<Vec<_>>()
+        };
+        self.runs.iter().map(of_run).collect()
+    }
+
+    /// The total of each run.
+    pub fn totals(&self) -> Vec<u64> {
+        self.runs.iter().map(|run| run.total).collect()
+    }
+
+    /// The operations of each run, 1 for a command; and whether they are known.
+    pub fn operations(&self) -> (Vec<u64>, bool) {
+        let known = self.runs.iter().all(|run| run.ops.is_some_and(|ops| ops > 0));
+        (self.runs.iter().map(|run| run.ops.filter(|_| known).unwrap_or(1)).collect(), known)
+    }
+}
