@@ -109,7 +109,7 @@ mod tests {
         close(shares([0, 0], [10, 3]), 1.0);
         close(shares([10, 3], [10, 3]), 1.0);
         // 2 (C(9, 0) C(31, 20) + C(9, 1) C(31, 19) + C(9, 2) C(31, 18)) / C(40, 20), in whole numbers.
-        close(shares([2, 7], [20, 20]), 0.127_386_127_386_127_39);
+        close(shares([2, 7], [20, 20]), 0.127_386_127_386_127_4);
         // Large parts of a whole are more certain than rates.
         let (as_shares, as_rates) =
             (shares([9_000, 9_150], [10_000; 2]), rates([9_000, 9_150], [1.0; 2]));
