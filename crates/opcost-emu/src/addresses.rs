@@ -2,19 +2,25 @@
 //!
 //! **Addresses cost nothing while the guest runs.** The plugin counts how often each block began, and takes back the instructions
 //! that a block did not finish. Both are known for each instruction, so they are only kept apart here: when a region starts or
-//! stops, and where a block was cut short.
+//! stops, and where a block was cut short. Where branches and indirect calls go is known only from block to block, so with addresses
+//! every block has a callback, also the repeated string instruction that is a block of its own.
 
 use crate::block::Block;
 use crate::blocks::Blocks;
+use crate::decode::Exit;
+use crate::walk::Left;
 use opcost_record::marker::REGIONS;
 use opcost_record::profile::ADDRESSES_MAX;
-use opcost_record::{AddressCost, Function, Profile};
-use std::collections::HashMap;
+use opcost_record::{AddressCost, Function, Profile, Transfer};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// The executions and the cost of one instruction. They wrap: an instruction may be taken back before the block that began it is
 /// read.
 type Amount = [u64; 2];
+
+/// A function and an address.
+type Place = (u32, u64);
 
 /// A change by a block that began `times` times more.
 pub(crate) const BEGAN: Amount = [1, 1];
@@ -36,7 +42,9 @@ struct RegionCosts {
     /// Changes of single instructions, by block and index.
     changes: HashMap<(u64, usize), Amount>,
     /// Repeated string instructions that finished, by function and address.
-    repeats: HashMap<(u32, u64), u64>,
+    repeats: HashMap<Place, u64>,
+    /// How often the last instruction of a block, known by its function and guest address, sent control to the block with a number.
+    transfers: HashMap<(u32, u64, u64), u64>,
 }
 
 impl Addresses {
@@ -69,6 +77,14 @@ impl Addresses {
         *self.regions[region].repeats.entry((function, address)).or_default() += 1;
     }
 
+    /// Notes that control went from the end of a block to another block.
+    pub(crate) fn transferred(&mut self, region: usize, left: &Left, to: &Block) {
+        if leads(left.exit) && (left.exit != Exit::Branch || to.start != left.end) {
+            let place = (left.function, left.at, to.number);
+            *self.regions[region].transfers.entry(place).or_default() += 1;
+        }
+    }
+
     /// Begins the next run.
     pub(crate) fn clear(&mut self) {
         *self = Addresses::default();
@@ -85,8 +101,8 @@ impl Addresses {
         blocks: &Blocks,
         functions: &[Function],
     ) -> Result<(), String> {
-        let RegionCosts { begun, changes, repeats } = &self.regions[region];
-        let mut amounts: HashMap<(u32, u64), Amount> = HashMap::new();
+        let RegionCosts { begun, changes, repeats, transfers } = &self.regions[region];
+        let mut amounts: HashMap<Place, Amount> = HashMap::new();
         for (number, times) in (1..).zip(begun).filter(|(_, times)| **times > 0) {
             let Some(block) = blocks.numbered(number) else { continue };
             for index in 0..block.facts.len() {
@@ -114,18 +130,37 @@ impl Addresses {
         }
         let mut numbers: HashMap<Function, u32> =
             profile.functions.iter().cloned().zip(0..).collect();
+        let known = &mut profile.functions;
+        let mut number = |function: u32| {
+            let function = &functions[function as usize];
+            *numbers.entry(function.clone()).or_insert_with(|| {
+                known.push(function.clone());
+                known.len() as u32 - 1
+            })
+        };
         let mut costs = Vec::with_capacity(amounts.len());
         for ((function, address), [executions, cost]) in amounts {
             if [executions, cost] == [0, 0] {
                 continue;
             }
-            let known = &functions[function as usize];
-            let function = *numbers.entry(known.clone()).or_insert_with(|| {
-                profile.functions.push(known.clone());
-                profile.functions.len() as u32 - 1
-            });
-            costs.push(AddressCost { function, address, executions, cost });
+            costs.push(AddressCost { function: number(function), address, executions, cost });
         }
+        // The link addresses of the instructions that lead elsewhere.
+        let mut linked = HashMap::new();
+        for block in (1..).zip(begun).filter_map(|(number, _)| blocks.numbered(number)) {
+            if let Some(last) = block.facts.len().checked_sub(1).filter(|_| leads(block.exit)) {
+                linked.insert((block.function, block.last_at()), block.link_address(last));
+            }
+        }
+        let mut sums: BTreeMap<(Place, Place), u64> = BTreeMap::new();
+        for ((function, at, to), times) in transfers {
+            let linked = linked.get(&(*function, *at)).copied();
+            let Some((address, to)) = linked.zip(blocks.numbered(*to)) else { continue };
+            let from = (number(*function), address);
+            *sums.entry((from, (number(to.function), to.linked_at))).or_default() += times;
+        }
+        let of = |((from, to), times)| Transfer { from, to, times };
+        profile.transfers = sums.into_iter().map(of).collect();
         costs.sort_by_key(AddressCost::place);
         let sum = costs.iter().fold(0, |sum: u64, cost| sum.wrapping_add(cost.cost));
         // A negative amount is a huge one.
@@ -141,6 +176,11 @@ impl Addresses {
         profile.addresses = costs;
         Ok(())
     }
+}
+
+/// Whether control may go to one of several places from an instruction.
+pub(crate) fn leads(exit: Exit) -> bool {
+    matches!(exit, Exit::Branch | Exit::CallIndirect | Exit::JumpIndirect)
 }
 
 fn add(amount: &mut Amount, by: Amount) {

@@ -92,7 +92,7 @@ pub(crate) struct Arguments {
     pub(crate) one_in: u64,
     /// Whether cost is attributed to calling contexts.
     pub(crate) profile: bool,
-    /// Whether the cost of each instruction is reported by its address, too.
+    /// Whether the cost of each instruction is reported by its address, too, and where branches and indirect calls go.
     pub(crate) addresses: bool,
     /// Whether raw counts of the memory filters are reported.
     pub(crate) probe: bool,
@@ -194,8 +194,9 @@ impl Arguments {
                 "argument one-in needs cycles=PATH: it says how many of them are modelled".into()
             );
         }
-        if arguments.addresses && !arguments.profile {
-            return Err("argument addresses=on needs profile=on".into());
+        let modelled = arguments.model.is_some() || arguments.cycles.is_some();
+        if arguments.addresses && (!arguments.profile || modelled) {
+            return Err("argument addresses=on needs profile=on and no model".into());
         }
         arguments.out = out.ok_or("argument out=PATH is missing: where the report goes")?;
         Ok(arguments)
@@ -242,6 +243,7 @@ mod tests {
             (&["out=/r", "cycles=/c", "one-in=0"], "a number from 1 to"),
             (&["out=/r", "one-in=16"], "needs cycles=PATH"),
             (&["out=/r", "profile=off", "addresses=on"], "needs profile=on"),
+            (&["out=/r", "model=/c", "addresses=on"], "needs profile=on and no model"),
             (&["out=/r", "mode=system"], "emulates one program"),
             (&["out=/r", "window=door"], "window is markers, whole or never"),
             (&["out=/r", "lunch=1"], "unknown argument 'lunch=1'"),

@@ -115,18 +115,32 @@ pub(crate) unsafe extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
         if plugin().goes_on(vcpu, block) {
             plugin().begin(block);
         } else {
-            look_and_begin(vcpu, block);
+            look_and_begin::<false>(vcpu, block);
+        }
+    }
+}
+
+/// Called when a block begins where instructions are counted by address.
+pub(crate) unsafe extern "C" fn on_block_apart(vcpu: c_uint, data: *mut c_void) {
+    // SAFETY: as in `on_block`.
+    unsafe {
+        let (block, vcpu) = (block_of(data), running(vcpu));
+        if plugin().goes_on(vcpu, block) {
+            plugin().go_on_apart(block);
+            plugin().begin(block);
+        } else {
+            look_and_begin::<true>(vcpu, block);
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn look_and_begin(vcpu: c_uint, block: &'static Block) {
+unsafe extern "C" fn look_and_begin<const APART: bool>(vcpu: c_uint, block: &'static Block) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state.
         unsafe {
-            plugin().look(vcpu, block);
+            plugin().look::<APART>(vcpu, block);
             plugin().begin(block);
         }
     }
@@ -139,7 +153,7 @@ pub(crate) unsafe extern "C" fn on_turn(vcpu: c_uint, data: *mut c_void) {
         // SAFETY: this thread owns the state; the data are those of this callback.
         unsafe {
             let block = block_of(data);
-            plugin().look(vcpu, block);
+            plugin().look::<false>(vcpu, block);
             plugin().expect(block);
         }
     }

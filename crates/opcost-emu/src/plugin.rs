@@ -230,13 +230,29 @@ impl Plugin {
         self.spend(self.position.node, |timing| timing.follow(usize::MAX, begun, false));
     }
 
+    /// Notes where control went if a block goes on.
+    #[inline(always)]
+    pub(crate) fn go_on_apart(&mut self, begun: &Block) {
+        let prev = self.prev();
+        if addresses::leads(prev.exit) {
+            self.count_transfer(&Left::whole(prev), begun);
+        }
+    }
+
+    /// Notes where control went from the end of a block, if the open region is counted by address.
+    fn count_transfer(&mut self, left: &Left, begun: &Block) {
+        if let Some((addresses, region)) = self.open_addresses() {
+            addresses.transferred(region, left, begun);
+        }
+    }
+
     /// Looks closer at how control came to a block, and has the modelled core execute everything before the block.
     pub(crate) fn look_timed(&mut self, vcpu: u32, begun: &'static Block) {
         // The executed instructions belong to the context in which they were executed.
         let node = self.position.node;
         let prev: *const Block = self.prev();
         self.executed = usize::MAX;
-        self.look(vcpu, begun);
+        self.look::<false>(vcpu, begun);
         let executed = self.executed;
         let interrupted = matches!(
             begun.landmark,
@@ -283,9 +299,9 @@ impl Plugin {
         self.walk.tree.spend(node, &parts);
     }
 
-    /// Looks closer at how control came to a block.
+    /// Looks closer at how control came to a block. `APART`: whether instructions are counted by address.
     #[inline(always)]
-    pub(crate) fn look(&mut self, vcpu: u32, begun: &Block) {
+    pub(crate) fn look<const APART: bool>(&mut self, vcpu: u32, begun: &Block) {
         self.attribute();
         // SAFETY: QEMU writes to the cells between callbacks only.
         let cells = unsafe { &mut *self.cells };
@@ -306,7 +322,7 @@ impl Plugin {
         }
         if !prev.calls_or_returns() {
             return match prev.jumps() && begun.tag != prev.exit_tag() {
-                true => self.jump(prev, begun),
+                true => self.jump::<APART>(prev, begun),
                 false => self.look_closely(vcpu, begun),
             };
         }
@@ -321,14 +337,20 @@ impl Plugin {
         let left = Left::whole(prev);
         self.walk.turn(&mut self.position, left, slot, begun);
         self.cost = self.walk.tree.cost(self.position.node);
+        if APART {
+            self.count_transfer(&left, begun);
+        }
     }
 
     /// Follows a jump or branch to a block of another function; the jump was not cut short and the block is not special.
     #[inline(always)]
-    fn jump(&mut self, prev: &Block, begun: &Block) {
+    fn jump<const APART: bool>(&mut self, prev: &Block, begun: &Block) {
         let left = Left::whole(prev);
         self.walk.jump_whole(&mut self.position, left, begun);
         self.cost = self.walk.tree.cost(self.position.node);
+        if APART {
+            self.count_transfer(&left, begun);
+        }
         self.count_taken(&left, begun.start);
     }
 
@@ -403,6 +425,7 @@ impl Plugin {
             _ => (!cut && !interrupts).then_some(left),
         };
         if let Some(left) = seen {
+            self.count_transfer(&left, begun);
             self.count_taken(&left, begun.start);
         }
         if let Some((_, Some(place))) = begun.landmark {

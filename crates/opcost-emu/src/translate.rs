@@ -209,19 +209,19 @@ impl Request<'_> {
         let data = ptr::from_ref(known).cast_mut().cast::<c_void>();
         let (last_facts, _) = known.facts[last];
         // A repeated string instruction alone in its block begins once per iteration. It gets no callback, except where its address
-        // has another meaning.
-        let alone = last == 0 && last_facts.repeat.is_some();
+        // has another meaning, or where instructions are counted by address.
+        let has_meaning =
+            known.at_entry || known.landmark.is_some() || self.plugin.addresses.is_some();
+        let alone = last == 0 && last_facts.repeat.is_some() && !has_meaning;
         // SAFETY: the handles are QEMU's; what the data point to lives for ever.
         unsafe {
-            if !alone || known.at_entry || known.landmark.is_some() {
+            if !alone {
                 self.begin(known, data);
             } else if self.plugin.timing.is_some() {
                 let function = callback::on_timed_repeat;
                 (api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
             }
-            if let Some(site) =
-                known.behind.filter(|_| alone && !(known.at_entry || known.landmark.is_some()))
-            {
+            if let Some(site) = known.behind.filter(|_| alone) {
                 (api.functions.on_block)(
                     self.handle,
                     callback::on_pass,
@@ -357,9 +357,14 @@ impl Request<'_> {
                 stores,
             };
             let timed = self.plugin.timing.is_some();
-            let by_callback = timed || !self.plugin.one_vcpu;
+            let apart = self.plugin.addresses.is_some();
+            let by_callback = timed || apart || !self.plugin.one_vcpu;
             if by_callback || !self.api.begin_alone(self.handle, &beginning) {
-                let function = if timed { callback::on_timed_block } else { callback::on_block };
+                let function = match (timed, apart) {
+                    (true, _) => callback::on_timed_block,
+                    (false, true) => callback::on_block_apart,
+                    (false, false) => callback::on_block,
+                };
                 (self.api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
             }
         }

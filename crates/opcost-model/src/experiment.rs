@@ -459,8 +459,8 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "is_false")]
     pub no_functions: bool,
 
-    /// Count each instruction by its address, too, for costs by line; runs are as fast as without, recordings larger
-    #[arg(long, conflicts_with = "no_functions", help_heading = GUEST)]
+    /// Count each instruction by its address, too, for costs by line, and where branches and indirect calls go
+    #[arg(long, conflicts_with_all = ["no_functions", "model", "cycles"], help_heading = GUEST)]
     #[serde(skip_serializing_if = "is_false")]
     pub addresses: bool,
 

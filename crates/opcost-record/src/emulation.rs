@@ -9,8 +9,9 @@
 //! c - 0 55945 2237800
 //! y 811023 120331 40100 3020 66102 0
 //! a 0 ffffffff812a4c10 55945 55945
+//! j 0 ffffffff812a4c10 0 ffffffff812a4d02 41
 //! mapped /usr/lib/python3.11/lib-dynload/_json.so
-//! end 7
+//! end 8
 //! ```
 //!
 //! Runs are numbered from 1; a program that marks no end of a run ([`RunEnd`](crate::marker::Marker::RunEnd)) makes one. In a
@@ -189,7 +190,7 @@ fn read_item(emulation: &mut Emulation, line: &str) -> Result<(), &'static str> 
 mod tests {
     use super::*;
     use crate::framing::Fault;
-    use crate::{AddressCost, Context, Function};
+    use crate::{AddressCost, Context, Function, Transfer};
 
     fn report() -> Vec<RegionCost> {
         let function = |symbol: &str, module: &str| Function::new(symbol, module);
@@ -207,6 +208,7 @@ mod tests {
                 AddressCost { function: 0, address: 0x40_1136, executions: 11, cost: 10 },
                 AddressCost { function: 1, address: u64::MAX, executions: 32, cost: 32 },
             ],
+            transfers: vec![Transfer { from: (0, 0x40_1136), to: (1, u64::MAX), times: 4 }],
             ..Profile::default()
         };
         let counts = vec![
@@ -226,7 +228,7 @@ mod tests {
                     f main\t/bin/a program\nf core::fmt::Write for T\t[kernel]\n\
                     c - 0 1 10\ny 1 2 3 4 5 0\nc 0 1 3 32\n\
                     y 6 0 0 0 9 8\na 0 401136 11 10\n\
-                    a 1 ffffffffffffffff 32 32\nend 13\n";
+                    a 1 ffffffffffffffff 32 32\nj 0 401136 1 ffffffffffffffff 4\nend 14\n";
         assert_eq!(format(&report()), text);
         assert_eq!(format_error("no\nmarkers"), "opcost-emulation 5\nerror no markers\nend 1\n");
     }
@@ -304,6 +306,9 @@ mod tests {
         assert!(context("a 1 1 1 1\n").contains("no such function"));
         assert!(context("a 0 xy 1 1\n").contains("not hexadecimal"));
         assert!(context("a 0 1 1 1\na 0 1 1 1\n").contains("must ascend"));
+        assert!(context("j 0 1 0 1\n").contains("five fields"));
+        assert!(context("j 0 1 1 1 1\n").contains("no such function"));
+        assert!(context("j 0 1 0 1 1\nj 0 1 0 1 1\n").contains("must ascend"));
         assert!(region("end 3\n").contains("cut short"));
     }
 }

@@ -25,7 +25,7 @@ pub mod symbols;
 pub mod wire;
 
 pub use metric::{Better, Domain, Family, Kind, METRICS, MetricKey, MetricRow, Unit, WORKLOAD};
-pub use profile::{AddressCost, AddressCosts, Context, Function, Module, Profile};
+pub use profile::{AddressCost, AddressCosts, Context, Function, Module, Profile, Transfer};
 pub use record::{
     CountingTime, Dictionary, Failure, Invariant, MetricId, Outcome, Reading, Record, Report,
     Sample,

@@ -144,6 +144,18 @@ impl AddressCost {
     }
 }
 
+/// How often an instruction sent control to one target: a conditional branch where it is taken, and indirect calls and jumps. A
+/// conditional branch is not taken in its other executions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Transfer {
+    /// The instruction's function and address, as in [`AddressCost`].
+    pub from: (u32, u64),
+    /// The target's function and address.
+    pub to: (u32, u64),
+    /// The number of times.
+    pub times: u64,
+}
+
 /// The cost of several runs, or of samples, by instruction.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AddressCosts {
@@ -151,6 +163,8 @@ pub struct AddressCosts {
     pub functions: Vec<Function>,
     /// The instructions in the order of [`AddressCost::place`].
     pub costs: Vec<AddressCost>,
+    /// Where branches and indirect calls went, ordered by instruction and target; empty for samples.
+    pub transfers: Vec<Transfer>,
 }
 
 impl AddressCosts {
@@ -179,6 +193,8 @@ pub struct Profile {
     /// The cost by instruction, in the order of [`AddressCost::place`]; empty where instructions were not counted apart. The costs
     /// of a function's instructions sum to the costs of its contexts.
     pub addresses: Vec<AddressCost>,
+    /// Where branches and indirect calls among these instructions went, ordered by instruction and target.
+    pub transfers: Vec<Transfer>,
 }
 
 impl Profile {
@@ -189,8 +205,9 @@ impl Profile {
 
     /// Writes the profile as lines: `m ROLE SONAME<tab>PATH` with the role `p` for the program and `-` for other files;
     /// `f SYMBOL<tab>MODULE`, with `<tab>SOURCE<tab>MANGLED` if it has them; and `c PARENT FUNCTION CALLS COST`, with
-    /// the parent `-` if there is none. If cycles were modelled, a line `y` with six numbers follows each context. Instructions are
-    /// last: `a FUNCTION ADDRESS EXECUTIONS COST`, the address hexadecimal.
+    /// the parent `-` if there is none. If cycles were modelled, a line `y` with six numbers follows each context. Instructions
+    /// follow: `a FUNCTION ADDRESS EXECUTIONS COST`, addresses hexadecimal; then `j FUNCTION ADDRESS FUNCTION ADDRESS TIMES` with
+    /// instruction and target.
     pub fn write_lines(&self, lines: &mut Vec<String>) {
         for Module { path, soname, program } in &self.modules {
             let role = if *program { 'p' } else { '-' };
@@ -208,6 +225,9 @@ impl Profile {
         }
         for AddressCost { function, address, executions, cost } in &self.addresses {
             lines.push(format!("a {function} {address:x} {executions} {cost}"));
+        }
+        for Transfer { from, to, times } in &self.transfers {
+            lines.push(format!("j {} {:x} {} {:x} {times}", from.0, from.1, to.0, to.1));
         }
     }
 
@@ -277,6 +297,25 @@ impl Profile {
                     return Err("too many instructions");
                 }
                 self.addresses.push(cost);
+            }
+            "j" => {
+                let fields: Vec<&str> = rest.split(' ').collect();
+                let [function, address, to_function, to_address, times] = fields[..] else {
+                    return Err("a jump has five fields");
+                };
+                let transfer = Transfer {
+                    from: (self.function_number(function)?, hexadecimal(address)?),
+                    to: (self.function_number(to_function)?, hexadecimal(to_address)?),
+                    times: number(times)?,
+                };
+                let place = |transfer: &Transfer| (transfer.from, transfer.to);
+                if self.transfers.last().is_some_and(|last| place(last) >= place(&transfer)) {
+                    return Err("jumps must ascend");
+                }
+                if self.transfers.len() >= ADDRESSES_MAX {
+                    return Err("too many jumps");
+                }
+                self.transfers.push(transfer);
             }
             _ => return Err("not a line of a profile"),
         }

@@ -3,7 +3,7 @@
 use super::call_tree::VariantOf;
 use super::function_costs::{matching, profiled_runs};
 use opcost_base::exit::{HasStatus, Status};
-use opcost_record::{AddressCost, AddressCosts};
+use opcost_record::{AddressCost, AddressCosts, Transfer};
 use std::collections::BTreeMap;
 
 /// The cost of each instruction of a variant.
@@ -50,16 +50,22 @@ pub fn address_costs(variant: VariantOf<'_>) -> Result<VariantAddresses, NoAddre
     let runs = runs.iter().filter(|run| run.variant == variant.variant);
     let runs: Vec<_> = runs.filter(|run| !run.profile.addresses.is_empty()).collect();
     let matching = matching(&[variant], std::slice::from_ref(&runs));
-    let mut sums: BTreeMap<(u32, u64), [u64; 2]> = BTreeMap::new();
+    let mut sums: BTreeMap<Place, [u64; 2]> = BTreeMap::new();
+    let mut transfers: BTreeMap<(Place, Place), u64> = BTreeMap::new();
     let mut first = None;
     let mut repeats = true;
     for run in &runs {
         let of_function = |function| matching.number(0, function);
         let numbers: Vec<u32> = run.profile.functions.iter().map(of_function).collect();
-        let mut of_run: BTreeMap<(u32, u64), [u64; 2]> = BTreeMap::new();
+        let mut of_run: BTreeMap<Place, [u64; 2]> = BTreeMap::new();
         for AddressCost { function, address, executions, cost } in &run.profile.addresses {
             let place = (numbers[*function as usize], *address);
             add(of_run.entry(place).or_default(), [*executions, *cost]);
+        }
+        for Transfer { from, to, times } in &run.profile.transfers {
+            let [from, to] = [from, to].map(|place| (numbers[place.0 as usize], place.1));
+            let sum = transfers.entry((from, to)).or_default();
+            *sum = sum.saturating_add(*times);
         }
         for (place, amount) in &of_run {
             add(sums.entry(*place).or_default(), *amount);
@@ -75,9 +81,14 @@ pub fn address_costs(variant: VariantOf<'_>) -> Result<VariantAddresses, NoAddre
         executions,
         cost,
     });
-    let costs = AddressCosts { functions: matching.functions().to_vec(), costs: costs.collect() };
+    let transfers = transfers.into_iter().map(|((from, to), times)| Transfer { from, to, times });
+    let functions = matching.functions().to_vec();
+    let costs = AddressCosts { functions, costs: costs.collect(), transfers: transfers.collect() };
     Ok(VariantAddresses { costs, runs: runs.len() as u64, repeats })
 }
+
+/// The number of a function, and an address.
+type Place = (u32, u64);
 
 fn add(sums: &mut [u64; 2], amounts: [u64; 2]) {
     sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum = sum.saturating_add(amount));

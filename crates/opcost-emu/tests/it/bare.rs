@@ -101,7 +101,7 @@ new: .skip 4096
 stack:
 ";
 
-const SYMBOLS: &str = "opcost-symbols 5
+const SYMBOLS: &str = "opcost-symbols 6
 landmark 140000 fault page-faults
 landmark 140100 interrupt interrupts
 landmark 140200 system-call system-calls
@@ -351,7 +351,7 @@ fn options_and_repetition_change_no_count() {
     let work = format!("{TIMER}{TICKING}").replace("0x300000", "0x900000");
     let Some(first) = run(&work, &[]) else { return };
     // Totals alone (`profile=off` by itself) need a guest whose calls show where the stack pointer is; tests with a kernel have one.
-    for options in [&[][..], &[MODEL], &["profile=off", MODEL]] {
+    for options in [&[][..], &["addresses=on"], &[MODEL], &["profile=off", MODEL]] {
         let Some(again) = run(&work, options) else { return };
         assert_eq!(again.sent, first.sent, "{options:?}: the guest went another way");
         let (first, again) = (first.run.work(), again.run.work());

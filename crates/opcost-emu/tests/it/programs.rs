@@ -382,6 +382,11 @@ fn contexts(source: &str) -> Option<Vec<String>> {
 
 /// Runs a program with symbols.
 fn profiled(source: &str) -> Option<emulator::Run> {
+    profiled_with(source, &[])
+}
+
+/// Does the same with further arguments of the plugin.
+fn profiled_with(source: &str, arguments: &[&str]) -> Option<emulator::Run> {
     let emulator = Emulator::find(USER)?;
     let source = format!(
         ".macro FUNCTION name\n.type \\name,@function\n\\name:\n.endm
@@ -390,7 +395,47 @@ fn profiled(source: &str) -> Option<emulator::Run> {
     // Zeros behind the code on its page, as the file has them.
     let program = emulator.build("program.S", &source, &["-Wl,-z,separate-code"])?;
     let symbols = symbols(&emulator, &program)?;
-    Some(emulator.run(&[&format!("symbols={symbols}")], &[&program]))
+    let symbols = format!("symbols={symbols}");
+    Some(emulator.run(&[&[symbols.as_str()], arguments].concat(), &[&program]))
+}
+
+#[test]
+fn branches_and_indirect_calls_are_counted_by_target() {
+    // In ten turns: two functions by turns, a branch that skips every other nop, and a string instruction behind a branch that is
+    // never taken.
+    let source = "FUNCTION leaf\n ret\nEND leaf\nFUNCTION other\n ret\nEND other
+FUNCTION _start\n lea buffer(%rip),%rdi\n START\n mov $10,%ebx\n lea leaf(%rip),%rax\n lea other(%rip),%rdx
+1: call *%rax\n xchg %rax,%rdx\n test $1,%bl\n jz 2f\n nop
+2: mov $3,%ecx\n test %ecx,%ecx\n jz 3f\n rep stosb
+3: lea 4f(%rip),%rsi\n jmp *%rsi
+4: dec %ebx\n jnz 1b\n STOP\n EXIT\nEND _start";
+    let Some(run) = profiled_with(source, &["addresses=on"]) else { return };
+    let Some(plain) = profiled(source) else { return };
+    let (work, plain) = (run.work(), plain.work());
+    assert_eq!(work.counts, plain.counts);
+    let profile = &work.profile;
+    let name = |function: u32| profile.functions[function as usize].symbol.as_str();
+    let of_start: Vec<_> =
+        profile.addresses.iter().filter(|one| name(one.function) == "_start").collect();
+    let costs: Vec<u64> = of_start.iter().map(|one| one.cost).collect();
+    assert_eq!(costs, [1, 1, 1, 10, 10, 10, 10, 5, 10, 10, 10, 10, 10, 10, 10, 10]);
+    assert!(of_start.iter().all(|one| one.executions == one.cost), "{of_start:?}");
+    // The place of an instruction among those of `_start`, or another function.
+    let place = |(function, address): (u32, u64)| match of_start
+        .iter()
+        .position(|one| one.address == address)
+    {
+        Some(place) => place.to_string(),
+        None => name(function).to_string(),
+    };
+    let mut went: Vec<(String, String, u64)> =
+        profile.transfers.iter().map(|one| (place(one.from), place(one.to), one.times)).collect();
+    let mut expected =
+        [("3", "leaf", 5), ("3", "other", 5), ("6", "8", 5), ("13", "14", 10), ("15", "3", 9)]
+            .map(|(from, to, times)| (from.to_string(), to.to_string(), times));
+    went.sort();
+    expected.sort();
+    assert_eq!(went, expected);
 }
 
 #[test]

@@ -150,19 +150,19 @@ pub(super) fn resolve_emulation(
         };
     }
     check_kernel_tree(experiment)?;
-    if experiment.no_functions
-        && let Some((name, _)) = [
-            ("model", experiment.model),
-            ("cycles", experiment.cycles),
-            ("addresses", experiment.addresses),
-        ]
-        .iter()
-        .find(|(_, on)| *on)
-    {
-        let why = format!(
-            "no-functions counts totals only, and '{name}' needs more: leave one of them out"
-        );
-        return Err(fail(Status::Usage, why));
+    let others = [
+        ("addresses", experiment.addresses),
+        ("model", experiment.model),
+        ("cycles", experiment.cycles),
+    ];
+    for (on, what, others) in [
+        (experiment.no_functions, "no-functions counts totals only", &others[..]),
+        (experiment.addresses, "addresses counts without a model", &others[1..]),
+    ] {
+        if let Some((name, _)) = others.iter().find(|(_, other)| on && *other) {
+            let why = format!("{what}, and '{name}' needs more: leave one of them out");
+            return Err(fail(Status::Usage, why));
+        }
     }
     if sets_sampling(experiment) {
         return Err(fail(

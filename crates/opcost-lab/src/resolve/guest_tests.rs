@@ -380,6 +380,7 @@ fn what_has_no_meaning_is_refused() {
         (Experiment { no_functions: true, ..sliced(16) }, "'cycles' needs more"),
         (Experiment { no_functions: true, model: true, ..two() }, "'model' needs more"),
         (Experiment { no_functions: true, addresses: true, ..two() }, "'addresses' needs more"),
+        (Experiment { addresses: true, ..sliced(16) }, "'cycles' needs more"),
         (sliced(1), "cycles-one-in 1: give a number from 2 to 1000"),
         (sliced(1001), "cycles-one-in 1001: give a number from 2 to 1000"),
         (Experiment { tree: Some("/none".into()), ..two() }, "folder '/none' is not a directory"),

@@ -554,6 +554,7 @@ impl Replacer {
             contexts: profile.contexts.clone(),
             cycles: profile.cycles.clone(),
             addresses: profile.addresses.clone(),
+            transfers: profile.transfers.clone(),
         }
     }
 

@@ -55,7 +55,7 @@ pub(super) fn decode(bytes: &[u8], budget: Option<&Budget>) -> rusqlite::Result<
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use opcost_record::{AddressCost, Context, Function, Module};
+    use opcost_record::{AddressCost, Context, Function, Module, Transfer};
     use proptest::prelude::*;
 
     /// Any profile.
@@ -97,7 +97,13 @@ pub(super) mod tests {
                 let mut addresses: Vec<AddressCost> = addresses.into_iter().map(cost).collect();
                 addresses.sort_by_key(AddressCost::place);
                 addresses.dedup_by_key(|cost| cost.place());
-                Profile { functions, contexts, cycles, modules, addresses }
+                let of = |two: &[AddressCost]| Transfer {
+                    from: two[0].place(),
+                    to: two[1].place(),
+                    times: two[0].cost,
+                };
+                let transfers = addresses.windows(2).map(of).collect();
+                Profile { functions, contexts, cycles, modules, addresses, transfers }
             },
         )
     }
