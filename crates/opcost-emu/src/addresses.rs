@@ -30,8 +30,9 @@ pub(crate) const NEVER_BEGAN: Amount = [u64::MAX, u64::MAX];
 pub(crate) const NOT_FINISHED: Amount = [0, u64::MAX];
 
 /// The costs of each region.
-#[derive(Default)]
 pub(crate) struct Addresses {
+    /// The largest number of instructions that a region may run.
+    most: usize,
     regions: [RegionCosts; REGIONS.len()],
 }
 
@@ -48,6 +49,11 @@ struct RegionCosts {
 }
 
 impl Addresses {
+    /// Makes empty costs.
+    pub(crate) fn new() -> Addresses {
+        Addresses { most: ADDRESSES_MAX, regions: Default::default() }
+    }
+
     /// Notes that a block began some times more in a region.
     pub(crate) fn begun(&mut self, region: usize, block: &Block, times: u64) {
         let begun = &mut self.regions[region].begun;
@@ -87,7 +93,7 @@ impl Addresses {
 
     /// Begins the next run.
     pub(crate) fn clear(&mut self) {
-        *self = Addresses::default();
+        self.regions = Default::default();
     }
 
     /// Adds the costs of a region to the region's profile, whose functions are among `functions`.
@@ -112,10 +118,11 @@ impl Addresses {
                 by.inspect(|by| add(amounts.entry(place).or_default(), *by));
             }
             let wanted = amounts.len() + repeats.len();
-            if wanted > ADDRESSES_MAX {
+            if wanted > self.most {
                 return Err(format!(
-                    "the work ran more than {ADDRESSES_MAX} different instructions, the most whose addresses \
-                     are kept: make it run less code, or leave out --addresses"
+                    "the work ran more than {} different instructions, the most whose addresses are kept: make it \
+                     run less code, or leave out --addresses",
+                    self.most
                 ));
             }
         }
@@ -193,4 +200,106 @@ fn changed(block: &Block, index: usize, by: Amount) -> Option<Amount> {
     let [executions, cost] = by;
     let cost = if facts.never_retires { 0 } else { cost };
     facts.repeat.is_none().then_some([executions, cost])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::made;
+    use opcost_record::Context;
+
+    const NOP: &[u8] = &[0x90];
+    const LOAD: &[u8] = &[0x48, 0x8b, 0x07];
+    const REP: &[u8] = &[0xf3, 0xa4];
+    const JZ: &[u8] = &[0x74, 0x10];
+
+    /// Blocks of these instructions, one after the other from 0x1000 on, linked at 0x400000.
+    fn blocks(codes: &[&[&[u8]]]) -> Blocks {
+        let mut blocks = Blocks::new(false);
+        let mut start = 0x1000;
+        for (number, code) in (1..).zip(codes) {
+            let block = blocks.add(|_, count| {
+                let mut block = made(start, code);
+                (block.number, block.function, block.count) = (number, 0, count);
+                block.linked_at = start - 0x1000 + 0x40_0000;
+                block
+            });
+            start = block.end();
+        }
+        blocks
+    }
+
+    fn block(blocks: &Blocks, number: u64) -> &'static Block {
+        blocks.numbered(number).unwrap()
+    }
+
+    /// The profile of a function that cost so much.
+    fn profile(cost: u64) -> (Profile, [Function; 1]) {
+        let functions = [Function::new("main", "/bin/work")];
+        let contexts = vec![Context { parent: None, function: 0, calls: 0, cost }];
+        (Profile { functions: functions.to_vec(), contexts, ..Profile::default() }, functions)
+    }
+
+    #[test]
+    fn what_did_not_finish_is_taken_back_at_its_address() {
+        let blocks = blocks(&[&[NOP, LOAD, NOP, REP], &[NOP, JZ]]);
+        let (one, two) = (block(&blocks, 1), block(&blocks, 2));
+        let mut addresses = Addresses::new();
+        addresses.begun(0, one, 5);
+        // A load faulted once, and a string instruction finished in the four other executions.
+        addresses.change(0, one, 2..4, NEVER_BEGAN);
+        addresses.change(0, one, 1..2, NOT_FINISHED);
+        (0..4).for_each(|_| addresses.repeated(0, 0, one.link_address(3)));
+        addresses.begun(0, two, 4);
+        let left = Left::whole(two);
+        addresses.transferred(0, &left, one);
+        addresses.transferred(0, &left, two);
+        // Control that falls through a branch is no transfer.
+        addresses.transferred(0, &left, &made(two.end(), &[NOP]));
+        let (mut profile, functions) = profile(5 + 4 + 4 + 4 + 8);
+        addresses.add_to(&mut profile, 0, &blocks, &functions).unwrap();
+        let rows: Vec<_> =
+            profile.addresses.iter().map(|one| (one.address, one.executions, one.cost)).collect();
+        let at = 0x40_0000;
+        assert_eq!(
+            rows,
+            [
+                (at, 5, 5),
+                (at + 1, 5, 4),
+                (at + 4, 4, 4),
+                (at + 5, 4, 4),
+                (at + 7, 4, 4),
+                (at + 8, 4, 4)
+            ]
+        );
+        let went: Vec<_> =
+            profile.transfers.iter().map(|one| (one.from.1, one.to.1, one.times)).collect();
+        assert_eq!(went, [(at + 8, at, 1), (at + 8, at + 7, 1)]);
+        addresses.clear();
+        profile = Profile::default();
+        addresses.add_to(&mut profile, 0, &blocks, &functions).unwrap();
+        assert!(profile.addresses.is_empty() && profile.transfers.is_empty());
+    }
+
+    #[test]
+    fn too_many_instructions_and_wrong_sums_are_refused() {
+        let blocks = blocks(&[&[NOP, NOP], &[NOP]]);
+        let mut addresses = Addresses { most: 2, ..Addresses::new() };
+        addresses.begun(0, block(&blocks, 1), 1);
+        let (mut two, functions) = profile(2);
+        addresses.add_to(&mut two, 0, &blocks, &functions).unwrap();
+        let (mut three, _) = profile(3);
+        let error = addresses.add_to(&mut three, 0, &blocks, &functions).unwrap_err();
+        assert!(error.contains("3 instructions in all, 2 by address"), "{error}");
+        addresses.begun(0, block(&blocks, 2), 1);
+        let error = addresses.add_to(&mut three, 0, &blocks, &functions).unwrap_err();
+        assert!(error.contains("more than 2 different instructions"), "{error}");
+        addresses.most = 3;
+        addresses.add_to(&mut three, 0, &blocks, &functions).unwrap();
+        // An instruction that was taken back more often than it began.
+        addresses.change(0, block(&blocks, 2), 0..1, NEVER_BEGAN);
+        addresses.change(0, block(&blocks, 2), 0..1, NEVER_BEGAN);
+        let (mut one, _) = profile(1);
+        assert!(addresses.add_to(&mut one, 0, &blocks, &functions).is_err());
+    }
 }

@@ -290,6 +290,19 @@ mod tests {
     }
 
     #[test]
+    fn code_of_a_loadable_module_is_at_its_distance_from_the_modules_first_function() {
+        let functions = vec![Function::new("fault", KERNEL), Function::new("write", "[ext4]")];
+        let range = |start, function| Range { start, end: start + 0x100, function };
+        let kernel = vec![range(0x8000, 0), range(0x9000, 1), range(0x9100, 1)];
+        let attribution = Attribution::new(Symbols { functions, kernel, ..Symbols::default() }, 1);
+        for (address, linked_at) in
+            [(0x8004, 0x8004), (0x9000, 0), (0x9104, 0x104), (0xa000, 0xa000)]
+        {
+            assert_eq!(attribution.kernel_owner(address).linked_at, linked_at, "{address:#x}");
+        }
+    }
+
+    #[test]
     fn user_code_is_found_by_the_contents_of_its_page() {
         let attribution = attribution();
         let mut page = [0; PAGE_BYTES];

@@ -167,7 +167,7 @@ impl Plugin {
             let learns = plugin.stack.is_open() && api::current_cpu().is_some();
             plugin.totals = learns.then(Totals::new);
         }
-        plugin.addresses = plugin.arguments.addresses.then(Box::default);
+        plugin.addresses = plugin.arguments.addresses.then(|| Box::new(Addresses::new()));
         if plugin.arguments.window == Window::Whole {
             let now = plugin.reading(&Cost::default(), false);
             // Nothing is open yet, so this cannot fail.

@@ -93,13 +93,15 @@ fn each_run_of_several_is_counted_by_itself() {
 FUNCTION _start\n mov $3,%ebx
 2: mov %ebx,%ecx\n START\n call turns\n STOP\n START\n nop\n STOP\n RUN_END\n dec %ebx\n jnz 2b
  EXIT\nEND _start";
-    let Some(run) = profiled(source) else { return };
+    let Some(run) = profiled_with(source, &["addresses=on"]) else { return };
     let works = run.works();
     let counts: Vec<u64> = works.iter().map(|work| count(work, "instructions")).collect();
     assert_eq!(counts, [9, 7, 5]);
     for (work, turns) in works.iter().zip([3, 2, 1]) {
         let expected = ["_start 0 2".to_string(), format!("_start/turns 1 {}", 2 * turns + 1)];
         assert_eq!(paths(&work.profile), expected);
+        let costs: Vec<u64> = work.profile.addresses.iter().map(|one| one.cost).collect();
+        assert_eq!(costs, [1, 1, turns, turns, 1]);
     }
 }
 
@@ -607,7 +609,7 @@ fn regions_of_the_program_are_counted_each_by_itself() {
     let source = "_start: ENTER 'x'\n nop\n LEAVE 'x',0\n START\n mov $2,%ebx
 1: ENTER 'a'\n nop\n nop\n ENTER 'b'\n nop\n nop\n nop\n nop\n LEAVE 'b',0\n nop\n nop\n nop\n LEAVE 'a',5
  dec %ebx\n jnz 1b\n STOP\n ENTER 'y'\n EXIT";
-    let Some(run) = run(source, &[]) else { return };
+    let Some(run) = run(source, &["addresses=on"]) else { return };
     let emulation = run.regions();
     let names: Vec<&str> = emulation.iter().map(|region| region.region.as_str()).collect();
     assert_eq!(names, ["work", "a", "b"]);
