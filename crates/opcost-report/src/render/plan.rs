@@ -79,6 +79,12 @@ pub fn shards_document(plan: &Plan, rows: &[ShardRow], earlier: Option<&str>) ->
 /// Blocks shown one by one; further blocks are only counted.
 const BLOCKS_SHOWN: usize = 8;
 
+/// Variants shown one by one; of more, only the first and the last ones are shown.
+const VARIANTS_SHOWN: usize = 24;
+
+/// Runs shown of each block of so many variants.
+const RUNS_SHOWN: usize = 8;
+
 /// The plan for people.
 pub fn document(plan: &Plan) -> Document {
     let mut rows = Vec::new();
@@ -90,7 +96,15 @@ pub fn document(plan: &Plan) -> Document {
     if let Some(provenance) = plan.provenance() {
         line("of", &provenance);
     }
+    let left_out = left_out(plan.variants.len(), VARIANTS_SHOWN);
+    let runs_shown = if left_out.is_empty() { usize::MAX } else { RUNS_SHOWN };
     for (index, variant) in plan.variants.iter().enumerate() {
+        if index == left_out.start && !left_out.is_empty() {
+            line("", &format!("and {} more variants", grouped(left_out.len() as u64)));
+        }
+        if left_out.contains(&index) {
+            continue;
+        }
         let letter = letter(index as u16);
         line(&format!("variant {letter}"), &format!("{}: {}", variant.name, variant.describe()));
     }
@@ -188,7 +202,7 @@ pub fn document(plan: &Plan) -> Document {
         .blocks
         .iter()
         .take(BLOCKS_SHOWN)
-        .map(|block| block.order.iter().map(|variant| letter(*variant)).collect())
+        .map(|block| order(&block.order, runs_shown))
         .collect();
     let more = plan.blocks.len().saturating_sub(BLOCKS_SHOWN);
     let more = if more > 0 { format!(" and {more} more blocks") } else { String::new() };
@@ -198,6 +212,29 @@ pub fn document(plan: &Plan) -> Document {
     let mut document = Document::default();
     document.rows(rows);
     document
+}
+
+/// Those of many that are not shown: all but `shown`, with the last one among these.
+fn left_out(count: usize, shown: usize) -> Range<usize> {
+    match count > shown {
+        true => shown - 1..count - 1,
+        false => 0..0,
+    }
+}
+
+/// The runs of a block by their variants' letters.
+fn order(of: &[u16], shown: usize) -> String {
+    let left_out = left_out(of.len(), shown);
+    let mut text = String::new();
+    for (index, variant) in of.iter().enumerate() {
+        if index == left_out.start && !left_out.is_empty() {
+            text += "…";
+        }
+        if !left_out.contains(&index) {
+            text += &letter(*variant);
+        }
+    }
+    text
 }
 
 /// Blocks by number, from 1.

@@ -84,6 +84,21 @@ fn many_variants_are_one_table_with_a_ranking_and_a_growth_on_one_screen() {
 }
 
 #[test]
+fn a_plan_of_ten_thousand_variants_fits_a_screen() {
+    let lab = Lab::new();
+    let args = ["compare", "-P", "n", "1", "10000", "true {n}", "--dry-run"];
+    let text = lab.output(&[&args[..], &["-n", "12"]].concat());
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() < 70, "{text}");
+    assert!(text.contains("and 9,976 more variants") && text.contains("variant [10000]"), "{text}");
+    assert!(text.contains("130,012 runs"), "{text}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{text}");
+    // Few variants are all shown.
+    let few = lab.output(&["compare", "-P", "n", "1", "24", "true {n}", "--dry-run"]);
+    assert!(few.contains("variant X") && !few.contains("more variants"), "{few}");
+}
+
+#[test]
 fn each_comparison_is_shown_if_it_is_asked_for() {
     let made = scanned(12, 30, |n| 100.0 * n);
     let (mut comparison, _) = compare(&made);
