@@ -631,6 +631,51 @@ fn notes_of_commits_keep_figures_without_a_server() {
     refused.spawn().unwrap().end().expect(5).says(&["cannot write 'gone/page.html'"]);
 }
 
+#[test]
+fn a_push_keeps_figures_and_draws_them_for_any_host_of_pages() {
+    let Some((kernel, _)) = needs::counter() else { return };
+    if !needs::programs(&["cc", "python3"]) {
+        return;
+    }
+    let suite = format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '50%'\n\
+         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n[case.'a/b']\ncommand = './work 1'\n"
+    );
+    let Some(yard) = Yard::new(&suite) else { return };
+    yard.script("build", COMPILES);
+    yard.git(&["init", "--quiet", "--bare", "forge"], "");
+    yard.in_repository(&["remote", "add", "origin", "../forge"]);
+    // A fresh runner knows nobody's name.
+    let runner = [("GIT_CONFIG_GLOBAL", "/dev/null"), ("HOME", "/nowhere"), ("EMAIL", "")];
+    let push = |rounds: u32| {
+        yard.write("work.in", &compiled(rounds));
+        yard.commit("A loop");
+        let keeps = [&runner[..], &[("OPCOST_NOTES", "1"), ("OPCOST_SOFT", "1")]].concat();
+        script_ci(&yard, "gate", &keeps).expect(0);
+    };
+    push(200);
+    script_ci(&yard, "history", &runner).expect(0);
+    let noted = |folder: &str| yard.git(&["notes", "--ref=opcost", "list"], folder).lines().count();
+    assert_eq!(noted("forge"), 1);
+    let index = yard.lab.read("report/history/index.html");
+    assert!(index.contains("<a href=\"loop.html\">loop ") && index.contains("\"a-b.html\">a/b "));
+    assert!(yard.lab.read("report/history/loop.html").contains("<svg"));
+    assert!(yard.lab.read("report/history/loop.svg").starts_with("<svg"));
+    // Another job's note came first.
+    push(210);
+    yard.git(&["clone", "--quiet", "forge", "other"], "");
+    yard.git(&["commit", "--quiet", "--allow-empty", "--message", "Other"], "other");
+    yard.git(&["fetch", "--quiet", "origin", "refs/notes/opcost:refs/notes/opcost"], "other");
+    yard.git(&["notes", "--ref=opcost", "add", "-m", "other", "HEAD"], "other");
+    yard.git(&["push", "--quiet", "origin", "refs/notes/opcost"], "other");
+    script_ci(&yard, "history", &runner).expect(0);
+    assert_eq!(noted("forge"), 3);
+    // A token that may only read.
+    yard.in_repository(&["remote", "set-url", "origin", "/nowhere"]);
+    let refused = script_ci(&yard, "history", &runner);
+    assert!(refused.status != Some(0) && refused.stderr.contains("/nowhere"), "{refused:?}");
+}
+
 /// Runs a script of `script/ci` in the lab's repository, with the test's programs first in PATH.
 fn script_ci(yard: &Yard, name: &str, environment: &[(&str, &str)]) -> Ended {
     let script = crate::lab::root().join("script/ci").join(name);
