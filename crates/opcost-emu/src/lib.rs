@@ -95,6 +95,7 @@ mod decode;
 mod events;
 mod frames;
 mod install;
+mod last_instruction;
 mod low;
 mod main_loop;
 mod mapped;

@@ -10,6 +10,7 @@ use crate::class::Class;
 use crate::costs::costs;
 use crate::counters::{Cost, Counters, Figure};
 use crate::decode::{Exit, MarkerAt, RETURN_BYTES, Repeat};
+use crate::last_instruction::LastFile;
 use crate::low;
 use crate::mapped::Mapped;
 use crate::message::{Message, Messages};
@@ -94,6 +95,8 @@ pub(crate) struct Plugin {
     pub(crate) system_calls: u64,
     /// Files from which the program mapped code.
     pub(crate) mapped: Mapped,
+    /// The last instruction of a program without a kernel.
+    pub(crate) last: Option<LastFile>,
     /// Raw counts of every filter, by kind; for the self-test.
     pub(crate) probes: Box<[[u64; 3]; 7]>,
     /// The guest's stack.
@@ -125,6 +128,7 @@ impl Plugin {
         // In user mode the program's own memory may be low.
         let mut blocks = Blocks::new(arguments.system);
         let nowhere = blocks.add(|_, count| Block::new(0, &[], Vec::new(), count));
+        let last = (!arguments.system).then(|| LastFile::beside(&arguments.out));
         let mut plugin = Plugin {
             cells: low::one(Cells::behind(nowhere), arguments.system),
             vcpu: 0,
@@ -154,6 +158,7 @@ impl Plugin {
             executed: usize::MAX,
             system_calls: 0,
             mapped: Mapped::default(),
+            last,
             probes: Box::default(),
             stack: Stack::new(),
             totals: None,

@@ -85,6 +85,9 @@ impl Translator {
         let kernel = plugin.arguments.system && is_kernel(start);
         // SAFETY: QEMU keeps the page of the first instruction mapped until the callback returns.
         let page = host.map(|host| unsafe { page_of(host) });
+        if let Some(last) = &plugin.last {
+            last.note(start, &codes, page);
+        }
         let owner = if !plugin.arguments.profile {
             Owner { function: 0, at_entry: false, linked_at: start }
         } else if kernel {

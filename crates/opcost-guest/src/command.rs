@@ -16,7 +16,7 @@ use std::path::Path;
 const OUTPUTS: [(FrameKind, &str); 2] =
     [(FrameKind::Stdout, "/opcost/stdout"), (FrameKind::Stderr, "/opcost/stderr")];
 
-/// Runs the program between markers, then sends its output, if asked for, and its exit status.
+/// Runs the program between markers, then sends its output, if asked for or if it failed, and its exit status.
 ///
 /// `phase_seed`: decides when the program begins within a tick of the clock.
 pub(crate) fn run(
@@ -57,7 +57,10 @@ pub(crate) fn run(
         Status::Code(code) => GuestExit::Code(code),
         Status::Signal(signal) => GuestExit::Signal(signal),
     };
-    for (kind, path) in OUTPUTS.into_iter().filter(|_| request.sends) {
+    // What a program said before it failed is part of how it failed.
+    let failed = !matches!(exit, GuestExit::Code(0));
+    let is_sent = |kind| request.sends || failed && kind == FrameKind::Stderr;
+    for (kind, path) in OUTPUTS.into_iter().filter(|(kind, _)| is_sent(*kind)) {
         let path = match (&request.output, kind) {
             (GuestOutput::File(file), FrameKind::Stdout) => file.as_path(),
             _ => Path::new(path),

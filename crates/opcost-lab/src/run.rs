@@ -9,7 +9,7 @@ use crate::stopping::Stopping;
 use anyhow::{Context, Result, bail, ensure};
 use opcost_base::failure;
 use opcost_base::message::announce;
-use opcost_model::plan::{BuildPlan, Group, Plan, Slot, StopReason};
+use opcost_model::plan::{BuildPlan, Group, Plan, Slot, StopReason, WorkPlan};
 use opcost_model::recording::State;
 use opcost_record::{Failure, Outcome, Record};
 use opcost_store::store::RecordingWriter;
@@ -249,12 +249,43 @@ impl Session<'_> {
         let together = self.run_unsuspended(group, progress)?;
         // Runs whose profiles lack names are made again. Once is enough: the same inputs map the
         // same files. A warm-up run is not made again, because nobody looks at its profile.
-        match together {
+        let together = match together {
             Together::Made { learned: true, .. } if group.is_measured() => {
-                self.run_unsuspended(group, progress)
+                self.run_unsuspended(group, progress)?
             }
-            together => Ok(together),
+            together => together,
+        };
+        self.with_stderr(group, together)
+    }
+
+    /// Makes a command's run again if it failed and nothing is known of its standard error. Its figures stay those of the first
+    /// time.
+    fn with_stderr(&mut self, group: &Group<'_>, mut together: Together) -> Result<Together> {
+        let plan = self.plan;
+        let variant = &plan.variants[usize::from(group.first().variant)];
+        let is_hidden = !plan.shows_output(variant);
+        let is_command = matches!(variant.work, WorkPlan::Command { .. });
+        let Some(failure) = failure_of(&mut together).filter(|failure| {
+            // Another wait for the limit would say no more.
+            let is_late = matches!(failure, Failure::Timeout { .. });
+            failure.lacks_stderr() && !is_late && is_hidden && is_command
+        }) else {
+            return Ok(together);
+        };
+        self.machine.keep_stderr(true);
+        let again = self.run_between_hooks(group);
+        self.machine.keep_stderr(false);
+        let mut again = again?;
+        if let Some(again) = failure_of(&mut again) {
+            let told = again.stderr_mut().and_then(Option::take);
+            // Another failure has other words.
+            if *again == *failure
+                && let Some(stderr) = failure.stderr_mut()
+            {
+                *stderr = told;
+            }
         }
+        Ok(together)
     }
 
     /// Makes the runs of a group, and again as long as opcost is stopped meanwhile.
@@ -326,6 +357,16 @@ impl Session<'_> {
         let end = self.hooks.run(self.plan, &Hook { name, command, variant, iteration });
         self.machine.adopt_orphans(true)?;
         end
+    }
+}
+
+/// The failure of the only run of a group.
+fn failure_of(together: &mut Together) -> Option<&mut Failure> {
+    let Together::Made { processes, .. } = together else { return None };
+    let [ends] = &mut processes[..] else { return None };
+    match &mut ends[..] {
+        [RunEnd { outcome: Outcome::Failed(failure), .. }] => Some(failure),
+        _ => None,
     }
 }
 
@@ -420,6 +461,7 @@ mod tests {
         /// Whether opcost is stopped during the first group.
         suspends: bool,
         adopting: Rc<Cell<bool>>,
+        stderr: Option<String>,
     }
 
     /// The misbehaviour at the line of the log that is given with it.
@@ -463,7 +505,9 @@ mod tests {
             let outcome = match self.note(format!("run {}", slot.slot)) {
                 Some(Odd::Fails) => bail!("no process can be made"),
                 Some(Odd::IsInterrupted) => return Ok(None),
-                Some(Odd::WorkFails) => Outcome::Failed(Failure::Signal { signal: 9 }),
+                Some(Odd::WorkFails) => {
+                    Outcome::Failed(Failure::Signal { signal: 9, stderr: self.stderr.clone() })
+                }
                 None => Outcome::Finished,
             };
             let key = MetricKey::new("wall", Domain::All, "clock");
@@ -610,7 +654,7 @@ mod tests {
         let mut machine = Mock::odd("run 2", Odd::WorkFails);
         let plan = hooked();
         let (ending, recording) = check(&plan, &[], &mut machine);
-        let failure = Failure::Signal { signal: 9 };
+        let failure = Failure::Signal { signal: 9, stderr: None };
         let variant = plan.slots().nth(2).unwrap().variant;
         let ending = ending.unwrap();
         assert_eq!(ending, Ending::Failed { slot: 2, variant, failure: failure.clone() });
@@ -822,7 +866,7 @@ mod tests {
         }
         // Nothing could be compared with a baseline that fails, nor if all others have failed.
         let (ending, recording) = check(&plan, &[], &mut Mock::odd("run 0", Odd::WorkFails));
-        let failure = Failure::Signal { signal: 9 };
+        let failure = Failure::Signal { signal: 9, stderr: None };
         assert_eq!(ending.unwrap(), Ending::Failed { slot: 0, variant: 0, failure });
         assert!(recording.failed_variants().is_empty());
         assert_eq!(recording.comparisons().len(), 2);

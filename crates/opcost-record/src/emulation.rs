@@ -23,6 +23,7 @@
 use crate::framing::{Format, TextError, number, words};
 use crate::{Domain, Profile};
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 /// The format.
 pub static FORMAT: Format = Format {
@@ -140,6 +141,53 @@ pub fn format(regions: &[RegionCost]) -> String {
     written = written.and_then(|mut report| report.run(regions).map(|()| report));
     written.and_then(ReportWriter::end).expect("memory takes everything");
     String::from_utf8(bytes).expect("it was written as text")
+}
+
+/// The file with a program's last instruction, beside the report at `out`.
+pub fn last_path(out: &Path) -> PathBuf {
+    let mut path = out.as_os_str().to_owned();
+    path.push(".last");
+    path.into()
+}
+
+/// The last instruction that an emulator translated.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LastInstruction {
+    /// Its address.
+    pub address: u64,
+    /// Its code and what follows it, behind the end of the page as zeros.
+    pub code: [u8; LastInstruction::BYTES],
+}
+
+impl LastInstruction {
+    /// The longest instruction of x86-64.
+    pub const BYTES: usize = 15;
+
+    /// The instruction at an address with at most so many bytes from there on.
+    pub fn of(address: u64, bytes: &[u8]) -> LastInstruction {
+        let mut code = [0; LastInstruction::BYTES];
+        code.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        LastInstruction { address, code }
+    }
+
+    /// The instruction as a line, which always has the same length.
+    pub fn format(&self) -> String {
+        let code: String = self.code.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{:016x} {code}\n", self.address)
+    }
+
+    /// Reads such a line; `None` if it is none.
+    pub fn parse(line: &str) -> Option<LastInstruction> {
+        let (address, code) = line.strip_suffix('\n')?.split_once(' ')?;
+        let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if code.len() != 2 * LastInstruction::BYTES || !digits(code) || !digits(address) {
+            return None;
+        }
+        let bytes: Vec<u8> = (0..LastInstruction::BYTES)
+            .filter_map(|at| u8::from_str_radix(&code[2 * at..2 * at + 2], 16).ok())
+            .collect();
+        Some(LastInstruction::of(u64::from_str_radix(address, 16).ok()?, &bytes))
+    }
 }
 
 /// Writes a failure in place of a report; line breaks in the message become spaces.

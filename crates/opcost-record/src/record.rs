@@ -81,21 +81,33 @@ pub enum Failure {
     ExitStatus {
         /// The status.
         code: i32,
+        /// The last lines of standard error; `None` if nothing is known of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr: Option<String>,
     },
     /// A signal ended the program.
     Signal {
         /// The signal's number.
         signal: i32,
+        /// The last lines of standard error; `None` if nothing is known of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr: Option<String>,
     },
     /// The program ran longer than allowed and was killed.
     Timeout {
         /// The limit, in milliseconds.
         limit_ms: u64,
+        /// The last lines of standard error; `None` if nothing is known of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr: Option<String>,
     },
     /// A signal stopped the program, and opcost killed it.
     Stopped {
         /// The signal's number.
         signal: i32,
+        /// The last lines of standard error; `None` if nothing is known of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr: Option<String>,
     },
     /// The program executed an instruction that its CPU does not have.
     IllegalInstruction {
@@ -112,6 +124,41 @@ pub enum Failure {
         /// The reported error, or the fault of the report.
         detail: String,
     },
+}
+
+impl Failure {
+    /// The place of the last lines of standard error, for failures of the program itself.
+    pub fn stderr_mut(&mut self) -> Option<&mut Option<String>> {
+        match self {
+            Failure::ExitStatus { stderr, .. }
+            | Failure::Signal { stderr, .. }
+            | Failure::Timeout { stderr, .. }
+            | Failure::Stopped { stderr, .. } => Some(stderr),
+            _ => None,
+        }
+    }
+
+    /// Whether the program failed by itself, and nothing is known of its standard error.
+    pub fn lacks_stderr(&self) -> bool {
+        match self {
+            Failure::ExitStatus { stderr, .. }
+            | Failure::Signal { stderr, .. }
+            | Failure::Timeout { stderr, .. }
+            | Failure::Stopped { stderr, .. } => stderr.is_none(),
+            _ => false,
+        }
+    }
+
+    /// The last lines of standard error; `None` if nothing is known of them.
+    pub fn stderr(&self) -> Option<&str> {
+        match self {
+            Failure::ExitStatus { stderr, .. }
+            | Failure::Signal { stderr, .. }
+            | Failure::Timeout { stderr, .. }
+            | Failure::Stopped { stderr, .. } => stderr.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// How a run ended.

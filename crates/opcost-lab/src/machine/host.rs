@@ -78,6 +78,8 @@ pub struct Host<'a> {
     recorded: Option<Recorded>,
     /// The sampling that the kernel granted for the last run.
     granted: Option<Granted>,
+    /// Whether standard error of compared runs is kept, too.
+    keeps_stderr: bool,
 }
 
 impl<'a> Host<'a> {
@@ -122,6 +124,7 @@ impl<'a> Host<'a> {
                 .status(Status::Missing)?,
             recorded: None,
             granted: None,
+            keeps_stderr: false,
         })
     }
 
@@ -173,6 +176,7 @@ impl<'a> Host<'a> {
                     if plan.shows_output(variant) {
                         printed.show();
                     }
+                    printed.explain(end);
                     variant.ops.iter().for_each(|pattern| printed.count(pattern, end));
                 }
                 Ok(end)
@@ -198,7 +202,10 @@ impl<'a> Host<'a> {
         if plan.environment == EnvironmentPolicy::Randomised {
             env.push((PADDING.into(), "x".repeat(usize::from(slot.padding_bytes)).into()));
         }
-        let Streams { stdin, stdout, stderr, kept } = Streams::open(plan, &plan.variants[variant])?;
+        let Streams { stdin, stdout, stderr, kept } = {
+            let is_warm_up = slot.block.is_none();
+            Streams::open(plan, &plan.variants[variant], self.keeps_stderr || is_warm_up)?
+        };
         if let Some(socket) = &self.socket {
             socket.name_in(&mut env);
         }
@@ -247,7 +254,7 @@ impl<'a> Host<'a> {
         let mut end = RunEnd {
             started_unix_ns,
             outcome: match outcome(plan, exit.ended_by, exit.status) {
-                Outcome::Failed(Failure::Signal { signal: SIGXCPU }) if plan.real_time() => {
+                Outcome::Failed(Failure::Signal { signal: SIGXCPU, .. }) if plan.real_time() => {
                     let detail = format!(
                         "it computed for {} s without a pause under real-time priority, and the kernel ended it; --timeout \
                          sets this limit",
@@ -478,6 +485,10 @@ impl Machine for Host<'_> {
 
     fn environment(&self, variant: usize) -> Option<&[(OsString, OsString)]> {
         Some(&self.environments[variant])
+    }
+
+    fn keep_stderr(&mut self, keep: bool) {
+        self.keeps_stderr = keep;
     }
 
     fn adopt_orphans(&mut self, adopt: bool) -> Result<()> {

@@ -77,9 +77,12 @@ fn the_request_is_what_the_plan_says() {
 
 #[test]
 fn how_a_workload_died_says_more_than_what_it_did_not_send() {
-    check_failure("kill -9 $$", &Failure::Signal { signal: 9 });
-    check_failure("echo opcost-record 1 >&4; kill -9 $$", &Failure::Signal { signal: 9 });
-    check_failure("exit 3", &Failure::ExitStatus { code: 3 });
+    check_failure("kill -9 $$", &Failure::Signal { signal: 9, stderr: None });
+    check_failure(
+        "echo opcost-record 1 >&4; kill -9 $$",
+        &Failure::Signal { signal: 9, stderr: None },
+    );
+    check_failure("exit 3", &Failure::ExitStatus { code: 3, stderr: None });
     let asked = Experiment { ignore_failure: IgnoredStatuses::All, ..experiment(2, 2) };
     let end = run_scripted(&plan(asked), "exit 3");
     let Outcome::Failed(Failure::Work { detail }) = end.outcome else { panic!("{end:?}") };
@@ -106,7 +109,7 @@ fn a_report_that_is_none_is_a_failure_of_the_work() {
 fn a_workload_beyond_its_time_is_killed() {
     let plan = plan(Experiment { timeout: "20ms".parse().ok(), ..experiment(2, 2) });
     let end = run_scripted(&plan, "sleep 1000 & sleep 1000");
-    assert_eq!(end.outcome, Outcome::Failed(Failure::Timeout { limit_ms: 20 }));
+    assert_eq!(end.outcome, Outcome::Failed(Failure::Timeout { limit_ms: 20, stderr: None }));
     assert_eq!(end.exit_code, None);
 }
 
@@ -165,6 +168,6 @@ fn of_a_process_that_fails_in_mid_block_what_was_done_is_kept() {
     // A killed process may have reported anything.
     let ends = run_several(&plan(six_runs()), 3, &format!("{REPORT}; kill -9 $$"));
     for end in ends {
-        assert_eq!(end.outcome, Outcome::Failed(Failure::Signal { signal: 9 }));
+        assert_eq!(end.outcome, Outcome::Failed(Failure::Signal { signal: 9, stderr: None }));
     }
 }

@@ -4,6 +4,7 @@ use super::RunEnd;
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
 use object::elf::{PF_X, PT_LOAD};
 use object::read::elf::{ElfFile64, ProgramHeader};
+use opcost_record::emulation::LastInstruction;
 use opcost_record::printable::printable;
 use opcost_record::{Failure, Outcome};
 use std::fs;
@@ -16,9 +17,6 @@ const SIGILL: i32 = 4;
 
 /// The exit status of a shell whose command SIGILL killed.
 const SHELL_STATUS: i32 = 128 + SIGILL;
-
-/// The longest instruction of x86-64, bytes.
-const INSTRUCTION_BYTES_MAX: usize = 15;
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -46,6 +44,8 @@ pub(super) enum Ran<'a> {
 struct Trap {
     address: u64,
     mapped: Option<Mapped>,
+    /// The code at the address, if it is known without a file.
+    code: Option<[u8; LastInstruction::BYTES]>,
 }
 
 /// The mapping that contains a trap's address.
@@ -65,13 +65,29 @@ struct Mapped {
 pub(super) fn explain(end: &mut RunEnd, log: &str, files: &[PathBuf], ran: Ran<'_>) {
     let trap = log.lines().rev().find_map(Trap::parse);
     let killed = match &end.outcome {
-        Outcome::Failed(Failure::Signal { signal: SIGILL }) => "signal 4 (SIGILL) killed it",
-        Outcome::Failed(Failure::ExitStatus { code: SHELL_STATUS }) if trap.is_some() => {
+        Outcome::Failed(Failure::Signal { signal: SIGILL, .. }) => "signal 4 (SIGILL) killed it",
+        Outcome::Failed(Failure::ExitStatus { code: SHELL_STATUS, .. }) if trap.is_some() => {
             "it ended with status 132, since SIGILL killed a program"
         }
         _ => return,
     };
     let detail = format!("{killed}: {}", cause(trap.as_ref(), files, ran));
+    end.outcome = Outcome::Failed(Failure::IllegalInstruction { detail });
+}
+
+/// Says why a program without a kernel died of SIGILL, if it did.
+///
+/// `last`: the line about its last instruction.
+pub(super) fn explain_alone(end: &mut RunEnd, last: &str, ran: Ran<'_>) {
+    if !matches!(end.outcome, Outcome::Failed(Failure::Signal { signal: SIGILL, .. })) {
+        return;
+    }
+    let trap = LastInstruction::parse(last).map(|LastInstruction { address, code }| Trap {
+        address,
+        mapped: None,
+        code: Some(code),
+    });
+    let detail = format!("signal 4 (SIGILL) killed it: {}", cause(trap.as_ref(), &[], ran));
     end.outcome = Outcome::Failed(Failure::IllegalInstruction { detail });
 }
 
@@ -134,7 +150,7 @@ impl Trap {
         let (_, rest) = rest.split_once("ip:")?;
         let address = hexadecimal(rest.split(' ').next()?)?;
         let mapped = rest.split_once(" in ").and_then(|(_, place)| Mapped::parse(place));
-        Some(Trap { address, mapped })
+        Some(Trap { address, mapped, code: None })
     }
 
     fn place(&self) -> String {
@@ -146,6 +162,13 @@ impl Trap {
 
     /// The instruction at the trap's address, if its file is known.
     fn instruction(&self, files: &[PathBuf]) -> Option<Instruction> {
+        let decoded = |code: &[u8]| {
+            let code = &code[..code.len().min(LastInstruction::BYTES)];
+            Decoder::with_ip(64, code, self.address, DecoderOptions::NONE).decode()
+        };
+        if let Some(code) = &self.code {
+            return Some(decoded(code)).filter(|instruction| !instruction.is_invalid());
+        }
         let mapped = self.mapped.as_ref()?;
         let is_named = |path: &&PathBuf| path.file_name().is_some_and(|name| *name == *mapped.file);
         let bytes = fs::read(files.iter().find(is_named)?).ok()?;
@@ -153,9 +176,7 @@ impl Trap {
             Some(offset) => offset,
             None => mapped.file_start(&bytes)? + self.address.checked_sub(mapped.start)?,
         };
-        let code = bytes.get(usize::try_from(offset).ok()?..)?;
-        let code = &code[..code.len().min(INSTRUCTION_BYTES_MAX)];
-        let instruction = Decoder::with_ip(64, code, self.address, DecoderOptions::NONE).decode();
+        let instruction = decoded(bytes.get(usize::try_from(offset).ok()?..)?);
         (!instruction.is_invalid()).then_some(instruction)
     }
 }
@@ -254,7 +275,7 @@ mod tests {
     }
 
     fn detail(log: &str, files: &[PathBuf], ran: Ran<'_>) -> String {
-        match died(Outcome::Failed(Failure::Signal { signal: 4 }), log, files, ran) {
+        match died(Outcome::Failed(Failure::Signal { signal: 4, stderr: None }), log, files, ran) {
             Outcome::Failed(Failure::IllegalInstruction { detail }) => detail,
             other => panic!("{other:?}"),
         }
@@ -274,7 +295,7 @@ mod tests {
     fn both_forms_of_a_trap_are_read() {
         let mapped =
             |offset| Some(Mapped { file: "prog".into(), offset, start: 0x40_1000, size: 0x1000 });
-        let trap = Trap { address: 0x40_1136, mapped: mapped(None) };
+        let trap = Trap { address: 0x40_1136, mapped: mapped(None), code: None };
         assert_eq!(Trap::parse(LINE), Some(trap.clone()));
         let newer = LINE.replace("[401000", "[136,401000");
         assert_eq!(Trap::parse(&newer), Some(Trap { mapped: mapped(Some(0x136)), ..trap.clone() }));
@@ -303,6 +324,33 @@ mod tests {
     }
 
     #[test]
+    fn a_program_without_a_kernel_has_its_last_instruction() {
+        let said = |last: &str, signal: i32| {
+            let outcome = Outcome::Failed(Failure::Signal { signal, stderr: None });
+            let report = Report::default();
+            let mut end =
+                RunEnd { started_unix_ns: 0, outcome, exit_code: None, report, profile: None };
+            explain_alone(&mut end, last, Ran::Emulated { model: "Nehalem", kept: false });
+            match end.outcome {
+                Outcome::Failed(Failure::IllegalInstruction { detail }) => detail,
+                other => format!("{other:?}"),
+            }
+        };
+        // vpaddd ymm0, ymm1, ymm2, and what follows
+        let last = LastInstruction::of(0x40_1136, &[0xc5, 0xf5, 0xfe, 0xc2, 0xc3]).format();
+        let expected = "it executed 'vpaddd ymm0,ymm1,ymm2' at 0x401136, which needs AVX2; the CPU model Nehalem lacks it; give";
+        assert!(said(&last, 4).contains(expected), "{}", said(&last, 4));
+        for torn in ["", "401136 c5", "zz c5\n"] {
+            let said = said(torn, 4);
+            assert!(
+                said.contains("an instruction that the CPU model Nehalem does not have"),
+                "{said}"
+            );
+        }
+        assert!(said(&last, 11).contains("Signal"));
+    }
+
+    #[test]
     fn without_a_file_or_a_log_the_cpu_is_named() {
         let text = detail(LINE, &[], MAX);
         assert!(
@@ -315,13 +363,13 @@ mod tests {
 
     #[test]
     fn a_shells_status_counts_if_the_log_has_a_trap() {
-        let status = Outcome::Failed(Failure::ExitStatus { code: 132 });
+        let status = Outcome::Failed(Failure::ExitStatus { code: 132, stderr: None });
         assert_eq!(died(status.clone(), "", &[], MAX), status);
         assert_ne!(
             died(status, LINE, &[], MAX),
-            Outcome::Failed(Failure::ExitStatus { code: 132 })
+            Outcome::Failed(Failure::ExitStatus { code: 132, stderr: None })
         );
-        let other = Outcome::Failed(Failure::Signal { signal: 11 });
+        let other = Outcome::Failed(Failure::Signal { signal: 11, stderr: None });
         assert_eq!(died(other.clone(), LINE, &[], MAX), other);
     }
 

@@ -69,13 +69,14 @@ impl Together {
 /// The outcome of a command by the plan's rules.
 fn outcome(plan: &Plan, ended_by: EndedBy, status: Status) -> Outcome {
     match (ended_by, status) {
-        (EndedBy::Timeout, _) => {
-            Outcome::Failed(Failure::Timeout { limit_ms: plan.timeout_ms.unwrap_or_default() })
-        }
-        (EndedBy::Stop { signal }, _) => Outcome::Failed(Failure::Stopped { signal }),
+        (EndedBy::Timeout, _) => Outcome::Failed(Failure::Timeout {
+            limit_ms: plan.timeout_ms.unwrap_or_default(),
+            stderr: None,
+        }),
+        (EndedBy::Stop { signal }, _) => Outcome::Failed(Failure::Stopped { signal, stderr: None }),
         (_, Status::Code(code)) if plan.ignore_failure.finishes(code) => Outcome::Finished,
-        (_, Status::Code(code)) => Outcome::Failed(Failure::ExitStatus { code }),
-        (_, Status::Signal(signal)) => Outcome::Failed(Failure::Signal { signal }),
+        (_, Status::Code(code)) => Outcome::Failed(Failure::ExitStatus { code, stderr: None }),
+        (_, Status::Signal(signal)) => Outcome::Failed(Failure::Signal { signal, stderr: None }),
     }
 }
 
@@ -121,6 +122,10 @@ pub trait Machine {
     fn adopt_orphans(&mut self, _adopt: bool) -> Result<()> {
         Ok(())
     }
+
+    /// Sets whether what compared runs print on standard error is kept, which may cost them time. Machines on which it costs
+    /// nothing always keep it.
+    fn keep_stderr(&mut self, _keep: bool) {}
 
     /// Makes the machine measure the phases of its runs.
     fn keep_seconds(&mut self) {}

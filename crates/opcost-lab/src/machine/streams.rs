@@ -3,6 +3,9 @@
 //! **Files of standard streams go to the spawner as descriptors.** opcost opens them before the run and sends them with the
 //! order (SCM_RIGHTS), so a command with `--input` has the same measured start as one without, and its peak memory stays its
 //! own.
+//!
+//! **Runs that are compared have no file for standard error.** A write to a file costs more than one to /dev/null. Warm-up runs
+//! have one, and a compared run that fails is made again with one.
 
 use crate::machine::printed::Printed;
 use anyhow::{Context, Result};
@@ -35,11 +38,11 @@ pub(super) struct Kept {
 }
 
 impl Streams {
-    /// Opens the streams of a variant's run.
+    /// Opens the streams of a variant's run. `keeps_stderr`: standard error goes to a file where it would be discarded.
     ///
     /// # Errors
     /// A file cannot be opened; the error has the status "work failed".
-    pub(super) fn open(plan: &Plan, variant: &VariantPlan) -> Result<Streams> {
+    pub(super) fn open(plan: &Plan, variant: &VariantPlan, keeps_stderr: bool) -> Result<Streams> {
         let failed = |path: &std::path::Path, what, error: io::Error| {
             let why = format!(
                 "variant '{}': cannot open '{}' as {what}: {error}",
@@ -76,7 +79,8 @@ impl Streams {
                 (Output::File(copy(&file)?.into()), Output::Null, Some(file))
             }
         };
-        if !keeps {
+        let is_read = keeps || keeps_stderr && matches!(stderr, Output::Null);
+        if !is_read {
             return Ok(Streams { stdin, stdout, stderr, kept: None });
         }
         let errors = own_file()?;

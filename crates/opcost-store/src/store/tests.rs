@@ -98,9 +98,10 @@ fn open_error(path: &Path) -> StoreErrorKind {
 
 fn failure() -> impl Strategy<Value = Failure> {
     prop_oneof![
-        any::<i32>().prop_map(|code| Failure::ExitStatus { code }),
-        any::<i32>().prop_map(|signal| Failure::Signal { signal }),
-        any::<u64>().prop_map(|limit_ms| Failure::Timeout { limit_ms }),
+        (any::<i32>(), any::<Option<String>>())
+            .prop_map(|(code, stderr)| Failure::ExitStatus { code, stderr }),
+        any::<i32>().prop_map(|signal| Failure::Signal { signal, stderr: None }),
+        any::<u64>().prop_map(|limit_ms| Failure::Timeout { limit_ms, stderr: None }),
         any::<String>().prop_map(|detail| Failure::Work { detail }),
     ]
 }

@@ -210,7 +210,7 @@ pub(super) fn record(
 fn failed_run(recording: &Recording, variant: usize, slot: u32, failure: &Failure) -> String {
     let (plan, id) = (&recording.plan, &recording.id);
     let VariantPlan { name, work, guest, .. } = &plan.variants[variant];
-    let what = failure::in_words(failure);
+    let (what, printed) = (failure::in_words(failure), failure::printed(failure));
     let mut hint =
         plan::shell_syntax::in_work(work).map_or(String::new(), plan::shell_syntax::hint);
     let boots = guest.as_ref().is_some_and(|guest| guest.kernel.is_some());
@@ -220,7 +220,7 @@ fn failed_run(recording: &Recording, variant: usize, slot: u32, failure: &Failur
     {
         hint += PACKING_HINT;
     }
-    format!("variant '{name}', run {slot} of recording {id}: {what}{hint}")
+    format!("variant '{name}', run {slot} of recording {id}: {what}{hint}{printed}")
 }
 
 /// The variants that failed while the others went on, in words; `None` if none did.

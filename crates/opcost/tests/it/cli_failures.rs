@@ -72,6 +72,26 @@ fn a_status_other_than_0() {
 }
 
 #[test]
+fn what_a_failed_run_printed_is_kept() {
+    let lab = Lab::new();
+    lab.script("work", "echo x >> made; printf 'b\\33[2Joom\\n' >&2; exit 3");
+    let told =
+        "go on nevertheless with --ignore-failure; on standard error it printed:\n  b\\u{1b}[2Joom";
+    let failing = ["compare", "./work a", "true", "-n", "2"];
+    let ended = lab.run(&failing).expect(4).says(&["status 3", told]);
+    assert!(!ended.stderr.contains("--show-output"), "{}", ended.stderr);
+    assert_eq!(lab.lines("made").len(), 1, "a warm-up run is not made again");
+    // Runs that are compared write to /dev/null; the run is made again for its words, and recorded once.
+    let ended = lab.run(&[&failing[..], &["--warmup", "0"]].concat()).expect(4);
+    ended.says(&["status 3", told]);
+    assert_eq!((lab.lines("made").len(), lab.recordings()[0]["runs"].as_u64()), (3, Some(1)));
+    lab.script("other", "[ -e other.ran ] && exit 4; touch other.ran; echo once >&2; exit 3");
+    let ended = lab.run(&["compare", "./other", "true", "-n", "2", "--warmup", "0"]).expect(4);
+    let ended = ended.says(&["status 3", "--show-output"]);
+    assert!(!ended.stderr.contains("once"), "{}", ended.stderr);
+}
+
+#[test]
 fn listed_statuses_alone_are_ignored() {
     let lab = Lab::new();
     let run = |code: &str, ignored: &str| {

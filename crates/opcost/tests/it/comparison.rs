@@ -239,7 +239,7 @@ fn failed_runs_are_counted_and_left_out() {
         vec![Reading::plain(key("wall", "clock"), 1000 + u64::from(slot.slot % 7))]
     });
     let failed = made.records.iter().position(|record| record.block == Some(3)).unwrap();
-    made.records[failed].outcome = Outcome::Failed(Failure::Signal { signal: 9 });
+    made.records[failed].outcome = Outcome::Failed(Failure::Signal { signal: 9, stderr: None });
     made.records[failed].samples[0].value = 1_000_000_000;
     let (comparison, _) = compare(&made);
     let failed: usize = comparison.variants.iter().map(|variant| variant.runs_failed).sum();
@@ -259,7 +259,7 @@ fn a_variant_without_any_finished_run_is_refused() {
         vec![Reading::plain(key("wall", "clock"), 1000 + u64::from(slot.slot))]
     });
     for record in made.records.iter_mut().filter(|record| record.variant == 1) {
-        record.outcome = Outcome::Failed(Failure::ExitStatus { code: 1 });
+        record.outcome = Outcome::Failed(Failure::ExitStatus { code: 1, stderr: None });
     }
     let (comparison, _) = compare(&made);
     assert!(comparison.refused());

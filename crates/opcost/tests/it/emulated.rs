@@ -489,6 +489,21 @@ fn programs_are_counted_without_a_kernel() {
     assert!(functions.iter().any(|row| row["module"].as_str().unwrap().ends_with("gzip")));
 }
 
+#[test]
+fn what_a_failed_run_printed_is_kept_on_each_machine() {
+    let lab = Lab::new();
+    let failing = "sh -c 'echo boom >&2; exit 3'";
+    let run = |kernel: &str| {
+        let args = ["measure", failing, "--machine", "emulated", "--kernel", kernel, "-n", "1"];
+        let parts = ["status 3", "on standard error it printed:\n  boom"];
+        lab.run(&[&args[..], &["--pack-only"]].concat()).expect(4).says(&parts);
+    };
+    if needs::emulator() {
+        run("none");
+    }
+    needs::kernel().iter().for_each(|kernel| run(kernel));
+}
+
 /// A program of musl needs musl's own loader, and a library that is found by its search path alone.
 #[test]
 fn dynamic_programs_of_musl_run_in_a_guest() {

@@ -185,7 +185,7 @@ fn runs_without_profile_or_partner_are_left_out() {
         made.records.iter().filter(|run| run.block == Some(3)).map(|run| run.slot).collect();
     made.profiles.retain(|(slot, _)| *slot != lost[0]);
     let failed = made.records.iter_mut().find(|run| run.block == Some(5)).unwrap();
-    failed.outcome = Outcome::Failed(Failure::Signal { signal: 9 });
+    failed.outcome = Outcome::Failed(Failure::Signal { signal: 9, stderr: None });
     let (comparison, _) = compare(&made);
     let functions = only(&comparison);
     // Blocks 3 and 5 would have added 0 and 2 to the mean of 0, 1, 2, ….

@@ -42,6 +42,7 @@ use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::scratch::Scratch;
 use opcost_model::plan::{EnvironmentPolicy, Group, GuestPlan, Plan, Slot, VariantPlan, WorkPlan};
 use opcost_model::recording::{GuestState, MachineState};
+use opcost_record::emulation::last_path;
 use opcost_record::printable::hexadecimal;
 use opcost_record::profile::Function;
 use opcost_record::request::{GuestRequest, PADDING, Variation};
@@ -280,7 +281,8 @@ impl<'a> Emulated<'a> {
                 argv.extend(words[1..].iter().map(OsString::from));
                 let mut env = self.environments[index].clone();
                 env.push((PADDING.into(), "x".repeat(slot.padding_bytes.into()).into()));
-                let Streams { stdin, stdout, kept: files_kept, .. } = Streams::open(plan, variant)?;
+                let Streams { stdin, stdout, kept: files_kept, .. } =
+                    Streams::open(plan, variant, false)?;
                 kept = files_kept;
                 Spawn {
                     env: Some(env),
@@ -350,6 +352,7 @@ impl<'a> Emulated<'a> {
         let files = &flight.files;
         let (stderr, console) = (files.tail("stderr"), files.tail("console"));
         let report = fs::read_to_string(files.path("report")).ok();
+        let last = fs::read_to_string(last_path(&files.path("report"))).unwrap_or_default();
         let boot = self.prepared[usize::from(runs[0].variant)].boot.as_ref();
         let traces = Traces {
             exit: &exit,
@@ -398,8 +401,13 @@ impl<'a> Emulated<'a> {
         let model = variant.guest.as_ref().map_or("", |guest| guest.cpu_model.as_str());
         let kept = matches!(boot, Some(Boot { initrd: Initrd::Booted { .. }, .. }));
         for end in &mut ends {
-            illegal::explain(end, &notes, &prepared.files_here(), Ran::Emulated { model, kept });
+            let ran = Ran::Emulated { model, kept };
+            match boot {
+                Some(_) => illegal::explain(end, &notes, &prepared.files_here(), ran),
+                None => illegal::explain_alone(end, &last, ran),
+            }
         }
+        ends.iter_mut().for_each(|end| printed.explain(end));
         if let Some(pattern) = &variant.ops {
             ends.iter_mut().for_each(|end| printed.count(pattern, end));
         }

@@ -249,9 +249,11 @@ pub(super) fn of_guest(
             };
         let (outcome, code) = match exit {
             Some(GuestExit::Code(code)) if !ignored.finishes(code) => {
-                (Outcome::Failed(Failure::ExitStatus { code }), Some(code))
+                (Outcome::Failed(Failure::ExitStatus { code, stderr: None }), Some(code))
             }
-            Some(GuestExit::Signal(signal)) => (Outcome::Failed(Failure::Signal { signal }), None),
+            Some(GuestExit::Signal(signal)) => {
+                (Outcome::Failed(Failure::Signal { signal, stderr: None }), None)
+            }
             Some(GuestExit::Code(code)) => (Outcome::Finished, Some(code)),
             None => (Outcome::Finished, Some(0)),
         };
@@ -295,7 +297,7 @@ pub(super) fn of_program(
     };
     if traces.exit.ended_by == EndedBy::Timeout {
         let limit_ms = traces.limit_ms.unwrap_or_default();
-        return failed_run(Failure::Timeout { limit_ms }, None);
+        return failed_run(Failure::Timeout { limit_ms, stderr: None }, None);
     }
     let counts = costs(traces);
     // A refusal of the plugin says more than the program's exit status.
@@ -305,7 +307,7 @@ pub(super) fn of_program(
     match traces.exit.status {
         Status::Code(code) if !ignored.finishes(code) => {
             let failure = match traces.plugin {
-                Some(_) => Failure::ExitStatus { code },
+                Some(_) => Failure::ExitStatus { code, stderr: None },
                 // Without a report, the program did not even start.
                 None => failed(
                     format!("the emulator ended with status {code} and counted nothing"),
@@ -315,7 +317,7 @@ pub(super) fn of_program(
             };
             failed_run(failure, Some(code))
         }
-        Status::Signal(signal) => failed_run(Failure::Signal { signal }, None),
+        Status::Signal(signal) => failed_run(Failure::Signal { signal, stderr: None }, None),
         Status::Code(code) => match counts {
             Ok(Emulation { mut runs, mapped }) if runs.len() == 1 => {
                 let run = runs.pop().unwrap_or_default();

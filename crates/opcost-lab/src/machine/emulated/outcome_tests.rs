@@ -127,9 +127,12 @@ fn a_command_ends_as_it_would_on_the_host() {
     };
     assert_eq!(with("code 0").outcome, Outcome::Finished);
     let three = with("code 3");
-    assert_eq!(three.outcome, Outcome::Failed(Failure::ExitStatus { code: 3 }));
+    assert_eq!(three.outcome, Outcome::Failed(Failure::ExitStatus { code: 3, stderr: None }));
     assert_eq!((three.exit_code, three.report), (Some(3), Report::default()));
-    assert_eq!(with("signal 9").outcome, Outcome::Failed(Failure::Signal { signal: 9 }));
+    assert_eq!(
+        with("signal 9").outcome,
+        Outcome::Failed(Failure::Signal { signal: 9, stderr: None })
+    );
     let left =
         Left { exit: ended(Status::Code(0)), stderr: "", console: "", plugin: Some(&costs()) };
     let sent = channel(&[(FrameKind::Exit, "code 3")]);
@@ -272,11 +275,11 @@ fn a_program_in_user_mode_ends_as_it_would_on_the_host() {
     let done = program(ended(Status::Code(0)), "", Some(&costs));
     assert_eq!((done.outcome, done.exit_code), (Outcome::Finished, Some(0)));
     let failed = program(ended(Status::Code(2)), "", Some(&costs));
-    assert_eq!(failed.outcome, Outcome::Failed(Failure::ExitStatus { code: 2 }));
+    assert_eq!(failed.outcome, Outcome::Failed(Failure::ExitStatus { code: 2, stderr: None }));
     let killed = program(ended(Status::Signal(11)), "", None);
-    assert_eq!(killed.outcome, Outcome::Failed(Failure::Signal { signal: 11 }));
+    assert_eq!(killed.outcome, Outcome::Failed(Failure::Signal { signal: 11, stderr: None }));
     let late = program(exit(Status::Signal(9), EndedBy::Timeout), "", None);
-    assert_eq!(late.outcome, Outcome::Failed(Failure::Timeout { limit_ms: 5000 }));
+    assert_eq!(late.outcome, Outcome::Failed(Failure::Timeout { limit_ms: 5000, stderr: None }));
     let text = detail(&program(ended(Status::Code(1)), "bad CPU model\n", None));
     assert!(text.contains("counted nothing") && text.contains("bad CPU model"), "{text}");
     let threads = emulation::format_error("a second thread was started; use --kernel");

@@ -381,7 +381,7 @@ impl Emulated<'_> {
             ops: None,
             ..variant.clone()
         };
-        let Streams { stdin, stdout, stderr, .. } = Streams::open(plan, &here)?;
+        let Streams { stdin, stdout, stderr, .. } = Streams::open(plan, &here, false)?;
         let spawn = Spawn {
             env: Some(self.environments[index].clone()),
             cwd: variant.cwd.clone(),

@@ -269,7 +269,8 @@ impl Bench<'_> {
             Ending::InputChanged(changed) => Err(fail(Status::NotComparable, changed.in_words())),
             Ending::Failed { variant, failure, .. } => {
                 let work = plan.variants[usize::from(variant)].work.describe();
-                let why = format!("'{work}': {}", failure::in_words(&failure));
+                let (what, printed) = (failure::in_words(&failure), failure::printed(&failure));
+                let why = format!("'{work}': {what}{printed}");
                 Err(fail(Status::WorkFailed, why))
             }
         }
