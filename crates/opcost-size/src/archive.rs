@@ -42,7 +42,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Inventory<'_>, ContentsError> {
             foreign.push(shown());
             continue;
         }
-        let part = object_file::read(contents, Some(name))
+        let part = object_file::read(contents, Some(name), None)
             .map_err(|error| ContentsError::Member { member: shown(), error: Box::new(error) })?;
         if objects == 0 {
             whole.machine.clone_from(&part.machine);

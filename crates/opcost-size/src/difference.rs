@@ -7,6 +7,7 @@ use super::inventory::{Inventory, Names, SymbolSize};
 use super::pairing::{Lone, Pairing, Raw, pair};
 use super::totals::{Class, Totals};
 use opcost_profile::symbols::clone::origin;
+use opcost_profile::symbols::debug_files::Moved;
 use opcost_profile::symbols::demangle::{demangle, printable};
 use std::collections::{HashMap, HashSet};
 
@@ -17,6 +18,8 @@ pub struct Measured<'d> {
     pub name: String,
     /// The file's contents.
     pub bytes: &'d [u8],
+    /// The files beside it that have its symbols or debug information.
+    pub moved: Option<&'d Moved>,
     /// The parts of the file.
     pub inventory: Inventory<'d>,
 }
@@ -27,9 +30,26 @@ impl<'d> Measured<'d> {
     /// # Errors
     /// [`SizeError::Contents`].
     pub fn read(name: &str, bytes: &'d [u8]) -> Result<Measured<'d>, SizeError> {
-        let inventory = Inventory::read(bytes)
-            .map_err(|error| SizeError::Contents { file: name.to_owned(), error })?;
-        Ok(Measured { name: name.to_owned(), bytes, inventory })
+        Measured::with_moved(name, bytes, None)
+    }
+
+    /// Takes the inventory of a file; `moved`: the files to which its symbols or debug information were moved.
+    ///
+    /// # Errors
+    /// [`SizeError::Contents`].
+    pub fn with_moved(
+        name: &str,
+        bytes: &'d [u8],
+        moved: Option<&'d Moved>,
+    ) -> Result<Measured<'d>, SizeError> {
+        let mut inventory =
+            Inventory::with_debug_file(bytes, moved.and_then(|one| one.debug.as_ref()))
+                .map_err(|error| SizeError::Contents { file: name.to_owned(), error })?;
+        if moved.is_some_and(|moved| moved.is_missing) {
+            let note = "some debug information is in files that are not here or are of another build (.dwo or .dwp of -gsplit-dwarf, or dwz's)";
+            inventory.notes.push(note.into());
+        }
+        Ok(Measured { name: name.to_owned(), bytes, moved, inventory })
     }
 }
 
@@ -218,7 +238,8 @@ pub fn compare(files: [&Measured<'_>; 2]) -> Result<SizeDifference, SizeError> {
         if gone[side].is_empty() {
             None
         } else {
-            Some(inlined::search(files[1 - side].bytes, &gone[side]))
+            let other = files[1 - side];
+            Some(inlined::search(other.bytes, other.moved, &gone[side]))
         }
     });
     let untold =

@@ -2,10 +2,11 @@
 
 use super::{archive, object_file};
 use gimli::{
-    AttributeValue, Dwarf, DwarfSections, EndianSlice, EntriesRaw, Reader, RelocateReader,
-    RunTimeEndian, SectionId, Unit, UnitHeader, UnitOffset, constants,
+    AttributeValue, Dwarf, DwarfPackage, DwarfSections, EndianSlice, EntriesRaw, Reader,
+    RelocateReader, RunTimeEndian, SectionId, Unit, UnitHeader, UnitOffset, constants,
 };
 use object::{File, Object, ObjectSection, RelocationMap};
+use opcost_profile::symbols::debug_files::{Moved, Sections};
 use opcost_profile::symbols::demangle::demangle;
 use opcost_profile::symbols::elf::is_elf;
 use opcost_profile::symbols::section::{budget, contents};
@@ -45,27 +46,36 @@ impl Inlined {
 /// Looks for the `wanted` symbols among the inlined functions of a program, object or archive.
 ///
 /// Broken debug information counts up to its first fault.
-pub(super) fn search(bytes: &[u8], wanted: &HashSet<&[u8]>) -> Inlined {
+///
+/// `moved`: files to which its debug information was moved.
+pub(super) fn search(bytes: &[u8], moved: Option<&Moved>, wanted: &HashSet<&[u8]>) -> Inlined {
     let mut found = Inlined::default();
     if archive::is_archive(bytes) {
         for (_, member) in archive::members(bytes).unwrap_or_default() {
             if is_elf(member) {
-                search_object(member, wanted, &mut found);
+                search_object(member, None, wanted, &mut found);
             }
         }
     } else {
-        search_object(bytes, wanted, &mut found);
+        search_object(bytes, moved, wanted, &mut found);
     }
     found
 }
 
-fn search_object(bytes: &[u8], wanted: &HashSet<&[u8]>, found: &mut Inlined) {
-    let Ok(file) = object_file::parse(bytes) else { return };
-    if file.section_by_name(".debug_info").is_none()
-        && file.section_by_name(".zdebug_info").is_none()
-    {
-        return;
-    }
+fn search_object(
+    bytes: &[u8],
+    moved: Option<&Moved>,
+    wanted: &HashSet<&[u8]>,
+    found: &mut Inlined,
+) {
+    let debug = moved.and_then(|moved| moved.debug.as_ref()).map(|debug| &**debug);
+    let has_information = |bytes| {
+        let file = object_file::parse(bytes).or_else(|_| File::parse(bytes)).ok()?;
+        let mut names = [".debug_info", ".zdebug_info"].iter();
+        names.any(|name| file.section_by_name(name).is_some()).then_some((file, bytes))
+    };
+    let own = has_information(bytes).or_else(|| has_information(debug?));
+    let Some((file, bytes)) = own else { return };
     found.debug_information = true;
     let budget = budget(bytes);
     let load = |id: SectionId| -> Result<Loaded<'_>, std::convert::Infallible> {
@@ -77,23 +87,59 @@ fn search_object(bytes: &[u8], wanted: &HashSet<&[u8]>, found: &mut Inlined) {
     };
     let Ok(sections) = DwarfSections::load(load);
     let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-    let dwarf = sections.borrow(|section| {
+    let mut dwarf = sections.borrow(|section| {
         RelocateReader::new(
             EndianSlice::new(&section.data, endian),
             Relocations(&section.relocations),
         )
     });
-    let mut walk = Walk {
-        dwarf: &dwarf,
-        wanted,
-        units: Vec::new(),
-        names: HashMap::new(),
-        refers: HashMap::new(),
-        inlined: Vec::new(),
-    };
-    // Debug information behind an error is not used.
-    let _ = walk.units();
-    walk.resolve(found);
+    let none = RelocationMap::default();
+    let apart = |sections| apart(sections, &none, endian);
+    if let Some(supplement) = moved.and_then(|moved| apart(moved.supplement.as_ref()?)) {
+        dwarf.set_sup(supplement);
+    }
+    Walk::over(&dwarf, wanted, found);
+    let Some(moved) = moved else { return };
+    for unit in moved.split.units.values() {
+        if let Some(mut unit) = apart(unit) {
+            unit.make_dwo(&dwarf);
+            Walk::over(&unit, wanted, found);
+        }
+    }
+    let empty = RelocateReader::new(EndianSlice::new(&[], endian), Relocations(&none));
+    let package = moved
+        .split
+        .package
+        .as_ref()
+        .map(|package| DwarfPackage::load(unrelocated(package, &none, endian), empty));
+    if let Some(Ok(package)) = package {
+        for index in 1..=package.cu_index.unit_count() {
+            if let Ok(unit) = package.cu_sections(index, &dwarf) {
+                Walk::over(&unit, wanted, found);
+            }
+        }
+    }
+}
+
+/// Reads the debug information of a file without relocations.
+fn apart<'s>(
+    sections: &'s Sections,
+    none: &'s RelocationMap,
+    endian: RunTimeEndian,
+) -> Option<Dwarf<Section<'s>>> {
+    Dwarf::load(unrelocated(sections, none, endian)).ok()
+}
+
+/// Returns a function that gives sections without relocations by their identifier; those that there are not are empty.
+fn unrelocated<'s>(
+    sections: &'s Sections,
+    none: &'s RelocationMap,
+    endian: RunTimeEndian,
+) -> impl Fn(SectionId) -> Result<Section<'s>, gimli::Error> {
+    move |id| {
+        let bytes = sections.get(&id).map_or(&[][..], |bytes| bytes);
+        Ok(RelocateReader::new(EndianSlice::new(bytes, endian), Relocations(none)))
+    }
 }
 
 /// A section of debug information, with its relocations in an object file.
@@ -129,17 +175,20 @@ impl gimli::Relocate for Relocations<'_> {
 
 type Section<'d> = RelocateReader<EndianSlice<'d, RunTimeEndian>, Relocations<'d>>;
 
-/// A pass over all units; entries are identified by their offset in the section.
+/// An entry, or a unit by its first byte: whether it is in the supplement, and its offset in the section.
+type Place = (bool, usize);
+
+/// A pass over all units, those of the supplement last.
 struct Walk<'w, 'd> {
     dwarf: &'w Dwarf<Section<'d>>,
     wanted: &'w HashSet<&'w [u8]>,
-    units: Vec<UnitHeader<Section<'d>>>,
+    units: Vec<(bool, UnitHeader<Section<'d>>)>,
     /// Entries of the wanted functions.
-    names: HashMap<usize, Vec<u8>>,
+    names: HashMap<Place, Vec<u8>>,
     /// Entries that refer to another entry for further attributes.
-    refers: HashMap<usize, usize>,
+    refers: HashMap<Place, Place>,
     /// Inlined calls: the inlined entry, and unit and entry of the function around it.
-    inlined: Vec<(usize, usize, UnitOffset)>,
+    inlined: Vec<(Place, usize, UnitOffset)>,
 }
 
 /// The attributes of a function that matter here.
@@ -147,21 +196,42 @@ struct Walk<'w, 'd> {
 struct Function<'d> {
     name: Option<Section<'d>>,
     linkage_name: Option<Section<'d>>,
-    refers: Option<usize>,
+    refers: Option<Place>,
 }
 
-impl<'d> Walk<'_, 'd> {
-    fn units(&mut self) -> gimli::Result<()> {
-        let mut headers = self.dwarf.units();
+impl<'w, 'd> Walk<'w, 'd> {
+    /// Adds the places where wanted functions were inlined.
+    fn over(dwarf: &'w Dwarf<Section<'d>>, wanted: &'w HashSet<&'w [u8]>, found: &mut Inlined) {
+        let mut walk = Walk {
+            dwarf,
+            wanted,
+            units: Vec::new(),
+            names: HashMap::new(),
+            refers: HashMap::new(),
+            inlined: Vec::new(),
+        };
+        // Debug information behind an error is not used.
+        let _ = walk.units(false).and_then(|()| walk.units(true));
+        walk.resolve(found);
+    }
+
+    /// The file itself, or its supplement.
+    fn dwarf(&self, in_supplement: bool) -> Option<&'w Dwarf<Section<'d>>> {
+        if in_supplement { self.dwarf.sup() } else { Some(self.dwarf) }
+    }
+
+    fn units(&mut self, in_supplement: bool) -> gimli::Result<()> {
+        let Some(dwarf) = self.dwarf(in_supplement) else { return Ok(()) };
+        let mut headers = dwarf.units();
         while let Some(header) = headers.next()? {
-            let unit = self.dwarf.unit(header.clone())?;
-            self.units.push(header);
-            self.unit(&unit)?;
+            let unit = dwarf.unit(header.clone())?;
+            self.units.push((in_supplement, header));
+            self.unit(&unit, in_supplement)?;
         }
         Ok(())
     }
 
-    fn unit(&mut self, unit: &Unit<Section<'d>>) -> gimli::Result<()> {
+    fn unit(&mut self, unit: &Unit<Section<'d>>, in_supplement: bool) -> gimli::Result<()> {
         let mut entries = unit.entries_raw(None)?;
         let mut open: Vec<(isize, UnitOffset)> = Vec::new();
         while !entries.is_empty() {
@@ -172,12 +242,14 @@ impl<'d> Walk<'_, 'd> {
             }
             match abbreviation.tag() {
                 constants::DW_TAG_subprogram => {
-                    let function = self.function(unit, &mut entries, abbreviation)?;
+                    let function =
+                        self.function(unit, in_supplement, &mut entries, abbreviation)?;
                     open.push((depth, offset));
-                    self.note(section_offset(unit, offset), function);
+                    self.note((in_supplement, section_offset(unit, offset)), function);
                 }
                 constants::DW_TAG_inlined_subroutine => {
-                    let origin = self.function(unit, &mut entries, abbreviation)?.refers;
+                    let inlined = self.function(unit, in_supplement, &mut entries, abbreviation)?;
+                    let origin = inlined.refers;
                     if let (Some(origin), Some((_, outer))) = (origin, open.last()) {
                         self.inlined.push((origin, self.units.len() - 1, *outer));
                     }
@@ -191,22 +263,27 @@ impl<'d> Walk<'_, 'd> {
     fn function(
         &self,
         unit: &Unit<Section<'d>>,
+        in_supplement: bool,
         entries: &mut EntriesRaw<'_, Section<'d>>,
         abbreviation: &gimli::Abbreviation,
     ) -> gimli::Result<Function<'d>> {
         let mut function = Function::default();
+        let Some(dwarf) = self.dwarf(in_supplement) else { return Ok(function) };
         for specification in abbreviation.attributes() {
             let attribute = entries.read_attribute(*specification)?;
             let value = attribute.value();
             match attribute.name() {
-                constants::DW_AT_name => function.name = self.dwarf.attr_string(unit, value).ok(),
+                constants::DW_AT_name => function.name = dwarf.attr_string(unit, value).ok(),
                 constants::DW_AT_linkage_name | constants::DW_AT_MIPS_linkage_name => {
-                    function.linkage_name = self.dwarf.attr_string(unit, value).ok();
+                    function.linkage_name = dwarf.attr_string(unit, value).ok();
                 }
                 constants::DW_AT_abstract_origin | constants::DW_AT_specification => {
                     function.refers = match value {
-                        AttributeValue::UnitRef(offset) => Some(section_offset(unit, offset)),
-                        AttributeValue::DebugInfoRef(offset) => Some(offset.0),
+                        AttributeValue::UnitRef(offset) => {
+                            Some((in_supplement, section_offset(unit, offset)))
+                        }
+                        AttributeValue::DebugInfoRef(offset) => Some((in_supplement, offset.0)),
+                        AttributeValue::DebugInfoRefSup(offset) => Some((true, offset.0)),
                         _ => None,
                     };
                 }
@@ -216,69 +293,75 @@ impl<'d> Walk<'_, 'd> {
         Ok(function)
     }
 
-    fn note(&mut self, offset: usize, function: Function<'d>) {
+    fn note(&mut self, place: Place, function: Function<'d>) {
         if let Some(refers) = function.refers {
-            self.refers.insert(offset, refers);
+            self.refers.insert(place, refers);
         }
         // A plain name is the symbol's name only if no other entry has a mangled one.
         let name = function.linkage_name.or(function.name.filter(|_| function.refers.is_none()));
         if let Some(name) = name.and_then(|name| name.to_slice().ok().map(Cow::into_owned))
             && self.wanted.contains(name.as_slice())
         {
-            self.names.insert(offset, name);
+            self.names.insert(place, name);
         }
     }
 
     /// Finds the functions into which the wanted functions were inlined.
     fn resolve(&self, found: &mut Inlined) {
         let hits = self.inlined.iter().filter_map(|(origin, unit, outer)| {
-            Some((self.follow(*origin, |offset| self.names.get(&offset))?, *unit, *outer))
+            Some((self.follow(*origin, |place| self.names.get(&place))?, *unit, *outer))
         });
         let hits: HashSet<(&Vec<u8>, usize, UnitOffset)> = hits.collect();
         // Opened units are kept: opening one reads all its abbreviations, and functions share units.
         let mut opened: HashMap<usize, Option<Rc<Unit<Section<'d>>>>> = HashMap::new();
         let mut open = |index: usize| {
-            let unit = || self.dwarf.unit(self.units.get(index)?.clone()).ok().map(Rc::new);
+            let unit = || {
+                let (in_supplement, header) = self.units.get(index)?;
+                self.dwarf(*in_supplement)?.unit(header.clone()).ok().map(Rc::new)
+            };
             opened.entry(index).or_insert_with(unit).clone()
         };
         for (name, index, outer) in hits {
             let Some(unit) = open(index) else { continue };
             let path = unit.name.as_ref().and_then(|name| Some(name.to_slice().ok()?.into_owned()));
             let source = path.map(|path| base_name(&path).to_vec()).unwrap_or_default();
-            let mut look = |offset| self.name_at(offset, &mut open);
-            if let Some(caller) = self.follow(section_offset(&unit, outer), &mut look) {
+            let mut look = |place| self.name_at(place, &mut open);
+            let in_supplement = self.units.get(index).is_some_and(|(found, _)| *found);
+            let outer = (in_supplement, section_offset(&unit, outer));
+            if let Some(caller) = self.follow(outer, &mut look) {
                 found.places.entry(name.clone()).or_default().insert((source, caller));
             }
         }
     }
 
     /// Looks at an entry and those that it refers to, and returns the first result.
-    fn follow<T>(&self, start: usize, mut look: impl FnMut(usize) -> Option<T>) -> Option<T> {
-        let mut offset = start;
+    fn follow<T>(&self, start: Place, mut look: impl FnMut(Place) -> Option<T>) -> Option<T> {
+        let mut place = start;
         for _ in 0..REFERENCES_MAX {
-            if let Some(found) = look(offset) {
+            if let Some(found) = look(place) {
                 return Some(found);
             }
-            offset = *self.refers.get(&offset)?;
+            place = *self.refers.get(&place)?;
         }
         None
     }
 
-    /// Returns the readable name of the function at an offset; `open`: returns a unit by its index.
+    /// Returns the readable name of the function at a place; `open`: returns a unit by its index.
     fn name_at(
         &self,
-        offset: usize,
+        place: Place,
         open: &mut impl FnMut(usize) -> Option<Rc<Unit<Section<'d>>>>,
     ) -> Option<String> {
         let start = |header: &UnitHeader<Section<'d>>| {
             header.debug_info_offset().map_or(0, |offset| offset.0)
         };
-        let index = self.units.partition_point(|header| start(header) <= offset).checked_sub(1)?;
+        let before = |(in_supplement, header): &(bool, _)| (*in_supplement, start(header)) <= place;
+        let index = self.units.partition_point(before).checked_sub(1)?;
         let unit = open(index)?;
-        let within = UnitOffset(offset.checked_sub(start(&unit.header))?);
+        let within = UnitOffset(place.1.checked_sub(start(&unit.header))?);
         let mut entries = unit.entries_raw(Some(within)).ok()?;
         let abbreviation = entries.read_abbreviation().ok()??;
-        let function = self.function(&unit, &mut entries, abbreviation).ok()?;
+        let function = self.function(&unit, place.0, &mut entries, abbreviation).ok()?;
         let name = function.linkage_name.or(function.name)?;
         Some(demangle(&name.to_string_lossy().ok()?))
     }

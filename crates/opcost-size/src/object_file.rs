@@ -9,7 +9,8 @@ use object::{
     Architecture, Endianness, File, Object, ObjectSection, ObjectSymbol, Section, SectionFlags,
     SectionIndex, SymbolFlags, SymbolKind, elf,
 };
-use opcost_profile::symbols::elf::is_elf;
+use opcost_profile::symbols::demangle::printable;
+use opcost_profile::symbols::elf::{Excerpt, is_elf};
 use std::collections::HashMap;
 
 /// More bytes and more sections than any file has; the sum of all sizes still fits into 64 bits.
@@ -58,10 +59,11 @@ fn check<H: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<(), Content
     Ok(())
 }
 
-/// Takes the inventory of an ELF file; `member`: the file's name in an archive.
+/// Takes the inventory of an ELF file; `member`: the file's name in an archive; `debug`: the debug file split off from it.
 pub(super) fn read<'d>(
     bytes: &'d [u8],
     member: Option<&'d [u8]>,
+    debug: Option<&'d Excerpt>,
 ) -> Result<Inventory<'d>, ContentsError> {
     let file = parse(bytes)?;
     let mut inventory = Inventory { machine: machine(&file, bytes), ..Inventory::default() };
@@ -85,7 +87,21 @@ pub(super) fn read<'d>(
             SectionFacts { index, address: section.address(), size, code, loaded },
         );
     }
-    let (placed, names, cut) = symbols(&file, &places, tls_address);
+    let debug = debug.filter(|_| file.symbol_table().is_none()).and_then(|debug| {
+        let object = File::parse(&**debug).ok()?;
+        object.symbol_table().is_some().then_some((object, debug))
+    });
+    let (placed, names, cut) = match &debug {
+        Some((with_symbols, debug)) => {
+            let path = printable(&debug.path().to_string_lossy());
+            inventory.notes.push(format!("its symbols are in {path}"));
+            symbols(with_symbols, &same_sections(&file, with_symbols), &places, tls_address)
+        }
+        None => {
+            let own = file.sections().map(|section| (section.index().0, section.index().0));
+            symbols(&file, &own.collect(), &places, tls_address)
+        }
+    };
     inventory.names = names;
     for Owned { symbols, bytes, estimated, section } in
         cover(&placed, |section| places[&section].size)
@@ -161,9 +177,23 @@ struct SectionFacts {
     loaded: bool,
 }
 
+/// The sections of a file by the numbers that they have in its debug file.
+fn same_sections(file: &File<'_>, debug: &File<'_>) -> HashMap<usize, usize> {
+    let key = |section: &Section<'_, '_>| {
+        let name = section.name_bytes().map(<[u8]>::to_vec).unwrap_or_default();
+        (name, section.address(), section.size())
+    };
+    let own: HashMap<_, _> = file.sections().map(|one| (key(&one), one.index().0)).collect();
+    let found = debug.sections().filter_map(|one| Some((one.index().0, *own.get(&key(&one))?)));
+    found.collect()
+}
+
 /// Returns the symbols in sections, the kind of table, and the number that leave their section.
+///
+/// `numbers`: the sections of the measured file by those of `file`, which has the symbols.
 fn symbols<'d>(
     file: &File<'d>,
+    numbers: &HashMap<usize, usize>,
     places: &HashMap<usize, SectionFacts>,
     tls_address: u64,
 ) -> (Vec<Placed<'d>>, Names, usize) {
@@ -181,7 +211,8 @@ fn symbols<'d>(
             source = symbol.name_bytes().ok().filter(|name| !name.is_empty());
             continue;
         }
-        let Some(SectionIndex(section)) = symbol.section_index() else { continue };
+        let number = symbol.section_index().and_then(|SectionIndex(index)| numbers.get(&index));
+        let Some(&section) = number else { continue };
         let Some(place) = places.get(&section).filter(|place| place.loaded) else { continue };
         let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
         let Ok(name) = symbol.name_bytes() else { continue };

@@ -5,6 +5,7 @@ use super::inventory::Inventory;
 use super::totals::Totals;
 use super::{archive, object_file};
 use object::ObjectSection;
+use opcost_profile::symbols::elf::Excerpt;
 
 impl<'d> Inventory<'d> {
     /// Takes the inventory of a file.
@@ -15,13 +16,21 @@ impl<'d> Inventory<'d> {
     /// # Errors
     /// [`ContentsError`].
     pub fn read(bytes: &'d [u8]) -> Result<Inventory<'d>, ContentsError> {
+        Inventory::with_debug_file(bytes, None)
+    }
+
+    /// Takes the inventory of a file whose symbols are in this debug file, if it has none itself.
+    pub(super) fn with_debug_file(
+        bytes: &'d [u8],
+        debug: Option<&'d Excerpt>,
+    ) -> Result<Inventory<'d>, ContentsError> {
         if bytes.is_empty() {
             return Err(ContentsError::Empty);
         }
         if archive::is_archive(bytes) {
             return archive::read(bytes);
         }
-        object_file::read(bytes, None)
+        object_file::read(bytes, None, debug)
     }
 }
 

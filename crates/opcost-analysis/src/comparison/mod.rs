@@ -50,6 +50,7 @@ use matching::UnknownModule;
 use opcost_base::listing::few;
 use opcost_base::number::grouped;
 use opcost_model::plan::{Shard, Unavailable};
+use opcost_profile::symbols::debug_package::DebugPackage;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
 use opcost_stats::Paired;
 use serde::Serialize;
@@ -545,6 +546,8 @@ pub enum Warning {
     },
     /// The recording is one shard of a plan.
     Shard(Shard),
+    /// Functions in the table have no names, and a package would give them.
+    Nameless(DebugPackage),
     /// The user declared two files the same, and one of them is in no profile.
     Matches(UnknownModule),
 }
@@ -601,6 +604,7 @@ impl std::fmt::Display for Warning {
                     shard.of
                 )
             }
+            Warning::Nameless(package) => package.fmt(f),
             Warning::Matches(unknown) => unknown.fmt(f),
         }
     }

@@ -1,6 +1,6 @@
 //! Finds where a function begins in its source, by debug information.
 
-use super::inline::DEBUG_SECTIONS;
+use crate::symbols::debug_files::DEBUG_SECTIONS;
 use crate::symbols::demangle::{demangle, printable};
 use crate::symbols::section::{budget, contents};
 use gimli::{EndianSlice, LittleEndian, SectionId};

@@ -1,11 +1,12 @@
 //! Names places in programs and libraries, if the file is the one that was sampled.
 
-use super::inline::{DEBUG_SECTIONS, DebugSections, Inlined, InlinedAt};
+use super::inline::{DebugSections, Inlined, InlinedAt, Places};
 use super::{Frame, Names, Sources, Stack, Why};
 use crate::keyed::KeyedMap;
 use crate::space::{CodeFile, CodeKind};
+use crate::symbols::debug_files::{DEBUG_SECTIONS, by_build_id};
 use crate::symbols::demangle::{demangle, mangled};
-use crate::symbols::{elf, program};
+use crate::symbols::elf;
 use gimli::SectionId;
 use opcost_sys::foreign_file;
 use std::ffi::OsStr;
@@ -92,8 +93,7 @@ pub(crate) fn debug_file(
     sections: &[SectionId],
     sources: &Sources,
 ) -> Option<elf::Excerpt> {
-    let (folder, limit_bytes) = (&sources.debug_files, sources.limit_bytes);
-    program::split_off(path, bytes, folder, sections, limit_bytes).ok().flatten()
+    sources.debug_files.split_off(path, bytes, sections, sources.limit_bytes).ok().flatten()
 }
 
 /// Names the places at these offsets of a file.
@@ -105,12 +105,17 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Name
             Err(why) => return Names::none(offsets.len(), why),
         };
     let has_table = elf::has_symbol_table(&bytes).unwrap_or(false);
-    let debug = (sources.inlined || !has_table)
+    let is_split = sources.inlined && !elf::has_debug_information(&bytes);
+    let debug = (is_split || !has_table)
         .then(|| debug_file(&path, &bytes, sections, sources))
         .flatten();
-    let read = || DebugSections::read(&bytes, debug.as_ref(), sources.limit_bytes);
+    let places = Places::Offsets(offsets);
+    let read = || {
+        let files = &sources.debug_files;
+        DebugSections::read(&bytes, debug.as_ref(), places, files, sources.limit_bytes)
+    };
     let sections = sources.inlined.then(read).flatten();
-    let (inlined, without) = match sections.as_ref().map(|sections| sections.inlined(offsets)) {
+    let (inlined, without) = match sections.as_ref().map(|sections| sections.inlined(places)) {
         Some(Ok(inlined)) => (Some(inlined), None),
         Some(Err(why)) => (None, Some(why)),
         None => (None, None),
@@ -190,8 +195,7 @@ fn cached<B: Deref<Target = [u8]>>(
     read: impl Fn(&Path) -> io::Result<B>,
 ) -> Option<(PathBuf, B)> {
     // tools/perf/util/build-id.c
-    let folder = program::by_build_id(sources.build_id_cache.as_deref()?, id)?;
-    let path = folder.join("elf");
+    let path = by_build_id(sources.build_id_cache.as_deref()?, id)?.join("elf");
     let bytes = read(&path).ok()?;
     let same = is_same_build(Some(id), elf::build_id(&bytes).ok()?) == Some(true);
     same.then_some((path, bytes))

@@ -3,8 +3,8 @@
 use super::file::is_same_build;
 use super::{Frame, Names, Sources, Why};
 use crate::space::{CodeFile, KERNEL_HALF, KernelReference};
+use crate::symbols::debug_files::by_build_id;
 use crate::symbols::kernel::{KernelFunction, KernelSymbolsError, Namesakes, functions};
-use crate::symbols::program;
 use crate::symbols::span::Span;
 use opcost_record::profile::KERNEL;
 use opcost_sys::foreign_file;
@@ -70,7 +70,7 @@ pub(super) fn names_by(
         KernelSource::File(path) => in_file(foreign_file::read_text(path, LIST_BYTES_MAX)),
         KernelSource::Running => {
             let cache = sources.build_id_cache.as_deref();
-            let folder = recorded.and_then(|id| program::by_build_id(cache?, id));
+            let folder = recorded.and_then(|id| by_build_id(cache?, id));
             let kept = || foreign_file::read_text(&folder?.join("kallsyms"), LIST_BYTES_MAX).ok();
             match is_same_build(recorded, running_build_id().as_deref()) {
                 Some(false) => kept().map_or_else(|| none(Why::OtherBuild), |text| in_text(&text)),

@@ -2,7 +2,8 @@
 
 use super::Sources;
 use super::file::debug_file;
-use super::inline::{DEBUG_SECTIONS, DebugSections, Dwarf, WithoutInlined, may_have};
+use super::inline::{DebugSections, Dwarf, Places, WithoutInlined, may_have};
+use crate::symbols::debug_files::DEBUG_SECTIONS;
 use crate::symbols::demangle::demangle;
 use crate::symbols::elf;
 use gimli::{EndianSlice, LittleEndian, UnitRef};
@@ -48,9 +49,11 @@ pub fn lines(path: &Path, addresses: &[u64], sources: &Sources) -> CodeLines {
     let mut found = CodeLines { places: vec![Vec::new(); addresses.len()], ..CodeLines::default() };
     let Ok(file) = elf::excerpt(path, DEBUG_SECTIONS, sources.limit_bytes) else { return found };
     let debug = debug_file(path, &file, DEBUG_SECTIONS, sources);
-    let sections = DebugSections::read(&file, debug.as_ref(), sources.limit_bytes);
+    let (places, files) = (Places::Addresses(addresses), &sources.debug_files);
+    let sections =
+        DebugSections::read(&file, debug.as_ref(), places, files, sources.limit_bytes);
     let Some(sections) = sections else { return found };
-    let inlined = match sections.inlined_at(addresses) {
+    let inlined = match sections.inlined(places) {
         Ok(inlined) => inlined,
         Err(why) => return CodeLines { without: Some(why), ..found },
     };

@@ -19,6 +19,7 @@ use crate::losses::Losses;
 use crate::parallel;
 use crate::session::Recorded;
 use crate::space::{CodeFile, CodeKind};
+use crate::symbols::debug_files::DebugFiles;
 use crate::symbols::demangle::printable;
 use opcost_record::{Context, Function, Module, Profile};
 use std::cmp::Reverse;
@@ -38,8 +39,8 @@ pub use remembered::Remembered;
 pub struct Sources {
     /// The kernel's symbols.
     pub kernel: KernelSource,
-    /// The folder of debug files, usually [`DEBUG_FILES`](crate::symbols::program::DEBUG_FILES).
-    pub debug_files: PathBuf,
+    /// The places of debug files.
+    pub debug_files: DebugFiles,
     /// perf's cache of files by build id, usually `.debug` in the home directory.
     pub build_id_cache: Option<PathBuf>,
     /// Whether to show inlined functions, where debug information describes them.

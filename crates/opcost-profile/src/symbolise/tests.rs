@@ -9,10 +9,10 @@ use opcost_sys::budget::LIMIT_BYTES;
 use std::fs;
 use std::path::Path;
 
-fn sources(folder: &Path) -> Sources {
+pub(super) fn sources(folder: &Path) -> Sources {
     Sources {
         kernel: KernelSource::Nothing,
-        debug_files: folder.to_owned(),
+        debug_files: folder.into(),
         build_id_cache: None,
         inlined: true,
         limit_bytes: LIMIT_BYTES,
@@ -27,7 +27,7 @@ fn own() -> (PathBuf, Vec<u8>, Option<Vec<u8>>) {
     (path, bytes, id)
 }
 
-const BASE: u64 = 0x10_0000_0000;
+pub(super) const BASE: u64 = 0x10_0000_0000;
 
 /// Begins a session with a process into which one file is mapped.
 fn mapped(path: &[u8], build_id: Option<&[u8]>) -> Session {
@@ -61,7 +61,12 @@ fn sample(session: &mut Session, address: u64, chain: &[u64]) {
 }
 
 /// Makes a profile of one sample with these addresses, innermost first.
-fn profile(path: &[u8], build_id: Option<&[u8]>, addresses: &[u64], sources: &Sources) -> Sampled {
+pub(super) fn profile(
+    path: &[u8],
+    build_id: Option<&[u8]>,
+    addresses: &[u64],
+    sources: &Sources,
+) -> Sampled {
     let mut session = mapped(path, build_id);
     let chain: Vec<u64> = [CONTEXT_USER].iter().chain(addresses).copied().collect();
     sample(&mut session, addresses[0], &chain);
@@ -69,7 +74,7 @@ fn profile(path: &[u8], build_id: Option<&[u8]>, addresses: &[u64], sources: &So
 }
 
 /// Returns the stack of the only sample, outermost first.
-fn stack(sampled: &Sampled) -> Vec<(&str, &str)> {
+pub(super) fn stack(sampled: &Sampled) -> Vec<(&str, &str)> {
     let leaf = sampled.samples.iter().position(|samples| *samples == 1).unwrap();
     let contexts = &sampled.profile.contexts;
     let up = |at: &usize| contexts[*at].parent.map(|parent| parent as usize);
@@ -142,7 +147,7 @@ fn perfs_cache_has_what_the_disk_has_no_more() {
     let (_, bytes, id) = own();
     let Some(id) = id else { return crate::skip::skip!("this program has no build id") };
     let folder = tempfile::tempdir().unwrap();
-    let place = crate::symbols::program::by_build_id(folder.path(), &id).unwrap();
+    let place = crate::symbols::debug_files::by_build_id(folder.path(), &id).unwrap();
     fs::create_dir_all(&place).unwrap();
     fs::write(place.join("elf"), &bytes).unwrap();
     let offset = offset_of(&bytes, "perfs_cache_has_what_the_disk_has_no_more");

@@ -1,29 +1,31 @@
 //! Puts the symbols of a kernel and of programs into one table.
 
 use super::Part;
+use super::debug_files::DebugFiles;
 use super::elf::ProgramSymbols;
 use super::kernel::KernelSymbols;
 use super::program::{self, ProgramError};
 use opcost_record::Function;
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Reads programs and libraries, and joins them with a kernel's symbols.
 ///
 /// `kernel`: the symbols of the running kernel, if one runs; `programs`: ELF files of this computer,
 /// each with its path where it runs. The caller leaves out other files
-/// ([`is_elf`](super::elf::is_elf)).
+/// ([`is_elf`](super::elf::is_elf)); `debug_files`: the places of their debug files.
 ///
 /// # Errors
 /// [`ProgramError`] for the first file that cannot be read.
 pub fn assemble(
     kernel: Option<&KernelSymbols>,
     programs: &[(PathBuf, String)],
+    debug_files: &DebugFiles,
 ) -> Result<Symbols, ProgramError> {
     let mut read = Vec::with_capacity(programs.len());
     for (path, name) in programs {
-        read.push(program::read(path, name, Path::new(program::DEBUG_FILES))?);
+        read.push(program::read(path, name, debug_files)?);
     }
     Ok(join(kernel, &read))
 }

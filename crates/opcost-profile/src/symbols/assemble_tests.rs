@@ -1,3 +1,4 @@
+use super::super::debug_files::DEBUG_FILES;
 use super::*;
 use opcost_record::symbols::Landmark;
 use std::fs;
@@ -75,8 +76,8 @@ fn the_same_code_under_a_second_name_keeps_the_first() {
 fn symbols_of_real_programs_are_read_back_as_they_were_written() {
     let this = std::env::current_exe().unwrap();
     let programs = [(this.clone(), "/bin/with\tsome\nspace".to_owned())];
-    let symbols = assemble(None, &programs).unwrap();
-    assert_eq!(symbols, assemble(None, &programs).unwrap());
+    let symbols = assemble(None, &programs, &DEBUG_FILES.into()).unwrap();
+    assert_eq!(symbols, assemble(None, &programs, &DEBUG_FILES.into()).unwrap());
     assert_eq!(Symbols::parse(&symbols.format()).as_ref(), Ok(&symbols));
     let escaped = "/bin/with\\u{9}some\\u{a}space";
     assert!(symbols.functions.iter().all(|function| function.module == escaped));
@@ -87,9 +88,11 @@ fn the_file_that_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
     fs::write(&script, "#!/bin/sh\n").unwrap();
-    let error = assemble(None, &[(script, "/script".into())]).unwrap_err().to_string();
+    let error =
+        assemble(None, &[(script, "/script".into())], &DEBUG_FILES.into()).unwrap_err().to_string();
     assert!(error.contains("/script: it is not an ELF file"), "{error}");
     let absent = folder.path().join("absent");
-    let error = assemble(None, &[(absent, "/absent".into())]).unwrap_err().to_string();
+    let error =
+        assemble(None, &[(absent, "/absent".into())], &DEBUG_FILES.into()).unwrap_err().to_string();
     assert!(error.contains("cannot read") && error.contains("/absent"), "{error}");
 }

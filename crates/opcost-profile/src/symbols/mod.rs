@@ -10,6 +10,9 @@
 pub mod alias;
 pub mod assemble;
 pub mod clone;
+pub mod debug_files;
+pub mod debug_package;
+mod debuginfod;
 pub mod demangle;
 pub mod elf;
 pub mod kernel;

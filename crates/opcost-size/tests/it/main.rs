@@ -3,6 +3,7 @@
 #[path = "../../../../patchpoint/tests/skip.rs"]
 mod skip;
 
+use opcost_profile::symbols::debug_files::{DebugFiles, Moved};
 use opcost_size::{
     Aligned, Class, Measured, Names, SizeDifference, SizeError, SymbolRow, compare,
     compare_function,
@@ -204,6 +205,74 @@ fn functions_that_were_inlined_away_are_named_with_their_callers() {
         "{:?}",
         gone.notes
     );
+}
+
+/// What is in a file and the files beside it, after commands were run; a reason if one is missing or fails.
+fn moved(
+    bench: &Bench,
+    inline: &str,
+    options: &str,
+    commands: &[&str],
+) -> Result<(Vec<u8>, Moved), String> {
+    let options: Vec<&str> = options.split_whitespace().collect();
+    bench.run("gcc", &[&["-O1", "-g", "-o", "p", "a.c", inline], &options[..]].concat());
+    for line in commands {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let made = Command::new(words[0]).args(&words[1..]).current_dir(bench.0.path()).output();
+        if !made.as_ref().is_ok_and(|made| made.status.success()) {
+            return Err(format!("{line}: {made:?}"));
+        }
+    }
+    let bytes = fs::read(bench.path("p")).unwrap();
+    let places = DebugFiles::from("/nonexistent");
+    let moved = places.moved(&bench.path("p"), &bytes, 1 << 30);
+    Ok((bytes, moved))
+}
+
+#[test]
+fn names_and_inlined_functions_are_found_in_the_files_they_were_moved_to() {
+    let Some(bench) = Bench::with(&["gcc", "objcopy", "strip"]) else { return };
+    fs::write(bench.path("a.c"), PROGRAM).unwrap();
+    let strip =
+        ["objcopy --only-keep-debug p p.debug", "strip p", "objcopy --add-gnu-debuglink=p.debug p"];
+    let shared = ["gcc -O1 -g -DHELPER= -o q a.c", "dwz -m shared p q"];
+    let cases: [(&str, &[&str]); 7] = [
+        ("", &[]),
+        ("", &strip),
+        ("-gsplit-dwarf", &[]),
+        ("-gsplit-dwarf", &strip),
+        ("-gsplit-dwarf -gdwarf-4", &["dwp -e p -o p.dwp", "rm p-a.dwo"]),
+        ("", &shared),
+        ("", &[&shared[..], &strip].concat()),
+    ];
+    for (options, commands) in cases {
+        let of = |inline: &str| moved(&bench, inline, options, commands);
+        let (one, two) = match (of(NOINLINE), of(INLINE)) {
+            (Ok(one), Ok(two)) => (one, two),
+            (one, two) => {
+                let why = one.err().or(two.err()).unwrap_or_default();
+                skip::skip!("{why}");
+                continue;
+            }
+        };
+        let read = |(bytes, moved): &'_ (Vec<u8>, Moved)| {
+            let file = Measured::with_moved("p", bytes, Some(moved)).unwrap();
+            (file.inventory.names, file.inventory.notes.clone())
+        };
+        assert_eq!(read(&one).0, Names::Full, "{options} {commands:?}");
+        assert_eq!(read(&one).1.len(), usize::from(commands.contains(&"strip p")));
+        let measured = [&one, &two]
+            .map(|(bytes, moved)| Measured::with_moved("p", bytes, Some(moved)).unwrap());
+        let gone = compare([&measured[0], &measured[1]]).unwrap();
+        assert_eq!(row(&gone, "helper").inlined_into, ["main"], "{options} {commands:?}");
+        let code = compare_function([&measured[0], &measured[0]], "main").unwrap();
+        assert_eq!(code.differing(), 0);
+        assert!(code.code[0].instructions.len() > 2);
+    }
+    // Without its files a program is measured all the same, and that is said.
+    let (bytes, none) = moved(&bench, NOINLINE, "-gsplit-dwarf", &["rm p-a.dwo"]).unwrap();
+    let file = Measured::with_moved("p", &bytes, Some(&none)).unwrap();
+    assert!(file.inventory.notes[0].contains("not here"), "{:?}", file.inventory.notes);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum};
 use opcost_base::exit::{Status, fail};
 use opcost_base::number::grouped;
 use opcost_profile::symbolise::{KernelSource, Sources};
-use opcost_profile::symbols::program::DEBUG_FILES;
+use opcost_profile::symbols::debug_files::DebugFiles;
 use opcost_record::{Domain, MetricKey};
 use opcost_sys::budget::LIMIT_BYTES;
 use opcost_sys::perf::{GenericEvent, STACK_BYTES_MAX, generic_event};
@@ -149,7 +149,8 @@ fn events(names: &[&str]) -> Vec<GenericEvent> {
 pub fn sources() -> Sources {
     Sources {
         kernel: KernelSource::Running,
-        debug_files: DEBUG_FILES.into(),
+        // Nothing may ask the network between runs.
+        debug_files: DebugFiles::of_environment(None),
         build_id_cache: None,
         inlined: false,
         limit_bytes: LIMIT_BYTES,

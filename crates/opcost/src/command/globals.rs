@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_base::message::announce;
 use opcost_page::ascii::shows_utf8;
 use opcost_report::render::Style;
 use opcost_store::store::{Store, StoreError};
@@ -48,6 +49,11 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 impl Globals {
+    /// Reports what is being waited for, unless the user wants results and errors only.
+    pub(crate) fn announcer(&self) -> fn(&str) {
+        if self.quiet { |_| () } else { |text| announce!("{text}") }
+    }
+
     /// The limit of reading one file of somebody else's, bytes.
     pub(crate) fn read_limit_bytes(&self) -> u64 {
         self.read_limit.unwrap_or(LIMIT_BYTES)

@@ -29,6 +29,9 @@ Files of the runs. opcost removes them at its end, and at its next start those o
 .TP
 \\fI/usr/lib/debug/.build\\-id/\\fR, \\fI~/.debug/\\fR
 Debug files and perf's cache, where functions of stripped or replaced programs get their names.
+.TP
+\\fI$DEBUGINFOD_CACHE_PATH\\fR, \\fI~/.cache/debuginfod_client/\\fR
+Debug files that the client of debuginfod keeps.
 .SH ENVIRONMENT
 .TP
 \\fBOPCOST_STORE\\fR
@@ -39,6 +42,9 @@ The folder of the emulator's plugin, the guest's first program and its kernel, w
 .TP
 \\fBXDG_DATA_HOME\\fR, \\fBXDG_CACHE_HOME\\fR, \\fBHOME\\fR, \\fBTMPDIR\\fR
 Where files are; see FILES.
+.TP
+\\fBDEBUGINFOD_URLS\\fR
+Servers of debug files. If it is set, opcost asks them, by debuginfod\\-find, for those that are not here, and says so.
 .TP
 \\fBNO_COLOR\\fR
 Not empty: no colour. So does \\fBTERM=dumb\\fR.

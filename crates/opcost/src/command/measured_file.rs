@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus};
 use opcost_base::phases::Phases;
 use opcost_kernel::{KernelError, KernelSpec, default_cache, prepare};
+use opcost_profile::symbols::debug_files::DEBUG_FILES;
 use opcost_profile::symbols::elf::WHOLE_BYTES_MAX;
-use opcost_profile::symbols::program::DEBUG_FILES;
 use opcost_sys::foreign_file;
 use opcost_sys::interrupt::Interrupt;
 use std::path::{Path, PathBuf};
@@ -50,22 +50,24 @@ impl HasStatus for FileError {
     }
 }
 
-/// Reads the file that an argument means: the file itself, or the vmlinux of the kernel that it names.
+/// Reads the file that an argument means, with its path: the file itself, or the vmlinux of the kernel that it names.
 ///
 /// `argument`: a path, a kernel's build folder or bzImage, the name of a built kernel, or
 /// `debian:FLAVOUR[=RELEASE]`.
 ///
 /// # Errors
 /// [`FileError`], and the errors of [`prepare`].
-pub(crate) fn open(argument: &str, quiet: bool) -> Result<Vec<u8>> {
+pub(crate) fn open(argument: &str, quiet: bool) -> Result<(PathBuf, Vec<u8>)> {
     let path = Path::new(argument);
     let read = |path: &Path| {
         foreign_file::read(path, WHOLE_BYTES_MAX)
+            .map(|bytes| (path.to_path_buf(), bytes))
             .map_err(|error| FileError::Read { path: path.to_owned(), error }.carried())
     };
     if path.is_file() {
-        let bytes = read(path)?;
-        return if is_kernel_image(&bytes) { read(&vmlinux(argument, quiet)?) } else { Ok(bytes) };
+        let found = read(path)?;
+        let is_image = is_kernel_image(&found.1);
+        return if is_image { read(&vmlinux(argument, quiet)?) } else { Ok(found) };
     }
     // A folder without a kernel, or a path that does not exist, does not name a kernel.
     if path.is_dir() && !path.join("arch/x86").is_dir() || argument.contains('/') && !path.exists()

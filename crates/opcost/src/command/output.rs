@@ -1,6 +1,7 @@
 //! Prints a comparison and writes it to files.
 
 use super::globals::Globals;
+use crate::command::debug_packages;
 use crate::command::exports::{Exports, printed_by};
 use crate::command::kernel_commits;
 use anyhow::{Context, Result};
@@ -105,11 +106,12 @@ pub(crate) fn present_unless(
     variants: &[usize],
     output: &OutputArgs,
 ) -> Result<Status> {
-    let (mut comparison, warnings) = comparison::compare(recording);
+    let (mut comparison, mut warnings) = comparison::compare(recording);
     if !variants.is_empty() {
         comparison.keep_variants(variants);
     }
     kernel_commits::add(&mut comparison, recording);
+    warnings.extend(debug_packages::of_comparison(&comparison, recording));
     if output.sort == Some(Order::Change) {
         comparison.sort_by_change();
     }

@@ -1,5 +1,6 @@
 //! `opcost size`.
 
+use crate::command::debug_packages;
 use crate::command::globals::Globals;
 use crate::command::measured_file;
 use crate::command::output::print;
@@ -7,9 +8,11 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_page::writer::{markdown::markdown, text::text};
+use opcost_profile::symbols::debug_files::{DebugFiles, Moved};
 use opcost_report::render::size as page;
-use opcost_size::{Measured, compare, compare_function, sizes};
+use opcost_size::{Measured, Names, compare, compare_function, sizes};
 use serde_json::Value;
+use std::path::PathBuf;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   opcost size prog
@@ -65,13 +68,16 @@ enum Format {
 /// [`SizeError`](opcost_size::SizeError), and the errors of preparing a kernel.
 pub fn size(globals: &Globals, args: &SizeArgs) -> Result<Status> {
     let Some(name_of_variant) = &args.variant else { return alone(globals, args) };
-    let bytes = [
-        measured_file::open(&args.baseline, globals.quiet)?,
-        measured_file::open(name_of_variant, globals.quiet)?,
-    ];
-    let read = |name: &str, bytes| Measured::read(name, bytes).map_err(HasStatus::carried);
-    let baseline = read(&args.baseline, &bytes[0])?;
-    let variant = read(name_of_variant, &bytes[1])?;
+    let [one, other] =
+        [&args.baseline, name_of_variant].map(|name| measured_file::open(name, globals.quiet));
+    let files = [one?, other?];
+    let moved = files.each_ref().map(|file| moved(globals, file));
+    let read = |name: &str, side: usize| {
+        let (_, bytes) = &files[side];
+        Measured::with_moved(name, bytes, Some(&moved[side])).map_err(HasStatus::carried)
+    };
+    let baseline = read(&args.baseline, 0)?;
+    let variant = read(name_of_variant, 1)?;
     let format = format_of(args);
     let style = globals.style().with_full_names(args.full_names);
     if let Some(function) = &args.function {
@@ -85,7 +91,8 @@ pub fn size(globals: &Globals, args: &SizeArgs) -> Result<Status> {
         print(&text)?;
         return Ok(Status::Done);
     }
-    let difference = compare([&baseline, &variant]).map_err(HasStatus::carried)?;
+    let mut difference = compare([&baseline, &variant]).map_err(HasStatus::carried)?;
+    difference.notes.extend(packages([&baseline, &variant].into_iter().zip(&files)));
     let text = match format {
         Format::Text => text(&page::document(&difference, args.limit), &style),
         Format::Markdown => markdown(&page::document(&difference, args.limit), &style),
@@ -93,6 +100,21 @@ pub fn size(globals: &Globals, args: &SizeArgs) -> Result<Status> {
     };
     print(&text)?;
     Ok(Status::Done)
+}
+
+/// Finds the files that have a file's symbols or debug information.
+fn moved(globals: &Globals, (path, bytes): &(PathBuf, Vec<u8>)) -> Moved {
+    let places = DebugFiles::of_environment(Some(globals.announcer()));
+    places.moved(path, bytes, globals.read_limit_bytes())
+}
+
+/// Names the packages with the symbols of files that have not all.
+fn packages<'f>(
+    files: impl Iterator<Item = (&'f Measured<'f>, &'f (PathBuf, Vec<u8>))>,
+) -> impl Iterator<Item = String> {
+    let stripped = files.filter(|(file, _)| file.inventory.names != Names::Full);
+    let paths = stripped.filter_map(|(_, (path, _))| path.to_str());
+    debug_packages::of_files(paths).into_iter().map(|package| package.to_string())
 }
 
 fn format_of(args: &SizeArgs) -> Format {
@@ -107,9 +129,12 @@ fn alone(globals: &Globals, args: &SizeArgs) -> Result<Status> {
         );
         return Err(fail(Status::Usage, why));
     }
-    let bytes = measured_file::open(&args.baseline, globals.quiet)?;
-    let file = Measured::read(&args.baseline, &bytes).map_err(HasStatus::carried)?;
-    let sizes = sizes(&file);
+    let found = measured_file::open(&args.baseline, globals.quiet)?;
+    let moved = moved(globals, &found);
+    let file = Measured::with_moved(&args.baseline, &found.1, Some(&moved));
+    let file = file.map_err(HasStatus::carried)?;
+    let mut sizes = sizes(&file);
+    sizes.notes.extend(packages([(&file, &found)].into_iter()));
     let style = globals.style().with_full_names(args.full_names);
     print(&match format_of(args) {
         Format::Text => text(&page::alone_document(&sizes, args.limit), &style),

@@ -28,6 +28,7 @@ mod cli_usage;
 mod comparison;
 mod conclusions;
 mod cycles;
+mod debuginfod;
 mod emulated;
 mod events_live;
 mod events_replay;

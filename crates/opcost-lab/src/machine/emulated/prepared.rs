@@ -31,6 +31,7 @@ use opcost_kernel::{Kernel, KernelSpec};
 use opcost_model::plan::{Aslr, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan};
 use opcost_model::recording::{DataState, GuestBuild, KernelState, MachineState, ProgramState};
 use opcost_profile::symbols::assemble::assemble;
+use opcost_profile::symbols::debug_files::DebugFiles;
 use opcost_profile::symbols::demangle::printable;
 use opcost_profile::symbols::elf;
 use opcost_profile::symbols::kernel::KernelSymbols;
@@ -146,7 +147,8 @@ impl Prepared {
             .map(|file| (file.host.clone(), file.guest.to_string_lossy().into_owned()))
             .collect();
         let modules = modules(&paths, programs.executed.as_deref());
-        let text = assemble(kernel, &paths).status(Status::Missing)?.format();
+        let debug_files = DebugFiles::of_environment(Some(|text| announce!("{text}")));
+        let text = assemble(kernel, &paths, &debug_files).status(Status::Missing)?.format();
         fs::write(&symbols, text)
             .with_context(|| format!("cannot write '{}'", symbols.display()))
             .status(Status::Missing)?;

@@ -3,7 +3,7 @@
 use super::super::ReadError;
 use super::*;
 use crate::symbolise::{KernelSource, Sampled, Sources, Why, symbolise};
-use crate::symbols::{elf, program};
+use crate::symbols::{debug_files, elf};
 use crate::table::{FunctionCost, FunctionTable};
 use opcost_sys::budget::LIMIT_BYTES;
 use std::cell::Cell;
@@ -37,7 +37,7 @@ fn kept(program: &str) -> (tempfile::TempDir, Sources) {
     let folder = tempfile::tempdir().unwrap();
     let program = data(program);
     let id = elf::build_id(&program).unwrap().unwrap();
-    let place: PathBuf = program::by_build_id(folder.path(), id).unwrap();
+    let place: PathBuf = debug_files::by_build_id(folder.path(), id).unwrap();
     fs::create_dir_all(&place).unwrap();
     fs::write(place.join("elf"), &program).unwrap();
     let sources = Sources {

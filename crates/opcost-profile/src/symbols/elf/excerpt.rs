@@ -1,7 +1,7 @@
 //! Reads only the parts of an ELF file that names need; code and data stay on disk.
 
 use super::image::{ElfError, Header, Image, LE, Section};
-use super::{go_table, linkage};
+use super::{go_table, linkage, lookup::LINKS};
 use gimli::SectionId;
 use object::SectionIndex;
 use object::elf;
@@ -14,13 +14,15 @@ use std::io::{self, ErrorKind};
 use std::iter;
 use std::ops::{Deref, Range};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A file that is zeros wherever it was not read.
 ///
 /// An excerpt is as long as the file, but only its read parts take memory. The parts that only code
 /// without a symbol needs are read on first use.
+#[derive(Debug)]
 pub struct Excerpt {
+    path: PathBuf,
     file: File,
     symbols: Vec<u8>,
     limit_bytes: u64,
@@ -39,6 +41,11 @@ impl Deref for Excerpt {
 }
 
 impl Excerpt {
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether the debug information that was asked for was read; it is left out if it takes more than the budget.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
@@ -178,7 +185,7 @@ pub const WHOLE_BYTES_MAX: u64 = 1 << 30;
 const FILE_BYTES_MAX: u64 = 16 << 30;
 
 /// Reads the parts of a file that [`names`](super::names), [`build_id`](super::build_id()),
-/// [`soname`](super::soname()) and [`debug_link`](super::debug_link) look at.
+/// [`soname`](super::soname()) and the links to debug files look at.
 ///
 /// `path`: a file of any kind; `sections`: debug information that is wanted as well; `limit_bytes`: the most bytes to
 /// read of the file.
@@ -202,10 +209,10 @@ pub fn excerpt(path: &Path, sections: &[SectionId], limit_bytes: u64) -> io::Res
     });
     let mut room = Room::new(limit_bytes);
     read(&file, &mut data, typed, &mut room)?;
-    let link = ranges(&data, |image, section| {
-        image.sections.section_name(LE, section).unwrap_or_default() == b".gnu_debuglink"
+    let links = ranges(&data, |image, section| {
+        LINKS.contains(&image.sections.section_name(LE, section).unwrap_or_default())
     });
-    read(&file, &mut data, link, &mut room)?;
+    read(&file, &mut data, links, &mut room)?;
     let debug = ranges(&data, |image, section| {
         let name = image.sections.section_name(LE, section).unwrap_or_default();
         sections.iter().any(|id| is_debug(name, *id))
@@ -215,7 +222,8 @@ pub fn excerpt(path: &Path, sections: &[SectionId], limit_bytes: u64) -> io::Res
         read => read.map(|()| true)?,
     };
     let (linkage, unwind) = (OnceCell::new(), OnceCell::new());
-    Ok(Excerpt { file, symbols: data, limit_bytes, is_whole, linkage, unwind })
+    let path = path.to_path_buf();
+    Ok(Excerpt { path, file, symbols: data, limit_bytes, is_whole, linkage, unwind })
 }
 
 /// Reads a file's headers, and makes zeros of the rest.

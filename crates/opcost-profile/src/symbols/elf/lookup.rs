@@ -162,3 +162,33 @@ pub fn debug_link(file: &[u8]) -> Result<Option<(OsString, u32)>, ElfError> {
         data.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
     Ok(name.file_name().map(OsString::from).zip(checksum))
 }
+
+/// The sections that name further files with debug information.
+pub(super) const LINKS: [&[u8]; 3] = [b".gnu_debuglink", b".gnu_debugaltlink", b".debug_sup"];
+
+/// Returns the name and the build id of the supplement that a file's debug information refers to, as dwz
+/// makes it (`.gnu_debugaltlink`; DWARF 5, 7.3.6: `.debug_sup`); `None` if the file refers to none.
+pub fn supplement_link(file: &[u8]) -> Option<(&[u8], &[u8])> {
+    let image = Image::parse(file).ok()?;
+    let section = |name| {
+        let (_, section) = image.sections.section_by_name(LE, name)?;
+        section.data(LE, image.data).ok()
+    };
+    match section(b".gnu_debugaltlink") {
+        Some(data) => name_and_rest(data),
+        None => supplement(section(b".debug_sup")?, 0),
+    }
+}
+
+/// Returns the name and the checksum that `.debug_sup` has; `is_supplement`: 1 in the supplement itself, else 0.
+pub fn supplement(section: &[u8], is_supplement: u8) -> Option<(&[u8], &[u8])> {
+    let (name, rest) = name_and_rest(section.strip_prefix(&[5, 0, is_supplement])?)?;
+    let (bytes, checksum) = rest.split_first()?;
+    Some((name, checksum.get(..usize::from(*bytes))?))
+}
+
+/// Splits a text that ends with zero from what follows.
+fn name_and_rest(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let bytes = data.iter().position(|byte| *byte == 0)?;
+    Some((&data[..bytes], &data[bytes + 1..]))
+}

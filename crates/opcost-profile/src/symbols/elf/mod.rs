@@ -30,7 +30,9 @@ use std::num::NonZeroU32;
 
 pub use excerpt::{Excerpt, Readable, WHOLE_BYTES_MAX, excerpt};
 pub use image::ElfError;
-pub use lookup::{CodeAt, Lookup, Named, debug_link, names, offsets_of};
+pub use lookup::{
+    CodeAt, Lookup, Named, debug_link, names, offsets_of, supplement, supplement_link,
+};
 pub use soname::soname;
 pub use source_file::source_files;
 pub use unwind::without_frame;
@@ -104,6 +106,14 @@ impl Name<'_> {
 /// Whether a file that starts with `bytes` is an ELF file; other files have no symbols to read.
 pub fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(&object::elf::ELFMAG)
+}
+
+/// Whether a file itself has debug information about its functions.
+pub(crate) fn has_debug_information(file: &[u8]) -> bool {
+    let names: [&[u8]; 2] = [b".debug_info", b".zdebug_info"];
+    Image::parse(file).is_ok_and(|image| {
+        names.iter().any(|name| image.sections.section_by_name(image::LE, name).is_some())
+    })
 }
 
 /// Returns the build id of an ELF file, if it has one.

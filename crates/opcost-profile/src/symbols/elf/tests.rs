@@ -267,7 +267,8 @@ fn a_debug_file_of_the_same_build_id_gives_the_names_back() {
     let path = debug.display().to_string();
     let Some(_) = tool("objcopy", &["--only-keep-debug", &program, &path]) else { return };
     let Some(_) = tool("strip", &[&program]) else { return };
-    let read = || program::read(Path::new(&program), "/guest/program", folder.path()).unwrap();
+    let read =
+        || program::read(Path::new(&program), "/guest/program", &folder.path().into()).unwrap();
     assert_eq!(read().parts, whole.parts);
     assert_ne!(read().pages, [], "pages are the stripped file's own");
 
@@ -405,7 +406,7 @@ fn what_is_wrong_with_a_file_is_named() {
     let mut broken = file.clone();
     broken[58] = 63;
     assert!(matches!(fault(&broken), ElfError::Malformed { .. }));
-    let error = program::read(Path::new("/nonexistent"), "n", Path::new("/")).unwrap_err();
+    let error = program::read(Path::new("/nonexistent"), "n", &"/".into()).unwrap_err();
     assert!(error.to_string().contains("/nonexistent"));
 }
 

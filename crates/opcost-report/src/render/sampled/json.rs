@@ -143,6 +143,7 @@ fn lost(sampled: &Sampled) -> Value {
             WithoutInlined::TooDeep => "too deep",
             WithoutInlined::Unreadable => "unreadable",
             WithoutInlined::TooLarge => "too large",
+            WithoutInlined::Elsewhere => "elsewhere",
         };
         value!({"module": module, "why": why})
     });

@@ -113,6 +113,10 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
             WithoutInlined::TooLarge => {
                 "takes more memory than reading may take; allow more, for example --read-limit 8G"
             }
+            WithoutInlined::Elsewhere => {
+                "is partly in files that are not here or are of another build (.dwo or .dwp of \
+                 -gsplit-dwarf, or dwz's)"
+            }
         };
         said.push(format!(
             "inlined functions of {} are part of the functions that they were inlined into: its debug \

@@ -3,6 +3,7 @@
 mod source;
 
 use crate::command::annotate::{AnnotateArgs, of_samples};
+use crate::command::debug_packages;
 use crate::command::exports::printed_by;
 use crate::command::function_option::the_function;
 use crate::command::globals::Globals;
@@ -14,11 +15,12 @@ use clap::Args;
 use opcost_analysis::comparison::call_tree::{CallTree, Counted};
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_model::plan::OpsPattern;
+use opcost_page::document::Mark;
 use opcost_page::writer::text::text;
 use opcost_profile::annotate::{AnnotateError, hot};
 use opcost_profile::distortion::distortions;
 use opcost_profile::read::{self, ReadProfile};
-use opcost_profile::symbolise::symbolise;
+use opcost_profile::symbolise::{Why, symbolise};
 use opcost_profile::table::FunctionTable;
 use opcost_record::{Failure, Function};
 use opcost_report::render::annotated as annotated_page;
@@ -167,7 +169,13 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
         print(&opcost_base::json::document(&page::json(&view), "profile")?)?;
     } else {
         let style = globals.style().with_full_names(args.full_names);
-        print(&text(&page::document(&view), &style))?;
+        let mut document = page::document(&view);
+        let unnamed = profile.sampled.iter().flat_map(|sampled| &sampled.unnamed);
+        let stripped = unnamed.filter(|unnamed| unnamed.why == Why::Stripped);
+        for package in debug_packages::of_files(stripped.map(|unnamed| unnamed.module.as_str())) {
+            document.say(Mark::Note, package.to_string());
+        }
+        print(&text(&document, &style))?;
     }
     match failure {
         Some(failure) => Err(fail(

@@ -6,7 +6,7 @@ use clap::Args;
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_profile::read::{self, ReadProfile, Wanted};
 use opcost_profile::symbolise::{KernelSource, Sources};
-use opcost_profile::symbols::program::DEBUG_FILES;
+use opcost_profile::symbols::debug_files::DebugFiles;
 use opcost_sys::allocator::give_large_blocks_back;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ impl SourceArgs {
                 Some(path) => KernelSource::File(path.clone()),
                 None => KernelSource::Running,
             },
-            debug_files: DEBUG_FILES.into(),
+            debug_files: DebugFiles::of_environment(Some(globals.announcer())),
             build_id_cache: home.map(|home| home.join(".debug")),
             inlined: !self.no_inlined,
             limit_bytes: globals.read_limit_bytes(),
