@@ -25,27 +25,33 @@ pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
     let mut parsed = Parsed { tool: Some("Go benchmark format".into()), ..Parsed::default() };
     for (index, line) in input.text.lines().enumerate() {
         input.take_line(line)?;
-        let at = index + 1;
-        let Some((name, _, pairs)) = fields(line) else {
-            match line.split_once(": ") {
-                Some(("cpu", cpu)) => parsed.cpu = Some(cpu.trim().to_string()),
-                Some(("kernel", kernel)) => parsed.kernel = Some(kernel.trim().to_string()),
-                _ => {}
-            }
-            continue;
-        };
-        let (case, variant) = split_name(name);
-        if pairs.is_empty() || pairs.len() % 2 == 1 {
-            let what = format!("the result of '{name}' ends in the middle of a value and its unit");
-            return Err(Problem::at(at, ProblemKind::Truncated(what)));
-        }
-        for pair in pairs.chunks_exact(2) {
-            let value = number(&format!("the figure in {}", pair[1]), pair[0], at)?;
-            let series = series(pair[1], value).at(at).of(&case);
-            parsed.series.push(Series { variant: variant.clone(), ..series });
-        }
+        let series = self::line(&mut parsed, line, index + 1)?;
+        parsed.series.extend(series);
     }
     Ok(parsed)
+}
+
+/// Reads one line: the figures of a benchmark, or a fact about the machine.
+pub(super) fn line(parsed: &mut Parsed, line: &str, at: usize) -> Result<Vec<Series>, Problem> {
+    let Some((name, _, pairs)) = fields(line) else {
+        match line.split_once(": ") {
+            Some(("cpu", cpu)) => parsed.cpu = Some(cpu.trim().to_string()),
+            Some(("kernel", kernel)) => parsed.kernel = Some(kernel.trim().to_string()),
+            _ => {}
+        }
+        return Ok(Vec::new());
+    };
+    let (case, variant) = split_name(name);
+    if pairs.is_empty() || pairs.len() % 2 == 1 {
+        let what = format!("the result of '{name}' ends in the middle of a value and its unit");
+        return Err(Problem::at(at, ProblemKind::Truncated(what)));
+    }
+    let figure = |pair: &[&str]| {
+        let value = number(&format!("the figure in {}", pair[1]), pair[0], at)?;
+        let series = series(pair[1], value).at(at).of(&case);
+        Ok(Series { variant: variant.clone(), ..series })
+    };
+    pairs.chunks_exact(2).map(figure).collect()
 }
 
 /// Splits a name into the benchmark, without the number of processors at its end, and the variant of its part `variant=…`.

@@ -8,25 +8,35 @@
 
 pub mod assemble;
 mod benchfmt;
+mod benchmark_dotnet;
+mod benchmark_js;
 mod bonnie;
 mod catch2;
 mod criterion;
 pub mod criterion_folder;
+mod fio;
+mod go_test_json;
 mod google_benchmark;
 mod hyperfine;
+mod hyperfine_csv;
+mod jmh;
 mod lmbench;
+mod mitata;
 mod opcost_json;
 pub mod parsed;
 mod perf_bench;
 mod perf_stat_csv;
 mod perf_stat_json;
+mod perf_stat_text;
 pub mod problem;
 mod published;
 mod pyperf;
 mod pytest_benchmark;
 mod samples;
 mod summary;
+mod sysbench;
 pub mod unit;
+mod vitest;
 mod will_it_scale;
 
 pub use assemble::{Assembled, Options, ReadFile, assemble};
@@ -52,6 +62,48 @@ pub static FORMATS: &[ImportFormat] = &[
         help: "opcost's own JSON (--export-json) of any machine",
         detect: opcost_json::detect,
         read: opcost_json::read,
+    },
+    ImportFormat {
+        name: "go-test-json",
+        help: "go test -json -bench: Go's benchmark lines in events",
+        detect: go_test_json::detect,
+        read: go_test_json::read,
+    },
+    ImportFormat {
+        name: "jmh",
+        help: "JMH's JSON (-rf json): a figure for each fork",
+        detect: jmh::detect,
+        read: jmh::read,
+    },
+    ImportFormat {
+        name: "benchmark-dotnet",
+        help: "BenchmarkDotNet's JSON (--exporters json)",
+        detect: benchmark_dotnet::detect,
+        read: benchmark_dotnet::read,
+    },
+    ImportFormat {
+        name: "vitest",
+        help: "vitest bench --outputJson",
+        detect: vitest::detect,
+        read: vitest::read,
+    },
+    ImportFormat {
+        name: "mitata",
+        help: "mitata's JSON (run({ format: 'json' }))",
+        detect: mitata::detect,
+        read: mitata::read,
+    },
+    ImportFormat {
+        name: "benchmark-js",
+        help: "JSON of Benchmark.js (JSON.stringify(suite)) and benny",
+        detect: benchmark_js::detect,
+        read: benchmark_js::read,
+    },
+    ImportFormat {
+        name: "fio",
+        help: "fio --output-format=json: rates and latencies of jobs",
+        detect: fio::detect,
+        read: fio::read,
     },
     ImportFormat {
         name: "hyperfine",
@@ -96,6 +148,18 @@ pub static FORMATS: &[ImportFormat] = &[
         read: perf_stat_json::read,
     },
     ImportFormat {
+        name: "perf-stat",
+        help: "what perf stat prints, also repeated (-r) and in intervals (-I)",
+        detect: perf_stat_text::detect,
+        read: perf_stat_text::read,
+    },
+    ImportFormat {
+        name: "sysbench",
+        help: "what sysbench prints: rates and latencies",
+        detect: sysbench::detect,
+        read: sysbench::read,
+    },
+    ImportFormat {
         name: "perf-bench",
         help: "what perf bench prints",
         detect: perf_bench::detect,
@@ -112,6 +176,12 @@ pub static FORMATS: &[ImportFormat] = &[
         help: "Go benchmark lines (go test -bench, benchstat)",
         detect: benchfmt::detect,
         read: benchfmt::read,
+    },
+    ImportFormat {
+        name: "hyperfine-csv",
+        help: "hyperfine --export-csv: means and deviations",
+        detect: hyperfine_csv::detect,
+        read: hyperfine_csv::read,
     },
     ImportFormat {
         name: "samples",

@@ -21,7 +21,7 @@ pub struct Input<'a> {
 /// The memory that a byte of a line may take while the line is in fields.
 const FIELD_BYTES: u64 = 16;
 
-impl Input<'_> {
+impl<'a> Input<'a> {
     /// Draws a line from the budget, with room for its fields.
     pub(super) fn take_line(&self, line: &str) -> Result<(), Problem> {
         let bytes = line.len() as u64;
@@ -29,6 +29,20 @@ impl Input<'_> {
             self.budget.room(bytes * FIELD_BYTES)?;
         }
         Ok(self.budget.step(bytes)?)
+    }
+
+    /// The lines with their numbers, from 1. A last line without an end may have been cut short, so it is left out and noted.
+    pub(super) fn whole_lines(
+        &self,
+        parsed: &mut Parsed,
+    ) -> Result<impl Iterator<Item = (usize, &'a str)> + use<'a>, Problem> {
+        let (whole, cut) = self.text.rsplit_once('\n').unwrap_or(("", self.text));
+        whole.lines().try_for_each(|line| self.take_line(line))?;
+        if !cut.trim().is_empty() {
+            let why = "it does not end, so it may have been cut short";
+            parsed.omitted.push(Omission::new("the last line", why));
+        }
+        Ok((1..).zip(whole.lines()))
     }
 
     /// Parses JSON, value by value: a short text can have many values.

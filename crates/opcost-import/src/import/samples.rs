@@ -42,9 +42,13 @@ impl CsvTable {
         if let Some(missing) = must.iter().find(|name| !head.iter().any(|found| found == *name)) {
             return Err(Problem::foreign(format, format!("there is no column '{missing}'")));
         }
-        if let Some(other) =
-            head.iter().find(|name| !must.contains(&name.as_str()) && !may.contains(&name.as_str()))
-        {
+        // A name with a star stands for all that begin so.
+        let is_known = |name: &&String| {
+            let begins =
+                |known: &&str| known.strip_suffix('*').is_some_and(|begin| name.starts_with(begin));
+            [must, may].iter().any(|known| known.contains(&name.as_str())) || may.iter().any(begins)
+        };
+        if let Some(other) = head.iter().find(|name| !is_known(name)) {
             let columns = [must, may].concat().join(", ");
             return Err(Problem::foreign(
                 format,

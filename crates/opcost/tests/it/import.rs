@@ -51,7 +51,7 @@ fn lines(parsed: &Parsed) -> Vec<String> {
 
 #[test]
 fn every_format_is_recognised_and_read() {
-    let expected: [(&str, &str, usize, &str); 26] = [
+    let expected: [(&str, &str, usize, &str); 44] = [
         ("hyperfine.json", "hyperfine", 6, "gzip -1 -c data | wall | s | 12 runs"),
         ("google-benchmark.json", "google-benchmark", 8, "BM_Copy/64 | wall/op | ns | [14.0]"),
         (
@@ -128,6 +128,64 @@ fn every_format_is_recognised_and_read() {
             "sum/whole | wall/op | ns | 20 runs",
         ),
         ("pyperf-new.json", "pyperf", 2, "total | wall/op | s | 5 runs"),
+        ("go-test.json", "go-test-json", 18, "Sort | wall/op | ns | [47425.0]"),
+        (
+            "jmh.json",
+            "jmh",
+            18,
+            "Sums.copy size=10 (thrpt) | throughput | ops/us | [5.406717280283343, 10.616059664811106, 8.49442055242641]",
+        ),
+        (
+            "jmh-sample.json",
+            "jmh",
+            20,
+            "Sums.sum size=10 (sample) | wall/op | us | [0.028780645161290322, 0.06954214876033059, 0.029364347826086955]",
+        ),
+        (
+            "benchmark-dotnet.json",
+            "benchmark-dotnet",
+            6,
+            "Sums.Loop(Size=1000) | wall/op | ns | [402.0, 403.0, 404.0]",
+        ),
+        (
+            "benchmark-dotnet-brief.json",
+            "benchmark-dotnet",
+            1,
+            "Sums.Loop | wall/op | ns | 402.5 Some(4.5) Some(20)",
+        ),
+        (
+            "vitest.json",
+            "vitest",
+            2,
+            "sum.bench.mjs > sums > for | wall/op | ms | 0.03055214418859267 Some(2.2202345523389706) Some(5472)",
+        ),
+        ("mitata.json", "mitata", 6, "sums > for | wall/op | ns | 15 runs"),
+        ("benny.json", "benchmark-js", 2, "for | wall/op | s | 7 runs"),
+        ("benny-plain.json", "benchmark-js", 2, "for | throughput | 1/s | 286088 None None"),
+        ("benchmark-js.json", "benchmark-js", 2, "for | wall/op | s | 5 runs"),
+        ("fio.json", "fio", 12, "read-small | read bandwidth | B/s | [17476266.0]"),
+        (
+            "hyperfine.csv",
+            "hyperfine-csv",
+            6,
+            "sleep 0.001 | wall | s | 0.006139924333333334 Some(0.00655602203925691) None",
+        ),
+        (
+            "perf-stat.txt",
+            "perf-stat",
+            6,
+            "sh -c i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done | task-clock | msec | [1.91]",
+        ),
+        (
+            "perf-stat-repeated.txt",
+            "perf-stat",
+            4,
+            "true | task-clock | msec | 0.5 Some(0.0819518913753673) Some(5)",
+        ),
+        ("perf-stat-interval.txt", "perf-stat", 2, " | page-faults rate | 1/s | 11 runs"),
+        ("sysbench-cpu.txt", "sysbench", 3, " | events | 1/s | [391.29]"),
+        ("sysbench-memory.txt", "sysbench", 2, " | operations | 1/s | [1640496.98]"),
+        ("sysbench-threads.txt", "sysbench", 3, " | events | 1/s | [43.66812227074236]"),
     ];
     for (file, format, series, first) in expected {
         let (found, parsed) = parse(file);
@@ -135,6 +193,96 @@ fn every_format_is_recognised_and_read() {
         assert_eq!(lines(&parsed)[0], first, "{file}");
     }
     assert_eq!(parse("summary.csv").0, "summary");
+}
+
+#[test]
+fn what_newer_formats_leave_out_is_said() {
+    let said = |name: &str| -> Vec<String> {
+        let omitted = parse(name).1.omitted;
+        omitted.iter().map(|left| format!("{}: {}", left.what, left.why)).collect()
+    };
+    assert_eq!(said("mitata.json"), ["sums > fails: it ended with an error"]);
+    assert_eq!(said("benchmark-dotnet.json"), ["Sums.Throws: it ended without a figure"]);
+    assert!(
+        said("benny-plain.json")[1].starts_with("the samples of reduce: the file has their rate")
+    );
+    assert!(said("vitest.json")[0].contains("benchmark.includeSamples"));
+    assert!(said("hyperfine.csv")[0].contains("--export-json writes both"));
+    assert_eq!(said("perf-stat.txt"), ["cycles: not supported where it was measured"]);
+    assert_eq!(
+        said("perf-stat-interval.txt"),
+        [
+            "1 intervals of page-faults: they are shorter than half of the others",
+            "1 intervals of task-clock: they are shorter than half of the others",
+            "12 counts of intervals: not counted, not supported or multiplexed there",
+        ]
+    );
+    assert_eq!(
+        said("sysbench-memory.txt"),
+        [
+            "latency: sysbench rounded it to 0.00 ms",
+            "latency, 95 %: sysbench rounded it to 0.00 ms"
+        ]
+    );
+    // The second launch of three has the mean of its three iterations.
+    let (_, parsed) = parse("benchmark-dotnet.json");
+    assert!(lines(&parsed)[3].ends_with("| wall/op | ns | [903.0, 904.0, 905.0]"));
+    assert_eq!(parsed.cpu.as_deref(), Some("AMD EPYC"));
+    assert_eq!(parse("benchmark-dotnet-brief.json").1.cpu.as_deref(), Some("AMD EPYC"));
+    assert_eq!(parse("sysbench-cpu.txt").1.threads, Some(1));
+    // 66 page faults in the first 0.107676849 s.
+    let (_, parsed) = parse("perf-stat-interval.txt");
+    let Data::Runs { values, .. } = &parsed.series[0].data else { panic!("no runs") };
+    assert_eq!((values[0], values[1]), (66.0 / 0.107676849, 0.0));
+}
+
+#[test]
+fn lines_of_several_packages_tests_and_commands_are_kept_apart() {
+    let event = |package: &str, output: &str| {
+        format!(
+            "{}\n",
+            serde_json::json!({"Action": "output", "Package": package, "Output": output})
+        )
+    };
+    let text = [
+        event("a", "BenchmarkSum-2 \t"),
+        event("b", "BenchmarkSum-2 \t 5\t 7 ns/op\n"),
+        event("a", " 5\t 9 ns/op\n"),
+        event("a", "    a_test.go:3: BenchmarkFake 1 2 ns/op\n"),
+        "{\"Action\":\"fail\",\"Package\":\"b\",\"Test\":\"TestB\"}\n".into(),
+    ];
+    let parsed = parse_text(&text.concat(), None).unwrap();
+    assert_eq!(lines(&parsed), ["b.Sum | wall/op | ns | [7.0]", "a.Sum | wall/op | ns | [9.0]"]);
+    assert_eq!(parsed.omitted[0].what, "TestB");
+    let text = "\n Performance counter stats for 'a':\n\n 1,234,567 instructions:u # 1.2 insn per cycle ( +- 1.00% ) (66.60%)\n\
+        12 faults\n 0.5 seconds time elapsed\n\n Performance counter stats for 'b' (4 runs):\n\n\
+        2.000.001      cycles   ( +-  2,00% )\n 7 faults ( +- 10.00% )\n";
+    let parsed = parse_text(text, None).unwrap();
+    assert_eq!(
+        lines(&parsed),
+        [
+            "a | faults |  | [12.0]",
+            "a | wall | s | [0.5]",
+            "b | cycles |  | 2000001 Some(80000.04) Some(4)",
+            "b | faults |  | 7 Some(1.4) Some(4)"
+        ]
+    );
+    assert!(parsed.omitted[0].why.contains("66.6 % of the time"), "{:?}", parsed.omitted);
+    let fio = "fio: a warning\n{\"fio version\": \"fio-2.1\", \"jobs\": [\
+        {\"jobname\": \"j\", \"groupid\": 0, \"read\": {\"io_bytes\": 9, \"bw\": 2, \"iops\": 3.5, \"lat\": {\"mean\": 4.5}}},\
+        {\"jobname\": \"j\", \"groupid\": 0, \"error\": 5}]}";
+    let parsed = parse_text(fio, None).unwrap();
+    assert_eq!(
+        lines(&parsed),
+        [
+            "j | read bandwidth | B/s | [2048.0]",
+            "j | read IOPS | 1/s | [3.5]",
+            "j | read latency | us | [4.5]"
+        ]
+    );
+    assert_eq!(parsed.omitted.len(), 2, "{:?}", parsed.omitted);
+    let csv = "command,mean,stddev,median,user,system,min,max,parameter_n\na 1,2,,2,1,0,2,2,1\n";
+    assert_eq!(lines(&parse_text(csv, None).unwrap())[0], "a 1 | wall | s | 2 None None");
 }
 
 #[test]
@@ -243,6 +391,55 @@ fn a_wrong_file_names_what_is_wrong_and_where() {
             "Simple read: nan microseconds\n",
             None,
             "line 1: Simple read is nan, which is not finite",
+        ),
+        (
+            "{\"Action\":\"output\",\"Output\":\"BenchmarkA 1 2 ns/op 3\\n\"}\n",
+            None,
+            "line 1: the file ends too soon",
+        ),
+        (
+            "{\"Action\":\"output\",\"Output\":\"x\\n\"}\n{\"Act",
+            None,
+            "line 2: the file ends too soon",
+        ),
+        ("[{\"benchmark\": \"a\", \"primaryMetric\": 1}]", None, "this is not JMH's JSON"),
+        (
+            "[{\"benchmark\": \"a.b\", \"mode\": \"ss\", \"primaryMetric\": {\"score\": \"NaN\"}}]",
+            None,
+            "no figure in it; a.b: it has no finite score",
+        ),
+        ("{\"HostEnvironmentInfo\": {}, \"Benchmarks\": [{\"Ty", None, "the file ends too soon"),
+        (
+            "{\"files\": [{\"groups\": [{\"fullName\": 1, \"benchmarks\": []}]}]}",
+            None,
+            "this is not vitest's JSON",
+        ),
+        ("{\"layout\": [], \"benchmarks\": [{\"runs\": [{}]}]}", None, "this is not mitata's JSON"),
+        (
+            "{\"results\": [{\"ops\": 1}], \"percentSlower\": 0}",
+            None,
+            "this is not Benchmark.js's or benny's",
+        ),
+        ("{\"fio version\": \"3\", \"jobs\": []}", None, "no figure in it"),
+        (
+            "command,mean,stddev,median,user,system,min,max\na,x,,,,,,\n",
+            None,
+            "line 2: 'x' is no number (mean of a)",
+        ),
+        (
+            "command,mean,stddev,median,user,system,min,max,more\n",
+            None,
+            "column 'more' means nothing",
+        ),
+        (
+            " Performance counter stats for 'a':\n\n x seconds time elapsed\n",
+            None,
+            "line 3: 'x' is no number (wall)",
+        ),
+        (
+            "sysbench 1.0.20\nRunning the test with following options:\n",
+            None,
+            "no line 'total number of events:'",
         ),
         ("variant,metric,value\na,wall,x\n", None, "line 2: 'x' is no number (wall)"),
         ("variant,metric,value\na,wall,inf\n", None, "line 2: wall is inf, which is not finite"),

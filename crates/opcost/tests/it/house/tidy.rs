@@ -2,7 +2,10 @@
 
 use crate::lab::{files, root};
 use crate::made;
+use opcost_import::import::{self, parsed::Input};
 use opcost_model::guest_settings::{GuestSettings, StoredSetting};
+use opcost_sys::budget::Budget;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -452,6 +455,30 @@ fn every_rule_is_in_the_guide() {
     for rule in opcost_analysis::comparison::ledger::RULES {
         assert!(guide.contains(&format!("\n| {} | ", rule.name)), "{}", rule.name);
     }
+}
+
+/// The fuzz target goes through the same table as this test, and runs on each sample (`every_fuzz_target_takes_real_files`).
+#[test]
+fn every_format_of_results_has_a_sample_a_line_of_the_page_and_a_fuzz_target() {
+    let samples = files(&root().join("crates/opcost/tests/imports"));
+    let known = samples.iter().filter_map(|path| {
+        let text = fs::read_to_string(path).ok()?;
+        let input = Input { path, text: &text, budget: &Budget::default() };
+        Some(import::read(&input, None).ok()?.0.name)
+    });
+    let known: BTreeSet<&str> = known.collect();
+    let page = fs::read_to_string(root().join("docs/history.md")).unwrap();
+    let heads = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let described: Vec<&str> = heads.flat_map(|head| head.split(", ")).collect();
+    for format in import::FORMATS {
+        // The tests that import opcost's own reports and published tables make or write these.
+        let own = ["opcost", "published"].contains(&format.name);
+        assert!(own || known.contains(format.name), "{} has no sample", format.name);
+        let lines = described.iter().filter(|name| **name == format.name).count();
+        assert_eq!(lines, 1, "docs/history.md has one line on {}", format.name);
+    }
+    let target = fs::read_to_string(root().join("fuzz/fuzz_targets/import.rs")).unwrap();
+    assert!(target.contains("FORMATS.iter()"), "the fuzz target tries every format");
 }
 
 /// script/test would take other tests for unchanged when a page changes.
