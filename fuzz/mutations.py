@@ -132,6 +132,9 @@ main: xor %eax, %eax
 .Lend:
  .section .note.GNU-stack,"",@progbits
 """
+UNIT = """static inline __attribute__((always_inline)) int inner(int x) { __asm__(".skip 8192, 0x90"); return x; }
+int main(int c, char **v) { return inner(c) + inner(c + 1); }
+"""
 TOML = """name = "n"
 question = "q"
 pairs = 3
@@ -216,6 +219,13 @@ def hostile(opcost, home, commands, mebibytes):
     for case in "deep", "shallow", "linked":
         (folder / f"{case}.perf.data").write_bytes(perf_data(*sampled(f"{home}/mutated-{case}", 7)))
         yield case, Plain((folder / case).read_bytes()), [["size", "FILE"], ["profile", "--input", f"{case}.perf.data"]]
+    # The debug information of a program in a file of its own, found by the name that the compiler gave it.
+    (folder / "unit.c").write_text(UNIT)
+    for line in "-g -gsplit-dwarf -c -o mutated-unit.o unit.c", "-no-pie -o unit mutated-unit.o":
+        subprocess.run(["cc", *line.split()], cwd=home, check=True)
+    (folder / "unit.perf.data").write_bytes(perf_data(*sampled(f"{home}/unit", 7)))
+    unit = folder / "mutated-unit.dwo"
+    yield "unit.dwo", Plain(unit.read_bytes()), [["size", "unit", "shallow"], ["profile", "--input", "unit.perf.data"]]
     yield "names.perf.data", Plain(perf_data(*sampled("/dev/zero", 7), *sampled(f"{home}/linked.debug", 8), *sampled(
         "../x", 9), *sampled("//anon", NOBODY))), profiled
     (folder / "map.perf.data").write_bytes(perf_data(*sampled("//anon", NOBODY)))

@@ -5,7 +5,6 @@ use super::parsed::{Data, Input, Parsed, Series};
 use super::perf_stat_json::add;
 use super::problem::{Problem, number};
 use opcost_model::plan::Omission;
-use std::collections::BTreeMap;
 
 const HEADING: &str = "Performance counter stats for ";
 
@@ -150,8 +149,8 @@ fn interval(line: &str) -> Option<(f64, Count<'_>)> {
 struct Intervals {
     /// The ends of the interval before and of this one.
     ends: (f64, f64),
-    /// By event: its unit, and the interval's length and value in each interval that counted it.
-    events: BTreeMap<String, (String, Vec<(f64, f64)>)>,
+    /// By event, in the file's order: its unit, and the interval's length and value in each interval that counted it.
+    events: Vec<(String, String, Vec<(f64, f64)>)>,
     uncounted: usize,
 }
 
@@ -165,16 +164,18 @@ impl Intervals {
             return Ok(());
         }
         let value = number(one.event, &one.value, at)?;
-        let (_, values) = self
-            .events
-            .entry(one.event.to_owned())
-            .or_insert_with(|| (one.unit.to_owned(), Vec::new()));
+        let known = self.events.iter().position(|(event, ..)| event == one.event);
+        let at = known.unwrap_or_else(|| {
+            self.events.push((one.event.to_owned(), one.unit.to_owned(), Vec::new()));
+            self.events.len() - 1
+        });
+        let (_, _, values) = &mut self.events[at];
         values.push((self.ends.1 - self.ends.0, value));
         Ok(())
     }
 
     fn finish(self, parsed: &mut Parsed) {
-        for (event, (unit, values)) in &self.events {
+        for (event, unit, values) in &self.events {
             let mut lengths: Vec<f64> = values.iter().map(|(length, _)| *length).collect();
             lengths.sort_by(f64::total_cmp);
             let usual = lengths.get(lengths.len() / 2).copied().unwrap_or_default();
