@@ -5,6 +5,7 @@ use super::parsed::{Data, Input, Parsed, Series};
 use super::perf_stat_json::add;
 use super::problem::{Problem, number};
 use opcost_model::plan::Omission;
+use std::collections::HashMap;
 
 const HEADING: &str = "Performance counter stats for ";
 
@@ -144,13 +145,22 @@ fn interval(line: &str) -> Option<(f64, Count<'_>)> {
     Some((time, count(rest)?))
 }
 
+/// The counts of an event in intervals.
+struct Rate {
+    event: String,
+    unit: String,
+    /// The length and the count of each interval that counted it.
+    counts: Vec<(f64, f64)>,
+}
+
 /// The counts of intervals. Intervals differ in length, so their figures are rates.
 #[derive(Default)]
 struct Intervals {
     /// The ends of the interval before and of this one.
     ends: (f64, f64),
-    /// By event, in the file's order: its unit, and the interval's length and value in each interval that counted it.
-    events: Vec<(String, String, Vec<(f64, f64)>)>,
+    /// The events, in the file's order, and the place of each.
+    events: Vec<Rate>,
+    places: HashMap<String, usize>,
     uncounted: usize,
 }
 
@@ -164,26 +174,25 @@ impl Intervals {
             return Ok(());
         }
         let value = number(one.event, &one.value, at)?;
-        let known = self.events.iter().position(|(event, ..)| event == one.event);
-        let at = known.unwrap_or_else(|| {
-            self.events.push((one.event.to_owned(), one.unit.to_owned(), Vec::new()));
+        let at = *self.places.entry(one.event.to_owned()).or_insert_with(|| {
+            let (event, unit) = (one.event.to_owned(), one.unit.to_owned());
+            self.events.push(Rate { event, unit, counts: Vec::new() });
             self.events.len() - 1
         });
-        let (_, _, values) = &mut self.events[at];
-        values.push((self.ends.1 - self.ends.0, value));
+        self.events[at].counts.push((self.ends.1 - self.ends.0, value));
         Ok(())
     }
 
     fn finish(self, parsed: &mut Parsed) {
-        for (event, unit, values) in &self.events {
-            let mut lengths: Vec<f64> = values.iter().map(|(length, _)| *length).collect();
+        for Rate { event, unit, counts } in &self.events {
+            let mut lengths: Vec<f64> = counts.iter().map(|(length, _)| *length).collect();
             lengths.sort_by(f64::total_cmp);
             let usual = lengths.get(lengths.len() / 2).copied().unwrap_or_default();
             // The last interval ends with the command.
-            let whole = values.iter().filter(|(length, _)| *length > 0.0 && *length >= usual / 2.0);
+            let whole = counts.iter().filter(|(length, _)| *length > 0.0 && *length >= usual / 2.0);
             let rates: Vec<f64> = whole.map(|(length, value)| value / length).collect();
-            if rates.len() < values.len() {
-                let what = format!("{} intervals of {event}", values.len() - rates.len());
+            if rates.len() < counts.len() {
+                let what = format!("{} intervals of {event}", counts.len() - rates.len());
                 parsed
                     .omitted
                     .push(Omission::new(what, "they are shorter than half of the others"));
