@@ -340,7 +340,7 @@ mod tests {
                 "events: ms\nob=netbsd\nfn={hook}\n1 {cost}\nfn=_splset\n1 21000\nfn=ubc_fault\n1 {}\n",
                 343_500 - 21_000 - cost
             );
-            let (about, table) = callgrind::read(&text, None, &Budget::default()).unwrap();
+            let (about, table) = callgrind::read(&text, [], None, &Budget::default()).unwrap();
             ReadProfile { about, table, sampled: None }
         };
         for (hook, cost) in [("_splset_noprof", 74_880), ("__mcount", 63_100)] {

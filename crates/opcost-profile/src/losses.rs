@@ -32,8 +32,34 @@ pub struct Losses {
     pub other_events: u64,
     /// Samples of the event that the [`Filter`](crate::read::filter::Filter) left out.
     pub left_out: u64,
+    /// Samples whose stacks are not in the file, left out.
+    pub without_stack: u64,
+    /// Samples of a thread that waited, left out because they cost nothing.
+    pub waiting: u64,
     /// Records of a file that could not be read.
     pub damage: Damage,
+    /// Lines of a text that have another form, left out.
+    pub odd_lines: OddLines,
+}
+
+/// Lines of another form in a text.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct OddLines {
+    /// The number of these lines.
+    pub lines: u64,
+    /// The number of the first one, counted from 1, and its beginning.
+    pub first: Option<(usize, String)>,
+}
+
+impl OddLines {
+    /// Counts a line.
+    ///
+    /// `index`: the line's number, counted from 0.
+    pub fn add(&mut self, index: usize, line: &str) {
+        self.lines += 1;
+        let shown = || line.trim().chars().take(60).collect();
+        self.first.get_or_insert_with(|| (index + 1, shown()));
+    }
 }
 
 /// Records of a file that contradict themselves; they are left out.

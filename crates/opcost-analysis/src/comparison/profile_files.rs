@@ -267,9 +267,8 @@ fn fits(
     two: &ProfileOf<'_>,
     allowed: &[String],
 ) -> Result<Option<String>, ProfileDifferenceError> {
-    if one.profile.sampled.is_some() != two.profile.sampled.is_some() {
-        let (sampled, counted) =
-            if one.profile.sampled.is_some() { (one, two) } else { (two, one) };
+    if one.profile.is_counted() != two.profile.is_counted() {
+        let (sampled, counted) = if two.profile.is_counted() { (one, two) } else { (two, one) };
         let (sampled, counted) = (sampled.name.to_string(), counted.name.to_string());
         return Err(ProfileDifferenceError::Kind { sampled, counted });
     }
@@ -301,7 +300,7 @@ pub(super) struct Scale {
 
 impl Scale {
     fn of(sides: [&[ProfileOf<'_>]; 2]) -> Scale {
-        let sampled = sides[0][0].profile.sampled.is_some();
+        let sampled = !sides[0][0].profile.is_counted();
         let known = sides.iter().all(|files| files.iter().all(|file| file.ops.is_some()));
         let measure = match (known, sampled) {
             (true, _) => Measure::PerOp,

@@ -44,6 +44,8 @@ pub struct About {
     pub cpu_ns: Option<u64>,
     /// Time from the first sample to the last.
     pub duration_ns: Option<u64>,
+    /// The files that were read and added up, for formats with several files a run; else 0.
+    pub files: u32,
     /// Whether the profiler stopped before it wrote the end of the file.
     pub unfinished: bool,
 }

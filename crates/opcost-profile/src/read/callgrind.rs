@@ -1,5 +1,7 @@
-//! Reads callgrind's files: counted cost by function and call (Valgrind manual, "Callgrind Format
-//! Specification").
+//! Reads callgrind's and cachegrind's files: counted cost by function and call (Valgrind manual, "Callgrind Format
+//! Specification" and "Cachegrind Output File Format").
+//!
+//! Callgrind writes a file for each part of a run and each thread, and cachegrind's files have no calls.
 
 use super::about::About;
 use super::text::TextError;
@@ -8,6 +10,7 @@ use crate::table::{Edge, FunctionCost, FunctionTable};
 use opcost_record::Function;
 use opcost_sys::budget::Budget;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 /// Names by their numbers: `fn=(3) main` gives `main` the number 3, later `fn=(3)` means `main`.
 #[derive(Default)]
@@ -19,6 +22,10 @@ impl<'t> Names<'t> {
         let text = text.trim();
         let Some(rest) = text.strip_prefix('(') else { return Some(text) };
         let (number, name) = rest.split_once(')')?;
+        // Some names begin like that: `(below main)`.
+        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Some(text);
+        }
         let name = name.trim();
         if name.is_empty() {
             return self.0.get(number).copied();
@@ -43,12 +50,19 @@ struct Call<'t> {
     calls: u64,
 }
 
+/// The format's name.
+pub(super) const NAME: &str = "callgrind.out";
 /// Callgrind's placeholder for an unknown source file.
 const NO_FILE: &str = "???";
 
 /// The state of reading a file.
 #[derive(Default)]
 struct CallgrindReader<'t> {
+    /// The event whose cost is wanted.
+    wanted: Option<&'t str>,
+    /// Whether callgrind wrote the file, and not cachegrind.
+    with_calls: bool,
+    files_read: u32,
     events: Vec<&'t str>,
     chosen: usize,
     positions: usize,
@@ -74,67 +88,116 @@ struct CallgrindReader<'t> {
     command: Option<&'t str>,
 }
 
-/// Whether a text looks like callgrind's.
+/// Whether a text looks like callgrind's or cachegrind's.
 pub fn is_callgrind(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.next().is_some_and(|line| line.starts_with("# callgrind format"))
         || text.lines().take(60).any(|line| line.starts_with("events:"))
 }
 
-/// Reads the text.
+/// Returns the names under which callgrind writes the other files of a run: `NAME.2` for a part, `NAME-03` for a thread,
+/// `NAME.2-03` for both. The file `NAME` may be empty.
 ///
-/// `event`: the event whose cost is wanted, for example `Ir`; `None` is the first one; `budget`: what reading may take.
+/// `path`: the file that the user named.
+pub fn parts(path: &Path) -> Vec<PathBuf> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_part = |found: &str| {
+        let Some(rest) = found.strip_prefix(name) else { return false };
+        let (part, thread) = match rest.split_once('-') {
+            Some((part, thread)) => (part, Some(thread)),
+            None => (rest, None),
+        };
+        let is_part = part.is_empty() || part.strip_prefix('.').is_some_and(digits);
+        is_part && thread.is_none_or(digits) && !rest.is_empty()
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten();
+    let found = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_part));
+    let mut found: Vec<PathBuf> =
+        found.map(|entry| path.with_file_name(entry.file_name())).collect();
+    found.sort();
+    found
+}
+
+/// The lines that all files of one run have alike.
+pub fn run_of(text: &str) -> Vec<&str> {
+    let header = text.lines().take(30);
+    header.filter(|line| line.starts_with("pid:") || line.starts_with("cmd:")).collect()
+}
+
+/// Reads the texts of one run's files, and adds their costs up.
+///
+/// `text`: the first file, which may be empty; `parts`: the others' names and texts; `event`: the event whose cost is wanted, for
+/// example `Ir`; `None` is the first one; `budget`: what reading may take.
 ///
 /// # Errors
 /// [`TextError`]: a line that callgrind does not write, or no such event; more than the budget.
-pub fn read(
-    text: &str,
-    event: Option<&str>,
+pub fn read<'t>(
+    text: &'t str,
+    parts: impl IntoIterator<Item = (&'t str, &'t str)>,
+    event: Option<&'t str>,
     budget: &Budget,
 ) -> Result<(About, FunctionTable), TextError> {
-    let mut reading = CallgrindReader { positions: 1, ..CallgrindReader::default() };
-    for (index, line) in text.lines().enumerate() {
-        budget.step(line.len() as u64)?;
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let fail = |what| TextError::line(index, line, what);
-        if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
-            reading.cost_line(line).map_err(fail)?;
-        } else if let Some((key, value)) = line.split_once('=')
-            && key.bytes().all(|byte| byte.is_ascii_lowercase())
-        {
-            reading.position_line(key, value).map_err(fail)?;
-        } else if let Some((key, value)) = line.split_once(':') {
-            reading.header_line(key, value.trim(), event)?;
-        } else {
-            return Err(fail("none of callgrind's"));
-        }
+    let mut reading = CallgrindReader { wanted: event, ..CallgrindReader::default() };
+    reading.file(text, budget)?;
+    for (name, text) in parts {
+        reading.file(text, budget).map_err(|source| match source {
+            TextError::Exceeded(exceeded) => TextError::Exceeded(exceeded),
+            source => TextError::Part { name: printable(name), source: Box::new(source) },
+        })?;
     }
     reading.finish()
 }
 
 impl<'t> CallgrindReader<'t> {
-    fn header_line(
-        &mut self,
-        key: &str,
-        value: &'t str,
-        event: Option<&str>,
-    ) -> Result<(), TextError> {
+    fn file(&mut self, text: &'t str, budget: &Budget) -> Result<(), TextError> {
+        self.files_read += u32::from(!text.is_empty());
+        // Each file has numbers of its own.
+        (self.files, self.objects, self.functions) = Default::default();
+        (self.object, self.file, self.function, self.call) = ("", "", None, None);
+        (self.called_object, self.called_file, self.called) = (None, None, None);
+        (self.positions, self.jump) = (1, false);
+        for (index, line) in text.lines().enumerate() {
+            budget.step(line.len() as u64)?;
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let fail = |what| TextError::line(index, line, what);
+            if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
+                self.cost_line(line).map_err(fail)?;
+            } else if let Some((key, value)) = line.split_once('=')
+                && key.bytes().all(|byte| byte.is_ascii_lowercase())
+            {
+                self.position_line(key, value).map_err(fail)?;
+            } else if let Some((key, value)) = line.split_once(':') {
+                self.header_line(key, value.trim())?;
+            } else {
+                return Err(fail("none of callgrind's"));
+            }
+        }
+        Ok(())
+    }
+
+    fn header_line(&mut self, key: &str, value: &'t str) -> Result<(), TextError> {
         match key {
             "events" => {
                 self.events = value.split_whitespace().collect();
-                if let Some(wanted) = event {
-                    let known = || self.events.join(", ");
-                    let found = self.events.iter().position(|event| *event == wanted);
-                    self.chosen = found.ok_or_else(|| TextError::NoEvent {
-                        wanted: wanted.to_string(),
-                        known: known(),
-                    })?;
-                }
+                let Some(first) = self.events.first() else { return Err(TextError::Empty) };
+                // A later part of the run may have its events in another order.
+                let wanted = *self.wanted.get_or_insert(first);
+                let found = self.events.iter().position(|event| *event == wanted);
+                self.chosen = found.ok_or_else(|| TextError::NoEvent {
+                    wanted: wanted.to_string(),
+                    known: self.events.join(", "),
+                })?;
             }
-            "positions" => self.positions = value.split_whitespace().count().max(1),
+            "version" | "creator" => self.with_calls = true,
+            "positions" => {
+                self.with_calls = true;
+                self.positions = value.split_whitespace().count().max(1);
+            }
             "cmd" => self.command = Some(value),
             // A file of several parts has several lines; their sum is the file's.
             "totals" => {
@@ -164,10 +227,18 @@ impl<'t> CallgrindReader<'t> {
             }
             "cob" => self.called_object = Some(self.objects.name(value).ok_or(UNKNOWN)?),
             "cfi" | "cfl" => self.called_file = Some(self.files.name(value).ok_or(UNKNOWN)?),
+            // The place that a jump to another function leads to; a name may get its number here.
+            "jfi" => {
+                self.files.name(value).ok_or(UNKNOWN)?;
+            }
+            "jfn" => {
+                self.functions.name(value).ok_or(UNKNOWN)?;
+            }
             "cfn" => self.called = Some(self.functions.name(value).ok_or(UNKNOWN)?),
             "calls" => {
                 let calls = value.split_whitespace().next().and_then(number);
                 let calls = calls.ok_or("calls without their number")?;
+                self.with_calls = true;
                 let name = self.called.take().ok_or("calls without 'cfn='")?;
                 let object = self.called_object.take().unwrap_or(self.object);
                 let file = self.called_file.take().unwrap_or(self.file);
@@ -190,8 +261,9 @@ impl<'t> CallgrindReader<'t> {
         let mut fields = line.split_whitespace().skip(self.positions);
         // Callgrind leaves out events at the end of a line if they are 0.
         let cost = match fields.nth(self.chosen) {
+            // Old versions of cachegrind write a full stop for 0.
+            Some(".") | None => 0,
             Some(cost) => number(cost).ok_or("a cost that is no number")?,
-            None => 0,
         };
         let here = self.number(function);
         match self.call.take() {
@@ -245,7 +317,7 @@ impl<'t> CallgrindReader<'t> {
             *known = Some(known.unwrap_or(0).saturating_add(*calls));
         }
         for (at, cost) in self.costs.iter_mut().enumerate() {
-            cost.inclusive = (!circle[at]).then_some(inclusive[at]);
+            cost.inclusive = (!circle[at] && self.with_calls).then_some(inclusive[at]);
         }
         let edges = self.edges.iter().map(|((caller, callee), (cost, calls))| Edge {
             caller: Some(*caller),
@@ -261,7 +333,8 @@ impl<'t> CallgrindReader<'t> {
             unattributed: total - own,
         };
         let about = About {
-            format: "callgrind",
+            format: if self.with_calls { "callgrind" } else { "cachegrind" },
+            files: self.files_read,
             event: self.events[self.chosen].to_string(),
             events: self.events.iter().map(|event| event.to_string()).collect(),
             command: self.command.map(str::to_string),
@@ -378,7 +451,7 @@ totals: 900 12
 
     #[test]
     fn own_and_inclusive_costs_are_told_apart() {
-        let (about, table) = read(TEXT, None, &Budget::default()).unwrap();
+        let (about, table) = read(TEXT, [], None, &Budget::default()).unwrap();
         let expected = [
             "func2() /lib/b.so 700 Some(700) Some(2)",
             "func1 /bin/work 100 Some(400) Some(1)",
@@ -399,7 +472,7 @@ totals: 900 12
                     fn=(2) helper\n1 7\nfi=(3) list.h\n9 2\nfe=(2)\nfl=(4) main.c\nfn=(3) main\n1 1\n\
                     cfi=(1)\ncfn=(1)\ncalls=1 1\n1 5\ncfi=(2)\ncfn=(2)\ncalls=2 1\n1 9\n\
                     fl=(5) ???\nfn=(4) other\n1 3\n";
-        let (_, table) = read(text, None, &Budget::default()).unwrap();
+        let (_, table) = read(text, [], None, &Budget::default()).unwrap();
         let source = |cost: &FunctionCost| cost.function.source.clone().unwrap_or_default();
         let naming = table.naming();
         let shown: Vec<String> = (table.functions.iter())
@@ -416,10 +489,10 @@ totals: 900 12
 
     #[test]
     fn another_event_is_another_column() {
-        let (_, table) = read(TEXT, Some("Dr"), &Budget::default()).unwrap();
+        let (_, table) = read(TEXT, [], Some("Dr"), &Budget::default()).unwrap();
         assert_eq!(rows(&table)[0], "main /bin/work 3 Some(12) None");
         assert_eq!(table.total, 12);
-        let error = read(TEXT, Some("Dw"), &Budget::default()).unwrap_err().to_string();
+        let error = read(TEXT, [], Some("Dw"), &Budget::default()).unwrap_err().to_string();
         assert_eq!(error, "it has no event Dw; it has Ir, Dr");
     }
 
@@ -433,7 +506,7 @@ totals: 900 12
             call("b", "a"),
             call("self", "self")
         );
-        let (_, table) = read(&text, None, &Budget::default()).unwrap();
+        let (_, table) = read(&text, [], None, &Budget::default()).unwrap();
         let known = |name: &str| {
             let found = table.functions.iter().find(|cost| cost.function.symbol == name);
             found.unwrap().inclusive
@@ -446,7 +519,7 @@ totals: 900 12
 
     #[test]
     fn broken_lines_are_named() {
-        let fault = |text: &str| read(text, None, &Budget::default()).unwrap_err().to_string();
+        let fault = |text: &str| read(text, [], None, &Budget::default()).unwrap_err().to_string();
         assert!(fault("events: Ir\nfn=(7)\n").starts_with("line 2 is a name by a number"));
         assert!(fault("events: Ir\n1 1\n").contains("before any 'fn='"));
         assert!(fault("fn=a\n1 1\n").contains("before the line 'events:'"));

@@ -4,11 +4,11 @@
 //! Tables of columns refer to one another by row. Later versions of the format moved tables from the
 //! threads to `shared`; a table is looked for in both places.
 
-use super::Wanted;
 use super::about::{About, EventAbout};
 use super::filter::Facts;
 use super::stack::FRAMES_MAX;
 use super::text::{TextError, json};
+use super::{LookUp, Wanted};
 use crate::keyed::{KeyedMap, KeyedSet};
 use crate::losses::Losses;
 use crate::space::{CodeFile, CodeKind};
@@ -34,7 +34,6 @@ struct Document {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Meta {
-    /// Present in the processed format; the raw format, which Firefox itself dumps, lacks it.
     preprocessed_profile_version: Option<u32>,
     #[serde(default)]
     product: String,
@@ -50,17 +49,17 @@ struct Category {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Lib {
+pub(super) struct Lib {
     #[serde(default)]
-    name: String,
+    pub(super) name: String,
     #[serde(default)]
-    path: String,
+    pub(super) path: String,
     /// The build id on Linux.
     code_id: Option<String>,
 }
 
 impl Lib {
-    fn file(&self) -> CodeFile {
+    pub(super) fn file(&self) -> CodeFile {
         let digits = self.code_id.as_deref().unwrap_or_default();
         let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
         let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
@@ -69,7 +68,7 @@ impl Lib {
     }
 
     /// Whether the library is a file that can be read, and not the kernel.
-    fn is_file(&self) -> bool {
+    pub(super) fn is_file(&self) -> bool {
         self.path.starts_with('/')
     }
 }
@@ -91,13 +90,13 @@ struct Thread {
 /// A number; some versions write a text, with a suffix if several threads share the number.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Number {
+pub(super) enum Number {
     Number(f64),
     Text(String),
 }
 
 impl Number {
-    fn value(&self) -> Option<i32> {
+    pub(super) fn value(&self) -> Option<i32> {
         match self {
             Number::Number(number) if number.fract() == 0.0 && number.abs() < 2e9 => {
                 Some(*number as i32)
@@ -191,20 +190,13 @@ pub fn is_firefox(text: &str) -> bool {
 pub fn read(
     text: &str,
     wanted: &Wanted,
-    look_up: &dyn Fn(&CodeFile, &[u64]) -> LookedUp,
+    look_up: LookUp<'_>,
     budget: &Budget,
 ) -> Result<(About, Sampled), TextError> {
-    let document: Document = json(text, budget).map_err(|error| match error {
-        // The raw format's tables have another form, so reading fails there.
-        TextError::Content(_)
-            if text.contains("\"schema\"") && !text.contains("preprocessedProfileVersion") =>
-        {
-            raw()
-        }
-        error => error,
-    })?;
+    let document: Document = json(text, budget)?;
     if document.meta.preprocessed_profile_version.is_none() {
-        return Err(raw());
+        let why = "its meta tells no version of the processed format (preprocessedProfileVersion)";
+        return Err(TextError::Content(why.into()));
     }
     let own = document.meta.product.starts_with("opcost ");
     let event_of = |thread: &Thread| match &thread.samples.weight_type {
@@ -282,15 +274,6 @@ pub fn read(
     Ok((about, sampled))
 }
 
-/// Returns the error for the raw format, which Firefox dumps before its profiler processes it.
-fn raw() -> TextError {
-    TextError::Content(
-        "it is the raw format that Firefox dumps, not the processed one; open it in the Firefox Profiler \
-         and save it from there"
-            .into(),
-    )
-}
-
 /// Returns the time of the first sample of all threads.
 fn first_ms(threads: &[Thread]) -> f64 {
     let first = |thread: &Thread| {
@@ -332,10 +315,7 @@ impl LookedUpFiles {
 }
 
 /// Looks up the addresses of every thread, file by file.
-fn looked_up(
-    document: &Document,
-    look_up: &dyn Fn(&CodeFile, &[u64]) -> LookedUp,
-) -> LookedUpFiles {
+fn looked_up(document: &Document, look_up: LookUp<'_>) -> LookedUpFiles {
     let mut found = LookedUpFiles::default();
     if document.meta.symbolicated != Some(false) {
         return found;

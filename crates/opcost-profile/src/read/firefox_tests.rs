@@ -164,7 +164,7 @@ fn what_is_wrong_is_named() {
         ("/threads/1/samples/weight", json!([-3]), "a weight of -3: it is a difference"),
         ("/threads/1/samples/weight", json!([1e300]), "a weight of 1"),
         ("/shared", json!({}), "thread 1 has no table of stacks"),
-        ("/meta/preprocessedProfileVersion", Value::Null, "the raw format that Firefox dumps"),
+        ("/meta/preprocessedProfileVersion", Value::Null, "no version of the processed format"),
         ("/threads", json!([]), "no cost at all"),
         ("/threads", json!(3), "it is not as the format says"),
     ] {

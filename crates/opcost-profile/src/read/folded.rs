@@ -2,13 +2,12 @@
 //! `--export-folded` write them (<https://github.com/brendangregg/FlameGraph>, stackcollapse.pl).
 //!
 //! The figures may be samples, times, bytes or instructions; no file says which. If each line has two
-//! figures (difffolded.pl), the first is the baseline's.
+//! figures (difffolded.pl), the first is the baseline's. Figures with decimals are read to the last digit, in thousandths or less.
 
 use super::about::{About, EventAbout};
-use super::stack::FRAMES_MAX;
+use super::stack::Stacks;
 use super::text::TextError;
-use crate::losses::Losses;
-use crate::symbolise::{ProfileBuilder, Sampled};
+use crate::symbolise::Sampled;
 use crate::symbols::demangle::demangle;
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
@@ -20,19 +19,21 @@ const COST: &str = "cost";
 const SIDES: [&str; 2] = ["baseline", "variant"];
 /// The number of lines read to recognise a file.
 const LINES_SEEN: usize = 50;
+/// The parts that figures with decimals are read in: digits behind the point, and the event's name.
+const PARTS: [(usize, &str); 4] =
+    [(0, ""), (3, " in thousandths"), (6, " in millionths"), (9, " in billionths")];
 
-/// Whether a text looks like folded stacks: every line ends with a number, and either some stack has
+/// Whether a text looks like folded stacks: half of its first lines or more end with a number, and either one of their stacks has
 /// several functions or only single words stand before the numbers.
 pub fn is_folded(text: &str) -> bool {
-    let seen = || lines(text).take(LINES_SEEN);
-    let has = |line: &str| Line::of(line).is_some();
-    seen().all(|(_, line)| has(line) && !line.contains(|c: char| c.is_control() && c != '\t'))
-        && (seen().any(|(_, line)| line.contains(';')) || seen().all(|(_, line)| is_flat(line)))
-        && seen().next().is_some()
-}
-
-fn is_flat(line: &str) -> bool {
-    line.split_whitespace().count() == 2
+    let has = |line: &str| {
+        Line::of(line).is_some() && !line.contains(|c: char| c.is_control() && c != '\t')
+    };
+    let (good, odd): (Vec<_>, Vec<_>) =
+        lines(text).map(|(_, line)| line).take(LINES_SEEN).partition(|line| has(line));
+    let stacks = good.iter().any(|line| line.contains(';'));
+    let flat = odd.is_empty() && good.iter().all(|line| line.split_whitespace().count() == 2);
+    !good.is_empty() && good.len() >= odd.len() && (stacks || flat)
 }
 
 /// Returns the lines that are not comments, with their numbers from 0.
@@ -42,95 +43,101 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// A line, split into stack and figure.
+#[derive(Clone, Copy)]
 struct Line<'t> {
     /// The stack; it still ends with the first figure if the line has two.
     stack: &'t str,
-    figure: u64,
+    whole: &'t str,
+    /// The digits behind the point.
+    decimals: &'t str,
 }
 
 impl<'t> Line<'t> {
     fn of(line: &'t str) -> Option<Line<'t>> {
         // py-spy writes a sample without a stack as a space and the figure.
         let (stack, figure) = line.rsplit_once(char::is_whitespace)?;
-        Some(Line { stack: stack.trim_end(), figure: figure.parse().ok()? })
+        let (whole, decimals) = figure.split_once('.').unwrap_or((figure, ""));
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = !whole.is_empty() && digits(whole) && digits(decimals);
+        is_number.then(|| Line { stack: stack.trim_end(), whole, decimals })
+    }
+
+    /// The figure times 10 to the power of `digits`; `None` beyond 64 bits.
+    fn figure(&self, digits: usize) -> Option<u64> {
+        let decimals = &self.decimals[..self.decimals.len().min(digits)];
+        let part: u64 = format!("{decimals:0<digits$}").parse().unwrap_or(0);
+        let one = 10u64.checked_pow(u32::try_from(digits).ok()?)?;
+        self.whole.parse::<u64>().ok()?.checked_mul(one)?.checked_add(part)
     }
 }
 
-/// Reads a line with its number.
-fn numbered((index, line): (usize, &str)) -> Result<(usize, Line<'_>), TextError> {
-    let what = "not a stack with a number behind it: 'caller;function 12'";
-    Ok((index, Line::of(line).ok_or_else(|| TextError::line(index, line, what))?))
-}
-
-/// Reads the text.
+/// Reads the text. Lines of another form are left out and counted.
 ///
 /// `event`: the figure that is wanted of lines with two; `None` is the first; `budget`: what reading may take.
 ///
 /// # Errors
-/// [`TextError`]: a line of another form, figures beyond 64 bits, or no such figure; more than the budget.
+/// [`TextError`]: figures beyond 64 bits, no line with a cost, or no such figure; more than the budget.
 pub fn read(
     text: &str,
     event: Option<&str>,
     budget: &Budget,
 ) -> Result<(About, Sampled), TextError> {
-    let (mut any, mut two) = (false, true);
-    for line in lines(text) {
-        two &= Line::of(numbered(line)?.1.stack).is_some();
-        any = true;
+    let (mut two, mut decimals) = (true, 0);
+    for (_, text) in lines(text) {
+        let Some(line) = Line::of(text) else { continue };
+        let before = Line::of(line.stack);
+        two &= before.is_some();
+        let all = [Some(line), before.filter(|_| two)];
+        let longest =
+            all.iter().flatten().map(|one| one.decimals.trim_end_matches('0').len()).max();
+        decimals = decimals.max(longest.unwrap_or(0));
     }
-    if !any {
-        return Err(TextError::Empty);
-    }
+    let (digits, part) =
+        PARTS.into_iter().find(|(digits, _)| decimals <= *digits).unwrap_or(PARTS[3]);
     let events: Vec<String> = match two {
-        true => SIDES.map(str::to_string).into(),
-        false => vec![COST.to_string()],
+        true => SIDES.map(|side| format!("{side}{part}")).into(),
+        false => vec![format!("{COST}{part}")],
     };
     let wanted = event.unwrap_or(&events[0]);
-    let chosen = events.iter().position(|event| event == wanted);
+    // A user need not know in which parts the figures are read.
+    let is_wanted = |event: &String| event == wanted || event.strip_suffix(part) == Some(wanted);
+    let chosen = events.iter().position(is_wanted);
     let chosen = chosen.ok_or_else(|| TextError::no_event(wanted, &events))?;
-    let mut builder = ProfileBuilder::default();
-    let mut losses = Losses::default();
-    let mut total: u64 = 0;
-    for line in lines(text) {
-        budget.step(line.1.len() as u64)?;
-        let (index, line) = numbered(line)?;
+    let mut stacks = Stacks::new(budget);
+    let mut functions = Vec::new();
+    for (index, text) in lines(text) {
+        budget.step(text.len() as u64)?;
+        let Some(line) = Line::of(text) else {
+            stacks.losses.odd_lines.add(index, text);
+            continue;
+        };
         let line = match (two, chosen) {
             (true, 0) => Line::of(line.stack).unwrap_or(line),
             (true, _) => Line { stack: Line::of(line.stack).map_or("", |one| one.stack), ..line },
             _ => line,
         };
-        let fail = |what| TextError::line(index, line.stack, what);
-        let cost = line.figure;
-        total = total.checked_add(cost).ok_or_else(|| fail("where costs grow beyond 64 bits"))?;
-        // The stack was sampled on the other side only.
+        let beyond = || TextError::line(index, text, "where costs grow beyond 64 bits");
+        let cost = line.figure(digits).ok_or_else(beyond)?;
+        // Without a cost, the stack was sampled on the other side only.
         if cost == 0 {
             continue;
         }
-        let mut at = None;
+        functions.clear();
         let mut inlined = false;
-        // A deep stack loses its outermost frames.
-        let frames = line.stack.split(';').filter(|_| !line.stack.is_empty());
-        let beyond = frames.clone().count().saturating_sub(FRAMES_MAX);
-        losses.stacks_cut += u64::from(beyond > 0);
-        for frame in frames.skip(beyond) {
+        for frame in line.stack.split(';').filter(|_| !line.stack.is_empty()) {
             let function;
             (function, inlined) = named(frame);
-            let number = builder.function(function);
-            at = Some(builder.context(at, number));
+            functions.push(stacks.function(function));
         }
-        builder.charge(at, cost, 0, inlined);
+        stacks.add(&functions, cost, 0, inlined)?;
     }
-    if total == 0 {
-        return Err(TextError::Empty);
-    }
-    let about = About {
+    stacks.finish(About {
         format: "folded stacks",
         sampling: Some(EventAbout { with_callers: true, ..EventAbout::default() }),
-        event: wanted.to_string(),
+        event: events[chosen].clone(),
         events,
         ..About::default()
-    };
-    Ok((about, builder.grown(losses)))
+    })
 }
 
 /// Returns a function and whether it is inlined; stackcollapse marks kernel, inlined and compiled code.
@@ -152,6 +159,7 @@ fn named(frame: &str) -> (Function, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::stack::FRAMES_MAX;
     use crate::table::FunctionTable;
     use proptest::prelude::*;
 
@@ -199,15 +207,19 @@ mod tests {
                 && is_folded("[deleted] 325\n")
                 && is_folded("\n# x\na 1\na;b c;d 2\r\n")
         );
-        for text in
-            ["", "a b 1\n", "a;b\n", "a;b 1.5\n", "a;b -1\n", "a;b\u{1} 3\n", "a;b 1\nprose\n"]
-        {
+        for text in [
+            "",
+            "a b 1\n",
+            "a;b\n",
+            "a;b -1\n",
+            "a;b\u{1} 3\n",
+            "a;b 1\nprose\nof two\n",
+            "a 1\nprose\n",
+        ] {
             assert!(!is_folded(text), "{text:?}");
         }
-        let error = costs("a;b 1\nprose here\n", None).unwrap_err();
-        assert!(error.starts_with("line 2 is not a stack with a number"), "{error}");
         let error = costs(&format!("a;b {0}\na {0}\n", u64::MAX), None).unwrap_err();
-        assert!(error.contains("beyond 64 bits"), "{error}");
+        assert!(error.contains("more than 64 bits"), "{error}");
         assert_eq!(costs("a;b 0\n", None).unwrap_err(), TextError::Empty.to_string());
         // A deep stack keeps its innermost frames.
         let deep = format!("main;{};f 1\n", vec!["g"; FRAMES_MAX].join(";"));
@@ -215,6 +227,39 @@ mod tests {
         assert_eq!(sampled.losses.stacks_cut, 1);
         assert_eq!(sampled.profile.contexts.len(), FRAMES_MAX);
         assert_eq!(costs(&deep, None).unwrap()[0], ("f ".to_string(), 1, Some(1)));
+    }
+
+    #[test]
+    fn an_odd_line_is_named_and_the_rest_read() {
+        let text = "main;a;b 4\nthis line has no count\nmain;d 3\nneither this\nmain;a;b 2\n";
+        assert!(is_folded(text));
+        let (_, sampled) = read(text, None, &Budget::default()).unwrap();
+        let odd = &sampled.losses.odd_lines;
+        assert_eq!((odd.lines, odd.first.clone()), (2, Some((2, "this line has no count".into()))));
+        assert_eq!(costs(text, None).unwrap()[0], ("b ".to_string(), 6, Some(6)));
+    }
+
+    #[test]
+    fn decimals_are_kept_to_the_last_digit() {
+        let text = "main;a 0.25\nmain;b 3\nmain 1.50\n";
+        assert!(is_folded(text));
+        let (about, _) = read(text, None, &Budget::default()).unwrap();
+        assert_eq!(about.event, "cost in thousandths");
+        let own = |event| costs(text, event).unwrap().iter().map(|row| row.1).collect::<Vec<_>>();
+        assert_eq!((own(None), own(Some("cost"))), (vec![3000, 1500, 250], vec![3000, 1500, 250]));
+        let of = |text: &str| {
+            read(text, None, &Budget::default())
+                .map(|(about, sampled)| (about.event, sampled.profile.total()))
+        };
+        let part = |name: &str, total| Ok((name.to_string(), total));
+        assert_eq!(of("a 2.0\nb 1.\n"), part("cost", 3));
+        assert_eq!(of("a 0.0001\n"), part("cost in millionths", 100));
+        assert_eq!(of("m 1.5 2\nm;a 1 0.5\n"), part("baseline in thousandths", 2500));
+        // Digits behind the ninth are dropped.
+        assert_eq!(of("a 0.1234567899\n"), part("cost in billionths", 123_456_789));
+        assert!(
+            of(&format!("a {}.5\n", u64::MAX)).unwrap_err().to_string().contains("beyond 64 bits")
+        );
     }
 
     #[test]

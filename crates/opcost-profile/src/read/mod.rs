@@ -4,32 +4,43 @@
 //! Every file is recognised by its contents.
 
 pub mod about;
+pub mod bpftrace;
 pub mod callgrind;
+pub mod chrome_trace;
+pub mod cpuprofile;
 pub mod filter;
 pub mod firefox;
+pub mod firefox_raw;
 pub mod folded;
+pub mod gperftools;
+pub mod jfr;
 pub mod perf_data;
 pub mod perf_script;
+pub mod pmcstat;
 pub mod pprof;
 mod protobuf;
+pub mod pstats;
+mod refused;
+pub mod speedscope;
 mod stack;
 mod text;
+mod unpack;
+pub mod xctrace;
 
 use crate::session::Recorded;
 use crate::space::CodeFile;
-use crate::symbolise::{Sampled, Sources, look_up, symbolise};
+use crate::symbolise::{LookedUp, Sampled, Sources, look_up, symbolise};
 use crate::table::FunctionTable;
 use about::About;
 use filter::Filter;
-use flate2::read::MultiGzDecoder;
 use opcost_record::Module;
-use opcost_sys::budget::{Budget, Drawing, Exceeded};
+use opcost_sys::budget::{Budget, Exceeded};
 use opcost_sys::foreign_file;
 use perf_data::PerfDataError;
 use std::borrow::Cow;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Cursor, IsTerminal, Read, Seek};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 pub use text::TextError;
@@ -46,6 +57,11 @@ pub struct ReadProfile {
 }
 
 impl ReadProfile {
+    /// Whether the costs were counted, so that nothing but another course of the program changes them.
+    pub fn is_counted(&self) -> bool {
+        self.sampled.is_none() && self.about.sampling.is_none()
+    }
+
     /// Returns the facts about the functions' files that go beyond their paths.
     pub fn modules(&self) -> Vec<Module> {
         if let Some(sampled) = &self.sampled {
@@ -71,9 +87,24 @@ pub enum ReadError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
+    /// Standard input is a terminal.
+    #[error(
+        "--input {STANDARD_INPUT} reads a profile from standard input, which is a terminal; lead a profile there, as in \
+         'perf record -o - ./work | opcost profile --input {STANDARD_INPUT}'"
+    )]
+    Terminal,
+    /// The file is a pipe.
+    #[error(
+        "{0} is no regular file, but a pipe, which opcost reads as standard input alone; run 'opcost profile --input {STANDARD_INPUT} < {0}'",
+        path.display()
+    )]
+    Pipe { path: PathBuf },
     /// The file has no known format.
     #[error("{} is no profile that can be read; known are {}", path.display(), known_formats())]
     Foreign { path: PathBuf },
+    /// The file has a format that is known and not read.
+    #[error("{} is {what}, which opcost does not read; {cure}", path.display())]
+    Refused { path: PathBuf, what: &'static str, cure: &'static str },
     /// The file is empty.
     #[error("{} is empty: whoever was to write it wrote nothing; record again", path.display())]
     Empty { path: PathBuf },
@@ -91,8 +122,8 @@ pub enum ReadError {
     Folder { path: PathBuf },
     /// The file has no samples that a filter could choose from.
     #[error(
-        "{} has no samples but sums, so nothing of it can be left out (--only); perf.data, the text of \
-         perf script and the Firefox Profiler's files have samples", path.display()
+        "{} has no samples but sums, or samples without their threads and times, so nothing of it can be left out (--only); \
+         opcost chooses from samples of perf.data, of the text of perf script and of Firefox's files", path.display()
     )]
     NoSamples { path: PathBuf },
     /// The file is a bad perf.data file.
@@ -139,9 +170,28 @@ pub struct Format {
     pub help: &'static str,
     /// Whether contents look like the format.
     detect: fn(&Contents<'_>) -> bool,
-    read: fn(&Contents<'_>, &Wanted, &Sources) -> Result<ReadProfile, TextError>,
+    read: fn(&Contents<'_>, &Wanted, LookUp<'_>) -> Result<ReadProfile, TextError>,
     /// Whether the format has samples that [`Filter`]s can choose from.
     with_samples: bool,
+}
+
+/// Finds the functions at a file's addresses ([`look_up`]).
+pub type LookUp<'l> = &'l dyn Fn(&CodeFile, &[u64]) -> LookedUp;
+
+impl Format {
+    /// Reads contents of this format.
+    ///
+    /// # Errors
+    /// [`TextError`]: contents of another form, no such event; more than the budget.
+    pub fn read(
+        &self,
+        bytes: &[u8],
+        wanted: &Wanted,
+        look_up: LookUp<'_>,
+        budget: &Budget,
+    ) -> Result<ReadProfile, TextError> {
+        (self.read)(&Contents::of(bytes, budget)?, wanted, look_up)
+    }
 }
 
 /// A file's contents, unpacked.
@@ -149,41 +199,145 @@ struct Contents<'b> {
     bytes: &'b [u8],
     /// The contents as text. Commands may have any name, so bytes that are not UTF-8 are replaced.
     text: Cow<'b, str>,
+    /// The other files of the same run: their names and texts.
+    parts: Vec<(String, String)>,
     budget: &'b Budget,
+}
+
+impl<'b> Contents<'b> {
+    fn of(bytes: &'b [u8], budget: &'b Budget) -> Result<Contents<'b>, Exceeded> {
+        Ok(Contents { bytes, text: text(bytes, budget)?, parts: Vec::new(), budget })
+    }
 }
 
 /// Every format except perf.data; the first that recognises a file reads it.
 pub static FORMATS: &[Format] = &[
     Format {
+        name: "gperftools",
+        help: "CPU profiles of gperftools, also with the names of its pprof --raw",
+        detect: |contents| gperftools::is_gperftools(contents.bytes),
+        read: |contents, wanted, look_up| {
+            let event = wanted.event.as_deref();
+            gperftools::read(contents.bytes, event, look_up, contents.budget).map(of_samples)
+        },
+        with_samples: false,
+    },
+    Format {
+        name: "cProfile",
+        help: "what Python's cProfile stores (python3 -m cProfile -o FILE)",
+        detect: |contents| pstats::is_pstats(contents.bytes),
+        read: |contents, wanted, _| {
+            let event = wanted.event.as_deref();
+            let (about, table) = pstats::read(contents.bytes, event, contents.budget)?;
+            Ok(ReadProfile { about, table, sampled: None })
+        },
+        with_samples: false,
+    },
+    Format {
         name: "pprof",
         help: "pprof's profile.proto (Go's runtime/pprof, opcost --export-pprof)",
         detect: |contents| pprof::is_pprof(contents.bytes),
         read: |contents, wanted, _| {
-            let (about, read) =
-                pprof::read(contents.bytes, wanted.event.as_deref(), contents.budget)?;
-            Ok(sampled(about, read))
+            pprof::read(contents.bytes, wanted.event.as_deref(), contents.budget).map(of_samples)
         },
         with_samples: false,
+    },
+    Format {
+        name: "Firefox raw",
+        help: "what Firefox dumps before its profiler processes it",
+        detect: |contents| firefox_raw::is_raw(&contents.text),
+        read: |contents, wanted, look_up| {
+            firefox_raw::read(&contents.text, wanted, look_up, contents.budget).map(of_samples)
+        },
+        with_samples: true,
     },
     Format {
         name: "Firefox Profiler",
         help: "the processed format of the Firefox Profiler (samply, opcost --export-firefox)",
         detect: |contents| firefox::is_firefox(&contents.text),
-        read: |contents, wanted, sources| {
-            let look_up = |file: &CodeFile, at: &[u64]| look_up(file, at, sources);
-            let (about, read) = firefox::read(&contents.text, wanted, &look_up, contents.budget)?;
-            Ok(sampled(about, read))
+        read: |contents, wanted, look_up| {
+            firefox::read(&contents.text, wanted, look_up, contents.budget).map(of_samples)
         },
         with_samples: true,
     },
     Format {
+        name: "speedscope",
+        help: "speedscope's JSON (py-spy record -f speedscope, opcost --export-speedscope)",
+        detect: |contents| speedscope::is_speedscope(&contents.text),
+        read: |contents, wanted, _| {
+            let event = wanted.event.as_deref();
+            speedscope::read(&contents.text, event, contents.budget).map(of_samples)
+        },
+        with_samples: false,
+    },
+    Format {
+        name: "V8 CPU profile",
+        help: ".cpuprofile of Node.js (node --cpu-prof) and Chrome",
+        detect: |contents| cpuprofile::is_cpuprofile(&contents.text),
+        read: |contents, wanted, _| {
+            let event = wanted.event.as_deref();
+            cpuprofile::read(&contents.text, event, contents.budget).map(of_samples)
+        },
+        with_samples: false,
+    },
+    Format {
+        name: "Chrome trace",
+        help: "traces of Chrome, Node.js and py-spy: CPU profiles in them, or else the calls' durations",
+        detect: |contents| chrome_trace::is_trace(&contents.text),
+        read: |contents, wanted, _| {
+            let event = wanted.event.as_deref();
+            chrome_trace::read(&contents.text, event, contents.budget).map(of_samples)
+        },
+        with_samples: false,
+    },
+    Format {
+        name: "Instruments",
+        help: "XML that xctrace export writes of a table time-profile",
+        detect: |contents| xctrace::is_xctrace(&contents.text),
+        read: |contents, wanted, _| {
+            let event = wanted.event.as_deref();
+            xctrace::read(&contents.text, event, contents.budget).map(of_samples)
+        },
+        with_samples: false,
+    },
+    Format {
         name: "callgrind.out",
-        help: "what valgrind --tool=callgrind writes",
+        help: "what valgrind --tool=callgrind writes, with all parts and threads, and cachegrind.out",
         detect: |contents| callgrind::is_callgrind(&contents.text),
         read: |contents, wanted, _| {
             let event = wanted.event.as_deref();
-            let (about, table) = callgrind::read(&contents.text, event, contents.budget)?;
+            let parts = contents.parts.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+            let (about, table) = callgrind::read(&contents.text, parts, event, contents.budget)?;
             Ok(ReadProfile { about, table, sampled: None })
+        },
+        with_samples: false,
+    },
+    Format {
+        name: "jfr print",
+        help: "text that jfr print --stack-depth 64 prints of a Java flight recording",
+        detect: |contents| jfr::is_jfr(&contents.text),
+        read: |contents, wanted, _| {
+            jfr::read(&contents.text, wanted.event.as_deref(), contents.budget).map(of_samples)
+        },
+        with_samples: false,
+    },
+    Format {
+        name: "bpftrace",
+        help: "maps with kstack or ustack in their keys, as bpftrace prints them",
+        detect: |contents| bpftrace::is_bpftrace(&contents.text),
+        read: |contents, wanted, _| {
+            let event = wanted.event.as_deref();
+            bpftrace::read(&contents.text, event, contents.budget).map(of_samples)
+        },
+        with_samples: false,
+    },
+    Format {
+        name: "pmcstat",
+        help: "callgraphs of FreeBSD's pmcstat -G",
+        detect: |contents| pmcstat::is_pmcstat(&contents.text),
+        read: |contents, wanted, _| {
+            let event = wanted.event.as_deref();
+            pmcstat::read(&contents.text, event, contents.budget).map(of_samples)
         },
         with_samples: false,
     },
@@ -192,8 +346,7 @@ pub static FORMATS: &[Format] = &[
         help: "what perf script prints",
         detect: |contents| perf_script::is_perf_script(&contents.text),
         read: |contents, wanted, _| {
-            let (about, read) = perf_script::read(&contents.text, wanted, contents.budget)?;
-            Ok(sampled(about, read))
+            perf_script::read(&contents.text, wanted, contents.budget).map(of_samples)
         },
         with_samples: true,
     },
@@ -203,8 +356,7 @@ pub static FORMATS: &[Format] = &[
         detect: |contents| folded::is_folded(&contents.text),
         read: |contents, wanted, _| {
             let event = wanted.event.as_deref();
-            let (about, read) = folded::read(&contents.text, event, contents.budget)?;
-            Ok(sampled(about, read))
+            folded::read(&contents.text, event, contents.budget).map(of_samples)
         },
         with_samples: false,
     },
@@ -219,40 +371,128 @@ fn known_formats() -> String {
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 40;
-/// The first bytes of gzip's files.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// The path that stands for standard input.
+pub const STANDARD_INPUT: &str = "-";
 
 /// Reads a profile.
 ///
-/// `path`: the file; `wanted`: the event and samples to read; `sources`: where names come from for
+/// `path`: the file, or [`STANDARD_INPUT`]; `wanted`: the event and samples to read; `sources`: where names come from for
 /// files that hold addresses only, and the limit of what reading may take.
 ///
 /// # Errors
 /// [`ReadError`] names the file and the fault.
 pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfile, ReadError> {
-    if path.is_dir() {
+    if path == Path::new(STANDARD_INPUT) {
+        return read_standard_input(wanted, sources);
+    }
+    let kind = fs::metadata(path).map(|known| known.file_type()).ok();
+    if kind.is_some_and(|kind| kind.is_dir()) {
         return read_folder(path, wanted, sources);
     }
+    // To open a pipe that nobody writes to would wait for ever.
+    if kind.is_some_and(|kind| kind.is_fifo()) {
+        return Err(ReadError::Pipe { path: path.to_owned() });
+    }
+    let (file, bytes) = open(path, sources)?;
+    read_file(path, file, bytes, wanted, sources, &Budget::new(sources.limit_bytes, bytes))
+}
+
+/// Reads a profile from a pipe or a file that standard input is led to.
+fn read_standard_input(wanted: &Wanted, sources: &Sources) -> Result<ReadProfile, ReadError> {
+    let path = Path::new("standard input");
+    let input = io::stdin();
+    if input.is_terminal() {
+        return Err(ReadError::Terminal);
+    }
+    // Nobody knows how much a pipe will bring, so the limit of memory is that of its length.
+    let budget = Budget::new(sources.limit_bytes, 0);
+    let bytes = unpack::whole(budget.reader(input.lock()))
+        .map_err(|error| fault(path, error, |path, source| ReadError::Io { path, source }))?;
+    let length = bytes.len() as u64;
+    let budget = Budget::new(sources.limit_bytes, length);
+    read_file(path, Cursor::new(bytes), length, wanted, sources, &budget)
+}
+
+/// The error for a failure of reading: the budget's, or another.
+fn fault(
+    path: &Path,
+    source: io::Error,
+    otherwise: fn(PathBuf, io::Error) -> ReadError,
+) -> ReadError {
+    let exceeded = Exceeded::of(&source).map(|exceeded| ReadError::exceeded(path, exceeded));
+    exceeded.unwrap_or_else(|| otherwise(path.to_owned(), source))
+}
+
+/// Reads an open file of this length.
+fn read_file(
+    path: &Path,
+    file: impl Read + Seek,
+    length: u64,
+    wanted: &Wanted,
+    sources: &Sources,
+    budget: &Budget,
+) -> Result<ReadProfile, ReadError> {
     let io = |source| ReadError::Io { path: path.to_owned(), source };
-    let (mut file, bytes) = open(path, sources)?;
-    let budget = Budget::new(sources.limit_bytes, bytes);
+    let mut file = file;
     let mut magic = Vec::new();
     Read::by_ref(&mut file).take(8).read_to_end(&mut magic).map_err(io)?;
     file.rewind().map_err(io)?;
-    if magic == perf_data::MAGIC || magic == perf_data::MAGIC_BIG_ENDIAN {
-        let fail = |source| ReadError::perf_data(path, source);
-        let (about, recorded) =
-            perf_data::read(file, bytes, wanted, sources, &budget).map_err(fail)?;
-        return Ok(named(about, recorded, sources));
+    if is_perf_data(&magic) {
+        return read_perf_data(path, file, length, wanted, sources, budget);
     }
-    let bytes = contents(path, file, &budget)?;
-    if bytes.is_empty() {
+    let bytes = contents(path, &mut file, budget)?;
+    if is_perf_data(&bytes) {
+        let length = bytes.len() as u64;
+        return read_perf_data(path, Cursor::new(&bytes), length, wanted, sources, budget);
+    }
+    read_contents(path, &bytes, wanted, sources, budget)
+}
+
+fn is_perf_data(bytes: &[u8]) -> bool {
+    bytes.starts_with(perf_data::MAGIC) || bytes.starts_with(perf_data::MAGIC_BIG_ENDIAN)
+}
+
+fn read_perf_data(
+    path: &Path,
+    file: impl Read + Seek,
+    length: u64,
+    wanted: &Wanted,
+    sources: &Sources,
+    budget: &Budget,
+) -> Result<ReadProfile, ReadError> {
+    let fail = |source| ReadError::perf_data(path, source);
+    let (about, recorded) = perf_data::read(file, length, wanted, sources, budget).map_err(fail)?;
+    Ok(named(about, recorded, sources))
+}
+
+/// Reads unpacked contents of another format than perf's.
+fn read_contents(
+    path: &Path,
+    bytes: &[u8],
+    wanted: &Wanted,
+    sources: &Sources,
+    budget: &Budget,
+) -> Result<ReadProfile, ReadError> {
+    let mut contents =
+        Contents::of(bytes, budget).map_err(|exceeded| ReadError::exceeded(path, exceeded))?;
+    let is_callgrind = callgrind::is_callgrind(&contents.text);
+    // Callgrind leaves its first file empty if it writes one for each thread.
+    if bytes.is_empty() || is_callgrind {
+        contents.parts = parts(path, &contents.text, sources, budget)?;
+    }
+    if bytes.is_empty() && contents.parts.is_empty() {
         return Err(ReadError::Empty { path: path.to_owned() });
     }
-    let text = text(&bytes, &budget).map_err(|exceeded| ReadError::exceeded(path, exceeded))?;
-    let contents = Contents { text, bytes: &bytes, budget: &budget };
-    let Some(format) = FORMATS.iter().find(|format| (format.detect)(&contents)) else {
-        return Err(ReadError::Foreign { path: path.to_owned() });
+    let format = match bytes.is_empty() {
+        true => FORMATS.iter().find(|format| format.name == callgrind::NAME),
+        false => FORMATS.iter().find(|format| (format.detect)(&contents)),
+    };
+    let Some(format) = format else {
+        let path = path.to_owned();
+        return Err(match refused::find(bytes, &contents.text) {
+            Some((what, cure)) => ReadError::Refused { path, what, cure },
+            None => ReadError::Foreign { path },
+        });
     };
     if !wanted.filter.is_empty() && !format.with_samples {
         return Err(ReadError::NoSamples { path: path.to_owned() });
@@ -261,7 +501,31 @@ pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfi
         TextError::Exceeded(exceeded) => ReadError::exceeded(path, exceeded),
         source => ReadError::Text { path: path.to_owned(), format: format.name, source },
     };
-    (format.read)(&contents, wanted, sources).map_err(fail)
+    let look_up = |file: &CodeFile, at: &[u64]| look_up(file, at, sources);
+    (format.read)(&contents, wanted, &look_up).map_err(fail)
+}
+
+/// Reads the other files of a run of callgrind.
+fn parts(
+    path: &Path,
+    first: &str,
+    sources: &Sources,
+    budget: &Budget,
+) -> Result<Vec<(String, String)>, ReadError> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for part in callgrind::parts(path) {
+        let (mut file, _) = open(&part, sources)?;
+        let bytes = contents(&part, &mut file, budget)?;
+        let text = text(&bytes, budget).map_err(|exceeded| ReadError::exceeded(&part, exceeded))?;
+        let run =
+            if first.is_empty() { found.first().map_or(&*text, |(_, text)| text) } else { first };
+        // Another run may have left files of such names.
+        if callgrind::is_callgrind(&text) && callgrind::run_of(&text) == callgrind::run_of(run) {
+            let name = part.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            found.push((name, text.into_owned()));
+        }
+    }
+    Ok(found)
 }
 
 /// Opens a file, and returns its length. A file may consist of holes, which take no room on its disk: they count as unpacked bytes.
@@ -283,28 +547,26 @@ fn open(path: &Path, sources: &Sources) -> Result<(File, u64), ReadError> {
 }
 
 /// Reads a file's contents, unpacked.
-fn contents(path: &Path, file: File, budget: &Budget) -> Result<Vec<u8>, ReadError> {
-    let whole = |mut source: Drawing<'_, &mut dyn Read>| -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        source.read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let fail = |source: io::Error, otherwise: fn(PathBuf, io::Error) -> ReadError| {
-        let exceeded = Exceeded::of(&source).map(|exceeded| ReadError::exceeded(path, exceeded));
-        exceeded.unwrap_or_else(|| otherwise(path.to_owned(), source))
-    };
-    let mut file = file;
-    let bytes = whole(budget.reader(&mut file))
-        .map_err(|error| fail(error, |path, source| ReadError::Io { path, source }))?;
-    if !bytes.starts_with(&GZIP) {
-        return Ok(bytes);
-    }
-    whole(budget.unpacker(&mut MultiGzDecoder::new(&*bytes)))
-        .map_err(|error| fail(error, |path, source| ReadError::Packed { path, source }))
+fn contents(path: &Path, file: &mut dyn Read, budget: &Budget) -> Result<Vec<u8>, ReadError> {
+    let bytes = unpack::whole(budget.reader(file))
+        .map_err(|error| fault(path, error, |path, source| ReadError::Io { path, source }))?;
+    unpack::unpacked(bytes, budget)
+        .map_err(|error| fault(path, error, |path, source| ReadError::Packed { path, source }))
 }
 
-/// Returns contents as text.
+/// Returns contents as text. Windows' shells write text in UTF-16, with a mark in front.
 fn text<'b>(bytes: &'b [u8], budget: &Budget) -> Result<Cow<'b, str>, Exceeded> {
+    let utf_16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| -> Result<Cow<'b, str>, Exceeded> {
+        budget.room(2 * bytes.len() as u64)?;
+        let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+        Ok(String::from_utf16_lossy(&units).into())
+    };
+    let bytes = match bytes {
+        [0xff, 0xfe, rest @ ..] => return utf_16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => return utf_16(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => rest,
+        bytes => bytes,
+    };
     let damaged = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
     if damaged > 0 {
         let replaced = damaged * char::REPLACEMENT_CHARACTER.len_utf8();
@@ -358,8 +620,16 @@ fn named(about: About, recorded: Recorded, sources: &Sources) -> ReadProfile {
     sampled(about, named)
 }
 
+/// Makes a profile of what a reader returned.
+fn of_samples((about, samples): (About, Sampled)) -> ReadProfile {
+    sampled(about, samples)
+}
+
 /// Makes a profile of samples with names.
 pub fn sampled(about: About, sampled: Sampled) -> ReadProfile {
     let table = FunctionTable::of(&sampled);
     ReadProfile { about, table, sampled: Some(sampled) }
 }
+
+#[cfg(test)]
+mod tests;

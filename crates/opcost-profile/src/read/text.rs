@@ -1,8 +1,9 @@
 //! Faults in the contents of a profile.
 
 use opcost_sys::budget::{Budget, Exceeded};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 use std::io::{self, BufReader};
+use std::marker::PhantomData;
 
 /// Why contents cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -22,6 +23,13 @@ pub enum TextError {
     /// The contents contradict themselves, or hold something that cannot be represented.
     #[error("{0}")]
     Content(String),
+    /// A fault in another file of the same run.
+    #[error("in its part {name}: {source}")]
+    Part {
+        /// The part's file name.
+        name: String,
+        source: Box<TextError>,
+    },
     /// The contents have no cost.
     #[error("it has no cost at all")]
     Empty,
@@ -56,6 +64,18 @@ impl TextError {
 
 /// Parses JSON, value by value: a short text can have many values.
 pub(super) fn json<T: DeserializeOwned>(text: &str, budget: &Budget) -> Result<T, TextError> {
+    json_seed(text, PhantomData, budget)
+}
+
+/// Parses JSON as `seed` does.
+pub(super) fn json_seed<'de, S: DeserializeSeed<'de>>(
+    text: &str,
+    seed: S,
+    budget: &Budget,
+) -> Result<S::Value, TextError> {
     let text = BufReader::new(budget.reader(text.as_bytes()));
-    serde_json::from_reader(text).map_err(TextError::json)
+    let mut from = serde_json::Deserializer::from_reader(text);
+    let value = seed.deserialize(&mut from).map_err(TextError::json)?;
+    from.end().map_err(TextError::json)?;
+    Ok(value)
 }

@@ -6,6 +6,7 @@ use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_base::listing::few;
 use opcost_model::recording::Recording;
+use opcost_profile::table::FunctionTable;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
 use opcost_report::render::profile::{PROFILE_FORMATS, ProfileFormat};
@@ -44,9 +45,10 @@ impl ProfileExports {
             let format = format(name)?;
             if variants.len() > format.variants_max {
                 let why = format!(
-                    "--export-{name} has room for {} variants: say which with --variant NAME; \
+                    "--export-{name} has room for {} variant{}: say which with --variant NAME; \
                      recording {} has {}",
                     format.variants_max,
+                    if format.variants_max == 1 { "" } else { "s" },
                     recording.id,
                     few(&names(recording))
                 );
@@ -54,6 +56,25 @@ impl ProfileExports {
             }
             let tree = CallTree::of(&variants).map_err(HasStatus::carried)?;
             format.render(&tree)
+        })
+    }
+
+    /// Writes every file from a profile without stacks.
+    ///
+    /// `event`: the event whose cost it holds; `name`: the profile's name.
+    ///
+    /// # Errors
+    /// A format needs stacks, or a file cannot be written.
+    pub fn write_table(&self, table: &FunctionTable, event: &str, name: &str) -> Result<()> {
+        self.write_each(|export| {
+            let rendered = format(export)?.render_table(table, event, name);
+            rendered.ok_or_else(|| {
+                let why = format!(
+                    "{name} has calls between functions but no stacks, so --export-{export} has nothing to \
+                     write; --export-callgrind writes calls"
+                );
+                fail(Status::Usage, why)
+            })
         })
     }
 

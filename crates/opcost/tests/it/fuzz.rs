@@ -27,8 +27,6 @@ mod import;
 mod kallsyms;
 #[path = "../../../../fuzz/fuzz_targets/perf_data.rs"]
 mod perf_data;
-#[path = "../../../../fuzz/fuzz_targets/pprof.rs"]
-mod pprof;
 #[path = "../../../../fuzz/fuzz_targets/profile_text.rs"]
 mod profile_text;
 #[path = "../../../../fuzz/fuzz_targets/recording.rs"]
@@ -83,7 +81,7 @@ macro_rules! fuzz_target {
     };
 }
 
-const TARGETS: [fn(&[u8]); 18] = [
+const TARGETS: [fn(&[u8]); 17] = [
     attach::run,
     baseline::run,
     elf::run,
@@ -93,7 +91,6 @@ const TARGETS: [fn(&[u8]); 18] = [
     import::run,
     kallsyms::run,
     perf_data::run,
-    pprof::run,
     profile_text::run,
     recording::run,
     regions::run,

@@ -1,5 +1,6 @@
 //! `opcost profile` and `opcost diff` as a user runs them, on files that other profilers wrote.
 
+use crate::needs;
 use assert_cmd::Command;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -305,7 +306,7 @@ fn what_was_exported_is_read_again() {
     let deep = data("deep.data").display().to_string();
     let plain = data("plain.data").display().to_string();
     for input in [&plain, &deep] {
-        let files = ["folded", "pprof", "firefox"].map(path);
+        let files = ["folded", "pprof", "firefox", "speedscope"].map(path);
         let first = json(&[
             "profile",
             "-i",
@@ -317,8 +318,11 @@ fn what_was_exported_is_read_again() {
             &files[1],
             "--export-firefox",
             &files[2],
+            "--export-speedscope",
+            &files[3],
         ]);
-        for (file, format) in files.iter().zip(["folded stacks", "pprof", "Firefox Profiler"]) {
+        let formats = ["folded stacks", "pprof", "Firefox Profiler", "speedscope"];
+        for (file, format) in files.iter().zip(formats) {
             let again = json(&["profile", "-i", file, "--json"]);
             assert_eq!(again["format"], format);
             assert_eq!(
@@ -343,6 +347,141 @@ fn what_was_exported_is_read_again() {
             assert_eq!(costs(&third), costs(&first), "{format}");
         }
     }
+}
+
+#[test]
+fn callgrind_annotate_finds_the_costs_that_were_exported() {
+    if !needs::programs(&["callgrind_annotate"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("callgrind.out.1").display().to_string();
+    for input in ["plain.data", "deep.data", "py-spy.folded"] {
+        let input = data(input).display().to_string();
+        let profile = json(&["profile", "-i", &input, "--json", "--export-callgrind", &file]);
+        // Shares in brackets follow the figures of newer versions.
+        let ended = Command::new("callgrind_annotate").args(["--threshold=100", &file]).output();
+        let said = String::from_utf8(ended.unwrap().stdout).unwrap();
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        let mut total = 0;
+        for line in said.lines() {
+            let Some((figure, rest)) = line.trim().split_once(' ') else { continue };
+            let Ok(figure) = figure.replace(',', "").parse::<u64>() else { continue };
+            let rest = rest.trim();
+            let rest = rest
+                .strip_prefix('(')
+                .and_then(|rest| rest.split_once(") "))
+                .map_or(rest, |(_, rest)| rest);
+            if rest.trim().starts_with("PROGRAM TOTALS") {
+                total = figure;
+            } else if let Some((_, name)) = rest.trim().split_once(':') {
+                let name = name.rsplit_once(" [").map_or(name, |(name, _)| name);
+                *found.entry(name.to_string()).or_default() += figure;
+            }
+        }
+        assert_eq!(total, profile["cost"], "{said}");
+        for row in profile["functions"].as_array().unwrap() {
+            // A function that only calls others has a line of 0, or none.
+            if let Some(cost) =
+                row["cost"].as_u64().filter(|cost| *cost > 0 && row["source"].is_null())
+            {
+                let symbol = row["symbol"].as_str().unwrap();
+                assert!(found.get(symbol).is_some_and(|found| *found >= cost), "{symbol}: {said}");
+            }
+        }
+        assert_eq!(found.values().sum::<u64>(), total, "{said}");
+        // The file is read again, and written again with all that it had; inclusive costs where no functions call one another.
+        let again = json(&["profile", "-i", &file, "--json"]);
+        assert_eq!(
+            (&again["kind"], &again["cost"], costs(&again)),
+            (&"counted".into(), &profile["cost"], costs(&profile))
+        );
+    }
+}
+
+#[test]
+fn profiles_without_stacks_are_exported_with_their_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out").display().to_string();
+    for input in ["callgrind/callgrind.plain", "work.pstats"] {
+        let input = data(input).display().to_string();
+        let first = json(&["profile", "-i", &input, "--json", "--export-callgrind", &file]);
+        let again = json(&["profile", "-i", &file, "--json"]);
+        assert_eq!((&again["cost"], costs(&again)), (&first["cost"], costs(&first)));
+        let calls = |profile: &Value| -> Vec<u64> {
+            let functions = profile["functions"].as_array().unwrap();
+            functions.iter().filter_map(|row| row["calls"].as_u64()).collect()
+        };
+        let all: u64 = calls(&again).iter().sum();
+        assert!(all > 0 && all <= calls(&first).iter().sum());
+        let error = refused(&["profile", "-i", &input, "--export-folded", &file], 2);
+        assert!(error.contains("no stacks") && error.contains("--export-callgrind"), "{error}");
+    }
+}
+
+#[test]
+fn a_pipe_and_packed_files_are_read_as_files_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |name: &str| std::fs::read(data(name)).unwrap();
+    for name in ["piped.data", "plain.data", "py-spy.folded", "work.pstats", "node.trace.json.gz"] {
+        let whole = json(&["profile", "-i", data(name).to_str().unwrap(), "--json"]);
+        let mut command = opcost(&["profile", "--input", "-", "--json"]);
+        let piped = command.write_stdin(read(name)).output().unwrap().stdout;
+        assert_eq!(
+            serde_json::from_slice::<Value>(&piped).unwrap()["functions"],
+            whole["functions"],
+            "{name}"
+        );
+        let packed = folder.path().join("packed");
+        std::fs::write(&packed, zstd::encode_all(&*read(name), 1).unwrap()).unwrap();
+        let unpacked = json(&["profile", "-i", packed.to_str().unwrap(), "--json"]);
+        assert_eq!(unpacked["functions"], whole["functions"], "{name}");
+    }
+    let ended = opcost(&["profile", "-i", "-"]).write_stdin("").output().unwrap();
+    let error = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(error.contains("standard input is empty"), "{error}");
+    let pipe = folder.path().join("pipe").display().to_string();
+    assert!(Command::new("mkfifo").arg(&pipe).output().unwrap().status.success());
+    let error = refused(&["profile", "-i", &pipe], 2);
+    assert!(error.contains(&format!("opcost profile --input - < {pipe}")), "{error}");
+}
+
+#[test]
+fn odd_lines_and_formats_that_are_not_read_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let odd = write("odd", "main;a 4\nno count \u{1b}[2J here\nmain;b 3\n");
+    let text = printed(&["profile", "-i", &odd]);
+    assert!(
+        text.contains("1 line of another form was left out; it is line 2: \"no count"),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}'), "{text}");
+    assert_eq!(json(&["profile", "-i", &odd, "--json"])["losses"]["first_odd_line"], 2);
+    let report = std::fs::read_to_string(data("plain.report")).unwrap();
+    let error = refused(&["profile", "-i", &write("report", &report)], 2);
+    assert!(error.contains("text of 'perf report'") && error.contains("perf.data"), "{error}");
+    let error = refused(&["profile", "-i", &write("old", "PERFFILE\u{1}")], 2);
+    assert!(error.contains("version 1") && error.contains("perf script"), "{error}");
+    let error = refused(
+        &["profile", "-i", data("java.jfr.txt").to_str().unwrap(), "--only", "comm=main"],
+        2,
+    );
+    assert!(error.contains("(--only)"), "{error}");
+    // Measured times are neither samples nor counts.
+    let pstats = data("work.pstats").display().to_string();
+    assert_eq!(json(&["profile", "-i", &pstats, "--json"])["kind"], "unknown");
+    assert!(printed(&["profile", "-i", &pstats]).starts_with("profile · time · cProfile"));
+    let text = printed(&["diff", &pstats, &pstats]);
+    assert!(!text.contains("exact"), "{text}");
+    let parts = data("callgrind/callgrind.out.77").display().to_string();
+    assert!(printed(&["profile", "-i", &parts]).contains("sum of 5 files"));
+    let own = data("cachegrind.out").display().to_string();
+    assert!(printed(&["profile", "-i", &own]).contains("the file has no calls"));
 }
 
 #[test]

@@ -772,6 +772,7 @@ impl<'w> PerfDataReader<'w> {
             kernel_release: self.header.kernel_release,
             duration_ns: self.header.times_ns.map(|(first, last)| last - first),
             cpu_ns: None,
+            files: 0,
             unfinished: self.header.unfinished,
         };
         Ok((about, recorded))

@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod any_tree;
+mod callgrind;
 mod firefox;
 pub mod flame;
 mod folded;
@@ -12,6 +13,7 @@ mod speedscope;
 
 use anyhow::Result;
 use opcost_analysis::comparison::call_tree::CallTree;
+use opcost_profile::table::FunctionTable;
 
 /// How many runs were added up; empty for a single run.
 fn of_runs(runs: u64) -> String {
@@ -27,6 +29,8 @@ pub struct ProfileFormat {
     /// The most variants that one file can hold.
     pub variants_max: usize,
     render: fn(&CallTree) -> Result<Vec<u8>>,
+    /// For formats that need no stacks: renders a profile with its event and name.
+    render_table: Option<fn(&FunctionTable, &str, &str) -> String>,
 }
 
 impl ProfileFormat {
@@ -37,6 +41,13 @@ impl ProfileFormat {
     pub fn render(&self, tree: &CallTree) -> Result<Vec<u8>> {
         (self.render)(tree)
     }
+
+    /// Renders a profile without stacks; `None` if the format needs stacks.
+    ///
+    /// `event`: the event whose cost it holds; `name`: the profile's name.
+    pub fn render_table(&self, table: &FunctionTable, event: &str, name: &str) -> Option<Vec<u8>> {
+        self.render_table.map(|render| render(table, event, name).into_bytes())
+    }
 }
 
 /// Every format of profiles.
@@ -46,29 +57,41 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         help: "folded stacks with their instructions; of two variants two columns, as difffolded.pl has",
         variants_max: 2,
         render: |tree| Ok(folded::render(tree).into_bytes()),
+        render_table: None,
     },
     ProfileFormat {
         name: "flamegraph",
         help: "a flame graph (SVG); of two variants a differential one",
         variants_max: 2,
         render: |tree| Ok(flame::flame_graph(tree).into_bytes()),
+        render_table: None,
     },
     ProfileFormat {
         name: "speedscope",
         help: "JSON for speedscope, one profile a variant",
         variants_max: usize::MAX,
         render: speedscope::render,
+        render_table: None,
     },
     ProfileFormat {
         name: "pprof",
         help: "for go tool pprof, one sample type a variant",
         variants_max: usize::MAX,
         render: pprof::render,
+        render_table: None,
     },
     ProfileFormat {
         name: "firefox",
         help: "JSON for the Firefox Profiler, one thread a variant",
         variants_max: usize::MAX,
         render: firefox::render,
+        render_table: None,
+    },
+    ProfileFormat {
+        name: "callgrind",
+        help: "for KCachegrind, QCachegrind and callgrind_annotate: costs and calls by function",
+        variants_max: 1,
+        render: |tree| Ok(callgrind::render(tree).into_bytes()),
+        render_table: Some(callgrind::render_table),
     },
 ];

@@ -56,7 +56,8 @@ fn heading(document: &mut Document, view: &View<'_>) {
     let amount = match view.profile.sampled.as_ref().map(Sampled::samples_known) {
         Some(Some(samples)) => counted(samples, "sample"),
         Some(None) => about.format.to_string(),
-        None => "counted exactly".into(),
+        None if view.profile.is_counted() => "counted exactly".into(),
+        None => about.format.to_string(),
     };
     let title = format!("profile · {} · {amount}{per} · {}", about.event, view.name);
     document.blocks.push(Block::Title(title));
@@ -79,6 +80,9 @@ fn heading(document: &mut Document, view: &View<'_>) {
     if let Some((share, cpu_ns)) = view.covered() {
         let cpu = figure(cpu_ns as f64, Unit::Ns);
         facts.push(format!("samples cover {:.1} % of {cpu} of CPU time", 100.0 * share));
+    }
+    if about.files > 1 {
+        facts.push(format!("sum of {} files", about.files));
     }
     let host = about.host.as_ref().map(|host| match &about.kernel_release {
         Some(release) => format!("on {host}, Linux {release}"),
@@ -139,7 +143,10 @@ fn notes(document: &mut Document, view: &View<'_>) {
         document.gap();
     }
     if circle {
-        let said = "?: functions that call one another in a circle; the file does not tell";
+        let said = match view.profile.table.edges.is_empty() {
+            true => "?: the file has no calls, so it does not tell",
+            false => "?: functions that call one another in a circle; the file does not tell",
+        };
         document.say(Mark::Note, said);
     }
     for distortion in distortions {

@@ -5,6 +5,7 @@ use opcost_page::names::shorten;
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::{Sampled, Why, WithoutInlined};
 use opcost_record::Function;
+use opcost_record::printable::printable;
 
 /// Samples without callers are reported if they are more than one in this many.
 const ALONE_PARTS: u64 = 20;
@@ -69,6 +70,17 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     count(losses.unmapped_samples, "sample", " where nothing was known to be mapped: [unmapped]");
     count(losses.guest_samples, "sample", " of a virtual machine's guest left out");
     count(losses.other_events, "sample", " of other events left out (--event)");
+    count(losses.without_stack, "sample", " left out: their stacks are in no part of the file");
+    count(losses.waiting, "sample", " of a thread that waited left out");
+    let odd = &losses.odd_lines;
+    if let Some((line, text)) = &odd.first {
+        let lines = counted(odd.lines, "line");
+        let (was, first) = if odd.lines == 1 { ("was", "it") } else { ("were", "the first") };
+        said.push(format!(
+            "{lines} of another form {was} left out; {first} is line {line}: {:?}",
+            printable(text)
+        ));
+    }
     let damage = &losses.damage;
     if let Some(first) = damage.first_at {
         let of = first.file_name().unwrap_or("its file".into());

@@ -19,8 +19,9 @@ use opcost_page::document::Mark;
 use opcost_page::writer::text::text;
 use opcost_profile::annotate::{AnnotateError, hot};
 use opcost_profile::distortion::distortions;
+use opcost_profile::read::about::About;
 use opcost_profile::read::{self, ReadProfile};
-use opcost_profile::symbolise::{Why, symbolise};
+use opcost_profile::symbolise::{Sampled, Why, symbolise};
 use opcost_profile::table::FunctionTable;
 use opcost_record::{Failure, Function};
 use opcost_report::render::annotated as annotated_page;
@@ -40,6 +41,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   opcost profile --input perf.data --callers --limit 5
   opcost profile --input callgrind.out.4711 --function memcpy
   opcost profile --input perf.data --annotate memcpy
+  perf record -o - -g ./work | opcost profile --input -
   opcost profile --input cpu.pb.gz --event cpu
   opcost profile --input perf.data --export-flamegraph profile.svg";
 
@@ -49,7 +51,7 @@ pub struct ProfileArgs {
     #[command(flatten)]
     subject: SubjectArgs,
 
-    /// Show an existing profile in any format listed below
+    /// Show an existing profile in any format listed below; - reads it from standard input
     #[arg(long, short = 'i', value_name = "FILE", help_heading = "Profiles in files",
           conflicts_with_all = ["command", "workload", "pid", "all"])]
     input: Option<PathBuf>,
@@ -120,7 +122,7 @@ pub fn formats_help() -> String {
     let lines = [of_perf].into_iter().chain(formats);
     let lines = lines.map(|(name, help)| format!("  {name}: {help}"));
     format!(
-        "Formats of files with profiles, recognised by their contents; all but perf.data may be gzipped:\n{}",
+        "Formats of files with profiles, recognised by their contents, also packed by gzip, zstd or xz:\n{}",
         lines.collect::<Vec<_>>().join("\n")
     )
 }
@@ -144,7 +146,11 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
         return annotated(globals, args, &name, &profile);
     }
     if !args.exports.is_empty() {
-        args.exports.write_tree(&call_tree(&profile, &name, ops)?)?;
+        let ReadProfile { about, table, sampled } = &profile;
+        match sampled {
+            Some(sampled) => args.exports.write_tree(&call_tree(about, sampled, &name, ops))?,
+            None => args.exports.write_table(table, &about.event, &name)?,
+        }
     }
     let distortions = distortions(&profile);
     let function = args
@@ -253,6 +259,9 @@ fn subject(globals: &Globals, args: &ProfileArgs) -> Result<Subject> {
 
 /// A file's name for a heading.
 pub(crate) fn display_name(path: &Path) -> String {
+    if path == Path::new(read::STANDARD_INPUT) {
+        return "standard input".into();
+    }
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
@@ -263,21 +272,13 @@ fn find(option: &str, table: &FunctionTable, name: &str) -> Result<usize> {
 }
 
 /// The call tree, for export to other tools.
-fn call_tree(profile: &ReadProfile, name: &str, ops: Option<u64>) -> Result<CallTree> {
-    let Some(sampled) = &profile.sampled else {
-        let why = format!(
-            "{name} has calls between functions but no stacks, so nothing of it can be exported; \
-             perf.data, the text of perf script, pprof's and the Firefox Profiler's files and folded \
-             stacks have"
-        );
-        return Err(fail(Status::Usage, why));
-    };
-    let sampling = profile.about.sampling.as_ref();
+fn call_tree(about: &About, sampled: &Sampled, name: &str, ops: Option<u64>) -> CallTree {
+    let sampling = about.sampling.as_ref();
     let counted = Counted::sampled(
-        &profile.about.event,
+        &about.event,
         sampling.is_some_and(|sampling| sampling.clock),
         sampling.and_then(|sampling| sampling.period),
         sampling.and_then(|sampling| sampling.frequency_hz),
     );
-    Ok(CallTree::of_profile(counted, name.to_string(), &sampled.profile, ops))
+    CallTree::of_profile(counted, name.to_string(), &sampled.profile, ops)
 }

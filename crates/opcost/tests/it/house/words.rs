@@ -21,6 +21,18 @@ fn the_pages_stay_short() {
     }
 }
 
+/// Each format of profiles has a row in its page, and a fuzz target reads contents of any of them.
+#[test]
+fn every_format_of_profiles_is_documented_and_fuzzed() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let page = read("docs/profiles.md").replace('`', "");
+    for format in opcost_profile::read::FORMATS {
+        let row = format!("\n| {} | ", format.name);
+        assert!(page.contains(&row), "docs/profiles.md has no row of {}", format.name);
+    }
+    assert!(read("fuzz/fuzz_targets/profile_text.rs").contains("for format in FORMATS"));
+}
+
 /// Pages that a page names, in brackets or in the text, exist; so do the headings of links.
 #[test]
 fn links_between_pages_lead_somewhere() {

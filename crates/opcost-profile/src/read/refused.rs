@@ -1,0 +1,100 @@
+//! Formats that people give and that are not read, each with what to give instead.
+
+/// Returns what contents are, and the remedy.
+pub(super) fn find(bytes: &[u8], text: &str) -> Option<(&'static str, &'static str)> {
+    let lines = || text.lines().take(400);
+    let starts = |prefix: &str| text.starts_with(prefix);
+    let has = |part: &str| lines().any(|line| line.contains(part));
+    // Version 1 has another magic, and each computer its own order of bytes.
+    let perf_1 = bytes.starts_with(b"PERFFILE") || bytes.starts_with(b"ELIFFREP");
+    Some(match () {
+        () if perf_1 => (
+            "a perf.data file of version 1, which perf wrote until 2011",
+            "give the text of 'perf script', printed where it was recorded, or record it again",
+        ),
+        () if bytes.starts_with(b"FLR\0") => (
+            "a Java flight recording",
+            "give the text of 'jfr print --events jdk.ExecutionSample --stack-depth 64 FILE'",
+        ),
+        () if bytes.starts_with(b"gmon") => (
+            "a profile of gprof",
+            "record the program with 'perf record -g' or 'valgrind --tool=callgrind'",
+        ),
+        () if has("Samples | Source code & Disassembly") || has("Source code & Disassembly of") => {
+            (
+                "text of 'perf annotate', which has shares and no costs",
+                "give the perf.data file itself, or the text of 'perf script'",
+            )
+        }
+        () if has("# Overhead ") || has("# Samples: ") || has("# Children  ") => (
+            "text of 'perf report', which has shares and no costs",
+            "give the perf.data file itself, or the text of 'perf script'",
+        ),
+        () if has("Showing nodes accounting for") || (starts("Total: ") && has(" samples")) => (
+            "a table that pprof printed, without calls",
+            "give the profile itself, as pprof got it",
+        ),
+        () if starts("# started on ") || has("Performance counter stats for") => (
+            "text of 'perf stat', which has no functions",
+            "compare such results with 'opcost import'",
+        ),
+        () if has("v8-version,") && has("shared-library,") => {
+            ("a log of 'node --prof'", "record with 'node --cpu-prof'")
+        }
+        () if has("<svg") => ("a drawing", "give the file that it was drawn from"),
+        () if text.contains("\"selfSize\"") && text.contains("\"callFrame\"") => {
+            ("a profile of V8's heap", "record the CPU with 'node --cpu-prof'")
+        }
+        () => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_named_with_its_remedy() {
+        let of =
+            |text: &str| find(text.as_bytes(), text).map(|(what, cure)| format!("{what}; {cure}"));
+        let named = [
+            ("PERFFILE\0", "version 1", "perf script"),
+            ("ELIFFREP\0", "version 1", "perf script"),
+            ("FLR\0\0", "flight recording", "jfr print"),
+            ("gmon\x01", "gprof", "perf record"),
+            (
+                " Percent |      Source code & Disassembly of busy for cpu-clock\n",
+                "perf annotate",
+                "perf.data",
+            ),
+            (
+                "# To display\n# Total Lost Samples: 0\n# Samples: 77  of event 'cpu-clock'\n",
+                "perf report",
+                "perf script",
+            ),
+            ("# Overhead  Command  Shared Object\n", "perf report", "perf script"),
+            (
+                "Total: 23 samples\n      23 100.0% 100.0%       23 100.0% hash\n",
+                "pprof printed",
+                "itself",
+            ),
+            (
+                "Type: cpu\nShowing nodes accounting for 160ms, 100% of 160ms total\n",
+                "pprof printed",
+                "itself",
+            ),
+            ("\n Performance counter stats for 'true':\n", "perf stat", "opcost import"),
+            (
+                "v8-version,11,3\nshared-library,/usr/bin/node,0x4,0x5\n",
+                "node --prof",
+                "--cpu-prof",
+            ),
+            ("<?xml version=\"1.0\"?>\n<svg width=\"9\">", "a drawing", "drawn from"),
+        ];
+        for (text, what, cure) in named {
+            let found = of(text).unwrap_or_default();
+            assert!(found.contains(what) && found.contains(cure), "{text}: {found}");
+        }
+        assert_eq!(of("A page of prose.\n"), None);
+    }
+}

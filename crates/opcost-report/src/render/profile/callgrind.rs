@@ -1,0 +1,199 @@
+//! Callgrind's format (Valgrind manual, "Callgrind Format Specification"), which KCachegrind, QCachegrind and
+//! callgrind_annotate show: own costs by function, and the inclusive costs and numbers of calls between functions.
+//!
+//! Every name is written with its number, so no name is taken for one. Positions are lines; 0 is an unknown one.
+
+use super::of_runs;
+use opcost_analysis::comparison::call_tree::CallTree;
+use opcost_profile::table::{FunctionCost, FunctionTable};
+use opcost_record::Function;
+use opcost_record::printable::{inert_line, printable};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+/// The placeholder for an unknown file or name.
+const UNKNOWN: &str = "???";
+
+/// What a function costs.
+#[derive(Clone, Default)]
+struct Costs {
+    own: u64,
+    /// By callee: the number of calls, and the inclusive cost.
+    calls: BTreeMap<usize, (u64, u64)>,
+}
+
+impl Costs {
+    fn call(&mut self, callee: usize, calls: u64, cost: u64) {
+        let sums = self.calls.entry(callee).or_default();
+        sums.0 = sums.0.saturating_add(calls);
+        // A function that calls itself counts its inner calls again; readers leave such calls out of inclusive costs.
+        sums.1 = sums.1.saturating_add(cost);
+    }
+}
+
+/// The head of a file.
+struct Head<'t> {
+    command: &'t str,
+    /// Where the costs are from.
+    from: String,
+    event: &'t str,
+    total: u64,
+}
+
+/// The file of the first variant of a tree.
+pub(super) fn render(tree: &CallTree) -> String {
+    let mut costs = vec![Costs::default(); tree.functions.len()];
+    for node in &tree.nodes {
+        costs[node.function].own += node.own[0];
+        if let Some(parent) = node.parent {
+            let caller = tree.nodes[parent].function;
+            costs[caller].call(node.function, node.calls[0], node.inclusive[0]);
+        }
+    }
+    let side = &tree.sides[0];
+    let ops = if tree.per_op { format!(", {} operations", side.ops) } else { String::new() };
+    let from = format!("{}: {}{}{ops}", side.recording, tree.counted.words, of_runs(side.runs));
+    let head = Head { command: &side.name, from, event: &tree.counted.event, total: side.total };
+    written(&head, &tree.functions.iter().collect::<Vec<_>>(), &costs)
+}
+
+/// The file of a profile without stacks; `name`: the profile's.
+pub(super) fn render_table(table: &FunctionTable, event: &str, name: &str) -> String {
+    let own = |cost: &FunctionCost| Costs { own: cost.own, ..Costs::default() };
+    let mut costs: Vec<Costs> = table.functions.iter().map(own).collect();
+    for edge in &table.edges {
+        if let Some(caller) = edge.caller {
+            costs[caller].call(edge.callee, edge.calls.unwrap_or(0), edge.cost);
+        }
+    }
+    let functions: Vec<&Function> = table.functions.iter().map(|cost| &cost.function).collect();
+    let head = Head { command: name, from: event.to_string(), event, total: table.total };
+    written(&head, &functions, &costs)
+}
+
+fn written(head: &Head<'_>, functions: &[&Function], costs: &[Costs]) -> String {
+    let Head { command, from, event, total } = head;
+    let mut text = format!(
+        "# callgrind format\nversion: 1\ncreator: opcost {}\ncmd: {}\ndesc: Recording: {}\npositions: line\nevents: {}\n\
+         summary: {total}\n",
+        env!("CARGO_PKG_VERSION"),
+        line(command),
+        line(from),
+        word(event),
+    );
+    let mut names = Names::default();
+    for (costs, function) in costs.iter().zip(functions) {
+        let calls: Vec<_> = costs.calls.iter().filter(|(_, figures)| **figures != (0, 0)).collect();
+        if costs.own == 0 && calls.is_empty() {
+            continue;
+        }
+        text.push('\n');
+        names.place(&mut text, ["ob", "fl", "fn"], function);
+        let _ = writeln!(text, "0 {}", costs.own);
+        for (callee, (calls, cost)) in calls {
+            names.place(&mut text, ["cob", "cfi", "cfn"], functions[*callee]);
+            // callgrind_annotate takes the cost of no calls for the caller's own.
+            let _ = writeln!(text, "calls={} 0\n0 {cost}", calls.max(&1));
+        }
+    }
+    let _ = writeln!(text, "\ntotals: {total}");
+    text
+}
+
+/// A text within a line.
+fn line(text: &str) -> String {
+    inert_line(&printable(&text.replace(['\n', '\r'], " ")))
+}
+
+/// An event as one word.
+fn word(event: &str) -> String {
+    let word = |char: char| if char.is_ascii_alphanumeric() { char } else { '_' };
+    event.chars().map(word).collect()
+}
+
+/// The numbers of objects, files and functions.
+#[derive(Default)]
+struct Names([HashMap<String, usize>; 3]);
+
+impl Names {
+    /// Writes the lines that name a function: its object, its source file and itself.
+    fn place(&mut self, text: &mut String, keys: [&str; 3], function: &Function) {
+        let Function { symbol, module, source, .. } = function;
+        let parts = [module.as_str(), source.as_deref().unwrap_or_default(), symbol.as_str()];
+        for ((key, part), known) in keys.into_iter().zip(parts).zip(&mut self.0) {
+            let part = if part.is_empty() { UNKNOWN } else { part };
+            let next = known.len() + 1;
+            let _ = match known.get(part) {
+                Some(number) => writeln!(text, "{key}=({number})"),
+                None => {
+                    known.insert(part.to_string(), next);
+                    writeln!(text, "{key}=({next}) {}", line(part))
+                }
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::profile::any_tree::any_tree;
+    use opcost_analysis::comparison::call_tree::fixture::tree;
+    use opcost_profile::read::callgrind::read;
+    use opcost_sys::budget::Budget;
+    use proptest::prelude::*;
+
+    fn again(tree: &CallTree) -> FunctionTable {
+        read(&render(tree), [], None, &Budget::default()).unwrap().1
+    }
+
+    #[test]
+    fn functions_calls_and_their_costs_are_written() {
+        let made = tree(
+            &["one"],
+            &[
+                (None, "main@/bin/work", &[(1, 10)]),
+                (Some(0), "read", &[(5, 0)]),
+                (Some(1), "(below main)@/lib/libc.so.6", &[(5, 7)]),
+                (Some(0), "(below main)@/lib/libc.so.6", &[(1, 3)]),
+            ],
+        );
+        let text = render(&made);
+        let expected = "positions: line\nevents: instructions\nsummary: 20\n\nob=(1) /bin/work\nfl=(1) ???\nfn=(1) main\n0 10\n\
+            cob=(2) [kernel]\ncfi=(1)\ncfn=(2) read\ncalls=5 0\n0 7\ncob=(3) /lib/libc.so.6\ncfi=(1)\ncfn=(3) (below main)\n\
+            calls=1 0\n0 3\n\nob=(2)\nfl=(1)\nfn=(2)\n0 0\ncob=(3)\ncfi=(1)\ncfn=(3)\ncalls=5 0\n0 7\n\n\
+            ob=(3)\nfl=(1)\nfn=(3)\n0 10\n\ntotals: 20\n";
+        assert!(text.ends_with(expected), "{text}");
+        let desc = "\ncmd: one\ndesc: Recording: 261121-c0ffee: instructions of 10 runs, 1000 operations\n";
+        assert!(text.contains(desc), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_again(tree in any_tree()) {
+            prop_assume!(tree.sides[0].total > 0);
+            let table = again(&tree);
+            prop_assert_eq!((table.total, table.unattributed), (tree.sides[0].total, 0));
+            // A profile that was read is written with all that it had.
+            let text = render_table(&table, "instructions", "one");
+            let third = read(&text, [], None, &Budget::default()).unwrap().1;
+            prop_assert_eq!(&third, &table);
+            for (at, function) in tree.functions.iter().enumerate() {
+                let nodes = || tree.nodes.iter().filter(|node| node.function == at);
+                let own: u64 = nodes().map(|node| node.own[0]).sum();
+                let found = table.functions.iter().find(|cost| cost.function == *function);
+                prop_assert_eq!(found.map_or(0, |cost| cost.own), own);
+                // A node below another one of its function is within that one's inclusive cost.
+                let outer = nodes().filter(|node| {
+                    let above = |at: &usize| tree.nodes[*at].parent;
+                    let mut callers = std::iter::successors(node.parent, above);
+                    !callers.any(|caller| tree.nodes[caller].function == at)
+                });
+                let inclusive: u64 = outer.map(|node| node.inclusive[0]).sum();
+                if let Some(known) = found.and_then(|cost| cost.inclusive) {
+                    prop_assert_eq!(known, inclusive);
+                }
+            }
+        }
+    }
+}
