@@ -39,7 +39,7 @@ pub enum AnnotateError {
     Changed { path: PathBuf },
     /// The kernel's code is not here.
     #[error(
-        "the vmlinux of kernel {kernel} is not here; opcost keeps those that it built, and a folder in which a kernel was built has it"
+        "the vmlinux of kernel {kernel} is not here; opcost keeps those that it built, a folder in which a kernel was built has it, and Debian packages linux-image-RELEASE-dbg"
     )]
     NoVmlinux { kernel: String },
     /// The code is in no file.

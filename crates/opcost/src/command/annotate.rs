@@ -2,6 +2,7 @@
 
 use crate::command::function_option::the_function;
 use crate::command::globals::Globals;
+use crate::command::measured_file::debug_vmlinux;
 use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -222,7 +223,8 @@ fn recorded_program(
         let image = Path::new(&kernel.name).join("arch/x86/boot/bzImage");
         let is_built = || std::fs::read(image).is_ok_and(|image| digest(&image) == kernel.digest);
         let built = || Some(Path::new(&kernel.name).join("vmlinux")).filter(|_| is_built());
-        let vmlinux = cached.or_else(built);
+        let packaged = || debug_vmlinux(&kernel.name, &kernel.digest, &sources.debug_files);
+        let vmlinux = cached.or_else(built).or_else(packaged);
         let none = || AnnotateError::NoVmlinux { kernel: kernel.name.clone() };
         return Program::read(&vmlinux.ok_or_else(none)?, sources);
     }

@@ -2,8 +2,11 @@
 //!
 //! The program of the recorded profiles is in the test data. perf's cache of files by build id brings it to any machine.
 
+use crate::lab::{Lab, compile};
+use crate::needs;
 use assert_cmd::Command;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -134,4 +137,111 @@ fn two_profiles_of_a_function_are_compared_line_by_line() {
     let line = lines.iter().find(|line| line["variant"]["line"] == 11).unwrap();
     assert_eq!(line["variant"]["text"], line["baseline"]["text"]);
     assert!(line["instructions"].as_array().unwrap().iter().all(|pair| pair["same"] == true));
+}
+
+const COUNTED: &str = "
+#include <stdlib.h>
+static volatile unsigned seen;
+
+__attribute__((noinline)) static void count(unsigned times)
+{
+    for (unsigned at = 0; at < times; at++)
+        seen += at;
+}
+
+int main(void)
+{
+    count(1000);
+    return 0;
+}
+";
+
+/// The cost of each line of a function as callgrind counts it.
+fn callgrind(lab: &Lab, program: &str, function: &str) -> BTreeMap<u64, u64> {
+    let out = lab.path("callgrind.out");
+    let ended = std::process::Command::new("valgrind")
+        .args(["--tool=callgrind", "--compress-pos=no", "--compress-strings=no"])
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg(program)
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let (mut is_in, mut of_call, mut counts) = (false, false, BTreeMap::new());
+    for line in lab.lines("callgrind.out") {
+        if let Some(name) = line.strip_prefix("fn=") {
+            is_in = name == function;
+        }
+        let fields = line
+            .split_once(' ')
+            .and_then(|(line, cost)| Some((line.parse::<u64>().ok()?, cost.parse::<u64>().ok()?)));
+        // The line behind a call has the callee's cost.
+        if let Some((line, cost)) = fields.filter(|_| is_in && !of_call) {
+            *counts.entry(line).or_default() += cost;
+        }
+        of_call = line.starts_with("calls=");
+    }
+    counts
+}
+
+#[test]
+fn counted_lines_are_those_of_callgrind() {
+    if !needs::programs(&["cc", "valgrind"]) || !needs::emulator() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "counted", COUNTED, &["-g"]);
+    let measure = ["measure", "-q", "--machine", "emulated", "--kernel", "none", "--addresses"];
+    lab.run(&[&measure[..], &["-n", "1", "--warmup", "0", &program]].concat()).expect(0);
+    let shown = lab.json(&["show", "last", "--annotate=count", "--json"]);
+    let of_line = |line: &Value| Some((line["line"].as_u64()?, line["cost"].as_u64()?));
+    let ours: BTreeMap<u64, u64> =
+        shown["lines"].as_array().unwrap().iter().filter_map(of_line).collect();
+    let theirs = callgrind(&lab, &program, "count");
+    assert_eq!(ours, theirs);
+    assert!(ours.values().sum::<u64>() > 4000, "{ours:?}");
+    let text = lab.output(&["show", "last", "--annotate=count"]);
+    assert!(text.contains("seen += at;"), "{text}");
+    // A program that was built anew is not the one that was counted.
+    compile(&lab, "counted", &COUNTED.replace("1000", "1001"), &["-g"]);
+    lab.run(&["show", "last", "--annotate=count"])
+        .expect(2)
+        .says(&["is not the file that was recorded"]);
+}
+
+#[test]
+fn a_changed_line_is_named_with_its_exact_change() {
+    if !needs::programs(&["cc"]) || !needs::emulator() {
+        return;
+    }
+    let lab = Lab::new();
+    let old = compile(&lab, "old", COUNTED, &["-g"]);
+    // Two lines above the function, and seven instructions in its loop.
+    let changed = COUNTED
+        .replace("static volatile", "/* more\n * lines */\nstatic volatile")
+        .replace("seen += at;", "{ seen += at; __asm__ volatile(\".rept 7; nop; .endr\"); }");
+    let new = compile(&lab, "new", &changed, &["-g"]);
+    let compare = ["compare", "-q", "--machine", "emulated", "--kernel", "none", "--addresses"];
+    lab.run(&[&compare[..], &["-n", "2", "--warmup", "0", &old, &new]].concat()).expect(0);
+    let json = lab.json(&["diff", "last", "--annotate=count", "--json"]);
+    assert_eq!(json["total"]["change"], 7000.0, "{json}");
+    assert_eq!(json["paired_by"], "sources");
+    let differing: Vec<&Value> =
+        json["lines"].as_array().unwrap().iter().filter(|line| line["same"] == false).collect();
+    let [line] = differing[..] else { panic!("{differing:?}") };
+    assert_eq!((&line["change"], &line["verdict"]), (&7000.0.into(), &"changed".into()));
+    let numbers =
+        [&line["baseline"]["line"], &line["variant"]["line"]].map(|line| line.as_u64().unwrap());
+    assert_eq!(numbers[1], numbers[0] + 2);
+    let pairs = line["instructions"].as_array().unwrap();
+    let added: Vec<_> = pairs.iter().filter(|pair| pair["baseline"].is_null()).collect();
+    assert!(
+        added.len() == 7 && added.iter().all(|pair| pair["variant"]["text"] == "nop"),
+        "{added:?}"
+    );
+    let text = lab.output(&["diff", "last", "--annotate"]);
+    assert!(text.contains("+7,000") && text.contains("each difference is exact"), "{text}");
+    let has = |sign: char, code: &str| {
+        text.lines().any(|line| line.contains(&format!("{sign}  ")) && line.contains(code))
+    };
+    assert!(has('-', "seen += at;") && has('+', "{ seen += at;"), "{text}");
 }

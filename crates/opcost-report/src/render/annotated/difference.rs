@@ -1,7 +1,7 @@
 //! The difference of a function of two builds, line by line.
 
 use super::json::{instruction, sources};
-use super::{CONTEXT_LINES, LINES_SHOWN, Texts, notes, text};
+use super::{CONTEXT_LINES, LINES_SHOWN, Texts, file, notes, text};
 use crate::render::functions::short;
 use crate::render::sampled::difference::{changed, measured};
 use opcost_analysis::annotation::{AnnotatedInstruction, Annotation};
@@ -199,7 +199,7 @@ fn line(view: &View<'_>, texts: &[Texts<'_>; 2], row: &LineChange) -> Vec<Row> {
         let found = texts[side].line(row.sources[side], number);
         let is_main = row.sources[side] == difference.sides[side].main;
         match row.sources[side].filter(|_| found.is_empty() && !is_main) {
-            Some(source) => format!("in {}", difference.sides[side].sources[source].path),
+            Some(source) => format!("in {}", file(&difference.sides[side], source)),
             None => found,
         }
     };

@@ -160,6 +160,13 @@ fn row(first: Cell, view: &View<'_>, own: &[Own], text: String) -> Row {
     Row::of(vec![first, share, cost, Cell::Source(text)])
 }
 
+/// A source file with the folder that it is in.
+fn file(annotation: &Annotation, source: usize) -> &str {
+    let path = annotation.sources[source].path.as_str();
+    let before = path.rmatch_indices('/').nth(1);
+    before.map_or(path, |(at, _)| &path[at + 1..])
+}
+
 /// Adds lines without code between the last line and this one.
 fn context(
     rows: &mut Vec<Row>,
@@ -174,8 +181,9 @@ fn context(
     if last.is_some_and(|(source, _)| source != line.source)
         || last.is_none() && line.source != annotation.main
     {
-        let path = line.source.map(|source| annotation.sources[source].path.as_str());
-        rows.push(quiet(Cell::text("…"), path.unwrap_or("instructions without a line").into()));
+        let path = line.source.map(|source| format!("in {}", file(annotation, source)));
+        let path = path.unwrap_or_else(|| "instructions without a line".into());
+        rows.push(quiet(Cell::text("…"), path));
         return;
     }
     let Some((_, last)) = last else { return };

@@ -5,6 +5,9 @@ use super::{GateView, against_words, both, exact_words, side_words};
 use opcost_gate::gate::report::{CaseReport, FigureReport, GateReport, GateVerdict, Outcome};
 use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table, Tone};
 
+/// The functions of a case for which the report says how to see their lines.
+const ANNOTATED_MAX: usize = 2;
+
 /// The report: what needs attention, where it comes from, and the answer.
 pub fn document(view: &GateView<'_>) -> Document {
     let report = view.report;
@@ -126,6 +129,14 @@ fn of_functions(document: &mut Document, case: &CaseReport) {
     let place = place.map_or(String::new(), |place| format!(" ({}:{})", place.file, place.line));
     let mut parts = Document::default();
     parts.table(functions_table(lines));
+    if let [Some(base), Some(tip)] = &case.recordings {
+        for row in functions.leading(ANNOTATED_MAX).0 {
+            let name = shlex::try_quote(&row.symbol).unwrap_or_default();
+            let words = format!("{} by line, if the case has addresses = true: ", row.symbol);
+            let command = format!("opcost diff {base} {tip} --annotate={name} --store STORE");
+            parts.say_code(Mark::Note, words, command);
+        }
+    }
     let unit = functions.unit();
     document.fold(format!("Where {total} {unit} of {} come from{place}", case.name), parts);
 }
