@@ -144,9 +144,13 @@ pub(crate) fn in_files<'a>(runs: &'a AddressRuns<'_>) -> Vec<CountedFunction<'a>
 }
 
 /// The number of the function that a name means.
-pub(crate) fn find_function(functions: &[CountedFunction<'_>], name: &str) -> Result<usize> {
+pub(crate) fn find_function(
+    variant: VariantOf<'_>,
+    functions: &[CountedFunction<'_>],
+    name: &str,
+) -> Result<usize> {
     let known: Vec<&Function> = functions.iter().map(|one| one.function).collect();
-    Ok(functions[the_function("--annotate", &known, name)?].number)
+    Ok(functions[the_function("--annotate", variant.name(), &known, name)?].number)
 }
 
 /// Compares a function of two variants by line; without a name, the function whose cost changed most.
@@ -163,7 +167,10 @@ pub(crate) fn of_two_variants(
     let functions = runs.each_ref().map(in_files);
     let operations = runs.each_ref().map(AddressRuns::operations);
     let chosen = match args.function() {
-        Some(name) => [find_function(&functions[0], name)?, find_function(&functions[1], name)?],
+        Some(name) => {
+            let found = |side: usize| find_function(variants[side], &functions[side], name);
+            [found(0)?, found(1)?]
+        }
         None => {
             let ops = operations.each_ref().map(|(ops, _)| ops.iter().sum::<u64>().max(1) as f64);
             let changed = functions[1].iter().filter_map(|new| {

@@ -361,7 +361,8 @@ fn function_of_both<'a>(
     });
     if let Some(name) = name {
         let found = |side: usize| {
-            the_function("--annotate", &functions[side], name).map(|at| functions[side][at])
+            the_function("--annotate", sides[side][0].name, &functions[side], name)
+                .map(|at| functions[side][at])
         };
         return Ok([found(0)?, found(1)?]);
     }
@@ -492,5 +493,5 @@ fn which(recordings: [&Recording; 2]) -> String {
 /// The callers and callees of the one function of this name.
 fn context(tree: &CallTree, name: &str) -> Result<FunctionContext> {
     let functions: Vec<&Function> = tree.functions.iter().collect();
-    Ok(function_context(tree, the_function("--function", &functions, name)?))
+    Ok(function_context(tree, the_function("--function", "the profile", &functions, name)?))
 }

@@ -9,12 +9,19 @@ use opcost_record::nearest::did_you_mean;
 /// The most functions that an error lists.
 const LISTED: usize = 6;
 
-/// The index of the function that a name means; `option`: the one that has the name.
+/// The index of the function that a name means.
+///
+/// `option`: the option with the name; `of`: whose functions they are, as errors name it.
 ///
 /// # Errors
 /// Usage: no function has this name (the error lists similar names), or several have it (the error
 /// says how to name one).
-pub(crate) fn the_function(option: &str, functions: &[&Function], name: &str) -> Result<usize> {
+pub(crate) fn the_function(
+    option: &str,
+    of: &str,
+    functions: &[&Function],
+    name: &str,
+) -> Result<usize> {
     match named(functions.iter().copied(), name)[..] {
         [one] => Ok(one),
         [] => {
@@ -22,7 +29,7 @@ pub(crate) fn the_function(option: &str, functions: &[&Function], name: &str) ->
             known.sort_unstable();
             known.dedup();
             let near = did_you_mean(name, known);
-            let why = format!("{option} {name}: the profile has no such function{near}");
+            let why = format!("{option} {name}: {of} has no such function{near}");
             Err(fail(Status::Usage, why))
         }
         ref many => {
@@ -59,7 +66,8 @@ mod tests {
         ];
         let functions: Vec<&Function> = functions.iter().collect();
         let said = |name: &str| {
-            the_function("--function", &functions, name).map_err(|error| error.to_string())
+            the_function("--function", "the profile", &functions, name)
+                .map_err(|error| error.to_string())
         };
         assert_eq!(said("b.c:helper").unwrap(), 1);
         assert_eq!(

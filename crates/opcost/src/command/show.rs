@@ -102,7 +102,7 @@ fn annotated(
     let wanted = args.annotate.function();
     let dearest = || functions.iter().max_by_key(|one| one.cost).map(|one| one.number);
     let function = match wanted {
-        Some(name) => find_function(&functions, name)?,
+        Some(name) => find_function(variant, &functions, name)?,
         None => dearest().ok_or(AnnotateError::NoAddresses).status(Status::Usage)?,
     };
     let sources = SourceArgs::default().sources(globals);

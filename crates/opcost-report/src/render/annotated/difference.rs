@@ -45,6 +45,20 @@ impl View<'_> {
         }
     }
 
+    /// The verdict of a line in a word; nothing where nothing changed, and where all lines have the same.
+    fn mark(&self, figures: &LineFigures) -> String {
+        match (figures.verdict, figures.p_adjusted) {
+            _ if self.difference.is_exact => String::new(),
+            (verdict, Some(p)) if verdict.is_found() && p < 1e-4 => "p<.0001".into(),
+            (verdict, Some(p)) if verdict.is_found() => format!("p {p:.4}"),
+            (verdict, None) if verdict.is_found() => "exact".into(),
+            _ if figures.own.change == 0.0 || self.difference.judged == Judged::Nothing => {
+                String::new()
+            }
+            _ => "?".into(),
+        }
+    }
+
     /// A row: its line, figures, verdict and text.
     fn row(&self, first: String, figures: Option<&LineFigures>, mark: String, text: String) -> Row {
         let cells = match figures {
@@ -123,11 +137,11 @@ pub fn document(view: &View<'_>) -> Document {
     }
     if let Some((number, pooled)) = &difference.pooled {
         let said = format!("{} lines of few samples, as one", grouped(*number as u64));
-        rows.push(view.row(String::new(), Some(pooled), mark(pooled, difference.judged), said));
+        rows.push(view.row(String::new(), Some(pooled), view.mark(pooled), said));
     }
     rows.push(Row {
         strong: true,
-        ..view.row("all".into(), Some(total), mark(total, difference.judged), String::new())
+        ..view.row("all".into(), Some(total), view.mark(total), String::new())
     });
     document.table(Table {
         caption: None,
@@ -206,7 +220,7 @@ fn line(view: &View<'_>, texts: &[Texts<'_>; 2], row: &LineChange) -> Vec<Row> {
     let figures = row.figures.as_ref();
     let mark = match figures {
         _ if row.is_pooled => String::new(),
-        Some(figures) => mark(figures, difference.judged),
+        Some(figures) => view.mark(figures),
         None => String::new(),
     };
     let mut rows = Vec::new();
@@ -311,11 +325,11 @@ fn instructions(row: &LineChange, scaled: &Scaled<'_>) -> Vec<Row> {
         match pair {
             [Some(_), Some(two)] if *is_same => {
                 rows.append(&mut added);
-                rows.push(scaled.row(*cost, format!("  {}", text(two))));
+                rows.push(scaled.row(*cost, format!("    {}", text(two))));
             }
             [one, two] => {
                 let signed =
-                    |sign: char, one: &AnnotatedInstruction| format!("{sign} {}", text(one));
+                    |sign: char, one: &AnnotatedInstruction| format!("{sign}   {}", text(one));
                 // Of samples, an instruction without a cost was only not hit.
                 let one = one.filter(|_| cost[0] > 0);
                 let two = two.filter(|_| cost[1] > 0);
@@ -326,20 +340,9 @@ fn instructions(row: &LineChange, scaled: &Scaled<'_>) -> Vec<Row> {
     }
     rows.append(&mut added);
     if left > 0 {
-        rows.push(scaled.row([0, 0], format!("      … {left} more that differ")));
+        rows.push(scaled.row([0, 0], format!("    … {left} more that differ")));
     }
     rows
-}
-
-/// The verdict of a line in a word; nothing where nothing changed.
-fn mark(figures: &LineFigures, judged: Judged) -> String {
-    match (figures.verdict, figures.p_adjusted) {
-        (verdict, Some(p)) if verdict.is_found() && p < 1e-4 => "p<.0001".into(),
-        (verdict, Some(p)) if verdict.is_found() => format!("p {p:.4}"),
-        (verdict, None) if verdict.is_found() => "exact".into(),
-        _ if figures.own.change == 0.0 || judged == Judged::Nothing => String::new(),
-        _ => "?".into(),
-    }
 }
 
 fn word(verdict: FunctionVerdict, judged: Judged) -> &'static str {

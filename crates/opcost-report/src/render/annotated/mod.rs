@@ -210,7 +210,7 @@ fn instructions(view: &View<'_>, line: &AnnotatedLine) -> Vec<Row> {
     let (shown, rest) = order.split_at(order.len().min(INSTRUCTIONS_SHOWN));
     let mut shown = shown.to_vec();
     shown.sort_unstable();
-    let text = |at: usize| self::text(&line.instructions[at]);
+    let text = |at: usize| format!("    {}", self::text(&line.instructions[at]));
     let mut rows: Vec<Row> = shown
         .iter()
         .map(|at| row(Cell::Empty, view, &line.instructions[*at].own, text(*at)))
@@ -234,9 +234,9 @@ fn text(instruction: &AnnotatedInstruction) -> String {
         text => text.to_string(),
     };
     match &instruction.inlined {
-        Some((function, Some((_, line)))) => format!("    {code}  ({function}:{line})"),
-        Some((function, None)) => format!("    {code}  ({function})"),
-        None => format!("    {code}"),
+        Some((function, Some((_, line)))) => format!("{code}  ({function}:{line})"),
+        Some((function, None)) => format!("{code}  ({function})"),
+        None => code,
     }
 }
 

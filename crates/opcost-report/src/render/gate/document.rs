@@ -2,6 +2,7 @@
 
 use super::functions::{lines, table as functions_table};
 use super::{GateView, against_words, both, exact_words, side_words};
+use opcost_analysis::comparison::FunctionRow;
 use opcost_gate::gate::report::{CaseReport, FigureReport, GateReport, GateVerdict, Outcome};
 use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table, Tone};
 
@@ -130,7 +131,8 @@ fn of_functions(document: &mut Document, case: &CaseReport) {
     let mut parts = Document::default();
     parts.table(functions_table(lines));
     if let [Some(base), Some(tip)] = &case.recordings {
-        for row in functions.leading(ANNOTATED_MAX).0 {
+        let on_both = |row: &&FunctionRow| !row.appeared && !row.vanished;
+        for row in functions.leading(ANNOTATED_MAX).0.iter().filter(on_both) {
             let name = shlex::try_quote(&row.symbol).unwrap_or_default();
             let words = format!("{} by line, if the case has addresses = true: ", row.symbol);
             let command = format!("opcost diff {base} {tip} --annotate={name} --store STORE");

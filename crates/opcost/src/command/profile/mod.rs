@@ -268,7 +268,7 @@ pub(crate) fn display_name(path: &Path) -> String {
 /// The index of the one function of this name.
 fn find(option: &str, table: &FunctionTable, name: &str) -> Result<usize> {
     let functions: Vec<&Function> = table.functions.iter().map(|cost| &cost.function).collect();
-    the_function(option, &functions, name)
+    the_function(option, "the profile", &functions, name)
 }
 
 /// The call tree, for export to other tools.
