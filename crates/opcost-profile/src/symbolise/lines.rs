@@ -141,3 +141,116 @@ fn path_of<'s>(
     push(&unit.attr_string(file.path_name())?.to_string_lossy());
     Ok(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::annotate::{SourceState, source_text};
+    use crate::symbolise::KernelSource;
+    use opcost_sys::budget::LIMIT_BYTES;
+    use std::fs;
+    use std::process::Command;
+
+    fn sources() -> Sources {
+        Sources {
+            kernel: KernelSource::Nothing,
+            debug_files: "/nonexistent".into(),
+            build_id_cache: None,
+            inlined: true,
+            limit_bytes: LIMIT_BYTES,
+        }
+    }
+
+    /// The addresses that `objdump -d` has for a program, and the lines that `addr2line` has for them, outermost first.
+    fn expected(program: &Path) -> Option<Vec<(u64, Vec<u32>)>> {
+        let ran = |command: &mut Command| {
+            let output = command.output().ok().filter(|output| output.status.success())?;
+            String::from_utf8(output.stdout).ok()
+        };
+        let listed = ran(Command::new("objdump").arg("-d").arg(program))?;
+        let address = |line: &str| u64::from_str_radix(line.trim().split_once(":\t")?.0, 16).ok();
+        let addresses: Vec<u64> = listed.lines().filter_map(address).collect();
+        let mut asked = Command::new("addr2line");
+        asked.arg("-a").arg("-i").arg("-e").arg(program);
+        asked.args(addresses.iter().map(|address| format!("{address:#x}")));
+        let mut found: Vec<(u64, Vec<u32>)> = Vec::new();
+        for line in ran(&mut asked)?.lines() {
+            match line.strip_prefix("0x") {
+                Some(address) => {
+                    found.push((u64::from_str_radix(address, 16).unwrap(), Vec::new()));
+                }
+                None => {
+                    let number = line.rsplit(':').next().and_then(|end| end.split(' ').next());
+                    let number = number.and_then(|number| number.parse().ok());
+                    let place = found.last_mut()?;
+                    place.1.splice(..0, number.filter(|number| *number > 0));
+                }
+            }
+        }
+        Some(found)
+    }
+
+    #[test]
+    fn lines_are_those_that_binutils_have() {
+        let busy = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/busy");
+        let Some(expected) = expected(&busy) else { return crate::skip::skip!("no binutils") };
+        let addresses: Vec<u64> = expected.iter().map(|(address, _)| *address).collect();
+        let found = lines(&busy, &addresses, &sources());
+        let mut known = 0;
+        for ((address, expected), place) in expected.iter().zip(&found.places) {
+            let numbers: Vec<u32> = place.iter().filter_map(|at| at.line).collect();
+            assert_eq!(&numbers, expected, "{address:#x}");
+            known += usize::from(!numbers.is_empty());
+        }
+        assert!(known > 40 && found.places.iter().any(|place| place.len() > 1), "{known}");
+        assert!(
+            found.files.iter().any(|file| file.path == "/opt/work/busy.c"),
+            "{:?}",
+            found.files
+        );
+    }
+
+    #[test]
+    fn damaged_debug_information_gives_fewer_lines() {
+        let busy = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/busy")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("damaged");
+        let addresses: Vec<u64> = (0x1000..0x1400).step_by(3).collect();
+        // The sections of debug information begin at 0x3057.
+        for at in (0x3057..busy.len()).step_by(7) {
+            let mut bytes = busy.clone();
+            bytes[at] ^= 0xff;
+            fs::write(&path, &bytes).unwrap();
+            assert_eq!(lines(&path, &addresses, &sources()).places.len(), addresses.len());
+            fs::write(&path, &busy[..at]).unwrap();
+            assert_eq!(lines(&path, &addresses, &sources()).places.len(), addresses.len());
+        }
+        assert_eq!(lines(&folder.path().join("none"), &[1], &sources()).places, [vec![]]);
+    }
+
+    #[test]
+    fn a_line_tables_hash_tells_whether_the_source_was_compiled() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("hashed.c"), folder.path().join("hashed"));
+        fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+        let compiled =
+            Command::new("clang").args(["-gdwarf-5", "-o"]).arg(&program).arg(&source).status();
+        let Some(all) = compiled.is_ok_and(|status| status.success()).then(|| expected(&program))
+        else {
+            return crate::skip::skip!("no clang");
+        };
+        let Some(all) = all else { return crate::skip::skip!("no binutils") };
+        let addresses: Vec<u64> = all
+            .iter()
+            .filter(|(_, lines)| !lines.is_empty())
+            .map(|(address, _)| *address)
+            .collect();
+        let found = lines(&program, &addresses, &sources());
+        let file = found.files.iter().find(|file| Path::new(&file.path) == source).unwrap();
+        assert!(file.md5.is_some(), "{found:?}");
+        // The time of the file is no matter then.
+        assert_eq!(source_text(file, &[], None).state, SourceState::Checked);
+        fs::write(&source, "int main(void) { return 1; }\n").unwrap();
+        assert_eq!(source_text(file, &[], None).state, SourceState::Changed);
+    }
+}
