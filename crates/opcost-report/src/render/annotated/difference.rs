@@ -163,7 +163,9 @@ pub fn document(view: &View<'_>) -> Document {
     if difference.judged != Judged::Nothing && difference.rows.iter().any(|row| open(&row)) {
         document.say(Mark::Note, "?: so many samples more or less can be chance");
     }
-    if difference.paired_by == PairedBy::Numbers {
+    if difference.paired_by == PairedBy::Numbers
+        && difference.sides.iter().all(|side| side.main.is_some())
+    {
         let said = "without the text of both sources, lines are paired by their distance from the function's first line";
         document.say(Mark::Doubt, said);
     }
@@ -207,13 +209,18 @@ fn shown(difference: &AnnotatedDifference) -> Vec<usize> {
 /// The rows of a line: one if the source is the same, otherwise one for each side.
 fn line(view: &View<'_>, texts: &[Texts<'_>; 2], row: &LineChange) -> Vec<Row> {
     let difference = view.difference;
-    let number = |side: usize| row.numbers[side].map_or(String::new(), |number| number.to_string());
+    let number = |side: usize| match row.numbers[side] {
+        None => String::new(),
+        Some(0) => "–".into(),
+        Some(number) => number.to_string(),
+    };
     let text = |side: usize| {
         let number = row.numbers[side].unwrap_or(0);
         let found = texts[side].line(row.sources[side], number);
         let is_main = row.sources[side] == difference.sides[side].main;
         match row.sources[side].filter(|_| found.is_empty() && !is_main) {
             Some(source) => format!("in {}", file(&difference.sides[side], source)),
+            None if number == 0 => "instructions without a line".into(),
             None => found,
         }
     };
