@@ -106,9 +106,8 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Name
         };
     let has_table = elf::has_symbol_table(&bytes).unwrap_or(false);
     let is_split = sources.inlined && !elf::has_debug_information(&bytes);
-    let debug = (is_split || !has_table)
-        .then(|| debug_file(&path, &bytes, sections, sources))
-        .flatten();
+    let debug =
+        (is_split || !has_table).then(|| debug_file(&path, &bytes, sections, sources)).flatten();
     let places = Places::Offsets(offsets);
     let read = || {
         let files = &sources.debug_files;

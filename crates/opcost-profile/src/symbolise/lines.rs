@@ -50,8 +50,7 @@ pub fn lines(path: &Path, addresses: &[u64], sources: &Sources) -> CodeLines {
     let Ok(file) = elf::excerpt(path, DEBUG_SECTIONS, sources.limit_bytes) else { return found };
     let debug = debug_file(path, &file, DEBUG_SECTIONS, sources);
     let (places, files) = (Places::Addresses(addresses), &sources.debug_files);
-    let sections =
-        DebugSections::read(&file, debug.as_ref(), places, files, sources.limit_bytes);
+    let sections = DebugSections::read(&file, debug.as_ref(), places, files, sources.limit_bytes);
     let Some(sections) = sections else { return found };
     let inlined = match sections.inlined(places) {
         Ok(inlined) => inlined,
