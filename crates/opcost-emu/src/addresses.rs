@@ -46,6 +46,8 @@ struct RegionCosts {
     repeats: HashMap<Place, u64>,
     /// How often the last instruction of a block, known by its function and guest address, sent control to the block with a number.
     transfers: HashMap<(u32, u64, u64), u64>,
+    /// The same for the last target of each block, by the block's number less one: the target's number, and how often.
+    recent: Vec<(u64, u64)>,
 }
 
 impl Addresses {
@@ -84,7 +86,20 @@ impl Addresses {
     }
 
     /// Notes that control went from the end of a block to another block.
-    pub(crate) fn transferred(&mut self, region: usize, left: &Left, to: &Block) {
+    #[inline(always)]
+    pub(crate) fn transferred(&mut self, region: usize, from: &Block, to: &Block) {
+        if !leads(from.exit) || from.exit == Exit::Branch && to.start == from.end() {
+            return;
+        }
+        let costs = &mut self.regions[region];
+        match costs.recent.get_mut((from.number as usize).wrapping_sub(1)) {
+            Some((target, times)) if *target == to.number => *times += 1,
+            _ => costs.retarget(from, to),
+        }
+    }
+
+    /// Notes the same of a block that is known by its end only.
+    pub(crate) fn transferred_late(&mut self, region: usize, left: &Left, to: &Block) {
         if leads(left.exit) && (left.exit != Exit::Branch || to.start != left.end) {
             let place = (left.function, left.at, to.number);
             *self.regions[region].transfers.entry(place).or_default() += 1;
@@ -107,7 +122,7 @@ impl Addresses {
         blocks: &Blocks,
         functions: &[Function],
     ) -> Result<(), String> {
-        let RegionCosts { begun, changes, repeats, transfers } = &self.regions[region];
+        let RegionCosts { begun, changes, repeats, transfers, recent } = &self.regions[region];
         let mut amounts: HashMap<Place, Amount> = HashMap::new();
         for (number, times) in (1..).zip(begun).filter(|(_, times)| **times > 0) {
             let Some(block) = blocks.numbered(number) else { continue };
@@ -160,10 +175,16 @@ impl Addresses {
             }
         }
         let mut sums: BTreeMap<(Place, Place), u64> = BTreeMap::new();
-        for ((function, at, to), times) in transfers {
-            let linked = linked.get(&(*function, *at)).copied();
-            let Some((address, to)) = linked.zip(blocks.numbered(*to)) else { continue };
-            let from = (number(*function), address);
+        let recent = (1..).zip(recent).filter_map(|(number, (to, times))| {
+            let from = blocks.numbered(number).filter(|_| *times > 0)?;
+            Some(((from.function, from.last_at(), *to), *times))
+        });
+        for ((function, at, to), times) in
+            transfers.iter().map(|(of, times)| (*of, *times)).chain(recent)
+        {
+            let linked = linked.get(&(function, at)).copied();
+            let Some((address, to)) = linked.zip(blocks.numbered(to)) else { continue };
+            let from = (number(function), address);
             *sums.entry((from, (number(to.function), to.linked_at))).or_default() += times;
         }
         let of = |((from, to), times)| Transfer { from, to, times };
@@ -185,8 +206,23 @@ impl Addresses {
     }
 }
 
+impl RegionCosts {
+    /// Notes that control went from the end of a block to another block than the last time.
+    #[cold]
+    fn retarget(&mut self, from: &Block, to: &Block) {
+        let Some(place) = (from.number as usize).checked_sub(1) else { return };
+        if place >= self.recent.len() {
+            self.recent.resize(place + 1, (0, 0));
+        }
+        let (target, times) = std::mem::replace(&mut self.recent[place], (to.number, 1));
+        if times > 0 {
+            *self.transfers.entry((from.function, from.last_at(), target)).or_default() += times;
+        }
+    }
+}
+
 /// Whether control may go to one of several places from an instruction.
-pub(crate) fn leads(exit: Exit) -> bool {
+fn leads(exit: Exit) -> bool {
     matches!(exit, Exit::Branch | Exit::CallIndirect | Exit::JumpIndirect)
 }
 
@@ -252,10 +288,13 @@ mod tests {
         (0..4).for_each(|_| addresses.repeated(0, 0, one.link_address(3)));
         addresses.begun(0, two, 4);
         let left = Left::whole(two);
-        addresses.transferred(0, &left, one);
-        addresses.transferred(0, &left, two);
+        addresses.transferred(0, two, one);
+        addresses.transferred(0, two, two);
+        addresses.transferred_late(0, &left, one);
         // Control that falls through a branch is no transfer.
-        addresses.transferred(0, &left, &made(two.end(), &[NOP]));
+        let behind = made(two.end(), &[NOP]);
+        addresses.transferred(0, two, &behind);
+        addresses.transferred_late(0, &left, &behind);
         let (mut profile, functions) = profile(5 + 4 + 4 + 4 + 8);
         addresses.add_to(&mut profile, 0, &blocks, &functions).unwrap();
         let rows: Vec<_> =
@@ -274,7 +313,7 @@ mod tests {
         );
         let went: Vec<_> =
             profile.transfers.iter().map(|one| (one.from.1, one.to.1, one.times)).collect();
-        assert_eq!(went, [(at + 8, at, 1), (at + 8, at + 7, 1)]);
+        assert_eq!(went, [(at + 8, at, 2), (at + 8, at + 7, 1)]);
         addresses.clear();
         profile = Profile::default();
         addresses.add_to(&mut profile, 0, &blocks, &functions).unwrap();

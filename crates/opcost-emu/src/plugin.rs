@@ -235,19 +235,12 @@ impl Plugin {
         self.spend(self.position.node, |timing| timing.follow(usize::MAX, begun, false));
     }
 
-    /// Notes where control went if a block goes on.
+    /// Notes that control went from the last block, which reached its end, to the next, where instructions are counted by address.
     #[inline(always)]
     pub(crate) fn go_on_apart(&mut self, begun: &Block) {
         let prev = self.prev();
-        if addresses::leads(prev.exit) {
-            self.count_transfer(&Left::whole(prev), begun);
-        }
-    }
-
-    /// Notes where control went from the end of a block, if the open region is counted by address.
-    fn count_transfer(&mut self, left: &Left, begun: &Block) {
         if let Some((addresses, region)) = self.open_addresses() {
-            addresses.transferred(region, left, begun);
+            addresses.transferred(region, prev, begun);
         }
     }
 
@@ -343,7 +336,7 @@ impl Plugin {
         self.walk.turn(&mut self.position, left, slot, begun);
         self.cost = self.walk.tree.cost(self.position.node);
         if APART {
-            self.count_transfer(&left, begun);
+            self.go_on_apart(begun);
         }
     }
 
@@ -354,7 +347,7 @@ impl Plugin {
         self.walk.jump_whole(&mut self.position, left, begun);
         self.cost = self.walk.tree.cost(self.position.node);
         if APART {
-            self.count_transfer(&left, begun);
+            self.go_on_apart(begun);
         }
         self.count_taken(&left, begun.start);
     }
@@ -430,7 +423,9 @@ impl Plugin {
             _ => (!cut && !interrupts).then_some(left),
         };
         if let Some(left) = seen {
-            self.count_transfer(&left, begun);
+            if let Some((addresses, region)) = self.open_addresses() {
+                addresses.transferred_late(region, &left, begun);
+            }
             self.count_taken(&left, begun.start);
         }
         if let Some((_, Some(place))) = begun.landmark {
