@@ -5,7 +5,7 @@ use crate::needs;
 use opcost_analysis::comparison::address_costs::{VariantAddresses, address_costs};
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_model::recording::Recording;
-use opcost_record::{AddressCost, Function};
+use opcost_record::{AddressCost, Function, Transfer};
 use opcost_store::store::Store;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -70,23 +70,38 @@ fn sum_to_functions(recording: &Recording) {
     }
 }
 
-/// The cost of each instruction of an ELF file that callgrind counted.
-fn callgrind(lab: &Lab, program: &str) -> BTreeMap<u64, u64> {
+/// What callgrind counted in an ELF file: the cost of each instruction, and how often each conditional branch was taken, by
+/// instruction and target.
+fn callgrind(lab: &Lab, program: &str) -> (BTreeMap<u64, u64>, BTreeMap<(u64, u64), u64>) {
     let out = lab.path("callgrind.out");
     let ended = Command::new("valgrind")
         .args(["--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--compress-pos=no"])
-        .args(["--compress-strings=no", &format!("--callgrind-out-file={}", out.display())])
+        .args([
+            "--collect-jumps=yes",
+            "--compress-strings=no",
+            &format!("--callgrind-out-file={}", out.display()),
+        ])
         .arg(program)
         .output()
         .unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-    let (mut object, mut before, mut counts) = (String::new(), String::new(), BTreeMap::new());
+    let (mut object, mut before) = (String::new(), String::new());
+    let (mut counts, mut taken) = (BTreeMap::new(), BTreeMap::new());
+    let hexadecimal = |text: &str| u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
     for line in lab.lines("callgrind.out") {
         if let Some(path) = line.strip_prefix("ob=") {
             object = path.into();
         }
-        // The line behind a call has the callee's cost.
-        let of_call = before.starts_with("calls=");
+        if let Some((times, target)) =
+            before.strip_prefix("jcnd=").and_then(|jump| jump.split_once(' '))
+            && object == program
+        {
+            let place = (hexadecimal(&line).unwrap(), hexadecimal(target).unwrap());
+            *taken.entry(place).or_default() +=
+                times.split('/').next().unwrap().parse::<u64>().unwrap();
+        }
+        // The line behind a call has the callee's cost, that behind a jump the jump's place.
+        let of_call = ["calls=", "jcnd=", "jump="].iter().any(|word| before.starts_with(word));
         let fields = line.strip_prefix("0x").and_then(|line| line.split_once(' '));
         if let Some((address, count)) = fields.filter(|_| !of_call && object == program) {
             let address = u64::from_str_radix(address, 16).unwrap();
@@ -94,7 +109,8 @@ fn callgrind(lab: &Lab, program: &str) -> BTreeMap<u64, u64> {
         }
         before = line;
     }
-    counts
+    taken.retain(|_, times| *times > 0);
+    (counts, taken)
 }
 
 #[test]
@@ -109,9 +125,11 @@ fn a_programs_instructions_cost_what_callgrind_counts_at_linked_addresses() {
         sum_to_functions(&recording);
         let all = addresses(&recording);
         assert_eq!((all.runs, all.repeats), (2, true), "{name}");
-        let theirs = callgrind(&lab, &program);
+        let (theirs, mut taken) = callgrind(&lab, &program);
+        let mut places = Vec::new();
         for symbol in ["main", "sort"] {
             let ours = of(&all, symbol, &program);
+            places.extend(ours.iter().map(|one| one.address));
             assert!(ours.len() > 10, "{ours:?}");
             for AddressCost { address, executions, cost, .. } in ours {
                 let counted = theirs.get(address).map(|count| count * 2);
@@ -122,6 +140,17 @@ fn a_programs_instructions_cost_what_callgrind_counts_at_linked_addresses() {
                 );
             }
         }
+        // Neither function calls through a pointer, so all transfers are of branches.
+        taken.retain(|(from, _), _| places.contains(from));
+        let is_ours = |one: &&Transfer| {
+            let module = &all.costs.functions[one.from.0 as usize].module;
+            *module == program && places.contains(&one.from.1)
+        };
+        let ours = all.costs.transfers.iter().filter(is_ours);
+        let ours: BTreeMap<(u64, u64), u64> =
+            ours.map(|one| ((one.from.1, one.to.1), one.times / 2)).collect();
+        assert!(ours.len() > 5, "{ours:x?}");
+        assert_eq!(ours, taken, "{name}");
     }
 }
 
