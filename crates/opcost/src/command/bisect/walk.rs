@@ -160,7 +160,7 @@ fn counts_totals(case: &Case, metric: &str) -> bool {
 
 fn without_functions(case: &Case) -> Case {
     let mut case = case.clone();
-    case.experiment.no_functions = true;
+    (case.experiment.no_functions, case.experiment.addresses) = (true, false);
     case
 }
 
@@ -713,5 +713,21 @@ impl<'a> Walk<'a> {
             differences: differences.collect(),
             functions: comparison.functions.into_iter().find(|functions| functions.shifted()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opcost_gate::gate::suite::Suite;
+
+    #[test]
+    fn a_case_that_counts_addresses_is_searched_by_totals_too() {
+        let suite = Suite::parse("[case.a]\nworkload = 'mmap'\naddresses = true").unwrap();
+        assert!(counts_totals(&suite.cases[0], "instructions"));
+        let Experiment { no_functions, addresses, .. } =
+            without_functions(&suite.cases[0]).experiment;
+        // One excludes the other.
+        assert!(no_functions && !addresses);
     }
 }
