@@ -9,10 +9,11 @@
 //! probability `level` at most: the first test has to fail.
 //!
 //! Shuffles make neighbours independent, and figures of a machine often wander (a neighbour's load, a cache's state). The best
-//! step therefore has to be as unlikely in series that wander as this one does: autoregressive ones of order 1. Their coefficient is the
-//! smallest whose series have neighbours as alike, beside as many best steps, two times in three, which corrects the bias of the
-//! estimate, which a step and short series cause (Andrews, "Exactly Median-Unbiased Estimation of First Order Autoregressive/Unit
-//! Root Models", Econometrica 61, 1993).
+//! step therefore has to be unlikely in series that wander, too: autoregressive ones of order 1. A short series does not tell its
+//! coefficient, whose estimate is too small besides (Andrews, "Exactly Median-Unbiased Estimation of First Order
+//! Autoregressive/Unit Root Models", Econometrica 61, 1993). The p-value is therefore that of the posterior prediction: the mean of
+//! the p-values of all coefficients, each weighed by how likely its series have neighbours as alike beside as many best steps
+//! (Box, "Sampling and Bayes' Inference in Scientific Modelling and Robustness", JRSS A 143, 1980).
 //!
 //! The cost of a split grows with the square of the number of values. A long series is therefore divided over the means of
 //! neighbours, at most [`VALUES_MAX`] of them, and least squares among the single values place each change. Means of many values
@@ -28,11 +29,11 @@ pub const SEGMENT_MIN: usize = 2;
 /// The shuffles behind each p-value; the smallest p-value is 1/500.
 pub const PERMUTATIONS: usize = 499;
 
-/// The coefficients that are tried, from independent values to nearly a random walk.
-const COEFFICIENTS: [f64; 9] = [0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98];
-/// The series behind the median of a coefficient, and behind the p-value of a step in wandering series.
-const SERIES_MEDIAN: usize = 39;
-const SERIES: usize = 199;
+/// The coefficients that are weighed, from independent values to nearly a random walk. Where series wander most, a small difference
+/// says most about the size of their steps.
+const COEFFICIENTS: [f64; 12] = [0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98];
+/// The series behind each coefficient.
+const SERIES: usize = 79;
 
 /// The most values that are divided at once.
 pub const VALUES_MAX: usize = 200;
@@ -171,24 +172,29 @@ fn best_step(values: &[f64], steps: usize) -> Option<Step> {
     (spread > 0.0).then(|| Step { size: largest / spread, likeness: products / squares })
 }
 
-/// The probability that a series that wanders like this one, with as many steps, has a step as large as its best.
+/// The probability that a series that wanders, as far as this one tells its coefficient, has a step as large as its best.
 fn wandering_p(values: &[f64], steps: usize, random: &mut Random) -> f64 {
     let Some(seen) = best_step(values, steps) else { return 0.0 };
-    let mut simulated = |coefficient: f64, number: usize| -> Vec<Step> {
-        let series = (0..number).map(|_| wandering(coefficient, values.len(), random));
-        series.filter_map(|series| best_step(&series, steps)).collect()
-    };
-    let is_as_alike = |coefficient: &f64| {
-        let found = simulated(*coefficient, SERIES_MEDIAN);
-        let above = found.iter().filter(|step| step.likeness >= seen.likeness).count();
-        // Half would be the median; a coefficient that is too small costs more than one that is too large.
-        3 * above >= 2 * found.len()
-    };
-    let last = COEFFICIENTS[COEFFICIENTS.len() - 1];
-    let coefficient = COEFFICIENTS.into_iter().find(is_as_alike).unwrap_or(last);
-    let found = simulated(coefficient, SERIES);
-    let as_large = found.iter().filter(|step| step.size >= seen.size).count();
-    (as_large + 1) as f64 / (found.len() + 1) as f64
+    // How far the likeness is from that of the coefficient's series, their spread, and the p-value.
+    let mut by_coefficient: Vec<(f64, f64, f64)> = Vec::new();
+    for coefficient in COEFFICIENTS {
+        let series = (0..SERIES).map(|_| wandering(coefficient, values.len(), random));
+        let found: Vec<Step> = series.filter_map(|series| best_step(&series, steps)).collect();
+        let number = found.len() as f64;
+        let middle = found.iter().map(|step| step.likeness).sum::<f64>() / number;
+        let squares = found.iter().map(|step| (step.likeness - middle).powi(2)).sum::<f64>();
+        let spread = (squares / number).sqrt();
+        let as_large = found.iter().filter(|step| step.size >= seen.size).count() as f64;
+        if spread > 0.0 {
+            let distance = (seen.likeness - middle) / spread;
+            by_coefficient.push((distance * distance, spread, (as_large + 1.0) / (number + 1.0)));
+        }
+    }
+    // The densities are normal; the nearest coefficient has a weight however far it is.
+    let nearest = by_coefficient.iter().map(|of| of.0).fold(f64::INFINITY, f64::min);
+    let weight = |square: f64, spread: f64| (-0.5 * (square - nearest)).exp() / spread;
+    let weights: f64 = by_coefficient.iter().map(|of| weight(of.0, of.1)).sum();
+    by_coefficient.iter().map(|of| weight(of.0, of.1) / weights * of.2).sum()
 }
 
 /// A normal series in which each value keeps this part of the one before, in equilibrium from its first value on.
@@ -363,9 +369,8 @@ mod tests {
 
     #[test]
     fn a_series_that_wanders_raises_few_alarms() {
-        // At 0.9, 40 values are too few to tell wandering from steps every time: 20 % are seen here, where shuffles alone find steps in
-        // most series.
-        for (coefficient, most) in [(0.5, 24), (0.9, 52)] {
+        // Shuffles alone find steps in most series of 0.9. Ten are expected, and four standard deviations are 12.
+        for (coefficient, most) in [(0.5, 22), (0.9, 22)] {
             let mut random = Random::new(29);
             let alarms = (0..200)
                 .filter(|seed| {
@@ -395,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_two_deviations_is_mostly_found() {
+    fn a_step_of_two_deviations_is_more_often_found_than_not() {
         let mut random = Random::new(23);
         let found = (0..100)
             .filter(|seed| {
@@ -406,6 +411,7 @@ mod tests {
                     .any(|point| point.index.abs_diff(15) <= 2)
             })
             .count();
-        assert!(found >= 70, "{found} of 100");
+        // Of 200 other series, 67 % are found: series that wander have such steps, too.
+        assert!(found >= 55, "{found} of 100");
     }
 }
