@@ -214,8 +214,8 @@ impl Initramfs {
     pub fn bytes(&self, memory_mib: u32) -> Result<Vec<u8>, PackError> {
         let bytes = cpio::archive(&self.tree);
         let archive_mib = (bytes.len() as u64).div_ceil(1 << 20);
-        // The kernel unpacks it into a tmpfs, which takes at most half of the memory (tmpfs(5)).
-        let needed_mib = 2 * archive_mib + KERNEL_MIB;
+        // The kernel unpacks it into a tmpfs, which takes at most half of the memory beside it (tmpfs(5)).
+        let needed_mib = 3 * archive_mib + KERNEL_MIB;
         if u64::from(memory_mib) < needed_mib {
             let enough_mib = needed_mib.next_multiple_of(128);
             return Err(PackError::Memory { archive_mib, memory_mib, enough_mib });
