@@ -504,6 +504,31 @@ fn what_a_failed_run_printed_is_kept_on_each_machine() {
     needs::kernel().iter().for_each(|kernel| run(kernel));
 }
 
+/// User-mode emulation ends by the program's signal, without a kernel that would log the place.
+#[test]
+fn an_instruction_that_the_cpu_lacks_is_named_without_a_kernel() {
+    if !needs::emulator() || !needs::programs(&["gcc"]) {
+        return;
+    }
+    let lab = Lab::new();
+    // vpaddd zmm0, zmm1, zmm2
+    let asm = r#"__asm__ volatile(".byte 0x62,0xf1,0x75,0x48,0xfe,0xc2")"#;
+    lab.write(
+        "main.c",
+        format!("int main(int n, char **v) {{ (void)v; if (n > 1) {asm}; return 0; }}"),
+    );
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-o", "prog", "main.c"]).current_dir(lab.dir());
+    assert!(gcc.status().unwrap().success());
+    let run = |line: &str| {
+        lab.run(&["measure", line, "--machine", "emulated", "--kernel", "none", "-n", "1"])
+    };
+    let parts =
+        ["it executed 'vpaddd zmm0,zmm1,zmm2' at 0x", "which needs AVX512F", "-march=x86-64-v3"];
+    run("./prog x").expect(4).says(&parts);
+    run("./prog").expect(0);
+}
+
 /// A program of musl needs musl's own loader, and a library that is found by its search path alone.
 #[test]
 fn dynamic_programs_of_musl_run_in_a_guest() {
