@@ -105,3 +105,52 @@ fn the_page_reads_fits_and_prints() {
     let pdf = std::fs::read(folder.join("page.pdf")).unwrap();
     assert!(pdf.starts_with(b"%PDF-") && pdf.len() > 10_000, "{} bytes of PDF", pdf.len());
 }
+
+/// A flame graph that is a file of its own: a click on a frame hides what is not in it, and the search marks what it finds.
+#[test]
+fn a_flame_graph_alone_zooms_and_searches() {
+    let found = Command::new("chromium").arg("--version").stderr(Stdio::null()).output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        return crate::skip::skip!("no chromium here (Debian package chromium)");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("stacks"), "main;left;deep 30\nmain;right 60\nother 10\n").unwrap();
+    let drawn = Command::new(env!("CARGO_BIN_EXE_opcost"))
+        .args(["profile", "-i", "stacks", "--export-flamegraph", "graph.svg"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(drawn.status.success(), "{}", String::from_utf8_lossy(&drawn.stderr));
+    let around = "<!doctype html><body><iframe src='graph.svg' width='1250' height='300'></iframe><script>
+        document.querySelector('iframe').onload = event => {
+            const graph = event.target.contentDocument;
+            const frames = [...graph.querySelectorAll('.f')];
+            const named = name => frames.find(frame => frame.querySelector('title').textContent.startsWith(name));
+            const shown = () => frames.filter(frame => !frame.hasAttribute('hidden'))
+                .map(frame => frame.querySelector('title').textContent.split('\\n')[0]).sort().join(' ');
+            const width = name => Math.round(named(name).querySelector('rect').getAttribute('width'));
+            const click = name => named(name).querySelector('rect').dispatchEvent(new MouseEvent('click', {bubbles: true}));
+            const lines = [`all ${shown()}`];
+            click('left');
+            lines.push(`zoomed ${shown()}, deep ${width('deep')}, main ${width('main')}`);
+            graph.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}));
+            lines.push(`again ${shown()}`);
+            const search = graph.querySelector('input');
+            search.value = 'righ';
+            search.dispatchEvent(new Event('input'));
+            lines.push(`found ${graph.querySelector('output').textContent}`);
+            document.body.textContent = lines.join('; ');
+        };
+    </script>";
+    std::fs::write(folder.join("around.html"), around).unwrap();
+    let seen = browse(folder, &["--virtual-time-budget=20000", "--dump-dom"], "around.html");
+    for text in [
+        "all deep everything left main other right",
+        "zoomed deep everything left main, deep 1180, main 1180",
+        "again deep everything left main other right",
+        "found 1 frame, 60.00 % of stacks",
+    ] {
+        assert!(seen.contains(text), "no '{text}' in {seen}");
+    }
+}

@@ -1,7 +1,10 @@
 "use strict";
 // Zoom and search of flame graphs. Without it the graphs are whole, and say all on hover.
-for (const box of document.querySelectorAll(".flame")) {
-  const svg = box.querySelector("svg");
+// They are in a page, or a graph is a file of its own.
+const alone = document.documentElement.matches("svg.opcost-flame");
+const make = (name) => document.createElementNS("http://www.w3.org/1999/xhtml", name);
+for (const box of alone ? [document.documentElement] : document.querySelectorAll(".flame")) {
+  const svg = alone ? box : box.querySelector("svg");
   const number = (element, name) => Number(element.getAttribute(name));
   const frames = [...svg.querySelectorAll(".f")].map((group) => {
     const rects = [...group.querySelectorAll("rect")];
@@ -106,24 +109,35 @@ for (const box of document.querySelectorAll(".flame")) {
     back.disabled = node === "all";
   };
 
-  const tools = document.createElement("p");
+  const tools = make("p");
   tools.className = "tools";
-  const label = document.createElement("label");
-  const search = document.createElement("input");
+  const label = make("label");
+  const search = make("input");
   search.type = "search";
   label.append("Search ", search);
-  const back = document.createElement("button");
+  const back = make("button");
   back.type = "button";
   back.textContent = "Whole graph";
   back.disabled = true;
-  const found = document.createElement("output");
+  const found = make("output");
   tools.append(label, back, found);
-  const pointed = document.createElement("p");
+  const pointed = make("p");
   pointed.className = "pointed";
   const help = "Click on a frame to zoom into it; Esc shows the whole graph again. Enter in the search zooms into its widest frame.";
   pointed.textContent = help;
-  box.before(tools);
-  box.after(pointed);
+  if (alone) {
+    // The heading leaves room at its right; the frames' titles say what is pointed at.
+    const place = document.createElementNS(svg.namespaceURI, "foreignObject");
+    for (const [name, value] of [["x", whole / 2], ["y", 24], ["width", whole / 2 + left], ["height", 34]]) {
+      place.setAttribute(name, value);
+    }
+    tools.title = help;
+    place.append(tools);
+    svg.append(place);
+  } else {
+    box.before(tools);
+    box.after(pointed);
+  }
   box.classList.add("live");
 
   const percent = (part) => (100 * part).toFixed(2) + " %";

@@ -105,6 +105,10 @@ pub(super) fn style() -> String {
          .opcost-flame text.title{{font-size:15px;font-weight:bold}}\
          .opcost-flame rect.frame{{stroke-width:.5}}.opcost-flame rect.new{{stroke-width:1.2}}\
          .opcost-flame .stripe{{opacity:.45}}.opcost-flame g.f:hover rect{{opacity:.75}}\
+         .opcost-flame.live .f{{cursor:pointer}}.opcost-flame .f[hidden]{{display:none}}\
+         .opcost-flame .above{{opacity:.55}}.opcost-flame.searching .f:not(.hit){{opacity:.45}}\
+         .opcost-flame .hit rect.frame{{stroke:currentColor;stroke-width:1.5}}\
+         .opcost-flame .tools{{font:12px sans-serif;margin:0;text-align:right}}\
          {}{}@media(prefers-color-scheme:dark){{{}{}}}",
         surface("#ffffff", "#1b1b1b", "#5a5a5a"),
         fills(|color| color.1),

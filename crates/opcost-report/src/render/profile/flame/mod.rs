@@ -1,5 +1,6 @@
-//! Flame graphs as SVG that needs no script: a title on hover describes each frame, and a frame
-//! with room shows its name. Colours follow the surroundings, light or dark.
+//! Flame graphs as SVG: a title on hover describes each frame, and a frame with room shows its name.
+//! Colours follow the surroundings, light or dark. A script zooms and searches; without it, as in a
+//! picture of a page, nothing but that is missing.
 //!
 //! A graph of two variants is differential: the variant's calls grow upwards, the baseline's hang
 //! below on the same scale, so that a vanished call is seen at the width it had.
@@ -15,7 +16,7 @@ use opcost_record::printable::{Output, safe};
 use color::{Changes, class_of_function, style};
 use layout::{Frame, frames};
 use legend::Legend;
-use opcost_analysis::comparison::call_tree::{CallNode, CallTree};
+use opcost_analysis::comparison::call_tree::{CallNode, CallTree, TreeSide};
 use opcost_base::number::{figure, grouped, percent};
 use opcost_record::Unit;
 use std::fmt::Write as _;
@@ -37,20 +38,20 @@ const OUTLINED_WIDTH_MIN_PX: f64 = 4.0;
 const CHARACTERS_MIN: usize = 3;
 
 /// The flame graph of a tree with one side, or the differential graph of a tree with two sides: an
-/// SVG document that can stand alone or within a page.
+/// SVG document that can stand alone or within a page. For the script, each frame has the number of its node (`data-n`) and is in
+/// the group of its variant.
 ///
 /// Widths are costs per operation with everything that a frame calls. The frames of a level and the
 /// own costs of their callers add up to the whole.
 pub fn flame_graph(tree: &CallTree) -> String {
-    graph(Drawing::new(tree, "opcost-gone", FRAME_WIDTH_MIN_PX, false))
+    graph(Drawing::new(tree, "opcost-gone", FRAME_WIDTH_MIN_PX, Some(SCRIPT)))
 }
 
 /// The flame graph as a part of a page with `others` graphs before it. Its identifiers are unique
-/// on the page. Frames too narrow to point at are left out, and the graph says so. For the page's
-/// script, each frame has the number of its node (`data-n`) and is in the group of its variant.
+/// on the page, which has the script. Frames too narrow to point at are left out, and the graph says so.
 pub fn flame_graph_of_page(tree: &CallTree, others: usize) -> String {
     let gone = format!("opcost-gone-{others}");
-    graph(Drawing::new(tree, &gone, FRAME_WIDTH_MIN_OF_PAGE_PX, true))
+    graph(Drawing::new(tree, &gone, FRAME_WIDTH_MIN_OF_PAGE_PX, None))
 }
 
 fn graph(drawing: Drawing<'_>) -> String {
@@ -65,12 +66,7 @@ fn single(mut drawing: Drawing<'_>) -> String {
     let side = &tree.sides[0];
     let title = format!("{}: {}", side.name, amount(tree, 0, side.total));
     let said = [
-        format!(
-            "width: {} with everything called, of {} runs of recording {}",
-            tree.unit(),
-            grouped(side.runs),
-            side.recording
-        ),
+        format!("width: {} with everything called, {}", tree.unit(), of(side)),
         "orange: kernel, green: programs".to_string(),
     ];
     drawing.scale(1.0 / side.ops as f64 * side.total as f64);
@@ -125,8 +121,8 @@ struct Drawing<'a> {
     gone: String,
     /// Narrower frames are not drawn.
     narrowest_px: f64,
-    /// Whether frames can be zoomed into; if so, they are numbered and placed more precisely.
-    numbered: bool,
+    /// The script of a document that stands alone.
+    script: Option<&'static str>,
     names: Vec<String>,
     px_per_unit: f64,
     body: String,
@@ -134,12 +130,17 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    fn new(tree: &'a CallTree, gone: &str, narrowest_px: f64, numbered: bool) -> Drawing<'a> {
+    fn new(
+        tree: &'a CallTree,
+        gone: &str,
+        narrowest_px: f64,
+        script: Option<&'static str>,
+    ) -> Drawing<'a> {
         Drawing {
             tree,
             gone: gone.into(),
             narrowest_px,
-            numbered,
+            script,
             names: tree.names(),
             px_per_unit: 0.0,
             body: String::new(),
@@ -168,10 +169,8 @@ impl<'a> Drawing<'a> {
     }
 
     fn panel(&mut self, side: usize, place: Place, changes: Option<&Changes>) {
-        if self.numbered {
-            let name = xml(&self.tree.sides[side].name);
-            let _ = writeln!(self.body, r#"<g class="panel" data-name="{name}">"#);
-        }
+        let name = xml(&self.tree.sides[side].name);
+        let _ = writeln!(self.body, r#"<g class="panel" data-name="{name}">"#);
         for frame in frames(self.tree, side) {
             if self.drawn(side, &frame) {
                 let y = place.first_px + frame.depth as f64 * place.step_px;
@@ -180,9 +179,7 @@ impl<'a> Drawing<'a> {
                 self.too_narrow += 1;
             }
         }
-        if self.numbered {
-            self.body.push_str("</g>\n");
-        }
+        self.body.push_str("</g>\n");
     }
 
     fn frame(&mut self, side: usize, frame: Frame, y: f64, changes: Option<&Changes>) {
@@ -207,16 +204,12 @@ impl<'a> Drawing<'a> {
         let (new, gone) = (absent(0), absent(1));
         let text = xml(&self.title(side, &frame, &name, changes));
         let new = if new && width >= OUTLINED_WIDTH_MIN_PX { " new" } else { "" };
-        let number = match frame.node {
-            _ if !self.numbered => String::new(),
-            Some(node) => format!(r#" data-n="{node}""#),
-            None => r#" data-n="all""#.to_string(),
-        };
+        let number = frame.node.map_or("all".to_string(), |node| node.to_string());
         // Zooming turns a part of a pixel into many pixels.
-        let digits = if self.numbered { 4 } else { 2 };
+        let digits = 4;
         let _ = write!(
             self.body,
-            r#"<g class="f"{number}><title>{text}</title><rect class="frame {class}{new}" x="{x:.digits$}" y="{y:.1}" width="{width:.digits$}" height="{FRAME_PX}"/>"#
+            r#"<g class="f" data-n="{number}"><title>{text}</title><rect class="frame {class}{new}" x="{x:.digits$}" y="{y:.1}" width="{width:.digits$}" height="{FRAME_PX}"/>"#
         );
         if gone {
             let _ = write!(
@@ -331,6 +324,9 @@ impl<'a> Drawing<'a> {
         // Texts too long for the picture stand whole in its title and description.
         // A line of the file must not begin with what a name has behind a line break.
         let heading = xml(&within(&title.replace('\n', " "), TITLE_CHARACTER_PX));
+        let script = self
+            .script
+            .map_or(String::new(), |script| format!("<script><![CDATA[\n{script}]]></script>\n"));
         let [first, second] = said.each_ref().map(|said| xml(&within(said, CHARACTER_PX)));
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" class="opcost-flame" viewBox="0 0 {WIDTH_PX} {height:.0}" width="{WIDTH_PX}" height="{height:.0}" role="img">
@@ -341,12 +337,23 @@ impl<'a> Drawing<'a> {
 <text class="title" x="{MARGIN_PX}" y="20">{heading}</text>
 <text class="faint" x="{MARGIN_PX}" y="38">{first}</text>
 <text class="faint" x="{MARGIN_PX}" y="53">{second}</text>
-{body}{foot}</svg>
+{body}{foot}{script}</svg>
 "##,
             gone = self.gone,
             body = self.body,
             foot = foot.text,
         )
+    }
+}
+
+/// Zoom and search, as in the page of a report.
+const SCRIPT: &str = include_str!("../../html/flame.js");
+
+/// The source of a side's cost: `of 10 runs of recording 261121-c0ffee`, or `from perf.data`.
+fn of(side: &TreeSide) -> String {
+    match side.recording == side.name {
+        true => format!("from {}", side.name),
+        false => format!("of {} runs of recording {}", grouped(side.runs), side.recording),
     }
 }
 

@@ -12,7 +12,7 @@ fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
 fn drawn(svg: &str) -> Vec<(String, String, [f64; 3])> {
     let attribute =
         |frame: &str, name: &str| between(frame, &format!(" {name}=\""), "\"")[0].to_string();
-    let frames = between(svg, "<g class=\"f\">", "</g>");
+    let frames = between(svg, "<g class=\"f\" ", "</g>");
     let frame = |frame: &&str| {
         let rect = between(frame, "<rect", "/>")[0];
         let number = |name: &str| attribute(rect, name).parse().unwrap();
@@ -88,6 +88,18 @@ fn a_graph_of_one_variant_says_costs_and_shares() {
     assert!(read.1.starts_with("frame k"));
     assert!(svg.contains("<title>one: 4.012 instructions/op</title>"));
     assert!(svg.contains("of 10 runs of recording 261121-c0ffee"));
+}
+
+#[test]
+fn a_graph_that_stands_alone_zooms_and_searches_and_names_its_file() {
+    let mut tree = tree(&["perf.data"], &[(None, "main]]></script>", &[(1, 100)])]);
+    tree.sides[0].recording = "perf.data".into();
+    let svg = flame_graph(&tree);
+    assert!(svg.contains("with everything called, from perf.data"), "{svg:.900}");
+    assert_eq!(between(&svg, "<script><![CDATA[\n", "]]></script>"), [SCRIPT]);
+    assert!(!SCRIPT.contains("]]>") && SCRIPT.contains("search"));
+    assert_eq!(svg.matches("<script").count(), 1);
+    assert!(!flame_graph_of_page(&tree, 0).contains("<script"), "a page has its own");
 }
 
 #[test]
