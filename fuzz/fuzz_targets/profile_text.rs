@@ -3,12 +3,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use opcost_profile::read::{FORMATS, Wanted};
-use opcost_profile::symbolise::LookedUp;
+use opcost_profile::symbolise::{FileAddresses, LookedUp};
 use opcost_sys::budget::Budget;
 
 fuzz_target!(|bytes: &[u8]| {
     // The target must not read files of this computer whose names a fuzzer finds.
-    let nowhere = |_: &_, _: &[u64]| LookedUp::default();
+    let nowhere = |_: &_, _: FileAddresses<'_>, _| LookedUp::default();
     for format in FORMATS {
         let read = format.read(bytes, &Wanted::default(), &nowhere, &Budget::default());
         let Ok(profile) = read else { continue };

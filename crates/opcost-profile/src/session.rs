@@ -11,7 +11,8 @@ use crate::event::{
 };
 use crate::keyed::KeyedMap;
 use crate::losses::Losses;
-use crate::space::{CodeFile, KERNEL_HALF, KernelReference, Spaces, UNMAPPED};
+use crate::space::{CodeFile, KERNEL_HALF, KernelModule, KernelReference, Spaces, UNMAPPED};
+use crate::symbolise::Origin;
 use crate::tree::{CodePlace, NO_PATH, Tree};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -26,6 +27,10 @@ pub struct Recorded {
     pub files: Vec<CodeFile>,
     /// The kernel's place in memory, if known.
     pub kernel_reference: Option<KernelReference>,
+    /// The kernel's modules, as far as they were told.
+    pub kernel_modules: Vec<KernelModule>,
+    /// Where and when the samples were taken.
+    pub origin: Origin,
     /// The file of the program that was executed first, if one was.
     pub program: Option<u32>,
     /// The tree of calls.
@@ -157,6 +162,8 @@ impl Session {
         Recorded {
             files: self.spaces.files().to_vec(),
             kernel_reference: self.spaces.kernel_reference().cloned(),
+            kernel_modules: self.spaces.kernel_modules().to_vec(),
+            origin: Origin::default(),
             program: self.spaces.program(),
             tree: self.tree.clone(),
             losses: self.losses.clone(),
@@ -172,6 +179,8 @@ impl Session {
         let recorded = Recorded {
             files: self.spaces.files().to_vec(),
             kernel_reference: self.spaces.kernel_reference().cloned(),
+            kernel_modules: self.spaces.kernel_modules().to_vec(),
+            origin: Origin::default(),
             program: self.spaces.program(),
             tree: std::mem::take(&mut self.tree),
             losses: std::mem::take(&mut self.losses),
@@ -186,6 +195,8 @@ impl Session {
         Recorded {
             files: self.spaces.files().to_vec(),
             kernel_reference: self.spaces.kernel_reference().cloned(),
+            kernel_modules: self.spaces.kernel_modules().to_vec(),
+            origin: Origin::default(),
             program: self.spaces.program(),
             tree: self.tree.finished(),
             losses: self.losses,

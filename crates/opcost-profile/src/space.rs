@@ -2,8 +2,10 @@
 
 use crate::event::Mapping;
 use crate::keyed::KeyedMap;
+use crate::symbols::demangle::printable;
 use crate::tree::CodePlace;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Addresses from here on are the kernel's (x86-64 and AArch64 alike).
@@ -48,6 +50,15 @@ pub struct KernelReference {
     pub address: u64,
 }
 
+/// A module of the kernel while it was sampled.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KernelModule {
+    /// The name in brackets, as the kernel lists it: `[ext4]`.
+    pub name: String,
+    /// The module's addresses.
+    pub addresses: Range<u64>,
+}
+
 /// The index of the file of every kernel address.
 pub const KERNEL: u32 = 0;
 /// The index of the file of addresses without a known mapping.
@@ -80,6 +91,7 @@ pub struct Spaces {
     files: Vec<CodeFile>,
     numbers: HashMap<CodeFile, u32>,
     kernel_reference: Option<KernelReference>,
+    kernel_modules: Vec<KernelModule>,
     program: Program,
 }
 
@@ -104,6 +116,7 @@ impl Default for Spaces {
             files: vec![file(CodeKind::Kernel, "[kernel]"), file(CodeKind::Unmapped, "[unmapped]")],
             numbers: HashMap::new(),
             kernel_reference: None,
+            kernel_modules: Vec::new(),
             program: Program::None,
         }
     }
@@ -118,6 +131,11 @@ impl Spaces {
     /// The kernel's place in memory, if a mapping told it.
     pub fn kernel_reference(&self) -> Option<&KernelReference> {
         self.kernel_reference.as_ref()
+    }
+
+    /// The kernel's modules, as far as mappings told them.
+    pub fn kernel_modules(&self) -> &[KernelModule] {
+        &self.kernel_modules
     }
 
     /// The file of the first program executed since the last [`begin`](Self::begin), if one was.
@@ -222,7 +240,10 @@ impl Spaces {
     fn map_kernel(&mut self, mapping: &Mapping<'_>) {
         // `[kernel.kallsyms]_text`, whose offset is the symbol's address
         // (tools/perf/util/synthetic-events.c, __perf_event__synthesize_kernel_mmap).
-        let Some(symbol) = mapping.path.strip_prefix(b"[kernel.kallsyms]") else { return };
+        let Some(symbol) = mapping.path.strip_prefix(b"[kernel.kallsyms]") else {
+            self.map_module(mapping);
+            return;
+        };
         if let Some(id) = mapping.build_id {
             self.files[KERNEL as usize].build_id = Some(id.to_vec());
         }
@@ -234,6 +255,17 @@ impl Spaces {
         }
     }
 
+    /// Takes the mapping of a kernel's module: `[ext4]`, or the path of `ext4.ko`, which may be packed.
+    fn map_module(&mut self, mapping: &Mapping<'_>) {
+        let path = String::from_utf8_lossy(mapping.path);
+        let Some(name) = module_name(&path) else { return };
+        let end = mapping.address.saturating_add(mapping.bytes);
+        let module = KernelModule { name, addresses: mapping.address..end };
+        if self.kernel_modules.len() < MODULES_MAX && !self.kernel_modules.contains(&module) {
+            self.kernel_modules.push(module);
+        }
+    }
+
     fn number(&mut self, file: CodeFile) -> u32 {
         let files = &mut self.files;
         *self.numbers.entry(file).or_insert_with_key(|file| {
@@ -241,6 +273,22 @@ impl Spaces {
             // Each file came with an event of its own.
             u32::try_from(files.len() - 1).expect("fewer files than 2^32")
         })
+    }
+}
+
+/// The most modules that are remembered; a kernel of a distribution loads some hundred.
+const MODULES_MAX: usize = 4096;
+
+/// The name of a kernel's module in brackets, from the same or from the path of its file; `None` for other paths.
+pub(crate) fn module_name(path: &str) -> Option<String> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let packed = [".xz", ".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));
+    match packed.unwrap_or(name).strip_suffix(".ko") {
+        Some(module) => Some(printable(&format!("[{}]", module.replace('-', "_")))),
+        None => {
+            let bracketed = path.starts_with('[') && path.ends_with(']');
+            (bracketed && !path.contains("kernel")).then(|| printable(path))
+        }
     }
 }
 
@@ -342,6 +390,23 @@ mod tests {
         assert_eq!(spaces.kernel_reference(), Some(&reference));
         assert_eq!(spaces.files()[KERNEL as usize].build_id, Some(vec![1, 2]));
         assert_eq!(spaces.place(3, text + 5), Some(CodePlace { file: KERNEL, offset: text + 5 }));
+    }
+
+    #[test]
+    fn the_kernels_modules_have_names_and_addresses() {
+        let mut spaces = Spaces::default();
+        let mut map = |address, path| spaces.map(&mapping(-1, address, 0x1000, path));
+        map(0xffff_ffff_c000_0000, b"[ext4]");
+        map(0xffff_ffff_c001_0000, b"/lib/modules/6.1.0/kernel/fs/nls/nls-utf8.ko.xz");
+        map(0xffff_ffff_c002_0000, b"[guest.kernel.kallsyms]");
+        map(0xffff_ffff_c003_0000, b"bpf_prog_6deef7357e7b4530");
+        let found: Vec<_> = spaces
+            .kernel_modules()
+            .iter()
+            .map(|module| (module.name.as_str(), module.addresses.start))
+            .collect();
+        let expected = [("[ext4]", 0xffff_ffff_c000_0000), ("[nls_utf8]", 0xffff_ffff_c001_0000)];
+        assert_eq!(found, expected);
     }
 
     #[test]

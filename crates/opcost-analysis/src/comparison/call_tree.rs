@@ -75,7 +75,7 @@ pub struct Counted {
     pub words: String,
     /// The event: `instructions:u`, `task-clock`.
     pub event: String,
-    /// Nanoseconds where a clock was sampled, else a count of the event.
+    /// Nanoseconds where a clock was sampled, bytes of memory, else a count of the event.
     pub unit: Unit,
     /// The events from one sample to the next, in `unit`; 1 if each event was counted; `None` if the period is not fixed or not
     /// known.
@@ -83,18 +83,22 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Describes events of which samples were taken; `clock`: whether a timer took them.
+    /// Describes events of which samples were taken, in their unit: nanoseconds if a timer took them.
     ///
     /// `period`: events from one sample to the next; `frequency_hz`: samples requested per second.
     pub fn sampled(
         event: &str,
-        clock: bool,
+        unit: Unit,
         period: Option<u64>,
         frequency_hz: Option<u64>,
     ) -> Counted {
         // A clock's events are nanoseconds, so the period follows from the frequency.
+        let clock = unit == Unit::Ns;
         let asked = frequency_hz.filter(|hz| clock && *hz > 0).map(|hz| 1_000_000_000 / hz);
-        let (unit, behind) = if clock { (Unit::Ns, " (ns)") } else { (Unit::Count, "") };
+        let behind = match unit {
+            Unit::Count => String::new(),
+            unit => format!(" ({})", unit.symbol()),
+        };
         let (words, event) = (format!("{event}{behind}"), event.to_string());
         Counted { words, event, unit, period: period.or(asked) }
     }

@@ -37,7 +37,7 @@ pub(super) fn counted(recording: &Recording) -> Counted {
     match recording.plan.sampling() {
         Some(sampling) => Counted {
             words: SAMPLED_UNIT.into(),
-            ..Counted::sampled(&metric.name, true, None, Some(sampling.frequency_hz))
+            ..Counted::sampled(&metric.name, Unit::Ns, None, Some(sampling.frequency_hz))
         },
         None => Counted {
             words: metric.label(),

@@ -21,7 +21,8 @@ use crate::annotation::Annotation;
 use opcost_base::exit::{HasStatus, Status};
 use opcost_model::plan::SameFile;
 use opcost_profile::read::ReadProfile;
-use opcost_record::{Function, Module};
+use opcost_profile::read::about::EventAbout;
+use opcost_record::{Function, Module, Unit};
 use opcost_stats::counts::{rates, shares};
 use opcost_stats::multiple::{Family, benjamini_hochberg};
 use opcost_stats::rank_sum;
@@ -120,8 +121,8 @@ pub struct ProfileDifference {
     pub ci_level: Option<f64>,
     /// The event.
     pub event: String,
-    /// Whether the event is a clock, whose unit is a nanosecond.
-    pub clock: bool,
+    /// The event's unit.
+    pub unit: Unit,
     /// The scale of the figures.
     pub measure: Measure,
     /// Operations of each side, in all of its files.
@@ -221,7 +222,8 @@ pub fn profile_difference(
     functions.verdict = total.verdict;
     // Files of one program are runs, and nobody knows whether their layouts differ.
     functions.forget_exact();
-    let clock = first.profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
+    let sampling = first.profile.about.sampling.as_ref();
+    let unit = sampling.map_or(Unit::Count, EventAbout::unit);
     let sum = |of: &dyn Fn(&ProfileOf<'_>) -> u64| sides.map(|files| files.iter().map(of).sum());
     Ok(ProfileDifference {
         names,
@@ -229,7 +231,7 @@ pub fn profile_difference(
         judged,
         ci_level,
         event: sides[1][0].profile.about.event.clone(),
-        clock,
+        unit,
         measure: scale.measure,
         ops: (scale.measure == Measure::PerOp).then(|| sum(&|file| file.ops.unwrap_or(0))),
         samples: scale.exposures().map(|_| sum(&samples_of)),

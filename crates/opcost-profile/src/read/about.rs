@@ -1,10 +1,14 @@
 //! How a profile was recorded, as its file says.
 
+use opcost_record::Unit;
+
 /// How samples were taken.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct EventAbout {
     /// Whether a timer took them (`cpu-clock`, `task-clock`); their unit is a nanosecond.
     pub clock: bool,
+    /// Whether the event's unit is a byte (`alloc_space`).
+    pub bytes: bool,
     /// How near the sampled instruction is to the one that caused the event (`precise_ip`, 0 to 3);
     /// `None` for events that no counter of the CPU counts.
     pub precise: Option<u8>,
@@ -19,6 +23,17 @@ pub struct EventAbout {
     pub period: Option<u64>,
     /// Whether samples have callers.
     pub with_callers: bool,
+}
+
+impl EventAbout {
+    /// The unit of the event's costs.
+    pub fn unit(&self) -> Unit {
+        match (self.clock, self.bytes) {
+            (true, _) => Unit::Ns,
+            (false, true) => Unit::Bytes,
+            (false, false) => Unit::Count,
+        }
+    }
 }
 
 /// Facts about a recording.

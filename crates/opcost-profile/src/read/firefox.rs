@@ -12,7 +12,7 @@ use super::{LookUp, Wanted};
 use crate::keyed::{KeyedMap, KeyedSet};
 use crate::losses::Losses;
 use crate::space::{CodeFile, CodeKind};
-use crate::symbolise::{LookedUp, ProfileBuilder, Sampled, Unnamed, Why};
+use crate::symbolise::{FileAddresses, LookedUp, ProfileBuilder, Sampled, Unnamed, Why};
 use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
@@ -20,6 +20,7 @@ use opcost_sys::budget::Budget;
 use serde::Deserialize;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
 
 #[derive(Deserialize)]
 struct Document {
@@ -40,6 +41,8 @@ struct Meta {
     #[serde(default)]
     categories: Vec<Category>,
     symbolicated: Option<bool>,
+    /// The time when the recording began, in milliseconds since 1970.
+    start_time: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -171,6 +174,7 @@ const ROW_BYTES: u64 = 256;
 enum Weight {
     Samples,
     Milliseconds,
+    Bytes,
     Other,
 }
 
@@ -225,6 +229,7 @@ pub fn read(
         document.threads.iter().find(of_event).map(|thread| &thread.samples.weight_type);
     let weights = match weight_type.and_then(Option::as_deref) {
         Some("tracing-ms") => Weight::Milliseconds,
+        Some("bytes") => Weight::Bytes,
         // The format calls opcost's other figures samples, whatever was counted.
         None | Some("samples") if !own => Weight::Samples,
         _ => Weight::Other,
@@ -256,6 +261,7 @@ pub fn read(
         format: "Firefox Profiler",
         sampling: Some(EventAbout {
             clock: weights == Weight::Milliseconds,
+            bytes: weights == Weight::Bytes,
             with_callers: true,
             ..EventAbout::default()
         }),
@@ -314,6 +320,18 @@ impl LookedUpFiles {
     }
 }
 
+/// The time of the last sample.
+fn recorded_at(document: &Document) -> Option<SystemTime> {
+    let last_ms = |thread: &Thread| match (&thread.samples.time, &thread.samples.time_deltas) {
+        (Some(time), _) => time.last().copied(),
+        (None, Some(deltas)) => Some(deltas.iter().sum()),
+        (None, None) => None,
+    };
+    let last_ms = document.threads.iter().filter_map(last_ms).fold(0.0, f64::max);
+    let since = Duration::try_from_secs_f64((document.meta.start_time? + last_ms) / 1e3).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(since)
+}
+
 /// Looks up the addresses of every thread, file by file.
 fn looked_up(document: &Document, look_up: LookUp<'_>) -> LookedUpFiles {
     let mut found = LookedUpFiles::default();
@@ -329,10 +347,12 @@ fn looked_up(document: &Document, look_up: LookUp<'_>) -> LookedUpFiles {
             }
         }
     }
+    let recorded_at = recorded_at(document);
     for (number, addresses) in asked {
         let Some(lib) = document.libs.get(number).filter(|lib| lib.is_file()) else { continue };
         let addresses: Vec<u64> = addresses.into_iter().collect();
-        let LookedUp { stacks, why, unchecked } = look_up(&lib.file(), &addresses);
+        let places = FileAddresses::InMemory(&addresses);
+        let LookedUp { stacks, why, unchecked } = look_up(&lib.file(), places, recorded_at);
         let module = stacks.iter().flatten().next().map(|function| function.module.clone());
         found.files.insert(number, (module.unwrap_or(printable(&lib.path)), why, unchecked));
         found.stacks.extend(addresses.into_iter().map(|at| (number, at)).zip(stacks));
@@ -457,7 +477,7 @@ impl<'d> FirefoxReader<'d> {
             let (cost, count) = match self.weights {
                 Weight::Samples => (weight as u64, weight as u64),
                 Weight::Milliseconds => ((weight * 1e6).round() as u64, 0),
-                Weight::Other => (weight as u64, 0),
+                Weight::Bytes | Weight::Other => (weight as u64, 0),
             };
             let node = match stack {
                 None => None,

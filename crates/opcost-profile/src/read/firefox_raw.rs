@@ -11,7 +11,7 @@ use super::firefox::{Lib, Number};
 use super::stack::{Placed, Stacks, functions};
 use super::text::{TextError, json};
 use crate::keyed::KeyedMap;
-use crate::symbolise::{LookedUp, Sampled, Unnamed, Why};
+use crate::symbolise::{FileAddresses, LookedUp, Sampled, Unnamed, Why};
 use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
 use opcost_sys::budget::Budget;
@@ -202,7 +202,7 @@ fn looked_up(process: &Process, look_up: LookUp<'_>) -> Found {
             addresses.iter().map(|address| address.wrapping_sub(base)).collect();
         let module = if lib.path.is_empty() { &lib.name } else { &lib.path };
         let LookedUp { stacks, why, unchecked } = match lib.is_file() {
-            true => look_up(&lib.file(), &offsets),
+            true => look_up(&lib.file(), FileAddresses::InMemory(&offsets), None),
             false => LookedUp { why: Some(Why::NotLookedUp), ..LookedUp::default() },
         };
         if unchecked {
@@ -307,16 +307,21 @@ mod tests {
     use super::*;
     use crate::space::CodeFile;
     use crate::table::FunctionTable;
+    use std::time::SystemTime;
 
     /// Made by hand after the format's description.
     const TEXT: &str = include_str!("../../tests/data/firefox-raw.json");
 
-    fn looked_up(file: &CodeFile, addresses: &[u64]) -> LookedUp {
+    fn looked_up(file: &CodeFile, addresses: FileAddresses<'_>, _: Option<SystemTime>) -> LookedUp {
         let path = String::from_utf8_lossy(&file.path).into_owned();
         let name = |at: &u64| {
             vec![Function::new("outer", &path), Function::new(format!("f{at:x}"), &path)]
         };
-        LookedUp { stacks: addresses.iter().map(name).collect(), why: None, unchecked: true }
+        LookedUp {
+            stacks: addresses.places().iter().map(name).collect(),
+            why: None,
+            unchecked: true,
+        }
     }
 
     fn rows(text: &str, only: &[&str]) -> Result<Vec<(String, u64, Option<u64>)>, String> {

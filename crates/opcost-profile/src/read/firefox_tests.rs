@@ -1,6 +1,5 @@
 use super::*;
-use crate::read::filter::Filter;
-use crate::symbolise::{KernelSource, Sources, look_up};
+use crate::symbolise::{KernelSource, Origin, Sources, look_up};
 use crate::table::FunctionTable;
 use flate2::read::MultiGzDecoder;
 use opcost_sys::budget::LIMIT_BYTES;
@@ -42,7 +41,7 @@ fn document() -> Value {
 
 /// Reads a text without looking addresses up.
 fn read_text(text: &str, wanted: &Wanted) -> Result<(About, Sampled), TextError> {
-    read(text, wanted, &|_, _| LookedUp::default(), &Budget::default())
+    read(text, wanted, &|_, _, _| LookedUp::default(), &Budget::default())
 }
 
 fn rows(document: &Value, wanted: &Wanted) -> Result<Vec<String>, String> {
@@ -86,13 +85,14 @@ fn addresses_that_samply_wrote_are_looked_up() {
         limit_bytes: LIMIT_BYTES,
     };
     // The program is beside the profile; the libraries do not exist.
-    let find = |file: &CodeFile, addresses: &[u64]| {
+    let find = |file: &CodeFile, addresses: FileAddresses<'_>, _| {
         let path = String::from_utf8(file.path.clone()).unwrap();
         let path = match path.strip_prefix("/opt/work") {
             Some(rest) => format!("{folder}{rest}"),
             None => format!("/nonexistent{path}"),
         };
-        look_up(&CodeFile { path: path.into_bytes(), ..file.clone() }, addresses, &sources)
+        let file = CodeFile { path: path.into_bytes(), ..file.clone() };
+        look_up(&file, addresses, &Origin::default(), &sources)
     };
     let (about, sampled) = read(&text, &Wanted::default(), &find, &Budget::default()).unwrap();
     assert_eq!((about.event.as_str(), sampled.samples_known()), ("samples", Some(77)));
@@ -109,6 +109,21 @@ fn addresses_that_samply_wrote_are_looked_up() {
         (KERNEL, &Why::NotLookedUp, 55)
     );
     assert!(sampled.unchecked.is_empty());
+    // Without an identifier of its build, a file that has changed since the recording is not asked.
+    let id = "7df8ec7d82717abfc1b952009d0a25933a34f197";
+    let own = std::env::current_exe().unwrap();
+    let own = own.to_str().unwrap();
+    let changed = text.replace(id, "").replace("/opt/work/busy", own);
+    let of_program = |trusted: bool| {
+        let find = |file: &CodeFile, at: FileAddresses<'_>, recorded_at: Option<SystemTime>| {
+            look_up(file, at, &Origin { recorded_at, trusted, ..Origin::default() }, &sources)
+        };
+        let read = read(&changed, &Wanted::default(), &find, &Budget::default());
+        read.unwrap().1.unnamed.into_iter().find(|unnamed| unnamed.module == own)
+    };
+    let program = of_program(false).unwrap();
+    assert_eq!((program.why, program.samples), (Why::Doubtful, 22));
+    assert!(of_program(true).is_none_or(|program| program.why != Why::Doubtful));
     // Another build of the program gives no names.
     let other = text.replace("7df8ec7d82717abf", "7df8ec7d82717abe");
     let (_, sampled) = read(&other, &Wanted::default(), &find, &Budget::default()).unwrap();
@@ -127,7 +142,7 @@ fn samples_are_chosen() {
         ("time=0..0.0015", 2),
         ("pid=1", 0),
     ] {
-        let mut wanted = Wanted { event: None, filter: Filter::default() };
+        let mut wanted = Wanted::default();
         wanted.filter.add(filter).unwrap();
         let (_, sampled) = read_text(&document().to_string(), &wanted).unwrap();
         assert_eq!(sampled.profile.total(), expected, "{filter}");

@@ -7,7 +7,7 @@ use super::stack::Stacks;
 use super::text::TextError;
 use crate::keyed::KeyedMap;
 use crate::space::{CodeFile, CodeKind};
-use crate::symbolise::{LookedUp, Sampled, Unnamed, Why};
+use crate::symbolise::{FileAddresses, LookedUp, Sampled, Unnamed, Why};
 use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
 use opcost_sys::budget::Budget;
@@ -242,7 +242,7 @@ impl<'t> Named<'t> {
             let bytes = path.as_bytes().to_vec();
             let file = CodeFile { kind: CodeKind::File, path: bytes, build_id: None };
             let offsets: Vec<u64> = offsets.into_iter().collect();
-            let found = look_up(&file, &offsets);
+            let found = look_up(&file, FileAddresses::InMemory(&offsets), None);
             self.files.insert(path, (offsets, found));
         }
     }
@@ -286,6 +286,7 @@ impl<'t> Named<'t> {
 mod tests {
     use super::*;
     use crate::table::FunctionTable;
+    use std::time::SystemTime;
 
     fn file(words: &[u64], size: usize, is_big: bool, maps: &str) -> Vec<u8> {
         let word = |word: &u64| match (size, is_big) {
@@ -302,10 +303,14 @@ mod tests {
     const MAPS: &str = "00001000-00002000 r-xp 00001000 08:01 7    /bin/my work\n00002000-00003000 r-xp 00000000 08:01 8 /lib/b.so\n\
                         00007000-00008000 rw-p 00000000 00:00 0 \n";
 
-    fn looked_up(file: &CodeFile, addresses: &[u64]) -> LookedUp {
+    fn looked_up(file: &CodeFile, addresses: FileAddresses<'_>, _: Option<SystemTime>) -> LookedUp {
         let path = String::from_utf8_lossy(&file.path).into_owned();
         let name = |at: &u64| vec![Function::new(format!("f{at:x}"), &path)];
-        LookedUp { stacks: addresses.iter().map(name).collect(), why: None, unchecked: true }
+        LookedUp {
+            stacks: addresses.places().iter().map(name).collect(),
+            why: None,
+            unchecked: true,
+        }
     }
 
     fn rows(bytes: &[u8]) -> Result<Vec<(String, String, u64)>, String> {

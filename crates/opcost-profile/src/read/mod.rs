@@ -29,7 +29,7 @@ pub mod xctrace;
 
 use crate::session::Recorded;
 use crate::space::CodeFile;
-use crate::symbolise::{LookedUp, Sampled, Sources, look_up, symbolise};
+use crate::symbolise::{FileAddresses, LookedUp, Origin, Sampled, Sources, look_up, symbolise};
 use crate::table::FunctionTable;
 use about::About;
 use filter::Filter;
@@ -42,6 +42,7 @@ use std::fs::{self, File};
 use std::io::{self, Cursor, IsTerminal, Read, Seek};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 pub use text::TextError;
 
@@ -160,6 +161,8 @@ pub struct Wanted {
     pub event: Option<String>,
     /// The filter of the event's samples.
     pub filter: Filter,
+    /// Whether the user vouches for files that no build id confirms, though they are another computer's or have changed since.
+    pub trust_files: bool,
 }
 
 /// A format whose files are read as a whole.
@@ -175,8 +178,8 @@ pub struct Format {
     with_samples: bool,
 }
 
-/// Finds the functions at a file's addresses ([`look_up`]).
-pub type LookUp<'l> = &'l dyn Fn(&CodeFile, &[u64]) -> LookedUp;
+/// Finds the functions at addresses of a file that a recording of this time names ([`look_up`]).
+pub type LookUp<'l> = &'l dyn Fn(&CodeFile, FileAddresses<'_>, Option<SystemTime>) -> LookedUp;
 
 impl Format {
     /// Reads contents of this format.
@@ -237,8 +240,9 @@ pub static FORMATS: &[Format] = &[
         name: "pprof",
         help: "pprof's profile.proto (Go's runtime/pprof, opcost --export-pprof)",
         detect: |contents| pprof::is_pprof(contents.bytes),
-        read: |contents, wanted, _| {
-            pprof::read(contents.bytes, wanted.event.as_deref(), contents.budget).map(of_samples)
+        read: |contents, wanted, look_up| {
+            let event = wanted.event.as_deref();
+            pprof::read(contents.bytes, event, look_up, contents.budget).map(of_samples)
         },
         with_samples: false,
     },
@@ -394,7 +398,9 @@ pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfi
         return Err(ReadError::Pipe { path: path.to_owned() });
     }
     let (file, bytes) = open(path, sources)?;
-    read_file(path, file, bytes, wanted, sources, &Budget::new(sources.limit_bytes, bytes))
+    let written = file.metadata().and_then(|found| found.modified()).ok();
+    let known = (bytes, written);
+    read_file(path, file, known, wanted, sources, &Budget::new(sources.limit_bytes, bytes))
 }
 
 /// Reads a profile from a pipe or a file that standard input is led to.
@@ -410,7 +416,7 @@ fn read_standard_input(wanted: &Wanted, sources: &Sources) -> Result<ReadProfile
         .map_err(|error| fault(path, error, |path, source| ReadError::Io { path, source }))?;
     let length = bytes.len() as u64;
     let budget = Budget::new(sources.limit_bytes, length);
-    read_file(path, Cursor::new(bytes), length, wanted, sources, &budget)
+    read_file(path, Cursor::new(bytes), (length, None), wanted, sources, &budget)
 }
 
 /// The error for a failure of reading: the budget's, or another.
@@ -423,11 +429,14 @@ fn fault(
     exceeded.unwrap_or_else(|| otherwise(path.to_owned(), source))
 }
 
-/// Reads an open file of this length.
+/// A file's length in bytes, and the time when it was written.
+type Known = (u64, Option<SystemTime>);
+
+/// Reads an open file.
 fn read_file(
     path: &Path,
     file: impl Read + Seek,
-    length: u64,
+    known: Known,
     wanted: &Wanted,
     sources: &Sources,
     budget: &Budget,
@@ -438,14 +447,14 @@ fn read_file(
     Read::by_ref(&mut file).take(8).read_to_end(&mut magic).map_err(io)?;
     file.rewind().map_err(io)?;
     if is_perf_data(&magic) {
-        return read_perf_data(path, file, length, wanted, sources, budget);
+        return read_perf_data(path, file, known, wanted, sources, budget);
     }
     let bytes = contents(path, &mut file, budget)?;
     if is_perf_data(&bytes) {
-        let length = bytes.len() as u64;
-        return read_perf_data(path, Cursor::new(&bytes), length, wanted, sources, budget);
+        let known = (bytes.len() as u64, known.1);
+        return read_perf_data(path, Cursor::new(&bytes), known, wanted, sources, budget);
     }
-    read_contents(path, &bytes, wanted, sources, budget)
+    read_contents(path, &bytes, known.1, wanted, sources, budget)
 }
 
 fn is_perf_data(bytes: &[u8]) -> bool {
@@ -455,20 +464,22 @@ fn is_perf_data(bytes: &[u8]) -> bool {
 fn read_perf_data(
     path: &Path,
     file: impl Read + Seek,
-    length: u64,
+    known: Known,
     wanted: &Wanted,
     sources: &Sources,
     budget: &Budget,
 ) -> Result<ReadProfile, ReadError> {
     let fail = |source| ReadError::perf_data(path, source);
-    let (about, recorded) = perf_data::read(file, length, wanted, sources, budget).map_err(fail)?;
-    Ok(named(about, recorded, sources))
+    let (about, recorded) =
+        perf_data::read(file, known.0, wanted, sources, budget).map_err(fail)?;
+    Ok(named(about, recorded, known.1, sources))
 }
 
 /// Reads unpacked contents of another format than perf's.
 fn read_contents(
     path: &Path,
     bytes: &[u8],
+    written: Option<SystemTime>,
     wanted: &Wanted,
     sources: &Sources,
     budget: &Budget,
@@ -501,7 +512,11 @@ fn read_contents(
         TextError::Exceeded(exceeded) => ReadError::exceeded(path, exceeded),
         source => ReadError::Text { path: path.to_owned(), format: format.name, source },
     };
-    let look_up = |file: &CodeFile, at: &[u64]| look_up(file, at, sources);
+    let look_up = |file: &CodeFile, at: FileAddresses<'_>, recorded_at: Option<SystemTime>| {
+        let recorded_at = recorded_at.or(written);
+        let origin = Origin { recorded_at, trusted: wanted.trust_files, ..Origin::default() };
+        look_up(file, at, &origin, sources)
+    };
     (format.read)(&contents, wanted, &look_up).map_err(fail)
 }
 
@@ -587,6 +602,7 @@ fn read_folder(
         return Err(ReadError::Folder { path: folder.to_owned() });
     }
     let (file, bytes) = open(&path, sources)?;
+    let written = file.metadata().and_then(|found| found.modified()).ok();
     let mut all_bytes = bytes;
     let io = |source| ReadError::Io { path: folder.to_owned(), source };
     let mut parts = Vec::new();
@@ -609,11 +625,17 @@ fn read_folder(
     let budget = Budget::new(sources.limit_bytes, all_bytes);
     let (about, recorded) =
         perf_data::read_parts(file, bytes, parts, wanted, sources, &budget).map_err(fail)?;
-    Ok(named(about, recorded, sources))
+    Ok(named(about, recorded, written, sources))
 }
 
-/// Names the addresses of a recording.
-fn named(about: About, recorded: Recorded, sources: &Sources) -> ReadProfile {
+/// Names the addresses of a recording; `written`: the time when its file was written.
+fn named(
+    about: About,
+    mut recorded: Recorded,
+    written: Option<SystemTime>,
+    sources: &Sources,
+) -> ReadProfile {
+    recorded.origin.recorded_at = written;
     let named = symbolise(&recorded, sources);
     // Free the recording first: the table needs memory too.
     drop(recorded);

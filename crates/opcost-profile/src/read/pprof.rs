@@ -1,18 +1,21 @@
 //! Reads pprof's profiles: a protocol buffer, gzipped on disk
 //! (<https://github.com/google/pprof/blob/main/proto/profile.proto> has the fields' numbers).
 
+use super::LookUp;
 use super::about::{About, EventAbout};
 use super::protobuf::{Fields, Value, numbers};
 use super::stack::FRAMES_MAX;
 use super::text::TextError;
 use crate::keyed::KeyedMap;
 use crate::losses::Losses;
-use crate::symbolise::{ProfileBuilder, Sampled, Unnamed, Why};
+use crate::space::{CodeFile, CodeKind};
+use crate::symbolise::{FileAddresses, ProfileBuilder, Sampled, Unnamed, Why};
 use crate::symbols::demangle::{demangle, printable};
 use opcost_record::profile::KERNEL;
 use opcost_record::{Function, Module};
 use opcost_sys::budget::Budget;
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
 /// The most functions at one address: one, and those inlined there.
 const LINES_MAX: usize = 256;
@@ -42,8 +45,20 @@ struct Type {
     unit: u64,
 }
 
+/// A mapped binary.
+#[derive(Clone, Copy, Default)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    /// The place of the start in the file, bytes.
+    offset: u64,
+    file: u64,
+    build_id: u64,
+}
+
 /// An address: its binary and its functions, the innermost first.
 struct Location {
+    address: u64,
     mapping: u64,
     functions: Vec<u64>,
 }
@@ -61,12 +76,14 @@ struct Names {
 struct Raw<'b> {
     types: Vec<Type>,
     samples: Vec<&'b [u8]>,
-    /// Files by identifier, and the first file, which is the program.
-    mappings: KeyedMap<u64, u64>,
+    /// Binaries by identifier, and the first one's file, which is the program.
+    mappings: KeyedMap<u64, Mapping>,
     program: Option<u64>,
     locations: KeyedMap<u64, Location>,
     functions: KeyedMap<u64, Names>,
     strings: Vec<&'b [u8]>,
+    /// The time when the recording began, since 1970.
+    time_ns: u64,
     duration_ns: u64,
     period_type: Type,
     period: u64,
@@ -76,13 +93,14 @@ struct Raw<'b> {
 /// Reads unpacked bytes.
 ///
 /// `event`: the wanted sample type; `None` is the profile's default, or else its last one, as in pprof
-/// itself; `budget`: what reading may take.
+/// itself; `look_up`: finds the functions at addresses that the profile's writer left to the reader; `budget`: what reading may take.
 ///
 /// # Errors
 /// [`TextError`]: bytes of another format, a reference to a missing entry, no such sample type; more than the budget.
 pub fn read(
     bytes: &[u8],
     event: Option<&str>,
+    look_up: LookUp<'_>,
     budget: &Budget,
 ) -> Result<(About, Sampled), TextError> {
     let raw = Raw::of(bytes, budget)?;
@@ -99,7 +117,10 @@ pub fn read(
         (None, None) => names.len().checked_sub(1).ok_or(TextError::Empty)?,
     };
     let unit = raw.string(raw.types[chosen].unit)?;
-    let factor = nanoseconds(&unit);
+    let (factor, is_bytes) = match nanoseconds(&unit) {
+        Some(factor) => (Some(factor), false),
+        None => (bytes_of(&unit), bytes_of(&unit).is_some()),
+    };
     // The number of samples is a sample type of its own, or follows from the period.
     let counted = |at: &usize| {
         names[*at] == "samples" && raw.string(raw.types[*at].unit).is_ok_and(|unit| unit == "count")
@@ -107,14 +128,19 @@ pub fn read(
     let counts = (0..names.len()).find(counted);
     let same = raw.string(raw.period_type.name)? == names[chosen]
         && raw.string(raw.period_type.unit)? == unit;
-    let period = Some(raw.period).filter(|period| *period > 0 && same);
+    // With a period of 1 each event was counted, and none was sampled.
+    let period = Some(raw.period).filter(|period| *period > 1 && same);
     let mut reading = PprofReader {
         raw: &raw,
         builder: ProfileBuilder::default(),
         numbers: KeyedMap::default(),
+        looked_up: KeyedMap::default(),
+        whys: BTreeMap::new(),
+        unchecked: Vec::new(),
         unnamed: BTreeMap::new(),
         losses: Losses::default(),
     };
+    reading.look_up(look_up, budget)?;
     let mut all_cost: u64 = 0;
     let mut all_samples: u64 = 0;
     for (at, sample) in raw.samples.iter().enumerate() {
@@ -149,7 +175,8 @@ pub fn read(
     let about = About {
         format: "pprof",
         sampling: Some(EventAbout {
-            clock: factor.is_some(),
+            clock: factor.is_some() && !is_bytes,
+            bytes: is_bytes,
             period: period.and_then(|period| period.checked_mul(factor.unwrap_or(1))),
             with_callers: true,
             ..EventAbout::default()
@@ -169,6 +196,17 @@ fn nanoseconds(unit: &str) -> Option<u64> {
         "microseconds" | "microsecond" | "us" => 1_000,
         "milliseconds" | "millisecond" | "ms" => 1_000_000,
         "seconds" | "second" | "s" => 1_000_000_000,
+        _ => return None,
+    })
+}
+
+/// Returns a unit of memory in bytes, by the names that pprof knows; `None` for other units.
+fn bytes_of(unit: &str) -> Option<u64> {
+    Some(match unit {
+        "bytes" | "byte" | "b" | "B" => 1,
+        "kilobytes" | "kilobyte" | "kb" | "kB" => 1 << 10,
+        "megabytes" | "megabyte" | "mb" | "MB" => 1 << 20,
+        "gigabytes" | "gigabyte" | "gb" | "GB" => 1 << 30,
         _ => return None,
     })
 }
@@ -201,14 +239,18 @@ impl<'b> Raw<'b> {
                 (1, Value::Bytes(message)) => raw.types.push(value_type(message)?),
                 (2, Value::Bytes(message)) => raw.samples.push(message),
                 (3, Value::Bytes(message)) => {
-                    let (mut id, mut file) = (0, 0);
+                    let (mut id, mut mapping) = (0, Mapping::default());
                     each(message, |field, number| match field {
                         1 => id = number,
-                        5 => file = number,
+                        2 => mapping.start = number,
+                        3 => mapping.end = number,
+                        4 => mapping.offset = number,
+                        5 => mapping.file = number,
+                        6 => mapping.build_id = number,
                         _ => {}
                     })?;
-                    raw.program = raw.program.or(Some(file));
-                    raw.mappings.insert(id, file);
+                    raw.program = raw.program.or(Some(mapping.file));
+                    raw.mappings.insert(id, mapping);
                 }
                 (4, Value::Bytes(message)) => raw.location(message)?,
                 (5, Value::Bytes(message)) => {
@@ -223,6 +265,7 @@ impl<'b> Raw<'b> {
                     raw.functions.insert(id, names);
                 }
                 (6, Value::Bytes(string)) => raw.strings.push(string),
+                (9, Value::Number(number)) => raw.time_ns = number.min(i64::MAX as u64),
                 (10, Value::Number(number)) => raw.duration_ns = number.min(i64::MAX as u64),
                 (11, Value::Bytes(message)) => raw.period_type = value_type(message)?,
                 (12, Value::Number(number)) => {
@@ -240,11 +283,13 @@ impl<'b> Raw<'b> {
     }
 
     fn location(&mut self, message: &'b [u8]) -> Result<(), TextError> {
-        let (mut id, mut location) = (0, Location { mapping: 0, functions: Vec::new() });
+        let (mut id, mut location) =
+            (0, Location { address: 0, mapping: 0, functions: Vec::new() });
         for field in Fields::of(message) {
             match field? {
                 (1, Value::Number(number)) => id = number,
                 (2, Value::Number(number)) => location.mapping = number,
+                (3, Value::Number(number)) => location.address = number,
                 (4, Value::Bytes(line)) => {
                     let mut function = 0;
                     each(line, |field, number| {
@@ -306,12 +351,55 @@ struct PprofReader<'r, 'b> {
     builder: ProfileBuilder,
     /// The functions of a location, outermost first, and whether each is inlined.
     numbers: KeyedMap<u64, Vec<(u32, bool)>>,
+    /// The functions of locations that the profile does not name, outermost first.
+    looked_up: KeyedMap<u64, Vec<Function>>,
+    /// Why code of a module that was looked up has no names.
+    whys: BTreeMap<String, Why>,
+    /// Modules that no build id confirms.
+    unchecked: Vec<String>,
     /// Samples in code without names, by module.
     unnamed: BTreeMap<String, u64>,
     losses: Losses,
 }
 
 impl PprofReader<'_, '_> {
+    /// Looks up the addresses that have no function, file by file.
+    fn look_up(&mut self, look_up: LookUp<'_>, budget: &Budget) -> Result<(), TextError> {
+        let raw = self.raw;
+        let mut asked: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+        for (id, location) in raw.locations.iter().filter(|(_, one)| one.functions.is_empty()) {
+            let Some(mapping) = raw.mappings.get(&location.mapping) else { continue };
+            if (mapping.start..mapping.end).contains(&location.address) {
+                budget.step(FRAME_BYTES)?;
+                let offset = (location.address - mapping.start).wrapping_add(mapping.offset);
+                asked.entry(location.mapping).or_default().push((offset, *id));
+            }
+        }
+        // The recording ends with its last sample.
+        let recorded_ns = raw.time_ns.saturating_add(raw.duration_ns);
+        let recorded_at = Some(recorded_ns).filter(|_| raw.time_ns > 0).map(Duration::from_nanos);
+        let recorded_at = recorded_at.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
+        for (mapping, mut places) in asked {
+            let Some(module) = self.module(mapping)?.filter(|path| path.starts_with('/')) else {
+                continue;
+            };
+            places.sort_unstable();
+            let offsets: Vec<u64> = places.iter().map(|(offset, _)| *offset).collect();
+            let build_id = raw.string(raw.mappings[&mapping].build_id)?;
+            let path = module.clone().into_bytes();
+            let file = CodeFile { kind: CodeKind::File, path, build_id: hex(&build_id) };
+            let found = look_up(&file, FileAddresses::OnDisk(&offsets), recorded_at);
+            for ((_, id), stack) in places.into_iter().zip(found.stacks) {
+                self.looked_up.insert(id, stack);
+            }
+            self.whys.extend(found.why.map(|why| (module.clone(), why)));
+            if found.unchecked {
+                self.unchecked.push(module);
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a sample, and returns the number of its frames.
     fn sample(&mut self, locations: &[u64], cost: u64, samples: u64) -> Result<u64, TextError> {
         // The leaf comes first; a deep stack loses its outermost frames.
@@ -339,8 +427,11 @@ impl PprofReader<'_, '_> {
         self.builder.charge(at, cost, samples, inlined);
         let leaf = locations.first().and_then(|id| self.raw.locations.get(id));
         if let Some(leaf) = leaf.filter(|leaf| leaf.functions.is_empty()) {
-            let module = self.module(leaf.mapping)?.unwrap_or_default();
-            *self.unnamed.entry(module).or_default() += samples;
+            let named = self.looked_up.get(&locations[0]).and_then(|stack| stack.first());
+            if named.is_none_or(|function| function.symbol.starts_with('[')) {
+                let module = self.module(leaf.mapping)?.unwrap_or_default();
+                *self.unnamed.entry(module).or_default() += samples;
+            }
         }
         Ok(depth as u64)
     }
@@ -351,6 +442,13 @@ impl PprofReader<'_, '_> {
         let missing = |what: &str, id: u64| TextError::Cut(format!("{what} {id} is not in it"));
         let location = raw.locations.get(&id).ok_or_else(|| missing("location", id))?;
         let module = self.module(location.mapping)?;
+        if let Some(stack) = self.looked_up.get(&id).filter(|stack| !stack.is_empty()) {
+            let numbered = stack.iter().enumerate();
+            let builder = &mut self.builder;
+            return Ok(numbered
+                .map(|(at, function)| (builder.function(function.clone()), at > 0))
+                .collect());
+        }
         if location.functions.is_empty() {
             let function = Function::new("[text]", module.unwrap_or_default());
             return Ok(vec![(self.builder.function(function), false)]);
@@ -373,8 +471,8 @@ impl PprofReader<'_, '_> {
 
     /// Returns the file of a mapping; `None` if there is none.
     fn module(&self, mapping: u64) -> Result<Option<String>, TextError> {
-        let Some(file) = self.raw.mappings.get(&mapping) else { return Ok(None) };
-        let file = self.raw.string(*file)?;
+        let Some(mapping) = self.raw.mappings.get(&mapping) else { return Ok(None) };
+        let file = self.raw.string(mapping.file)?;
         Ok(Some(if file.starts_with("[kernel") { KERNEL.into() } else { file }))
     }
 
@@ -384,13 +482,25 @@ impl PprofReader<'_, '_> {
         let program = program.filter(|path| !path.is_empty());
         let module = |path| Module { path, program: true, ..Module::default() };
         let unnamed = self.unnamed.into_iter().filter(|(_, samples)| *samples > 0);
-        let unnamed =
-            unnamed.map(|(module, samples)| Unnamed { module, why: Why::Stripped, samples });
+        let unnamed = unnamed.map(|(module, samples)| {
+            let why = self.whys.get(&module).cloned().unwrap_or(Why::Stripped);
+            Unnamed { module, why, samples }
+        });
         let mut sampled = self.builder.grown(self.losses);
         sampled.profile.modules = program.map(module).into_iter().collect();
         sampled.unnamed = unnamed.collect();
+        sampled.unchecked = self.unchecked;
         Ok(sampled)
     }
+}
+
+/// Parses a build id in hexadecimal digits; `None` for other identifiers, such as Go's.
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    let plain = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let whole = plain && digits.len().is_multiple_of(2);
+    if whole { digits.chunks(2).map(byte).collect() } else { None }
 }
 
 #[cfg(test)]

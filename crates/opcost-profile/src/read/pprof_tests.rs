@@ -1,4 +1,5 @@
 use super::*;
+use crate::symbolise::LookedUp;
 use crate::table::FunctionTable;
 use flate2::read::MultiGzDecoder;
 use proptest::prelude::*;
@@ -11,6 +12,10 @@ fn go(name: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     MultiGzDecoder::new(&*packed).read_to_end(&mut bytes).unwrap();
     bytes
+}
+
+fn read(bytes: &[u8], event: Option<&str>, budget: &Budget) -> Result<(About, Sampled), TextError> {
+    super::read(bytes, event, &|_, _, _| LookedUp::default(), budget)
 }
 
 fn rows(sampled: &Sampled) -> Vec<(String, u64, Option<u64>, Option<u64>)> {
@@ -58,6 +63,7 @@ fn a_profile_of_go_has_the_figures_of_go_tool_pprof() {
 fn a_sample_type_is_chosen_by_name() {
     let bytes = go("go-heap.pb.gz");
     let (about, sampled) = read(&bytes, Some("alloc_space"), &Budget::default()).unwrap();
+    assert_eq!(about.sampling.as_ref().unwrap().unit(), opcost_record::Unit::Bytes);
     assert_eq!(about.events, ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]);
     // go tool pprof -sample_index=alloc_space -top -unit=B.
     let rows = rows(&sampled);
@@ -88,6 +94,107 @@ fn made(value: &[u8], location: u8) -> Vec<u8> {
         field(6, b"f"),
     ];
     parts.concat()
+}
+
+/// A number of the wire format.
+fn number(field: u8, mut value: u64) -> Vec<u8> {
+    let mut bytes = vec![field << 3];
+    loop {
+        let last = value < 128;
+        bytes.push(value as u8 & 127 | if last { 0 } else { 128 });
+        value >>= 7;
+        if last {
+            return bytes;
+        }
+    }
+}
+
+/// A profile of addresses alone, as gperftools writes it and google's converter leaves it: names come from the mapping's file.
+#[test]
+fn addresses_are_looked_up_in_the_mappings_file() {
+    let message = |field: u8, parts: &[Vec<u8>]| {
+        let body = parts.concat();
+        let mut bytes = vec![field << 3 | 2];
+        bytes.extend(&number(0, body.len() as u64)[1..]);
+        [bytes, body].concat()
+    };
+    let path = std::env::current_exe().unwrap();
+    let path = path.to_str().unwrap();
+    let strings = ["", "cpu", "nanoseconds", path, "0a0b", "samples", "count"];
+    let strings = strings.map(|text| message(6, &[text.as_bytes().to_vec()]));
+    let mapping = [
+        number(1, 1),
+        number(2, 0x40_0000),
+        number(3, 0x50_0000),
+        number(4, 0x1000),
+        number(5, 3),
+        number(6, 4),
+    ];
+    let location =
+        |id: u64, address: u64| message(4, &[number(1, id), number(2, 1), number(3, address)]);
+    let sample = |locations: &[u64], count: u64| {
+        let locations: Vec<Vec<u8>> = locations.iter().map(|id| number(1, *id)).collect();
+        message(2, &[locations.concat(), number(2, count), number(2, count * 10)])
+    };
+    let bytes = [
+        message(1, &[number(1, 5), number(2, 6)]),
+        message(1, &[number(1, 1), number(2, 2)]),
+        sample(&[1, 2], 3),
+        sample(&[2], 1),
+        sample(&[3], 2),
+        message(3, &mapping),
+        location(1, 0x40_0123),
+        location(2, 0x40_2000),
+        // Outside of the mapping.
+        location(3, 0x60_0000),
+        strings.concat(),
+        number(9, 7_000_000_000),
+        number(10, 500_000_000),
+    ]
+    .concat();
+    assert!(is_pprof(&bytes));
+    let asked = std::cell::RefCell::new(Vec::new());
+    let look_up = |file: &CodeFile, offsets: FileAddresses<'_>, at: Option<SystemTime>| {
+        let FileAddresses::OnDisk(offsets) = offsets else { panic!("of memory") };
+        asked.borrow_mut().push((file.clone(), offsets.to_vec(), at));
+        let function = |name: &str| Function::new(name, path);
+        let stacks = vec![vec![function("inner"), function("inlined")], vec![function("[text]")]];
+        LookedUp { stacks, why: Some(Why::Stripped), unchecked: true }
+    };
+    let (_, sampled) = super::read(&bytes, None, &look_up, &Budget::default()).unwrap();
+    let since = SystemTime::UNIX_EPOCH + Duration::from_millis(7500);
+    let file = CodeFile { kind: CodeKind::File, path: path.into(), build_id: Some(vec![10, 11]) };
+    assert_eq!(asked.into_inner(), [(file, vec![0x1123, 0x3000], Some(since))]);
+    let mut found = rows(&sampled);
+    found.sort();
+    let row = |name: &str, own, inclusive, samples| {
+        (name.to_string(), own, Some(inclusive), Some(samples))
+    };
+    assert_eq!(
+        found,
+        [row("[text]", 30, 60, 3), row("inlined", 30, 30, 3), row("inner", 0, 30, 0),]
+    );
+    assert_eq!(sampled.unchecked, [path]);
+    // The place without a name in the file, and the one outside.
+    let unnamed: Vec<_> = sampled.unnamed.iter().map(|one| (&one.why, one.samples)).collect();
+    assert_eq!(unnamed, [(&Why::Stripped, 3)]);
+    // Without files to look into, all have no name; with this program, whose build id is another, all say so.
+    let (_, plain) = read(&bytes, None, &Budget::default()).unwrap();
+    assert!(rows(&plain).iter().all(|row| row.0 == "[text]"));
+    let sources = crate::symbolise::Sources {
+        kernel: crate::symbolise::KernelSource::Nothing,
+        debug_files: "/nonexistent".into(),
+        build_id_cache: None,
+        inlined: false,
+        limit_bytes: opcost_sys::budget::LIMIT_BYTES,
+    };
+    let really = |id: Option<Vec<u8>>, recorded_at| {
+        let file = CodeFile { kind: CodeKind::File, path: path.into(), build_id: id };
+        let origin = crate::symbolise::Origin { recorded_at, ..Default::default() };
+        crate::symbolise::look_up(&file, FileAddresses::OnDisk(&[0x1123]), &origin, &sources).why
+    };
+    assert_eq!(really(Some(vec![10, 11]), Some(since)), Some(Why::OtherBuild));
+    assert_eq!(really(None, Some(since)), Some(Why::Doubtful));
 }
 
 #[test]

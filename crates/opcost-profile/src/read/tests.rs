@@ -35,14 +35,14 @@ fn data(name: &str) -> PathBuf {
 }
 
 /// Names functions without a file of this computer.
-fn nameless(file: &CodeFile, addresses: &[u64]) -> LookedUp {
+fn nameless(file: &CodeFile, addresses: FileAddresses<'_>, _: Option<SystemTime>) -> LookedUp {
     let name = |at: &u64| {
         vec![opcost_record::Function::new(
             format!("f{at:x}"),
             &*String::from_utf8_lossy(&file.path),
         )]
     };
-    LookedUp { stacks: addresses.iter().map(name).collect(), why: None, unchecked: true }
+    LookedUp { stacks: addresses.places().iter().map(name).collect(), why: None, unchecked: true }
 }
 
 fn sources() -> Sources {

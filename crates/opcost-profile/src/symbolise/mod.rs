@@ -10,6 +10,8 @@ mod inline;
 mod jit;
 mod kernel;
 mod lines;
+mod modules;
+mod origin;
 mod relative;
 mod remembered;
 mod vdso;
@@ -31,7 +33,8 @@ pub use file::contents;
 pub use inline::WithoutInlined;
 pub use kernel::{KernelSource, running_build_id};
 pub use lines::{CodeLines, LineAt, SourceFile, lines};
-pub use relative::{LookedUp, look_up};
+pub use origin::Origin;
+pub use relative::{FileAddresses, LookedUp, look_up};
 pub use remembered::Remembered;
 
 /// The sources of names.
@@ -85,6 +88,8 @@ pub enum Why {
     Gone,
     /// The file is another build than the one that was sampled.
     OtherBuild,
+    /// No build id says whether the file is the one that was sampled, and it is another computer's or has changed since.
+    Doubtful,
     /// The file cannot be read; holds the error's text.
     Unreadable(String),
     /// The kernel hides its addresses (`kernel.kptr_restrict`).
@@ -104,7 +109,7 @@ impl Why {
     pub(crate) fn symbol(&self) -> &'static str {
         match self {
             Why::Gone => "[deleted]",
-            Why::OtherBuild => "[other build]",
+            Why::OtherBuild | Why::Doubtful => "[other build]",
             Why::Unreadable(_) => "[unreadable]",
             Why::Hidden => "[hidden]",
             Why::Stripped | Why::NotLookedUp => "[text]",
@@ -443,9 +448,16 @@ fn symbolise_by(
 
 /// Names the places of a file.
 fn names(file: &CodeFile, recorded: &Recorded, offsets: &[u64], sources: &Sources) -> Names {
+    // Symbols that the user gives for the kernel are taken at the user's word.
+    let given = file.kind == CodeKind::Kernel && sources.kernel != KernelSource::Running;
+    if !given && recorded.origin.doubts(file) {
+        let names = Names::none(offsets.len(), Why::Doubtful);
+        return modules::kept(names, file, recorded, offsets);
+    }
     match file.kind {
         CodeKind::Kernel => {
-            kernel::names(file, recorded.kernel_reference.as_ref(), offsets, sources)
+            let names = kernel::names(file, recorded.kernel_reference.as_ref(), offsets, sources);
+            modules::kept(names, file, recorded, offsets)
         }
         CodeKind::Unmapped => Names::none(offsets.len(), Why::Unmapped),
         CodeKind::Vdso => vdso::names(file, offsets),

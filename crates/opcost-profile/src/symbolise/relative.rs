@@ -1,7 +1,7 @@
-//! Names addresses that count from the start of a file in memory, as in the Firefox Profiler's
-//! formats.
+//! Names addresses of files that others' profiles hold without names: counted from the start of a file in memory, as in the Firefox
+//! Profiler's formats, or from its start on disk.
 
-use super::{Frame, Names, Sources, Stack, Why, file, module};
+use super::{Frame, Names, Origin, Sources, Stack, Why, file, module};
 use crate::space::{CodeFile, CodeKind};
 use crate::symbols::elf;
 use opcost_record::Function;
@@ -17,21 +17,56 @@ pub struct LookedUp {
     pub unchecked: bool,
 }
 
+/// Addresses of a program or library.
+#[derive(Clone, Copy, Debug)]
+pub enum FileAddresses<'a> {
+    /// Counted from the start of the file in memory.
+    InMemory(&'a [u64]),
+    /// Counted from its start on disk.
+    OnDisk(&'a [u64]),
+}
+
+impl<'a> FileAddresses<'a> {
+    /// The addresses, wherever they are counted from.
+    pub fn places(self) -> &'a [u64] {
+        let (FileAddresses::InMemory(places) | FileAddresses::OnDisk(places)) = self;
+        places
+    }
+}
+
 /// Looks up the functions at addresses of a program or library.
 ///
-/// `file`: with the build id that it had when it was sampled; `addresses`: offsets from the start of
-/// the file in memory; `sources`: the sources of names.
-pub fn look_up(file: &CodeFile, addresses: &[u64], sources: &Sources) -> LookedUp {
-    let offsets = file::contents(file, sources)
-        .filter(|_| file.kind == CodeKind::File)
-        .and_then(|bytes| elf::offsets_of(&bytes, addresses).ok());
-    let Some(offsets) = offsets else {
-        // The reason is the same for all places in the file.
-        let why = file::names(file, &[0], sources).why.unwrap_or(Why::Unmapped);
+/// `file`: with the build id that it had when it was sampled; `addresses`: the places; `origin`: where and when samples were taken;
+/// `sources`: the sources of names.
+pub fn look_up(
+    file: &CodeFile,
+    addresses: FileAddresses<'_>,
+    origin: &Origin,
+    sources: &Sources,
+) -> LookedUp {
+    let nameless = |why: Why| {
         let function = Function::new(why.symbol(), module(file));
-        let stacks = vec![vec![function]; addresses.len()];
-        return LookedUp { stacks, why: Some(why), unchecked: false };
+        let stacks = vec![vec![function]; addresses.places().len()];
+        LookedUp { stacks, why: Some(why), unchecked: false }
     };
+    if origin.doubts(file) {
+        return nameless(Why::Doubtful);
+    }
+    let offsets = match addresses {
+        FileAddresses::OnDisk(offsets) => Some(offsets.iter().copied().map(Some).collect()),
+        FileAddresses::InMemory(addresses) => file::contents(file, sources)
+            .filter(|_| file.kind == CodeKind::File)
+            .and_then(|bytes| elf::offsets_of(&bytes, addresses).ok()),
+    };
+    match offsets {
+        Some(offsets) => at_offsets(file, &offsets, sources),
+        // The reason is the same for all places in the file.
+        None => nameless(file::names(file, &[0], sources).why.unwrap_or(Why::Unmapped)),
+    }
+}
+
+/// Looks up the functions at offsets of a file on disk; places without an offset are data.
+fn at_offsets(file: &CodeFile, offsets: &[Option<u64>], sources: &Sources) -> LookedUp {
     let mut asked: Vec<u64> = offsets.iter().flatten().copied().collect();
     asked.sort_unstable();
     asked.dedup();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::{CONTEXT_USER, Event, Mapping, Sample};
-use crate::session::{FRAMES_MAX, Session};
+use crate::session::{FRAMES_MAX, Recorded, Session};
 use crate::symbols::demangle::demangle;
 use crate::symbols::elf;
 use opcost_sys::budget::LIMIT_BYTES;
@@ -305,4 +305,81 @@ fn names_are_remembered_until_the_file_is_another() {
     fs::remove_file(&copy).unwrap();
     check(&[one], 4);
     check(&[one], 4);
+}
+
+#[test]
+fn a_file_without_build_id_that_changed_since_names_nothing_unless_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, bytes, _) = own();
+    // The program without its build id: no note says what it is.
+    let path = folder.path().join("work");
+    let mut stripped = bytes.clone();
+    let note = stripped.windows(16).position(|window| {
+        window[4..] == [20, 0, 0, 0, 3, 0, 0, 0, b'G', b'N', b'U', 0] && window[..4] == [4, 0, 0, 0]
+    });
+    if let Some(note) = note {
+        stripped[note + 8] = 99;
+    }
+    fs::write(&path, &stripped).unwrap();
+    assert_eq!(elf::build_id(&stripped).unwrap(), None, "{}", program.display());
+    let mut session = mapped(path.to_str().unwrap().as_bytes(), None);
+    let text = elf::offsets_of(&bytes, &[0]).unwrap()[0].unwrap_or(0);
+    sample(&mut session, BASE + text + 0x1000, &[]);
+    let mut recorded = session.finish();
+    let unnamed = |recorded: &Recorded| symbolise(recorded, &sources(folder.path())).unnamed;
+    let why = |recorded: &Recorded| unnamed(recorded).first().map(|first| first.why.clone());
+    let before = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(5);
+    assert_ne!(why(&recorded), Some(Why::Doubtful));
+    recorded.origin.recorded_at = Some(before);
+    assert_eq!(why(&recorded), Some(Why::Doubtful));
+    recorded.origin.trusted = true;
+    assert_ne!(why(&recorded), Some(Why::Doubtful));
+    let unchecked = symbolise(&recorded, &sources(folder.path())).unchecked;
+    assert_eq!(unchecked, [path.to_str().unwrap()]);
+}
+
+#[test]
+fn modules_of_the_kernel_keep_their_names_without_symbols() {
+    let mut session = Session::new(0, FRAMES_MAX);
+    let text = 0xffff_ffff_8100_0000;
+    for (address, path) in [(text, "[kernel.kallsyms]_text"), (0xffff_ffff_c000_0000, "[ext4]")] {
+        let (path, bytes) = (path.as_bytes(), 0x10_0000);
+        session.take(&Event::Mapping(Mapping {
+            pid: -1,
+            address,
+            bytes,
+            file_offset: address,
+            path,
+            build_id: None,
+            executable: true,
+        }));
+    }
+    for address in [text + 16, 0xffff_ffff_c000_0010, 0xffff_ffff_c000_0020, 0xffff_ffff_d000_0000]
+    {
+        sample(&mut session, address, &[]);
+    }
+    let named = |recorded: &Recorded, why: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = symbolise(recorded, &sources(folder.path())).profile;
+        let mut found: Vec<_> = profile
+            .contexts
+            .iter()
+            .map(|context| (&profile.functions[context.function as usize], context.cost))
+            .map(|(function, cost)| (function.symbol.clone(), function.module.clone(), cost))
+            .collect();
+        found.sort();
+        let row = |module: &str, cost| (why.to_string(), module.to_string(), cost);
+        assert_eq!(found, [row("[ext4]", 10), row("[kernel]", 10)]);
+    };
+    let mut recorded = session.finish();
+    named(&recorded, "[text]");
+    // The same holds where all names are missing.
+    recorded.origin.host = Some("elsewhere.invalid".into());
+    let folder = tempfile::tempdir().unwrap();
+    let running = Sources { kernel: KernelSource::Running, ..sources(folder.path()) };
+    let other = symbolise(&recorded, &running);
+    assert_eq!(other.unnamed.iter().map(|one| &one.why).collect::<Vec<_>>(), [&Why::Doubtful]);
+    let modules: Vec<&str> =
+        other.profile.functions.iter().map(|one| one.module.as_str()).collect();
+    assert!(modules.contains(&"[ext4]") && modules.contains(&"[kernel]"), "{modules:?}");
 }

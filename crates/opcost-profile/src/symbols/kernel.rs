@@ -206,6 +206,12 @@ fn read(text: &str) -> Result<Read<'_>, KernelSymbolsError> {
     if count > 0 && symbols.iter().all(|symbol| symbol.address == 0) {
         return Err(KernelSymbolsError::Hidden { symbols: count });
     }
+    // A kernel of 32 bits is in the upper half of these; its addresses continue in the upper half of 64 bits.
+    if symbols.iter().all(|symbol| symbol.address <= u64::from(u32::MAX)) {
+        for symbol in symbols.iter_mut().filter(|symbol| symbol.address >= 1 << 31) {
+            symbol.address |= !u64::from(u32::MAX);
+        }
+    }
     symbols.retain(|symbol| symbol.address >= KERNEL_HALF && !matches!(symbol.kind, b'a' | b'A'));
     symbols.sort_by_key(|symbol| symbol.address);
     let (functions, entries) = spans(&symbols);

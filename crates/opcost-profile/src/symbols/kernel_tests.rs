@@ -358,3 +358,13 @@ ffffffff81000240 t syscall_return_via_sysret\t[module]
     );
     assert_eq!(parts.len(), 6, "a module's functions are its own");
 }
+
+#[test]
+fn a_list_of_a_32_bit_kernel_is_in_the_upper_half() {
+    let list =
+        "00000000 A fixed_percpu\nc1000000 T _text\nc1000010 t vfs_read\nc1000020 T _etext\n";
+    let parts = KernelSymbols::parse(list).unwrap().parts;
+    let found: Vec<_> =
+        parts.iter().map(|part| (part.start, part.function.symbol.as_str())).collect();
+    assert_eq!(found, [(0xffff_ffff_c100_0010, "vfs_read")]);
+}

@@ -25,8 +25,9 @@ use opcost_page::document::Document;
 use opcost_page::writer;
 use opcost_profile::annotate::{AnnotateError, hot};
 use opcost_profile::parallel;
+use opcost_profile::read::about::EventAbout;
 use opcost_profile::symbols::elf::{WHOLE_BYTES_MAX, source_files};
-use opcost_record::Function;
+use opcost_record::{Function, Unit};
 use opcost_report::render::annotated::difference as annotated_page;
 use opcost_report::render::{self, Style, diff as page, sampled};
 use opcost_store::store::{Store, StoreError};
@@ -187,7 +188,7 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
         // The rules of the difference by function hold here, too.
         difference(variants, &args.allow).map_err(HasStatus::carried)?;
         let found = of_two_variants(&args.annotate, variants, &args.source.sources(globals))?;
-        return show_lines(globals, args, "instructions", false, &found);
+        return show_lines(globals, args, "instructions", Unit::Count, &found);
     }
     let style = globals.style().with_full_names(args.full_names);
     // Two recordings are first compared metric by metric, unless the output is about one function.
@@ -332,8 +333,8 @@ fn annotated_files(
     let difference =
         annotated_difference(sides, names, annotations, &args.allow).map_err(HasStatus::carried)?;
     let about = &sides[1][0].profile.about;
-    let clock = about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
-    show_lines(globals, args, &about.event, clock, &difference)
+    let unit = about.sampling.as_ref().map_or(Unit::Count, EventAbout::unit);
+    show_lines(globals, args, &about.event, unit, &difference)
 }
 
 /// Shows the difference of a function by line.
@@ -341,10 +342,10 @@ fn show_lines(
     globals: &Globals,
     args: &DiffArgs,
     event: &str,
-    clock: bool,
+    unit: Unit,
     difference: &AnnotatedDifference,
 ) -> Result<Status> {
-    let view = annotated_page::View { event, clock, difference };
+    let view = annotated_page::View { event, unit, difference };
     let is_json = args.json || args.format == Some(Format::Json);
     let json = is_json.then(|| annotated_page::json(&view));
     args.annotate.show(globals, args.full_names, &annotated_page::document(&view), json)

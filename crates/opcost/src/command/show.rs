@@ -15,6 +15,7 @@ use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_model::plan::{self, SameFile};
 use opcost_model::recording::Recording;
 use opcost_profile::annotate::AnnotateError;
+use opcost_record::Unit;
 use opcost_report::render::annotated as page;
 use opcost_store::store::{Store, StoreError};
 
@@ -110,7 +111,7 @@ fn annotated(
     let view = page::View {
         name: &format!("{}, recording {}", variant.name(), recording.id),
         event: "instructions",
-        clock: false,
+        unit: Unit::Count,
         counted: true,
         annotation: &annotation,
     };

@@ -231,6 +231,7 @@ fn about(sampling: &SamplingPlan, granted: Granted, name: &str, duration_ns: Opt
         events: vec![event],
         sampling: Some(EventAbout {
             clock: granted.time,
+            bytes: false,
             precise: (!granted.time).then_some(0),
             exact: false,
             counted_with: None,

@@ -336,10 +336,18 @@ fn what_was_exported_is_read_again() {
                 main["inclusive"].as_u64()
             };
             assert_eq!(inclusive(&again), inclusive(&first), "{format}");
-            // Nothing in such a file says how many samples there were.
-            assert_eq!((&again["kind"], &again["samples"]), (&"unknown".into(), &Value::Null));
+            // pprof's files have the period, and so the number of samples. Nothing in the others says it.
             let text = printed(&["profile", "-i", file, "--callers", "--limit", "3"]);
-            assert!(text.contains("does not say how many samples"), "{text}");
+            if format == "pprof" {
+                assert_eq!(again["event"], first["event"]);
+                assert_eq!(
+                    (&again["kind"], &again["samples"]),
+                    (&first["kind"], &first["samples"])
+                );
+            } else {
+                assert_eq!((&again["kind"], &again["samples"]), (&"unknown".into(), &Value::Null));
+                assert!(text.contains("does not say how many samples"), "{text}");
+            }
             // The read file can be exported again.
             let once_more = path("again.folded");
             printed(&["profile", "-i", file, "--export-folded", &once_more]);
@@ -633,4 +641,114 @@ fn what_is_said_of_inlined_functions_stays_short_with_whole_names() {
     assert!(paragraph.contains(" and 6 more (--json"), "{paragraph}");
     let words = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("method_0(…) (busy) 11.11 %"), "{paragraph}");
+}
+
+/// Memory is in bytes in every output, and the exported sample type is the event.
+#[test]
+fn bytes_are_bytes_from_pprof_to_every_export() {
+    let folder = tempfile::tempdir().unwrap();
+    let heap = data("go-heap.pb.gz");
+    let heap = ["-i", heap.to_str().unwrap(), "--event", "alloc_space"];
+    let read = |more: &[&str]| printed(&[&["profile"], &heap[..], more].concat());
+    let document: Value = serde_json::from_str(&read(&["--json"])).unwrap();
+    assert_eq!(document["unit"], "bytes");
+    let paths = ["pprof", "firefox", "speedscope", "flamegraph"].map(|format| {
+        let path = folder.path().join(format).to_str().unwrap().to_string();
+        read(&[&format!("--export-{format}"), &path]);
+        path
+    });
+    for path in &paths[..2] {
+        let again = json(&["profile", "-i", path, "--json"]);
+        assert_eq!(
+            (&again["unit"], &again["cost"]),
+            (&document["unit"], &document["cost"]),
+            "{path}"
+        );
+        assert!(again["event"].as_str().unwrap().contains("alloc_space"), "{again:.200}");
+    }
+    let speedscope: Value =
+        serde_json::from_str(&std::fs::read_to_string(&paths[2]).unwrap()).unwrap();
+    assert_eq!(speedscope["profiles"][0]["unit"], "bytes");
+    let svg = std::fs::read_to_string(&paths[3]).unwrap();
+    assert!(
+        svg.contains("alloc_space (bytes)") && svg.contains("from go-heap.pb.gz"),
+        "{svg:.900}"
+    );
+    let difference =
+        json(&["diff", heap[1], heap[1], "--event", "alloc_space", "--ops", "10", "--json"]);
+    assert_eq!(difference["unit"], "bytes");
+}
+
+#[test]
+fn a_profile_without_samples_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    // The recording of `record`, whose kinds of samples are those of records that nobody knows.
+    let mut bytes = std::fs::read(data("plain.data")).unwrap();
+    let word = |bytes: &[u8], at: usize| {
+        u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize
+    };
+    let (mut at, end) = (word(&bytes, 40), word(&bytes, 40) + word(&bytes, 48));
+    while at < end {
+        let size = usize::from(u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]));
+        if bytes[at] == 9 {
+            bytes[at] = 39;
+        }
+        at += size;
+    }
+    let path = folder.path().join("empty.data");
+    std::fs::write(&path, bytes).unwrap();
+    let error = refused(&["profile", "-i", path.to_str().unwrap()], 4);
+    assert!(error.contains("empty.data has no samples at all; record for longer"), "{error}");
+    let plain = data("plain.data");
+    let error = refused(&["profile", "-i", plain.to_str().unwrap(), "--only", "comm=none"], 4);
+    assert!(error.contains("--only leaves none of the samples of cpu-clock"), "{error}");
+}
+
+/// Without build ids, a recording of another computer names nothing here, unless the user vouches for the files.
+#[test]
+fn files_of_another_computer_are_not_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = std::fs::read(data("plain.data")).unwrap();
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    // The table of build ids is the second feature (HEADER_BUILD_ID); without its bit the others move up.
+    let end = (word(&bytes, 40) + word(&bytes, 48)) as usize;
+    let set: Vec<u32> = (0..256)
+        .filter(|bit| bytes[72 + bit / 8] & 1 << (bit % 8) != 0)
+        .map(|bit| bit as u32)
+        .collect();
+    let place = set.iter().position(|bit| *bit == 2).expect("build ids");
+    // No build ids in a table of no bytes.
+    bytes[end + place * 16 + 8..end + place * 16 + 16].fill(0);
+    // /opt/work/busy is the recorded program; this one is /bin/true.
+    let program = b"/opt/work/busy\0";
+    let other = b"/usr/bin/true\0\0";
+    for at in 0..bytes.len() - program.len() {
+        if bytes[at..].starts_with(program) {
+            bytes[at..at + program.len()].copy_from_slice(other);
+        }
+    }
+    let path = folder.path().join("moved.data");
+    std::fs::write(&path, bytes).unwrap();
+    let path = path.to_str().unwrap();
+    let of = |more: &[&str]| {
+        let document = json(&[&["profile", "-i", path, "--json"], more].concat());
+        let row = |row: &Value| {
+            (
+                row["module"].as_str().unwrap().to_string(),
+                row["symbol"].as_str().unwrap().to_string(),
+            )
+        };
+        document["functions"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+    };
+    let doubted = of(&[]);
+    let named = |rows: &[(String, String)], module: &str| {
+        rows.iter().filter(|(of, name)| of == module && !name.starts_with('[')).count()
+    };
+    assert!(doubted.contains(&("/usr/bin/true".into(), "[other build]".into())), "{doubted:?}");
+    assert!(doubted.contains(&("[kernel]".into(), "[other build]".into())), "{doubted:?}");
+    assert_eq!(named(&doubted, "[kernel]") + named(&doubted, "/usr/bin/true"), 0, "{doubted:?}");
+    let text = printed(&["profile", "-i", path]);
+    assert!(text.contains("(--trust-files)"), "{text}");
+    let trusted = of(&["--trust-files"]);
+    assert!(!trusted.contains(&("/usr/bin/true".into(), "[other build]".into())), "{trusted:?}");
 }

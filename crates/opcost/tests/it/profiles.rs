@@ -587,7 +587,7 @@ fn pprof_reads_time_and_mangled_names() {
     lab.output(&["profile", "--input", "stacks.txt", "--export-pprof", "one.pb.gz"]);
     let Some(text) = read_by_pprof(&lab, "one.pb.gz") else { return };
     for part in [
-        "stacks.txt/nanoseconds",
+        "cpu-clock:pp/nanoseconds",
         "PeriodType: cpu-clock:pp nanoseconds",
         "     500000: 1",
         "ns::run(int) ",

@@ -13,12 +13,12 @@ mod stream;
 use super::Wanted;
 use super::about::{About, EventAbout};
 use super::filter::Facts;
-use crate::event::{Event, Sample};
+use crate::event::{CONTEXT_KERNEL, CONTEXT_MAX, Event, Sample};
 use crate::keyed::KeyedMap;
 use crate::losses::{Damage, RecordPlace};
 use crate::session::{Recorded, Session};
-use crate::space::CodeFile;
-use crate::symbolise::{Sources, contents, module};
+use crate::space::{CodeFile, KERNEL_HALF};
+use crate::symbolise::{Origin, Sources, contents, module};
 use crate::unwind::Unwinder;
 use decode::{Counts, Room, decode, lost_in_all};
 use header::Header;
@@ -287,6 +287,9 @@ struct PerfDataReader<'w> {
     leader: Option<usize>,
     /// The session, from the kernel's first record on, when all events are known.
     session: Option<Session>,
+    /// Whether the kernel that was sampled has 32-bit addresses, and a buffer for chains with these.
+    narrow_kernel: bool,
+    widened: Vec<u64>,
     /// Whether the ends of rounds order the records.
     in_rounds: bool,
     by_id: KeyedMap<u64, usize>,
@@ -330,6 +333,8 @@ impl<'w> PerfDataReader<'w> {
             counted: KeyedMap::default(),
             leader: None,
             session: None,
+            narrow_kernel: false,
+            widened: Vec::new(),
             in_rounds: true,
             by_id: KeyedMap::default(),
             chosen: 0,
@@ -618,6 +623,26 @@ impl<'w> PerfDataReader<'w> {
             return self.damage.add(RecordPlace { file: self.part, at: due.at });
         };
         let (Some(mut event), Some(session)) = (event, &mut self.session) else { return };
+        match &mut event {
+            Event::Mapping(mapping) if mapping.pid == -1 => {
+                self.narrow_kernel |= is_narrow(mapping.address);
+                if self.narrow_kernel {
+                    mapping.address = widened(mapping.address);
+                    mapping.file_offset = widened(mapping.file_offset);
+                }
+            }
+            Event::Sample(sample) => {
+                self.narrow_kernel |= sample.in_kernel && is_narrow(sample.address);
+                if self.narrow_kernel {
+                    if sample.in_kernel {
+                        sample.address = widened(sample.address);
+                    }
+                    widen_kernels(sample.chain, &mut self.widened);
+                    sample.chain = &self.widened;
+                }
+            }
+            _ => {}
+        }
         if let (Event::Lost { events }, Some(record::LOST)) = (&event, kind) {
             self.lost = self.lost.saturating_add(*events);
         }
@@ -689,7 +714,8 @@ impl<'w> PerfDataReader<'w> {
                     && self.header.is_x86_64() =>
             {
                 let (header, sources, chain) = (&self.header, self.sources, &mut self.chain);
-                let read = |file: &CodeFile| unwind_contents(file, header, sources);
+                let wanted = self.wanted;
+                let read = |file: &CodeFile| unwind_contents(file, header, wanted, sources);
                 self.unwinder.complete(sample, session.spaces(), read, chain);
                 session.take(&Event::Sample(Sample { chain, ..sample.clone() }));
             }
@@ -744,6 +770,7 @@ impl<'w> PerfDataReader<'w> {
         let more = self.lost_in_all.saturating_sub(self.lost);
         recorded.losses.lost_events = recorded.losses.lost_events.saturating_add(more);
         recorded.learn(&self.header.build_ids);
+        recorded.origin = origin(&self.header, self.wanted);
         // A recording without `enable_on_exec` may have met another program first.
         if !self.header.events.iter().any(Attributes::begins_with_exec) {
             recorded.program = None;
@@ -760,6 +787,7 @@ impl<'w> PerfDataReader<'w> {
             without_samples: without_samples.cloned().collect(),
             sampling: Some(EventAbout {
                 clock: event.is_clock(),
+                bytes: false,
                 counted_with: self.leader.map(|leader| self.header.events[leader].name.clone()),
                 precise: event.precise(),
                 exact: event.is_exact() && self.leader.is_none(),
@@ -779,14 +807,50 @@ impl<'w> PerfDataReader<'w> {
     }
 }
 
+/// Whether an address of the kernel is one of 32 bits; the first page is nobody's.
+fn is_narrow(address: u64) -> bool {
+    (0x1000..=u64::from(u32::MAX)).contains(&address)
+}
+
+/// The place of a 32-bit kernel's address in the kernel's half of 64 bits, so that no program has it.
+fn widened(address: u64) -> u64 {
+    address | KERNEL_HALF | !u64::from(u32::MAX)
+}
+
+/// Copies a chain; the addresses behind the kernel's marker are widened.
+fn widen_kernels(chain: &[u64], copy: &mut Vec<u64>) {
+    copy.clear();
+    let mut in_kernel = false;
+    copy.extend(chain.iter().map(|frame| {
+        if *frame >= CONTEXT_MAX {
+            in_kernel = *frame == CONTEXT_KERNEL;
+            return *frame;
+        }
+        if in_kernel { widened(*frame) } else { *frame }
+    }));
+}
+
+/// Where the samples were taken. Piped recordings say so with their last records.
+fn origin(header: &Header, wanted: &Wanted) -> Origin {
+    let Header { host, kernel_release, .. } = header;
+    let (host, kernel_release) = (host.clone(), kernel_release.clone());
+    Origin { host, kernel_release, recorded_at: None, trusted: wanted.trust_files }
+}
+
 /// Returns the mapped file's contents, if the file is there and is the same build. The build ids at
 /// the recording's end have been read before.
-fn unwind_contents(file: &CodeFile, header: &Header, sources: &Sources) -> Option<Vec<u8>> {
+fn unwind_contents(
+    file: &CodeFile,
+    header: &Header,
+    wanted: &Wanted,
+    sources: &Sources,
+) -> Option<Vec<u8>> {
     if file.build_id.is_some() {
         return contents(file, sources);
     }
     let found = header.build_ids.iter().find(|(path, _)| *path == file.path);
-    contents(&CodeFile { build_id: found.map(|(_, id)| id.clone()), ..file.clone() }, sources)
+    let file = CodeFile { build_id: found.map(|(_, id)| id.clone()), ..file.clone() };
+    contents(&file, sources).filter(|_| !origin(header, wanted).doubts(&file))
 }
 
 /// Reads as many bytes as there are.

@@ -486,6 +486,40 @@ fn the_first_event_with_samples_is_shown() {
     assert!(none.1.is_empty());
 }
 
+/// The same recording as of a 32-bit kernel: its addresses lose their upper halves, in mappings, samples and chains.
+#[test]
+fn a_kernel_of_32_bits_is_a_kernel() {
+    let whole = data("plain.data");
+    let mut bytes = whole.clone();
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let narrow = |bytes: &mut [u8], at: usize| {
+        let address = word(bytes, at);
+        if (KERNEL_HALF..CONTEXT_MAX).contains(&address) {
+            bytes[at..at + 8].copy_from_slice(&(address & 0xffff_ffff).to_le_bytes());
+        }
+    };
+    for (at, kind) in records(&whole) {
+        match kind {
+            record::MMAP if word(&whole, at + 8) as u32 == u32::MAX => {
+                [16, 32].iter().for_each(|field| narrow(&mut bytes, at + field));
+            }
+            record::SAMPLE => {
+                let size = usize::from(u16::from_le_bytes([whole[at + 6], whole[at + 7]]));
+                // The address is first; the chain is at the end.
+                (8..16).chain(40..size).step_by(8).for_each(|field| narrow(&mut bytes, at + field));
+            }
+            _ => {}
+        }
+    }
+    assert_ne!(bytes, whole);
+    let [narrow, wide] = [&bytes, &whole].map(|bytes| read_bytes(bytes, None).unwrap().1);
+    assert_eq!(narrow.kernel_reference, wide.kernel_reference);
+    assert_eq!(narrow.losses, wide.losses);
+    let places = |recorded: &Recorded| recorded.tree.places().to_vec();
+    assert_eq!(places(&narrow), places(&wide));
+    assert_eq!(stacks(&named(&narrow)), stacks(&named(&wide)));
+}
+
 #[test]
 fn events_that_perf_sums_up_at_the_end_are_lost_once() {
     let whole = data("plain.data");

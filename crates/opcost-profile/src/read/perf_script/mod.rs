@@ -9,6 +9,7 @@ use super::stack::FRAMES_MAX;
 use super::text::TextError;
 use crate::keyed::{KeyedMap, KeyedSet};
 use crate::losses::{Losses, RecordPlace};
+use crate::space::module_name;
 use crate::symbolise::ProfileBuilder;
 use crate::symbolise::Sampled;
 use crate::symbols::demangle::{demangle, mangled, printable};
@@ -32,7 +33,7 @@ pub fn is_perf_script(text: &str) -> bool {
 /// # Errors
 /// [`TextError`]: no sample with a frame, or no such event; more than the budget.
 pub fn read(text: &str, wanted: &Wanted, budget: &Budget) -> Result<(About, Sampled), TextError> {
-    let Wanted { event, filter } = wanted;
+    let Wanted { event, filter, .. } = wanted;
     let mut reading = Reading::default();
     let mut events: Vec<String> = Vec::new();
     let mut known_events = KeyedSet::default();
@@ -231,11 +232,7 @@ fn module(file: &str) -> String {
     if kernel || file == "[kernel]" || file == "/proc/kcore" || name.starts_with("vmlinux") {
         return KERNEL.into();
     }
-    let packed = [".xz", ".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));
-    match packed.unwrap_or(name).strip_suffix(".ko") {
-        Some(module) => printable(&format!("[{}]", module.replace('-', "_"))),
-        None => printable(file),
-    }
+    module_name(file).unwrap_or_else(|| printable(file))
 }
 
 /// Events of a timer.

@@ -12,6 +12,7 @@ use opcost_analysis::comparison::annotated::{
 use opcost_analysis::comparison::profile_files::{Judged, Measure};
 use opcost_base::number::grouped;
 use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
+use opcost_record::Unit;
 use opcost_size::Aligned;
 use serde_json::{Value, json as value};
 
@@ -24,8 +25,8 @@ const PAIRS_SHOWN: usize = 12;
 pub struct View<'a> {
     /// The event.
     pub event: &'a str,
-    /// Whether costs are nanoseconds.
-    pub clock: bool,
+    /// The unit of costs.
+    pub unit: Unit,
     /// The difference.
     pub difference: &'a AnnotatedDifference,
 }
@@ -34,14 +35,14 @@ impl View<'_> {
     fn figure(&self, value: f64) -> Cell {
         match value {
             0.0 => Cell::Empty,
-            value => Cell::Figure(measured(self.difference.measure, self.clock, value)),
+            value => Cell::Figure(measured(self.difference.measure, self.unit, value)),
         }
     }
 
     fn change(&self, change: f64) -> Cell {
         match change {
             0.0 => Cell::Empty,
-            change => Cell::Figure(changed(self.difference.measure, self.clock, change)),
+            change => Cell::Figure(changed(self.difference.measure, self.unit, change)),
         }
     }
 
@@ -102,7 +103,7 @@ pub fn document(view: &View<'_>) -> Document {
     let total = &difference.total;
     let figure = |value: f64| match value {
         0.0 => "0".to_string(),
-        value => measured(difference.measure, view.clock, value),
+        value => measured(difference.measure, view.unit, value),
     };
     let of = match difference.measure {
         Measure::Share => " of the profile",
@@ -117,7 +118,7 @@ pub fn document(view: &View<'_>) -> Document {
             figure(total.own.value),
             match total.own.change {
                 0.0 => "no change".into(),
-                change => changed(difference.measure, view.clock, change),
+                change => changed(difference.measure, view.unit, change),
             },
             word(total.verdict, difference.judged),
         ),

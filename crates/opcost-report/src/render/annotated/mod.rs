@@ -31,8 +31,8 @@ pub struct View<'a> {
     pub name: &'a str,
     /// The event.
     pub event: &'a str,
-    /// Whether costs are nanoseconds.
-    pub clock: bool,
+    /// The unit of costs.
+    pub unit: Unit,
     /// Whether costs were counted, not sampled.
     pub counted: bool,
     /// The function.
@@ -41,10 +41,9 @@ pub struct View<'a> {
 
 impl View<'_> {
     fn figure(&self, own: &[Own]) -> String {
-        let unit = if self.clock { Unit::Ns } else { Unit::Count };
         match Annotation::cost(own) {
             0 => String::new(),
-            cost => figure(cost as f64, unit),
+            cost => figure(cost as f64, self.unit),
         }
     }
 
@@ -93,7 +92,7 @@ pub fn document(view: &View<'_>) -> Document {
         columns: vec![
             Column::fixed("line"),
             Column::fixed("%"),
-            Column::optional(if view.clock { "time" } else { "cost" }, 0),
+            Column::optional(if view.unit == Unit::Ns { "time" } else { "cost" }, 0),
             Column::fixed("source and instructions"),
         ],
         rows,

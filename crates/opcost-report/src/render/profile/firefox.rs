@@ -1,6 +1,6 @@
 //! The Firefox Profiler's processed format: one thread for each variant, one sample for each context, weighted by its cost.
 //!
-//! The viewer knows three units of weights. Time is written as such, in milliseconds. Other counts are
+//! The viewer knows three units of weights. Time is written in milliseconds, memory in bytes. Other counts are
 //! written as samples, and the thread's name says what was counted. The time line is the cost in the
 //! order of the tree, a nanosecond for each unit: a part of the time line is that part of the cost.
 
@@ -33,14 +33,17 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
     for (side, tree_side) in tree.sides.iter().enumerate() {
         let number = side as u32 + 1;
         // A main thread has the name of its process.
-        let name = match is_time {
-            true => format!("{} ({})", tree_side.name, tree.counted.event),
-            false => format!("{} ({})", tree_side.name, tree.counted.words),
+        let counted = match tree.counted.unit {
+            Unit::Ns | Unit::Bytes => &tree.counted.event,
+            Unit::Ticks | Unit::Count => &tree.counted.words,
         };
+        let name = format!("{} ({counted})", tree_side.name);
         let process = profile.add_process(&name, number, start);
         let thread = profile.add_thread(process, number, start, true);
-        if is_time {
-            profile.set_thread_samples_weight_type(thread, WeightType::TracingMs);
+        match tree.counted.unit {
+            Unit::Ns => profile.set_thread_samples_weight_type(thread, WeightType::TracingMs),
+            Unit::Bytes => profile.set_thread_samples_weight_type(thread, WeightType::Bytes),
+            Unit::Ticks | Unit::Count => {}
         }
         profile.add_initial_visible_thread(thread);
         if side == 0 {
@@ -178,7 +181,7 @@ mod tests {
             &["one"],
             &[(None, "main@/bin/work", &[(1, 1_500_000)]), (Some(0), "read", &[(1, 500_000)])],
         );
-        made.counted = Counted::sampled("task-clock", true, None, None);
+        made.counted = Counted::sampled("task-clock", Unit::Ns, None, None);
         let [thread] = &threads(&made)[..] else { panic!("not one thread") };
         assert_eq!(thread["samples"]["weightType"], "tracing-ms");
         assert_eq!(thread["samples"]["weight"], json!([1.5, 0.5]));

@@ -1,6 +1,6 @@
 //! pprof's format: a gzipped protocol buffer
-//! (<https://github.com/google/pprof/blob/main/proto/profile.proto>). Each variant is a sample type
-//! with the unit of the event; the period's type names the event.
+//! (<https://github.com/google/pprof/blob/main/proto/profile.proto>). A profile's sample type is its
+//! event. Of several variants each is a sample type; the period's type names the event.
 //!
 //! The few messages are written by hand; field numbers are those of profile.proto.
 
@@ -30,8 +30,11 @@ fn message(tree: &CallTree) -> Vec<u8> {
         value_type.integer(2, strings.number(unit));
         value_type
     };
-    for side in &tree.sides {
-        profile.message(1, &value_type(&side.name));
+    match &tree.sides[..] {
+        [_] => profile.message(1, &value_type(&tree.counted.event)),
+        several => {
+            several.iter().for_each(|side| profile.message(1, &value_type(&side.name)));
+        }
     }
     let period_type = value_type(&tree.counted.event);
     for (at, node) in tree.nodes.iter().enumerate() {
@@ -90,6 +93,7 @@ fn message(tree: &CallTree) -> Vec<u8> {
 fn unit(counted: &Counted) -> &str {
     match counted.unit {
         Unit::Ns => "nanoseconds",
+        Unit::Bytes => "bytes",
         // The period's type has the event with its domain, as in `instructions:u`.
         _ if counted.event.split(':').next() == Some("instructions") => "instructions",
         _ => "count",
@@ -220,12 +224,16 @@ mod tests {
         assert!(fields(&message(&made)).contains(&Field::Integer(12, 1)));
         let expected = ["1", "ns::run(int)", "_ZN2ns3runEi", "/bin/work"];
         assert_eq!(told(&message(&made), 5, &[1]), [expected]);
-        made.counted = Counted::sampled("cpu-clock", true, None, Some(4000));
+        made.counted = Counted::sampled("cpu-clock", Unit::Ns, None, Some(4000));
         let unit = "nanoseconds";
         assert_eq!(types(&made), pairs(&[["off", unit], ["on", unit], ["cpu-clock", unit]]));
         assert!(fields(&message(&made)).contains(&Field::Integer(12, 250_000)));
-        made.counted = Counted::sampled("cache-misses:u", false, Some(7), Some(4000));
+        made.counted = Counted::sampled("cache-misses:u", Unit::Count, Some(7), Some(4000));
         assert_eq!(types(&made)[2], ["cache-misses:u", "count"]);
+        // The sample type of one profile is its event, and memory is in bytes.
+        let mut made = tree(&["heap.pb.gz"], &[(None, "main", &[(1, 10)])]);
+        made.counted = Counted::sampled("alloc_space", Unit::Bytes, None, None);
+        assert_eq!(types(&made), pairs(&[["alloc_space", "bytes"]; 2]));
         assert!(fields(&message(&made)).contains(&Field::Integer(12, 7)));
     }
 

@@ -1,5 +1,5 @@
 //! speedscope's own format (<https://www.speedscope.app/file-format-schema.json>): one sampled profile
-//! for each variant. Time is in nanoseconds. The format has no unit for other counts, so the profile's
+//! for each variant. Time is in nanoseconds, memory in bytes. The format has no unit for other counts, so the profile's
 //! name says what was counted.
 
 use super::of_runs;
@@ -37,7 +37,11 @@ fn profile(tree: &CallTree, side: usize) -> Value {
     json!({
         "type": "sampled",
         "name": format!("{}: {}{}", of.name, tree.counted.words, of_runs(of.runs)),
-        "unit": if tree.counted.unit == Unit::Ns { "nanoseconds" } else { "none" },
+        "unit": match tree.counted.unit {
+            Unit::Ns => "nanoseconds",
+            Unit::Bytes => "bytes",
+            Unit::Ticks | Unit::Count => "none",
+        },
         "startValue": 0,
         "endValue": of.total,
         "samples": samples,
@@ -69,7 +73,7 @@ mod tests {
         assert_eq!(document["profiles"][1]["endValue"], 17);
         assert_eq!(document["profiles"][1]["name"], "on: instructions of 10 runs");
         assert_eq!(document["profiles"][1]["unit"], "none");
-        let counted = Counted::sampled("cpu-clock", true, None, None);
+        let counted = Counted::sampled("cpu-clock", Unit::Ns, None, None);
         let document: Value =
             serde_json::from_slice(&render(&CallTree { counted, ..made }).unwrap()).unwrap();
         assert_eq!(document["profiles"][1]["name"], "on: cpu-clock (ns) of 10 runs");

@@ -61,9 +61,8 @@ pub fn document(difference: &ProfileDifference, limit: usize) -> Document {
 
 /// Both totals in words.
 fn totals(difference: &ProfileDifference) -> String {
-    let unit = if difference.clock { Unit::Ns } else { Unit::Count };
     let side = |at: usize| {
-        let cost = figure(difference.total_cost[at] as f64, unit);
+        let cost = figure(difference.total_cost[at] as f64, difference.unit);
         let samples = difference
             .samples
             .map_or(String::new(), |samples| format!(" in {}", counted(samples[at], "sample")));
@@ -180,32 +179,32 @@ impl Figures<'_> {
     }
 
     fn figure(&self, value: f64) -> String {
-        measured(self.0.measure, self.0.clock, value)
+        measured(self.0.measure, self.0.unit, value)
     }
 
     fn change(&self, change: f64) -> String {
-        changed(self.0.measure, self.0.clock, change)
+        changed(self.0.measure, self.0.unit, change)
     }
 }
 
-/// A figure in its measure; `clock`: whether costs are nanoseconds.
-pub(in crate::render) fn measured(measure: Measure, clock: bool, value: f64) -> String {
+/// A figure in its measure; `unit`: of costs.
+pub(in crate::render) fn measured(measure: Measure, unit: Unit, value: f64) -> String {
     if value == 0.0 {
         return "–".into();
     }
     match measure {
         Measure::Share => format!("{:.2} %", 100.0 * value),
-        _ => figure(value, if clock { Unit::Ns } else { Unit::Count }),
+        _ => figure(value, unit),
     }
 }
 
 /// A change in its measure.
-pub(in crate::render) fn changed(measure: Measure, clock: bool, change: f64) -> String {
+pub(in crate::render) fn changed(measure: Measure, unit: Unit, change: f64) -> String {
     let sign = if change < 0.0 { "−" } else { "+" };
     match measure {
         Measure::Share => format!("{sign}{:.2} pp", 100.0 * change.abs()),
-        _ if clock => format!("{sign}{}", figure(change.abs(), Unit::Ns)),
-        _ => signed_figure(change),
+        _ if unit == Unit::Count => signed_figure(change),
+        _ => format!("{sign}{}", figure(change.abs(), unit)),
     }
 }
 
@@ -282,7 +281,7 @@ pub fn json(difference: &ProfileDifference) -> Value {
             Judged::Exact => "exact",
         },
         "event": difference.event,
-        "unit": if difference.clock { "ns" } else { "1" },
+        "unit": difference.unit.symbol(),
         "measure": measure,
         "kind": match (difference.counted, difference.samples) {
             (true, _) => "counted",

@@ -127,6 +127,7 @@ fn lost(sampled: &Sampled) -> Value {
         let why = match &unnamed.why {
             Why::Gone => "gone",
             Why::OtherBuild => "other build",
+            Why::Doubtful => "doubtful",
             Why::Unreadable(_) => "unreadable",
             Why::Hidden => "hidden",
             Why::Stripped => "no symbol",

@@ -184,6 +184,15 @@ fn unnamed(sampled: &Sampled, total: u64) -> Vec<String> {
             Why::OtherBuild => format!(
                 "{part} in {module}: the file is another build now, so its functions have no names"
             ),
+            Why::Doubtful if module == "[kernel]" => format!(
+                "{part} in the kernel of another computer or version, without a build id: its functions have \
+                 no names; give its System.map with --kernel-symbols, or take the running kernel's names \
+                 with --trust-files"
+            ),
+            Why::Doubtful => format!(
+                "{part} in {module}, which no build id confirms, and which is another computer's or has \
+                 changed since the recording: its functions have no names (--trust-files)"
+            ),
             Why::Unreadable(what) => format!("{part} in {module}, which cannot be read: {what}"),
             Why::Hidden => format!(
                 "{part} in the kernel, which hides its addresses: read as root with \

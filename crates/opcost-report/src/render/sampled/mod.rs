@@ -14,6 +14,7 @@ use clap::ValueEnum;
 use opcost_base::number::{figure, grouped};
 use opcost_profile::distortion::Distortion;
 use opcost_profile::read::ReadProfile;
+use opcost_profile::read::about::EventAbout;
 use opcost_profile::symbols::naming::Naming;
 use opcost_profile::table::FunctionTable;
 use opcost_record::profile::KERNEL;
@@ -98,10 +99,7 @@ impl View<'_> {
 
 /// The unit of a profile's cost.
 fn unit(profile: &ReadProfile) -> Unit {
-    match &profile.about.sampling {
-        Some(sampling) if sampling.clock => Unit::Ns,
-        _ => Unit::Count,
-    }
+    profile.about.sampling.as_ref().map_or(Unit::Count, EventAbout::unit)
 }
 
 /// A part of a whole: `23.94 %`; a dash if the whole is 0.

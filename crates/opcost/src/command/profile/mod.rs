@@ -19,11 +19,11 @@ use opcost_page::document::Mark;
 use opcost_page::writer::text::text;
 use opcost_profile::annotate::{AnnotateError, hot};
 use opcost_profile::distortion::distortions;
-use opcost_profile::read::about::About;
+use opcost_profile::read::about::{About, EventAbout};
 use opcost_profile::read::{self, ReadProfile};
 use opcost_profile::symbolise::{Sampled, Why, symbolise};
 use opcost_profile::table::FunctionTable;
-use opcost_record::{Failure, Function};
+use opcost_record::{Failure, Function, Unit};
 use opcost_report::render::annotated as annotated_page;
 use opcost_report::render::sampled as page;
 use std::num::NonZeroU64;
@@ -183,6 +183,9 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
         }
         print(&text(&document, &style))?;
     }
+    if failure.is_none() && profile.table.total == 0 {
+        return Err(fail(Status::WorkFailed, without_samples(args, &name, &profile)));
+    }
     match failure {
         Some(failure) => Err(fail(
             Status::WorkFailed,
@@ -215,12 +218,34 @@ fn annotated(
     let view = annotated_page::View {
         name,
         event: &profile.about.event,
-        clock: profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock),
+        unit: profile.about.sampling.as_ref().map_or(Unit::Count, EventAbout::unit),
         counted: profile.sampled.is_none(),
         annotation: &annotation,
     };
     let json = args.json.then(|| annotated_page::json(&view));
     args.annotate.show(globals, args.full_names, &annotated_page::document(&view), json)
+}
+
+/// Why there is nothing to show.
+fn without_samples(args: &ProfileArgs, name: &str, profile: &ReadProfile) -> String {
+    let event = &profile.about.event;
+    let losses = profile.sampled.as_ref().map(|sampled| &sampled.losses);
+    let left_out = losses.map_or(0, |losses| losses.left_out);
+    let others = losses.map_or(0, |losses| losses.other_events);
+    match () {
+        () if left_out > 0 => format!("{name}: --only leaves none of the samples of {event}"),
+        () if others > 0 => format!(
+            "{name} has no samples of {event}; it has {others} of other events (--event): {}",
+            profile.about.events.join(", ")
+        ),
+        () if args.input.is_some() => {
+            format!("{name} has no samples at all; record for longer, or at a higher frequency")
+        }
+        () => format!(
+            "{name}: no samples of {event} were taken: the work ended before the first one; let it work \
+             for longer, or raise --frequency"
+        ),
+    }
 }
 
 /// A profile, and facts about its work.
@@ -276,7 +301,7 @@ fn call_tree(about: &About, sampled: &Sampled, name: &str, ops: Option<u64>) -> 
     let sampling = about.sampling.as_ref();
     let counted = Counted::sampled(
         &about.event,
-        sampling.is_some_and(|sampling| sampling.clock),
+        sampling.map_or(Unit::Count, EventAbout::unit),
         sampling.and_then(|sampling| sampling.period),
         sampling.and_then(|sampling| sampling.frequency_hz),
     );

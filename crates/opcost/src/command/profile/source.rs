@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// How files with profiles are read.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SourceArgs {
-    /// Event whose cost to show, by name [default: the file's first]
+    /// Event whose cost to show, by name [default: the file's first that has samples]
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
 
@@ -28,6 +28,11 @@ pub struct SourceArgs {
     /// kernel's symbols, or those that perf stored for another kernel]
     #[arg(long, value_name = "FILE")]
     kernel_symbols: Option<PathBuf>,
+
+    /// Take names from files without a recorded build id even if they are another computer's or have
+    /// changed since the recording
+    #[arg(long)]
+    trust_files: bool,
 
     /// Charge inlined functions to the functions that contain them
     #[arg(long)]
@@ -57,7 +62,11 @@ impl SourceArgs {
     pub(crate) fn read(&self, globals: &Globals, path: &Path) -> Result<ReadProfile> {
         // Names are read from one large file after another.
         give_large_blocks_back();
-        let mut wanted = Wanted { event: self.event.clone(), ..Wanted::default() };
+        let mut wanted = Wanted {
+            event: self.event.clone(),
+            trust_files: self.trust_files,
+            ..Wanted::default()
+        };
         for text in &self.only {
             wanted
                 .filter
