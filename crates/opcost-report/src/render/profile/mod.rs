@@ -89,7 +89,7 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
     },
     ProfileFormat {
         name: "callgrind",
-        help: "for KCachegrind, QCachegrind and callgrind_annotate: costs and calls by function",
+        help: "for KCachegrind and callgrind_annotate: costs and calls; calls that were not counted are 1",
         variants_max: 1,
         render: |tree| Ok(callgrind::render(tree).into_bytes()),
         render_table: Some(callgrind::render_table),
