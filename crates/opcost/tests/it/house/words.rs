@@ -27,8 +27,9 @@ fn every_format_of_profiles_is_documented_and_fuzzed() {
     let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
     let page = read("docs/profiles.md").replace('`', "");
     for format in opcost_profile::read::FORMATS {
-        let row = format!("\n| {} | ", format.name);
-        assert!(page.contains(&row), "docs/profiles.md has no row of {}", format.name);
+        let rows = [" |", ", "].map(|end| format!("\n| {}{end}", format.name));
+        let has_row = rows.iter().any(|row| page.contains(row));
+        assert!(has_row, "docs/profiles.md has no row of {}", format.name);
     }
     assert!(read("fuzz/fuzz_targets/profile_text.rs").contains("for format in FORMATS"));
 }
