@@ -20,6 +20,8 @@ import tempfile
 import time
 
 HEAD = b"opcost-recording 1\n"
+# The samples of profiles' formats that have no larger file below.
+SAMPLED = {".cpuprofile", ".json", ".out", ".prof", ".pstats", ".txt", ".xml", ".xz", ".zst"}
 # No process has this number, and a map of just-in-time compiled code is named by it.
 NOBODY = 2_000_000_000 + os.getpid()
 PIECES = [b"\0", b"\xff\xff\xff\xff", b"[", b"{", b'"', b"\n", b";", b",", b"1e999", b"-1", b"18446744073709551616", b"\xe2\x80\xae"]
@@ -204,6 +206,14 @@ def hostile(opcost, home, commands, mebibytes):
     yield "deep.folded.gz", Gzip(much(b"a;b 1\n", b"a;", b"z 1\n")), profiled
     yield "lines.folded.gz", Gzip(lines), profiled
     yield "most.folded", Plain(b"a;b 18446744073709551615\na;c 18446744073709551615\n"), both
+    samples = pathlib.Path(__file__).resolve().parent.parent / "crates/opcost-profile/tests/data"
+    for path in sorted(samples.glob("*.*")):
+        if path.suffix in SAMPLED:
+            yield path.name, Plain(path.read_bytes()), profiled
+    calls = b"".join(b'{"ph":"B","name":"a","ts":%d},' % at for at in range(20000))
+    yield "deep.trace.json", Plain(b"[" + calls + b'{"ph":"E","name":"a","ts":20000}]'), profiled
+    frames = b'{"shared":{"frames":[{"name":"a"}]},"profiles":[{"type":"sampled","name":"a","unit":"none","startValue":0,"endValue":1,'
+    yield "frames.speedscope.json.gz", Gzip(much(frames + b'"weights":[1],"samples":[[', b"0,", b"0]]}]}")), profiled
     name = record(3, (struct.pack("<II", 1, 1) + b"a").ljust(0xfff0, b"\0"))
     frame = zstd(name * 256, "-19")
     yield "packed.perf.data", Plain(perf_data(*[record(81, frame)] * max(1, mebibytes // 16))), profiled
