@@ -39,7 +39,34 @@ pub fn align(sides: [&Code; 2]) -> Vec<Aligned> {
 
 /// Aligns two pieces of code by the texts of their instructions, wherever branches within the function lead.
 pub fn align_pieces(sides: [&[&Instruction]; 2]) -> Vec<Aligned> {
-    paired(sides.map(|piece| piece.iter().map(|instruction| shape(instruction)).collect()))
+    paired_soon(sides.map(|piece| piece.iter().map(|instruction| shape(instruction)).collect()))
+}
+
+/// The most pairs of texts that a longest common subsequence may have to look at.
+const PAIRS_MAX: usize = 8 << 20;
+
+/// Aligns two rows of texts. Where too much lies between what both begin and end with, texts are aligned by their place there.
+fn paired_soon(shapes: [Vec<String>; 2]) -> Vec<Aligned> {
+    let [old, new] = &shapes;
+    let before = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let (olds, news) = (&old[before..], &new[before..]);
+    let behind =
+        olds.iter().rev().zip(news.iter().rev()).take_while(|(old, new)| old == new).count();
+    let middle = [olds.len() - behind, news.len() - behind];
+    if middle[0].saturating_mul(middle[1]) <= PAIRS_MAX {
+        return paired(shapes);
+    }
+    let same = |at: usize| Aligned::Same(at, at);
+    let within = (0..middle[0].max(middle[1])).map(|at| {
+        let place = |side: usize| (at < middle[side]).then_some(before + at);
+        match [place(0), place(1)] {
+            [Some(one), Some(two)] if old[one] == new[two] => Aligned::Same(one, two),
+            [one, two] => Aligned::Differs(one, two),
+        }
+    });
+    let ends = [before + middle[0], before + middle[1]];
+    let end = (0..behind).map(|at| Aligned::Same(ends[0] + at, ends[1] + at));
+    (0..before).map(same).chain(within).chain(end).collect()
 }
 
 /// Aligns two rows of texts.
@@ -62,7 +89,7 @@ fn paired(shapes: [Vec<String>; 2]) -> Vec<Aligned> {
 
 /// Aligns the lines of two texts by the difference of the texts; lines that are indented otherwise are the same.
 pub fn align_lines(sides: [&[String]; 2]) -> Vec<Aligned> {
-    paired(sides.map(|lines| lines.iter().map(|line| line.trim().to_string()).collect()))
+    paired_soon(sides.map(|lines| lines.iter().map(|line| line.trim().to_string()).collect()))
 }
 
 /// Returns an instruction's text without the distance of a branch within the function.
@@ -119,6 +146,23 @@ mod tests {
         assert_eq!(rows, expected);
         let other = code(&[("jne", Some(1)), ("nop", None), ("ret", None)]);
         assert_eq!(align([&one, &other])[0], Aligned::Differs(Some(0), Some(0)));
+    }
+
+    #[test]
+    fn texts_that_have_little_in_common_are_aligned_by_place() {
+        let lines = |kind: &str, many: usize| {
+            let mut lines = vec!["begin".to_string()];
+            lines.extend((0..many).map(|at| format!("{kind} {at}")));
+            lines.extend(["same".to_string(), "end".to_string()]);
+            lines
+        };
+        let rows = align_lines([&lines("old", 40_000), &lines("new", 50_000)]);
+        assert_eq!(rows[..2], [Aligned::Same(0, 0), Aligned::Differs(Some(1), Some(1))]);
+        assert_eq!(rows[40_001], Aligned::Differs(None, Some(40_001)));
+        assert_eq!(rows[50_001..], [Aligned::Same(40_001, 50_001), Aligned::Same(40_002, 50_002)]);
+        // A line more at the begin of a long text moves the others.
+        let rows = align_lines([&lines("a", 40_000), &lines("a", 40_001)]);
+        assert_eq!(rows.iter().filter(|row| matches!(row, Aligned::Same(..))).count(), 40_003);
     }
 
     #[test]

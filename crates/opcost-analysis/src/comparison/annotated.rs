@@ -13,11 +13,6 @@ use opcost_size::{Aligned, align_lines, align_pieces};
 use opcost_stats::summary::mean;
 use std::collections::{BTreeMap, HashMap};
 
-/// The most instructions of a line that are paired: pairing takes time with their square.
-const PAIRED_MAX: usize = 5_000;
-/// The most lines of a function that are paired by their texts.
-const LINES_MAX: usize = 50_000;
-
 /// How the lines of both sides were paired.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PairedBy {
@@ -82,7 +77,7 @@ pub struct LineChange {
     pub is_pooled: bool,
     /// The functions inlined there, with their costs in all runs of each side.
     pub parts: Vec<(String, [u64; 2])>,
-    /// The instructions in pairs, places in [`AnnotatedLine::instructions`]; empty for more than can be paired.
+    /// The instructions in pairs, places in [`AnnotatedLine::instructions`].
     pub instructions: Vec<Aligned>,
 }
 
@@ -233,9 +228,6 @@ fn instructions(lines: [Option<&AnnotatedLine>; 2]) -> Vec<Aligned> {
         let all = line.iter().flat_map(|line| &line.instructions);
         all.map(|instruction| &instruction.code).collect::<Vec<_>>()
     });
-    if code.iter().any(|code| code.len() > PAIRED_MAX) {
-        return Vec::new();
-    }
     align_pieces([&code[0], &code[1]])
 }
 
@@ -267,9 +259,7 @@ fn pair(sides: &[Annotation; 2]) -> (Vec<LineChange>, PairedBy) {
             lines.get(first as usize - 1..(last as usize).min(lines.len()))
         });
         match texts {
-            [Some(old), Some(new)]
-                if !old.is_empty() && !new.is_empty() && old.len().max(new.len()) <= LINES_MAX =>
-            {
+            [Some(old), Some(new)] if !old.is_empty() && !new.is_empty() => {
                 paired_by = PairedBy::Sources;
                 let number = |first: u32, at: Option<usize>| at.map(|at| first + at as u32);
                 for aligned in align_lines([old, new]) {

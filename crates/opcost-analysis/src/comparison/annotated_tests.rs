@@ -1,5 +1,5 @@
 use super::*;
-use crate::annotation::{AnnotatedInstruction, CodeFacts, annotate};
+use crate::annotation::{CodeFacts, annotate};
 use opcost_profile::annotate::{SourceState, SourceText};
 use opcost_profile::symbolise::{CodeLines, LineAt, SourceFile};
 use opcost_record::Function;
@@ -130,16 +130,4 @@ fn lines_of_few_samples_are_judged_together() {
         FunctionVerdict::Inconclusive,
         "10 of 500 is chance"
     );
-}
-
-#[test]
-fn instructions_of_a_huge_line_are_not_paired() {
-    let code = Instruction { text: "nop".into(), ..Instruction::default() };
-    let one = AnnotatedInstruction { address: 0, code, own: vec![], inlined: None };
-    let line = |many: usize| AnnotatedLine {
-        instructions: vec![one.clone(); many],
-        ..AnnotatedLine::default()
-    };
-    assert_eq!(instructions([Some(&line(3)), Some(&line(4))]).len(), 4);
-    assert!(instructions([Some(&line(PAIRED_MAX + 1)), Some(&line(1))]).is_empty());
 }

@@ -128,8 +128,9 @@ enum Format {
 /// # Errors
 /// [`DifferenceError`], an error of the store, or no such variant or function.
 pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
-    // The word behind --annotate is the first file, if it is one.
-    if args.annotate.function().is_some_and(is_file) {
+    // The word behind --annotate is the first file, if one is missing.
+    let is_missing = args.other.is_none() && args.baseline.is_empty();
+    if is_missing && args.annotate.function().is_some_and(is_file) {
         let mut args = args.clone();
         let word = args.annotate.take_word();
         args.other = args.id.take();
