@@ -7,6 +7,7 @@ use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::annotation::{Annotation, CodeFacts, addresses, annotate, decoded};
+use opcost_analysis::comparison::address_costs::{VariantAddresses, address_costs};
 use opcost_analysis::comparison::address_runs::AddressRuns;
 use opcost_analysis::comparison::annotated::{AnnotatedDifference, counted_difference};
 use opcost_analysis::comparison::call_tree::VariantOf;
@@ -16,11 +17,13 @@ use opcost_page::document::Document;
 use opcost_page::writer::text::text;
 use opcost_profile::annotate::{AnnotateError, Own, Program, SourceRoot, charged, source_text};
 use opcost_profile::read::ReadProfile;
-use opcost_profile::symbolise::{Sources, lines};
-use opcost_record::Function;
+use opcost_profile::symbolise::{CodeLines, LineAt, Sources, lines};
 use opcost_record::profile::KERNEL;
+use opcost_record::{AddressCost, AddressCosts, Function};
 use opcost_report::render::html;
+use opcost_report::render::profile::callgrind::{FunctionLines, LineCosts};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What is shown of a function's lines.
@@ -211,6 +214,48 @@ pub(crate) fn of_variant(
     let (function, costs) = (runs.functions()[function].0, runs.costs(function));
     let program = recorded_program(variant, &function.module, sources).status(Status::Usage)?;
     of_program(&program, function, &costs, runs.totals(), sources, roots)
+}
+
+/// The costs of a variant by source line; empty without costs by address. A function of a file that is not the recorded one, or
+/// that has no line table, has no lines.
+pub(crate) fn line_costs(variant: VariantOf<'_>, sources: &Sources) -> LineCosts {
+    let mut found = LineCosts::new();
+    let Ok(VariantAddresses { costs: AddressCosts { functions, costs }, .. }) =
+        address_costs(variant)
+    else {
+        return found;
+    };
+    let mut modules: BTreeMap<&str, Vec<&AddressCost>> = BTreeMap::new();
+    for cost in &costs {
+        modules.entry(&functions[cost.function as usize].module).or_default().push(cost);
+    }
+    for (module, costs) in modules {
+        let Ok(program) = recorded_program(variant, module, sources) else { continue };
+        let mut addresses: Vec<u64> = costs.iter().map(|cost| cost.address).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let CodeLines { places, files, .. } = lines(&program.path, &addresses, sources);
+        let place = |at: Option<&LineAt>| -> (String, u32) {
+            let file = at.and_then(|at| files.get(at.file? as usize));
+            let line = at.and_then(|at| at.line).unwrap_or(0);
+            (file.map(|file| file.path.clone()).unwrap_or_default(), line)
+        };
+        for cost in costs {
+            let Ok(at) = addresses.binary_search(&cost.address) else { continue };
+            let (outer, inner) = (place(places[at].first()), place(places[at].last()));
+            let function = functions[cost.function as usize].clone();
+            // Instructions of a function come in ascending order, its first line first.
+            let lines = found.entry(function).or_insert_with(|| {
+                let (file, line) = outer;
+                FunctionLines { file, line, costs: BTreeMap::new() }
+            });
+            let sum = lines.costs.entry(inner).or_default();
+            *sum = sum.saturating_add(cost.cost);
+        }
+    }
+    // Nothing is known of a function without any line.
+    found.retain(|_, lines| lines.costs.keys().any(|(_, line)| *line > 0));
+    found
 }
 
 /// The file with the code of a module, if it still is the recorded one.

@@ -9,6 +9,7 @@ use opcost_model::recording::Recording;
 use opcost_profile::table::FunctionTable;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
+use opcost_report::render::profile::callgrind::LineCosts;
 use opcost_report::render::profile::{PROFILE_FORMATS, ProfileFormat};
 
 /// Files that profiles are exported to.
@@ -37,9 +38,16 @@ impl ProfileExports {
     ///
     /// `named`: names of variants; if there are none, all variants of the recording are written.
     ///
+    /// `lines`: finds the source lines of a variant.
+    ///
     /// # Errors
     /// No such variant, more variants than fit into a file, no profiles, or a file cannot be written.
-    pub fn write(&self, recording: &Recording, named: &[String]) -> Result<()> {
+    pub fn write(
+        &self,
+        recording: &Recording,
+        named: &[String],
+        lines: impl Fn(VariantOf<'_>) -> LineCosts,
+    ) -> Result<()> {
         let variants = chosen(recording, named)?;
         self.write_each(|name| {
             let format = format(name)?;
@@ -55,7 +63,7 @@ impl ProfileExports {
                 return Err(fail(Status::Usage, why));
             }
             let tree = CallTree::of(&variants).map_err(HasStatus::carried)?;
-            format.render(&tree)
+            format.render_lines(&tree, || lines(variants[0]))
         })
     }
 

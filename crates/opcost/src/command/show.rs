@@ -2,7 +2,7 @@
 
 use super::globals::Globals;
 use super::output::{OutputArgs, present_unless};
-use crate::command::annotate::{AnnotateArgs, find_function, in_files, of_variant};
+use crate::command::annotate::{AnnotateArgs, find_function, in_files, line_costs, of_variant};
 use crate::command::profile::SourceArgs;
 use crate::command::profile_exports::{ProfileExports, find_variant};
 use crate::command::share::ShareArgs;
@@ -75,7 +75,9 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
     if args.annotate.is_given() {
         return annotated(globals, args, &recording, &variants);
     }
-    args.profiles.write(&recording, &variants)?;
+    args.profiles.write(&recording, &variants, |variant| {
+        line_costs(variant, &SourceArgs::default().sources(globals))
+    })?;
     let taken = args.profiles.printing().is_some();
     let shown = match args.profiles.is_empty() {
         true => positions(&recording, &variants)?,

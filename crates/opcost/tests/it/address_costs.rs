@@ -154,6 +154,81 @@ fn a_programs_instructions_cost_what_callgrind_counts_at_linked_addresses() {
     }
 }
 
+/// The own costs by function and line in a file of callgrind's format.
+fn by_line(text: &str) -> BTreeMap<(String, u64), u64> {
+    let (mut names, mut function, mut of_call) = (BTreeMap::new(), String::new(), false);
+    let mut costs = BTreeMap::new();
+    for line in text.lines() {
+        let named = line.strip_prefix("fn=").or(line.strip_prefix("cfn="));
+        if let Some(name) = named {
+            let name = match name.strip_prefix('(').and_then(|name| name.split_once(')')) {
+                // A name comes once, then its number alone.
+                Some((number, name)) if number.parse::<u32>().is_ok() => {
+                    let known =
+                        names.entry(number.to_string()).or_insert_with(|| name.trim().to_string());
+                    known.clone()
+                }
+                _ => name.to_string(),
+            };
+            // Callgrind counts a recursion apart, as `sort'2`.
+            let name = name.split('\'').next().unwrap_or_default().to_string();
+            if line.starts_with("fn=") {
+                function = name;
+            }
+            continue;
+        }
+        let fields = line
+            .split_once(' ')
+            .and_then(|(at, cost)| Some((at.parse().ok()?, cost.parse::<u64>().ok()?)));
+        if let Some((at, cost)) = fields.filter(|_| !of_call) {
+            *costs.entry((function.clone(), at)).or_default() += cost;
+        }
+        of_call = line.starts_with("calls=");
+    }
+    costs
+}
+
+#[test]
+fn exported_lines_cost_what_callgrind_counts_for_them() {
+    if !needs::programs(&["cc", "valgrind", "callgrind_annotate"]) || !needs::emulator() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "lines", PROGRAM, &["-g", "-O1"]);
+    recorded(&lab, &["--kernel", "none", "-n", "2", "--warmup", "0", &program]);
+    lab.run(&["show", "last", "--export-callgrind", "ours.out"]).expect(0);
+    let theirs = lab.path("theirs.out").display().to_string();
+    let ended = Command::new("valgrind")
+        .args(["--tool=callgrind", "--compress-pos=no", "--compress-strings=no"])
+        .args([&format!("--callgrind-out-file={theirs}"), &program])
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let read = |name: &str| by_line(&std::fs::read_to_string(lab.path(name)).unwrap());
+    let (ours, theirs) = (read("ours.out"), read("theirs.out"));
+    let of = |all: &BTreeMap<(String, u64), u64>, function: &str, runs: u64| -> Vec<(u64, u64)> {
+        let rows = all.iter().filter(|((name, _), cost)| name == function && **cost > 0);
+        rows.map(|((_, line), cost)| (*line, cost * runs)).collect()
+    };
+    for function in ["main", "sort"] {
+        let lines = of(&ours, function, 1);
+        assert!(lines.len() > 3, "{lines:?}");
+        assert_eq!(lines, of(&theirs, function, 2), "{function}");
+    }
+    // callgrind_annotate shows the source beside the costs.
+    let shown = Command::new("callgrind_annotate")
+        .args(["--auto=yes", "--threshold=100"])
+        .arg(lab.path("ours.out"))
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let pivot = shown.lines().find(|line| line.contains("unsigned pivot = from[count / 2];"));
+    assert!(
+        pivot.is_some_and(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit())),
+        "{shown}"
+    );
+}
+
 /// The addresses of a function's instructions, as binutils see them.
 fn disassembled(vmlinux: &str, symbol: &str) -> Vec<u64> {
     let asked = ["-d", "--no-show-raw-insn", &format!("--disassemble={symbol}"), vmlinux];

@@ -1,7 +1,8 @@
 //! Callgrind's format (Valgrind manual, "Callgrind Format Specification"), which KCachegrind, QCachegrind and
 //! callgrind_annotate show: own costs by function, and the inclusive costs and numbers of calls between functions.
 //!
-//! Every name is written with its number, so no name is taken for one. Positions are lines; 0 is an unknown one.
+//! Every name is written with its number, so no name is taken for one. Positions are lines; 0 is an unknown one. Calls have the
+//! first line of their caller, since nothing counts them by line.
 
 use super::of_runs;
 use opcost_analysis::comparison::call_tree::CallTree;
@@ -13,6 +14,20 @@ use std::fmt::Write as _;
 
 /// The placeholder for an unknown file or name.
 const UNKNOWN: &str = "???";
+
+/// The source lines of functions.
+pub type LineCosts = HashMap<Function, FunctionLines>;
+
+/// The source lines of a function's code.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct FunctionLines {
+    /// The source file of the function itself.
+    pub file: String,
+    /// The function's first line; 0 if it is not known.
+    pub line: u32,
+    /// The costs by file and line, also of functions inlined there; they add up to the function's own cost.
+    pub costs: BTreeMap<(String, u32), u64>,
+}
 
 /// What a function costs.
 #[derive(Clone, Default)]
@@ -41,7 +56,7 @@ struct Head<'t> {
 }
 
 /// The file of the first variant of a tree.
-pub(super) fn render(tree: &CallTree) -> String {
+pub(super) fn render_lines(tree: &CallTree, lines: &LineCosts) -> String {
     let mut costs = vec![Costs::default(); tree.functions.len()];
     for node in &tree.nodes {
         costs[node.function].own += node.own[0];
@@ -54,7 +69,7 @@ pub(super) fn render(tree: &CallTree) -> String {
     let ops = if tree.per_op { format!(", {} operations", side.ops) } else { String::new() };
     let from = format!("{}: {}{}{ops}", side.recording, tree.counted.words, of_runs(side.runs));
     let head = Head { command: &side.name, from, event: &tree.counted.event, total: side.total };
-    written(&head, &tree.functions.iter().collect::<Vec<_>>(), &costs)
+    written(&head, &tree.functions.iter().collect::<Vec<_>>(), &costs, lines)
 }
 
 /// The file of a profile without stacks; `name`: the profile's.
@@ -68,10 +83,10 @@ pub(super) fn render_table(table: &FunctionTable, event: &str, name: &str) -> St
     }
     let functions: Vec<&Function> = table.functions.iter().map(|cost| &cost.function).collect();
     let head = Head { command: name, from: event.to_string(), event, total: table.total };
-    written(&head, &functions, &costs)
+    written(&head, &functions, &costs, &LineCosts::new())
 }
 
-fn written(head: &Head<'_>, functions: &[&Function], costs: &[Costs]) -> String {
+fn written(head: &Head<'_>, functions: &[&Function], costs: &[Costs], lines: &LineCosts) -> String {
     let Head { command, from, event, total } = head;
     let mut text = format!(
         "# callgrind format\nversion: 1\ncreator: opcost {}\ncmd: {}\ndesc: Recording: {}\npositions: line\nevents: {}\n\
@@ -88,12 +103,37 @@ fn written(head: &Head<'_>, functions: &[&Function], costs: &[Costs]) -> String 
             continue;
         }
         text.push('\n');
-        names.place(&mut text, ["ob", "fl", "fn"], function);
-        let _ = writeln!(text, "0 {}", costs.own);
+        let known = lines.get(*function);
+        names.place(&mut text, ["ob", "fl", "fn"], function, known);
+        let first = known.map_or(0, |known| known.line);
+        let by_line = known.filter(|known| known.costs.values().sum::<u64>() == costs.own);
+        match by_line {
+            None => {
+                let _ = writeln!(text, "{first} {}", costs.own);
+            }
+            Some(known) => {
+                let mut current = &known.file;
+                for ((file, line), cost) in &known.costs {
+                    // The file of an inlined function, and the function's own again.
+                    if file != current {
+                        let key = if *file == known.file { "fe" } else { "fi" };
+                        names.file(&mut text, key, file);
+                        current = file;
+                    }
+                    let _ = writeln!(text, "{line} {cost}");
+                }
+                if *current != known.file {
+                    names.file(&mut text, "fe", &known.file);
+                }
+            }
+        }
         for (callee, (calls, cost)) in calls {
-            names.place(&mut text, ["cob", "cfi", "cfn"], functions[*callee]);
+            let callee = functions[*callee];
+            let known = lines.get(callee);
+            names.place(&mut text, ["cob", "cfi", "cfn"], callee, known);
+            let at = known.map_or(0, |known| known.line);
             // callgrind_annotate takes the cost of no calls for the caller's own.
-            let _ = writeln!(text, "calls={} 0\n0 {cost}", calls.max(&1));
+            let _ = writeln!(text, "calls={} {at}\n{first} {cost}", calls.max(&1));
         }
     }
     let _ = writeln!(text, "\ntotals: {total}");
@@ -117,21 +157,37 @@ struct Names([HashMap<String, usize>; 3]);
 
 impl Names {
     /// Writes the lines that name a function: its object, its source file and itself.
-    fn place(&mut self, text: &mut String, keys: [&str; 3], function: &Function) {
+    fn place(
+        &mut self,
+        text: &mut String,
+        keys: [&str; 3],
+        function: &Function,
+        lines: Option<&FunctionLines>,
+    ) {
         let Function { symbol, module, source, .. } = function;
-        let parts = [module.as_str(), source.as_deref().unwrap_or_default(), symbol.as_str()];
+        let file = lines.map(|lines| &lines.file).or(source.as_ref());
+        let parts = [module.as_str(), file.map_or("", String::as_str), symbol.as_str()];
         for ((key, part), known) in keys.into_iter().zip(parts).zip(&mut self.0) {
-            let part = if part.is_empty() { UNKNOWN } else { part };
-            let next = known.len() + 1;
-            let _ = match known.get(part) {
-                Some(number) => writeln!(text, "{key}=({number})"),
-                None => {
-                    known.insert(part.to_string(), next);
-                    writeln!(text, "{key}=({next}) {}", line(part))
-                }
-            };
+            name(text, known, key, part);
         }
     }
+
+    /// Writes the line that names a source file.
+    fn file(&mut self, text: &mut String, key: &str, file: &str) {
+        name(text, &mut self.0[1], key, file);
+    }
+}
+
+fn name(text: &mut String, known: &mut HashMap<String, usize>, key: &str, part: &str) {
+    let part = if part.is_empty() { UNKNOWN } else { part };
+    let next = known.len() + 1;
+    let _ = match known.get(part) {
+        Some(number) => writeln!(text, "{key}=({number})"),
+        None => {
+            known.insert(part.to_string(), next);
+            writeln!(text, "{key}=({next}) {}", line(part))
+        }
+    };
 }
 
 #[cfg(test)]
@@ -144,7 +200,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn again(tree: &CallTree) -> FunctionTable {
-        read(&render(tree), [], None, &Budget::default()).unwrap().1
+        read(&render_lines(tree, &LineCosts::new()), [], None, &Budget::default()).unwrap().1
     }
 
     #[test]
@@ -158,7 +214,7 @@ mod tests {
                 (Some(0), "(below main)@/lib/libc.so.6", &[(1, 3)]),
             ],
         );
-        let text = render(&made);
+        let text = render_lines(&made, &LineCosts::new());
         let expected = "positions: line\nevents: instructions\nsummary: 20\n\nob=(1) /bin/work\nfl=(1) ???\nfn=(1) main\n0 10\n\
             cob=(2) [kernel]\ncfi=(1)\ncfn=(2) read\ncalls=5 0\n0 7\ncob=(3) /lib/libc.so.6\ncfi=(1)\ncfn=(3) (below main)\n\
             calls=1 0\n0 3\n\nob=(2)\nfl=(1)\nfn=(2)\n0 0\ncob=(3)\ncfi=(1)\ncfn=(3)\ncalls=5 0\n0 7\n\n\
@@ -166,6 +222,35 @@ mod tests {
         assert!(text.ends_with(expected), "{text}");
         let desc = "\ncmd: one\ndesc: Recording: 261121-c0ffee: instructions of 10 runs, 1000 operations\n";
         assert!(text.contains(desc), "{text}");
+    }
+
+    #[test]
+    fn lines_of_inlined_functions_have_their_files() {
+        let made = tree(
+            &["one"],
+            &[(None, "main@/bin/work", &[(1, 10)]), (Some(0), "f@/bin/work", &[(2, 5)])],
+        );
+        let at = |file: &str, line| (file.to_string(), line);
+        let lines = |file: &str, line, costs: &[((String, u32), u64)]| FunctionLines {
+            file: file.into(),
+            line,
+            costs: costs.iter().cloned().collect(),
+        };
+        let all = [(at("a.c", 3), 2), (at("list.h", 9), 7), (at("main.c", 4), 1)];
+        let mut known = LineCosts::from([
+            (Function::new("main", "/bin/work"), lines("a.c", 2, &all)),
+            // Costs that do not add up are not told apart by line.
+            (Function::new("f", "/bin/work"), lines("f.c", 7, &[(at("f.c", 8), 4)])),
+        ]);
+        let text = render_lines(&made, &known);
+        let expected = "fl=(1) a.c\nfn=(1) main\n3 2\nfi=(2) list.h\n9 7\nfi=(3) main.c\n4 1\nfe=(1)\ncob=(1)\n\
+            cfi=(4) f.c\ncfn=(2) f\ncalls=2 7\n2 5\n\nob=(1)\nfl=(4)\nfn=(2)\n7 5\n\ntotals: 15\n";
+        assert!(text.ends_with(expected), "{text}");
+        let table = read(&text, [], None, &Budget::default()).unwrap().1;
+        let own: Vec<u64> = table.functions.iter().map(|cost| cost.own).collect();
+        assert_eq!((own, table.functions[0].inclusive), (vec![10, 5], Some(15)));
+        known.clear();
+        assert!(render_lines(&made, &known).contains("\nfl=(1) ???\nfn=(1) main\n0 10\n"));
     }
 
     proptest! {

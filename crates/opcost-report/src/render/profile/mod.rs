@@ -4,7 +4,7 @@
 
 #[cfg(test)]
 mod any_tree;
-mod callgrind;
+pub mod callgrind;
 mod firefox;
 pub mod flame;
 mod folded;
@@ -12,6 +12,7 @@ mod pprof;
 mod speedscope;
 
 use anyhow::Result;
+use callgrind::LineCosts;
 use opcost_analysis::comparison::call_tree::CallTree;
 use opcost_profile::table::FunctionTable;
 
@@ -29,6 +30,8 @@ pub struct ProfileFormat {
     /// The most variants that one file can hold.
     pub variants_max: usize,
     render: fn(&CallTree) -> Result<Vec<u8>>,
+    /// For formats that have source lines: renders a tree with the costs of its lines.
+    render_lines: Option<fn(&CallTree, &LineCosts) -> String>,
     /// For formats that need no stacks: renders a profile with its event and name.
     render_table: Option<fn(&FunctionTable, &str, &str) -> String>,
 }
@@ -40,6 +43,21 @@ impl ProfileFormat {
     /// The format cannot represent the tree.
     pub fn render(&self, tree: &CallTree) -> Result<Vec<u8>> {
         (self.render)(tree)
+    }
+
+    /// Renders a tree with the costs of source lines, which `lines` finds if the format has lines.
+    ///
+    /// # Errors
+    /// The format cannot represent the tree.
+    pub fn render_lines(
+        &self,
+        tree: &CallTree,
+        lines: impl FnOnce() -> LineCosts,
+    ) -> Result<Vec<u8>> {
+        match self.render_lines {
+            Some(render) => Ok(render(tree, &lines()).into_bytes()),
+            None => self.render(tree),
+        }
     }
 
     /// Renders a profile without stacks; `None` if the format needs stacks.
@@ -57,6 +75,7 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         help: "folded stacks with their instructions; of two variants two columns, as difffolded.pl has",
         variants_max: 2,
         render: |tree| Ok(folded::render(tree).into_bytes()),
+        render_lines: None,
         render_table: None,
     },
     ProfileFormat {
@@ -64,6 +83,7 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         help: "a flame graph (SVG); of two variants a differential one",
         variants_max: 2,
         render: |tree| Ok(flame::flame_graph(tree).into_bytes()),
+        render_lines: None,
         render_table: None,
     },
     ProfileFormat {
@@ -71,6 +91,7 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         help: "JSON for speedscope, one profile a variant",
         variants_max: usize::MAX,
         render: speedscope::render,
+        render_lines: None,
         render_table: None,
     },
     ProfileFormat {
@@ -78,6 +99,7 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         help: "for go tool pprof, one sample type a variant",
         variants_max: usize::MAX,
         render: pprof::render,
+        render_lines: None,
         render_table: None,
     },
     ProfileFormat {
@@ -85,13 +107,15 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         help: "JSON for the Firefox Profiler, one thread a variant",
         variants_max: usize::MAX,
         render: firefox::render,
+        render_lines: None,
         render_table: None,
     },
     ProfileFormat {
         name: "callgrind",
         help: "for KCachegrind and callgrind_annotate: costs and calls; calls that were not counted are 1",
         variants_max: 1,
-        render: |tree| Ok(callgrind::render(tree).into_bytes()),
+        render: |tree| Ok(callgrind::render_lines(tree, &LineCosts::new()).into_bytes()),
+        render_lines: Some(callgrind::render_lines),
         render_table: Some(callgrind::render_table),
     },
 ];
