@@ -29,8 +29,8 @@ use std::path::{Path, PathBuf};
 /// What is shown of a function's lines.
 #[derive(Args, Clone, Debug, Default)]
 pub struct AnnotateArgs {
-    /// Show this function's source lines and instructions with their costs; without a name the function
-    /// with the highest cost
+    /// Show the cost of this function by source line and by instruction; without a name the function with
+    /// the highest cost, of diff the one that changed most
     #[arg(long, value_name = "FUNCTION", num_args = 0..=1, default_missing_value = "")]
     annotate: Option<String>,
 
