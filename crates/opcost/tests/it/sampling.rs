@@ -257,7 +257,9 @@ fn the_part_of_the_cpu_time_that_has_samples_is_said() {
     let Some(long_share) = covered(long) else { return };
     assert!(long_share > 0.5, "{long_share}");
     let ended = lab.run(&["profile", "sh -c 'for i in 1 2 3; do /bin/true; done'", "-F", "1"]);
-    let stdout = ended.expect(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Nothing was profiled, so the status is no success.
+    let ended = ended.expect(4).says(&["no samples of task-clock were taken", "raise --frequency"]);
+    let stdout = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(stdout.contains("samples cover 0.0 % of"), "{stdout}");
     assert!(stdout.contains("100.0 % of the CPU time has no samples"), "{stdout}");
 }

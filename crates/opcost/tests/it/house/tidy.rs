@@ -525,6 +525,7 @@ fn files_of_others_are_opened_by_the_opener() {
     let others = [
         ("opcost-profile/src/symbolise/jit.rs", "the kernel's status of a process, by number"),
         ("opcost-profile/src/symbolise/kernel.rs", "the running kernel's own list and notes"),
+        ("opcost-profile/src/symbolise/origin.rs", "the kernel's own name and version"),
         ("opcost-profile/src/symbolise/vdso.rs", "this process's own memory"),
         ("opcost-source/src/sampling/existing.rs", "the kernel's files of a process, by number"),
         (
