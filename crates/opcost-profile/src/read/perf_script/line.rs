@@ -191,16 +191,19 @@ fn time_ns(word: &str) -> Option<u64> {
         }
         sum = sum.checked_mul(60)?.checked_add(field.parse().ok()?)?;
     }
-    let part_ns: u64 = format!("{part:0<9}").get(..9)?.parse().ok()?;
+    // Digits beyond nanoseconds do not count.
+    let digits = part.bytes().chain(std::iter::repeat(b'0')).take(9);
+    let part_ns = digits.fold(0, |sum, digit| 10 * sum + u64::from(digit - b'0'));
     sum.checked_mul(1_000_000_000)?.checked_add(part_ns)
 }
 
 /// Splits `command tid [cpu] time: period event: rest`.
 fn timed(line: &str) -> Option<Head<'_>> {
-    let (time_at, time) = words(line).find(|(_, word)| time_ns(word).is_some())?;
+    let timed = |(at, word): (usize, &'_ str)| Some((at, word.len(), time_ns(word)?));
+    let (time_at, bytes, time_ns) = words(line).find_map(timed)?;
     let mut head = thread(&line[..time_at]);
-    head.time_ns = time_ns(time);
-    head.rest = &line[time_at + time.len()..];
+    head.time_ns = Some(time_ns);
+    head.rest = &line[time_at + bytes..];
     let mut first = words(head.rest).next();
     if let Some((at, word)) = first
         && let Ok(number) = word.parse()
@@ -352,7 +355,7 @@ fn frame_of_line(line: &str) -> Option<Frame<'_>> {
 
 /// Parses `ffffffff81a0 vfs_read+0x10 ([kernel.kallsyms])` or `ffffffff81a0 f+0x2 (inlined)`.
 fn frame(text: &str) -> Option<Frame<'_>> {
-    let (address, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let (address, rest) = text.split_once(' ').unwrap_or((text, ""));
     let address = Some(address).filter(|word| is_hex(word))?;
     let address = u64::from_str_radix(address, 16).ok()?;
     let mut rest = rest.trim();
@@ -418,8 +421,8 @@ fn last_group(text: &str) -> Option<usize> {
 }
 
 fn without_offset(text: &str) -> &str {
-    match text.rsplit_once("+0x") {
-        Some((name, offset)) if is_hex(offset) => name,
+    match text.rfind('+') {
+        Some(at) if text[at + 1..].strip_prefix("0x").is_some_and(is_hex) => &text[..at],
         _ => text,
     }
 }

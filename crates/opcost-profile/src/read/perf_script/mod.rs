@@ -61,11 +61,14 @@ pub fn read(text: &str, wanted: &Wanted, budget: &Budget) -> Result<(About, Samp
             continue;
         }
         frames.clear();
-        let head = match (layout, layout.below(line)) {
-            (Layout::Stacks, Below::Frame(frame)) => {
-                frames.push(frame);
-                Some(Head::default())
-            }
+        let head = match layout {
+            Layout::Stacks => match layout.below(line) {
+                Below::Frame(frame) => {
+                    frames.push(frame);
+                    Some(Head::default())
+                }
+                _ => None,
+            },
             _ => layout.head(line),
         };
         let Some(head) = head else {

@@ -230,11 +230,11 @@ mod tests {
         assert!(fields(&message(&made)).contains(&Field::Integer(12, 250_000)));
         made.counted = Counted::sampled("cache-misses:u", Unit::Count, Some(7), Some(4000));
         assert_eq!(types(&made)[2], ["cache-misses:u", "count"]);
+        assert!(fields(&message(&made)).contains(&Field::Integer(12, 7)));
         // The sample type of one profile is its event, and memory is in bytes.
         let mut made = tree(&["heap.pb.gz"], &[(None, "main", &[(1, 10)])]);
         made.counted = Counted::sampled("alloc_space", Unit::Bytes, None, None);
         assert_eq!(types(&made), pairs(&[["alloc_space", "bytes"]; 2]));
-        assert!(fields(&message(&made)).contains(&Field::Integer(12, 7)));
     }
 
     #[test]
