@@ -137,7 +137,6 @@ impl Session<'_> {
         progress: &mut dyn Progress,
     ) -> Result<Ending> {
         let plan = self.plan;
-        let begun_ns = monotonic_ns();
         let mut stopping = Stopping::new(plan);
         for record in earlier {
             stopping.add(record, primary_of(plan, record, writer));
@@ -161,7 +160,10 @@ impl Session<'_> {
         }
         failed.iter().for_each(|variant| stopping.give_up(*variant, &left));
         let mut ran: HashSet<u16> = failed.iter().map(|variant| *variant as u16).collect();
-        for group in plan.groups(&left, self.machine.width()) {
+        let groups = plan.groups(&left, self.machine.width());
+        // Files of many variants take a while to be read, which is no part of a run.
+        let begun_ns = monotonic_ns();
+        for group in groups {
             let behind = made + group.slots().count();
             let Some(group) = group.without(&failed) else {
                 made = behind;
