@@ -83,7 +83,7 @@ const BLOCKS_SHOWN: usize = 8;
 const VARIANTS_SHOWN: usize = 24;
 
 /// Runs shown of each block of so many variants.
-const RUNS_SHOWN: usize = 8;
+const RUNS_SHOWN: usize = 6;
 
 /// The plan for people.
 pub fn document(plan: &Plan) -> Document {
