@@ -74,6 +74,9 @@ pub(crate) struct Ended {
 
 impl Lab {
     pub(crate) fn new() -> Lab {
+        // A shell that runs the tests in the background has them ignore SIGINT, and every program of theirs would, too.
+        // SAFETY: sets the default action, which runs no code.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         Lab { dir: tempfile::tempdir().unwrap() }
     }
 
