@@ -89,6 +89,11 @@ impl DebugFiles {
         DebugFiles { folder: DEBUG_FILES.into(), debuginfod }
     }
 
+    /// The folder of distributions' debug files.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Reads the parts that names need of the debug file split off from a program or library, if it
     /// exists.
     ///

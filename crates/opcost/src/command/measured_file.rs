@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus};
 use opcost_base::phases::Phases;
 use opcost_kernel::{KernelError, KernelSpec, default_cache, prepare};
-use opcost_profile::symbols::debug_files::DEBUG_FILES;
+use opcost_profile::symbols::debug_files::{DEBUG_FILES, DebugFiles};
 use opcost_profile::symbols::elf::WHOLE_BYTES_MAX;
 use opcost_sys::foreign_file;
 use opcost_sys::interrupt::Interrupt;
@@ -130,11 +130,11 @@ fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
 /// The vmlinux with debug information that a distribution packages for a kernel, if it is installed and is of the same build.
 ///
 /// `name`: the kernel as the user named it; `image`: SHA-256 of its image, hexadecimal.
-pub(crate) fn debug_vmlinux(name: &str, image: &str, debug_files: &Path) -> Option<PathBuf> {
+pub(crate) fn debug_vmlinux(name: &str, image: &str, debug_files: &DebugFiles) -> Option<PathBuf> {
     let spec = KernelSpec::parse(name, Path::new("")).ok()?;
     let interrupt = Interrupt::install().ok()?;
     let kernel = prepare(&spec, &default_cache().ok()?, false, &interrupt, &mut |_, _| ()).ok()?;
-    let path = debug_files.join(format!("boot/vmlinux-{}", kernel.release.as_ref()?));
+    let path = debug_files.folder().join(format!("boot/vmlinux-{}", kernel.release.as_ref()?));
     if kernel.digest != image || !path.is_file() {
         return None;
     }
