@@ -5,4 +5,5 @@
 pub mod annotation;
 pub mod comparison;
 pub mod history;
+pub mod patch_sites;
 pub mod selftest;

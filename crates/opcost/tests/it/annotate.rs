@@ -245,3 +245,43 @@ fn a_changed_line_is_named_with_its_exact_change() {
     };
     assert!(has('-', "seen += at;") && has('+', "{ seen += at;"), "{text}");
 }
+
+/// Two branches on flags: one that the program never changes, and one that it changes in the middle.
+const FLAGS: &str = "volatile int fixed, changed;
+__attribute__((noinline)) static void rare(void) { __asm__ volatile(\"\"); }
+__attribute__((noinline)) void work(long rounds) {
+    for (long at = 0; at < rounds; at++) {
+        if (fixed)
+            rare();
+        if (changed)
+            rare();
+        if (at == rounds / 2)
+            changed = 1;
+    }
+}
+int main(void) { work(5000); return 0; }
+";
+
+#[test]
+fn a_branch_on_a_flag_that_never_changed_is_a_site_for_patchpoint() {
+    if !needs::programs(&["gcc"]) || !needs::emulator() {
+        return;
+    }
+    let lab = Lab::new();
+    compile(&lab, "flags", FLAGS, &["-O1", "-g"]);
+    let record = ["measure", "-q", "--machine", "emulated", "--kernel", "none", "-n", "1"];
+    lab.run(&[&record[..], &["--addresses", "./flags"]].concat()).expect(0);
+    let text = lab.run(&["show", "last", "--annotate", "work"]).expect(0).stdout;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let json = lab.json(&["show", "last", "--annotate", "work", "--json"]);
+    let site = &json["patch_sites"][0];
+    // The loop's 5,000 rounds, times the load and the test.
+    let runs = site["executions"].as_u64().unwrap() / 5000;
+    assert_eq!(site["executions"], 5000 * runs, "{site}");
+    assert_eq!(site["removed_instructions"], 10_000 * runs, "{site}");
+    assert_eq!((&site["flag"], &site["line"]), (&"fixed".into(), &5.into()), "{site}");
+    assert!(json["patch_sites"][1].is_null(), "{json}");
+    let said = "patchpoint: the branch on fixed at";
+    assert!(text.contains(said) && text.contains("instructions away"), "{text}");
+    assert!(!text.contains("the branch on changed"), "{text}");
+}

@@ -2,6 +2,7 @@
 
 use super::{View, state};
 use opcost_analysis::annotation::{AnnotatedInstruction, AnnotatedLine, Annotation, Own};
+use opcost_analysis::patch_sites::{PatchSite, patch_sites};
 use serde_json::{Value, json as value};
 
 /// Version of the document.
@@ -20,8 +21,24 @@ pub fn json(view: &View<'_>) -> Value {
         "total": annotation.totals.iter().sum::<u64>(),
         "instructions": annotation.instructions,
         "sources": sources(annotation),
+        "patch_sites": sites(annotation),
         "lines": annotation.lines.iter().map(|line| self::line(annotation, line)).collect::<Vec<_>>(),
     })
+}
+
+/// The branches that a key of patchpoint would make cheaper.
+fn sites(annotation: &Annotation) -> Vec<Value> {
+    let site = |site: &PatchSite| {
+        value!({
+            "address": format!("{:#x}", site.address),
+            "flag": site.flag,
+            "source": site.place.map(|(source, _)| source),
+            "line": site.place.map(|(_, line)| line),
+            "executions": site.executions,
+            "removed_instructions": site.removed,
+        })
+    };
+    patch_sites(annotation).iter().map(site).collect()
 }
 
 /// The source files, and whether they are the compiled ones.

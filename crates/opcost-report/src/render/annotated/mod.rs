@@ -7,6 +7,7 @@ pub use json::json;
 
 use super::functions::short;
 use opcost_analysis::annotation::{AnnotatedInstruction, AnnotatedLine, Annotation, Own};
+use opcost_analysis::patch_sites::{PatchSite, patch_sites};
 use opcost_base::number::{figure, grouped};
 use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
 use opcost_profile::annotate::{SourceState, SourceText};
@@ -22,6 +23,8 @@ const PART_MIN: f64 = 0.01;
 const CONTEXT_LINES: u32 = 2;
 /// Columns of a tab in a source.
 const TAB: usize = 4;
+/// The most branches that are shown as sites for patchpoint, those that take most away.
+const SITES_SHOWN: usize = 3;
 /// The most files that a note names.
 const FILES_NAMED: usize = 3;
 
@@ -294,6 +297,9 @@ fn notes<const N: usize>(
         if !annotation.is_disassembled {
             document.say(Mark::Missing, format!("{side}opcost disassembles 64-bit x86 only"));
         }
+        for site in patch_sites(annotation).iter().take(SITES_SHOWN) {
+            document.say(Mark::Note, format!("{side}{}", patchable(annotation, site)));
+        }
         let mut used: Vec<usize> = annotation.lines.iter().filter_map(|line| line.source).collect();
         used.sort_unstable();
         used.dedup();
@@ -320,6 +326,24 @@ fn notes<const N: usize>(
             document.say(mark, format!("{side}{files}{more}: {words}"));
         }
     }
+}
+
+/// What a key of patchpoint would take away.
+fn patchable(annotation: &Annotation, site: &PatchSite) -> String {
+    let source = site.place.and_then(|(file, line)| Some((annotation.sources.get(file)?, line)));
+    let place = source.map_or_else(
+        || format!("{:#x}", site.address),
+        |(source, line)| {
+            let file = source.path.rsplit('/').next().unwrap_or_default();
+            format!("{file}:{line}")
+        },
+    );
+    format!(
+        "patchpoint: the branch on {} at {place} went one way in all {} executions; as a key it takes {} instructions away",
+        site.flag,
+        grouped(site.executions),
+        grouped(site.removed)
+    )
 }
 
 /// Why a source is not shown, or is not known to be the compiled one.
