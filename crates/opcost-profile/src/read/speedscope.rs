@@ -140,6 +140,7 @@ pub fn read(
         })
         .collect();
     let clock = chosen.iter().all(|one| one.unit.ns().is_some());
+    let bytes = chosen.iter().all(|one| one.unit == Unit::Bytes);
     // Costs are whole numbers; figures with decimals are read in millionths.
     let in_parts = !clock && chosen.iter().any(|one| one.has_decimals());
     let mut stacks = Stacks::new(budget);
@@ -151,7 +152,7 @@ pub fn read(
     }
     stacks.finish(About {
         format: "speedscope",
-        sampling: Some(EventAbout { clock, with_callers: true, ..EventAbout::default() }),
+        sampling: Some(EventAbout { clock, bytes, with_callers: true, ..EventAbout::default() }),
         event: if in_parts { format!("{wanted} in millionths") } else { wanted },
         events,
         ..About::default()
