@@ -220,7 +220,7 @@ pub(crate) fn of_variant(
 /// that has no line table, has no lines.
 pub(crate) fn line_costs(variant: VariantOf<'_>, sources: &Sources) -> LineCosts {
     let mut found = LineCosts::new();
-    let Ok(VariantAddresses { costs: AddressCosts { functions, costs }, .. }) =
+    let Ok(VariantAddresses { costs: AddressCosts { functions, costs, .. }, .. }) =
         address_costs(variant)
     else {
         return found;
