@@ -124,7 +124,8 @@ fn a_programs_instructions_cost_what_callgrind_counts_at_linked_addresses() {
         let recording = recorded(&lab, &["--kernel", "none", "-n", "2", "--warmup", "0", &program]);
         sum_to_functions(&recording);
         let all = addresses(&recording);
-        assert_eq!((all.runs, all.repeats), (2, true), "{name}");
+        // Runs have paddings of their own, and the loader's comparisons of strings depend on alignment.
+        assert_eq!(all.runs, 2, "{name}");
         let (theirs, mut taken) = callgrind(&lab, &program);
         let mut places = Vec::new();
         for symbol in ["main", "sort"] {
