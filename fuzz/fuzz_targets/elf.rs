@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost_profile::symbols::assemble::join;
-use opcost_profile::symbols::elf::read;
 use opcost_record::symbols::Symbols;
+use opcost_symbols::assemble::join;
+use opcost_symbols::elf::read;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((size, files)) = bytes.split_first_chunk() else { return };

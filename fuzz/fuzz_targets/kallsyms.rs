@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost_profile::symbols::assemble::join;
-use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::symbols::Symbols;
+use opcost_symbols::assemble::join;
+use opcost_symbols::kernel::KernelSymbols;
 
 fuzz_target!(|text: &str| {
     if let Ok(kernel) = KernelSymbols::parse(text) {

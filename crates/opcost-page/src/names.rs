@@ -4,7 +4,7 @@
 //! type, the types around a method's trait, namespaces from the outside. Only then a name is cut, in the
 //! middle. `…` stands for each missing part.
 
-use opcost_profile::symbols::readable::{
+use opcost_symbols::readable::{
     behind_namespace, without_arguments, without_namespaces_in_types, without_parameters,
 };
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};

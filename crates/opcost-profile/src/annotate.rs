@@ -7,9 +7,9 @@
 use crate::space::{CodeFile, CodeKind};
 use crate::symbolise::file::{Found, debug_file, found};
 use crate::symbolise::{PlaceCost, Sampled, SourceFile, Sources, Why};
-use crate::symbols::elf::{self, CodeAt, ElfError, Excerpt};
 use md5::{Digest, Md5};
 use opcost_record::Function;
+use opcost_symbols::elf::{self, CodeAt, ElfError, Excerpt};
 use opcost_sys::foreign_file;
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! Names functions by address: symbols of kernels and programs, and the events that a sampling profiler
-//! produces.
+//! Names functions by address: from the events that a sampling profiler produces, and from what other
+//! profilers wrote.
 //!
 //! The data flows one way: [`event`]s → [`session`] (addresses become places in files, samples become a
 //! [`tree`] of calls) → [`symbolise`] (places become functions).
@@ -14,7 +14,6 @@
 pub mod annotate;
 pub mod distortion;
 pub mod event;
-mod keyed;
 pub mod losses;
 pub mod merge;
 pub mod parallel;
@@ -23,7 +22,6 @@ pub mod ring;
 pub mod session;
 pub mod space;
 pub mod symbolise;
-pub mod symbols;
 pub mod table;
 pub mod tree;
 pub mod unwind;

@@ -9,11 +9,11 @@
 use crate::event::{
     CONTEXT_GUEST, CONTEXT_MAX, CONTEXT_USER, CONTEXT_USER_DEFERRED, Event, Sample,
 };
-use crate::keyed::KeyedMap;
 use crate::losses::Losses;
 use crate::space::{CodeFile, KERNEL_HALF, KernelModule, KernelReference, Spaces, UNMAPPED};
 use crate::symbolise::Origin;
 use crate::tree::{CodePlace, NO_PATH, Tree};
+use opcost_symbols::keyed::KeyedMap;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 

@@ -1,9 +1,9 @@
 //! Address spaces: the mappings of each process.
 
 use crate::event::Mapping;
-use crate::keyed::KeyedMap;
-use crate::symbols::demangle::printable;
 use crate::tree::CodePlace;
+use opcost_symbols::demangle::printable;
+use opcost_symbols::keyed::KeyedMap;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;

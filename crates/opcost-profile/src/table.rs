@@ -1,9 +1,9 @@
 //! Profiles by function: own cost, inclusive cost, and callers.
 
-use crate::keyed::KeyedMap;
 use crate::symbolise::Sampled;
-use crate::symbols::naming::Naming;
 use opcost_record::{Function, Profile};
+use opcost_symbols::keyed::KeyedMap;
+use opcost_symbols::naming::Naming;
 
 /// The cost of a function.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -5,7 +5,7 @@
 //! two paths and its own place. A new node is looked up from the inside out, until a caller is known.
 //! Only callers have paths, since most sampled places call nothing.
 
-use crate::keyed::KeyedMap;
+use opcost_symbols::keyed::KeyedMap;
 
 /// A byte of code: its place in a file, whatever address the file was mapped at.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -3,7 +3,7 @@
 use super::difference::{Measured, readable};
 use super::inventory::{Names, SectionSize};
 use super::totals::Totals;
-use opcost_profile::symbols::demangle::printable;
+use opcost_symbols::demangle::printable;
 
 /// The sizes of one file.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -4,8 +4,8 @@ use super::error::ContentsError;
 use super::inventory::{Inventory, Places};
 use super::object_file;
 use object::read::archive::ArchiveFile;
-use opcost_profile::symbols::demangle::printable;
-use opcost_profile::symbols::elf::is_elf;
+use opcost_symbols::demangle::printable;
+use opcost_symbols::elf::is_elf;
 
 /// Whether a file that starts with `bytes` is an archive, thin archives included (ar(5)).
 pub(super) fn is_archive(bytes: &[u8]) -> bool {

@@ -3,8 +3,8 @@
 //! **A symbol's size is the bytes that it owns, not its size in the symbol table.** Where symbols nest, each byte goes to the
 //! innermost symbol, so the rows of `opcost size` add up exactly.
 
-use opcost_profile::symbols::alias;
-use opcost_profile::symbols::span::{Span, unnest};
+use opcost_symbols::alias;
+use opcost_symbols::span::{Span, unnest};
 
 /// A symbol within its section.
 #[derive(Clone, Copy, Debug)]

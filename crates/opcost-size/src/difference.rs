@@ -6,9 +6,9 @@ use super::inlined::{self, Inlined};
 use super::inventory::{Inventory, Names, SymbolSize};
 use super::pairing::{Lone, Pairing, Raw, pair};
 use super::totals::{Class, Totals};
-use opcost_profile::symbols::clone::origin;
-use opcost_profile::symbols::debug_files::Moved;
-use opcost_profile::symbols::demangle::{demangle, printable};
+use opcost_symbols::clone::origin;
+use opcost_symbols::debug_files::Moved;
+use opcost_symbols::demangle::{demangle, printable};
 use std::collections::{HashMap, HashSet};
 
 /// A file with its inventory.

@@ -2,7 +2,7 @@
 
 use super::inventory::SymbolSize;
 use super::pairing::Raw;
-use opcost_profile::symbols::clone::origin;
+use opcost_symbols::clone::origin;
 use std::collections::{HashMap, HashSet};
 
 /// A function's name; for a local function also its source file and member.

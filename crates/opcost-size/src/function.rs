@@ -5,9 +5,9 @@ use super::code::{Code, disassemble};
 use super::difference::Measured;
 use super::error::SizeError;
 use super::inventory::SymbolSize;
-use opcost_profile::symbols::clone::origin;
-use opcost_profile::symbols::demangle::{demangle, printable};
 use opcost_record::nearest::did_you_mean;
+use opcost_symbols::clone::origin;
+use opcost_symbols::demangle::{demangle, printable};
 
 /// The most names in a message.
 const NAMES_SHOWN: usize = 6;

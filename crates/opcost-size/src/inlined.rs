@@ -6,10 +6,10 @@ use gimli::{
     RelocateReader, RunTimeEndian, SectionId, Unit, UnitHeader, UnitOffset, constants,
 };
 use object::{File, Object, ObjectSection, RelocationMap};
-use opcost_profile::symbols::debug_files::{Moved, Sections};
-use opcost_profile::symbols::demangle::demangle;
-use opcost_profile::symbols::elf::is_elf;
-use opcost_profile::symbols::section::{budget, contents};
+use opcost_symbols::debug_files::{Moved, Sections};
+use opcost_symbols::demangle::demangle;
+use opcost_symbols::elf::is_elf;
+use opcost_symbols::section::{budget, contents};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;

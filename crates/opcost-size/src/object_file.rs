@@ -9,8 +9,8 @@ use object::{
     Architecture, Endianness, File, Object, ObjectSection, ObjectSymbol, Section, SectionFlags,
     SectionIndex, SymbolFlags, SymbolKind, elf,
 };
-use opcost_profile::symbols::demangle::printable;
-use opcost_profile::symbols::elf::{Excerpt, is_elf};
+use opcost_symbols::demangle::printable;
+use opcost_symbols::elf::{Excerpt, is_elf};
 use std::collections::HashMap;
 
 /// More bytes and more sections than any file has; the sum of all sizes still fits into 64 bits.

@@ -6,9 +6,9 @@ use object::{
     File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget,
     Section, SymbolKind, elf,
 };
-use opcost_profile::symbols::demangle::{demangle, printable};
-use opcost_profile::symbols::elf::ProgramSymbols;
-use opcost_profile::symbols::{alias, elf as program};
+use opcost_symbols::demangle::{demangle, printable};
+use opcost_symbols::elf::ProgramSymbols;
+use opcost_symbols::{alias, elf as program};
 use std::collections::HashMap;
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Pairs each symbol of one file with the same symbol of the other.
 
 use super::inventory::SymbolSize;
-use opcost_profile::symbols::clone::without_numbers;
+use opcost_symbols::clone::without_numbers;
 use std::collections::HashMap;
 
 /// Why a symbol has no partner of its own.

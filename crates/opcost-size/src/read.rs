@@ -5,7 +5,7 @@ use super::inventory::Inventory;
 use super::totals::Totals;
 use super::{archive, object_file};
 use object::ObjectSection;
-use opcost_profile::symbols::elf::Excerpt;
+use opcost_symbols::elf::Excerpt;
 
 impl<'d> Inventory<'d> {
     /// Takes the inventory of a file.

@@ -13,8 +13,8 @@ use super::function_costs::{ProfiledRun, counted, matching, profiled_runs};
 use super::matching::{Matching, Side};
 use opcost_base::exit::{HasStatus, Status};
 use opcost_model::recording::Recording;
-use opcost_profile::symbols::naming::Naming;
 use opcost_record::{Function, Profile, Unit};
+use opcost_symbols::naming::Naming;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A variant of a recording.

@@ -2,8 +2,8 @@
 
 use super::{FunctionComparison, FunctionRow};
 use opcost_kernel::Commit;
-use opcost_profile::symbols::clone::folded;
 use opcost_record::profile::KERNEL;
+use opcost_symbols::clone::folded;
 use serde::Serialize;
 use std::collections::HashMap;
 

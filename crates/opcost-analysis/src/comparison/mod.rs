@@ -50,9 +50,9 @@ use matching::UnknownModule;
 use opcost_base::listing::few;
 use opcost_base::number::grouped;
 use opcost_model::plan::{Shard, Unavailable};
-use opcost_profile::symbols::debug_package::DebugPackage;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
 use opcost_stats::Paired;
+use opcost_symbols::debug_package::DebugPackage;
 use serde::Serialize;
 
 /// The largest number of threads: one if the analysis is too small for more to pay.

@@ -3,8 +3,8 @@
 
 use opcost_model::plan::{Plan, WorkPlan};
 use opcost_model::recording::{MachineState, ProgramState};
-use opcost_profile::symbols::elf::WHOLE_BYTES_MAX;
 use opcost_size::Totals;
+use opcost_symbols::elf::WHOLE_BYTES_MAX;
 use opcost_sys::foreign_file;
 use std::collections::BTreeMap;
 use std::fs;

@@ -14,8 +14,8 @@ use super::about::{About, EventAbout};
 use super::stack::{Events, Stacks};
 use super::text::TextError;
 use crate::symbolise::Sampled;
-use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
+use opcost_symbols::demangle::{demangle, printable};
 use opcost_sys::budget::Budget;
 
 /// The longest key that is looked through for its end, in lines.

@@ -5,9 +5,9 @@
 
 use super::about::About;
 use super::text::TextError;
-use crate::symbols::demangle::{demangle, mangled, printable};
 use crate::table::{Edge, FunctionCost, FunctionTable};
 use opcost_record::Function;
+use opcost_symbols::demangle::{demangle, mangled, printable};
 use opcost_sys::budget::Budget;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

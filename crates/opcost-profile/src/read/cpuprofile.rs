@@ -5,8 +5,8 @@
 use super::about::{About, EventAbout};
 use super::stack::{Placed, Stacks, functions};
 use super::text::{TextError, json};
-use crate::keyed::KeyedMap;
 use crate::symbolise::Sampled;
+use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
 use serde::Deserialize;
 

@@ -8,9 +8,9 @@ use super::about::{About, EventAbout};
 use super::stack::Stacks;
 use super::text::TextError;
 use crate::symbolise::Sampled;
-use crate::symbols::demangle::demangle;
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
+use opcost_symbols::demangle::demangle;
 use opcost_sys::budget::Budget;
 
 /// The event's name in files with one figure on a line.

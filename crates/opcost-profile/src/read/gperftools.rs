@@ -5,11 +5,11 @@ use super::LookUp;
 use super::about::{About, EventAbout};
 use super::stack::Stacks;
 use super::text::TextError;
-use crate::keyed::KeyedMap;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbolise::{FileAddresses, LookedUp, Sampled, Unnamed, Why};
-use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
+use opcost_symbols::demangle::{demangle, printable};
+use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,8 +4,8 @@ use super::about::{About, EventAbout};
 use super::stack::{Events, Stacks};
 use super::text::TextError;
 use crate::symbolise::Sampled;
-use crate::symbols::demangle::printable;
 use opcost_record::Function;
+use opcost_symbols::demangle::printable;
 use opcost_sys::budget::Budget;
 
 /// The samples of a thread that runs Java code: shown if nothing else is wanted.

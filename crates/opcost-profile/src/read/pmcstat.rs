@@ -11,9 +11,9 @@ use super::about::{About, EventAbout};
 use super::stack::{Events, Stacks};
 use super::text::TextError;
 use crate::symbolise::Sampled;
-use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
+use opcost_symbols::demangle::{demangle, printable};
 use opcost_sys::budget::Budget;
 
 /// A line of the tree.

@@ -5,8 +5,8 @@
 use super::about::{About, EventAbout};
 use super::stack::{Placed, functions};
 use super::text::TextError;
-use crate::keyed::KeyedMap;
 use crate::table::{Edge, FunctionCost, FunctionTable};
+use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
 
 /// The bit of an object's type that gives the object a number for later references.

@@ -7,8 +7,8 @@ use super::about::{About, EventAbout};
 use super::stack::{Placed, Stacks, functions};
 use super::text::{TextError, json};
 use crate::symbolise::Sampled;
-use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
+use opcost_symbols::demangle::{demangle, printable};
 use opcost_sys::budget::Budget;
 use serde::Deserialize;
 

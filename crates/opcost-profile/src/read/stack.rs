@@ -2,11 +2,11 @@
 
 use super::about::About;
 use super::text::TextError;
-use crate::keyed::KeyedMap;
 use crate::losses::Losses;
 use crate::symbolise::{ProfileBuilder, Sampled};
-use crate::symbols::demangle::printable;
 use opcost_record::Function;
+use opcost_symbols::demangle::printable;
+use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
 
 /// The most frames that are read of a stack; the innermost are kept. Showing a call tree of any depth

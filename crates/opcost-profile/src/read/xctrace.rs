@@ -5,10 +5,10 @@
 use super::about::{About, EventAbout};
 use super::stack::Stacks;
 use super::text::TextError;
-use crate::keyed::KeyedMap;
 use crate::symbolise::Sampled;
-use crate::symbols::demangle::{demangle, printable};
 use opcost_record::Function;
+use opcost_symbols::demangle::{demangle, printable};
+use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};

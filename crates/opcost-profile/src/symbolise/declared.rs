@@ -1,10 +1,10 @@
 //! Finds where a function begins in its source, by debug information.
 
-use crate::symbols::debug_files::DEBUG_SECTIONS;
-use crate::symbols::demangle::{demangle, printable};
-use crate::symbols::section::{budget, contents};
 use gimli::{EndianSlice, LittleEndian, SectionId};
 use object::{Object, ObjectSymbol, SymbolKind};
+use opcost_symbols::debug_files::DEBUG_SECTIONS;
+use opcost_symbols::demangle::{demangle, printable};
+use opcost_symbols::section::{budget, contents};
 use std::borrow::Cow;
 use std::collections::HashMap;
 

@@ -2,12 +2,12 @@
 
 use super::inline::{DebugSections, Inlined, InlinedAt, Places};
 use super::{Frame, Names, Sources, Stack, Why};
-use crate::keyed::KeyedMap;
 use crate::space::{CodeFile, CodeKind};
-use crate::symbols::debug_files::{DEBUG_SECTIONS, by_build_id};
-use crate::symbols::demangle::{demangle, mangled};
-use crate::symbols::elf;
 use gimli::SectionId;
+use opcost_symbols::debug_files::{DEBUG_SECTIONS, by_build_id};
+use opcost_symbols::demangle::{demangle, mangled};
+use opcost_symbols::elf;
+use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::foreign_file;
 use std::ffi::OsStr;
 use std::fs;

@@ -4,9 +4,9 @@
 //! compiles functions that call nothing, the chain goes on with the caller's caller.
 
 use super::{Sources, Stack, file};
-use crate::keyed::KeyedMap;
 use crate::session::Recorded;
 use crate::space::CodeKind;
+use opcost_symbols::keyed::KeyedMap;
 
 /// Functions with at most one in `PARTS_OF_ALL` of all samples are skipped.
 const PARTS_OF_ALL: u64 = 20;

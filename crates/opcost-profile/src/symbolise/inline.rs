@@ -1,14 +1,14 @@
 //! Finds functions that were inlined into others, by debug information.
 
-use crate::symbols::debug_files::{
-    DEBUG_SECTIONS, DebugFiles, Sections, Split, slices, split_unit,
-};
-use crate::symbols::demangle::printable;
-use crate::symbols::elf::{CodeAt, Excerpt};
-use crate::symbols::section::contents;
 use addr2line::{FrameIter, LookupContinuation, LookupResult};
 use gimli::{AttributeValue, EndianSlice, LittleEndian, SectionId, UnitRef, UnitType};
 use object::Object;
+use opcost_symbols::debug_files::{
+    DEBUG_SECTIONS, DebugFiles, Sections, Split, slices, split_unit,
+};
+use opcost_symbols::demangle::printable;
+use opcost_symbols::elf::{CodeAt, Excerpt};
+use opcost_symbols::section::contents;
 use opcost_sys::budget::{Budget, Exceeded};
 use std::borrow::Cow;
 use std::cell::Cell;

@@ -3,7 +3,7 @@
 use super::super::tests::{BASE, profile, sources, stack};
 use super::*;
 use crate::skip::skip;
-use crate::symbols::elf;
+use opcost_symbols::elf;
 use std::fs;
 use std::path::Path;
 use std::process::Command;

@@ -2,7 +2,7 @@
 //! (`tools/perf/Documentation/jit-interface.txt`).
 
 use super::{Frame, Names, Why};
-use crate::symbols::demangle::{demangle, mangled};
+use opcost_symbols::demangle::{demangle, mangled};
 use opcost_sys::{foreign_file, user};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -3,10 +3,10 @@
 use super::file::is_same_build;
 use super::{Frame, Names, Sources, Why};
 use crate::space::{CodeFile, KERNEL_HALF, KernelReference};
-use crate::symbols::debug_files::by_build_id;
-use crate::symbols::kernel::{KernelFunction, KernelSymbolsError, Namesakes, functions};
-use crate::symbols::span::Span;
 use opcost_record::profile::KERNEL;
+use opcost_symbols::debug_files::by_build_id;
+use opcost_symbols::kernel::{KernelFunction, KernelSymbolsError, Namesakes, functions};
+use opcost_symbols::span::Span;
 use opcost_sys::foreign_file;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

@@ -3,10 +3,10 @@
 use super::Sources;
 use super::file::debug_file;
 use super::inline::{DebugSections, Dwarf, Places, WithoutInlined, may_have};
-use crate::symbols::debug_files::DEBUG_SECTIONS;
-use crate::symbols::demangle::demangle;
-use crate::symbols::elf;
 use gimli::{EndianSlice, LittleEndian, UnitRef};
+use opcost_symbols::debug_files::DEBUG_SECTIONS;
+use opcost_symbols::demangle::demangle;
+use opcost_symbols::elf;
 use std::collections::HashMap;
 use std::path::Path;
 

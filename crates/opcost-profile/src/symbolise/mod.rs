@@ -16,14 +16,14 @@ mod relative;
 mod remembered;
 mod vdso;
 
-use crate::keyed::KeyedMap;
 use crate::losses::Losses;
 use crate::parallel;
 use crate::session::Recorded;
 use crate::space::{CodeFile, CodeKind};
-use crate::symbols::debug_files::DebugFiles;
-use crate::symbols::demangle::printable;
 use opcost_record::{Context, Function, Module, Profile};
+use opcost_symbols::debug_files::DebugFiles;
+use opcost_symbols::demangle::printable;
+use opcost_symbols::keyed::KeyedMap;
 use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -1,9 +1,9 @@
 //! Keeps the modules of the kernel's code whose symbols are missing, where the recording says which modules were loaded.
 
 use super::Names;
-use crate::keyed::KeyedMap;
 use crate::session::Recorded;
 use crate::space::{CodeFile, CodeKind};
+use opcost_symbols::keyed::KeyedMap;
 
 /// Gives the modules at these addresses to frames without a name.
 pub(super) fn kept(

@@ -3,8 +3,8 @@
 
 use super::{Frame, Names, Origin, Sources, Stack, Why, file, module};
 use crate::space::{CodeFile, CodeKind};
-use crate::symbols::elf;
 use opcost_record::Function;
+use opcost_symbols::elf;
 
 /// The names found for a file's addresses.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

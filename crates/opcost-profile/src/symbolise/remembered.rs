@@ -1,9 +1,9 @@
 //! Remembers names, for callers that name places of the same files again and again.
 
 use super::{CodeFile, Frame, Names, Sources, Stack, Why, file, kernel, names};
-use crate::keyed::KeyedMap;
 use crate::session::Recorded;
 use crate::space::CodeKind;
+use opcost_symbols::keyed::KeyedMap;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;

@@ -3,8 +3,8 @@
 use super::*;
 use crate::event::{CONTEXT_USER, Event, Mapping, Sample};
 use crate::session::{FRAMES_MAX, Recorded, Session};
-use crate::symbols::demangle::demangle;
-use crate::symbols::elf;
+use opcost_symbols::demangle::demangle;
+use opcost_symbols::elf;
 use opcost_sys::budget::LIMIT_BYTES;
 use std::fs;
 use std::path::Path;
@@ -147,7 +147,7 @@ fn perfs_cache_has_what_the_disk_has_no_more() {
     let (_, bytes, id) = own();
     let Some(id) = id else { return crate::skip::skip!("this program has no build id") };
     let folder = tempfile::tempdir().unwrap();
-    let place = crate::symbols::debug_files::by_build_id(folder.path(), &id).unwrap();
+    let place = opcost_symbols::debug_files::by_build_id(folder.path(), &id).unwrap();
     fs::create_dir_all(&place).unwrap();
     fs::write(place.join("elf"), &bytes).unwrap();
     let offset = offset_of(&bytes, "perfs_cache_has_what_the_disk_has_no_more");

@@ -3,7 +3,7 @@
 use super::file::{is_same_build, named};
 use super::{Names, Why};
 use crate::space::CodeFile;
-use crate::symbols::elf;
+use opcost_symbols::elf;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -11,13 +11,13 @@
 mod whole;
 
 use crate::event::{CONTEXT_USER, Sample};
-use crate::keyed::KeyedMap;
 use crate::space::{CodeFile, CodeKind, Spaces};
-use crate::symbols::section::{budget, contents};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
 use object::elf::PF_X;
 use object::{Object, ObjectSection, ObjectSegment, SegmentFlags};
+use opcost_symbols::keyed::KeyedMap;
+use opcost_symbols::section::{budget, contents};
 use std::collections::HashMap;
 use std::sync::Arc;
 use whole::{FRAME_POINTER, Registers, STACK_POINTER};

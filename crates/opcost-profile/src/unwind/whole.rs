@@ -3,12 +3,12 @@
 
 use super::Section;
 use crate::event::UserStack;
-use crate::keyed::KeyedMap;
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Register, RegisterRule,
     UnwindContext, UnwindSection,
 };
+use opcost_symbols::keyed::KeyedMap;
 
 /// Numbers of registers in DWARF.
 pub(super) const FRAME_POINTER: u16 = 6;

@@ -3,11 +3,11 @@
 #[path = "../../../../patchpoint/tests/skip.rs"]
 mod skip;
 
-use opcost_profile::symbols::debug_files::{DebugFiles, Moved};
 use opcost_size::{
     Aligned, Class, Measured, Names, SizeDifference, SizeError, SymbolRow, compare,
     compare_function,
 };
+use opcost_symbols::debug_files::{DebugFiles, Moved};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use opcost_analysis::comparison::{Comparison, Warning};
 use opcost_model::recording::Recording;
-use opcost_profile::symbols::debug_package::DebugPackage;
+use opcost_symbols::debug_package::DebugPackage;
 use std::collections::BTreeSet;
 
 /// The most files that dpkg is asked about.

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use opcost_base::exit::{Status, fail};
-use opcost_profile::symbols::naming::named;
 use opcost_record::Function;
 use opcost_record::nearest::did_you_mean;
+use opcost_symbols::naming::named;
 
 /// The most functions that an error lists.
 const LISTED: usize = 6;

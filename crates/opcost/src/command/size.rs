@@ -8,9 +8,9 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_page::writer::{markdown::markdown, text::text};
-use opcost_profile::symbols::debug_files::{DebugFiles, Moved};
 use opcost_report::render::size as page;
 use opcost_size::{Measured, Names, compare, compare_function, sizes};
+use opcost_symbols::debug_files::{DebugFiles, Moved};
 use serde_json::Value;
 use std::path::PathBuf;
 

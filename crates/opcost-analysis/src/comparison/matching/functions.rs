@@ -4,8 +4,8 @@
 //! their function. If several local functions of a file share a name, those of the same source file are the same. The functions
 //! then left on one side are matched with those left on another; if more than one is left, all of them are one function.
 
-use opcost_profile::symbols::clone::{Stem, stem};
 use opcost_record::Function;
+use opcost_symbols::clone::{Stem, stem};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// One function, by side.

@@ -11,8 +11,8 @@ use functions::Matched;
 use modules::{Class, File};
 use opcost_base::exit::{HasStatus, Status};
 use opcost_model::plan::SameFile;
-use opcost_profile::symbols::naming::Naming;
 use opcost_record::{Function, Module};
+use opcost_symbols::naming::Naming;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 

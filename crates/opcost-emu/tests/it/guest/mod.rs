@@ -1,10 +1,10 @@
 //! Boots the kernel that `OPCOST_TEST_KERNEL` names with a small program as the first process.
 
 use crate::emulator::{Emulator, Run, SYSTEM, have, skip};
-use opcost_profile::symbols::assemble::join;
-use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
 use opcost_record::{Function, Profile};
+use opcost_symbols::assemble::join;
+use opcost_symbols::kernel::KernelSymbols;
 use std::sync::OnceLock;
 
 /// The parts that every program shares: system calls, markers, a port to send through, and the end.

@@ -2,7 +2,7 @@
 
 use super::layout::{Attributes, Fields, MISC_BUILD_ID_SIZE, MODE_KERNEL, MODE_MASK, feature};
 use super::{MAGIC, MAGIC_BIG_ENDIAN, PerfDataError, fill};
-use crate::keyed::KeyedMap;
+use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
 use std::io::{Read, Seek, SeekFrom};
 

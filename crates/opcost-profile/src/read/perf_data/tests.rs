@@ -3,8 +3,8 @@
 use super::super::ReadError;
 use super::*;
 use crate::symbolise::{KernelSource, Sampled, Sources, Why, symbolise};
-use crate::symbols::{debug_files, elf};
 use crate::table::{FunctionCost, FunctionTable};
+use opcost_symbols::{debug_files, elf};
 use opcost_sys::budget::LIMIT_BYTES;
 use std::cell::Cell;
 use std::collections::BTreeMap;

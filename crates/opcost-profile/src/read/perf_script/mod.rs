@@ -7,15 +7,15 @@ use super::about::{About, EventAbout};
 use super::filter::Facts;
 use super::stack::FRAMES_MAX;
 use super::text::TextError;
-use crate::keyed::{KeyedMap, KeyedSet};
 use crate::losses::{Losses, RecordPlace};
 use crate::space::module_name;
 use crate::symbolise::ProfileBuilder;
 use crate::symbolise::Sampled;
-use crate::symbols::demangle::{demangle, mangled, printable};
 use line::{Below, Frame, Head, Layout, is_comment, is_record, lost_events};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
+use opcost_symbols::demangle::{demangle, mangled, printable};
+use opcost_symbols::keyed::{KeyedMap, KeyedSet};
 use opcost_sys::budget::Budget;
 
 /// The event's name in a text that names none.

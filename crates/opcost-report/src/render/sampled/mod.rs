@@ -15,10 +15,10 @@ use opcost_base::number::{figure, grouped};
 use opcost_profile::distortion::Distortion;
 use opcost_profile::read::ReadProfile;
 use opcost_profile::read::about::EventAbout;
-use opcost_profile::symbols::naming::Naming;
 use opcost_profile::table::FunctionTable;
 use opcost_record::profile::KERNEL;
 use opcost_record::{Function, Unit};
+use opcost_symbols::naming::Naming;
 use std::cmp::Reverse;
 
 /// A profile, and what to show of it.

@@ -6,7 +6,7 @@ use clap::Args;
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_profile::read::{self, ReadProfile, Wanted};
 use opcost_profile::symbolise::{KernelSource, Sources};
-use opcost_profile::symbols::debug_files::DebugFiles;
+use opcost_symbols::debug_files::DebugFiles;
 use opcost_sys::allocator::give_large_blocks_back;
 use std::path::{Path, PathBuf};
 

@@ -3,8 +3,8 @@
 
 use super::interval::{GroupCost, Interval, in_kernel};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use opcost_profile::symbols::naming::Naming;
 use opcost_record::Function;
+use opcost_symbols::naming::Naming;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The number of intervals that are shown together: the last ten seconds, of two each.

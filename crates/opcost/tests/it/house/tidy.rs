@@ -50,6 +50,7 @@ fn unsafe_code_stays_at_the_edge() {
         "opcost-source",
         "opcost-stats",
         "opcost-store",
+        "opcost-symbols",
     ];
     for name in libraries {
         let lib = fs::read_to_string(root().join("crates").join(name).join("src/lib.rs")).unwrap();
@@ -499,6 +500,7 @@ fn other_tests_read_no_page() {
 fn files_of_others_are_opened_by_the_opener() {
     let readers = [
         "opcost-profile/src",
+        "opcost-symbols/src",
         "opcost-size/src",
         "opcost/src/command/attach",
         "opcost/src/command/diff.rs",

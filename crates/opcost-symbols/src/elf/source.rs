@@ -3,9 +3,9 @@
 
 use super::image::Code;
 use super::{Name, Symbol};
+use crate::demangle::printable;
 use crate::keyed::{KeyedMap, KeyedSet};
-use crate::symbols::demangle::printable;
-use crate::symbols::span::Span;
+use crate::span::Span;
 use std::collections::BTreeMap;
 
 /// Whether a file that a symbol table names is a source file: compilers give the parts into which they

@@ -4,9 +4,9 @@
 //! table, and each look-up would pass all of them. foldhash draws such a key and is nearly as fast as a fixed hash.
 
 /// A map with a random key of its hash.
-pub(crate) type KeyedMap<K, V> = foldhash::HashMap<K, V>;
+pub type KeyedMap<K, V> = foldhash::HashMap<K, V>;
 /// A set with a random key of its hash.
-pub(crate) type KeyedSet<T> = foldhash::HashSet<T>;
+pub type KeyedSet<T> = foldhash::HashSet<T>;
 
 #[cfg(test)]
 mod tests {

@@ -242,7 +242,7 @@ type Slice<'s> = EndianSlice<'s, LittleEndian>;
 type Dwarf<'s> = gimli::Dwarf<Slice<'s>>;
 
 /// Returns a function that gives sections by their identifier; those that there are not are empty.
-pub(crate) fn slices<'s, B: AsRef<[u8]>>(
+pub fn slices<'s, B: AsRef<[u8]>>(
     sections: &'s HashMap<SectionId, B>,
 ) -> impl Fn(SectionId) -> Result<Slice<'s>, gimli::Error> {
     |id| {
@@ -252,7 +252,7 @@ pub(crate) fn slices<'s, B: AsRef<[u8]>>(
 }
 
 /// A unit of which only the addresses stayed.
-pub(crate) struct SplitUnit {
+pub struct SplitUnit {
     id: u64,
     /// Where the compiler ran.
     folder: Vec<u8>,
@@ -261,7 +261,7 @@ pub(crate) struct SplitUnit {
 }
 
 /// Returns where a unit was moved to; `None` if it is whole.
-pub(crate) fn split_unit(unit: UnitRef<'_, Slice<'_>>) -> Option<SplitUnit> {
+pub fn split_unit(unit: UnitRef<'_, Slice<'_>>) -> Option<SplitUnit> {
     let name = unit.attr_string(unit.dwo_name().ok()??).ok()?.to_vec();
     let folder = unit.comp_dir.map_or(Vec::new(), |folder| folder.to_vec());
     Some(SplitUnit { id: unit.dwo_id?.0, folder, name })
@@ -275,13 +275,13 @@ pub struct Split {
     /// The units that are not packed, by their identifiers.
     pub units: HashMap<u64, Sections>,
     /// Whether a unit is not here or of another build.
-    pub(crate) is_missing: bool,
+    pub is_missing: bool,
 }
 
 impl Split {
     /// Reads these units. A package is looked for beside `files`, the program and its debug file, and a
     /// unit where the compiler wrote it, and beside `files`.
-    pub(crate) fn read<'p>(
+    pub fn read<'p>(
         files: impl Iterator<Item = &'p Path> + Clone,
         wanted: Vec<SplitUnit>,
         budget: &Budget,
@@ -320,7 +320,7 @@ impl Split {
     }
 
     /// The package with its index.
-    pub(crate) fn package(&self) -> Option<DwarfPackage<Slice<'_>>> {
+    pub fn package(&self) -> Option<DwarfPackage<Slice<'_>>> {
         DwarfPackage::load(slices(self.package.as_ref()?), EndianSlice::new(&[], LittleEndian)).ok()
     }
 

@@ -1,7 +1,7 @@
 //! Reads the name by which other files link a library (System V ABI, chapter 5, `DT_SONAME`).
 
 use super::image::{ElfError, Image, LE, malformed};
-use crate::symbols::demangle::printable;
+use crate::demangle::printable;
 use object::elf::DT_SONAME;
 use object::read::elf::Dyn;
 

@@ -7,6 +7,9 @@
 //! A name is never guessed: code without a symbol is `[at 0x4a10]` where unwind information says
 //! that a function starts there, `[plt]` in a linkage table, and `[text]` otherwise.
 
+#![warn(missing_docs)]
+#![forbid(unsafe_code)]
+
 pub mod alias;
 pub mod assemble;
 pub mod clone;
@@ -16,6 +19,7 @@ mod debuginfod;
 pub mod demangle;
 pub mod elf;
 pub mod kernel;
+pub mod keyed;
 mod label;
 mod landmark;
 pub mod naming;
@@ -23,6 +27,10 @@ pub mod program;
 pub mod readable;
 pub mod section;
 pub mod span;
+
+#[cfg(test)]
+#[path = "../../../patchpoint/tests/skip.rs"]
+mod skip;
 
 use opcost_record::Function;
 

@@ -109,7 +109,7 @@ pub fn is_elf(bytes: &[u8]) -> bool {
 }
 
 /// Whether a file itself has debug information about its functions.
-pub(crate) fn has_debug_information(file: &[u8]) -> bool {
+pub fn has_debug_information(file: &[u8]) -> bool {
     let names: [&[u8]; 2] = [b".debug_info", b".zdebug_info"];
     Image::parse(file).is_ok_and(|image| {
         names.iter().any(|name| image.sections.section_by_name(image::LE, name).is_some())

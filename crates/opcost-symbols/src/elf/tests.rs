@@ -1,5 +1,5 @@
 use super::*;
-use crate::symbols::program;
+use crate::program;
 use opcost_record::symbols::{PAGE_BYTES, page_hash};
 use proptest::prelude::*;
 use std::fs;

@@ -47,7 +47,7 @@ impl Excerpt {
     }
 
     /// Whether the debug information that was asked for was read; it is left out if it takes more than the budget.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
@@ -316,7 +316,8 @@ mod tests {
 
     #[test]
     fn an_excerpt_names_what_the_file_names() {
-        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/busy");
+        let recorded =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../opcost-profile/tests/data/busy");
         for path in [&recorded, Path::new("/proc/self/exe"), Path::new("/bin/sh")] {
             assert_says_the_same(path);
         }
@@ -337,8 +338,10 @@ mod tests {
 
     #[test]
     fn any_byte_of_the_headers_may_be_wrong() {
-        let whole =
-            fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/busy")).unwrap();
+        let whole = fs::read(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../opcost-profile/tests/data/busy"),
+        )
+        .unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wrong");
         for at in 0..64 {
@@ -378,7 +381,7 @@ mod tests {
 
     #[test]
     fn what_gaps_need_is_read_when_they_are_met() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/busy");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../opcost-profile/tests/data/busy");
         let (whole, part) = (fs::read(&path).unwrap(), excerpt(&path, &[], LIMIT_BYTES).unwrap());
         let image = Image::parse(&whole).unwrap();
         let range = |name: &[u8]| {

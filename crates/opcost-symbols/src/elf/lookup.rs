@@ -5,7 +5,7 @@ use super::image::{Code, ElfError, Image, LE, offsets};
 use super::source::Sources;
 use super::{Name, go_table, linkage, table, unwind};
 use crate::keyed::{KeyedMap, KeyedSet};
-use crate::symbols::span::Span;
+use crate::span::Span;
 use object::read::elf::SectionHeader;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -3,7 +3,7 @@
 
 use super::image::{Code, Image, LE, offsets};
 use super::{Name, Symbol};
-use crate::symbols::span::{Span, unnest};
+use crate::span::{Span, unnest};
 use object::read::elf::SectionHeader;
 
 /// The section's name, also if the section is moved at the program's start.
