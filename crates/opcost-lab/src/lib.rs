@@ -8,6 +8,7 @@ pub mod inputs;
 pub mod load;
 pub mod machine;
 pub mod progress;
+pub mod recorded_code;
 pub mod recording;
 pub mod resolve;
 pub mod run;

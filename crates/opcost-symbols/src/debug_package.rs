@@ -2,6 +2,7 @@
 
 use super::elf;
 use opcost_sys::budget::LIMIT_BYTES;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,7 +20,16 @@ pub struct DebugPackage {
     pub installed: Option<String>,
 }
 
+/// The most files that dpkg is asked about.
+const FILES_MAX: usize = 3;
+
 impl DebugPackage {
+    /// Asks dpkg for the packages of a few stripped files.
+    pub fn of_files<'f>(files: impl Iterator<Item = &'f str>) -> Vec<DebugPackage> {
+        let files: BTreeSet<&str> = files.collect();
+        files.into_iter().take(FILES_MAX).filter_map(DebugPackage::of).collect()
+    }
+
     /// Asks dpkg for the package that ships a file; `None` for a file that has symbols itself, that no package ships, or where dpkg
     /// is not the package manager.
     pub fn of(file: &str) -> Option<DebugPackage> {

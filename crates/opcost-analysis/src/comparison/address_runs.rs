@@ -5,8 +5,19 @@ use super::call_tree::VariantOf;
 use super::function_costs::{ProfiledRun, matching, profiled_runs};
 use super::matching::Matching;
 use crate::annotation::Own;
+use opcost_record::profile::KERNEL;
 use opcost_record::{AddressCost, Function};
 use std::collections::BTreeMap;
+
+/// A function of a variant.
+pub struct CountedFunction<'a> {
+    /// Its place among the functions of [`AddressRuns`].
+    pub number: usize,
+    /// The function.
+    pub function: &'a Function,
+    /// The cost over all runs.
+    pub cost: u64,
+}
 
 /// The instructions of a variant, run by run.
 pub struct AddressRuns<'a> {
@@ -42,6 +53,16 @@ impl<'a> AddressRuns<'a> {
         self.matching.functions().iter().zip(costs).collect()
     }
 
+    /// The functions with a cost whose code is in files.
+    pub fn in_files(&self) -> Vec<CountedFunction<'_>> {
+        let all = self.functions().into_iter().enumerate();
+        let all = all.map(|(number, (function, cost))| CountedFunction { number, function, cost });
+        all.filter(|CountedFunction { function: Function { symbol, module, .. }, cost, .. }| {
+            *cost > 0 && !symbol.starts_with('[') && (module == KERNEL || !module.starts_with('['))
+        })
+        .collect()
+    }
+
     /// The costs of a function, which is one of [`functions`](Self::functions) by its place there: each address in each run.
     pub fn costs(&self, function: usize) -> Vec<Vec<(u64, Own)>> {
         let of_run = |run: &ProfiledRun<'_>| {
@@ -71,4 +92,17 @@ impl<'a> AddressRuns<'a> {
         let known = self.runs.iter().all(|run| run.ops.is_some_and(|ops| ops > 0));
         (self.runs.iter().map(|run| run.ops.filter(|_| known).unwrap_or(1)).collect(), known)
     }
+}
+
+/// The function that is in files of both variants and whose cost changed most, by its number on each side; a cost of an operation
+/// where operations are known.
+pub fn most_changed(sides: [&AddressRuns<'_>; 2]) -> Option<[usize; 2]> {
+    let ops = sides.map(|side| side.operations().0.iter().sum::<u64>().max(1) as f64);
+    let [old, new] = sides.map(AddressRuns::in_files);
+    let changed = new.iter().filter_map(|new| {
+        let old = old.iter().find(|old| old.function.symbol == new.function.symbol)?;
+        let change = (new.cost as f64 / ops[1] - old.cost as f64 / ops[0]).abs();
+        Some(([old.number, new.number], change))
+    });
+    changed.max_by(|one, two| one.1.total_cmp(&two.1)).map(|(numbers, _)| numbers)
 }

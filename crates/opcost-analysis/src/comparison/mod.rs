@@ -119,6 +119,9 @@ pub struct Comparison {
     pub ranking: Option<Ranking>,
 }
 
+/// The largest changes of a table that are looked at for functions without names.
+const NAMELESS_ROWS_MAX: usize = 10;
+
 impl Comparison {
     /// Sorts the comparisons by the primary metric's change, in ascending order; comparisons without a change come last.
     pub fn sort_by_change(&mut self) {
@@ -167,6 +170,18 @@ impl Comparison {
     /// Whether a rule that was not waived refuses the verdict.
     pub fn refused(&self) -> bool {
         self.ledger.iter().any(|entry| entry.severity == Severity::Refuse && !entry.waived)
+    }
+
+    /// The files of functions without names among the largest changes; none for a recording of another computer.
+    pub fn nameless_files(
+        &self,
+        recording: &opcost_model::recording::Recording,
+    ) -> impl Iterator<Item = &str> {
+        let is_shown = !self.refused() && recording.arrived_unix_ns.is_none();
+        let tables = self.functions.iter().filter(move |_| is_shown);
+        let rows = tables.flat_map(|found| found.rows.iter().take(NAMELESS_ROWS_MAX));
+        let nameless = rows.filter(|row| row.symbol.starts_with("[at 0x") && row.own.change != 0.0);
+        nameless.map(|row| row.module.as_str())
     }
 
     /// Metrics that are missing, grouped by the reason.

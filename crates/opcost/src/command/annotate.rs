@@ -2,29 +2,27 @@
 
 use crate::command::function_option::the_function;
 use crate::command::globals::Globals;
-use crate::command::measured_file::debug_vmlinux;
 use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::annotation::{Annotation, CodeFacts, addresses, annotate, decoded};
 use opcost_analysis::comparison::address_costs::{VariantAddresses, address_costs};
-use opcost_analysis::comparison::address_runs::AddressRuns;
+use opcost_analysis::comparison::address_runs::{AddressRuns, CountedFunction, most_changed};
 use opcost_analysis::comparison::annotated::{AnnotatedDifference, counted_difference};
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_base::exit::{HasStatus, Status, WithStatus};
-use opcost_kernel::{default_cache, digest, vmlinux_of};
+use opcost_lab::recorded_code::recorded_program;
 use opcost_page::document::Document;
 use opcost_page::writer::text::text;
 use opcost_profile::annotate::{AnnotateError, Own, Program, SourceRoot, charged, source_text};
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::{CodeLines, LineAt, Sources, lines};
-use opcost_record::profile::KERNEL;
 use opcost_record::{AddressCost, AddressCosts, Function};
 use opcost_report::render::html;
 use opcost_report::render::profile::callgrind::{FunctionLines, LineCosts};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What is shown of a function's lines.
 #[derive(Args, Clone, Debug, Default)]
@@ -127,25 +125,6 @@ pub(crate) fn of_samples(
     of_program(&program, function, &runs, totals, sources, roots)
 }
 
-/// A function of a variant.
-pub(crate) struct CountedFunction<'a> {
-    /// Its place among the functions of [`AddressRuns`].
-    pub(crate) number: usize,
-    pub(crate) function: &'a Function,
-    /// The cost over all runs.
-    pub(crate) cost: u64,
-}
-
-/// The functions of a variant whose code is in files.
-pub(crate) fn in_files<'a>(runs: &'a AddressRuns<'_>) -> Vec<CountedFunction<'a>> {
-    let all = runs.functions().into_iter().enumerate();
-    let all = all.map(|(number, (function, cost))| CountedFunction { number, function, cost });
-    all.filter(|CountedFunction { function: Function { symbol, module, .. }, cost, .. }| {
-        *cost > 0 && !symbol.starts_with('[') && (module == KERNEL || !module.starts_with('['))
-    })
-    .collect()
-}
-
 /// The number of the function that a name means.
 pub(crate) fn find_function(
     variant: VariantOf<'_>,
@@ -167,7 +146,7 @@ pub(crate) fn of_two_variants(
 ) -> Result<AnnotatedDifference> {
     let runs = |side: usize| AddressRuns::of(variants[side]).map_err(HasStatus::carried);
     let runs = [runs(0)?, runs(1)?];
-    let functions = runs.each_ref().map(in_files);
+    let functions = runs.each_ref().map(AddressRuns::in_files);
     let operations = runs.each_ref().map(AddressRuns::operations);
     let chosen = match args.function() {
         Some(name) => {
@@ -175,15 +154,8 @@ pub(crate) fn of_two_variants(
             [found(0)?, found(1)?]
         }
         None => {
-            let ops = operations.each_ref().map(|(ops, _)| ops.iter().sum::<u64>().max(1) as f64);
-            let changed = functions[1].iter().filter_map(|new| {
-                let same = |old: &&CountedFunction<'_>| old.function.symbol == new.function.symbol;
-                let old = functions[0].iter().find(same)?;
-                let change = (new.cost as f64 / ops[1] - old.cost as f64 / ops[0]).abs();
-                Some(([old.number, new.number], change))
-            });
-            let most = changed.max_by(|one, two| one.1.total_cmp(&two.1));
-            most.ok_or(AnnotateError::NothingInCommon).status(Status::Usage)?.0
+            let changed = most_changed(runs.each_ref());
+            changed.ok_or(AnnotateError::NothingInCommon).status(Status::Usage)?
         }
     };
     let side = |side: usize| {
@@ -212,7 +184,8 @@ pub(crate) fn of_variant(
     roots: &[SourceRoot],
 ) -> Result<Annotation> {
     let (function, costs) = (runs.functions()[function].0, runs.costs(function));
-    let program = recorded_program(variant, &function.module, sources).status(Status::Usage)?;
+    let program = recorded_program(variant.recording, variant.variant, &function.module, sources)
+        .status(Status::Usage)?;
     of_program(&program, function, &costs, runs.totals(), sources, roots)
 }
 
@@ -230,7 +203,10 @@ pub(crate) fn line_costs(variant: VariantOf<'_>, sources: &Sources) -> LineCosts
         modules.entry(&functions[cost.function as usize].module).or_default().push(cost);
     }
     for (module, costs) in modules {
-        let Ok(program) = recorded_program(variant, module, sources) else { continue };
+        let Ok(program) = recorded_program(variant.recording, variant.variant, module, sources)
+        else {
+            continue;
+        };
         let mut addresses: Vec<u64> = costs.iter().map(|cost| cost.address).collect();
         addresses.sort_unstable();
         addresses.dedup();
@@ -256,41 +232,6 @@ pub(crate) fn line_costs(variant: VariantOf<'_>, sources: &Sources) -> LineCosts
     // Nothing is known of a function without any line.
     found.retain(|_, lines| lines.costs.keys().any(|(_, line)| *line > 0));
     found
-}
-
-/// The file with the code of a module, if it still is the recorded one.
-fn recorded_program(
-    variant: VariantOf<'_>,
-    module: &str,
-    sources: &Sources,
-) -> Result<Program, AnnotateError> {
-    let state = variant.recording.machine.first();
-    if module == KERNEL {
-        let kernels = state.into_iter().flat_map(|state| &state.kernels);
-        let Some(kernel) = kernels.clone().find(|kernel| kernel.variant == variant.variant) else {
-            return Err(AnnotateError::NoFile { path: module.into() });
-        };
-        let cached = default_cache().ok().and_then(|cache| vmlinux_of(&cache, &kernel.digest));
-        // A folder in which a kernel was built has both, and only the image is known by its digest.
-        let image = Path::new(&kernel.name).join("arch/x86/boot/bzImage");
-        let is_built = || std::fs::read(image).is_ok_and(|image| digest(&image) == kernel.digest);
-        let built = || Some(Path::new(&kernel.name).join("vmlinux")).filter(|_| is_built());
-        let packaged = || debug_vmlinux(&kernel.name, &kernel.digest, &sources.debug_files);
-        let vmlinux = cached.or_else(built).or_else(packaged);
-        let none = || AnnotateError::NoVmlinux { kernel: kernel.name.clone() };
-        return Program::read(&vmlinux.ok_or_else(none)?, sources);
-    }
-    if module.starts_with('[') {
-        return Err(AnnotateError::NoFile { path: module.into() });
-    }
-    let path = Path::new(module);
-    let known: Vec<&str> = state
-        .into_iter()
-        .flat_map(|state| &state.programs)
-        .filter(|known| known.path == path)
-        .map(|known| known.sha256.as_str())
-        .collect();
-    Program::recorded(path, sources, |bytes| known.is_empty() || known.contains(&&*digest(bytes)))
 }
 
 /// A function of a program by line.

@@ -4,7 +4,8 @@ use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus};
 use opcost_base::phases::Phases;
 use opcost_kernel::{KernelError, KernelSpec, default_cache, prepare};
-use opcost_symbols::debug_files::{DEBUG_FILES, DebugFiles};
+use opcost_lab::recorded_code::is_kernel_image;
+use opcost_symbols::debug_files::DEBUG_FILES;
 use opcost_symbols::elf::WHOLE_BYTES_MAX;
 use opcost_sys::foreign_file;
 use opcost_sys::interrupt::Interrupt;
@@ -77,12 +78,6 @@ pub(crate) fn open(argument: &str, quiet: bool) -> Result<(PathBuf, Vec<u8>)> {
     read(&vmlinux(argument, quiet)?)
 }
 
-/// Whether the bytes are a kernel in the form for boot loaders: a boot sector and the mark of a
-/// setup header (Linux, Documentation/arch/x86/boot.rst).
-fn is_kernel_image(bytes: &[u8]) -> bool {
-    bytes.get(0x1fe..0x200) == Some(&[0x55, 0xaa]) && bytes.get(0x202..0x206) == Some(b"HdrS")
-}
-
 /// The ELF file of a kernel.
 fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
     let spec = KernelSpec::parse(argument, Path::new("")).map_err(HasStatus::carried)?;
@@ -127,35 +122,6 @@ fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
     })
 }
 
-/// The vmlinux with debug information that a distribution packages for a kernel, if it is installed and is of the same build.
-///
-/// `name`: the kernel as the user named it; `image`: SHA-256 of its image, hexadecimal.
-pub(crate) fn debug_vmlinux(name: &str, image: &str, debug_files: &DebugFiles) -> Option<PathBuf> {
-    let spec = KernelSpec::parse(name, Path::new("")).ok()?;
-    let interrupt = Interrupt::install().ok()?;
-    let kernel = prepare(&spec, &default_cache().ok()?, false, &interrupt, &mut |_, _| ()).ok()?;
-    let path = debug_files.folder().join(format!("boot/vmlinux-{}", kernel.release.as_ref()?));
-    if kernel.digest != image || !path.is_file() {
-        return None;
-    }
-    let image = foreign_file::read(&kernel.image, WHOLE_BYTES_MAX).ok()?;
-    let vmlinux = foreign_file::read(&path, WHOLE_BYTES_MAX).ok()?;
-    is_same_build(&image, &vmlinux).then_some(path)
-}
-
-/// Whether a vmlinux has the number and date of the build that the header of an image has (Linux,
-/// Documentation/arch/x86/boot.rst, `kernel_version`).
-fn is_same_build(image: &[u8], vmlinux: &[u8]) -> bool {
-    let build = || {
-        let at = image.get(0x20e..0x210).filter(|_| is_kernel_image(image))?;
-        let text = image.get(usize::from(u16::from_le_bytes(at.try_into().ok()?)) + 0x200..)?;
-        let text = &text[..text.iter().position(|byte| *byte == 0)?];
-        let number = text.iter().position(|byte| *byte == b'#')?;
-        Some(text[number..].to_vec())
-    };
-    build().is_some_and(|build| vmlinux.windows(build.len()).any(|text| text == build))
-}
-
 /// The places where the vmlinux of an image may be: beside the image, or at the top of its build folder.
 fn beside(image: &Path) -> Vec<PathBuf> {
     let sibling = image.parent().map(|folder| folder.join("vmlinux"));
@@ -170,20 +136,6 @@ fn missing(kernel: &str, remedy: String) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_vmlinux_is_of_the_build_that_the_image_names() {
-        let mut image = vec![0; 0x300];
-        image[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
-        image[0x202..0x206].copy_from_slice(b"HdrS");
-        image[0x20e..0x210].copy_from_slice(&0x80u16.to_le_bytes());
-        let version = b"6.1.0-56 (debian) #1 SMP Debian 6.1.192-2 (2026-11-16)\0";
-        image[0x280..0x280 + version.len()].copy_from_slice(version);
-        let banner = |build: &str| format!("Linux version 6.1.0-56 (gcc) {build}\n").into_bytes();
-        assert!(is_same_build(&image, &banner("#1 SMP Debian 6.1.192-2 (2026-11-16)")));
-        assert!(!is_same_build(&image, &banner("#1 SMP Debian 6.1.192-1 (2026-11-16)")));
-        assert!(!is_same_build(b"no image", &banner("")));
-    }
 
     #[test]
     fn an_image_is_sought_beside_itself_and_at_the_top_of_its_folder() {

@@ -6,7 +6,6 @@ pub mod bisect;
 mod chosen;
 pub mod compare;
 pub mod completions;
-mod debug_packages;
 pub mod diff;
 pub mod doctor;
 pub mod export;

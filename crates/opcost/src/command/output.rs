@@ -1,19 +1,19 @@
 //! Prints a comparison and writes it to files.
 
 use super::globals::Globals;
-use crate::command::debug_packages;
 use crate::command::exports::{Exports, printed_by};
 use crate::command::kernel_commits;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use opcost_analysis::comparison;
 use opcost_analysis::comparison::limit::{self, FailOn};
+use opcost_analysis::comparison::{self, Warning};
 use opcost_base::exit::{Status, WithStatus};
 use opcost_base::message::announce;
 use opcost_model::recording::Recording;
 use opcost_page::page;
 use opcost_report::render;
+use opcost_symbols::debug_package::DebugPackage;
 use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -111,7 +111,8 @@ pub(crate) fn present_unless(
         comparison.keep_variants(variants);
     }
     kernel_commits::add(&mut comparison, recording);
-    warnings.extend(debug_packages::of_comparison(&comparison, recording));
+    let packages = DebugPackage::of_files(comparison.nameless_files(recording));
+    warnings.extend(packages.into_iter().map(Warning::Nameless));
     if output.sort == Some(Order::Change) {
         comparison.sort_by_change();
     }

@@ -2,7 +2,7 @@
 
 use super::globals::Globals;
 use super::output::{OutputArgs, present_unless};
-use crate::command::annotate::{AnnotateArgs, find_function, in_files, line_costs, of_variant};
+use crate::command::annotate::{AnnotateArgs, find_function, line_costs, of_variant};
 use crate::command::profile::SourceArgs;
 use crate::command::profile_exports::{ProfileExports, find_variant};
 use crate::command::share::ShareArgs;
@@ -101,7 +101,7 @@ fn annotated(
         [first, ..] => find_variant(recording, first)?,
     };
     let runs = AddressRuns::of(variant).map_err(HasStatus::carried)?;
-    let functions = in_files(&runs);
+    let functions = runs.in_files();
     let wanted = args.annotate.function();
     let dearest = || functions.iter().max_by_key(|one| one.cost).map(|one| one.number);
     let function = match wanted {

@@ -1,6 +1,5 @@
 //! `opcost size`.
 
-use crate::command::debug_packages;
 use crate::command::globals::Globals;
 use crate::command::measured_file;
 use crate::command::output::print;
@@ -11,6 +10,7 @@ use opcost_page::writer::{markdown::markdown, text::text};
 use opcost_report::render::size as page;
 use opcost_size::{Measured, Names, compare, compare_function, sizes};
 use opcost_symbols::debug_files::{DebugFiles, Moved};
+use opcost_symbols::debug_package::DebugPackage;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -114,7 +114,7 @@ fn packages<'f>(
 ) -> impl Iterator<Item = String> {
     let stripped = files.filter(|(file, _)| file.inventory.names != Names::Full);
     let paths = stripped.filter_map(|(_, (path, _))| path.to_str());
-    debug_packages::of_files(paths).into_iter().map(|package| package.to_string())
+    DebugPackage::of_files(paths).into_iter().map(|package| package.to_string())
 }
 
 fn format_of(args: &SizeArgs) -> Format {

@@ -17,6 +17,28 @@ const NAME_COLUMNS: usize = 40;
 const NO_FRAME_POINTERS: &str = "the code was built without frame pointers; build it with \
     -fno-omit-frame-pointer, or use --call-graph dwarf, which unwinds such stacks";
 
+/// Why there is nothing to show of a profile without samples; `is_file`: whether a file has it.
+pub fn without_samples(name: &str, profile: &ReadProfile, is_file: bool) -> String {
+    let event = &profile.about.event;
+    let losses = profile.sampled.as_ref().map(|sampled| &sampled.losses);
+    let left_out = losses.map_or(0, |losses| losses.left_out);
+    let others = losses.map_or(0, |losses| losses.other_events);
+    match () {
+        () if left_out > 0 => format!("{name}: --only leaves none of the samples of {event}"),
+        () if others > 0 => format!(
+            "{name} has no samples of {event}; it has {others} of other events (--event): {}",
+            profile.about.events.join(", ")
+        ),
+        () if is_file => {
+            format!("{name} has no samples at all; record for longer, or at a higher frequency")
+        }
+        () => format!(
+            "{name}: no samples of {event} were taken: the work ended before the first one; let it work \
+             for longer, or raise --frequency"
+        ),
+    }
+}
+
 /// Sentences on lost samples, missing callers, missing names, and files that could not be checked.
 pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     let mut said = Vec::new();

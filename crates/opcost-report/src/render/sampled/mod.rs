@@ -8,6 +8,7 @@ mod losses;
 
 pub use document::document;
 pub use json::json;
+pub use losses::without_samples;
 
 use super::functions::short;
 use clap::ValueEnum;

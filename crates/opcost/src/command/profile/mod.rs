@@ -3,7 +3,6 @@
 mod source;
 
 use crate::command::annotate::{AnnotateArgs, of_samples};
-use crate::command::debug_packages;
 use crate::command::exports::printed_by;
 use crate::command::function_option::the_function;
 use crate::command::globals::Globals;
@@ -26,6 +25,7 @@ use opcost_profile::table::FunctionTable;
 use opcost_record::{Failure, Function, Unit};
 use opcost_report::render::annotated as annotated_page;
 use opcost_report::render::sampled as page;
+use opcost_symbols::debug_package::DebugPackage;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -178,13 +178,16 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
         let mut document = page::document(&view);
         let unnamed = profile.sampled.iter().flat_map(|sampled| &sampled.unnamed);
         let stripped = unnamed.filter(|unnamed| unnamed.why == Why::Stripped);
-        for package in debug_packages::of_files(stripped.map(|unnamed| unnamed.module.as_str())) {
+        for package in DebugPackage::of_files(stripped.map(|unnamed| unnamed.module.as_str())) {
             document.say(Mark::Note, package.to_string());
         }
         print(&text(&document, &style))?;
     }
     if failure.is_none() && profile.table.total == 0 {
-        return Err(fail(Status::WorkFailed, without_samples(args, &name, &profile)));
+        return Err(fail(
+            Status::WorkFailed,
+            page::without_samples(&name, &profile, args.input.is_some()),
+        ));
     }
     match failure {
         Some(failure) => Err(fail(
@@ -224,28 +227,6 @@ fn annotated(
     };
     let json = args.json.then(|| annotated_page::json(&view));
     args.annotate.show(globals, args.full_names, &annotated_page::document(&view), json)
-}
-
-/// Why there is nothing to show.
-fn without_samples(args: &ProfileArgs, name: &str, profile: &ReadProfile) -> String {
-    let event = &profile.about.event;
-    let losses = profile.sampled.as_ref().map(|sampled| &sampled.losses);
-    let left_out = losses.map_or(0, |losses| losses.left_out);
-    let others = losses.map_or(0, |losses| losses.other_events);
-    match () {
-        () if left_out > 0 => format!("{name}: --only leaves none of the samples of {event}"),
-        () if others > 0 => format!(
-            "{name} has no samples of {event}; it has {others} of other events (--event): {}",
-            profile.about.events.join(", ")
-        ),
-        () if args.input.is_some() => {
-            format!("{name} has no samples at all; record for longer, or at a higher frequency")
-        }
-        () => format!(
-            "{name}: no samples of {event} were taken: the work ended before the first one; let it work \
-             for longer, or raise --frequency"
-        ),
-    }
 }
 
 /// A profile, and facts about its work.
