@@ -100,7 +100,7 @@ impl AnnotateArgs {
 /// A function of sampled profiles by line; each profile is a run.
 ///
 /// # Errors
-/// [`AnnotateError`](opcost_profile::annotate::AnnotateError), or the code cannot be disassembled.
+/// [`AnnotateError`], or the code cannot be disassembled.
 pub(crate) fn of_samples(
     profiles: &[&ReadProfile],
     function: &Function,
