@@ -23,7 +23,7 @@ fn a_source_is_shown_only_if_it_is_the_compiled_one() {
         SourceState::Younger,
         "nothing tells when the program was written"
     );
-    // Of `one\ntwo\n`, by md5sum: the hash decides, whatever the times.
+    // md5sum gives this hash of `one\ntwo\n`. The hash decides, whatever the times.
     let right = 0x2094_b601_daac_3d68_f5ae_d51d_3c20_f7cd_u128.to_be_bytes();
     assert_eq!(of(Some(right), before).state, SourceState::Checked);
     assert_eq!(of(Some([7; 16]), after).state, SourceState::Changed);

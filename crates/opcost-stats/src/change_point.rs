@@ -411,7 +411,7 @@ mod tests {
                     .any(|point| point.index.abs_diff(15) <= 2)
             })
             .count();
-        // Of 200 other series, 67 % are found: series that wander have such steps, too.
+        // The test finds 67 % of 200 other series: series that wander have such steps, too.
         assert!(found >= 55, "{found} of 100");
     }
 }

@@ -31,7 +31,7 @@ struct Metric {
     /// The iterations of each fork; texts stand for figures that are not finite.
     #[serde(default)]
     raw_data: Vec<Vec<Value>>,
-    /// Of the mode that samples: of each iteration, times and how often each was seen.
+    /// The times of each iteration with the number of times that each was seen; only the mode that samples has them.
     #[serde(default)]
     raw_data_histogram: Vec<Vec<Vec<(f64, f64)>>>,
 }

@@ -578,7 +578,7 @@ fn environments(plan: &Plan) -> Vec<Vec<(OsString, OsString)>> {
 /// Tells a command its run's number, in a variable that takes the same room whatever the number, so that no run's memory lies
 /// elsewhere. A variable that the user gave stays.
 fn number(env: &mut Vec<(OsString, OsString)>, slot: &Slot, variant: &VariantPlan) {
-    // That of a warm-up run, with any number of 32 bits.
+    // The longest is that of a warm-up run, with any number of 32 bits.
     const BYTES: usize = "warmup-4294967295".len();
     if variant.env.iter().any(|(key, _)| key == ITERATION) {
         return;

@@ -273,9 +273,7 @@ pub fn read(
     };
     let unchecked = reading.looked_up.unchecked();
     let mut sampled = reading.builder.grown(reading.losses);
-    let unnamed = reading.unnamed.into_iter();
-    sampled.unnamed =
-        unnamed.map(|(module, (why, samples))| Unnamed { module, why, samples }).collect();
+    sampled.unnamed = Unnamed::of_modules(reading.unnamed);
     sampled.unchecked = unchecked;
     Ok((about, sampled))
 }

@@ -162,10 +162,7 @@ pub fn read(
         duration_ns: (0.0..1e12).contains(&passed_ms).then_some((passed_ms * 1e6) as u64),
         ..About::default()
     })?;
-    sampled.unnamed = unnamed
-        .into_iter()
-        .map(|(module, (why, samples))| Unnamed { module, why, samples })
-        .collect();
+    sampled.unnamed = Unnamed::of_modules(unnamed);
     sampled.unchecked = unchecked.into_iter().collect();
     Ok((about, sampled))
 }

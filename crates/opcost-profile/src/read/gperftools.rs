@@ -180,10 +180,7 @@ pub fn read(
         events: vec![CPU.into()],
         ..About::default()
     })?;
-    sampled.unnamed = unnamed
-        .into_iter()
-        .map(|(module, (why, samples))| Unnamed { module, why, samples })
-        .collect();
+    sampled.unnamed = Unnamed::of_modules(unnamed);
     sampled.unchecked = unchecked;
     Ok((about, sampled))
 }

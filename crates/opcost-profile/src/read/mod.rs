@@ -173,9 +173,36 @@ pub struct Format {
     pub help: &'static str,
     /// Whether contents look like the format.
     detect: fn(&Contents<'_>) -> bool,
-    read: fn(&Contents<'_>, &Wanted, LookUp<'_>) -> Result<ReadProfile, TextError>,
+    read: Reader,
     /// Whether the format has samples that [`Filter`]s can choose from.
     with_samples: bool,
+}
+
+/// The samples of a text.
+type Samples = Result<(About, Sampled), TextError>;
+
+/// What reads a format.
+enum Reader {
+    /// Reads a text without addresses; gets the name of the wanted event.
+    Text(fn(&str, Option<&str>, &Budget) -> Samples),
+    /// Reads anything else.
+    Contents(fn(&Contents<'_>, &Wanted, LookUp<'_>) -> Result<ReadProfile, TextError>),
+}
+
+impl Reader {
+    fn read(
+        &self,
+        contents: &Contents<'_>,
+        wanted: &Wanted,
+        look_up: LookUp<'_>,
+    ) -> Result<ReadProfile, TextError> {
+        match self {
+            Reader::Text(read) => {
+                read(&contents.text, wanted.event.as_deref(), contents.budget).map(of_samples)
+            }
+            Reader::Contents(read) => read(contents, wanted, look_up),
+        }
+    }
 }
 
 /// Finds the functions at addresses of a file that a recording of this time names ([`look_up`]).
@@ -193,7 +220,7 @@ impl Format {
         look_up: LookUp<'_>,
         budget: &Budget,
     ) -> Result<ReadProfile, TextError> {
-        (self.read)(&Contents::of(bytes, budget)?, wanted, look_up)
+        self.read.read(&Contents::of(bytes, budget)?, wanted, look_up)
     }
 }
 
@@ -219,149 +246,126 @@ pub static FORMATS: &[Format] = &[
         name: "gperftools",
         help: "CPU profiles of gperftools, also with the names of its pprof --raw",
         detect: |contents| gperftools::is_gperftools(contents.bytes),
-        read: |contents, wanted, look_up| {
+        read: Reader::Contents(|contents, wanted, look_up| {
             let event = wanted.event.as_deref();
             gperftools::read(contents.bytes, event, look_up, contents.budget).map(of_samples)
-        },
+        }),
         with_samples: false,
     },
     Format {
         name: "cProfile",
         help: "what Python's cProfile stores (python3 -m cProfile -o FILE)",
         detect: |contents| pstats::is_pstats(contents.bytes),
-        read: |contents, wanted, _| {
+        read: Reader::Contents(|contents, wanted, _| {
             let event = wanted.event.as_deref();
             let (about, table) = pstats::read(contents.bytes, event, contents.budget)?;
             Ok(ReadProfile { about, table, sampled: None })
-        },
+        }),
         with_samples: false,
     },
     Format {
         name: "pprof",
         help: "pprof's profile.proto (Go's runtime/pprof, opcost --export-pprof)",
         detect: |contents| pprof::is_pprof(contents.bytes),
-        read: |contents, wanted, look_up| {
+        read: Reader::Contents(|contents, wanted, look_up| {
             let event = wanted.event.as_deref();
             pprof::read(contents.bytes, event, look_up, contents.budget).map(of_samples)
-        },
+        }),
         with_samples: false,
     },
     Format {
         name: "Firefox raw",
         help: "what Firefox dumps before its profiler processes it",
         detect: |contents| firefox_raw::is_raw(&contents.text),
-        read: |contents, wanted, look_up| {
+        read: Reader::Contents(|contents, wanted, look_up| {
             firefox_raw::read(&contents.text, wanted, look_up, contents.budget).map(of_samples)
-        },
+        }),
         with_samples: true,
     },
     Format {
         name: "Firefox Profiler",
         help: "the processed format of the Firefox Profiler (samply, opcost --export-firefox)",
         detect: |contents| firefox::is_firefox(&contents.text),
-        read: |contents, wanted, look_up| {
+        read: Reader::Contents(|contents, wanted, look_up| {
             firefox::read(&contents.text, wanted, look_up, contents.budget).map(of_samples)
-        },
+        }),
         with_samples: true,
     },
     Format {
         name: "speedscope",
         help: "speedscope's JSON (py-spy record -f speedscope, opcost --export-speedscope)",
         detect: |contents| speedscope::is_speedscope(&contents.text),
-        read: |contents, wanted, _| {
-            let event = wanted.event.as_deref();
-            speedscope::read(&contents.text, event, contents.budget).map(of_samples)
-        },
+        read: Reader::Text(speedscope::read),
         with_samples: false,
     },
     Format {
         name: "V8 CPU profile",
         help: ".cpuprofile of Node.js (node --cpu-prof) and Chrome",
         detect: |contents| cpuprofile::is_cpuprofile(&contents.text),
-        read: |contents, wanted, _| {
-            let event = wanted.event.as_deref();
-            cpuprofile::read(&contents.text, event, contents.budget).map(of_samples)
-        },
+        read: Reader::Text(cpuprofile::read),
         with_samples: false,
     },
     Format {
         name: "Chrome trace",
         help: "traces of Chrome, Node.js and py-spy: CPU profiles in them, or else the calls' durations",
         detect: |contents| chrome_trace::is_trace(&contents.text),
-        read: |contents, wanted, _| {
-            let event = wanted.event.as_deref();
-            chrome_trace::read(&contents.text, event, contents.budget).map(of_samples)
-        },
+        read: Reader::Text(chrome_trace::read),
         with_samples: false,
     },
     Format {
         name: "Instruments",
         help: "XML that xctrace export writes of a table time-profile",
         detect: |contents| xctrace::is_xctrace(&contents.text),
-        read: |contents, wanted, _| {
-            let event = wanted.event.as_deref();
-            xctrace::read(&contents.text, event, contents.budget).map(of_samples)
-        },
+        read: Reader::Text(xctrace::read),
         with_samples: false,
     },
     Format {
         name: "callgrind.out",
         help: "what valgrind --tool=callgrind writes, with all parts and threads, and cachegrind.out",
         detect: |contents| callgrind::is_callgrind(&contents.text),
-        read: |contents, wanted, _| {
+        read: Reader::Contents(|contents, wanted, _| {
             let event = wanted.event.as_deref();
             let parts = contents.parts.iter().map(|(name, text)| (name.as_str(), text.as_str()));
             let (about, table) = callgrind::read(&contents.text, parts, event, contents.budget)?;
             Ok(ReadProfile { about, table, sampled: None })
-        },
+        }),
         with_samples: false,
     },
     Format {
         name: "jfr print",
         help: "text that jfr print --stack-depth 64 prints of a Java flight recording",
         detect: |contents| jfr::is_jfr(&contents.text),
-        read: |contents, wanted, _| {
-            jfr::read(&contents.text, wanted.event.as_deref(), contents.budget).map(of_samples)
-        },
+        read: Reader::Text(jfr::read),
         with_samples: false,
     },
     Format {
         name: "bpftrace",
         help: "maps with kstack or ustack in their keys, as bpftrace prints them",
         detect: |contents| bpftrace::is_bpftrace(&contents.text),
-        read: |contents, wanted, _| {
-            let event = wanted.event.as_deref();
-            bpftrace::read(&contents.text, event, contents.budget).map(of_samples)
-        },
+        read: Reader::Text(bpftrace::read),
         with_samples: false,
     },
     Format {
         name: "pmcstat",
         help: "callgraphs of FreeBSD's pmcstat -G",
         detect: |contents| pmcstat::is_pmcstat(&contents.text),
-        read: |contents, wanted, _| {
-            let event = wanted.event.as_deref();
-            pmcstat::read(&contents.text, event, contents.budget).map(of_samples)
-        },
+        read: Reader::Text(pmcstat::read),
         with_samples: false,
     },
     Format {
         name: "text of perf script",
         help: "what perf script prints",
         detect: |contents| perf_script::is_perf_script(&contents.text),
-        read: |contents, wanted, _| {
+        read: Reader::Contents(|contents, wanted, _| {
             perf_script::read(&contents.text, wanted, contents.budget).map(of_samples)
-        },
+        }),
         with_samples: true,
     },
     Format {
         name: "folded stacks",
         help: "lines 'caller;function 12' (stackcollapse, inferno, py-spy, opcost --export-folded)",
         detect: |contents| folded::is_folded(&contents.text),
-        read: |contents, wanted, _| {
-            let event = wanted.event.as_deref();
-            folded::read(&contents.text, event, contents.budget).map(of_samples)
-        },
+        read: Reader::Text(folded::read),
         with_samples: false,
     },
 ];
@@ -517,7 +521,7 @@ fn read_contents(
         let origin = Origin { recorded_at, trusted: wanted.trust_files, ..Origin::default() };
         look_up(file, at, &origin, sources)
     };
-    (format.read)(&contents, wanted, &look_up).map_err(fail)
+    format.read.read(&contents, wanted, &look_up).map_err(fail)
 }
 
 /// Reads the other files of a run of callgrind.

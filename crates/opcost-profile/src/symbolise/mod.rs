@@ -25,6 +25,7 @@ use opcost_symbols::debug_files::DebugFiles;
 use opcost_symbols::demangle::printable;
 use opcost_symbols::keyed::KeyedMap;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -128,6 +129,14 @@ pub struct Unnamed {
     pub why: Why,
     /// Samples in the code.
     pub samples: u64,
+}
+
+impl Unnamed {
+    /// Makes a row for each module, from the reason and the number of samples.
+    pub(crate) fn of_modules(modules: BTreeMap<String, (Why, u64)>) -> Vec<Unnamed> {
+        let rows = modules.into_iter();
+        rows.map(|(module, (why, samples))| Unnamed { module, why, samples }).collect()
+    }
 }
 
 /// Facts about a function beside its cost.

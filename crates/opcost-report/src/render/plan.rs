@@ -214,7 +214,7 @@ pub fn document(plan: &Plan) -> Document {
     document
 }
 
-/// Those of many that are not shown: all but `shown`, with the last one among these.
+/// The range of many that is not shown: all but `shown`, the last one of which ends the list.
 fn left_out(count: usize, shown: usize) -> Range<usize> {
     match count > shown {
         true => shown - 1..count - 1,

@@ -499,7 +499,7 @@ fn a_spawner_starts_commands_as_they_are_started_without_one() {
 #[test]
 fn real_time_priority_is_set_with_its_limit_or_refused() {
     let spawner = Spawner::start().unwrap();
-    // Of /proc/PID/stat, field 41 is the policy and field 40 the priority (proc(5)).
+    // Field 40 of /proc/PID/stat is the priority, field 41 the policy (proc(5)).
     let script = "cut -d' ' -f40,41 /proc/$$/stat; ulimit -R";
     for by_spawner in [true, false] {
         let mut file = tempfile::tempfile().unwrap();

@@ -338,7 +338,7 @@ fn instructions(row: &LineChange, scaled: &Scaled<'_>) -> Vec<Row> {
             [one, two] => {
                 let signed =
                     |sign: char, one: &AnnotatedInstruction| format!("{sign}   {}", text(one));
-                // Of samples, an instruction without a cost was only not hit.
+                // An instruction that no sample hit may have been executed.
                 let one = one.filter(|_| cost[0] > 0);
                 let two = two.filter(|_| cost[1] > 0);
                 rows.extend(one.map(|one| scaled.row([cost[0], 0], signed('-', one))));
