@@ -17,13 +17,15 @@ fn skipped(ended: &Ended) -> bool {
 #[test]
 fn what_the_command_prints_is_shown_on_request() {
     let lab = Lab::new();
-    let table = lab.run(&["profile", "echo of-the-command"]);
+    // It works for a while first: a sample is taken each millisecond.
+    let work = "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo of-the-command'";
+    let table = lab.run(&["profile", work]);
     if skipped(&table) {
         return;
     }
     let table = table.expect(0).stdout;
     assert!(!table.lines().any(|line| line == "of-the-command"), "{table}");
-    let both = lab.run(&["profile", "echo of-the-command", "--show-output"]).expect(0).stdout;
+    let both = lab.run(&["profile", work, "--show-output"]).expect(0).stdout;
     assert!(both.lines().any(|line| line == "of-the-command"), "{both}");
 }
 
