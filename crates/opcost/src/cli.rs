@@ -27,7 +27,7 @@ use crate::command::selftest::{self, SelftestArgs};
 use crate::command::show::ShowArgs;
 use crate::command::size::{self, SizeArgs};
 use crate::command::submit::{self, SubmitArgs};
-use crate::command::top::{self, TopArgs};
+use crate::command::top::TopArgs;
 use crate::{cure, first_screen, groups};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -121,8 +121,8 @@ pub enum Action {
     #[command(after_help = size::EXAMPLES)]
     Size(SizeArgs),
     /// Show what runs now, function by function, like perf top
-    #[cfg_attr(feature = "top", command(after_help = top::screen::keys_help()))]
-    #[cfg_attr(not(feature = "top"), command(hide = true, after_help = format!("Not here: {}", top::LEFT_OUT)))]
+    #[cfg_attr(feature = "top", command(after_help = opcost_top::screen::keys_help()))]
+    #[cfg_attr(not(feature = "top"), command(hide = true, after_help = format!("Not here: {}", crate::command::top::LEFT_OUT)))]
     Top(TopArgs),
     /// Report what can be measured here, what cannot, why, and what would help
     Doctor(DoctorArgs),

@@ -1,24 +1,7 @@
 //! `opcost top`: shows what runs at this moment, function by function.
 //!
-//! ```text
-//! Live (samples) → Interval → State ← keys
-//!                               ↓
-//!                             screen
-//! ```
-//!
-//! State and screen are pure; only `live` samples, only `terminal` knows a terminal. All of them belong to
-//! the cargo feature `top`: without it opcost takes the arguments and reports how to get `opcost top`.
+//! The view (opcost-top) belongs to the cargo feature `top`: without it opcost takes the arguments and reports how to get `opcost top`.
 
-#[cfg(feature = "top")]
-pub mod interval;
-#[cfg(feature = "top")]
-pub mod live;
-#[cfg(feature = "top")]
-pub mod screen;
-#[cfg(feature = "top")]
-pub mod state;
-#[cfg(feature = "top")]
-pub mod terminal;
 #[cfg(feature = "top")]
 mod view;
 

@@ -1,16 +1,16 @@
 //! Shows the tables that the arguments ask for, on the terminal or printed.
 
 use super::TopArgs;
-use super::live::Live;
-use super::screen::{self, Caption};
-use super::state::State;
-use super::terminal;
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use anyhow::{Context, Result};
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_source::sampling::existing;
 use opcost_sys::interrupt::Interrupt;
+use opcost_top::live::Live;
+use opcost_top::screen::{self, Caption};
+use opcost_top::state::State;
+use opcost_top::terminal;
 use patchpoint_attach::AttachError;
 use std::io::IsTerminal;
 use std::path::Path;

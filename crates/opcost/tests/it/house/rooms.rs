@@ -29,6 +29,7 @@ const ROOMS: &[&str] = &[
     "opcost-gate",
     "opcost-report",
     "opcost-lab",
+    "opcost-top",
     "opcost",
 ];
 

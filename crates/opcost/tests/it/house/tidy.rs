@@ -17,19 +17,6 @@ pub(crate) fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
     files.map(|path| (path.clone(), fs::read_to_string(&path).unwrap())).collect()
 }
 
-/// script/test compiles opcost without `top`, and even then with the crates of `top`.
-#[test]
-fn the_crates_of_top_are_used_by_top_alone() {
-    let top = root().join("crates/opcost/src/command/top");
-    let (of_top, others): (Vec<_>, Vec<_>) = with_ending("rs")
-        .into_iter()
-        .filter(|(_, text)| {
-            ["crossterm", "ratatui_core"].iter().any(|name| text.contains(&format!("{name}::")))
-        })
-        .partition(|(path, _)| path.starts_with(&top) && !path.ends_with("mod.rs"));
-    assert!(!of_top.is_empty() && others.is_empty(), "{others:?}");
-}
-
 #[test]
 fn unsafe_code_stays_at_the_edge() {
     let libraries = [
@@ -51,6 +38,7 @@ fn unsafe_code_stays_at_the_edge() {
         "opcost-stats",
         "opcost-store",
         "opcost-symbols",
+        "opcost-top",
     ];
     for name in libraries {
         let lib = fs::read_to_string(root().join("crates").join(name).join("src/lib.rs")).unwrap();

@@ -1,7 +1,7 @@
 //! The thread that samples for the live view and names what it sees, interval by interval.
 
-use super::interval::Interval;
-use super::state::Filter;
+use crate::interval::Interval;
+use crate::state::Filter;
 use anyhow::{Context, Result, bail};
 use opcost_profile::event::{Event, Sample};
 use opcost_profile::ring::RingError;
@@ -310,9 +310,8 @@ mod tests {
         assert!(!tally(&mut interval, &mut names, &only, &sample(4, 1, true)));
         assert!(tally(&mut interval, &mut names, &only, &sample(9, 1, true)));
         assert!(!tally(&mut interval, &mut names, &Filter::Cpu(0), &sample(9, 1, true)));
-        let group = |groups: &std::collections::BTreeMap<_, super::super::interval::GroupCost>,
-                     of| {
-            let group: &super::super::interval::GroupCost = &groups[&of];
+        let group = |groups: &std::collections::BTreeMap<_, crate::interval::GroupCost>, of| {
+            let group: &crate::interval::GroupCost = &groups[&of];
             (group.name.clone(), group.cost, group.kernel)
         };
         assert_eq!(group(&interval.processes, 7), ("work".into(), 20, 10));

@@ -1,8 +1,8 @@
 //! The terminal of the live view, restored however the view ends.
 
-use super::live::{Live, Watch};
-use super::screen::{Caption, draw, rows_shown};
-use super::state::{Action, State};
+use crate::live::{Live, Watch};
+use crate::screen::{Caption, draw, rows_shown};
+use crate::state::{Action, State};
 use anyhow::{Context, Result};
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{self, Event, KeyEventKind};

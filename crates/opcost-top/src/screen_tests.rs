@@ -1,5 +1,5 @@
 use super::*;
-use crate::command::top::state::tests::{interval, press};
+use crate::state::tests::{interval, press};
 use crossterm::event::KeyCode;
 use ratatui_core::backend::TestBackend;
 use ratatui_core::terminal::Terminal;

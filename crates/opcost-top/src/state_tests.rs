@@ -1,12 +1,12 @@
 use super::*;
-use crate::command::top::interval::{FunctionCost, GroupCost};
+use crate::interval::{FunctionCost, GroupCost};
 
-pub(in crate::command::top) fn function(symbol: &str, module: &str) -> Function {
+pub(crate) fn function(symbol: &str, module: &str) -> Function {
     Function::new(symbol, module)
 }
 
 /// An interval of two seconds in which the functions cost this much, each called by the one before.
-pub(in crate::command::top) fn interval(costs: &[(&str, &str, u64)]) -> Interval {
+pub(crate) fn interval(costs: &[(&str, &str, u64)]) -> Interval {
     let mut interval = Interval { elapsed_ns: 2_000_000_000, ..Interval::default() };
     let mut caller = None;
     for (symbol, module, own) in costs {
@@ -33,7 +33,7 @@ pub(in crate::command::top) fn interval(costs: &[(&str, &str, u64)]) -> Interval
     interval
 }
 
-pub(in crate::command::top) fn press(state: &mut State, keys: &[KeyCode]) -> Vec<Action> {
+pub(crate) fn press(state: &mut State, keys: &[KeyCode]) -> Vec<Action> {
     keys.iter().map(|code| state.key(KeyEvent::new(*code, KeyModifiers::NONE))).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The state of the live view, and the effect of keys on it. Pure, so that tests drive it with
 //! intervals and keys.
 
-use super::interval::{GroupCost, Interval, in_kernel};
+use crate::interval::{GroupCost, Interval, in_kernel};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use opcost_record::Function;
 use opcost_symbols::naming::Naming;
@@ -335,14 +335,14 @@ impl State {
     }
 
     /// The names of functions, chosen so that no two functions of a file have one name.
-    pub(in crate::command::top) fn naming(&self) -> Naming {
+    pub(crate) fn naming(&self) -> Naming {
         Naming::of(self.sum.functions.keys())
     }
 
     fn function_rows(&self) -> Vec<TopRow> {
         let total = self.sum.total();
         let naming = self.naming();
-        let row = |(function, cost): (&Function, &super::interval::FunctionCost)| {
+        let row = |(function, cost): (&Function, &crate::interval::FunctionCost)| {
             function_row(Some(function), &naming, cost.own, total)
         };
         self.sum.functions.iter().map(row).collect()
@@ -471,4 +471,4 @@ fn group_rows(
 
 #[cfg(test)]
 #[path = "state_tests.rs"]
-pub(super) mod tests;
+pub(crate) mod tests;

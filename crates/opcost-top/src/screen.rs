@@ -1,6 +1,6 @@
 //! Draws the screen of the live view. Pure: from the state to cells.
 
-use super::state::{Filter, Hidden, State, TopRow, View};
+use crate::state::{Filter, Hidden, State, TopRow, View};
 use opcost_base::number::grouped;
 use opcost_page::names::shorten;
 use opcost_page::page::{align, fit};
