@@ -1,5 +1,7 @@
 //! A report as data: what it says, without how a format shows it.
 
+use std::collections::BTreeSet;
+
 /// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
@@ -10,7 +12,7 @@ pub struct Document {
     /// The head of the report as a mail.
     pub mail: Option<MailHead>,
     /// Long names that sentences quote: text shortens them there, as they stand whole elsewhere.
-    pub quoted: Vec<String>,
+    pub quoted: BTreeSet<String>,
 }
 
 /// The head of a mail.

@@ -2,7 +2,7 @@
 //!
 //! A comparison of interleaved runs takes each run as if it began in the same state. A variant that leaves dirty pages, a cold
 //! cache or a hot CPU makes the run behind it dearer, whichever variant that is, and the comparison charges its rival. The drawn
-//! order shows it: the same variant runs behind either variant. [`CarryOver::of`] takes one contrast a block, of runs of equal
+//! order shows it: the same variant runs behind either variant. [`Runs::carry_over`] takes one contrast a block, of runs of equal
 //! variants, whose sign the drawn order decides. If nothing is carried over, either sign is as likely, so the signed-rank test is
 //! exact.
 //!
@@ -39,23 +39,117 @@ pub struct CarryOver {
     estimate: Option<f64>,
 }
 
-impl CarryOver {
-    /// Contrasts the runs behind the variant `one` with the runs behind `two`.
+/// The runs of a recording, with the positions of each variant's runs. Comparing two variants reads only their runs and the runs
+/// behind them, so thousands of comparisons read each run a few times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runs {
+    /// The runs in the order of running, with figures on the scale of the contrasts.
+    runs: Vec<Run>,
+    scale: Scale,
+    /// The positions of each variant's runs, in order.
+    positions: Vec<Vec<usize>>,
+    /// The median of each variant's compared runs.
+    centres: Vec<Option<f64>>,
+}
+
+impl Runs {
+    /// Sorts runs, which are in the order of running, by variant.
     ///
     /// `scale`: that of the contrasts, logarithms of ratios for figures above 0.
-    pub fn of(runs: &[Run], one: usize, two: usize, scale: Scale) -> CarryOver {
-        let runs: Vec<Run> = runs
-            .iter()
-            .map(|run| Run { value: run.value.map(|value| scale.of(value)), ..*run })
-            .collect();
-        let is_pair = runs.iter().all(|run| [one, two].contains(&run.variant));
-        if is_pair {
-            let contrasts = of_pair(&runs, one);
-            return CarryOver { estimate: rank::estimate(&contrasts), contrasts };
+    pub fn of(mut runs: Vec<Run>, scale: Scale) -> Runs {
+        let variants = runs.iter().map(|run| run.variant + 1).max().unwrap_or(0);
+        let mut positions = vec![Vec::new(); variants];
+        for (position, run) in runs.iter_mut().enumerate() {
+            run.value = run.value.map(|value| scale.of(value));
+            positions[run.variant].push(position);
         }
-        of_many(&runs, [one, two])
+        let centre = |own: &Vec<usize>| {
+            let compared = own.iter().map(|at| &runs[*at]).filter(|run| run.is_compared);
+            let values: Vec<f64> = compared.filter_map(|run| run.value).collect();
+            summary::median(&values)
+        };
+        let centres = positions.iter().map(centre).collect();
+        Runs { runs, scale, positions, centres }
     }
 
+    /// The scale of the contrasts.
+    pub fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// The figures of a variant's runs on the scale of the contrasts, warm-up runs included.
+    pub fn values(&self, variant: usize) -> Vec<f64> {
+        self.positions(variant).iter().filter_map(|at| self.runs[*at].value).collect()
+    }
+
+    /// Contrasts the runs behind the variant `one` with the runs behind `two`.
+    pub fn carry_over(&self, one: usize, two: usize) -> CarryOver {
+        let own: usize = [one, two].iter().map(|of| self.positions(*of).len()).sum();
+        if own < self.runs.len() {
+            return self.of_witnesses([one, two]);
+        }
+        let contrasts = of_pair(&self.runs, one);
+        CarryOver { estimate: rank::estimate(&contrasts), contrasts }
+    }
+
+    /// Returns the change from `one` to `two` of runs behind their own variant, with its interval at `level`; `None` if a variant
+    /// has no such run.
+    pub fn behind_own(&self, one: usize, two: usize, level: f64) -> Option<BehindOwn> {
+        let values = |variant: usize| -> Vec<f64> {
+            let behind = self.behind(variant).map(|at| &self.runs[at]);
+            let own = behind.filter(|run| run.variant == variant);
+            own.filter_map(|run| run.block.and(run.value)).collect()
+        };
+        let [baseline, variant] = [one, two].map(values);
+        Some(BehindOwn {
+            estimate: rank_sum::estimate(&baseline, &variant)?,
+            interval: rank_sum::interval(&baseline, &variant, level),
+            runs: [baseline.len(), variant.len()],
+        })
+    }
+
+    fn positions(&self, variant: usize) -> &[usize] {
+        self.positions.get(variant).map_or(&[], Vec::as_slice)
+    }
+
+    /// The positions of the runs directly behind a variant's runs.
+    fn behind(&self, variant: usize) -> impl Iterator<Item = usize> {
+        let all = self.runs.len();
+        self.positions(variant).iter().map(|at| at + 1).filter(move |at| *at < all)
+    }
+
+    /// The contrasts of two among several variants, by the runs of the others.
+    fn of_witnesses(&self, pair: [usize; 2]) -> CarryOver {
+        let excesses = |side: usize| {
+            let witness = move |at: usize| {
+                let run = &self.runs[at];
+                let is_other = !pair.contains(&run.variant) && run.is_compared;
+                let excess = run.value? - self.centres[run.variant]?;
+                is_other.then_some((self.runs[at - 1].block?, side, excess))
+            };
+            self.behind(pair[side]).filter_map(witness)
+        };
+        let mut witnesses: Vec<(u32, usize, f64)> = excesses(0).chain(excesses(1)).collect();
+        witnesses.sort_by_key(|(block, ..)| *block);
+        let of_block = |block: &[(u32, usize, f64)]| {
+            let mean = |side: usize| {
+                let of_side = block.iter().filter(|(_, of, _)| *of == side);
+                let excesses: Vec<f64> = of_side.map(|(.., excess)| *excess).collect();
+                summary::mean(&excesses).unwrap_or(0.0)
+            };
+            mean(0) - mean(1)
+        };
+        let contrasts = witnesses.chunk_by(|one, next| one.0 == next.0).map(of_block).collect();
+        // A block with one witness is half as far from the centre, so the two sides are compared as they are.
+        let [one, two] = [0, 1].map(|side| -> Vec<f64> {
+            let of_side = witnesses.iter().filter(|(_, of, _)| *of == side);
+            of_side.map(|(.., excess)| *excess).collect()
+        });
+        CarryOver { contrasts, estimate: rank_sum::estimate(&two, &one) }
+    }
+}
+
+impl CarryOver {
     /// The number of contrasts.
     pub fn blocks(&self) -> usize {
         self.contrasts.len()
@@ -87,33 +181,6 @@ pub struct BehindOwn {
     pub interval: Option<(f64, f64)>,
     /// The number of runs of each of the two variants.
     pub runs: [usize; 2],
-}
-
-/// Returns the change from `one` to `two` of runs behind their own variant, with its interval at `level`; `None` if a variant has
-/// no such run.
-pub fn behind_own(
-    runs: &[Run],
-    one: usize,
-    two: usize,
-    scale: Scale,
-    level: f64,
-) -> Option<BehindOwn> {
-    let values = |variant: usize| -> Vec<f64> {
-        let own = neighbours(runs)
-            .filter(|(before, run)| before.variant == variant && run.variant == variant);
-        own.filter_map(|(_, run)| run.block.and(run.value)).map(|value| scale.of(value)).collect()
-    };
-    let [baseline, variant] = [one, two].map(values);
-    Some(BehindOwn {
-        estimate: rank_sum::estimate(&baseline, &variant)?,
-        interval: rank_sum::interval(&baseline, &variant, level),
-        runs: [baseline.len(), variant.len()],
-    })
-}
-
-/// Every run with the run before it.
-fn neighbours(runs: &[Run]) -> impl Iterator<Item = (&Run, &Run)> {
-    runs.iter().zip(runs.iter().skip(1))
 }
 
 /// The contrasts of two variants that take turns.
@@ -153,39 +220,6 @@ fn of_pair(runs: &[Run], one: usize) -> Vec<f64> {
     contrasts
 }
 
-/// The contrasts of two among several variants, by the runs of the others.
-fn of_many(runs: &[Run], pair: [usize; 2]) -> CarryOver {
-    let variants = runs.iter().map(|run| run.variant).max().map_or(0, |most| most + 1);
-    let centre = |variant: usize| {
-        let own = runs.iter().filter(|run| run.variant == variant && run.is_compared);
-        let values: Vec<f64> = own.filter_map(|run| run.value).collect();
-        summary::median(&values)
-    };
-    let centres: Vec<Option<f64>> = (0..variants).map(centre).collect();
-    let witness = |(before, run): (&Run, &Run)| {
-        let side = pair.iter().position(|variant| *variant == before.variant)?;
-        let is_other = !pair.contains(&run.variant) && run.is_compared;
-        let excess = run.value? - centres[run.variant]?;
-        is_other.then_some((before.block?, side, excess))
-    };
-    let witnesses: Vec<(u32, usize, f64)> = neighbours(runs).filter_map(witness).collect();
-    let of_block = |block: &[(u32, usize, f64)]| {
-        let mean = |side: usize| {
-            let of_side = block.iter().filter(|(_, of, _)| *of == side);
-            let excesses: Vec<f64> = of_side.map(|(.., excess)| *excess).collect();
-            summary::mean(&excesses).unwrap_or(0.0)
-        };
-        mean(0) - mean(1)
-    };
-    let contrasts = witnesses.chunk_by(|one, next| one.0 == next.0).map(of_block).collect();
-    // A block with one witness is half as far from the centre, so the two sides are compared as they are.
-    let [one, two] = [0, 1].map(|side| -> Vec<f64> {
-        let of_side = witnesses.iter().filter(|(_, of, _)| *of == side);
-        of_side.map(|(.., excess)| *excess).collect()
-    });
-    CarryOver { contrasts, estimate: rank_sum::estimate(&two, &one) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,7 +236,7 @@ mod tests {
     }
 
     fn contrasts(blocks: &[Vec<Run>], one: usize, two: usize) -> Vec<f64> {
-        CarryOver::of(&blocks.concat(), one, two, Scale::Difference).contrasts
+        Runs::of(blocks.concat(), Scale::Difference).carry_over(one, two).contrasts
     }
 
     #[test]
@@ -227,7 +261,7 @@ mod tests {
         ];
         // The first pair is behind no run.
         assert_eq!(contrasts(&blocks, 0, 1), [2.0; 4]);
-        let own = behind_own(&blocks.concat(), 0, 1, Scale::Difference, 0.95).unwrap();
+        let own = Runs::of(blocks.concat(), Scale::Difference).behind_own(0, 1, 0.95).unwrap();
         assert_eq!(own, BehindOwn { estimate: -2.0, interval: None, runs: [1, 1] });
     }
 
@@ -260,8 +294,9 @@ mod tests {
         assert_eq!(contrasts(&blocks, 0, 1).len(), 1);
         blocks[2][1].value = None;
         assert!(contrasts(&blocks, 0, 1).is_empty());
-        let none = CarryOver::of(&[], 0, 1, Scale::LogRatio);
+        let no_runs = Runs::of(Vec::new(), Scale::LogRatio);
+        let none = no_runs.carry_over(0, 1);
         assert_eq!((none.blocks(), none.p(), none.estimate()), (0, 1.0, None));
-        assert_eq!(behind_own(&[], 0, 1, Scale::LogRatio, 0.95), None);
+        assert_eq!(no_runs.behind_own(0, 1, 0.95), None);
     }
 }

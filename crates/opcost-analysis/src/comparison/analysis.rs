@@ -21,6 +21,7 @@ use opcost_source::source::Scope;
 use opcost_stats::{
     Block, Budget, Paired, bootstrap, early, exact, multiple, power, relevance, summary,
 };
+use std::collections::HashMap;
 
 /// Analyses a recording.
 ///
@@ -558,15 +559,22 @@ fn judge(rows: &mut [Row], recording: &Recording) -> Option<u32> {
         let tests = members.len();
         let looks = (family == multiple::Family::Primary).then(|| early_level(recording)).flatten();
         let looks = looks.map(|level| level / tests as f64);
+        // As many tests as would give each this level; rounding does not make them one more.
+        let needed = |weight: f64| {
+            let tests = (tests as f64 / weight - 1e-6).ceil() as usize;
+            plan.pairs_of_units(power::blocks_min(budget.level(family), tests))
+        };
+        // A change has one of two weights, and the blocks of thousands of variants are long.
+        let mut pairs_needed: HashMap<u64, u32> = HashMap::new();
+        for weight in &weights {
+            pairs_needed.entry(weight.to_bits()).or_insert_with(|| needed(*weight));
+        }
         let members = members.into_iter().zip(adjusted).zip(weights).collect();
         let lack = parallel::map(
             members,
             threads_max(large),
             |(((exact, _, change), adjusted), weight)| {
-                // As many tests as would give each this level; rounding does not make them one more.
-                let tests = (tests as f64 / weight - 1e-6).ceil() as usize;
-                let units_needed = power::blocks_min(budget.level(family), tests);
-                let pairs_needed = plan.pairs_of_units(units_needed);
+                let pairs_needed = pairs_needed[&weight.to_bits()];
                 decide(change, exact, level * weight, plan.seed);
                 if !exact {
                     change.p_adjusted = Some((adjusted * rate / budget.level(family)).min(1.0));

@@ -17,10 +17,11 @@ use opcost_base::number::{grouped, percent};
 use opcost_model::plan::{MachineKind, Plan};
 use opcost_model::recording::Recording;
 use opcost_record::{MetricId, MetricKey, Outcome, Record, WORK};
-use opcost_stats::carry_over::{self, Run, behind_own};
+use opcost_stats::carry_over::{Run, Runs};
 use opcost_stats::multiple::holm;
 use opcost_stats::{Scale, Total, rank, summary};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
 /// The name of the ledger's rule.
@@ -35,6 +36,9 @@ const TIMES: [&str; 2] = [WALL, "task-clock"];
 
 /// The confidence level of the change of runs behind their own variant.
 const BEHIND_OWN_LEVEL: f64 = 0.95;
+
+/// The most comparisons with a carry-over that the ledger describes.
+const FOUND_MAX: usize = 3;
 
 /// The fewest runs of each variant behind their own that show a change.
 const BEHIND_OWN_MIN: usize = 3;
@@ -108,19 +112,18 @@ pub(super) fn examine(recording: &Recording, columns: &Columns) -> Option<Tests>
     let comparisons = recording.comparisons();
     // A recording may have thousands of comparisons: its runs are read once a metric.
     let tests = |id: MetricId, key: &MetricKey, chosen: &dyn Fn(usize) -> bool| {
-        let of_metric = |(runs, scale): (Vec<Run>, Scale)| {
+        let of_metric = |runs: Runs| {
             let is_whole = |(one, two): (usize, usize)| {
                 let values = &columns.by_metric[usize::from(id)];
                 [one, two].iter().all(|side| !values[*side].values.is_empty())
-                    && !columns.multiplexed(usize::from(id))
             };
             let sides = comparisons.iter().copied().enumerate();
             let whole = sides.filter(|(index, sides)| chosen(*index) && is_whole(*sides));
-            whole
-                .map(|(index, sides)| self::of_metric(plan, key, index, sides, &runs, scale))
-                .collect()
+            whole.map(|(index, sides)| self::of_metric(plan, key, index, sides, &runs)).collect()
         };
-        runs(recording, id).map_or_else(Vec::new, of_metric)
+        let counted = !columns.multiplexed(usize::from(id));
+        let runs = counted.then(|| runs(recording, id)).flatten();
+        runs.map_or_else(Vec::new, of_metric)
     };
     let mut made: Vec<(CarryOver, f64)> = Vec::new();
     for (id, key) in metrics().filter(|(_, key)| is_first(key)) {
@@ -138,7 +141,7 @@ pub(super) fn examine(recording: &Recording, columns: &Columns) -> Option<Tests>
     for ((test, _), adjusted) in made.iter_mut().zip(holm(&p)) {
         test.judge(adjusted);
     }
-    let found: Vec<usize> =
+    let found: BTreeSet<usize> =
         made.iter().filter(|(test, _)| test.found).map(|(test, _)| test.comparison).collect();
     if !found.is_empty() {
         for (id, key) in metrics().filter(|(_, key)| !is_first(key)) {
@@ -174,8 +177,8 @@ fn too_few(recording: &Recording, blocks: usize, needed: usize) -> String {
     }
 }
 
-/// The runs of a recording in the order of running, with a metric's figures and their scale; `None` if no run has the metric.
-fn runs(recording: &Recording, metric: MetricId) -> Option<(Vec<Run>, Scale)> {
+/// The runs of a recording in the order of running, with a metric's figures; `None` if no run has the metric.
+fn runs(recording: &Recording, metric: MetricId) -> Option<Runs> {
     let plan = &recording.plan;
     let per_op = recording.dictionary.key(metric)?.row().per_op;
     let figure = |record: &Record| {
@@ -205,7 +208,7 @@ fn runs(recording: &Recording, metric: MetricId) -> Option<(Vec<Run>, Scale)> {
     let mut known = runs.iter().filter_map(|run| run.value).peekable();
     known.peek()?;
     let scale = if known.all(|value| value > 0.0) { Scale::LogRatio } else { Scale::Difference };
-    Some((runs, scale))
+    Some(Runs::of(runs, scale))
 }
 
 /// The test of one metric and one comparison, not judged yet, with its p-value.
@@ -214,19 +217,17 @@ fn of_metric(
     key: &MetricKey,
     comparison: usize,
     (one, two): (usize, usize),
-    runs: &[Run],
-    scale: Scale,
+    runs: &Runs,
 ) -> (CarryOver, f64) {
-    let baseline: Vec<f64> =
-        runs.iter().filter(|run| run.variant == one).filter_map(|run| run.value).collect();
-    let ratio = |shift: f64| match scale {
+    let ratio = |shift: f64| match runs.scale() {
         Scale::LogRatio => Some(shift.exp_m1()),
         Scale::Difference => {
-            summary::median(&baseline).filter(|median| *median != 0.0).map(|median| shift / median)
+            let median = summary::median(&runs.values(one)).filter(|median| *median != 0.0);
+            median.map(|median| shift / median)
         }
     };
-    let carried = carry_over::CarryOver::of(runs, one, two, scale);
-    let own = behind_own(runs, one, two, scale, BEHIND_OWN_LEVEL);
+    let carried = runs.carry_over(one, two);
+    let own = runs.behind_own(one, two, BEHIND_OWN_LEVEL);
     let own = own.filter(|own| own.runs.iter().all(|runs| *runs >= BEHIND_OWN_MIN));
     let behind_own = own.and_then(|own| {
         let end = |end: fn((f64, f64)) -> f64| own.interval.map(end).and_then(ratio);
@@ -260,14 +261,15 @@ impl Tests {
         if let Some(why) = &self.untested {
             return Err(why.clone());
         }
-        let mut compared = Vec::new();
-        let mut found: Vec<String> = Vec::new();
-        for test in self.made.iter().filter(|test| test.found) {
-            // One metric says it for the comparison.
-            if !compared.contains(&test.comparison) {
-                compared.push(test.comparison);
-                found.push(test.describe());
-            }
+        // One metric says it for the comparison.
+        let mut compared = BTreeSet::new();
+        let found = self.made.iter().filter(|test| test.found);
+        let found = found.filter(|test| compared.insert(test.comparison));
+        let mut found: Vec<String> = found.map(CarryOver::describe).collect();
+        if found.len() > FOUND_MAX + 1 {
+            let more = found.len() - FOUND_MAX;
+            found.truncate(FOUND_MAX);
+            found.push(format!("the same is found in {} more comparisons", grouped(more as u64)));
         }
         if found.is_empty() {
             let blocks = self.made.iter().map(|test| test.blocks).min().unwrap_or(0);
@@ -309,14 +311,13 @@ impl Tests {
         functions: &mut [FunctionComparison],
         compared: &[(usize, usize)],
     ) {
-        for test in self.made.iter().filter(|test| test.found) {
-            let sides = compared[test.comparison];
-            let of_sides = functions.iter_mut().filter(|of| (of.baseline, of.variant) == sides);
-            for row in of_sides.flat_map(|of| &mut of.rows) {
-                row.verdict = FunctionVerdict::Inconclusive;
-                row.reason = RULE.into();
-                (row.ci, row.p_adjusted) = (None, None);
-            }
+        let found = self.made.iter().filter(|test| test.found);
+        let found: BTreeSet<_> = found.map(|test| compared[test.comparison]).collect();
+        let of_sides = functions.iter_mut().filter(|of| found.contains(&(of.baseline, of.variant)));
+        for row in of_sides.flat_map(|of| &mut of.rows) {
+            row.verdict = FunctionVerdict::Inconclusive;
+            row.reason = RULE.into();
+            (row.ci, row.p_adjusted) = (None, None);
         }
     }
 }

@@ -54,6 +54,7 @@ use opcost_record::{Better, Family, Kind, MetricKey, Unit};
 use opcost_stats::Paired;
 use opcost_symbols::debug_package::DebugPackage;
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// The largest number of threads: one if the analysis is too small for more to pay.
 fn threads_max(large: bool) -> usize {
@@ -150,12 +151,13 @@ impl Comparison {
         for row in &mut self.rows {
             row.changes = reordered(&row.changes, order);
         }
+        let places: HashMap<usize, usize> =
+            order.iter().enumerate().map(|(place, old)| (*old, place)).collect();
         if let Some(ranking) = &mut self.ranking {
-            ranking.renumber(order);
+            ranking.renumber(&places);
         }
         for test in self.imported.iter_mut().flat_map(|import| &mut import.welch) {
-            let place = order.iter().position(|index| *index == test.comparison);
-            test.comparison = place.unwrap_or(test.comparison);
+            test.comparison = places.get(&test.comparison).copied().unwrap_or(test.comparison);
         }
     }
 

@@ -14,6 +14,7 @@ use opcost_stats::first_runs::first_runs;
 use opcost_stats::multiple::holm;
 use opcost_stats::outliers::outliers;
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// The probability that a report on independent, equal runs has any observation. [`CARRY_OVER_RATE`] of it is for carry-over; half
 /// of the rest is for the primary metric, half for the headline metrics by Holm's method.
@@ -152,7 +153,7 @@ fn looked_at(figures: &Figures) -> impl Iterator<Item = (ObservationKind, f64, u
 
 /// Removes observations that a drift explains: different first runs, similar neighbours.
 fn explained_once(mut observations: Vec<Observation>) -> Vec<Observation> {
-    let drifting: Vec<(String, String)> = observations
+    let drifting: HashSet<(String, String)> = observations
         .iter()
         .filter(|observation| observation.kind == ObservationKind::Drift)
         .map(|observation| (observation.metric.clone(), observation.variant.clone()))
@@ -160,9 +161,7 @@ fn explained_once(mut observations: Vec<Observation>) -> Vec<Observation> {
     observations.retain(|observation| {
         let explained = [ObservationKind::FirstRuns, ObservationKind::Autocorrelation];
         !explained.contains(&observation.kind)
-            || !drifting.iter().any(|(metric, variant)| {
-                *metric == observation.metric && *variant == observation.variant
-            })
+            || !drifting.contains(&(observation.metric.clone(), observation.variant.clone()))
     });
     observations
 }

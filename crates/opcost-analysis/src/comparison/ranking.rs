@@ -9,7 +9,7 @@ use opcost_base::number::figure;
 use opcost_model::plan::Plan;
 use opcost_record::{Better, Unit};
 use opcost_stats::growth::{self, Growth, growth};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// The number of comparisons with the baseline from which on a report has one table of all.
 const COMPARISONS_MIN: usize = 4;
@@ -52,11 +52,10 @@ pub struct Scan {
 }
 
 impl Ranking {
-    /// Numbers the comparisons anew: `order` has the old number of each.
-    pub(super) fn renumber(&mut self, order: &[usize]) {
+    /// Numbers the comparisons anew: `places` has the new number by the old.
+    pub(super) fn renumber(&mut self, places: &HashMap<usize, usize>) {
         for place in &mut self.places {
-            let old = place.comparison;
-            place.comparison = old.and_then(|old| order.iter().position(|kept| *kept == old));
+            place.comparison = place.comparison.and_then(|old| places.get(&old).copied());
         }
     }
 }

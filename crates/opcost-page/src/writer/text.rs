@@ -6,6 +6,8 @@ use crate::names::cut;
 use crate::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use crate::plot;
 use crate::style::Style;
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use unicode_width::UnicodeWidthStr;
 
 /// Maximum width of a quoted name within a sentence, in columns.
@@ -103,13 +105,39 @@ fn paragraph(page: &mut Page, document: &Document, said: &Paragraph, indent: usi
 
 /// A sentence in which very long names are cut in the middle.
 fn short(document: &Document, sentence: &str) -> String {
-    let mut names: Vec<&String> = document.quoted.iter().collect();
-    names.retain(|name| name.width() > QUOTED_WIDTH_MAX && sentence.contains(name.as_str()));
-    // Longest first, as a name may be the beginning of another.
-    names.sort_by_key(|name| usize::MAX - name.len());
-    names.iter().fold(sentence.to_string(), |sentence, name| {
-        sentence.replace(name.as_str(), &cut(name, QUOTED_WIDTH_MAX))
-    })
+    let mut said = String::new();
+    let mut rest = sentence;
+    while let Some(first) = rest.chars().next() {
+        match quoted_at(&document.quoted, rest) {
+            Some(name) => {
+                said += &cut(name, QUOTED_WIDTH_MAX);
+                rest = &rest[name.len()..];
+            }
+            None => {
+                said.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    said
+}
+
+/// The longest name with which a text begins, if the name is too wide for a sentence. A document of thousands of names has thousands
+/// of sentences, so names are looked up in their order.
+fn quoted_at<'a>(names: &'a BTreeSet<String>, text: &str) -> Option<&'a str> {
+    let mut text = text;
+    // No byte takes more than one column.
+    while text.len() > QUOTED_WIDTH_MAX {
+        let mut before = names.range::<str, _>((Bound::Unbounded, Bound::Included(text)));
+        let name = before.next_back()?.as_str();
+        let common = text.char_indices().zip(name.chars()).find(|((_, one), other)| one != other);
+        match common {
+            // Every name that the text begins with stands before this one, and ends where they differ or sooner.
+            Some(((differs, _), _)) => text = &text[..differs],
+            None => return Some(name).filter(|name| name.width() > QUOTED_WIDTH_MAX),
+        }
+    }
+    None
 }
 
 fn code(page: &mut Page, code: &Code, indent: usize) {
@@ -206,6 +234,23 @@ pub fn sparkline(values: &[Option<f64>], width: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn very_long_names_are_cut_in_sentences() {
+        let long = |end: &str| format!("{} {end}", "x".repeat(QUOTED_WIDTH_MAX));
+        let names = [long("1"), long("10"), long("11é"), "x".into(), "y".into()];
+        let document = Document { quoted: names.into_iter().collect(), ..Document::default() };
+        let cut = |name: &str| cut(&long(name), QUOTED_WIDTH_MAX);
+        for name in ["1", "10", "11é"] {
+            let shown = short(&document, &format!("ü {} against x: slower", long(name)));
+            assert_eq!(shown, format!("ü {} against x: slower", cut(name)));
+        }
+        // The first is the beginning of this one, which is no name.
+        assert_eq!(short(&document, &long("12")), cut("1") + "2");
+        for other in [long("2"), "x".repeat(QUOTED_WIDTH_MAX), "x y".into(), String::new()] {
+            assert_eq!(short(&document, &other), other);
+        }
+    }
 
     #[test]
     fn bars_span_the_values() {

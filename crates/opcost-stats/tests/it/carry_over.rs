@@ -1,7 +1,7 @@
 //! False alarms and power of the test for carry-over, by simulation with fixed seeds: variants take turns in the order of a
 //! schedule, and each run adds to the next what its variant leaves behind.
 
-use opcost_stats::carry_over::{CarryOver, Run, behind_own};
+use opcost_stats::carry_over::{Run, Runs};
 use opcost_stats::schedule::blocks;
 use opcost_stats::{Random, Scale};
 
@@ -88,7 +88,7 @@ fn shares<const N: usize>(
     let p: Vec<f64> = (0..times)
         .map(|time| {
             let runs = record(variants, noise, &mut random.fork(u64::from(time)));
-            CarryOver::of(&runs, 0, 1, Scale::LogRatio).p()
+            Runs::of(runs, Scale::LogRatio).carry_over(0, 1).p()
         })
         .collect();
     levels.map(|level| p.iter().filter(|p| **p <= level).count() as f64 / f64::from(times))
@@ -147,10 +147,11 @@ fn a_carry_over_is_found_and_the_change_behind_their_own_is_true() {
         let [found] = shares(variants, gaussian, [0.01], 400, seed);
         assert!(found >= 0.95, "{found} at seed {seed}");
         let runs = record(variants, gaussian, &mut Random::new(seed));
-        let carried = CarryOver::of(&runs, 0, 1, Scale::LogRatio).estimate().unwrap();
+        let runs = Runs::of(runs, Scale::LogRatio);
+        let carried = runs.carry_over(0, 1).estimate().unwrap();
         assert!((carried - 0.18).abs() < 0.03, "{carried} at seed {seed}");
         // Behind its own the first variant is dearer by what it carries over to itself.
-        let own = behind_own(&runs, 0, 1, Scale::LogRatio, 0.95).unwrap();
+        let own = runs.behind_own(0, 1, 0.95).unwrap();
         assert!((own.estimate + 0.18).abs() < 0.05, "{own:?} at seed {seed}");
     }
 }

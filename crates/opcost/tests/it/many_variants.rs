@@ -2,6 +2,7 @@
 
 use crate::lab::{Lab, Started};
 use crate::made::{key, plan, plan_of, recording};
+use crate::needs;
 use opcost_analysis::comparison::{Comparison, compare};
 use opcost_model::experiment::Variant;
 use opcost_model::recording::Recording;
@@ -211,4 +212,26 @@ fn ten_thousand_variants_are_planned_and_more_are_refused() {
     let plan = dry("10000").expect(0).stdout;
     assert!(plan.lines().last().unwrap().contains(" 30,00"), "the plan has three runs of each");
     dry("10001").expect(2).says(&["10001 values; the most is 10000"]);
+}
+
+#[test]
+fn four_times_as_many_variants_cost_a_report_about_four_times_the_instructions() {
+    if !needs::programs(&["valgrind"]) {
+        return;
+    }
+    let lab = Lab::new();
+    let reported = |last: &str| -> f64 {
+        let id = format!("scan-{last}");
+        let args = ["compare", "-q", "-n", "2", "--warmup=1", "-e", "wall,task-clock", "--name"];
+        lab.output(&[&args[..], &[&id, "-P", "n", "1", last, "true {n}"]].concat());
+        let mut counted = lab.shell(
+            "valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null $OPCOST show --all",
+        );
+        let counted = counted.spawn().unwrap().end().expect(0).stderr;
+        let refs = counted.lines().find_map(|line| line.split_once("I   refs:"));
+        let (_, refs) = refs.unwrap_or_else(|| panic!("no count in {counted}"));
+        refs.trim().replace(',', "").parse().unwrap()
+    };
+    let [few, many] = ["100", "400"].map(reported);
+    assert!(many < 5.0 * few, "{few} instructions for 100 variants, {many} for 400");
 }

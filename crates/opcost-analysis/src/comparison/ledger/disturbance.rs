@@ -107,14 +107,14 @@ pub(super) fn left_behind(evidence: &Evidence<'_>) -> Finding {
         return unknown("nobody looked for processes that runs left behind");
     }
     let variants = &evidence.recording.plan.variants;
-    let found: Vec<String> = variants
-        .iter()
-        .enumerate()
-        .filter_map(|(index, variant)| {
-            let own = left.iter().filter(|(of, _)| *of == index).map(|(_, count)| *count);
-            let with: Vec<f64> = own.filter(|count| *count > 0.0).collect();
+    // The runs stand variant by variant.
+    let found: Vec<String> = left
+        .chunk_by(|(one, _), (next, _)| one == next)
+        .filter_map(|own| {
+            let counts = own.iter().map(|(_, count)| *count);
+            let with: Vec<f64> = counts.filter(|count| *count > 0.0).collect();
             let most = with.iter().copied().reduce(f64::max)?;
-            Some(format!("{} runs of '{}', up to {most}", with.len(), variant.name))
+            Some(format!("{} runs of '{}', up to {most}", with.len(), variants[own[0].0].name))
         })
         .collect();
     if found.is_empty() {

@@ -78,24 +78,27 @@ fn repeated_runs(recording: &Recording) -> Vec<(&Record, &Record)> {
 
 /// The repeated runs of an emulated recording, which show whether its counts repeat.
 pub(crate) struct Repeats<'a> {
-    runs: Vec<(&'a Record, &'a Record)>,
+    by_variant: HashMap<usize, Vec<(&'a Record, &'a Record)>>,
 }
 
 impl<'a> Repeats<'a> {
     /// Finds the repeated runs of a recording.
     pub(crate) fn of(recording: &'a Recording) -> Repeats<'a> {
-        Repeats { runs: repeated_runs(recording) }
+        let mut by_variant: HashMap<usize, Vec<_>> = HashMap::new();
+        for (repeat, first) in repeated_runs(recording) {
+            by_variant.entry(usize::from(repeat.variant)).or_default().push((repeat, first));
+        }
+        Repeats { by_variant }
     }
 
     /// Whether runs of the variant were repeated and gave the same integer of the metric each time.
     pub(crate) fn hold(&self, variant: usize, metric: MetricId) -> bool {
         let value = |run: &Record| run.sample(metric).map(|sample| sample.value);
-        let mut own =
-            self.runs.iter().filter(|(run, _)| usize::from(run.variant) == variant).peekable();
-        own.peek().is_some()
-            && own.all(|(repeat, first)| {
+        self.by_variant.get(&variant).is_some_and(|own| {
+            own.iter().all(|(repeat, first)| {
                 value(repeat).is_some() && value(repeat) == value(first) && repeat.ops == first.ops
             })
+        })
     }
 }
 
