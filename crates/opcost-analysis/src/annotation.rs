@@ -31,6 +31,19 @@ pub struct CodeFacts<'a> {
     pub runs: &'a [Vec<(u64, Own)>],
     /// The cost of the whole profile, run by run.
     pub totals: Vec<u64>,
+    /// Where the function's calls went.
+    pub flow: Flow,
+}
+
+/// Where the calls of a counted function went, in all runs; empty for samples.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Flow {
+    /// The targets of indirect calls and jumps: the instruction's address, the target's function and address, and how often.
+    pub transfers: Vec<(u64, (String, u64), u64)>,
+    /// The functions that were called, and how often; several functions may have one name.
+    pub callees: Vec<(String, u64)>,
+    /// The instructions in one pass of each retpoline.
+    pub retpolines: BTreeMap<String, u64>,
 }
 
 /// A function by line and by instruction.
@@ -52,6 +65,8 @@ pub struct Annotation {
     pub instructions: usize,
     /// Whether instructions have texts; opcost disassembles 64-bit x86 only.
     pub is_disassembled: bool,
+    /// Where the function's calls went.
+    pub flow: Flow,
 }
 
 /// A line of the function's source with the code that was compiled from it.
@@ -140,7 +155,7 @@ pub fn addresses(pieces: &[Code]) -> Vec<u64> {
 
 /// Charges the costs of a function to its instructions and lines.
 pub fn annotate(facts: CodeFacts<'_>) -> Annotation {
-    let CodeFacts { function, pieces, lines, sources, runs, totals } = facts;
+    let CodeFacts { function, pieces, lines, sources, runs, totals, flow } = facts;
     let starts = addresses(&pieces);
     let is_disassembled =
         pieces.iter().flat_map(|code| &code.instructions).any(|one| !one.text.is_empty());
@@ -218,6 +233,7 @@ pub fn annotate(facts: CodeFacts<'_>) -> Annotation {
         own: sum,
         totals,
         is_disassembled,
+        flow,
     }
 }
 
@@ -254,7 +270,11 @@ mod tests {
 
     #[test]
     fn costs_go_to_lines_and_what_was_inlined_to_the_line_of_its_call() {
-        let text = |offset: u64| Instruction { offset, text: format!("i{offset}"), target: None };
+        let text = |offset: u64| Instruction {
+            offset,
+            text: format!("i{offset}"),
+            ..Instruction::default()
+        };
         let pieces = vec![
             Code { address: 0x100, bytes: 8, instructions: vec![text(0), text(3), text(5)] },
             Code { address: 0x400, bytes: 2, instructions: vec![text(0)] },
@@ -288,6 +308,7 @@ mod tests {
             sources: sources.into(),
             runs: &runs,
             totals: vec![13, 206],
+            flow: Flow::default(),
         });
         let costs = |own: &[Own]| own.iter().map(|own| own.cost).collect::<Vec<_>>();
         let rows: Vec<_> =

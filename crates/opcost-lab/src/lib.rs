@@ -5,8 +5,10 @@
 pub mod calibration;
 pub mod hook;
 pub mod inputs;
+pub mod kernel_commits;
 pub mod load;
 pub mod machine;
+pub mod patch_sites;
 pub mod progress;
 pub mod recorded_code;
 pub mod recording;

@@ -124,6 +124,7 @@ mod tests {
             offset: index as u64,
             text: target.map_or((*text).into(), |target| format!("{text} +{target:#x}")),
             target: *target,
+            is_constant: false,
         };
         Code {
             address: 0,

@@ -40,6 +40,8 @@ pub struct Instruction {
     pub text: String,
     /// The offset in the function that the instruction branches to.
     pub target: Option<u64>,
+    /// Whether the instruction reads or writes memory at a fixed address that nothing can change once the program runs.
+    pub is_constant: bool,
 }
 
 /// Disassembles a function.
@@ -145,7 +147,9 @@ fn decode<'d, 'f>(
         };
         let mut text = String::new();
         formatter.format(&decoded, &mut text);
-        instructions.push(Instruction { offset: decoded.ip().wrapping_sub(address), text, target });
+        let offset = decoded.ip().wrapping_sub(address);
+        let is_constant = names.is_constant(&decoded);
+        instructions.push(Instruction { offset, text, target, is_constant });
     }
     Ok(Code { address, bytes, instructions })
 }

@@ -2,9 +2,10 @@
 
 use super::object_file::has_flag;
 use iced_x86::{ConstantOffsets, Instruction, OpKind, Register};
+use object::read::elf::ProgramHeader;
 use object::{
-    File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget,
-    Section, SymbolKind, elf,
+    Endianness, File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable,
+    RelocationTarget, Section, SymbolKind, elf,
 };
 use opcost_symbols::demangle::{demangle, printable};
 use opcost_symbols::elf::ProgramSymbols;
@@ -30,6 +31,8 @@ pub(super) struct Names<'d, 'f> {
     lowest: u64,
     /// The names in slots of the global offset table.
     slots: HashMap<u64, String>,
+    /// The addresses of data that nothing can change once the program runs.
+    constant: Vec<Range<u64>>,
 }
 
 /// The target of a relocation.
@@ -57,6 +60,7 @@ impl<'d, 'f> Names<'d, 'f> {
             linkage: ProgramSymbols::default(),
             lowest: lowest(file),
             slots: HashMap::new(),
+            constant: Vec::new(),
         };
         if file.kind() == ObjectKind::Relocatable {
             names.relocated = relocated(file, section, &names.function);
@@ -65,6 +69,7 @@ impl<'d, 'f> Names<'d, 'f> {
             // If the linkage tables cannot be read, their entries are shown by their section.
             names.linkage = program::read(bytes, None, "").unwrap_or_default();
             names.slots = slots(file);
+            names.constant = constant(file, named);
         }
         names
     }
@@ -134,6 +139,14 @@ impl<'d, 'f> Names<'d, 'f> {
             )
         })?;
         self.absolute(instruction.immediate(wide), constants.immediate_size())
+    }
+
+    /// Whether an instruction uses memory at a fixed address that nothing can change once the program runs.
+    pub(super) fn is_constant(&self, instruction: &Instruction) -> bool {
+        let address = instruction.ip_rel_memory_address();
+        instruction.is_ip_rel_memory_operand()
+            && !self.slots.contains_key(&address)
+            && self.constant.iter().any(|range| range.contains(&address))
     }
 
     fn relocation(&self, instruction: &Instruction, constant: usize) -> Option<&OperandTarget> {
@@ -206,6 +219,30 @@ fn lowest(file: &File<'_>) -> u64 {
     // data).
     let addresses = loaded.map(|section| section.address()).filter(|address| *address >= 1 << 20);
     addresses.min().unwrap_or(u64::MAX)
+}
+
+/// Returns the addresses of a linked file's data that are never writable while the program runs: those of segments without write
+/// permission, and those that the loader makes read-only (`PT_GNU_RELRO`). The kernel makes its own read-only before it starts
+/// the first program, between two symbols (Linux, `mark_rodata_ro`).
+fn constant(file: &File<'_>, named: &File<'_>) -> Vec<Range<u64>> {
+    let File::Elf64(elf) = file else { return Vec::new() };
+    let of_kernel = |name: &[u8]| {
+        let mut all = named.symbols();
+        Some(all.find(|symbol| symbol.name_bytes() == Ok(name))?.address())
+    };
+    if let Some((start, end)) = of_kernel(b"__start_rodata").zip(of_kernel(b"__end_rodata")) {
+        let read_only = start..end;
+        return vec![read_only];
+    }
+    let range = |header: &elf::ProgramHeader64<Endianness>| {
+        let start = header.p_vaddr(elf.endian());
+        start..start.saturating_add(header.p_memsz(elf.endian()))
+    };
+    let is_fixed = |header: &&elf::ProgramHeader64<Endianness>| match header.p_type(elf.endian()) {
+        elf::PT_LOAD => !header.p_flags(elf.endian()).contains(elf::PF_W),
+        other => other == elf::PT_GNU_RELRO,
+    };
+    elf.elf_program_headers().iter().filter(is_fixed).map(range).collect()
 }
 
 /// Describes an offset of a section without a symbol: by the text there, or the section's name. The

@@ -4,9 +4,10 @@ use super::address_costs::NoAddresses;
 use super::call_tree::VariantOf;
 use super::function_costs::{ProfiledRun, matching, profiled_runs};
 use super::matching::Matching;
-use crate::annotation::Own;
+use crate::annotation::{Flow, Own};
+use crate::patch_sites::is_retpoline;
 use opcost_record::profile::KERNEL;
-use opcost_record::{AddressCost, Function};
+use opcost_record::{AddressCost, Context, Function};
 use std::collections::BTreeMap;
 
 /// A function of a variant.
@@ -80,6 +81,57 @@ impl<'a> AddressRuns<'a> {
             sums.into_iter().collect::<Vec<_>>()
         };
         self.runs.iter().map(of_run).collect()
+    }
+
+    /// Where the calls of a function went, which is one of [`functions`](Self::functions) by its place there.
+    pub fn flow(&self, function: usize) -> Flow {
+        let functions = self.matching.functions();
+        let mut transfers: BTreeMap<(u64, (u32, u64)), u64> = BTreeMap::new();
+        let mut callees: BTreeMap<u32, u64> = BTreeMap::new();
+        // The cost of each retpoline, the address of its first instruction, and how often it began.
+        let mut passes: BTreeMap<u32, (u64, u64, u64)> = BTreeMap::new();
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        for run in &self.runs {
+            let numbers: Vec<u32> = (run.profile.functions.iter())
+                .map(|known| self.matching.number(0, known))
+                .collect();
+            let number = |of: u32| numbers[of as usize];
+            for one in &run.profile.transfers {
+                let (from, to) = (number(one.from.0), number(one.to.0));
+                if from as usize == function {
+                    let key = (one.from.1, (to, one.to.1));
+                    add(transfers.entry(key).or_default(), one.times);
+                }
+            }
+            let contexts = &run.profile.contexts;
+            for Context { parent, function: called, calls, .. } in contexts {
+                let caller = parent.map(|parent| number(contexts[parent as usize].function));
+                if *calls > 0 && caller.is_some_and(|caller| caller as usize == function) {
+                    add(callees.entry(number(*called)).or_default(), *calls);
+                }
+            }
+            for one in &run.profile.addresses {
+                let of = number(one.function);
+                if is_retpoline(&functions[of as usize].symbol) {
+                    let (cost, first, begun) = passes.entry(of).or_insert((0, one.address, 0));
+                    add(cost, one.cost);
+                    if one.address == *first {
+                        add(begun, one.executions);
+                    }
+                }
+            }
+        }
+        let name = |of: u32| functions[of as usize].symbol.clone();
+        let went = |((from, (of, to)), times)| (from, (name(of), to), times);
+        let whole = |(of, (cost, _, begun)): (u32, (u64, u64, u64))| {
+            let instructions = cost.checked_div(begun).filter(|one| one * begun == cost)?;
+            Some((name(of), instructions))
+        };
+        Flow {
+            transfers: transfers.into_iter().map(went).collect(),
+            callees: callees.into_iter().map(|(of, calls)| (name(of), calls)).collect(),
+            retpolines: passes.into_iter().filter_map(whole).collect(),
+        }
     }
 
     /// The total of each run.

@@ -79,6 +79,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         functions: function_changes::functions(recording, &rows, refused.as_deref()),
         cycles: cycles::functions(recording, &rows),
         kernel_commits: Vec::new(),
+        patch_sites: Vec::new(),
         function_costs: one_variant::function_costs(recording).filter(|_| is_alone(plan)),
         cycle_costs: is_alone(plan).then(|| one_variant::cycle_costs(recording)).flatten(),
         guests: guests::describe(&guests),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::annotation::{CodeFacts, annotate};
+use crate::annotation::{CodeFacts, Flow, annotate};
 use opcost_profile::annotate::{SourceState, SourceText};
 use opcost_profile::symbolise::{CodeLines, LineAt, SourceFile};
 use opcost_record::Function;
@@ -11,7 +11,7 @@ fn side(text: &str, first: u32, costs: &[(u32, &[u64])], state: SourceState) -> 
         .map(|offset| Instruction {
             offset,
             text: format!("i{}", costs[offset as usize].0),
-            target: None,
+            ..Instruction::default()
         })
         .collect();
     let at = |line: u32| LineAt { function: Some("f".into()), file: Some(0), line: Some(line) };
@@ -37,6 +37,7 @@ fn side(text: &str, first: u32, costs: &[(u32, &[u64])], state: SourceState) -> 
         sources: vec![SourceText { path: "/src/f.c".into(), lines: source, state }],
         runs: &runs,
         totals: vec![1000; runs.len()],
+        flow: Flow::default(),
     })
 }
 

@@ -102,6 +102,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         cycles: Vec::new(),
         cycle_costs: None,
         kernel_commits: Vec::new(),
+        patch_sites: Vec::new(),
         function_costs: None,
         guests: Vec::new(),
         differences: Vec::new(),

@@ -44,6 +44,7 @@ pub use ranking::{Place, Ranking, Scan};
 pub use ratios::PerMegabyte;
 pub use variant_differences::{SizeRows, config_changes};
 
+use crate::patch_sites::FoundSite;
 use kernel_sources::KernelCommits;
 use limit::{FailOn, Watched};
 use matching::UnknownModule;
@@ -84,6 +85,8 @@ pub struct Comparison {
     pub cycles: Vec<FunctionComparison>,
     /// Commits that touched the files of kernel functions, if a caller asked git.
     pub kernel_commits: Vec<KernelCommits>,
+    /// Sites for patchpoint in the functions that changed most, if a caller read their code.
+    pub patch_sites: Vec<FoundSite>,
     /// The costs of the functions of a variant that is compared with no other.
     pub function_costs: Option<FunctionCosts>,
     /// The costs of these functions in modelled cycles.

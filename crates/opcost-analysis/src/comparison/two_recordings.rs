@@ -120,6 +120,7 @@ pub fn compare_recordings(
         cycles: Vec::new(),
         cycle_costs: None,
         kernel_commits: Vec::new(),
+        patch_sites: Vec::new(),
         function_costs: None,
         differences: Vec::new(),
         sizes: Vec::new(),

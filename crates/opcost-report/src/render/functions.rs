@@ -1,11 +1,13 @@
 //! Where the change of the instructions comes from, and what differs between kernels.
 
+use super::annotated::{SITES_SHOWN, patchable};
 use opcost_analysis::comparison::cycles::causes_in_words;
 use opcost_analysis::comparison::function_changes::exact_division;
 use opcost_analysis::comparison::matching::{ModuleMatch, ModulePair};
 use opcost_analysis::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED,
 };
+use opcost_analysis::patch_sites::FoundSite;
 use opcost_base::number::{figure, grouped};
 use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table, Tone};
 use opcost_record::{Unit, profile::KERNEL};
@@ -26,7 +28,24 @@ pub(super) fn add(document: &mut Document, comparison: &Comparison, sides: [usiz
     for functions in of(comparison, sides) {
         add_one(document, comparison, functions, sides);
     }
+    add_sites(document, comparison, sides);
     add_commits(document, comparison, sides);
+}
+
+/// Adds what keys of patchpoint would take away in these functions.
+fn add_sites(document: &mut Document, comparison: &Comparison, sides: [usize; 2]) {
+    let found: Vec<&FoundSite> =
+        comparison.patch_sites.iter().filter(|found| found.sides == sides).collect();
+    for one in found.iter().take(SITES_SHOWN) {
+        let name = &comparison.variants[one.of].name;
+        let place = one.place.as_ref().map(|(file, line)| (file.as_str(), *line));
+        let inside = format!(" in {} ({name})", one.function);
+        document.say(Mark::Note, patchable(&one.site, place, &inside));
+    }
+    let more = found.len().saturating_sub(SITES_SHOWN);
+    if more > 0 {
+        document.say(Mark::Note, format!("patchpoint: {more} more such sites; --json has all"));
+    }
 }
 
 fn add_one(

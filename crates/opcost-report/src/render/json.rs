@@ -1,6 +1,6 @@
 //! JSON: hyperfine's `results`, for programs that read hyperfine's files, and the `opcost` block.
 
-use super::{View, alone, imported, size};
+use super::{View, alone, annotated, imported, size};
 use anyhow::Result;
 use opcost_analysis::comparison::{
     Change, FunctionComparison, FunctionRow, ModelAccuracy, Row, SliceAccuracy, UNATTRIBUTED,
@@ -68,6 +68,20 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             row
         });
         document["opcost"]["kernel_commits"] = rows.collect();
+    }
+    if !comparison.patch_sites.is_empty() {
+        let name = |variant: usize| &comparison.variants[variant].name;
+        let rows = comparison.patch_sites.iter().map(|found| {
+            let mut row = annotated::site_json(&found.site);
+            row["baseline"] = json!(name(found.sides[0]));
+            row["variant"] = json!(name(found.sides[1]));
+            row["of"] = json!(name(found.of));
+            row["function"] = json!(found.function);
+            row["file"] = json!(found.place.as_ref().map(|(file, _)| file));
+            row["line"] = json!(found.place.as_ref().map(|(_, line)| line));
+            row
+        });
+        document["opcost"]["patch_sites"] = rows.collect();
     }
     if let Some(scan) = comparison.ranking.as_ref().and_then(|ranking| ranking.scan.as_ref()) {
         document["opcost"]["growth"] = json!({

@@ -5,7 +5,7 @@ use crate::command::globals::Globals;
 use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
 use clap::Args;
-use opcost_analysis::annotation::{Annotation, CodeFacts, addresses, annotate, decoded};
+use opcost_analysis::annotation::{Annotation, CodeFacts, Flow, addresses, annotate, decoded};
 use opcost_analysis::comparison::address_costs::{VariantAddresses, address_costs};
 use opcost_analysis::comparison::address_runs::{AddressRuns, CountedFunction, most_changed};
 use opcost_analysis::comparison::annotated::{AnnotatedDifference, counted_difference};
@@ -122,7 +122,7 @@ pub(crate) fn of_samples(
     }
     let totals = profiles.iter().map(|profile| profile.table.total).collect();
     let Some(program) = program else { anyhow::bail!("no profile to annotate") };
-    of_program(&program, function, &runs, totals, sources, roots)
+    of_program(&program, function, &runs, totals, Flow::default(), sources, roots)
 }
 
 /// The number of the function that a name means.
@@ -183,10 +183,11 @@ pub(crate) fn of_variant(
     sources: &Sources,
     roots: &[SourceRoot],
 ) -> Result<Annotation> {
-    let (function, costs) = (runs.functions()[function].0, runs.costs(function));
+    let (flow, costs) = (runs.flow(function), runs.costs(function));
+    let function = runs.functions()[function].0;
     let program = recorded_program(variant.recording, variant.variant, &function.module, sources)
         .status(Status::Usage)?;
-    of_program(&program, function, &costs, runs.totals(), sources, roots)
+    of_program(&program, function, &costs, runs.totals(), flow, sources, roots)
 }
 
 /// The costs of a variant by source line; empty without costs by address. A function of a file that is not the recorded one, or
@@ -240,6 +241,7 @@ fn of_program(
     function: &Function,
     runs: &[Vec<(u64, Own)>],
     totals: Vec<u64>,
+    flow: Flow,
     sources: &Sources,
     roots: &[SourceRoot],
 ) -> Result<Annotation> {
@@ -249,6 +251,6 @@ fn of_program(
     let lines = lines(&program.path, &addresses(&code), sources);
     let text = |file| source_text(file, roots, program.modified);
     let sources = lines.files.iter().map(text).collect();
-    let facts = CodeFacts { function, pieces: code, lines: &lines, sources, runs, totals };
+    let facts = CodeFacts { function, pieces: code, lines: &lines, sources, runs, totals, flow };
     Ok(annotate(facts))
 }

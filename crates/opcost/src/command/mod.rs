@@ -18,7 +18,6 @@ pub mod globals;
 pub mod history;
 pub mod import;
 pub mod kernel;
-mod kernel_commits;
 mod kernel_states;
 pub mod list;
 pub mod man;

@@ -2,7 +2,6 @@
 
 use super::globals::Globals;
 use crate::command::exports::{Exports, printed_by};
-use crate::command::kernel_commits;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
@@ -10,6 +9,7 @@ use opcost_analysis::comparison::limit::{self, FailOn};
 use opcost_analysis::comparison::{self, Warning};
 use opcost_base::exit::{Status, WithStatus};
 use opcost_base::message::announce;
+use opcost_lab::{kernel_commits, patch_sites};
 use opcost_model::recording::Recording;
 use opcost_page::page;
 use opcost_report::render;
@@ -111,6 +111,7 @@ pub(crate) fn present_unless(
         comparison.keep_variants(variants);
     }
     kernel_commits::add(&mut comparison, recording);
+    patch_sites::add(&mut comparison, recording, globals.read_limit_bytes());
     let packages = DebugPackage::of_files(comparison.nameless_files(recording));
     warnings.extend(packages.into_iter().map(Warning::Nameless));
     if output.sort == Some(Order::Change) {

@@ -61,6 +61,7 @@ mod one_rule;
 mod opened_libraries;
 mod operations;
 mod own_loop;
+mod patch_sites;
 mod private_files;
 mod profile_files;
 mod profiles;

@@ -2,7 +2,7 @@
 
 use super::{View, state};
 use opcost_analysis::annotation::{AnnotatedInstruction, AnnotatedLine, Annotation, Own};
-use opcost_analysis::patch_sites::{PatchSite, patch_sites};
+use opcost_analysis::patch_sites::{PatchSite, SiteKind, patch_sites};
 use serde_json::{Value, json as value};
 
 /// Version of the document.
@@ -26,19 +26,31 @@ pub fn json(view: &View<'_>) -> Value {
     })
 }
 
-/// The branches that a key of patchpoint would make cheaper.
+/// The code that a key of patchpoint would make cheaper.
 fn sites(annotation: &Annotation) -> Vec<Value> {
-    let site = |site: &PatchSite| {
-        value!({
-            "address": format!("{:#x}", site.address),
-            "flag": site.flag,
-            "source": site.place.map(|(source, _)| source),
-            "line": site.place.map(|(_, line)| line),
-            "executions": site.executions,
-            "removed_instructions": site.removed,
-        })
+    let shown = |site: &PatchSite| {
+        let mut shown = self::site(site);
+        shown["source"] = site.place.map(|(source, _)| source).into();
+        shown["line"] = site.place.map(|(_, line)| line).into();
+        shown
     };
-    patch_sites(annotation).iter().map(site).collect()
+    patch_sites(annotation).iter().map(shown).collect()
+}
+
+/// A site without its place in the source.
+pub(in crate::render) fn site(site: &PatchSite) -> Value {
+    let (kind, named, name) = match &site.kind {
+        SiteKind::Branch(flag) => ("branch", "flag", flag),
+        SiteKind::Call(target) => ("call", "target", target),
+        SiteKind::Value(variable) => ("value", "variable", variable),
+    };
+    value!({
+        "address": format!("{:#x}", site.address),
+        "kind": kind,
+        named: name,
+        "executions": site.executions,
+        "removed_instructions": site.removed,
+    })
 }
 
 /// The source files, and whether they are the compiled ones.

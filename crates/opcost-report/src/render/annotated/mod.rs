@@ -4,10 +4,11 @@ pub mod difference;
 mod json;
 
 pub use json::json;
+pub(super) use json::site as site_json;
 
 use super::functions::short;
 use opcost_analysis::annotation::{AnnotatedInstruction, AnnotatedLine, Annotation, Own};
-use opcost_analysis::patch_sites::{PatchSite, patch_sites};
+use opcost_analysis::patch_sites::{PatchSite, SiteKind, patch_sites};
 use opcost_base::number::{figure, grouped};
 use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
 use opcost_profile::annotate::{SourceState, SourceText};
@@ -23,8 +24,8 @@ const PART_MIN: f64 = 0.01;
 const CONTEXT_LINES: u32 = 2;
 /// Columns of a tab in a source.
 const TAB: usize = 4;
-/// The most branches that are shown as sites for patchpoint, those that take most away.
-const SITES_SHOWN: usize = 3;
+/// The most sites for patchpoint that are shown, those that take most away.
+pub(super) const SITES_SHOWN: usize = 3;
 /// The most files that a note names.
 const FILES_NAMED: usize = 3;
 
@@ -298,7 +299,10 @@ fn notes<const N: usize>(
             document.say(Mark::Missing, format!("{side}opcost disassembles 64-bit x86 only"));
         }
         for site in patch_sites(annotation).iter().take(SITES_SHOWN) {
-            document.say(Mark::Note, format!("{side}{}", patchable(annotation, site)));
+            let source = site
+                .place
+                .and_then(|(file, line)| Some((annotation.sources.get(file)?.path.as_str(), line)));
+            document.say(Mark::Note, format!("{side}{}", patchable(site, source, "")));
         }
         let mut used: Vec<usize> = annotation.lines.iter().filter_map(|line| line.source).collect();
         used.sort_unstable();
@@ -328,22 +332,32 @@ fn notes<const N: usize>(
     }
 }
 
-/// What a key of patchpoint would take away.
-fn patchable(annotation: &Annotation, site: &PatchSite) -> String {
-    let source = site.place.and_then(|(file, line)| Some((annotation.sources.get(file)?, line)));
-    let place = source.map_or_else(
+/// Reports what a key of patchpoint would take away; `place`: the file and the line; `inside`: the function, if nothing else names
+/// it.
+pub(super) fn patchable(site: &PatchSite, place: Option<(&str, u32)>, inside: &str) -> String {
+    let place = place.map_or_else(
         || format!("{:#x}", site.address),
-        |(source, line)| {
-            let file = source.path.rsplit('/').next().unwrap_or_default();
-            format!("{file}:{line}")
-        },
+        |(path, line)| format!("{}:{line}", short(path)),
     );
-    format!(
-        "patchpoint: the branch on {} at {place} went one way in all {} executions; as a key it takes {} instructions away",
-        site.flag,
-        grouped(site.executions),
-        grouped(site.removed)
-    )
+    let times = grouped(site.executions);
+    let removed = match site.removed {
+        0 => "no instruction".into(),
+        removed => format!("{} instructions", grouped(removed)),
+    };
+    let said = match &site.kind {
+        SiteKind::Branch(flag) => {
+            format!(
+                "the branch on {flag} at {place}{inside} went one way in all {times} executions; as a key it takes {removed} away"
+            )
+        }
+        SiteKind::Call(target) => format!(
+            "the indirect call at {place}{inside} went to {target} in all {times} executions; as a key it is direct and takes {removed} away"
+        ),
+        SiteKind::Value(variable) => format!(
+            "{variable}, loaded {times} times at {place}{inside}, cannot change; as a key it takes {times} loads and {removed} away"
+        ),
+    };
+    format!("patchpoint: {said}")
 }
 
 /// Why a source is not shown, or is not known to be the compiled one.

@@ -9,7 +9,7 @@ use opcost_model::recording::Recording;
 const FILES_MAX: usize = 12;
 
 /// Adds the commits to each comparison of two revisions of one tree.
-pub(super) fn add(comparison: &mut Comparison, recording: &Recording) {
+pub fn add(comparison: &mut Comparison, recording: &Recording) {
     if comparison.refused() {
         return;
     }
