@@ -35,6 +35,25 @@ fn a_source_is_shown_only_if_it_is_the_compiled_one() {
 }
 
 #[test]
+fn a_source_path_leads_to_no_pipe_no_device_and_no_huge_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.c");
+    // A pipe without a writer would make a reader wait for ever.
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let huge = folder.path().join("huge.c");
+    fs::File::create(&huge).unwrap().set_len(SOURCE_BYTES_MAX + 1).unwrap();
+    let link = folder.path().join("link.c");
+    std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+    let now = Some(SystemTime::now() + Duration::from_secs(5));
+    for path in [&pipe, &huge, &link, &PathBuf::from("/dev/zero")] {
+        let found = source_text(&file(path, None), &[], now);
+        assert!(matches!(found.state, SourceState::Unreadable(_)), "{path:?}: {:?}", found.state);
+        assert!(found.lines.is_empty());
+    }
+}
+
+#[test]
 fn sources_are_found_below_the_folders_that_the_user_names() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
