@@ -41,10 +41,12 @@ pub fn add(comparison: &mut Comparison, recording: &Recording, limit_bytes: u64)
         for of in [sides[1], sides[0]] {
             for site in of_variant(VariantOf { recording, variant: of }, rows, &sources) {
                 let site = FoundSite { sides, of, ..site };
-                // A site of both sides is named once, as the variant executed it.
+                // A site of both sides is named once, as the variant executed it, unless it costs more on one side.
+                let beside = |of: &FoundSite| of.site.removed / of.site.executions.max(1);
                 let is_same = |known: &FoundSite| {
                     (&known.function, &known.place) == (&site.function, &site.place)
                         && known.site.kind == site.site.kind
+                        && beside(known) == beside(&site)
                 };
                 if !found.iter().any(is_same) {
                     found.push(site);

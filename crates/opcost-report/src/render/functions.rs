@@ -44,7 +44,8 @@ fn add_sites(document: &mut Document, comparison: &Comparison, sides: [usize; 2]
     }
     let more = found.len().saturating_sub(SITES_SHOWN);
     if more > 0 {
-        document.say(Mark::Note, format!("patchpoint: {more} more such sites; --json has all"));
+        let sites = if more == 1 { "site" } else { "sites" };
+        document.say(Mark::Note, format!("patchpoint: {more} more such {sites}; --json has all"));
     }
 }
 

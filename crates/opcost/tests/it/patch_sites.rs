@@ -106,3 +106,36 @@ fn a_call_through_a_retpoline_has_one_target_or_no_line() {
     let found = sites(&json);
     assert!(!found.is_empty() && found.iter().all(|site| site.0 != "quick"), "{found:?}");
 }
+
+#[test]
+fn a_kernel_with_retpolines_has_the_sites_of_one_without_and_three_instructions_more_at_each() {
+    let Some(kernel) = needs::kernel() else { return };
+    let vmlinux = std::fs::read(kernel.replace("bzImage", "vmlinux")).unwrap_or_default();
+    let name = b"__x86_indirect_thunk_rax";
+    if !vmlinux.windows(name.len()).any(|part| part == name) {
+        return crate::skip::skip!("the kernel has no retpolines, or no vmlinux");
+    }
+    let lab = Lab::new();
+    let compare = ["compare", "-q", "--machine", "emulated", "--addresses", "-n", "1"];
+    let boots = ["--boot", "spectre_v2=off", "--boot", "spectre_v2=retpoline"];
+    let work = ["--warmup", "0", "--kernel", &kernel, "-w", "pipe:ops=200"];
+    lab.run(&[&compare[..], &boots, &work].concat()).expect(0);
+    let json = lab.json(&["show", "last", "--json"]);
+    let all = json["opcost"]["patch_sites"].as_array().cloned().unwrap_or_default();
+    let of = |variant: &str| -> Vec<_> {
+        let own = all.iter().filter(|site| site["of"] == variant && site["kind"] == "call");
+        own.map(|site| {
+            let number = |key: &str| site[key].as_u64().unwrap();
+            let beside = number("removed_instructions") / number("executions");
+            (site["address"].to_string(), site["target"].to_string(), beside)
+        })
+        .collect()
+    };
+    let [plain, thunks] = ["spectre_v2=off", "spectre_v2=retpoline"].map(of);
+    assert!(!thunks.is_empty(), "{all:?}");
+    for (address, target, beside) in thunks {
+        // The call, the store and the return of the retpoline.
+        let same = (address, target, beside - 3);
+        assert!(plain.contains(&same), "{same:?} {plain:?}");
+    }
+}
