@@ -63,7 +63,7 @@ pub struct Annotation {
     pub totals: Vec<u64>,
     /// The number of instructions.
     pub instructions: usize,
-    /// Whether instructions have texts; opcost disassembles 64-bit x86 only.
+    /// Whether instructions have texts; opcost disassembles 64-bit x86 and 64-bit ARM only.
     pub is_disassembled: bool,
     /// Where the function's calls went.
     pub flow: Flow,

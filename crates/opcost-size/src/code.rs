@@ -4,7 +4,7 @@
 use super::error::ContentsError;
 use super::inventory::SymbolSize;
 use super::operand::Names;
-use super::{archive, object_file};
+use super::{a64, archive, object_file};
 use iced_x86::{
     Decoder, DecoderOptions, Formatter, GasFormatter, Instruction as Decoded, SymbolResolver,
     SymbolResult,
@@ -36,7 +36,7 @@ pub struct Code {
 pub struct Instruction {
     /// The offset from the function's first byte.
     pub offset: u64,
-    /// The instruction in AT&T syntax, with names instead of addresses.
+    /// The instruction, with names instead of addresses.
     pub text: String,
     /// The offset in the function that the instruction branches to.
     pub target: Option<u64>,
@@ -60,9 +60,6 @@ pub fn disassemble(bytes: &[u8], symbol: &SymbolSize<'_>) -> Result<Code, CodeEr
         }
     };
     let file = object_file::parse(contents)?;
-    if file.architecture() != Architecture::X86_64 {
-        return Err(CodeError::Architecture);
-    }
     let (section, start) = symbol.place;
     let section = file.section_by_index(SectionIndex(section)).map_err(ContentsError::from)?;
     let end = start.saturating_add(symbol.bytes);
@@ -81,9 +78,6 @@ pub fn disassemble_at(
     range: Range<u64>,
 ) -> Result<Code, CodeError> {
     let file = object_file::parse(bytes)?;
-    if file.architecture() != Architecture::X86_64 {
-        return Err(CodeError::Architecture);
-    }
     let holds = |section: &Section<'_, '_>| {
         let end = section.address().saturating_add(section.size());
         section.address() <= range.start && range.end <= end && object_file::is_code(section)
@@ -110,6 +104,10 @@ fn decode<'d, 'f>(
     Range { start, end }: Range<u64>,
     instructions_max: usize,
 ) -> Result<Code, CodeError> {
+    let architecture = read.file.architecture();
+    if !matches!(architecture, Architecture::X86_64 | Architecture::Aarch64) {
+        return Err(CodeError::Architecture);
+    }
     let data = section.data().map_err(ContentsError::from)?;
     let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
     let code = range.and_then(|(start, end)| data.get(start..end)).ok_or(CodeError::NoContents)?;
@@ -123,6 +121,9 @@ fn decode<'d, 'f>(
         section,
         address..address.wrapping_add(bytes),
     );
+    if architecture == Architecture::Aarch64 {
+        return a64::decode(code, address, &names, instructions_max);
+    }
     let operands = Rc::new(RefCell::new(Operands::default()));
     let mut formatter =
         GasFormatter::with_options(Some(Box::new(Resolver(operands.clone()))), None);
@@ -184,7 +185,7 @@ impl SymbolResolver for Resolver {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CodeError {
     /// The code is another machine's.
-    #[error("code is disassembled for 64-bit x86 only; leave --function out")]
+    #[error("code is disassembled for 64-bit x86 and 64-bit ARM only; leave --function out")]
     Architecture,
     /// The file has no code, like a debug file.
     #[error(

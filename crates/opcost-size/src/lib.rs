@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod a64;
 mod alignment;
 mod alone;
 mod archive;

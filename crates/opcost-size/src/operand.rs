@@ -4,8 +4,8 @@ use super::object_file::has_flag;
 use iced_x86::{ConstantOffsets, Instruction, OpKind, Register};
 use object::read::elf::ProgramHeader;
 use object::{
-    Endianness, File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable,
-    RelocationTarget, Section, SymbolKind, elf,
+    Architecture, Endianness, File, Object, ObjectKind, ObjectSection, ObjectSymbol,
+    ObjectSymbolTable, RelocationTarget, Section, SymbolKind, elf,
 };
 use opcost_symbols::demangle::{demangle, printable};
 use opcost_symbols::elf::ProgramSymbols;
@@ -91,6 +91,22 @@ impl<'d, 'f> Names<'d, 'f> {
         self.function.contains(&address).then(|| address - self.function.start)
     }
 
+    /// Returns the offset in the function that a branch of another machine leads to; `to`: its address, unless a relocation says
+    /// otherwise.
+    pub(super) fn branch(&self, at: u64, to: u64) -> Option<u64> {
+        let address = match self.relocated.get(&at) {
+            Some(OperandTarget::Here(address)) => *address,
+            Some(OperandTarget::Named(_)) => return None,
+            None => to,
+        };
+        self.function.contains(&address).then(|| address - self.function.start)
+    }
+
+    /// Names the target of the relocation of an instruction.
+    pub(super) fn relocated_at(&self, at: u64) -> Option<String> {
+        self.relocated.get(&at).map(|place| self.show(place))
+    }
+
     /// Names the address of a memory operand.
     pub(super) fn displacement(
         &self,
@@ -104,12 +120,12 @@ impl<'d, 'f> Names<'d, 'f> {
             return Some(self.show(place));
         }
         if instruction.is_ip_rel_memory_operand() {
-            return self.name(instruction.ip_rel_memory_address());
+            return self.named(instruction.ip_rel_memory_address());
         }
         let address = instruction.memory_displacement64();
         // The kernel's per-CPU data counts from 0 and is reached only through %gs.
         if instruction.segment_prefix() == Register::GS {
-            return self.name(address);
+            return self.named(address);
         }
         self.absolute(address, constants.displacement_size())
     }
@@ -130,7 +146,7 @@ impl<'d, 'f> Names<'d, 'f> {
             return Some(self.show(place));
         }
         if is_branch(instruction) {
-            return self.name(instruction.near_branch_target());
+            return self.named(instruction.near_branch_target());
         }
         let wide = (0..instruction.op_count()).find(|operand| {
             matches!(
@@ -164,11 +180,11 @@ impl<'d, 'f> Names<'d, 'f> {
     fn absolute(&self, number: u64, bytes: usize) -> Option<String> {
         let fixed = self.file.kind() == ObjectKind::Executable;
         let address = fixed && bytes >= 4 && number >= self.lowest;
-        if address { self.name(number) } else { None }
+        if address { self.named(number) } else { None }
     }
 
     /// Names an address of a linked file; `None` if nothing is there.
-    fn name(&self, address: u64) -> Option<String> {
+    pub(super) fn named(&self, address: u64) -> Option<String> {
         if self.function.contains(&address) {
             return Some(format!("+{:#x}", address - self.function.start));
         }
@@ -280,13 +296,14 @@ fn relocated(
     for (offset, relocation) in section.relocations() {
         let RelocationTarget::Symbol(index) = relocation.target() else { continue };
         let Ok(symbol) = file.symbol_by_index(index) else { continue };
-        // An addend that counts from the instruction's end has the field's size taken off.
-        let relative = matches!(
-            relocation.kind(),
-            object::RelocationKind::Relative
-                | object::RelocationKind::PltRelative
-                | object::RelocationKind::GotRelative
-        );
+        // On x86 an addend that counts from the instruction's end has the field's size taken off.
+        let relative = file.architecture() == Architecture::X86_64
+            && matches!(
+                relocation.kind(),
+                object::RelocationKind::Relative
+                    | object::RelocationKind::PltRelative
+                    | object::RelocationKind::GotRelative
+            );
         let addend = relocation.addend().wrapping_add(if relative { 4 } else { 0 });
         let address = symbol.address().wrapping_add_signed(addend);
         let name = symbol.name_bytes().unwrap_or_default();

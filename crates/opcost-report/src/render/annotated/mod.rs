@@ -296,7 +296,8 @@ fn notes<const N: usize>(
             document.say(Mark::Missing, format!("{side}{said}"));
         }
         if !annotation.is_disassembled {
-            document.say(Mark::Missing, format!("{side}opcost disassembles 64-bit x86 only"));
+            let said = "opcost disassembles 64-bit x86 and 64-bit ARM only";
+            document.say(Mark::Missing, format!("{side}{said}"));
         }
         for site in patch_sites(annotation).iter().take(SITES_SHOWN) {
             let source = site
