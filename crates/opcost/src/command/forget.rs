@@ -7,6 +7,8 @@ use anyhow::Result;
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_base::number::{figure, grouped};
+use opcost_page::document::{Cell, Document, Mark};
+use opcost_page::writer::text::text;
 use opcost_record::Unit;
 use opcost_record::printable::printable;
 use opcost_store::store::{Choice, Listed, RecordingHead, Store, StoreError};
@@ -81,24 +83,23 @@ pub fn forget(globals: &Globals, args: &ForgetArgs) -> Result<Status> {
         });
         opcost_base::json::document(&value, "recordings")?
     } else {
-        let mut text = String::new();
-        for Chosen { id, what } in &chosen {
-            text += &format!("{id}  {}\n", printable(what));
-        }
+        let mut document = Document::default();
+        let row = |Chosen { id, what }: &Chosen| vec![Cell::text(id), Cell::text(printable(what))];
+        document.rows(chosen.iter().map(row));
         let verb = if args.dry_run { "would forget" } else { "forgot" };
+        let mut said = String::new();
         if !chosen.is_empty() || !args.compact {
             let recordings = if chosen.len() == 1 { "recording" } else { "recordings" };
-            text += &format!("{verb} {} {recordings}; ", chosen.len());
+            said = format!("{verb} {} {recordings}; ", chosen.len());
         }
         let bytes = |bytes: u64| figure(bytes as f64, Unit::Bytes);
-        text += &format!("the store has {}", bytes(room.bytes));
+        said += &format!("the store has {}", bytes(room.bytes));
         if room.free_bytes > 0 {
-            text += &format!(
-                ", of which {} are free: opcost forget --compact gives them back",
-                bytes(room.free_bytes)
-            );
+            let free = bytes(room.free_bytes);
+            said += &format!(", of which {free} are free: opcost forget --compact gives them back");
         }
-        text + "\n"
+        document.say(Mark::None, said);
+        text(&document, &globals.style())
     };
     print(&text)?;
     Ok(Status::Done)
