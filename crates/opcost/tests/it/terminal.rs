@@ -1,23 +1,21 @@
 //! opcost in a terminal: commands that want the terminal, and the documents' command lines.
 
-use crate::lab::{Ended, Lab, Started};
+use crate::lab::{Ended, Lab, Started, root};
 use crate::needs;
+use unicode_width::UnicodeWidthStr;
 
-/// Runs its arguments in a terminal of as many columns as `COLUMNS` says, prints what appears there, and ends as they do.
-const IN_TERMINAL: &str = r#"
-import fcntl, os, pty, struct, sys, termios
-def read(terminal):
-    size = struct.pack("HHHH", 40, int(os.environ["COLUMNS"]), 0, 0)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
-    return os.read(terminal, 4096)
-sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:], read)))
-"#;
+/// Runs its arguments in a terminal, prints what appears there, and ends as they do.
+const IN_TERMINAL: &str = "
+import os, pty, sys
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))
+";
 
-/// Runs a line of the shell, in which `opcost` is the program under test, in a terminal; standard output is what appears there.
+/// Runs a line of the shell, in which `opcost` is the program under test, in a terminal of so many columns; standard output is what
+/// appears there.
 fn in_terminal(lab: &Lab, line: &str, columns: u32) -> Ended {
-    let inner = format!("opcost() {{ \"$OPCOST\" \"$@\"; }}\n{line}");
+    let inner = format!("stty cols {columns} rows 40\nopcost() {{ \"$OPCOST\" \"$@\"; }}\n{line}");
     let mut command = lab.shell("exec python3 -c \"$IN_TERMINAL\" /bin/sh -ec \"$INNER\"");
-    command.env("IN_TERMINAL", IN_TERMINAL).env("INNER", inner).env("COLUMNS", columns.to_string());
+    command.env("IN_TERMINAL", IN_TERMINAL).env("INNER", inner).env_remove("COLUMNS");
     command.env("TERM", "xterm");
     command.spawn().unwrap().end()
 }
@@ -46,49 +44,117 @@ fn a_command_that_is_stopped_is_killed_and_named() {
     stops.says(&["signal 19 (SIGSTOP) stopped it"]);
 }
 
-/// The command lines in a document's blocks, without those that need a kernel: other tests run those.
-fn lines(document: &str) -> Vec<String> {
-    let blocks = document.split("```").skip(1).step_by(2);
-    let joined = blocks.map(|block| block.replace("\\\n", " ")).collect::<Vec<_>>().join("\n");
-    let lines = joined.lines().filter(|line| line.starts_with("opcost "));
-    let here =
-        lines.filter(|line| !["opcost run", " emulated "].iter().any(|part| line.contains(part)));
-    here.map(|line| {
-        let line = line.split("  #").next().unwrap().trim_end();
-        // The documents' lines measure for seconds.
-        let few = if line.starts_with("opcost compare") { " -n 5" } else { "" };
-        format!("{line}{few}")
-    })
-    .collect()
+/// Columns of the terminals in which the documents' lines run.
+const WIDTHS: [u32; 3] = [60, 80, 120];
+
+/// The pages whose lines run here. `script/test-ci-page` walks docs/ci.md.
+const PAGES: [&str; 2] =
+    [include_str!("../../../../docs/hyperfine.md"), include_str!("../../../../docs/guide.md")];
+
+/// Lines that do not run here, by what they contain, and why.
+const ELSEWHERE: [(&str, &str); 9] = [
+    ("hyperfine --warmup", "is what opcost's line beside it replaces"),
+    ("show --variant NAME", "has a name of the reader's own"),
+    ("opcost diff ID ID", "has two recordings of the reader's own: tests/it/across.rs"),
+    ("opcost attach PID", "changes a program that runs: tests/it/attach.rs"),
+    ("opcost resume", "goes on with what was interrupted: tests/it/recording_resumed.rs"),
+    ("opcost selftest", "takes minutes: tests/it/selftest.rs"),
+    ("opcost selftest 'my command'", "takes minutes: tests/it/selftest.rs"),
+    ("stress-ng", "needs a kernel from the network: script/test-kernels"),
+    ("experiments/file-io.toml", "needs two kernels from the network: script/test-kernels"),
+];
+
+/// The command lines of a page: in its blocks, and between backticks in its text.
+fn lines(page: &str) -> Vec<String> {
+    let is_command =
+        |line: &&str| ["opcost ", "hyperfine "].iter().any(|name| line.starts_with(name));
+    let mut found = Vec::new();
+    for (at, part) in page.split("```").enumerate() {
+        // Every second part between fences is a block.
+        let text = part.replace(if at % 2 == 1 { "\\\n" } else { "\n" }, " ");
+        match at % 2 {
+            1 => found.extend(text.lines().filter(is_command).map(str::to_string)),
+            _ => found
+                .extend(text.split('`').skip(1).step_by(2).filter(is_command).map(str::to_string)),
+        }
+    }
+    let without_remark = |line: String| line.split("  #").next().unwrap().trim_end().to_string();
+    found.into_iter().map(without_remark).collect()
 }
 
-#[test]
-fn the_lines_of_the_documents_run_in_a_terminal() {
-    if !needs::programs(&["python3", "gzip", "sort"]) {
+/// The lines of all pages that run here.
+fn walked() -> Vec<String> {
+    let all: Vec<String> = PAGES.into_iter().flat_map(lines).collect();
+    for (part, why) in ELSEWHERE {
+        assert!(all.iter().any(|line| line.contains(part)), "no line has '{part}', which {why}");
+    }
+    let is_here = |line: &String| ELSEWHERE.iter().all(|(part, _)| !line.contains(part));
+    let here: Vec<String> = all.iter().filter(|line| is_here(line)).cloned().collect();
+    assert_eq!(all.len() - here.len(), ELSEWHERE.len(), "every reason is of one line");
+    here
+}
+
+/// Runs lines of the pages, each with the columns of its terminal.
+fn walk(turns: impl Iterator<Item = (String, u32)>) {
+    if !needs::programs(&["python3", "gzip", "sort", "stty"]) {
         return;
     }
-    let documents =
-        [include_str!("../../../../docs/hyperfine.md"), include_str!("../../../../docs/guide.md")];
-    let lines: Vec<String> = documents.into_iter().flat_map(lines).collect();
-    assert!(lines.len() > 9, "{lines:#?}");
     let lab = Lab::new();
     for name in ["file", "data", "few", "many"] {
         lab.write(name, (0..500).map(|n| format!("{}\n", n * 7919 % 500)).collect::<String>());
     }
     lab.write("builds/Makefile", "all:\n");
-    for name in ["old", "new", "builds/old/prog", "builds/new/prog"] {
+    for name in ["a", "b", "old", "new", "builds/old/prog", "builds/new/prog"] {
         lab.write(name, "");
         lab.script(name, "echo total number of events: 10");
     }
-    // Every line has its turn in one of the widths.
-    for (line, columns) in lines.iter().zip([40, 80, 200].into_iter().cycle()) {
+    std::os::unix::fs::symlink(root().join("experiments"), lab.path("experiments")).unwrap();
+    for (line, columns) in turns {
+        // The pages' lines measure for seconds.
+        let measures = ["compare", "run", "'a' 'b'"]
+            .iter()
+            .any(|word| line.starts_with(&format!("opcost {word}")));
+        let few = if measures && !line.contains("--pairs") { " -n 5" } else { "" };
         // In one line, `old` is a folder.
         let folder = if line.contains("/prog") { "cd builds; " } else { "" };
-        let line = format!("PATH=$PATH:.; rm -f x.toml; {folder}{line}");
-        let ended = in_terminal(&lab, &line, columns);
+        let line = line.replace(" ID", " last").replace("--pairs 14", "-n 5");
+        let given = format!("PATH=$PATH:.; rm -f x.toml; {folder}{line}{few}");
+        let ended = in_terminal(&lab, &given, columns);
         // Where nothing counts instructions, a limit on them is refused.
         let is_refused = ended.status == Some(5) && line.contains("--fail-on 'instructions");
         let is_fine = is_refused || [Some(0), Some(1), Some(3)].contains(&ended.status);
         assert!(is_fine, "{columns} columns: {line}\n{ended:#?}");
+        // A line that the next one overwrites may not be wider either. The terminal breaks messages.
+        let is_message =
+            |shown: &str| ["opcost: ", " will take about "].iter().any(|part| shown.contains(part));
+        let wide = |shown: &&str| !is_message(shown) && plain(shown).width() > columns as usize;
+        let wide: Vec<&str> = ended.stdout.split(['\r', '\n']).filter(wide).collect();
+        assert!(wide.is_empty(), "{columns} columns: {line}: wider are {wide:#?}");
+    }
+}
+
+/// A line without what colours and erases it.
+fn plain(line: &str) -> String {
+    let mut parts = line.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_string();
+    let rest =
+        |part: &str| part.trim_start_matches(|c: char| !c.is_ascii_alphabetic())[1..].to_string();
+    parts.fold(first, |text, part| text + &rest(part))
+}
+
+#[test]
+fn the_lines_of_the_pages_run_in_a_terminal() {
+    // Every line has its turn in one of the widths.
+    walk(walked().into_iter().zip(WIDTHS.into_iter().cycle()));
+}
+
+#[test]
+fn the_lines_of_the_pages_run_in_terminals_of_every_width() {
+    if needs::all() {
+        walk(
+            WIDTHS
+                .into_iter()
+                .flat_map(|columns| walked().into_iter().map(move |line| (line, columns))),
+        );
     }
 }
