@@ -16,7 +16,7 @@ pub enum ElfError {
     #[error("it is not an ELF file; name the program itself rather than a script that starts it")]
     NotElf,
     /// The file is for another machine.
-    #[error("it is for another machine ({found}); it must be for 64-bit x86")]
+    #[error("it is for another machine ({found}); it must be for 64-bit x86 or ARM")]
     Machine {
         /// The file's class, byte order and machine number.
         found: String,
@@ -99,21 +99,25 @@ pub(super) struct Image<'d> {
 }
 
 impl<'d> Image<'d> {
+    /// Whether the code is x86's.
+    pub(super) fn is_x86(&self) -> bool {
+        self.header.e_machine(LE) == elf::EM_X86_64
+    }
+
     /// The address at which the program begins.
     pub(super) fn entry(&self) -> u64 {
         self.header.e_entry(LE)
     }
 
-    /// Reads the header of a file for this machine, without the parts that the header leads to.
+    /// Reads the header of a file for a machine that opcost knows, without the parts that the header leads to.
     pub(super) fn header(data: &'d [u8]) -> Result<&'d Header, ElfError> {
         if !is_elf(data) {
             return Err(ElfError::NotElf);
         }
         within(data, size_of::<Header>() as u64)?;
         let header: &Header = data.read_at(0).map_err(|()| ElfError::NotElf)?;
-        if !(header.is_class_64() && header.is_little_endian())
-            || header.e_machine(LE) != elf::EM_X86_64
-        {
+        let is_known = [elf::EM_X86_64, elf::EM_AARCH64].contains(&header.e_machine(LE));
+        if !(header.is_class_64() && header.is_little_endian() && is_known) {
             let bits = if header.is_class_64() { 64 } else { 32 };
             let order = if header.is_big_endian() { "big-endian" } else { "little-endian" };
             // Both classes have the field at this place, but in the file's own byte order.

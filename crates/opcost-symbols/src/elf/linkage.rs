@@ -1,5 +1,5 @@
 //! Reads procedure linkage tables: finds the function that each entry leads to (System V ABI, AMD64
-//! supplement, 5.2; Intel's CET supplement for `.plt.sec`).
+//! supplement, 5.2; Intel's CET supplement for `.plt.sec`; ELF for the Arm 64-bit Architecture).
 
 use super::super::span::Span;
 use super::Name;
@@ -39,6 +39,7 @@ pub(super) fn entries<'d>(
             let to = end.min(from + step);
             let bytes = &image.data[from as usize..to as usize];
             let at = address.wrapping_add(from - start);
+            let leads_to = if image.is_x86() { leads_to } else { leads_to_on_arm };
             let found = slots.as_ref().and_then(|slots| leads_to(bytes, at, slots));
             let name = found.map_or(Name::LinkageOther, Name::Linkage);
             spans.push(Span { start: from, end: to, name });
@@ -71,10 +72,14 @@ fn slots_of<'d>(image: &Image<'d>) -> Result<Slots<'d>, ElfError> {
         for relocation in relocations {
             let kind = relocation.r_type(LE, false);
             let name = table.as_ref().and_then(|table| symbol(table, relocation));
-            if kind == elf::R_X86_64_JUMP_SLOT {
+            let (jump, data) = match image.is_x86() {
+                true => (elf::R_X86_64_JUMP_SLOT, elf::R_X86_64_GLOB_DAT),
+                false => (elf::R_AARCH64_JUMP_SLOT, elf::R_AARCH64_GLOB_DAT),
+            };
+            if kind == jump {
                 slots.by_number.push(name);
             }
-            if kind == elf::R_X86_64_JUMP_SLOT || kind == elf::R_X86_64_GLOB_DAT {
+            if kind == jump || kind == data {
                 slots.by_address.extend(name.map(|name| (relocation.r_offset(LE), name)));
             }
         }
@@ -112,4 +117,19 @@ fn leads_to<'d>(entry: &[u8], address: u64, slots: &Slots<'d>) -> Option<&'d [u8
         }
         _ => None,
     }
+}
+
+/// Returns the function that an entry of 64-bit ARM jumps to: `adrp x16, page; ldr x17, [x16, #offset]`.
+fn leads_to_on_arm<'d>(entry: &[u8], address: u64, slots: &Slots<'d>) -> Option<&'d [u8]> {
+    let word = |at: usize| Some(u32::from_le_bytes(entry.get(at..at + 4)?.try_into().ok()?));
+    let (page, load) = (word(0)?, word(4)?);
+    if page & 0x9f00_001f != 0x9000_0010 || load & 0xffc0_03ff != 0xf940_0211 {
+        return None;
+    }
+    // A signed number of 21 bits: the two lowest stand apart.
+    let number = (page >> 5 & 0x7_ffff) << 2 | page >> 29 & 3;
+    let pages = i64::from((number << 11) as i32 >> 11);
+    let slot = (address & !0xfff).wrapping_add_signed(pages << 12);
+    let slot = slot.wrapping_add(u64::from(load >> 10 & 0xfff) << 3);
+    slots.by_address.get(&slot).copied()
 }

@@ -132,13 +132,13 @@ pub fn has_symbol_table(file: &[u8]) -> Result<bool, ElfError> {
     Ok(table::is_present(&Image::parse(file)?))
 }
 
-/// Reads the functions and pages of a program or library for x86-64.
+/// Reads the functions and pages of a program or library.
 ///
 /// `file`: the file's contents; `debug`: the contents of the debug file split off from it, if there
 /// is one, used for names only; `module`: the name of the functions' module.
 ///
 /// # Errors
-/// [`ElfError`]: the file is not an ELF file, not for x86-64, not a program or library, cut short, or
+/// [`ElfError`]: the file is not an ELF file, for another machine, not a program or library, cut short, or
 /// contradicts itself.
 pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSymbols, ElfError> {
     let image = Image::parse(file)?;

@@ -307,6 +307,42 @@ fn entries_of_linkage_tables_have_the_name_of_what_they_lead_to() {
 }
 
 #[test]
+fn functions_and_linkage_tables_of_64_bit_arm_are_those_that_llvm_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("library").display().to_string();
+    let source = folder.path().join("library.c");
+    let text = "int puts(const char *); int putchar(int);\n\
+                static __attribute__((noinline)) int own(int x) { return x * 7 + putchar(x); }\n\
+                int both(int x) { puts(\"both\"); return own(x) + own(x + 1); }\n";
+    fs::write(&source, text).unwrap();
+    let options = ["--target=aarch64-linux-gnu", "-O1", "-fPIC", "-shared", "-nostdlib"];
+    let source = source.display().to_string();
+    let arguments = [&options[..], &["-fuse-ld=lld", "-o", &program, &source]].concat();
+    if tool("clang", &arguments).is_none() {
+        return;
+    }
+    let Some(listing) = tool("llvm-objdump", &["-d", "--no-leading-headers", &program]) else {
+        return;
+    };
+    let symbols = symbols(&program);
+    let read = fs::read(&program).unwrap();
+    let code = CodeAt::read(&read).unwrap();
+    let mut named = 0;
+    for line in listing.lines().filter(|line| line.ends_with(">:")) {
+        let (address, name) = line.split_once(" <").unwrap();
+        let (address, name) =
+            (u64::from_str_radix(address, 16).unwrap(), name.trim_end_matches(">:"));
+        if !name.starts_with('.') {
+            assert_eq!(at(&symbols, code.offset(address).unwrap()), name);
+            named += 1;
+        }
+    }
+    assert_eq!(named, 4, "{listing}");
+    let offsets: Vec<u64> = symbols.parts.iter().map(|part| part.start).collect();
+    assert_eq!(without_frame(&*read, &offsets).unwrap(), vec![false; offsets.len()]);
+}
+
+#[test]
 fn names_of_cpp_are_readable() {
     let source = "namespace ns { struct Thing { int loop(int x) const; };\n\
                   int Thing::loop(int x) const { return x + 1; } }\n\
@@ -397,8 +433,8 @@ fn what_is_wrong_with_a_file_is_named() {
     assert_eq!(fault(b""), ElfError::NotElf);
     assert_eq!(fault(&file[..40]), ElfError::Truncated { needs_bytes: 64, has_bytes: 40 });
     assert!(matches!(fault(&file[..1 << 16]), ElfError::Truncated { .. }));
-    let found = "64-bit, little-endian, ELF machine 183".to_owned();
-    assert_eq!(changed(18, &[183, 0]), ElfError::Machine { found });
+    let found = "64-bit, little-endian, ELF machine 243".to_owned();
+    assert_eq!(changed(18, &[243, 0]), ElfError::Machine { found });
     let found = "32-bit, little-endian, ELF machine 62".to_owned();
     assert_eq!(changed(4, &[1]), ElfError::Machine { found });
     assert_eq!(changed(16, &[1, 0]), ElfError::Kind { kind: 1 });
