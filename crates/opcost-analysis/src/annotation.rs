@@ -5,7 +5,7 @@
 //! Every cost of the function belongs to one instruction, so the lines add up to the function.
 
 pub use opcost_profile::annotate::Own;
-use opcost_profile::annotate::{Program, SourceText};
+use opcost_profile::annotate::{LineOwn, Lines, Program, SourceText};
 use opcost_profile::symbolise::CodeLines;
 use opcost_record::Function;
 use opcost_size::{Code, CodeError, Instruction, disassemble_at};
@@ -193,12 +193,7 @@ pub fn annotate(facts: CodeFacts<'_>) -> Annotation {
             at.map(|at| at.function.clone().unwrap_or_else(|| "?".into()))
         };
         if let Some(called) = name(at.get(1)) {
-            let known = line.parts.iter().position(|part| part.function == called);
-            let part = known.unwrap_or_else(|| {
-                line.parts.push(InlinedPart { function: called, own: none() });
-                line.parts.len() - 1
-            });
-            add(&mut line.parts[part].own, &own);
+            add(line.part(&called, none), &own);
         }
         let innermost = at.get(1..).and_then(|inlined| inlined.last());
         let inlined = innermost.map(|inner| {
@@ -215,15 +210,7 @@ pub fn annotate(facts: CodeFacts<'_>) -> Annotation {
     }
     let main =
         by_file.into_iter().max_by_key(|(_, instructions)| *instructions).map(|(file, _)| file);
-    let mut found: Vec<AnnotatedLine> = grouped.into_values().collect();
-    found
-        .sort_by_key(|line| (line.source.is_none(), line.source != main, line.source, line.number));
-    for line in &mut found {
-        line.parts.sort_by(|one, two| {
-            let cost = |part: &InlinedPart| part.own.iter().map(|own| own.cost).sum::<u64>();
-            cost(two).cmp(&cost(one)).then_with(|| one.function.cmp(&two.function))
-        });
-    }
+    let found = in_order(grouped.into_values().collect(), main);
     Annotation {
         function: function.clone(),
         sources,
@@ -234,6 +221,78 @@ pub fn annotate(facts: CodeFacts<'_>) -> Annotation {
         totals,
         is_disassembled,
         flow,
+    }
+}
+
+/// Charges the costs of a function to the lines that its profile names; no line has instructions.
+///
+/// `sources`: the texts of the lines' files; `totals`: the cost of the whole profile, run by run.
+pub fn annotate_lines(
+    function: &Function,
+    lines: &Lines,
+    sources: Vec<SourceText>,
+    totals: Vec<u64>,
+) -> Annotation {
+    let none = || vec![Own::default(); lines.runs.len()];
+    let mut grouped: BTreeMap<(usize, u32), AnnotatedLine> = BTreeMap::new();
+    let mut sum = none();
+    for (run, rows) in lines.runs.iter().enumerate() {
+        for LineOwn { file, line: number, inlined, own } in rows {
+            let line = grouped.entry((*file, *number)).or_insert_with(|| AnnotatedLine {
+                source: Some(*file),
+                number: *number,
+                own: none(),
+                ..AnnotatedLine::default()
+            });
+            line.own[run].add(*own);
+            sum[run].add(*own);
+            if let Some(called) = inlined {
+                line.part(called, none)[run].add(*own);
+            }
+        }
+    }
+    let mut by_file: BTreeMap<usize, u64> = BTreeMap::new();
+    for ((file, _), line) in &grouped {
+        *by_file.entry(*file).or_default() += Annotation::cost(&line.own);
+    }
+    let main = by_file.into_iter().max_by_key(|(_, cost)| *cost).map(|(file, _)| file);
+    let lines = in_order(grouped.into_values().collect(), main);
+    let function = function.clone();
+    Annotation {
+        function,
+        sources,
+        main,
+        lines,
+        own: sum,
+        totals,
+        instructions: 0,
+        is_disassembled: false,
+        flow: Flow::default(),
+    }
+}
+
+/// Sorts lines, those of the main file first, and what was inlined there, the dearest first.
+fn in_order(mut lines: Vec<AnnotatedLine>, main: Option<usize>) -> Vec<AnnotatedLine> {
+    lines
+        .sort_by_key(|line| (line.source.is_none(), line.source != main, line.source, line.number));
+    for line in &mut lines {
+        line.parts.sort_by(|one, two| {
+            let cost = |part: &InlinedPart| Annotation::cost(&part.own);
+            cost(two).cmp(&cost(one)).then_with(|| one.function.cmp(&two.function))
+        });
+    }
+    lines
+}
+
+impl AnnotatedLine {
+    /// The costs of a function that is inlined there.
+    fn part(&mut self, called: &str, none: impl Fn() -> Vec<Own>) -> &mut Vec<Own> {
+        let known = self.parts.iter().position(|part| part.function == called);
+        let at = known.unwrap_or_else(|| {
+            self.parts.push(InlinedPart { function: called.into(), own: none() });
+            self.parts.len() - 1
+        });
+        &mut self.parts[at].own
     }
 }
 

@@ -4,16 +4,20 @@
 //! contents are shown. Otherwise a file that is younger than the program may have been edited since, and is shown only if the
 //! user names the folder with the sources.
 
+use crate::code_costs::{CountedFrom, PlaceCost};
+use crate::read::ReadProfile;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbolise::file::{Found, debug_file, found};
-use crate::symbolise::{PlaceCost, Sampled, SourceFile, Sources, Why};
+use crate::symbolise::{SourceFile, Sources, Why};
 use md5::{Digest, Md5};
 use opcost_record::Function;
 use opcost_symbols::elf::{self, CodeAt, ElfError, Excerpt};
 use opcost_sys::foreign_file;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -47,7 +51,7 @@ pub enum AnnotateError {
     NoFile { path: String },
     /// The profile has no addresses.
     #[error(
-        "the profile has no addresses of instructions, only functions; perf.data has them, and samples that opcost takes"
+        "the profile has neither addresses of instructions nor lines, only functions; perf.data, samply's files, pprof's and callgrind's have them, and samples that opcost takes"
     )]
     NoAddresses,
     /// The two sides have no function in common.
@@ -96,13 +100,39 @@ impl Own {
     }
 }
 
-/// The costs of a function by place.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Charged<'s> {
-    /// The file with the code.
-    pub file: &'s CodeFile,
-    /// The cost at each offset in the file.
-    pub costs: Vec<(u64, Own)>,
+/// The costs of places, or of addresses.
+pub type Costs = Vec<(u64, Own)>;
+
+/// The code of a function with its costs, run by run.
+pub enum FunctionCode {
+    /// The costs of the addresses, as linked, in the program's code.
+    Program(Program, Vec<Costs>),
+    /// The costs of the lines that the profile itself names.
+    Lines(Lines),
+}
+
+/// The source lines of a function, as a profile names them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lines {
+    /// The source files.
+    pub files: Vec<SourceFile>,
+    /// The costs of the lines, run by run.
+    pub runs: Vec<Vec<LineOwn>>,
+    /// When the program was written, if it is here.
+    pub modified: Option<SystemTime>,
+}
+
+/// A line with its cost in a run.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LineOwn {
+    /// Index into [`Lines::files`].
+    pub file: usize,
+    /// The line, from 1.
+    pub line: u32,
+    /// The function inlined there.
+    pub inlined: Option<String>,
+    /// The cost.
+    pub own: Own,
 }
 
 /// The most functions that an error names.
@@ -110,42 +140,123 @@ const NAMED_MAX: usize = 4;
 
 /// Returns the functions with code that has costs, each with its part of the profile's cost and what was inlined into it, the
 /// dearest first.
-pub fn hot(sampled: &Sampled) -> Vec<(&Function, f64)> {
-    let functions = &sampled.profile.functions;
-    let mut costs = vec![0u64; functions.len()];
-    for place in &sampled.places {
-        let cost = &mut costs[place.function as usize];
-        *cost = cost.saturating_add(place.cost);
-    }
-    let total = sampled.profile.total().max(1) as f64;
+pub fn hot(profile: &ReadProfile) -> Vec<(&Function, f64)> {
+    let (functions, code) = profile.code();
+    let costs = code.by_function(functions.len());
+    let total = profile.table.total.max(1) as f64;
     // Code without a name has no end that is known.
     let named = |at: &usize| costs[*at] > 0 && !functions[*at].symbol.starts_with('[');
     let mut found: Vec<usize> = (0..functions.len()).filter(named).collect();
     found.sort_by_key(|at| u64::MAX - costs[*at]);
-    found.into_iter().map(|at| (&functions[at], costs[at] as f64 / total)).collect()
+    found.into_iter().map(|at| (functions[at], costs[at] as f64 / total)).collect()
 }
 
-/// Returns the costs of a function's code in a profile, with what was inlined into it.
+/// Returns the code of a function with what was inlined into it; each profile is a run.
+///
+/// A profile that names lines itself needs no program: opcost shows these lines if the program is not here.
 ///
 /// # Errors
-/// [`AnnotateError::NoAddresses`], [`AnnotateError::Inlined`] and [`AnnotateError::NoCost`].
-pub fn charged<'s>(
-    sampled: &'s Sampled,
+/// [`AnnotateError`].
+pub fn function_code(
+    profiles: &[&ReadProfile],
     function: &Function,
-) -> Result<Charged<'s>, AnnotateError> {
-    if sampled.places.is_empty() {
+    sources: &Sources,
+) -> Result<FunctionCode, AnnotateError> {
+    let of_program = program_code(profiles, function, sources);
+    let of_lines = || line_code(profiles, function);
+    match of_program {
+        Ok((program, runs)) if runs.iter().all(|run| !run.is_empty()) => {
+            Ok(FunctionCode::Program(program, runs))
+        }
+        Ok((program, runs)) => Ok(match of_lines() {
+            Some(lines) => FunctionCode::Lines(Lines { modified: program.modified, ..lines }),
+            None => FunctionCode::Program(program, runs),
+        }),
+        Err(error) => {
+            let modified = || profiles.first().and_then(|profile| modified(profile, function));
+            let lines = of_lines().map(|lines| Lines { modified: modified(), ..lines });
+            lines.map(FunctionCode::Lines).ok_or(error)
+        }
+    }
+}
+
+/// Returns when a function's program was written, if it is here and is not another.
+fn modified(profile: &ReadProfile, function: &Function) -> Option<SystemTime> {
+    let file = profile.code().1.known(&function.module)?;
+    fs::metadata(OsStr::from_bytes(&file.path)).and_then(|found| found.modified()).ok()
+}
+
+/// Returns a function's program, and the costs at its addresses, run by run.
+fn program_code(
+    profiles: &[&ReadProfile],
+    function: &Function,
+    sources: &Sources,
+) -> Result<(Program, Vec<Costs>), AnnotateError> {
+    let mut program: Option<Program> = None;
+    let mut runs = Vec::new();
+    for profile in profiles {
+        let (file, costs) = charged(profile, function)?;
+        let program = match &program {
+            Some(program) => program,
+            None => program.insert(Program::sampled(file, sources)?),
+        };
+        let counted_from = profile.code().1.counted_from;
+        let place = |(at, own): (u64, Own)| Some((program.address(counted_from, at)?, own));
+        runs.push(costs.into_iter().filter_map(place).collect());
+    }
+    Ok((program.ok_or(AnnotateError::NoAddresses)?, runs))
+}
+
+/// The functions of a profile that are a function or its parts for rare cases.
+fn is_own(functions: &[&Function], function: &Function) -> Vec<bool> {
+    let is_own = |of: &&Function| {
+        *of == function
+            || of.module == function.module && is_cold_part(&of.symbol, &function.symbol)
+    };
+    functions.iter().map(is_own).collect()
+}
+
+/// Returns the lines of a function that the profiles name; `None` if one names none.
+fn line_code(profiles: &[&ReadProfile], function: &Function) -> Option<Lines> {
+    let mut lines = Lines::default();
+    for profile in profiles {
+        let (functions, code) = profile.code();
+        let own = is_own(&functions, function);
+        let mut run = Vec::new();
+        for line in code.lines.iter().filter(|line| own[line.function as usize]) {
+            let path = &code.sources[line.source as usize];
+            let known = lines.files.iter().position(|file| file.path == *path);
+            let file = known.unwrap_or_else(|| {
+                lines.files.push(SourceFile { path: path.clone(), md5: None });
+                lines.files.len() - 1
+            });
+            let inlined = line.inlined.map(|at| functions[at as usize].symbol.clone());
+            let own = Own { cost: line.cost, samples: line.samples, executions: 0 };
+            run.push(LineOwn { file, line: line.line, inlined, own });
+        }
+        if run.is_empty() {
+            return None;
+        }
+        lines.runs.push(run);
+    }
+    Some(lines)
+}
+
+/// Returns the file with a function's code, and the cost of each place in it.
+fn charged<'s>(
+    profile: &'s ReadProfile,
+    function: &Function,
+) -> Result<(&'s CodeFile, Costs), AnnotateError> {
+    let (functions, code) = profile.code();
+    if code.is_empty() {
         return Err(AnnotateError::NoAddresses);
     }
-    let functions = &sampled.profile.functions;
-    let is_own = |of: &Function| {
-        of == function || of.module == function.module && is_cold_part(&of.symbol, &function.symbol)
-    };
-    let own: Vec<bool> = functions.iter().map(is_own).collect();
-    let own_places = || sampled.places.iter().filter(|place| own[place.function as usize]);
+    let own = is_own(&functions, function);
+    let own_places = || code.places.iter().filter(|place| own[place.function as usize]);
     let Some(first) = own_places().next() else {
         let is_inlined = |place: &&PlaceCost| place.inlined.iter().any(|at| own[*at as usize]);
         let mut into: Vec<String> = Vec::new();
-        for place in sampled.places.iter().filter(is_inlined) {
+        for place in code.places.iter().filter(is_inlined) {
             let symbol = &functions[place.function as usize].symbol;
             if into.len() < NAMED_MAX && !into.contains(symbol) {
                 into.push(symbol.clone());
@@ -160,7 +271,7 @@ pub fn charged<'s>(
     let costs = own_places().filter(|place| place.file == first.file).map(|place| {
         (place.offset, Own { cost: place.cost, samples: place.samples, executions: 0 })
     });
-    Ok(Charged { file: &sampled.files[first.file as usize], costs: costs.collect() })
+    Ok((&code.files[first.file as usize], costs.collect()))
 }
 
 /// A program, a library or a kernel whose code is shown.
@@ -233,9 +344,13 @@ impl Program {
         Ok(Program { path: path.to_owned(), bytes, debug, modified, code })
     }
 
-    /// Returns the address, as linked, of a file offset.
-    pub fn address(&self, offset: u64) -> Option<u64> {
-        self.code.address(offset)
+    /// Returns the address, as linked, of a place.
+    pub fn address(&self, counted_from: CountedFrom, place: u64) -> Option<u64> {
+        match counted_from {
+            CountedFrom::Disk => self.code.address(place),
+            CountedFrom::Memory => self.code.in_memory(place),
+            CountedFrom::Link => self.code.offset(place).map(|_| place),
+        }
     }
 
     /// Returns the addresses of a function's code: of the function itself, of its parts and copies if these have costs.
@@ -327,6 +442,8 @@ pub enum SourceState {
     Changed,
     /// The file is younger than the program.
     Younger,
+    /// The program is not here, so nothing tells when it was compiled.
+    Undated,
     /// There is no such file.
     Missing,
     /// The file cannot be read; holds the error's text.
@@ -376,6 +493,7 @@ pub fn source_text(
                     }
                     Some(_) => SourceState::Changed,
                     None if named => SourceState::Named,
+                    None if modified.is_none() => SourceState::Undated,
                     None if written.is_some() && written <= modified => SourceState::Older,
                     None => SourceState::Younger,
                 };

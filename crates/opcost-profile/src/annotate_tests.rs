@@ -20,7 +20,7 @@ fn a_source_is_shown_only_if_it_is_the_compiled_one() {
     assert_eq!((younger.state, younger.lines), (SourceState::Younger, Vec::<String>::new()));
     assert_eq!(
         of(None, None).state,
-        SourceState::Younger,
+        SourceState::Undated,
         "nothing tells when the program was written"
     );
     // md5sum gives this hash of `one\ntwo\n`. The hash decides, whatever the times.

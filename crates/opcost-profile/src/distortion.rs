@@ -81,7 +81,7 @@ const SHORT_BYTES_MAX: u64 = 16;
 
 /// Finds the profiler's distortions in the order of [`DistortionKind`], without those that cost 0.
 pub fn distortions(profile: &ReadProfile) -> Vec<Distortion> {
-    let ReadProfile { about, table, sampled } = profile;
+    let ReadProfile { about, table, sampled, .. } = profile;
     let clock = about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
     let is_late = |sampling: &EventAbout| !sampling.exact && sampling.precise.unwrap_or(0) < 2;
     let imprecise = about.sampling.as_ref().is_some_and(is_late);
@@ -257,6 +257,7 @@ fn inlined(table: &FunctionTable) -> Distortion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code_costs::CodeCosts;
     use crate::losses::Losses;
     use crate::read::about::{About, EventAbout};
     use crate::read::{callgrind, sampled};
@@ -340,8 +341,8 @@ mod tests {
                 "events: ms\nob=netbsd\nfn={hook}\n1 {cost}\nfn=_splset\n1 21000\nfn=ubc_fault\n1 {}\n",
                 343_500 - 21_000 - cost
             );
-            let (about, table) = callgrind::read(&text, [], None, &Budget::default()).unwrap();
-            ReadProfile { about, table, sampled: None }
+            let (about, table, _) = callgrind::read(&text, [], None, &Budget::default()).unwrap();
+            ReadProfile { about, table, sampled: None, code: CodeCosts::default() }
         };
         for (hook, cost) in [("_splset_noprof", 74_880), ("__mcount", 63_100)] {
             assert_eq!(said(&profile(hook, cost)), [("profiler", cost, vec![hook.to_string()])]);

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod annotate;
+pub mod code_costs;
 pub mod distortion;
 pub mod event;
 pub mod losses;

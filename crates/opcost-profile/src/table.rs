@@ -109,6 +109,11 @@ impl FunctionTable {
 
     /// Sorts functions and edges by cost; equal ones by name.
     pub(crate) fn sorted(self) -> FunctionTable {
+        self.numbered().0
+    }
+
+    /// Sorts functions and edges, and returns the place of each function now.
+    pub(crate) fn numbered(self) -> (FunctionTable, Vec<usize>) {
         let FunctionTable { functions, edges, total, unattributed } = self;
         let mut order: Vec<usize> = (0..functions.len()).collect();
         order.sort_by(|one, two| {
@@ -130,7 +135,7 @@ impl FunctionTable {
             .collect();
         edges.sort_by_key(|edge| (u64::MAX - edge.cost, edge.callee, edge.caller));
         let functions = order.iter().map(|from| functions[*from].clone()).collect();
-        FunctionTable { functions, edges, total, unattributed }
+        (FunctionTable { functions, edges, total, unattributed }, places)
     }
 
     /// Returns the calls of a function, the greatest cost first.

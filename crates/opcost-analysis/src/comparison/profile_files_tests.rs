@@ -28,8 +28,8 @@ fn profile(event: &str, each: u64, stacks: &[(&[&str], u64)]) -> ReadProfile {
 }
 
 fn counted(text: &str) -> ReadProfile {
-    let (about, table) = callgrind::read(text, [], None, &Budget::default()).unwrap();
-    ReadProfile { about, table, sampled: None }
+    let (about, table, code) = callgrind::read(text, [], None, &Budget::default()).unwrap();
+    ReadProfile { about, table, sampled: None, code }
 }
 
 fn compare(

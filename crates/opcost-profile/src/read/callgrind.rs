@@ -5,6 +5,8 @@
 
 use super::about::About;
 use super::text::TextError;
+use crate::code_costs::{CodeCosts, CountedFrom, LineCost, PlaceCost};
+use crate::space::{CodeFile, CodeKind};
 use crate::table::{Edge, FunctionCost, FunctionTable};
 use opcost_record::Function;
 use opcost_symbols::demangle::{demangle, mangled, printable};
@@ -65,7 +67,7 @@ struct CallgrindReader<'t> {
     files_read: u32,
     events: Vec<&'t str>,
     chosen: usize,
-    positions: usize,
+    positions: Positions,
     files: Names<'t>,
     objects: Names<'t>,
     functions: Names<'t>,
@@ -80,6 +82,8 @@ struct CallgrindReader<'t> {
     jump: bool,
     numbers: HashMap<Named<'t>, usize>,
     costs: Vec<FunctionCost>,
+    /// The lines and addresses of the functions' own costs.
+    places: Vec<Place<'t>>,
     /// The sum of the functions' own costs.
     own: u64,
     edges: HashMap<(usize, usize), (u64, u64)>,
@@ -138,7 +142,7 @@ pub fn read<'t>(
     parts: impl IntoIterator<Item = (&'t str, &'t str)>,
     event: Option<&'t str>,
     budget: &Budget,
-) -> Result<(About, FunctionTable), TextError> {
+) -> Result<(About, FunctionTable, CodeCosts), TextError> {
     let mut reading = CallgrindReader { wanted: event, ..CallgrindReader::default() };
     reading.file(text, budget)?;
     for (name, text) in parts {
@@ -157,7 +161,7 @@ impl<'t> CallgrindReader<'t> {
         (self.files, self.objects, self.functions) = Default::default();
         (self.object, self.file, self.function, self.call) = ("", "", None, None);
         (self.called_object, self.called_file, self.called) = (None, None, None);
-        (self.positions, self.jump) = (1, false);
+        (self.positions, self.jump) = (Positions::default(), false);
         for (index, line) in text.lines().enumerate() {
             budget.step(line.len() as u64)?;
             let line = line.trim();
@@ -167,6 +171,7 @@ impl<'t> CallgrindReader<'t> {
             let fail = |what| TextError::line(index, line, what);
             if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
                 self.cost_line(line).map_err(fail)?;
+                budget.step(size_of::<Place<'_>>() as u64)?;
             } else if let Some((key, value)) = line.split_once('=')
                 && key.bytes().all(|byte| byte.is_ascii_lowercase())
             {
@@ -196,7 +201,7 @@ impl<'t> CallgrindReader<'t> {
             "version" | "creator" => self.with_calls = true,
             "positions" => {
                 self.with_calls = true;
-                self.positions = value.split_whitespace().count().max(1);
+                self.positions = Positions::of(value);
             }
             "cmd" => self.command = Some(value),
             // A file of several parts has several lines; their sum is the file's.
@@ -251,6 +256,8 @@ impl<'t> CallgrindReader<'t> {
     }
 
     fn cost_line(&mut self, line: &str) -> Result<(), &'static str> {
+        let mut fields = line.split_whitespace();
+        self.positions.next(&mut fields);
         if std::mem::take(&mut self.jump) {
             return Ok(());
         }
@@ -258,7 +265,6 @@ impl<'t> CallgrindReader<'t> {
             return Err("a cost before the line 'events:'");
         }
         let function = self.function.ok_or("a cost before any 'fn='")?;
-        let mut fields = line.split_whitespace().skip(self.positions);
         // Callgrind leaves out events at the end of a line if they are 0.
         let cost = match fields.nth(self.chosen) {
             // Old versions of cachegrind write a full stop for 0.
@@ -270,6 +276,7 @@ impl<'t> CallgrindReader<'t> {
             None => {
                 self.own = self.own.checked_add(cost).ok_or("a cost beyond 64 bits")?;
                 self.costs[here].own += cost;
+                self.place(here, cost);
             }
             Some(Call { callee, calls }) => {
                 let callee = self.number(callee);
@@ -278,6 +285,17 @@ impl<'t> CallgrindReader<'t> {
             }
         }
         Ok(())
+    }
+
+    /// Charges the current line of a function.
+    fn place(&mut self, function: usize, cost: u64) {
+        let Positions { line, address, .. } = self.positions;
+        let place = Place { function, file: self.file, line, address, cost };
+        match self.places.last_mut().filter(|last| last.is_at(&place)) {
+            Some(last) => last.cost = last.cost.saturating_add(cost),
+            None if cost > 0 => self.places.push(place),
+            None => {}
+        }
     }
 
     fn number(&mut self, function: Named<'t>) -> usize {
@@ -302,7 +320,7 @@ impl<'t> CallgrindReader<'t> {
         })
     }
 
-    fn finish(mut self) -> Result<(About, FunctionTable), TextError> {
+    fn finish(mut self) -> Result<(About, FunctionTable, CodeCosts), TextError> {
         let own = self.own;
         if self.events.is_empty() || self.costs.is_empty() {
             return Err(TextError::Empty);
@@ -326,12 +344,10 @@ impl<'t> CallgrindReader<'t> {
             calls: Some(*calls),
         });
         let total = self.totals.or(self.summary).unwrap_or(own).max(own);
-        let table = FunctionTable {
-            edges: edges.collect(),
-            functions: self.costs,
-            total,
-            unattributed: total - own,
-        };
+        let (edges, unattributed) = (edges.collect(), total - own);
+        let (table, numbers) =
+            FunctionTable { edges, functions: self.costs, total, unattributed }.numbered();
+        let code = code_costs(self.places, &numbers, &table);
         let about = About {
             format: if self.with_calls { "callgrind" } else { "cachegrind" },
             files: self.files_read,
@@ -340,8 +356,113 @@ impl<'t> CallgrindReader<'t> {
             command: self.command.map(str::to_string),
             ..About::default()
         };
-        Ok((about, table.sorted()))
+        Ok((about, table, code))
     }
+}
+
+/// The positions on lines of costs, which may count from the line before.
+#[derive(Clone, Copy)]
+struct Positions {
+    /// Whether the first is an instruction's address.
+    with_address: bool,
+    /// Whether there are lines.
+    with_line: bool,
+    address: Option<u64>,
+    /// 0 is none.
+    line: u64,
+}
+
+impl Default for Positions {
+    fn default() -> Positions {
+        Positions { with_address: false, with_line: true, address: None, line: 0 }
+    }
+}
+
+impl Positions {
+    /// `names`: of the line `positions:`.
+    fn of(names: &str) -> Positions {
+        let has = |wanted| names.split_whitespace().any(|name| name == wanted);
+        let with_address = has("instr");
+        Positions { with_address, with_line: !with_address || has("line"), ..Positions::default() }
+    }
+
+    /// Takes the positions from a line.
+    fn next<'t>(&mut self, fields: &mut impl Iterator<Item = &'t str>) {
+        let mut take = |before: u64| {
+            let field = fields.next().unwrap_or_default();
+            let by = |digits| number(digits).unwrap_or(0);
+            match field.as_bytes().first() {
+                Some(b'*') => before,
+                Some(b'+') => before.saturating_add(by(&field[1..])),
+                Some(b'-') => before.saturating_sub(by(&field[1..])),
+                _ => by(field),
+            }
+        };
+        if self.with_address {
+            self.address = Some(take(self.address.unwrap_or(0)));
+        }
+        if self.with_line {
+            self.line = take(self.line);
+        }
+    }
+}
+
+/// A function's own cost at a place.
+struct Place<'t> {
+    function: usize,
+    file: &'t str,
+    line: u64,
+    address: Option<u64>,
+    cost: u64,
+}
+
+impl Place<'_> {
+    fn is_at(&self, other: &Place<'_>) -> bool {
+        let key = |one: &Place<'_>| (one.function, one.line, one.address);
+        key(self) == key(other) && self.file == other.file
+    }
+}
+
+/// The costs of lines and addresses.
+///
+/// `numbers`: the place of each function in `table`, as the file's reader numbered them.
+fn code_costs(places: Vec<Place<'_>>, numbers: &[usize], table: &FunctionTable) -> CodeCosts {
+    let mut code = CodeCosts { counted_from: CountedFrom::Link, ..CodeCosts::default() };
+    let mut sources: HashMap<&str, u32> = HashMap::new();
+    let mut objects: HashMap<&str, u32> = HashMap::new();
+    // Files and functions number no more than the lines of a text in memory.
+    for Place { function, file, line, address, cost } in places {
+        let function = numbers[function];
+        let module = &table.functions[function].function.module;
+        let function = function as u32;
+        if let Ok(line @ 1..) = u32::try_from(line)
+            && !file.is_empty()
+            && file != NO_FILE
+        {
+            let source = *sources.entry(file).or_insert_with(|| {
+                code.sources.push(printable(file));
+                code.sources.len() as u32 - 1
+            });
+            code.lines.push(LineCost { function, inlined: None, source, line, cost, samples: 0 });
+        }
+        if !module.starts_with('/') {
+            continue;
+        }
+        let file = *objects.entry(module).or_insert_with(|| {
+            let path = module.clone().into_bytes();
+            code.files.push(CodeFile { kind: CodeKind::File, path, build_id: None });
+            code.files.len() as u32 - 1
+        });
+        code.places.extend(address.map(|offset| PlaceCost {
+            file,
+            offset,
+            function,
+            inlined: Vec::new(),
+            cost,
+            samples: 0,
+        }));
+    }
+    code
 }
 
 /// Parses a number, decimal or hexadecimal.
@@ -451,7 +572,7 @@ totals: 900 12
 
     #[test]
     fn own_and_inclusive_costs_are_told_apart() {
-        let (about, table) = read(TEXT, [], None, &Budget::default()).unwrap();
+        let (about, table, _) = read(TEXT, [], None, &Budget::default()).unwrap();
         let expected = [
             "func2() /lib/b.so 700 Some(700) Some(2)",
             "func1 /bin/work 100 Some(400) Some(1)",
@@ -472,7 +593,7 @@ totals: 900 12
                     fn=(2) helper\n1 7\nfi=(3) list.h\n9 2\nfe=(2)\nfl=(4) main.c\nfn=(3) main\n1 1\n\
                     cfi=(1)\ncfn=(1)\ncalls=1 1\n1 5\ncfi=(2)\ncfn=(2)\ncalls=2 1\n1 9\n\
                     fl=(5) ???\nfn=(4) other\n1 3\n";
-        let (_, table) = read(text, [], None, &Budget::default()).unwrap();
+        let (_, table, _) = read(text, [], None, &Budget::default()).unwrap();
         let source = |cost: &FunctionCost| cost.function.source.clone().unwrap_or_default();
         let naming = table.naming();
         let shown: Vec<String> = (table.functions.iter())
@@ -489,7 +610,7 @@ totals: 900 12
 
     #[test]
     fn another_event_is_another_column() {
-        let (_, table) = read(TEXT, [], Some("Dr"), &Budget::default()).unwrap();
+        let (_, table, _) = read(TEXT, [], Some("Dr"), &Budget::default()).unwrap();
         assert_eq!(rows(&table)[0], "main /bin/work 3 Some(12) None");
         assert_eq!(table.total, 12);
         let error = read(TEXT, [], Some("Dw"), &Budget::default()).unwrap_err().to_string();
@@ -506,7 +627,7 @@ totals: 900 12
             call("b", "a"),
             call("self", "self")
         );
-        let (_, table) = read(&text, [], None, &Budget::default()).unwrap();
+        let (_, table, _) = read(&text, [], None, &Budget::default()).unwrap();
         let known = |name: &str| {
             let found = table.functions.iter().find(|cost| cost.function.symbol == name);
             found.unwrap().inclusive
@@ -515,6 +636,36 @@ totals: 900 12
             [known("main"), known("a"), known("b"), known("self")],
             [Some(51), None, None, Some(1)]
         );
+    }
+
+    #[test]
+    fn lines_and_addresses_count_from_those_before() {
+        let (_, table, code) = read(TEXT, [], None, &Budget::default()).unwrap();
+        let symbol = |function: u32| table.functions[function as usize].function.symbol.clone();
+        let lines: Vec<_> = (code.lines.iter())
+            .map(|line| {
+                let source = code.sources[line.source as usize].as_str();
+                (symbol(line.function), source, line.line, line.cost)
+            })
+            .collect();
+        // Calls and jumps move the position and cost nothing of their own.
+        let expected = [
+            ("main".to_string(), "file1.c", 16, 20),
+            ("func1".into(), "file1.c", 51, 100),
+            ("func2()".into(), "file2.c", 20, 700),
+        ];
+        assert_eq!(lines, expected);
+        let place = |place: &PlaceCost| {
+            let path = String::from_utf8_lossy(&code.files[place.file as usize].path).into_owned();
+            (path, place.offset, place.cost)
+        };
+        let places: Vec<_> = code.places.iter().map(place).collect();
+        let expected = [
+            ("/bin/work".into(), 0x16, 20),
+            ("/bin/work".into(), 0x3a, 100),
+            ("/lib/b.so".into(), 0x3b, 700),
+        ];
+        assert_eq!((places, code.counted_from), (expected.to_vec(), CountedFrom::Link));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use super::about::{About, EventAbout};
 use super::filter::Facts;
 use super::stack::FRAMES_MAX;
 use super::text::{TextError, json};
-use super::{LookUp, Wanted};
+use super::{LookUp, Wanted, is_other};
+use crate::code_costs::{CodeCosts, CountedFrom, PlaceCost};
 use crate::losses::Losses;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbolise::{FileAddresses, LookedUp, ProfileBuilder, Sampled, Unnamed, Why};
@@ -246,6 +247,7 @@ pub fn read(
         first_ms: first_ms(&document.threads),
         last_ms: f64::MIN,
         unnamed: BTreeMap::new(),
+        places: KeyedMap::default(),
     };
     for (at, thread) in document.threads.iter().enumerate() {
         if printable(&event_of(thread)) == event {
@@ -272,9 +274,11 @@ pub fn read(
         ..About::default()
     };
     let unchecked = reading.looked_up.unchecked();
+    let code = reading.code(look_up);
     let mut sampled = reading.builder.grown(reading.losses);
     sampled.unnamed = Unnamed::of_modules(reading.unnamed);
     sampled.unchecked = unchecked;
+    sampled.code = code;
     Ok((about, sampled))
 }
 
@@ -300,6 +304,15 @@ struct FirefoxReader<'d> {
     looked_up: LookedUpFiles,
     /// Samples in code without names, by module, and why.
     unnamed: BTreeMap<String, (Why, u64)>,
+    /// The functions at each address of a file, outermost first, with its cost and samples.
+    places: KeyedMap<(usize, u64), Place>,
+}
+
+/// An address with its cost.
+struct Place {
+    functions: Vec<u32>,
+    cost: u64,
+    samples: u64,
 }
 
 /// The functions at addresses for which the file has no names.
@@ -509,6 +522,9 @@ impl<'d> FirefoxReader<'d> {
                 (context, _) => context,
             };
             self.builder.charge(context, cost, count, node.inlined);
+            if let Some(stack) = stack {
+                self.charge_place(*stack, &view, &functions, cost, count);
+            }
             if !node.named {
                 let module = module.unwrap_or_default();
                 let why = || {
@@ -521,6 +537,62 @@ impl<'d> FirefoxReader<'d> {
             }
         }
         Ok(())
+    }
+
+    /// Charges the address of a sample.
+    fn charge_place(
+        &mut self,
+        stack: usize,
+        view: &View<'d>,
+        functions: &KeyedMap<usize, Known>,
+        cost: u64,
+        samples: u64,
+    ) {
+        let frame = |row: usize| view.stacks.frame.get(row).copied();
+        let Some(key) = frame(stack).and_then(|frame| view.address(frame)) else { return };
+        let place = self.places.entry(key).or_insert_with(|| {
+            // The rows of functions that are inlined there follow that of the function with the code.
+            let is_inlined = |row: &usize| {
+                let depth = frame(*row).and_then(|at| view.frames.inline_depth.get(at));
+                depth.is_some_and(|depth| *depth > 0)
+            };
+            let mut rows = vec![stack];
+            while rows.len() < FRAMES_MAX
+                && let Some(row) = rows.last().copied().filter(is_inlined)
+                && let Some(above) = view.stacks.prefix.get(row).copied().flatten()
+            {
+                rows.push(above);
+            }
+            let known = |row: usize| functions.get(&frame(row)?);
+            let all = rows.into_iter().rev().filter_map(known);
+            let functions = all.flat_map(|known| known.functions.iter().copied()).collect();
+            Place { functions, cost: 0, samples: 0 }
+        });
+        place.cost = place.cost.saturating_add(cost);
+        place.samples = place.samples.saturating_add(samples);
+    }
+
+    /// Returns the costs of addresses in files.
+    fn code(&mut self, look_up: LookUp<'_>) -> CodeCosts {
+        let mut code = CodeCosts { counted_from: CountedFrom::Memory, ..CodeCosts::default() };
+        let mut numbers: BTreeMap<usize, Option<u32>> = BTreeMap::new();
+        let mut places: Vec<_> = std::mem::take(&mut self.places).into_iter().collect();
+        places.sort_unstable_by_key(|(key, _)| *key);
+        for ((lib, offset), Place { functions, cost, samples }) in places {
+            let file = *numbers.entry(lib).or_insert_with(|| {
+                let lib = self.document.libs.get(lib).filter(|lib| lib.is_file())?;
+                code.files.push(lib.file());
+                // Libraries number no more than the bytes of a text in memory.
+                Some(code.files.len() as u32 - 1)
+            });
+            if let (Some(file), Some((function, inlined))) = (file, functions.split_first()) {
+                let (function, inlined) = (*function, inlined.to_vec());
+                code.places.push(PlaceCost { file, offset, function, inlined, cost, samples });
+            }
+        }
+        let recorded_at = recorded_at(self.document);
+        code.leave_out(|file| is_other(file, recorded_at, look_up));
+        code
     }
 
     /// Resolves a row of the table of stacks; its callers are earlier rows.

@@ -27,13 +27,16 @@ mod text;
 mod unpack;
 pub mod xctrace;
 
+use crate::code_costs::CodeCosts;
 use crate::session::Recorded;
 use crate::space::CodeFile;
-use crate::symbolise::{FileAddresses, LookedUp, Origin, Sampled, Sources, look_up, symbolise};
+use crate::symbolise::{
+    FileAddresses, LookedUp, Origin, Sampled, Sources, Why, look_up, symbolise,
+};
 use crate::table::FunctionTable;
 use about::About;
 use filter::Filter;
-use opcost_record::Module;
+use opcost_record::{Function, Module};
 use opcost_sys::budget::{Budget, Exceeded};
 use opcost_sys::foreign_file;
 use perf_data::PerfDataError;
@@ -55,12 +58,22 @@ pub struct ReadProfile {
     pub table: FunctionTable,
     /// The stacks; `None` for formats without stacks, such as callgrind's.
     pub sampled: Option<Sampled>,
+    /// The cost of each place in code, for formats without stacks.
+    pub code: CodeCosts,
 }
 
 impl ReadProfile {
     /// Whether the costs were counted, so that nothing but another course of the program changes them.
     pub fn is_counted(&self) -> bool {
         self.sampled.is_none() && self.about.sampling.is_none()
+    }
+
+    /// Returns the cost of each place in code, and the functions that it numbers.
+    pub(crate) fn code(&self) -> (Vec<&Function>, &CodeCosts) {
+        match &self.sampled {
+            Some(sampled) => (sampled.profile.functions.iter().collect(), &sampled.code),
+            None => (self.table.functions.iter().map(|cost| &cost.function).collect(), &self.code),
+        }
     }
 
     /// Returns the facts about the functions' files that go beyond their paths.
@@ -208,6 +221,13 @@ impl Reader {
 /// Finds the functions at addresses of a file that a recording of this time names ([`look_up`]).
 pub type LookUp<'l> = &'l dyn Fn(&CodeFile, FileAddresses<'_>, Option<SystemTime>) -> LookedUp;
 
+/// Whether a file may be another now than the one that was recorded.
+fn is_other(file: &CodeFile, recorded_at: Option<SystemTime>, look_up: LookUp<'_>) -> bool {
+    // A build id settles that when the file is read.
+    file.build_id.is_none()
+        && look_up(file, FileAddresses::OnDisk(&[]), recorded_at).why == Some(Why::Doubtful)
+}
+
 impl Format {
     /// Reads contents of this format.
     ///
@@ -259,7 +279,7 @@ pub static FORMATS: &[Format] = &[
         read: Reader::Contents(|contents, wanted, _| {
             let event = wanted.event.as_deref();
             let (about, table) = pstats::read(contents.bytes, event, contents.budget)?;
-            Ok(ReadProfile { about, table, sampled: None })
+            Ok(ReadProfile { about, table, sampled: None, code: CodeCosts::default() })
         }),
         with_samples: false,
     },
@@ -323,11 +343,13 @@ pub static FORMATS: &[Format] = &[
         name: "callgrind.out",
         help: "what valgrind --tool=callgrind writes, with all parts and threads, and cachegrind.out",
         detect: |contents| callgrind::is_callgrind(&contents.text),
-        read: Reader::Contents(|contents, wanted, _| {
+        read: Reader::Contents(|contents, wanted, look_up| {
             let event = wanted.event.as_deref();
             let parts = contents.parts.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-            let (about, table) = callgrind::read(&contents.text, parts, event, contents.budget)?;
-            Ok(ReadProfile { about, table, sampled: None })
+            let (about, table, mut code) =
+                callgrind::read(&contents.text, parts, event, contents.budget)?;
+            code.leave_out(|file| is_other(file, None, look_up));
+            Ok(ReadProfile { about, table, sampled: None, code })
         }),
         with_samples: false,
     },
@@ -654,7 +676,7 @@ fn of_samples((about, samples): (About, Sampled)) -> ReadProfile {
 /// Makes a profile of samples with names.
 pub fn sampled(about: About, sampled: Sampled) -> ReadProfile {
     let table = FunctionTable::of(&sampled);
-    ReadProfile { about, table, sampled: Some(sampled) }
+    ReadProfile { about, table, sampled: Some(sampled), code: CodeCosts::default() }
 }
 
 #[cfg(test)]

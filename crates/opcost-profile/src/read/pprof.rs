@@ -1,11 +1,12 @@
 //! Reads pprof's profiles: a protocol buffer, gzipped on disk
 //! (<https://github.com/google/pprof/blob/main/proto/profile.proto> has the fields' numbers).
 
-use super::LookUp;
 use super::about::{About, EventAbout};
 use super::protobuf::{Fields, Value, numbers};
 use super::stack::FRAMES_MAX;
 use super::text::TextError;
+use super::{LookUp, is_other};
+use crate::code_costs::{CodeCosts, LineCost, PlaceCost};
 use crate::losses::Losses;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbolise::{FileAddresses, ProfileBuilder, Sampled, Unnamed, Why};
@@ -56,11 +57,11 @@ struct Mapping {
     build_id: u64,
 }
 
-/// An address: its binary and its functions, the innermost first.
+/// An address: its binary, and its functions with their lines, the innermost first.
 struct Location {
     address: u64,
     mapping: u64,
-    functions: Vec<u64>,
+    functions: Vec<(u64, u64)>,
 }
 
 /// A function by its names.
@@ -138,6 +139,7 @@ pub fn read(
         whys: BTreeMap::new(),
         unchecked: Vec::new(),
         unnamed: BTreeMap::new(),
+        own: KeyedMap::default(),
         losses: Losses::default(),
     };
     reading.look_up(look_up, budget)?;
@@ -186,7 +188,7 @@ pub fn read(
         duration_ns: Some(raw.duration_ns).filter(|duration| *duration > 0),
         ..About::default()
     };
-    Ok((about, reading.finish()?))
+    Ok((about, reading.finish(look_up)?))
 }
 
 /// Returns a time unit in nanoseconds; `None` for other units.
@@ -291,13 +293,13 @@ impl<'b> Raw<'b> {
                 (2, Value::Number(number)) => location.mapping = number,
                 (3, Value::Number(number)) => location.address = number,
                 (4, Value::Bytes(line)) => {
-                    let mut function = 0;
-                    each(line, |field, number| {
-                        if field == 1 {
-                            function = number;
-                        }
+                    let mut found = (0, 0);
+                    each(line, |field, number| match field {
+                        1 => found.0 = number,
+                        2 => found.1 = number,
+                        _ => {}
                     })?;
-                    location.functions.push(function);
+                    location.functions.push(found);
                 }
                 _ => {}
             }
@@ -309,6 +311,13 @@ impl<'b> Raw<'b> {
         }
         self.locations.insert(id, location);
         Ok(())
+    }
+
+    /// The time of the last sample.
+    fn recorded_at(&self) -> Option<SystemTime> {
+        let recorded_ns = self.time_ns.saturating_add(self.duration_ns);
+        let since = Some(recorded_ns).filter(|_| self.time_ns > 0).map(Duration::from_nanos)?;
+        SystemTime::UNIX_EPOCH.checked_add(since)
     }
 
     fn string(&self, number: u64) -> Result<String, TextError> {
@@ -359,6 +368,8 @@ struct PprofReader<'r, 'b> {
     unchecked: Vec<String>,
     /// Samples in code without names, by module.
     unnamed: BTreeMap<String, u64>,
+    /// The cost and samples of each location by itself.
+    own: KeyedMap<u64, (u64, u64)>,
     losses: Losses,
 }
 
@@ -375,19 +386,11 @@ impl PprofReader<'_, '_> {
                 asked.entry(location.mapping).or_default().push((offset, *id));
             }
         }
-        // The recording ends with its last sample.
-        let recorded_ns = raw.time_ns.saturating_add(raw.duration_ns);
-        let recorded_at = Some(recorded_ns).filter(|_| raw.time_ns > 0).map(Duration::from_nanos);
-        let recorded_at = recorded_at.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
+        let recorded_at = raw.recorded_at();
         for (mapping, mut places) in asked {
-            let Some(module) = self.module(mapping)?.filter(|path| path.starts_with('/')) else {
-                continue;
-            };
+            let Some((module, file)) = self.file(mapping)? else { continue };
             places.sort_unstable();
             let offsets: Vec<u64> = places.iter().map(|(offset, _)| *offset).collect();
-            let build_id = raw.string(raw.mappings[&mapping].build_id)?;
-            let path = module.clone().into_bytes();
-            let file = CodeFile { kind: CodeKind::File, path, build_id: hex(&build_id) };
             let found = look_up(&file, FileAddresses::OnDisk(&offsets), recorded_at);
             for ((_, id), stack) in places.into_iter().zip(found.stacks) {
                 self.looked_up.insert(id, stack);
@@ -425,6 +428,10 @@ impl PprofReader<'_, '_> {
             inlined = *is_inlined;
         }
         self.builder.charge(at, cost, samples, inlined);
+        if let Some(leaf) = locations.first() {
+            let own = self.own.entry(*leaf).or_default();
+            *own = (own.0.saturating_add(cost), own.1.saturating_add(samples));
+        }
         let leaf = locations.first().and_then(|id| self.raw.locations.get(id));
         if let Some(leaf) = leaf.filter(|leaf| leaf.functions.is_empty()) {
             let named = self.looked_up.get(&locations[0]).and_then(|stack| stack.first());
@@ -454,7 +461,7 @@ impl PprofReader<'_, '_> {
             return Ok(vec![(self.builder.function(function), false)]);
         }
         let mut found = Vec::with_capacity(location.functions.len());
-        for (at, id) in location.functions.iter().rev().enumerate() {
+        for (at, (id, _)) in location.functions.iter().rev().enumerate() {
             let names = raw.functions.get(id).ok_or_else(|| missing("function", *id))?;
             let (name, file) = (raw.string(names.name)?, raw.string(names.file)?);
             let name = if name.is_empty() { raw.string(names.system_name)? } else { name };
@@ -469,6 +476,72 @@ impl PprofReader<'_, '_> {
         Ok(found)
     }
 
+    /// Returns the file of a mapping with code of a program or library, and its path.
+    fn file(&self, mapping: u64) -> Result<Option<(String, CodeFile)>, TextError> {
+        let Some(path) = self.module(mapping)?.filter(|path| path.starts_with('/')) else {
+            return Ok(None);
+        };
+        let build_id = self.raw.string(self.raw.mappings[&mapping].build_id)?;
+        let bytes = path.clone().into_bytes();
+        let file = CodeFile { kind: CodeKind::File, path: bytes, build_id: hex(&build_id) };
+        Ok(Some((path, file)))
+    }
+
+    /// Returns the costs of addresses and lines.
+    fn code(&self, look_up: LookUp<'_>) -> Result<CodeCosts, TextError> {
+        let raw = self.raw;
+        let mut code = CodeCosts::default();
+        let mut files: KeyedMap<u64, Option<u32>> = KeyedMap::default();
+        let mut sources: KeyedMap<u64, u32> = KeyedMap::default();
+        let mut own: Vec<_> = self.own.iter().collect();
+        own.sort_unstable_by_key(|(id, _)| **id);
+        for (id, (cost, samples)) in own {
+            let (cost, samples) = (*cost, *samples);
+            let (Some(location), Some(functions)) = (raw.locations.get(id), self.numbers.get(id))
+            else {
+                continue;
+            };
+            let Some(((function, _), inlined)) = functions.split_first() else { continue };
+            let (function, inlined) = (*function, inlined.iter().map(|(number, _)| *number));
+            if let Some((names, line)) = location.functions.last()
+                && let Ok(line @ 1..) = u32::try_from(*line)
+                && let Some(names) = raw.functions.get(names).filter(|names| names.file > 0)
+            {
+                let source = match sources.get(&names.file) {
+                    Some(known) => *known,
+                    None => {
+                        code.sources.push(raw.string(names.file)?);
+                        // Strings number no more than the bytes of a file in memory.
+                        *sources.entry(names.file).or_insert(code.sources.len() as u32 - 1)
+                    }
+                };
+                let inlined = inlined.clone().next();
+                code.lines.push(LineCost { function, inlined, source, line, cost, samples });
+            }
+            let Some(mapping) = raw.mappings.get(&location.mapping) else { continue };
+            if !(mapping.start..mapping.end).contains(&location.address) {
+                continue;
+            }
+            let file = match files.get(&location.mapping) {
+                Some(known) => *known,
+                None => {
+                    let number = code.files.len() as u32;
+                    let found = self.file(location.mapping)?;
+                    let found = found.map(|(_, file)| code.files.push(file)).map(|()| number);
+                    *files.entry(location.mapping).or_insert(found)
+                }
+            };
+            let offset = (location.address - mapping.start).wrapping_add(mapping.offset);
+            code.places.extend(file.map(|file| {
+                let inlined = inlined.collect();
+                PlaceCost { file, offset, function, inlined, cost, samples }
+            }));
+        }
+        let recorded_at = raw.recorded_at();
+        code.leave_out(|file| is_other(file, recorded_at, look_up));
+        Ok(code)
+    }
+
     /// Returns the file of a mapping; `None` if there is none.
     fn module(&self, mapping: u64) -> Result<Option<String>, TextError> {
         let Some(mapping) = self.raw.mappings.get(&mapping) else { return Ok(None) };
@@ -476,7 +549,8 @@ impl PprofReader<'_, '_> {
         Ok(Some(if file.starts_with("[kernel") { KERNEL.into() } else { file }))
     }
 
-    fn finish(self) -> Result<Sampled, TextError> {
+    fn finish(self, look_up: LookUp<'_>) -> Result<Sampled, TextError> {
+        let code = self.code(look_up)?;
         // The first mapping is the program's.
         let program = self.raw.program.map(|file| self.raw.string(file)).transpose()?;
         let program = program.filter(|path| !path.is_empty());
@@ -490,6 +564,7 @@ impl PprofReader<'_, '_> {
         sampled.profile.modules = program.map(module).into_iter().collect();
         sampled.unnamed = unnamed.collect();
         sampled.unchecked = self.unchecked;
+        sampled.code = code;
         Ok(sampled)
     }
 }

@@ -16,6 +16,7 @@ mod relative;
 mod remembered;
 mod vdso;
 
+use crate::code_costs::{CodeCosts, PlaceCost};
 use crate::losses::Losses;
 use crate::parallel;
 use crate::session::Recorded;
@@ -170,27 +171,8 @@ pub struct Sampled {
     pub unchecked: Vec<String>,
     /// Modules whose debug information gives no inlined functions, or not all of them.
     pub without_inlined: Vec<(String, WithoutInlined)>,
-    /// The files with code, as [`PlaceCost::file`] numbers them.
-    pub files: Vec<CodeFile>,
-    /// The cost of each place in code by itself; empty if the profile has no addresses.
-    pub places: Vec<PlaceCost>,
-}
-
-/// The cost of a place in code by itself.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PlaceCost {
-    /// Index into [`Sampled::files`].
-    pub file: u32,
-    /// Offset in the file, bytes; for the kernel and code without a file, the address.
-    pub offset: u64,
-    /// The function that the code belongs to, an index into the profile's functions.
-    pub function: u32,
-    /// The functions inlined there, the innermost last.
-    pub inlined: Vec<u32>,
-    /// The cost, in the event's unit.
-    pub cost: u64,
-    /// The samples of this cost.
-    pub samples: u64,
+    /// The cost of each place in code by itself.
+    pub code: CodeCosts,
 }
 
 impl Sampled {
@@ -449,8 +431,7 @@ fn symbolise_by(
         frameless: Vec::new(),
         unchecked,
         without_inlined,
-        files: recorded.files.clone(),
-        places: costed,
+        code: CodeCosts { files: recorded.files.clone(), places: costed, ..CodeCosts::default() },
     };
     (sampled, stacks)
 }

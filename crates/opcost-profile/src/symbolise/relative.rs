@@ -34,7 +34,8 @@ impl<'a> FileAddresses<'a> {
     }
 }
 
-/// Looks up the functions at addresses of a program or library.
+/// Looks up the functions at addresses of a program or library. Without addresses it only tells whether the file may be another
+/// than the sampled one.
 ///
 /// `file`: with the build id that it had when it was sampled; `addresses`: the places; `origin`: where and when samples were taken;
 /// `sources`: the sources of names.
@@ -51,6 +52,9 @@ pub fn look_up(
     };
     if origin.doubts(file) {
         return nameless(Why::Doubtful);
+    }
+    if addresses.places().is_empty() {
+        return LookedUp::default();
     }
     let offsets = match addresses {
         FileAddresses::OnDisk(offsets) => Some(offsets.iter().copied().map(Some).collect()),

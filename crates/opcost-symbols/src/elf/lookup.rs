@@ -106,7 +106,11 @@ fn fill<'d>(found: &mut [Option<Span<Name<'d>>>], offsets: &[u64], spans: &[Span
 
 /// The addresses of a file's code before it is moved, as in debug information.
 #[derive(Clone, Debug)]
-pub struct CodeAt(Vec<Code>);
+pub struct CodeAt {
+    code: Vec<Code>,
+    /// The address of the file's start in memory.
+    base: u64,
+}
 
 impl CodeAt {
     /// Reads the addresses of the file's code.
@@ -114,18 +118,25 @@ impl CodeAt {
     /// # Errors
     /// [`ElfError`], as [`read`](super::read).
     pub fn read(file: &[u8]) -> Result<CodeAt, ElfError> {
-        Ok(CodeAt(Image::parse(file)?.code()?))
+        let image = Image::parse(file)?;
+        Ok(CodeAt { code: image.code()?, base: image.base()? })
     }
 
     /// Returns the virtual address of a file offset, if code is there.
     pub fn address(&self, offset: u64) -> Option<u64> {
-        let piece = self.0.iter().find(|piece| (piece.start..piece.end).contains(&offset))?;
+        let piece = self.code.iter().find(|piece| (piece.start..piece.end).contains(&offset))?;
         piece.address.checked_add(offset - piece.start)
     }
 
     /// Returns the file offset of a virtual address, if code is there.
     pub fn offset(&self, address: u64) -> Option<u64> {
-        offsets(&self.0, address, 1).map(|(offset, _)| offset)
+        offsets(&self.code, address, 1).map(|(offset, _)| offset)
+    }
+
+    /// Returns the virtual address of a place that counts from the file's start in memory, if code is there.
+    pub fn in_memory(&self, place: u64) -> Option<u64> {
+        let address = self.base.checked_add(place)?;
+        self.offset(address).map(|_| address)
     }
 }
 

@@ -5,7 +5,9 @@ use crate::command::globals::Globals;
 use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
 use clap::Args;
-use opcost_analysis::annotation::{Annotation, CodeFacts, Flow, addresses, annotate, decoded};
+use opcost_analysis::annotation::{
+    Annotation, CodeFacts, Flow, addresses, annotate, annotate_lines, decoded,
+};
 use opcost_analysis::comparison::address_costs::{VariantAddresses, address_costs};
 use opcost_analysis::comparison::address_runs::{AddressRuns, CountedFunction, most_changed};
 use opcost_analysis::comparison::annotated::{AnnotatedDifference, counted_difference};
@@ -14,7 +16,9 @@ use opcost_base::exit::{HasStatus, Status, WithStatus};
 use opcost_lab::recorded_code::recorded_program;
 use opcost_page::document::Document;
 use opcost_page::writer::text::text;
-use opcost_profile::annotate::{AnnotateError, Own, Program, SourceRoot, charged, source_text};
+use opcost_profile::annotate::{
+    AnnotateError, FunctionCode, Own, Program, SourceRoot, function_code, source_text,
+};
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::{CodeLines, LineAt, Sources, lines};
 use opcost_record::{AddressCost, AddressCosts, Function};
@@ -107,22 +111,17 @@ pub(crate) fn of_samples(
     sources: &Sources,
     roots: &[SourceRoot],
 ) -> Result<Annotation> {
-    let mut program: Option<Program> = None;
-    let mut runs = Vec::new();
-    for profile in profiles {
-        let none = Default::default();
-        let sampled = profile.sampled.as_ref().unwrap_or(&none);
-        let found = charged(sampled, function).status(Status::Usage)?;
-        let program = match &program {
-            Some(program) => program,
-            None => program.insert(Program::sampled(found.file, sources).status(Status::Usage)?),
-        };
-        let place = |(offset, own): (u64, Own)| Some((program.address(offset)?, own));
-        runs.push(found.costs.into_iter().filter_map(place).collect::<Vec<_>>());
-    }
     let totals = profiles.iter().map(|profile| profile.table.total).collect();
-    let Some(program) = program else { anyhow::bail!("no profile to annotate") };
-    of_program(&program, function, &runs, totals, Flow::default(), sources, roots)
+    match function_code(profiles, function, sources).status(Status::Usage)? {
+        FunctionCode::Program(program, runs) => {
+            of_program(&program, function, &runs, totals, Flow::default(), sources, roots)
+        }
+        FunctionCode::Lines(lines) => {
+            let text = |file| source_text(file, roots, lines.modified);
+            let texts = lines.files.iter().map(text).collect();
+            Ok(annotate_lines(function, &lines, texts, totals))
+        }
+    }
 }
 
 /// The number of the function that a name means.

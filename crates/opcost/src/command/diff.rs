@@ -368,11 +368,7 @@ fn function_of_both<'a>(
         };
         return Ok([found(0)?, found(1)?]);
     }
-    let share = |side: usize| {
-        let profile = sides[side][0].profile;
-        profile.sampled.as_ref().map(hot).unwrap_or_default()
-    };
-    let (old, new) = (share(0), share(1));
+    let (old, new) = (hot(sides[0][0].profile), hot(sides[1][0].profile));
     // The file of another build usually has another path.
     let changed = new.iter().filter_map(|(function, share)| {
         let (before, old) = old.iter().find(|(old, _)| old.symbol == function.symbol)?;

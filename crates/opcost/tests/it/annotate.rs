@@ -109,7 +109,7 @@ fn a_function_that_was_inlined_names_those_that_have_its_code() {
         home.path(),
         &["profile", "-i", data("py-spy.folded").to_str().unwrap(), "--annotate"],
     );
-    assert!(said.contains("no addresses of instructions"), "{said}");
+    assert!(said.contains("neither addresses of instructions nor lines"), "{said}");
     // Without perf's copy the program is not the recorded one, and no line is guessed.
     let empty = tempfile::tempdir().unwrap();
     let said = refused(empty.path(), &["profile", "-i", file, "--annotate"]);
@@ -137,6 +137,99 @@ fn two_profiles_of_a_function_are_compared_line_by_line() {
     let line = lines.iter().find(|line| line["variant"]["line"] == 11).unwrap();
     assert_eq!(line["variant"]["text"], line["baseline"]["text"]);
     assert!(line["instructions"].as_array().unwrap().iter().all(|pair| pair["same"] == true));
+}
+
+#[test]
+fn a_file_of_samply_has_the_instructions_that_the_profile_of_perf_has() {
+    let (home, sources) = (home(), data("."));
+    // samply made one from the other.
+    let of_instructions = |file: &str, symbol: &str| {
+        let (file, roots) = (data(file), sources.to_str().unwrap());
+        let annotate = format!("--annotate={symbol}");
+        let arguments = ["profile", "-i", file.to_str().unwrap(), &annotate, "--json"];
+        let arguments = [&arguments[..], &["--source-root", roots]].concat();
+        let json: Value = serde_json::from_str(&printed(home.path(), &arguments)).unwrap();
+        let lines = json["lines"].as_array().unwrap();
+        let all = lines.iter().flat_map(|line| line["instructions"].as_array().unwrap());
+        let samples = all.map(|one| (one["address"].clone(), one["samples"].clone()));
+        samples.collect::<Vec<_>>()
+    };
+    for symbol in ["leaf", "main"] {
+        let perf = of_instructions("plain.data", symbol);
+        assert_eq!(of_instructions("samply.json.gz", symbol), perf);
+        assert!(perf.iter().any(|(_, samples)| samples.as_u64() > Some(0)), "{perf:?}");
+    }
+}
+
+#[test]
+fn lines_that_a_profile_names_are_shown_without_its_program() {
+    let empty = tempfile::tempdir().unwrap();
+    let file = data("go-new.pb.gz");
+    let arguments = ["profile", "-i", file.to_str().unwrap(), "--annotate=main.join"];
+    let text = printed(empty.path(), &arguments);
+    // go tool pprof -list main.join: 10 ms, and 20 ms of strings.(*Builder).WriteString inlined there.
+    let has =
+        |words: &[&str]| text.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(has(&["14 ", "100.00 %", "30 ms"]), "{text}");
+    assert!(has(&["66.67 %", "20 ms", "strings.(*Builder).WriteString inlined"]), "{text}");
+    assert!(text.contains("the lines are those that the profile names"), "{text}");
+    let json = printed(empty.path(), &[&arguments[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["cost"], &json["instructions"]), (&30_000_000.into(), &0.into()));
+}
+
+#[test]
+fn code_of_64_bit_arm_is_shown_by_instruction() {
+    if !needs::programs(&["clang", "ld.lld", "readelf"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("work.c"), folder.path().join("work"));
+    let text = "int table[9] = {1};\nvoid _start(void) {\n  for (int at = 0; at < 9; at++)\n    table[3] += at * 7;\n}\n";
+    fs::write(&source, text).unwrap();
+    let options = ["--target=aarch64-linux-gnu", "-g", "-O0", "-ffreestanding", "-nostdlib"];
+    let built = std::process::Command::new("clang")
+        .args(options)
+        .args(["-static", "-fno-pic", "-fuse-ld=lld", "-o"])
+        .args([&program, &source])
+        .status();
+    assert!(built.unwrap().success());
+    let read = std::process::Command::new("readelf").arg("-lsW").arg(&program).output().unwrap();
+    let read = String::from_utf8(read.stdout).unwrap();
+    let fields = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+    let loads =
+        read.lines().map(fields).filter(|line| line.first().is_some_and(|one| one == "LOAD"));
+    let base = loads.map(|line| number(&line[2])).min().unwrap();
+    let mut rows = read.lines().map(fields);
+    let start = rows.find(|line| line.last().is_some_and(|one| one == "_start")).unwrap();
+    let address = number(&start[1]) - base + 0x34;
+    let profile = serde_json::json!({
+        "meta": {"preprocessedProfileVersion": 49, "symbolicated": false, "product": "work"},
+        "libs": [{"name": "work", "path": program}],
+        "threads": [{
+            "name": "work", "pid": 7, "tid": 7,
+            "samples": {"stack": [0, 0, 0], "time": [1.0, 2.0, 3.0]},
+            "stackTable": {"frame": [0], "prefix": [null]},
+            "frameTable": {"func": [0], "address": [address]},
+            "funcTable": {"name": [0], "resource": [0]},
+            "resourceTable": {"lib": [0], "name": [0]},
+            "stringArray": ["0x1"],
+        }],
+    });
+    let file = folder.path().join("profile.json");
+    fs::write(&file, profile.to_string()).unwrap();
+    let text = printed(folder.path(), &["profile", "-i", file.to_str().unwrap(), "--annotate"]);
+    assert!(text.starts_with("_start (work)") && text.contains("3 in 3 samples"), "{text}");
+    // As llvm-objdump has it; the linker put an adr in place of adrp and add.
+    let has = |figures: &str, code: &str| {
+        text.lines().any(|line| line.contains(figures) && line.trim_end().ends_with(code))
+    };
+    assert!(
+        has("100.00 %", "table[3] += at * 7;") && has("100.00 %", "mul w10, w8, w10"),
+        "{text}"
+    );
+    assert!(has("", "str w8, [x9, #0xc]"), "{text}");
 }
 
 const COUNTED: &str = "
@@ -198,11 +291,34 @@ fn counted_lines_are_those_of_callgrind() {
         shown["lines"].as_array().unwrap().iter().filter_map(of_line).collect();
     let theirs = callgrind(&lab, &program, "count");
     assert_eq!(ours, theirs);
+    // opcost reads the lines from the file itself; with addresses it shows the instructions, too.
+    std::process::Command::new("valgrind")
+        .args(["--tool=callgrind", "--dump-instr=yes", "--collect-jumps=yes"])
+        .arg(format!("--callgrind-out-file={}", lab.path("addresses.out").display()))
+        .arg(&program)
+        .output()
+        .unwrap();
+    for (file, with_code) in [("callgrind.out", false), ("addresses.out", true)] {
+        let shown = lab.json(&["profile", "-i", file, "--annotate=count", "--json"]);
+        let lines = shown["lines"].as_array().unwrap();
+        let read = lines.iter().filter_map(of_line).collect::<BTreeMap<u64, u64>>();
+        assert_eq!(read, theirs, "{file}");
+        assert!(lines.iter().any(|line| line["text"] == "        seen += at;"), "{lines:?}");
+        let instructions = lines.iter().flat_map(|line| line["instructions"].as_array().unwrap());
+        let texts = instructions.map(|one| one["text"].as_str().unwrap());
+        assert_eq!(texts.filter(|text| text.starts_with("add ")).count() > 0, with_code, "{file}");
+    }
     assert!(ours.values().sum::<u64>() > 4000, "{ours:?}");
     let text = lab.output(&["show", "last", "--annotate=count"]);
     assert!(text.contains("seen += at;"), "{text}");
     // A program that was built anew is not the one that was counted.
     compile(&lab, "counted", &COUNTED.replace("1000", "1001"), &["-g"]);
+    let shown = lab.json(&["profile", "-i", "addresses.out", "--annotate=count", "--json"]);
+    assert_eq!(
+        (&shown["sources"][0]["state"], &shown["instructions"]),
+        (&"undated".into(), &0.into())
+    );
+    assert!(shown["lines"].as_array().unwrap().iter().all(|line| line["text"].is_null()));
     lab.run(&["show", "last", "--annotate=count"])
         .expect(2)
         .says(&["is not the file that was recorded"]);

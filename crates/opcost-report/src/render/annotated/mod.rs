@@ -146,7 +146,9 @@ fn summary(view: &View<'_>) -> String {
             samples => format!(" in {} samples", grouped(samples)),
         }
     )];
-    facts.push(format!("{} instructions", grouped(annotation.instructions as u64)));
+    if annotation.instructions > 0 {
+        facts.push(format!("{} instructions", grouped(annotation.instructions as u64)));
+    }
     if let Some(main) = annotation.main {
         facts.push(annotation.sources[main].path.clone());
     }
@@ -295,7 +297,10 @@ fn notes<const N: usize>(
                 "no debug information gives lines; compile with -g, or install the debug symbols";
             document.say(Mark::Missing, format!("{side}{said}"));
         }
-        if !annotation.is_disassembled {
+        if annotation.instructions == 0 {
+            let said = "the lines are those that the profile names; it has no addresses of instructions, or their program is not here";
+            document.say(Mark::Missing, format!("{side}{said}"));
+        } else if !annotation.is_disassembled {
             let said = "opcost disassembles 64-bit x86 and 64-bit ARM only";
             document.say(Mark::Missing, format!("{side}{said}"));
         }
@@ -377,6 +382,10 @@ fn about(source: &SourceText) -> Option<(Mark, &'static str)> {
             Mark::Doubt,
             "younger than the program, so its text is not shown; give the folder with the compiled sources with --source-root",
         )),
+        SourceState::Undated => Some((
+            Mark::Doubt,
+            "the program is not here, so nothing tells whether this is what was compiled; give the folder with the compiled sources with --source-root",
+        )),
         SourceState::Missing => {
             Some((Mark::Missing, "not found; give the folder with the sources with --source-root"))
         }
@@ -392,6 +401,7 @@ fn state(source: &SourceText) -> &'static str {
         SourceState::Named => "named",
         SourceState::Changed => "changed",
         SourceState::Younger => "younger",
+        SourceState::Undated => "undated",
         SourceState::Missing => "missing",
         SourceState::Unreadable(_) => "unreadable",
     }

@@ -146,7 +146,7 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
         return annotated(globals, args, &name, &profile);
     }
     if !args.exports.is_empty() {
-        let ReadProfile { about, table, sampled } = &profile;
+        let ReadProfile { about, table, sampled, .. } = &profile;
         match sampled {
             Some(sampled) => args.exports.write_tree(&call_tree(about, sampled, &name, ops))?,
             None => args.exports.write_table(table, &about.event, &name)?,
@@ -209,12 +209,10 @@ fn annotated(
         Some(wanted) => {
             &profile.table.functions[find("--annotate", &profile.table, wanted)?].function
         }
-        None => profile
-            .sampled
-            .as_ref()
-            .and_then(|sampled| Some(hot(sampled).first()?.0))
-            .ok_or(AnnotateError::NoAddresses)
-            .status(Status::Usage)?,
+        None => {
+            let first = hot(profile).first().map(|(function, _)| *function);
+            first.ok_or(AnnotateError::NoAddresses).status(Status::Usage)?
+        }
     };
     let sources = args.source.sources(globals);
     let annotation = of_samples(&[profile], function, &sources, args.annotate.all_roots())?;
