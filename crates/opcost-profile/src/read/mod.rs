@@ -69,7 +69,7 @@ impl ReadProfile {
     }
 
     /// Returns the cost of each place in code, and the functions that it numbers.
-    pub(crate) fn code(&self) -> (Vec<&Function>, &CodeCosts) {
+    pub fn code(&self) -> (Vec<&Function>, &CodeCosts) {
         match &self.sampled {
             Some(sampled) => (sampled.profile.functions.iter().collect(), &sampled.code),
             None => (self.table.functions.iter().map(|cost| &cost.function).collect(), &self.code),

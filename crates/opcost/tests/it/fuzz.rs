@@ -9,6 +9,8 @@ use crate::needs;
 use proptest::prelude::*;
 use std::process::Command;
 
+#[path = "../../../../fuzz/fuzz_targets/annotate.rs"]
+mod annotate;
 #[path = "../../../../fuzz/fuzz_targets/attach.rs"]
 mod attach;
 #[path = "../../../../fuzz/fuzz_targets/baseline.rs"]
@@ -81,7 +83,8 @@ macro_rules! fuzz_target {
     };
 }
 
-const TARGETS: [fn(&[u8]); 17] = [
+const TARGETS: [fn(&[u8]); 18] = [
+    annotate::run,
     attach::run,
     baseline::run,
     elf::run,
