@@ -10,7 +10,7 @@
 //! callback.
 
 use crate::counters::Cost;
-use crate::decode::{Exit, Facts, MarkerAt, RETURN_BYTES, Wait, popped};
+use crate::decode::{Exit, Facts, MarkerAt, Wait};
 use crate::repeat::Site;
 use opcost_core_model::Code;
 use opcost_record::symbols::Landmark;
@@ -241,7 +241,6 @@ impl Block {
         let (cost, ends) = (cost(&facts), run_ends(&facts));
         let last = facts.last().copied();
         let exit = last.map_or(Exit::Next, |last| last.exit);
-        let facts_len = facts.len();
         // A repeated string instruction is no run, but shows that the instruction in front of it finished.
         let in_doubt = ends.last().is_some_and(|end| {
             usize::from(*end) + 1 < facts.len() && facts[usize::from(*end)].may_fault
@@ -275,7 +274,7 @@ impl Block {
             kernel: true,
             ending,
             by_entry: false,
-            popped: codes[..facts_len].last().map_or(0, |code| popped(exit, code)),
+            popped: 0,
             rest: Box::new(Rest {
                 code: None,
                 landmark: None,
@@ -293,8 +292,7 @@ impl Block {
     /// Whether control certainly goes elsewhere once the last instruction finished.
     #[inline(always)]
     pub(crate) fn calls_or_returns(&self) -> bool {
-        self.ending == Ending::Tells
-            && matches!(self.exit, Exit::Call | Exit::CallIndirect | Exit::Return)
+        matches!(self.exit, Exit::Call | Exit::CallIndirect | Exit::Return)
     }
 
     /// Whether the block ends with a jump or branch, and the beginning of the next block leaves no doubt about the end.
@@ -322,9 +320,11 @@ impl Block {
     }
 
     /// Has [`Cells::expected`] hold the block at `place`, if that value tells everything needed.
-    pub(crate) fn placed(mut self, place: *const Block) -> Block {
+    ///
+    /// `return_bytes`: the bytes that a plain return takes off the stack.
+    pub(crate) fn placed(mut self, place: *const Block, return_bytes: u16) -> Block {
         if self.by_entry && self.begun_tag == NEVER {
-            let returns = self.exit == Exit::Return && self.popped == RETURN_BYTES;
+            let returns = self.exit == Exit::Return && self.popped == return_bytes;
             self.begun_tag = behind(place, returns);
         }
         self
@@ -423,8 +423,11 @@ impl Block {
 
 #[cfg(test)]
 pub(crate) fn made(start: u64, codes: &[&[u8]]) -> Block {
-    let facts = crate::decode::decode(start, codes);
-    Block::new(start, codes, facts, Box::leak(Box::new(0)))
+    use crate::x86_64::decode::{decode, popped};
+    let facts = decode(start, codes);
+    let mut block = Block::new(start, codes, facts, Box::leak(Box::new(0)));
+    block.popped = codes.last().map_or(0, |code| popped(block.exit, code));
+    block
 }
 
 /// A marker in a block.
@@ -511,10 +514,10 @@ mod tests {
         assert_eq!(block.index_of(0xfff), None);
         assert_eq!(block.popped, 8);
         let place = &raw const block;
-        let block = block.placed(place);
+        let block = block.placed(place, 8);
         assert!(block.is_held() && block.exit_tag() == behind(place, true));
         let stepped = made(0, &[LOAD, RET]).cut_by_entries(true).tagged(7, false, true);
-        let stepped = stepped.placed(std::ptr::null());
+        let stepped = stepped.placed(std::ptr::null(), 8);
         assert_eq!((stepped.begun_tag, stepped.exit_tag()), (NEVER - 1, NEVER));
         assert!(made(0, &[LOAD]).is_one_access() && !made(0, &[LOAD, NOP]).is_one_access());
         assert!(!made(0, &[RET]).is_one_access() && !made(0, &[REP]).is_one_access());

@@ -11,6 +11,7 @@ use crate::rcu;
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
 use crate::report::write_error;
+use crate::target::SystemCalls;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -25,12 +26,6 @@ unsafe impl Sync for State {}
 static STATE: State = State(UnsafeCell::new(MaybeUninit::uninit()));
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
-// arch/x86/entry/syscalls/syscall_64.tbl of the kernel.
-const CLONE: i64 = 56;
-const FORK: i64 = 57;
-const VFORK: i64 = 58;
-const EXECVE: i64 = 59;
-const EXECVEAT: i64 = 322;
 /// include/uapi/linux/sched.h
 const CLONE_THREAD: u64 = 0x10000;
 
@@ -330,11 +325,15 @@ pub(crate) fn on_flush() {
 }
 
 /// Refuses a system call after which counts are wrong or lost.
-fn refuse_system_call(number: i64, flags: u64, out: &Path) {
+fn refuse_system_call(numbers: &SystemCalls, number: i64, flags: u64, out: &Path) {
     match number {
-        CLONE if flags & CLONE_THREAD != 0 => refusal::refuse(Refusal::Thread),
-        CLONE | FORK | VFORK => refusal::refuse(Refusal::Child),
-        EXECVE | EXECVEAT if refusal::is_first_process() => {
+        _ if number == numbers.clone && flags & CLONE_THREAD != 0 => {
+            refusal::refuse(Refusal::Thread);
+        }
+        _ if number == numbers.clone || numbers.forks.contains(&number) => {
+            refusal::refuse(Refusal::Child);
+        }
+        _ if numbers.execute.contains(&number) && refusal::is_first_process() => {
             // If the call succeeds, nothing of this process is left to report. If the call fails, the report at exit replaces this
             // one.
             write_error(
@@ -355,8 +354,11 @@ pub(crate) fn on_system_call(vcpu: c_uint, number: i64, arguments: [u64; 3]) {
         let plugin = unsafe { plugin() };
         let [first, third, fifth] = arguments;
         plugin.system_calls += 1;
-        refuse_system_call(number, first, &plugin.arguments.out);
-        plugin.mapped.system_call(number, third, fifth);
+        let numbers = &plugin.target.system_calls;
+        refuse_system_call(numbers, number, first, &plugin.arguments.out);
+        if number == numbers.map {
+            plugin.mapped.map(third, fifth);
+        }
     }
 }
 

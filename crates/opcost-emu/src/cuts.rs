@@ -9,12 +9,10 @@
 use crate::block::{Block, cost, is_kernel};
 use crate::counters::Cost;
 use crate::plugin::Plugin;
-use crate::stack::Pushed;
-use crate::totals::{Closing, began, interrupted};
+use crate::stack::Entered;
+use crate::totals::{Closing, began};
+use crate::x86_64::entry::{FETCH, interrupted};
 use opcost_record::symbols::Landmark;
-
-/// The bit of a page fault's error code that says that a fetch faulted (Intel SDM volume 3, section 4.7).
-const FETCH: u64 = 1 << 4;
 
 impl Plugin {
     /// Whether the beginning of a block needs a callback where only totals are counted.
@@ -110,7 +108,9 @@ impl Plugin {
             return;
         }
         // SAFETY: the first block of a handler begins.
-        let Some(pushed) = (unsafe { self.stack.pushed() }) else { return self.lose(number, None) };
+        let Some(pushed) = (unsafe { self.stack.entered() }) else {
+            return self.lose(number, None);
+        };
         if number == 0 {
             let metrics = self.attribution.metrics();
             let page_fault = place.is_some_and(|place| metrics[place] == "page-faults");
@@ -130,7 +130,7 @@ impl Plugin {
     }
 
     /// Takes back a block's last instruction, which faulted.
-    fn settle_last(&mut self, pushed: &Pushed, page_fault: bool) {
+    fn settle_last(&mut self, pushed: &Entered, page_fault: bool) {
         if page_fault && pushed.error.is_some_and(|error| error & FETCH != 0) {
             return;
         }

@@ -4,6 +4,7 @@ use crate::api::{self, Id, Info};
 use crate::arguments::{Arguments, Window};
 use crate::attribution::Attribution;
 use crate::plugin::Plugin;
+use crate::target::Target;
 use crate::timing::Timing;
 use crate::vcpu::VCPUS_MAX;
 use crate::{callback, events, main_loop, refusal};
@@ -68,9 +69,7 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     }
     // SAFETY: the name is a text that ends with a zero byte, as QEMU's header says.
     let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
-    if target != "x86_64" {
-        return Err(format!("this QEMU emulates {target}, this plugin counts x86_64 only"));
-    }
+    let target = Target::named(&target)?;
     let arguments = Arguments::parse(texts, info.system_emulation)?;
     let symbols = match &arguments.symbols {
         None => Symbols::default(),
@@ -88,10 +87,22 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
                 .into(),
         );
     }
+    if !target.is_modelled && (arguments.cycles.is_some() || arguments.model.is_some()) {
+        return Err(format!(
+            "no core that executes {} is modelled: count without cycles= and model=",
+            target.name
+        ));
+    }
     refusal::start(!arguments.system);
     let user = !arguments.system;
     // A second thread of a program is refused, so one vCPU is enough.
     let vcpus = if user { 1 } else { usize::try_from(info.vcpus_max).unwrap_or(1).max(1) };
+    if vcpus > 1 && target.links() {
+        return Err(format!(
+            "the machine has {vcpus} CPUs, and on {} calls are followed on one only: give it one CPU",
+            target.name
+        ));
+    }
     if vcpus > VCPUS_MAX {
         return Err(format!("the machine has {vcpus} CPUs; give it {VCPUS_MAX} at most"));
     }
@@ -117,7 +128,13 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     }
     // SAFETY: this code runs once and before any callback.
     unsafe {
-        callback::start(Plugin::new(arguments, Attribution::new(symbols, vcpus), timing, vcpus));
+        callback::start(Plugin::new(
+            target,
+            arguments,
+            Attribution::new(symbols, vcpus),
+            timing,
+            vcpus,
+        ));
         events::register(id, api, user, vcpus > 1);
     }
     Ok(())

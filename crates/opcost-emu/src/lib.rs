@@ -80,6 +80,7 @@
 //! cache line anew. Each block and each node of the tree therefore takes one line. The models need a further callback for each
 //! block and each access to memory.
 
+mod aarch64;
 mod addresses;
 mod api;
 mod arguments;
@@ -108,12 +109,14 @@ mod repeat;
 mod report;
 mod slices;
 mod stack;
+mod target;
 mod timing;
 mod totals;
 mod translate;
 mod tree;
 mod vcpu;
 mod walk;
+mod x86_64;
 
 pub use api::Info;
 pub use install::{qemu_plugin_install, qemu_plugin_version};

@@ -83,11 +83,6 @@ thread_local! {
     static RUNS_CPUS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether an instruction halts its CPU in QEMU: `hlt` and `mwait`.
-pub(crate) fn halts(code: &[u8]) -> bool {
-    matches!(code, [0xf4] | [0x0f, 0x01, 0xc9])
-}
-
 /// Stops QEMU's clock of the host, and replaces QEMU's functions that take the big lock and that wait.
 ///
 /// # Errors

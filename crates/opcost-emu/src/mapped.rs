@@ -10,8 +10,7 @@
 
 use std::fs;
 
-/// The number of `mmap`, and the bit of its third argument that asks for code (`asm/unistd_64.h`, `bits/mman.h`).
-const MMAP: i64 = 9;
+/// The bit of `mmap`'s third argument that asks for code (`bits/mman.h`).
 const PROT_EXEC: u64 = 4;
 /// More files than any program opens.
 const FILES_MAX: usize = 4096;
@@ -21,9 +20,9 @@ const FILES_MAX: usize = 4096;
 pub(crate) struct Mapped(Vec<String>);
 
 impl Mapped {
-    /// Notes a file if a system call with these third and fifth arguments maps its code.
-    pub(crate) fn system_call(&mut self, number: i64, protection: u64, descriptor: u64) {
-        if number != MMAP || protection & PROT_EXEC == 0 || self.0.len() >= FILES_MAX {
+    /// Notes a file if an `mmap` with these third and fifth arguments maps its code.
+    pub(crate) fn map(&mut self, protection: u64, descriptor: u64) {
+        if protection & PROT_EXEC == 0 || self.0.len() >= FILES_MAX {
             return;
         }
         // Without a file the descriptor is -1, as 32 bits.
@@ -55,18 +54,14 @@ mod tests {
         let file = File::open(&this).unwrap();
         let descriptor = file.as_raw_fd() as u64;
         let mut mapped = Mapped::default();
-        for (number, protection, descriptor) in [
-            (MMAP, 1, descriptor),
-            (0, 5, descriptor),
-            (MMAP, 7, u64::MAX),
-            (MMAP, 7, u64::from(u32::MAX)),
-            (MMAP, 7, 1 << 20),
-        ] {
-            mapped.system_call(number, protection, descriptor);
+        for (protection, descriptor) in
+            [(1, descriptor), (7, u64::MAX), (7, u64::from(u32::MAX)), (7, 1 << 20)]
+        {
+            mapped.map(protection, descriptor);
         }
         assert!(mapped.paths().is_empty(), "{mapped:?}");
-        mapped.system_call(MMAP, 5, descriptor);
-        mapped.system_call(MMAP, 5, descriptor);
+        mapped.map(5, descriptor);
+        mapped.map(5, descriptor);
         assert_eq!(mapped.paths(), [this.canonicalize().unwrap().to_str().unwrap()]);
     }
 }

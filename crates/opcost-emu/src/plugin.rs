@@ -9,7 +9,7 @@ use crate::blocks::Blocks;
 use crate::class::Class;
 use crate::costs::costs;
 use crate::counters::{Cost, Counters, Figure};
-use crate::decode::{Exit, MarkerAt, RETURN_BYTES, Repeat};
+use crate::decode::{Exit, MarkerAt, Repeat};
 use crate::last_instruction::LastFile;
 use crate::low;
 use crate::mapped::Mapped;
@@ -18,7 +18,8 @@ use crate::refusal;
 use crate::region::{CounterSums, Drains, FORGED, Regions};
 use crate::repeat::Site;
 use crate::report::{Reports, write_error};
-use crate::stack::{Pushed, Stack};
+use crate::stack::{Entered, Stack};
+use crate::target::Target;
 use crate::timing::Timing;
 use crate::totals::Totals;
 use crate::tree::{NODES_MAX, Tree};
@@ -52,6 +53,8 @@ struct Suspect {
 
 /// The plugin's state. All of it belongs to the one thread that translates and executes.
 pub(crate) struct Plugin {
+    /// The architecture of the guest.
+    pub(crate) target: &'static Target,
     /// The cells of the current vCPU.
     pub(crate) cells: *mut Cells,
     /// The number of the current vCPU.
@@ -114,6 +117,7 @@ impl Plugin {
     ///
     /// `timing`: the core to be modelled; `vcpus`: the number of the guest's vCPUs.
     pub(crate) fn new(
+        target: &'static Target,
         arguments: Arguments,
         attribution: Attribution,
         timing: Option<Timing>,
@@ -130,6 +134,7 @@ impl Plugin {
         let nowhere = blocks.add(|_, count| Block::new(0, &[], Vec::new(), count));
         let last = (!arguments.system).then(|| LastFile::beside(&arguments.out));
         let mut plugin = Plugin {
+            target,
             cells: low::one(Cells::behind(nowhere), arguments.system),
             vcpu: 0,
             one_vcpu: vcpus == 1,
@@ -160,7 +165,7 @@ impl Plugin {
             mapped: Mapped::default(),
             last,
             probes: Box::default(),
-            stack: Stack::new(),
+            stack: Stack::new(target),
             totals: None,
             by_entry: false,
             failure: None,
@@ -168,7 +173,11 @@ impl Plugin {
         let one_kernel =
             plugin.arguments.system && plugin.one_vcpu && plugin.attribution.knows_faults();
         let counts_only = !plugin.arguments.profile && plugin.timing.is_none();
-        if counts_only && one_kernel && plugin.arguments.window == Window::Markers {
+        if counts_only
+            && target.is_modelled
+            && one_kernel
+            && plugin.arguments.window == Window::Markers
+        {
             let learns = plugin.stack.is_open() && api::current_cpu().is_some();
             plugin.totals = learns.then(Totals::new);
         }
@@ -306,7 +315,7 @@ impl Plugin {
         if cells.returned() && !begun.special() {
             // Half of all closer looks end here: the block that returned need not be read. There is one vCPU.
             // SAFETY: the stack pointer's place was known when the block was translated.
-            let slot = unsafe { self.stack.slot(RETURN_BYTES) };
+            let slot = unsafe { self.stack.returned() };
             self.walk.returned(&mut self.position, slot, begun);
             self.cost = self.walk.tree.cost(self.position.node);
             return;
@@ -369,6 +378,23 @@ impl Plugin {
         }
     }
 
+    /// Learns the places of registers from a call or from the end of a handler, where calls write their return address to a
+    /// register.
+    #[cold]
+    fn learn_registers(&mut self, prev: &Block, begun: &Block) {
+        if begun.landmark.is_some_and(|(landmark, _)| is_entry(landmark)) {
+            return;
+        }
+        match prev.exit {
+            Exit::Call | Exit::CallIndirect if prev.kernel || !self.arguments.system => {
+                self.learn_stack_slot(prev.end());
+            }
+            // SAFETY: a block begins on the one vCPU.
+            Exit::Leave => unsafe { self.stack.learn_resumed(begun.start) },
+            _ => {}
+        }
+    }
+
     #[cold]
     fn learn_stack_slot(&mut self, slot: u64) {
         // With `window=whole`, faults count before the kernel has its entries. Several vCPUs each have a stack of their own.
@@ -376,9 +402,11 @@ impl Plugin {
             && self.arguments.system
             && self.one_vcpu
             && self.attribution.knows_faults();
+        // A program's own calls tell where the stack pointer is, but nothing tells its faults.
+        let learns = wanted || self.target.links() && !self.arguments.system;
         // SAFETY: a block begins on the one vCPU.
-        if wanted && unsafe { self.stack.learn(slot) } {
-            self.by_entry = true;
+        if learns && unsafe { self.stack.learn(slot) } {
+            self.by_entry = wanted;
         }
     }
 
@@ -396,6 +424,9 @@ impl Plugin {
             self.settle(prev, begun)
         };
         self.settle_repeat(prev, begun);
+        if self.target.links() && !cut {
+            self.learn_registers(prev, begun);
+        }
         let left = Left::whole(prev);
         let goes_on = begun.tag == prev.exit_tag()
             || prev.exit == Exit::JumpIndirect
@@ -412,6 +443,9 @@ impl Plugin {
                 // SAFETY: the stack pointer's place was known when the block was translated.
                 None => unsafe { self.stack.slot(prev.popped) },
             };
+        } else if self.target.links() {
+            // SAFETY: the place is known, and a block begins.
+            slot = if self.stack.is_known() { unsafe { self.stack.slot(0) } } else { 0 };
         }
         if cut || !goes_on {
             self.walk.step(&mut self.position, left, cut, slot, begun);
@@ -459,7 +493,7 @@ impl Plugin {
 
     /// Returns the values that the processor pushed, if `next` is the first block of a handler and the end or slot of `prev`
     /// follows from them.
-    fn pushed(&mut self, prev: &Block, next: &Block) -> Option<Pushed> {
+    fn pushed(&mut self, prev: &Block, next: &Block) -> Option<Entered> {
         let needed = match next.landmark?.0 {
             Landmark::Fault => true,
             Landmark::Trap | Landmark::Interrupt => prev.calls_or_returns(),
@@ -469,7 +503,7 @@ impl Plugin {
             return None;
         }
         // SAFETY: the last block was translated when the stack pointer's place was known.
-        let pushed = unsafe { self.stack.pushed() };
+        let pushed = unsafe { self.stack.entered() };
         if pushed.is_none() {
             self.failure.get_or_insert_with(|| {
                 "the guest's stack could not be read where a handler began; this is a fault of opcost"
@@ -486,7 +520,7 @@ impl Plugin {
     /// begin again. An access to a device makes QEMU leave the block, execute the instruction by itself with its memory callback
     /// only, and go on behind the instruction. A store into the block's own code makes QEMU leave the block and execute the store
     /// again, as a block of one instruction.
-    fn settle_by_entry(&mut self, prev: &Block, next: &Block, pushed: Option<Pushed>) -> bool {
+    fn settle_by_entry(&mut self, prev: &Block, next: &Block, pushed: Option<Entered>) -> bool {
         // SAFETY: QEMU writes to the cells between callbacks only.
         let cells = unsafe { &*self.cells };
         // SAFETY: blocks live for ever.
@@ -501,10 +535,13 @@ impl Plugin {
             (Some(Landmark::Fault), Some(pushed)) => {
                 prev.index_of(pushed.instruction).filter(|index| {
                     let facts = prev.facts[*index].0;
-                    facts.may_fault && facts.repeat.is_none() && !facts.never_retires
+                    // Without repeated instructions, what a fault will resume at did not finish, whatever it is.
+                    (facts.may_fault || self.target.links())
+                        && facts.repeat.is_none()
+                        && !facts.never_retires
                 })
             }
-            (None, _) if next.is_one_access() => prev
+            (None, _) if next.is_one_access() && self.target.restarts_own_stores => prev
                 .index_of(next.start)
                 .filter(|index| prev.facts[*index].0.stores > 0 && self.left_early(prev, *index)),
             _ => None,

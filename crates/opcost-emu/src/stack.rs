@@ -5,6 +5,7 @@
 //! callback tells the stack slot of a call, and the stack pointer is the one word that equals the slots of many calls.
 
 use crate::api;
+use crate::target::Target;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
@@ -23,77 +24,135 @@ unsafe extern "C" {
     fn malloc_usable_size(block: *const c_void) -> usize;
 }
 
-/// The values that an exception or interrupt left on the stack.
+/// The state of the code that an exception or interrupt stopped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Pushed {
+pub(crate) struct Entered {
     /// Address at which the interrupted code resumes.
     pub(crate) instruction: u64,
     /// The stack pointer of the interrupted code.
     pub(crate) stack: u64,
-    /// The code segment of the interrupted code.
+    /// The code segment of the interrupted code, on x86.
     pub(crate) segment: u16,
-    /// The exception's error code, if it has one.
+    /// The exception's error code, if the processor pushed one.
     pub(crate) error: Option<u64>,
+}
+
+/// The search for a word of QEMU's object by the values that the word had.
+#[derive(Default)]
+struct Search {
+    /// Places that matched every value so far.
+    places: Vec<*const u64>,
+    /// The number of different values so far, and the last one.
+    values: u32,
+    last: u64,
+    found: Option<*const u64>,
+}
+
+impl Search {
+    fn is_open(&self) -> bool {
+        self.found.is_none() && self.values < SLOTS_MAX
+    }
+
+    /// Learns from the word's present value.
+    ///
+    /// # Safety
+    /// `object` is QEMU's of the vCPU that the calling thread runs, or null.
+    unsafe fn learn(&mut self, object: *const c_void, value: u64) {
+        if !self.is_open() || value == self.last {
+            return;
+        }
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.values == 0 {
+                self.places = words(object);
+            }
+            self.places.retain(|place| place.read_volatile() == value);
+        }
+        self.last = value;
+        self.values = if self.places.is_empty() { SLOTS_MAX } else { self.values + 1 };
+        if let ([place], SLOTS_MIN..) = (&self.places[..], self.values) {
+            self.found = Some(*place);
+        }
+    }
 }
 
 /// The stack of one vCPU.
 pub(crate) struct Stack {
+    target: &'static Target,
     /// QEMU's object of the vCPU.
     vcpu: *const c_void,
     /// The stack pointer's place in the object; null until it is known.
     place: *const u64,
     access: Option<Access>,
-    /// Places in the object that matched every slot so far.
-    places: Vec<*const u64>,
-    /// The number of slots so far, and the last one.
-    slots: u32,
-    last: u64,
+    /// The search for the stack pointer, or for the register to which calls write their return address.
+    calls: Search,
+    /// The search for the register that says where interrupted code resumes.
+    resumes: Search,
 }
 
 impl Stack {
     /// Makes the state in which nothing is known.
-    pub(crate) fn new() -> Stack {
+    pub(crate) fn new(target: &'static Target) -> Stack {
         // SAFETY: a function of QEMU lives for ever and has this type in 7.2 to 11.1
         // (include/exec/cpu-all.h, later include/exec/cpu-common.h; `target_ulong` has 64 bits).
         let access = api::find(c"cpu_memory_rw_debug")
             .map(|found| unsafe { std::mem::transmute::<*mut c_void, Access>(found) });
         Stack {
+            target,
             vcpu: ptr::null(),
             place: ptr::null(),
             access,
-            places: Vec::new(),
-            slots: 0,
-            last: 0,
+            calls: Search::default(),
+            resumes: Search::default(),
         }
     }
 
     /// Whether the place may still be found.
     pub(crate) fn is_open(&self) -> bool {
-        self.access.is_some() && self.place.is_null() && self.slots < SLOTS_MAX
+        self.access.is_some() && self.calls.is_open()
     }
 
-    /// Learns from the stack pointer's present value; returns whether its place is known now.
+    /// Learns from the stack pointer's present value, or from a call's return address where the call writes it to a register;
+    /// returns whether the stack pointer's place is known now.
     ///
     /// # Safety
     /// The calling thread runs a vCPU, the same in every call.
-    pub(crate) unsafe fn learn(&mut self, pointer: u64) -> bool {
-        if !self.is_open() || pointer == self.last {
+    pub(crate) unsafe fn learn(&mut self, value: u64) -> bool {
+        if !self.is_open() {
             return false;
         }
         // SAFETY: as the caller promises; QEMU's variable is the calling thread's.
         unsafe {
-            if self.slots == 0 {
+            if self.vcpu.is_null() {
                 self.vcpu = api::current_cpu().map_or(ptr::null(), |current| *current);
-                self.places = words(self.vcpu);
             }
-            self.places.retain(|place| place.read_volatile() == pointer);
+            self.calls.learn(self.vcpu, value);
         }
-        self.last = pointer;
-        self.slots = if self.places.is_empty() { SLOTS_MAX } else { self.slots + 1 };
-        if self.slots >= SLOTS_MIN && self.places.len() == 1 {
-            self.place = self.places[0];
+        if let Some(found) = self.calls.found {
+            // QEMU keeps x30 and the stack pointer side by side (`xregs` in target/arm/cpu.h).
+            self.place = found.wrapping_add(usize::from(self.target.links()));
         }
         !self.place.is_null()
+    }
+
+    /// Learns the register that says where interrupted code resumes, from the address at which it did.
+    ///
+    /// # Safety
+    /// As for [`learn`](Self::learn).
+    pub(crate) unsafe fn learn_resumed(&mut self, address: u64) {
+        if self.place.is_null() || !self.resumes.is_open() {
+            return;
+        }
+        // SAFETY: as the caller promises.
+        unsafe { self.resumes.learn(self.vcpu, address) };
+        // QEMU's program counter stands behind the stack pointer and has this value, too.
+        let counter = self.place.wrapping_add(1);
+        self.resumes.places.retain(|place| *place != counter);
+    }
+
+    /// Returns the place of the register that says where interrupted code resumes, if the place is known.
+    pub(crate) fn resumes_at(&self) -> Option<*const u64> {
+        self.resumes.found
     }
 
     /// Returns the stack pointer.
@@ -101,7 +160,7 @@ impl Stack {
     /// # Safety
     /// The stack pointer's place is known, and a block begins.
     #[inline(always)]
-    unsafe fn pointer(&self) -> u64 {
+    pub(crate) unsafe fn pointer(&self) -> u64 {
         // SAFETY: the object lives as long as the vCPU.
         unsafe { self.place.read_volatile() }
     }
@@ -118,28 +177,23 @@ impl Stack {
         unsafe { self.pointer() }.wrapping_sub(popped.into())
     }
 
-    /// Returns the values that the processor pushed, at the beginning of a handler of exceptions or interrupts.
+    /// Returns the slot of a return that takes its address off the stack only.
+    ///
+    /// # Safety
+    /// As for [`slot`](Self::slot).
+    #[inline(always)]
+    pub(crate) unsafe fn returned(&self) -> u64 {
+        // SAFETY: as the caller promises.
+        unsafe { self.slot(self.target.return_bytes) }
+    }
+
+    /// Returns the state of the interrupted code, at the beginning of a handler of exceptions or interrupts.
     ///
     /// # Safety
     /// As for [`slot`](Self::slot); the beginning block is the first one of such a handler.
-    pub(crate) unsafe fn pushed(&self) -> Option<Pushed> {
+    pub(crate) unsafe fn entered(&self) -> Option<Entered> {
         // SAFETY: as the caller promises.
-        let stack = unsafe { self.pointer() };
-        // In 64-bit mode the processor aligns the stack to 16 bytes, then pushes five words, and for some exceptions an error code
-        // (Intel SDM volume 3, section 6.14.2).
-        let with_code = stack.is_multiple_of(16);
-        let mut bytes = [0u8; 40];
-        if !self.read(stack, &mut bytes) {
-            return None;
-        }
-        let word = |index: usize| {
-            let at = 8 * (index + usize::from(with_code));
-            bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
-        };
-        let error =
-            if with_code { Some(u64::from_le_bytes(bytes[..8].try_into().ok()?)) } else { None };
-        let (instruction, segment, stack) = (word(0)?, word(1)? as u16, word(3)?);
-        Some(Pushed { instruction, stack, segment, error })
+        unsafe { (self.target.entered)(self) }
     }
 
     /// Reads the guest's memory as a debugger would, which changes nothing that the guest sees. Returns whether all of it is mapped.
@@ -190,7 +244,7 @@ mod tests {
 
     #[test]
     fn outside_of_qemu_nothing_is_learnt() {
-        let mut stack = Stack::new();
+        let mut stack = Stack::new(&crate::x86_64::TARGET);
         assert!(!stack.is_open());
         // SAFETY: without QEMU nothing is read.
         assert!(!unsafe { stack.learn(1) });

@@ -21,17 +21,10 @@
 //! from. A gate's key does not contain the flag, since the digits are the same.
 
 use crate::block::Block;
-use crate::decode::{Exit, Facts, decode_one};
+use crate::decode::{Exit, Facts};
 use crate::low;
 use crate::repeat::Site;
-use crate::stack::{Pushed, Stack};
-use opcost_record::symbols::PAGE_BYTES;
 use std::collections::HashMap;
-
-/// Selector of 32-bit user code (`__USER32_CS` in arch/x86/include/asm/segment.h).
-const USER32: u16 = 0x23;
-/// The longest instruction, bytes (Intel SDM volume 2, section 2.3.11).
-const LENGTH_MAX: usize = 15;
 
 /// The state of counting totals, beside the blocks' counts.
 pub(crate) struct Totals {
@@ -99,26 +92,11 @@ pub(crate) fn began(facts: &Facts) -> bool {
     (facts.may_fault || facts.may_be_refused) && facts.repeat.is_none() && !facts.never_retires
 }
 
-/// Reads the instruction at the address that the processor pushed, and its length; `None` if its page is not mapped.
-pub(crate) fn interrupted(stack: &Stack, pushed: &Pushed) -> Option<(Facts, u64)> {
-    let bits = if pushed.segment == USER32 { 32 } else { 64 };
-    let mut code = [0u8; LENGTH_MAX];
-    let page = PAGE_BYTES - (pushed.instruction % PAGE_BYTES as u64) as usize;
-    let here = page.min(LENGTH_MAX);
-    if !stack.read(pushed.instruction, &mut code[..here]) {
-        return None;
-    }
-    decode_one(bits, pushed.instruction, &code[..here]).or_else(|| {
-        let next = pushed.instruction.wrapping_add(here as u64);
-        let whole = here < LENGTH_MAX && stack.read(next, &mut code[here..]);
-        whole.then(|| decode_one(bits, pushed.instruction, &code)).flatten()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::block::made;
+    use crate::x86_64::decode::decode_one;
 
     const NOP: &[u8] = &[0x90];
     const LOAD: &[u8] = &[0x48, 0x8b, 0x07];

@@ -5,7 +5,7 @@ use crate::arguments::{Filters, Window};
 use crate::attribution::Owner;
 use crate::block::{Block, Ending, MarkerSite, is_kernel};
 use crate::callback;
-use crate::decode::{Exit, Facts, Repeat, decode, may_end_with_repeat, target};
+use crate::decode::{Exit, Facts, Repeat};
 use crate::main_loop;
 use crate::plugin::{Plugin, leak};
 use crate::refusal::{self, Refusal};
@@ -73,7 +73,8 @@ impl Translator {
         let (start, sources, host) = unsafe { read(api, handle) };
         if plugin.arguments.system {
             main_loop::know_thread();
-            for source in sources.iter().filter(|source| main_loop::halts(source.code.bytes())) {
+            for source in sources.iter().filter(|source| (plugin.target.halts)(source.code.bytes()))
+            {
                 // SAFETY: the handle is QEMU's of the running callback.
                 unsafe { main_loop::keep_clock(api, source.handle) };
             }
@@ -127,11 +128,12 @@ impl Translator {
         kernel: bool,
         page: Option<&[u8; PAGE_BYTES]>,
     ) -> &'static Block {
-        let facts = decode(start, codes);
+        let target = plugin.target;
+        let facts = (target.decode)(start, codes);
         let last = facts[facts.len() - 1];
         let within = (start % PAGE_BYTES as u64) as usize;
         let before = page.map_or(&[][..], |page| &page[within.saturating_sub(5)..within]);
-        let behind = may_end_with_repeat(before).then(|| self.site(start, kernel));
+        let behind = (target.may_end_with_repeat)(before).then(|| self.site(start, kernel));
         let landmark = plugin.attribution.landmark(start);
         let turns = matches!(
             last.exit,
@@ -145,7 +147,10 @@ impl Translator {
         let repeats = last.repeat.is_some();
         let faults = !by_entry && (repeats || last.may_be_refused);
         let turns = turns || ends_doubtful || faults;
-        let steps = by_entry && !kernel && may_reach_own_store(start, codes, &facts);
+        let steps = by_entry
+            && !kernel
+            && target.restarts_own_stores
+            && may_reach_own_store(start, codes, &facts, target.branch_target);
         let code =
             plugin.timing.as_ref().map(|timing| timing.core().decode(start, &codes[..facts.len()]));
         let number = plugin.blocks.len() as u64 + 1;
@@ -154,6 +159,11 @@ impl Translator {
             let mut block = Block::new(start, codes, facts, count);
             (block.number, block.linked_at) = (number, owner.linked_at);
             block.code = code;
+            block.popped = (target.popped)(block.exit, codes[block.facts.len() - 1]);
+            // One instruction may access memory more than once, and fault in between.
+            if target.links() && block.ending == Ending::Tells {
+                block.ending = Ending::Doubtful;
+            }
             block.repeats = repeats.then(|| self.site(block.end(), kernel));
             if let Some(site) = block.repeats.filter(|_| by_address) {
                 let address = block.link_address(block.facts.len() - 1);
@@ -167,7 +177,7 @@ impl Translator {
                 special |= block.is_one_access();
                 block = block.cut_by_entries(steps);
             }
-            block.tagged(owner.function, special, turns).placed(place)
+            block.tagged(owner.function, special, turns).placed(place, target.return_bytes)
         })
     }
 
@@ -428,7 +438,12 @@ impl Request<'_> {
 ///
 /// A store into its own block cuts the block short, and QEMU executes the store again as a block of its own. The same
 /// sequence of blocks results when control comes to the store and the budget of instructions ends behind the store.
-fn may_reach_own_store(start: u64, codes: &[&[u8]], facts: &[Facts]) -> bool {
+fn may_reach_own_store(
+    start: u64,
+    codes: &[&[u8]],
+    facts: &[Facts],
+    target: fn(u64, &[u8]) -> Option<u64>,
+) -> bool {
     let mut at = start;
     let mut stores = Vec::new();
     for (code, facts) in codes.iter().zip(facts) {
@@ -491,10 +506,11 @@ unsafe fn page_of<'a>(host: *const u8) -> &'a [u8; PAGE_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::x86_64::decode::{decode, target};
 
     /// Whether control may come from a block's end to a store within the block.
     fn reaches(codes: &[&[u8]]) -> bool {
-        may_reach_own_store(0x1000, codes, &decode(0x1000, codes))
+        may_reach_own_store(0x1000, codes, &decode(0x1000, codes), target)
     }
 
     #[test]

@@ -1,0 +1,29 @@
+//! The state that an AArch64 processor keeps when it enters the kernel by an exception or interrupt.
+//!
+//! The processor writes the address at which the interrupted code resumes to `ELR_EL1`. For every synchronous exception but `svc`,
+//! `hvc` and `smc` this is the instruction that did not finish (Arm ARM, D1.3.1, "Preferred exception return address").
+
+use crate::block::is_kernel;
+use crate::stack::{Entered, Stack};
+
+/// Words from `elr_el[1]` to `sp_el[0]` in QEMU's `CPUARMState`: `elr_el[4]` and `sp_el[4]` follow each other (target/arm/cpu.h).
+const TO_USER_STACK: usize = 3;
+
+/// Returns the state of the interrupted code, at the first block of a vector.
+///
+/// # Safety
+/// The places of the stack pointer and of `ELR_EL1` are known, and a vector's first block begins.
+pub(crate) unsafe fn entered(state: &Stack) -> Option<Entered> {
+    let resumes_at = state.resumes_at()?;
+    // SAFETY: both words are in QEMU's object of the vCPU, which lives as long as the vCPU.
+    let (instruction, user_stack) = unsafe {
+        (resumes_at.read_volatile(), resumes_at.wrapping_add(TO_USER_STACK).read_volatile())
+    };
+    // The kernel's handlers use the stack that the kernel was interrupted on; a program's stack pointer is kept apart.
+    let stack = match is_kernel(instruction) {
+        // SAFETY: as the caller promises.
+        true => unsafe { state.pointer() },
+        false => user_stack,
+    };
+    Some(Entered { instruction, stack, segment: 0, error: None })
+}

@@ -1,0 +1,23 @@
+//! AArch64: its instructions, and the kernel's entries.
+
+pub(crate) mod decode;
+pub(crate) mod entry;
+
+use crate::target::{Call, SystemCalls, Target};
+
+/// AArch64 as the plugin counts it.
+pub(crate) static TARGET: Target = Target {
+    name: "aarch64",
+    call: Call::SetsRegister,
+    return_bytes: 0,
+    restarts_own_stores: false,
+    is_modelled: false,
+    decode: decode::decode,
+    branch_target: decode::target,
+    popped: |_, _| 0,
+    halts: decode::halts,
+    may_end_with_repeat: |_| false,
+    entered: entry::entered,
+    // include/uapi/asm-generic/unistd.h of the kernel; 435 is clone3.
+    system_calls: SystemCalls { clone: 220, forks: &[435], execute: &[221, 281], map: 222 },
+};

@@ -1,0 +1,91 @@
+//! The architecture that the plugin counts: one row for each, chosen once by QEMU's `target_name`.
+//!
+//! Each architecture has a folder with the same files: `decode` reads instructions, `entry` says where a fault or interrupt left the
+//! interrupted code. Everything else is shared.
+
+use crate::decode::{Exit, Facts};
+use crate::stack::{Entered, Stack};
+use crate::{aarch64, x86_64};
+
+/// The place in which a call leaves its return address.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Call {
+    /// The call pushes the address: a memory callback tells the slot, and a fault may stop the call.
+    PushesAddress,
+    /// The call writes the address to a register, and cannot fault.
+    SetsRegister,
+}
+
+/// Numbers of system calls that the plugin watches in user mode.
+pub(crate) struct SystemCalls {
+    /// `clone`, which starts a thread or a process.
+    pub(crate) clone: i64,
+    /// Other calls that start a process.
+    pub(crate) forks: &'static [i64],
+    /// Calls that replace the program.
+    pub(crate) execute: &'static [i64],
+    /// `mmap`.
+    pub(crate) map: i64,
+}
+
+/// An architecture.
+pub(crate) struct Target {
+    /// QEMU's name.
+    pub(crate) name: &'static str,
+    pub(crate) call: Call,
+    /// Bytes that a plain return takes off the stack.
+    pub(crate) return_bytes: u16,
+    /// Whether QEMU leaves a block that stores into its own code, and begins the store again as a block of its own
+    /// (`TARGET_HAS_PRECISE_SMC`).
+    pub(crate) restarts_own_stores: bool,
+    /// Whether models of cores know the instructions, and whether totals alone can be counted.
+    pub(crate) is_modelled: bool,
+    /// Decodes a block: its address, and the bytes of each instruction as QEMU cut them.
+    pub(crate) decode: fn(u64, &[&[u8]]) -> Vec<Facts>,
+    /// Returns the target that a jump, branch or call at an address names.
+    pub(crate) branch_target: fn(u64, &[u8]) -> Option<u64>,
+    /// Returns the number of bytes that an instruction takes off the stack when it returns.
+    pub(crate) popped: fn(Exit, &[u8]) -> u16,
+    /// Whether an instruction halts its CPU in QEMU.
+    pub(crate) halts: fn(&[u8]) -> bool,
+    /// Whether code that ends with some bytes may end with a repeated string instruction.
+    pub(crate) may_end_with_repeat: fn(&[u8]) -> bool,
+    /// Returns the state of the interrupted code, at the first block of a handler.
+    pub(crate) entered: unsafe fn(&Stack) -> Option<Entered>,
+    pub(crate) system_calls: SystemCalls,
+}
+
+impl Target {
+    const ALL: [&'static Target; 2] = [&x86_64::TARGET, &aarch64::TARGET];
+
+    /// Finds an architecture by QEMU's name.
+    ///
+    /// # Errors
+    /// The plugin does not count this architecture.
+    pub(crate) fn named(name: &str) -> Result<&'static Target, String> {
+        Target::ALL.into_iter().find(|target| target.name == name).ok_or_else(|| {
+            let names = Target::ALL.map(|target| target.name).join(" and ");
+            format!("this QEMU emulates {name}, this plugin counts {names} only")
+        })
+    }
+
+    /// Whether calls leave their return address in a register.
+    #[inline(always)]
+    pub(crate) fn links(&self) -> bool {
+        self.call == Call::SetsRegister
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_architecture_is_found_by_its_name_and_others_are_refused() {
+        for target in Target::ALL {
+            assert_eq!(Target::named(target.name).unwrap().name, target.name);
+        }
+        let refused = Target::named("riscv64").err().unwrap();
+        assert!(refused.contains("emulates riscv64") && refused.contains("aarch64"), "{refused}");
+    }
+}

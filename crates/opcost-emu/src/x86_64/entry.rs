@@ -1,0 +1,52 @@
+//! The values that an x86 processor pushes when it enters the kernel by an exception or interrupt.
+
+use super::decode::{LENGTH_MAX, decode_one};
+use crate::decode::Facts;
+use crate::stack::{Entered, Stack};
+use opcost_record::symbols::PAGE_BYTES;
+
+/// The bit of a page fault's error code that says that a fetch faulted (Intel SDM volume 3, section 4.7).
+pub(crate) const FETCH: u64 = 1 << 4;
+
+/// Selector of 32-bit user code (`__USER32_CS` in arch/x86/include/asm/segment.h).
+const USER32: u16 = 0x23;
+
+/// Returns the values that the processor pushed, at the beginning of a handler of exceptions or interrupts.
+///
+/// # Safety
+/// The stack pointer's place is known, and the beginning block is the first one of such a handler.
+pub(crate) unsafe fn pushed(state: &Stack) -> Option<Entered> {
+    // SAFETY: as the caller promises.
+    let stack = unsafe { state.pointer() };
+    // In 64-bit mode the processor aligns the stack to 16 bytes, then pushes five words, and for some exceptions an error code
+    // (Intel SDM volume 3, section 6.14.2).
+    let with_code = stack.is_multiple_of(16);
+    let mut bytes = [0u8; 40];
+    if !state.read(stack, &mut bytes) {
+        return None;
+    }
+    let word = |index: usize| {
+        let at = 8 * (index + usize::from(with_code));
+        bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+    };
+    let error =
+        if with_code { Some(u64::from_le_bytes(bytes[..8].try_into().ok()?)) } else { None };
+    let (instruction, segment, stack) = (word(0)?, word(1)? as u16, word(3)?);
+    Some(Entered { instruction, stack, segment, error })
+}
+
+/// Reads the instruction at the address that the processor pushed, and its length; `None` if its page is not mapped.
+pub(crate) fn interrupted(stack: &Stack, pushed: &Entered) -> Option<(Facts, u64)> {
+    let bits = if pushed.segment == USER32 { 32 } else { 64 };
+    let mut code = [0u8; LENGTH_MAX];
+    let page = PAGE_BYTES - (pushed.instruction % PAGE_BYTES as u64) as usize;
+    let here = page.min(LENGTH_MAX);
+    if !stack.read(pushed.instruction, &mut code[..here]) {
+        return None;
+    }
+    decode_one(bits, pushed.instruction, &code[..here]).or_else(|| {
+        let next = pushed.instruction.wrapping_add(here as u64);
+        let whole = here < LENGTH_MAX && stack.read(next, &mut code[here..]);
+        whole.then(|| decode_one(bits, pushed.instruction, &code)).flatten()
+    })
+}

@@ -1,0 +1,23 @@
+//! x86-64: its instructions, and the kernel's entries.
+
+pub(crate) mod decode;
+pub(crate) mod entry;
+
+use crate::target::{Call, SystemCalls, Target};
+
+/// x86-64 as the plugin counts it.
+pub(crate) static TARGET: Target = Target {
+    name: "x86_64",
+    call: Call::PushesAddress,
+    return_bytes: decode::RETURN_BYTES,
+    restarts_own_stores: true,
+    is_modelled: true,
+    decode: decode::decode,
+    branch_target: decode::target,
+    popped: decode::popped,
+    halts: decode::halts,
+    may_end_with_repeat: decode::may_end_with_repeat,
+    entered: entry::pushed,
+    // arch/x86/entry/syscalls/syscall_64.tbl of the kernel.
+    system_calls: SystemCalls { clone: 56, forks: &[57, 58], execute: &[59, 322], map: 9 },
+};
