@@ -1,5 +1,6 @@
 //! Facts about one instruction, whatever the architecture.
 
+use opcost_record::Architecture;
 use opcost_record::marker::{Marker, REGIONS, RegionMark};
 
 /// The way in which an instruction hands over to the next.
@@ -101,9 +102,9 @@ pub(crate) enum MarkerAt {
 }
 
 /// Returns the marker that an instruction is.
-pub(crate) fn marker(code: &[u8]) -> Option<MarkerAt> {
+pub(crate) fn marker(architecture: Architecture, code: &[u8]) -> Option<MarkerAt> {
     let number = |name| REGIONS.iter().position(|region| *region == name).map(|place| place as u8);
-    Some(match Marker::decode(code)? {
+    Some(match Marker::decode(architecture, code)? {
         Marker::Start(name) => MarkerAt::Start(number(name)?),
         Marker::Stop(name) => MarkerAt::Stop(number(name)?),
         Marker::RunEnd => MarkerAt::RunEnd,

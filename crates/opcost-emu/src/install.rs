@@ -90,7 +90,7 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     if !target.is_modelled && (arguments.cycles.is_some() || arguments.model.is_some()) {
         return Err(format!(
             "no core that executes {} is modelled: count without cycles= and model=",
-            target.name
+            target.qemu_name()
         ));
     }
     refusal::start(!arguments.system);
@@ -100,7 +100,7 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     if vcpus > 1 && target.links() {
         return Err(format!(
             "the machine has {vcpus} CPUs, and on {} calls are followed on one only: give it one CPU",
-            target.name
+            target.qemu_name()
         ));
     }
     if vcpus > VCPUS_MAX {

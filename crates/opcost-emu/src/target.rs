@@ -6,6 +6,7 @@
 use crate::decode::{Exit, Facts};
 use crate::stack::{Entered, Stack};
 use crate::{aarch64, x86_64};
+use opcost_record::Architecture;
 
 /// The place in which a call leaves its return address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -30,8 +31,7 @@ pub(crate) struct SystemCalls {
 
 /// An architecture.
 pub(crate) struct Target {
-    /// QEMU's name.
-    pub(crate) name: &'static str,
+    pub(crate) architecture: Architecture,
     pub(crate) call: Call,
     /// Bytes that a plain return takes off the stack.
     pub(crate) return_bytes: u16,
@@ -63,10 +63,15 @@ impl Target {
     /// # Errors
     /// The plugin does not count this architecture.
     pub(crate) fn named(name: &str) -> Result<&'static Target, String> {
-        Target::ALL.into_iter().find(|target| target.name == name).ok_or_else(|| {
-            let names = Target::ALL.map(|target| target.name).join(" and ");
+        Target::ALL.into_iter().find(|target| target.qemu_name() == name).ok_or_else(|| {
+            let names = Target::ALL.map(Target::qemu_name).join(" and ");
             format!("this QEMU emulates {name}, this plugin counts {names} only")
         })
+    }
+
+    /// QEMU's name.
+    pub(crate) fn qemu_name(&self) -> &'static str {
+        self.architecture.row().machine
     }
 
     /// Whether calls leave their return address in a register.
@@ -83,7 +88,7 @@ mod tests {
     #[test]
     fn an_architecture_is_found_by_its_name_and_others_are_refused() {
         for target in Target::ALL {
-            assert_eq!(Target::named(target.name).unwrap().name, target.name);
+            assert_eq!(Target::named(target.qemu_name()).unwrap().qemu_name(), target.qemu_name());
         }
         let refused = Target::named("riscv64").err().unwrap();
         assert!(refused.contains("emulates riscv64") && refused.contains("aarch64"), "{refused}");

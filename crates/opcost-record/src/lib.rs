@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod architecture;
 pub mod channel;
 pub mod disk;
 pub mod emulation;
@@ -24,6 +25,7 @@ pub mod request;
 pub mod symbols;
 pub mod wire;
 
+pub use architecture::Architecture;
 pub use metric::{Better, Domain, Family, Kind, METRICS, MetricKey, MetricRow, Unit, WORKLOAD};
 pub use profile::{AddressCost, AddressCosts, Context, Function, Module, Profile, Transfer};
 pub use record::{

@@ -38,13 +38,22 @@ enum opcost_region_mode_ {
     OPCOST_SOCKET_ = 3
 };
 
+#if defined(__x86_64__)
+/* A seven-byte NOP (Intel SDM volume 2, NOP); the displacement holds the meaning. */
+#define OPCOST_MARK_(byte) \
+    __asm__ volatile(".byte 0x0f, 0x1f, 0x80, " #byte ", 0x04, 0x63, 0x6f" ::: "memory")
+#elif defined(__aarch64__)
+/* movz xzr, #(0x400 | byte), lsl #48: it changes nothing (Arm ARM, C6.2, MOVZ). */
+#define OPCOST_MARK_(byte) __asm__ volatile(".inst 0xd2e0801f | " #byte " << 5" ::: "memory")
+#endif
+
 static int opcost_region_known_ __attribute__((unused)) = OPCOST_UNKNOWN_;
 
 OPCOST_SLOW_ int opcost_region_find_(void)
 {
     const char *value = getenv("OPCOST_REGIONS");
     int mode = OPCOST_ABSENT_;
-#if defined(__x86_64__)
+#if defined(OPCOST_MARK_)
     if (value && strcmp(value, "mark") == 0)
         mode = OPCOST_MARKS_;
 #endif
@@ -60,11 +69,7 @@ static inline int opcost_region_how_(void)
     return __builtin_expect(mode == OPCOST_UNKNOWN_, 0) ? opcost_region_find_() : mode;
 }
 
-#if defined(__x86_64__)
-/* A seven-byte NOP (Intel SDM volume 2, NOP); the displacement holds the meaning. */
-#define OPCOST_MARK_(byte) \
-    __asm__ volatile(".byte 0x0f, 0x1f, 0x80, " #byte ", 0x04, 0x63, 0x6f" ::: "memory")
-
+#if defined(OPCOST_MARK_)
 OPCOST_SLOW_ void opcost_region_digit_(unsigned digit)
 {
     switch (digit & 15) {
@@ -152,7 +157,7 @@ static inline void opcost_region_begin(const char *name)
         opcost_region_send_('b', name, 0);
         return;
     }
-#if defined(__x86_64__)
+#if defined(OPCOST_MARK_)
     OPCOST_MARK_(0x10);
     opcost_region_name_(name);
     OPCOST_MARK_(0x11);
@@ -169,7 +174,7 @@ static inline void opcost_region_end(const char *name, unsigned long long operat
         opcost_region_send_('e', name, operations);
         return;
     }
-#if defined(__x86_64__)
+#if defined(OPCOST_MARK_)
     OPCOST_MARK_(0x20);
     opcost_region_name_(name);
     OPCOST_MARK_(0x21);

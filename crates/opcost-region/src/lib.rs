@@ -123,7 +123,7 @@ fn mode() -> u8 {
 #[cold]
 fn find() -> u8 {
     let mode = match env::var_os(VARIABLE) {
-        Some(value) if value == "mark" && cfg!(target_arch = "x86_64") => MARKS,
+        Some(value) if value == "mark" && mark::EXISTS => MARKS,
         Some(value) if value.as_encoded_bytes().first() == Some(&b'/') => SOCKET,
         _ => ABSENT,
     };

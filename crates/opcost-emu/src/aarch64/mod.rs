@@ -4,10 +4,11 @@ pub(crate) mod decode;
 pub(crate) mod entry;
 
 use crate::target::{Call, SystemCalls, Target};
+use opcost_record::Architecture;
 
 /// AArch64 as the plugin counts it.
 pub(crate) static TARGET: Target = Target {
-    name: "aarch64",
+    architecture: Architecture::Aarch64,
     call: Call::SetsRegister,
     return_bytes: 0,
     restarts_own_stores: false,

@@ -5,6 +5,7 @@ use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction,
     InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, Register,
 };
+use opcost_record::Architecture;
 use opcost_record::symbols::PAGE_BYTES;
 use std::cell::RefCell;
 
@@ -65,7 +66,7 @@ fn decode_by(
             break;
         }
         all.push(if agrees {
-            Facts { marker: marker(code), ..facts(&instruction, factory) }
+            Facts { marker: marker(Architecture::X86_64, code), ..facts(&instruction, factory) }
         } else {
             Facts {
                 loads: 0,

@@ -4,10 +4,11 @@ pub(crate) mod decode;
 pub(crate) mod entry;
 
 use crate::target::{Call, SystemCalls, Target};
+use opcost_record::Architecture;
 
 /// x86-64 as the plugin counts it.
 pub(crate) static TARGET: Target = Target {
-    name: "x86_64",
+    architecture: Architecture::X86_64,
     call: Call::PushesAddress,
     return_bytes: decode::RETURN_BYTES,
     restarts_own_stores: true,
