@@ -1,6 +1,7 @@
 //! Decodes AArch64 instructions (Arm ARM, C4.1, "A64 instruction set encoding").
 
 use crate::decode::{Exit, Facts, Wait, marker};
+use opcost_record::Architecture;
 
 /// An instruction's length, bytes.
 const LENGTH: usize = 4;
@@ -12,7 +13,10 @@ const fn is(word: u32, mask: u32, bits: u32) -> bool {
 
 /// Decodes the instructions of one block; every code has four bytes.
 pub(crate) fn decode(_: u64, codes: &[&[u8]]) -> Vec<Facts> {
-    codes.iter().map(|code| Facts { marker: marker(code), ..facts(word(code)) }).collect()
+    codes
+        .iter()
+        .map(|code| Facts { marker: marker(Architecture::Aarch64, code), ..facts(word(code)) })
+        .collect()
 }
 
 /// Returns an instruction's word; `udf` for a code of another length, which QEMU does not give.
@@ -181,5 +185,139 @@ fn operands(word: u32) -> (u8, u8) {
         // prfm, prfum
         _ if size == 3 && kind == 2 => NONE,
         _ => when(kind > 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::MarkerAt;
+    use std::collections::HashSet;
+    use std::process::Command;
+
+    /// A library that the cross compiler's packages contain: LSE, SVE, MOPS, structures, tags.
+    const LIBRARY: &str = "/usr/aarch64-linux-gnu/lib/libc.so.6";
+
+    fn one(word: u32) -> Facts {
+        decode(0x1000, &[&word.to_le_bytes()])[0]
+    }
+
+    /// What a mnemonic of the assembler does: its memory operands, and the way it hands over.
+    fn meaning(mnemonic: &str, operands: &str) -> ((u8, u8), Exit) {
+        let starts = |words: &[&str]| words.iter().any(|word| mnemonic.starts_with(word));
+        let exit = match mnemonic {
+            "b" => Exit::Jump,
+            "bl" => Exit::Call,
+            "br" | "braa" | "brab" | "braaz" | "brabz" => Exit::JumpIndirect,
+            "blr" | "blraa" | "blrab" | "blraaz" | "blrabz" => Exit::CallIndirect,
+            "ret" | "retaa" | "retab" => Exit::Return,
+            "eret" | "eretaa" | "eretab" => Exit::Leave,
+            "svc" | "hvc" | "smc" => Exit::Enter,
+            "cbz" | "cbnz" | "tbz" | "tbnz" => Exit::Branch,
+            _ if mnemonic.starts_with("b.") => Exit::Branch,
+            _ => Exit::Next,
+        };
+        let atomic = ["add", "clr", "eor", "set", "smax", "smin", "umax", "umin"];
+        let atomics = ["ld", "st"].iter().any(|kind| {
+            let rest = mnemonic.strip_prefix(kind);
+            rest.is_some_and(|rest| atomic.iter().any(|name| rest.starts_with(name)))
+        });
+        let memory = match mnemonic {
+            _ if atomics || starts(&["swp", "cas", "cpy"]) => BOTH,
+            "dc" if operands.starts_with("zva") => STORE,
+            _ if starts(&["setp", "setm", "sete", "st"]) => STORE,
+            // prf… of SVE counts as a load.
+            _ if starts(&["ld", "prfb", "prfh", "prfw", "prfd"]) => LOAD,
+            _ => NONE,
+        };
+        (memory, exit)
+    }
+
+    #[test]
+    fn a_whole_library_is_decoded_as_the_disassembler_reads_it() {
+        let listing = Command::new("aarch64-linux-gnu-objdump").args(["-d", LIBRARY]).output();
+        let Some(listing) = listing.ok().filter(|listing| listing.status.success()) else {
+            eprintln!("SKIPPED: opcost-emu: no aarch64-linux-gnu-objdump, or no {LIBRARY}");
+            return;
+        };
+        let (mut words, mut mnemonics) = (0, HashSet::new());
+        for line in String::from_utf8_lossy(&listing.stdout).lines() {
+            let mut fields = line.split('\t');
+            let (Some(at), Some(word), Some(mnemonic)) =
+                (fields.next(), fields.next(), fields.next())
+            else {
+                continue;
+            };
+            let (at, word) = (at.trim().trim_end_matches(':'), word.trim());
+            let (Ok(at), Ok(word)) = (u64::from_str_radix(at, 16), u32::from_str_radix(word, 16))
+            else {
+                continue;
+            };
+            // Data in the text, and extensions that this disassembler does not know.
+            if mnemonic.starts_with('.') || mnemonic == "udf" {
+                continue;
+            }
+            let operands = fields.next().unwrap_or("");
+            let facts = one(word);
+            let found = ((facts.loads, facts.stores), facts.exit);
+            assert_eq!(found, meaning(mnemonic, operands), "{line}");
+            assert!(!facts.never_retires || matches!(mnemonic, "brk" | "hlt"), "{line}");
+            if matches!(facts.exit, Exit::Jump | Exit::Call | Exit::Branch) {
+                let named = operands.split(" <").next().unwrap().split_whitespace().last();
+                let named = u64::from_str_radix(named.unwrap().trim_start_matches("0x"), 16);
+                assert_eq!(target(at, &word.to_le_bytes()), named.ok(), "{line}");
+            }
+            mnemonics.insert(mnemonic.to_owned());
+            words += 1;
+        }
+        assert!(words > 100_000 && mnemonics.len() > 150, "{words} words, {}", mnemonics.len());
+    }
+
+    #[test]
+    fn every_class_is_known_by_its_words() {
+        // Words as binutils 2.40 assembles them.
+        for (word, loads, stores, may_fault, exit) in [
+            (0xd503_201f, 0, 0, false, Exit::Next),         // nop
+            (0xf940_0020, 1, 0, true, Exit::Next),          // ldr x0, [x1]
+            (0xa9bf_7bfd, 0, 1, true, Exit::Next),          // stp x29, x30, [sp, #-16]!
+            (0xa940_0440, 1, 0, true, Exit::Next),          // ldp x0, x1, [x2]
+            (0x5800_0040, 1, 0, true, Exit::Next),          // ldr x0, .+8
+            (0xf980_0020, 0, 0, false, Exit::Next),         // prfm pldl1keep, [x1]
+            (0xc85f_7c20, 1, 0, true, Exit::Next),          // ldxr x0, [x1]
+            (0xc802_7c20, 0, 1, true, Exit::Next),          // stxr w2, x0, [x1]
+            (0xc8df_fc20, 1, 0, true, Exit::Next),          // ldar x0, [x1]
+            (0xf821_0040, 1, 1, true, Exit::Next),          // ldadd x1, x0, [x2]
+            (0xf8a1_8040, 1, 1, true, Exit::Next),          // swpa x1, x0, [x2]
+            (0xc8a1_7c40, 1, 1, true, Exit::Next),          // cas x1, x0, [x2]
+            (0x4820_7c82, 1, 1, true, Exit::Next),          // casp x0, x1, x2, x3, [x4]
+            (0xf8bf_c020, 1, 0, true, Exit::Next),          // ldapr x0, [x1]
+            (0x3dc0_0020, 1, 0, true, Exit::Next),          // ldr q0, [x1]
+            (0x3d80_0020, 0, 1, true, Exit::Next),          // str q0, [x1]
+            (0x4c40_7020, 1, 0, true, Exit::Next),          // ld1 {v0.16b}, [x1]
+            (0xd50b_7420, 0, 1, true, Exit::Next),          // dc zva, x0
+            (0xd50b_7b20, 0, 0, true, Exit::Next),          // dc cvau, x0
+            (0xd53b_d040, 0, 0, true, Exit::Next),          // mrs x0, tpidr_el0
+            (0xd503_3bbf, 0, 0, false, Exit::Next),         // dmb ish
+            (0xd503_42df, 0, 0, false, Exit::Next),         // msr daifset, #2
+            (0x9400_0001, 0, 0, false, Exit::Call),         // bl .+4
+            (0xd63f_0020, 0, 0, false, Exit::CallIndirect), // blr x1
+            (0xd63f_083f, 0, 0, false, Exit::CallIndirect), // blraaz x1
+            (0xd61f_0020, 0, 0, false, Exit::JumpIndirect), // br x1
+            (0xd65f_03c0, 0, 0, false, Exit::Return),       // ret
+            (0xd65f_0bff, 0, 0, false, Exit::Return),       // retaa
+            (0xd69f_03e0, 0, 0, false, Exit::Leave),        // eret
+            (0xd400_0001, 0, 0, false, Exit::Enter),        // svc #0
+            (0xd400_0002, 0, 0, false, Exit::Enter),        // hvc #0
+        ] {
+            let facts = one(word);
+            let found = (facts.loads, facts.stores, facts.may_fault, facts.exit);
+            assert_eq!(found, (loads, stores, may_fault, exit), "{word:08x}");
+            assert!(!facts.never_retires, "{word:08x}");
+        }
+        // brk #0, hlt #0, udf #0
+        assert!([0xd420_0000, 0xd440_0000, 0].iter().all(|word| one(*word).never_retires));
+        assert_eq!((one(WFI).wait, one(YIELD).wait), (Some(Wait::Halt), Some(Wait::Pause)));
+        assert!(halts(&WFI.to_le_bytes()) && !halts(&YIELD.to_le_bytes()) && !halts(&[]));
+        assert_eq!(one(0xd2e0_201f).marker, Some(MarkerAt::Start(0)));
     }
 }

@@ -1,5 +1,6 @@
 //! The integration tests of opcost-emu, in one program so that linking happens once.
 
+mod aarch64;
 mod bare;
 mod callgrind;
 mod cycles;

@@ -26,6 +26,15 @@ pub(crate) const USER: &str = "qemu-x86_64";
 /// Emulates a whole machine.
 pub(crate) const SYSTEM: &str = "qemu-system-x86_64";
 
+/// Emulates one program of AArch64.
+pub(crate) const USER_AARCH64: &str = "qemu-aarch64";
+/// Emulates a whole machine of AArch64.
+pub(crate) const SYSTEM_AARCH64: &str = "qemu-system-aarch64";
+
+/// The image and program of AArch64 that ends at once; the image calls PSCI's SYSTEM_OFF.
+const END_IMAGE: &str = ".globl _start\n_start: mov w0,#8\n movk w0,#0x8400,lsl #16\n hvc #0\n";
+const END_PROGRAM: &str = ".globl _start\n_start: mov x8,#93\n svc #0\n";
+
 /// The plugin's argument that has it model the caches and predictors of the default core.
 pub(crate) const MODEL: &str =
     concat!("model=", env!("CARGO_MANIFEST_DIR"), "/../opcost-core-model/cores/zen4.toml");
@@ -83,6 +92,10 @@ impl Emulator {
         Some(Emulator { qemu, folder: TempDir::new().unwrap() })
     }
 
+    fn is_aarch64(&self) -> bool {
+        self.qemu.ends_with("aarch64")
+    }
+
     /// Returns the first number of QEMU's version.
     pub(crate) fn major_version(&self) -> u32 {
         let told = Command::new(self.qemu).arg("--version").output().unwrap().stdout;
@@ -109,13 +122,14 @@ impl Emulator {
     ///
     /// `name`: the source's name; its extension tells the language.
     pub(crate) fn build(&self, name: &str, source: &str, options: &[&str]) -> Option<String> {
-        if !have("gcc") {
-            skip("gcc is not installed");
+        let gcc = if self.is_aarch64() { "aarch64-linux-gnu-gcc" } else { "gcc" };
+        if !have(gcc) {
+            skip(&format!("{gcc} is not installed"));
             return None;
         }
         let path = self.file(name, source.as_bytes());
         let program = format!("{path}.program");
-        let built = Command::new("gcc")
+        let built = Command::new(gcc)
             .args(["-static", "-nostdlib", "-nostartfiles", "-Wl,--build-id=none", "-o", &program])
             .args(options)
             .arg(&path)
@@ -156,6 +170,16 @@ impl Emulator {
         if self.qemu == USER {
             let program = self.file("probe", &probe::user_program());
             return self.start(&[], api, plugin_arguments, &[&program]);
+        }
+        if self.is_aarch64() {
+            let system = self.qemu == SYSTEM_AARCH64;
+            let source = if system { END_IMAGE } else { END_PROGRAM };
+            let Some(program) = self.build("probe.S", source, &[]) else {
+                return self.start(&[], api, plugin_arguments, &["--version"]);
+            };
+            let machine = ["-M", "virt", "-cpu", "cortex-a72", "-display", "none", "-kernel"];
+            let machine = if system { &machine[..] } else { &[] };
+            return self.start(&[], api, plugin_arguments, &[machine, &[&program]].concat());
         }
         let image = self.file("probe", &probe::system_image());
         let machine = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-m", "16"];
@@ -213,7 +237,14 @@ impl Learned {
     pub(crate) fn of(qemu: &'static str) -> &'static Learned {
         static USERS: OnceLock<Learned> = OnceLock::new();
         static SYSTEMS: OnceLock<Learned> = OnceLock::new();
-        let kept = if qemu == USER { &USERS } else { &SYSTEMS };
+        static USERS_AARCH64: OnceLock<Learned> = OnceLock::new();
+        static SYSTEMS_AARCH64: OnceLock<Learned> = OnceLock::new();
+        let kept = match qemu {
+            USER => &USERS,
+            USER_AARCH64 => &USERS_AARCH64,
+            SYSTEM_AARCH64 => &SYSTEMS_AARCH64,
+            _ => &SYSTEMS,
+        };
         kept.get_or_init(|| {
             let emulator = Emulator { qemu, folder: TempDir::new().unwrap() };
             let mut run = emulator.run_probe(None, &["probe=on"]);
@@ -223,6 +254,10 @@ impl Learned {
             }
             if run.errors.contains("unknown option 'plugin'") {
                 return Learned { api, takes_plugins: false, filters: Vec::new() };
+            }
+            if emulator.is_aarch64() {
+                // No instruction repeats itself.
+                return Learned { api, takes_plugins: true, filters: Vec::new() };
             }
             let filters = probe::derive(&run.report)
                 .unwrap_or_else(|error| panic!("{error}: {}", run.errors));
