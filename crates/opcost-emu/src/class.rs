@@ -89,8 +89,9 @@ const PROGRAM: [&str; 7] = [
 ];
 
 /// Functions in which a task makes room though it could go on: when the kernel is asked to, and on the way back to what was
-/// interrupted. Every other caller of `schedule` waits. `kernel/sched/core.c`, `kernel/entry/common.c`, `arch/x86/entry`.
-const YIELDS: [&str; 29] = [
+/// interrupted. Every other caller of `schedule` waits. `kernel/sched/core.c`, `kernel/entry/common.c`, `arch/x86/entry`,
+/// `arch/arm64/kernel/signal.c`.
+const YIELDS: [&str; 31] = [
     "__cond_resched",
     "_cond_resched",
     "__cond_resched_lock",
@@ -120,6 +121,8 @@ const YIELDS: [&str; 29] = [
     "__do_fast_syscall_32",
     "do_fast_syscall_32",
     "schedule_user",
+    "do_notify_resume",
+    "arm64_preempt_schedule_irq",
 ];
 
 /// Functions that wake threads of the kernel: `kernel/workqueue.c`, `kernel/softirq.c`, `kernel/rcu`, `kernel/kthread.c`, `mm`.

@@ -150,6 +150,11 @@ impl Stack {
         self.resumes.places.retain(|place| *place != counter);
     }
 
+    /// Whether the place of the register that says where interrupted code resumes is needed and unknown.
+    pub(crate) fn is_learning(&self) -> bool {
+        self.target.links() && self.resumes.found.is_none()
+    }
+
     /// Returns the place of the register that says where interrupted code resumes, if the place is known.
     pub(crate) fn resumes_at(&self) -> Option<*const u64> {
         self.resumes.found

@@ -66,11 +66,13 @@ pub enum Landmark {
     Schedule,
     /// Entry of a function that the way back to user mode calls after a switch (`__rseq_handle_notify_resume`).
     Resume,
+    /// Entry of a function that only counts: `do_mem_abort` of arm64, whose faults and system calls enter at one place.
+    Count,
 }
 
 impl Landmark {
     /// Every landmark with its word.
-    pub const NAMES: [(Landmark, &'static str); 13] = [
+    pub const NAMES: [(Landmark, &'static str); 14] = [
         (Landmark::SystemCall, "system-call"),
         (Landmark::Fault, "fault"),
         (Landmark::Trap, "trap"),
@@ -84,6 +86,7 @@ impl Landmark {
         (Landmark::Yield, "yield"),
         (Landmark::Schedule, "schedule"),
         (Landmark::Resume, "resume"),
+        (Landmark::Count, "count"),
     ];
 }
 

@@ -110,9 +110,13 @@ impl KernelSymbols {
     /// Returns the landmarks that this kernel lacks; events that they would count are unknown. A kernel without functions that a
     /// switch leaves for the way back to user mode has no such work.
     pub fn missing(&self) -> Vec<Landmark> {
-        let absent = |wanted: &Landmark| {
-            *wanted != Landmark::Resume && self.landmarks.iter().all(|at| at.landmark != *wanted)
+        let has = |wanted: Landmark| self.landmarks.iter().any(|at| at.landmark == wanted);
+        // A kernel whose system calls and faults enter at one place counts them behind it.
+        let optional: &[Landmark] = match has(Landmark::Count) {
+            true => &[Landmark::Resume, Landmark::SystemCall, Landmark::Trap],
+            false => &[Landmark::Resume, Landmark::Count],
         };
+        let absent = |wanted: &Landmark| !optional.contains(wanted) && !has(*wanted);
         Landmark::NAMES.iter().map(|(landmark, _)| *landmark).filter(absent).collect()
     }
 }

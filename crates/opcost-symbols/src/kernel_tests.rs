@@ -251,7 +251,44 @@ fn local_symbols_and_those_of_modules_are_no_landmarks() {
     assert_eq!(landmarks(kallsyms), []);
     let missing = KernelSymbols::parse(kallsyms).unwrap().missing();
     let all = Landmark::NAMES.iter().map(|(landmark, _)| *landmark);
-    assert_eq!(missing, all.filter(|one| *one != Landmark::Resume).collect::<Vec<_>>());
+    let optional = [Landmark::Resume, Landmark::Count];
+    assert_eq!(missing, all.filter(|one| !optional.contains(one)).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_arm64_kernel_is_entered_at_its_vectors() {
+    use Landmark::*;
+    // Lines of Debian's cloud kernel 6.1.0-56 for arm64.
+    let kallsyms = "ffff800008010800 T vectors\nffff800008011000 t __bad_stack\n\
+                    ffff800008012800 T __bp_harden_el1_vectors\nffff800008016640 T cpu_switch_to\n\
+                    ffff8000080166bc T ret_from_fork\nffff80000801ddb4 T __arm64_sys_rt_sigreturn\n\
+                    ffff800008028374 T do_el0_svc\nffff8000080385a0 T do_mem_abort\n\
+                    ffff8000080ad7d0 T signal_setup_done\nffff8000080d9d90 T resched_curr\n\
+                    ffff8000083ab7d0 T finalize_exec\nffff800008bb5280 t __schedule\n\
+                    ffff800008bb5ba0 T schedule\n";
+    let kernel = KernelSymbols::parse(kallsyms).unwrap();
+    assert_eq!(kernel.missing(), []);
+    let at = |address| {
+        let found = kernel.landmarks.iter().find(|at| at.address == address);
+        found.map(|at| (at.landmark, at.metric.clone()))
+    };
+    let some = |name: &str| Some(name.to_owned());
+    for (address, landmark, metric) in [
+        (0xffff_8000_0801_6640, Switch, None),
+        (0xffff_8000_0801_66bc, Fork, None),
+        (0xffff_8000_0801_ddb4, SignalReturn, None),
+        (0xffff_8000_0802_8374, Count, some("system-calls")),
+        (0xffff_8000_0803_85a0, Count, some("page-faults")),
+        (0xffff_8000_083a_b7d0, Exec, None),
+    ] {
+        assert_eq!(at(address), Some((landmark, metric)));
+    }
+    for table in [0xffff_8000_0801_0800, 0xffff_8000_0801_2800, 0xffff_8000_0801_3800_u64] {
+        assert_eq!(at(table + 0x400), Some((Fault, None)), "a program's exception");
+        assert_eq!(at(table + 0x280), Some((Interrupt, some("interrupts"))), "the kernel's");
+        assert_eq!(at(table + 0x780), Some((Interrupt, None)), "an error of the system");
+    }
+    assert_eq!(at(0xffff_8000_0801_1000), None);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! AArch64: the tests that x86 has beside this folder.
 
 mod bare;
+mod kernel;
 mod programs;
 
 /// Assembler's macros for the markers.

@@ -1,6 +1,6 @@
 //! Boots the kernel that `OPCOST_TEST_KERNEL` names with a small program as the first process.
 
-use crate::emulator::{Emulator, Run, SYSTEM, have, skip};
+use crate::emulator::{Emulator, Run, SYSTEM, SYSTEM_AARCH64, have, skip};
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
 use opcost_record::{Function, Profile};
 use opcost_symbols::assemble::join;
@@ -20,6 +20,19 @@ void program(char **arguments) {
 }
 "#;
 
+/// The compiler's options for programs without libraries, and those that keep functions whole.
+const COMPILE: [&str; 7] = [
+    "-O1",
+    "-fno-inline",
+    "-fno-optimize-sibling-calls",
+    "-fno-pic",
+    "-no-pie",
+    "-fno-stack-protector",
+    "-ffreestanding",
+];
+const WHOLE: [&str; 4] =
+    ["-fno-ipa-cp", "-fno-ipa-sra", "-fno-partial-inlining", "-Wl,-z,separate-code"];
+
 /// A kernel that can be booted, and its symbols.
 pub(crate) struct Guest {
     emulator: Emulator,
@@ -35,6 +48,19 @@ pub(crate) struct Booted {
 }
 
 static KALLSYMS: OnceLock<String> = OnceLock::new();
+static KALLSYMS_AARCH64: OnceLock<String> = OnceLock::new();
+
+/// Sends `/proc/kallsyms` of AArch64.
+const DUMP_AARCH64: &str = r#"
+static char bytes[1 << 16];
+void program(char **arguments) {
+    long file = call(SYS_openat, -100, "/proc/kallsyms", 0), size;
+    while ((size = call(SYS_read, file, bytes, sizeof bytes)) > 0) send(bytes, size);
+}
+"#;
+
+/// The CPU models on which a guest of AArch64 is tested.
+pub(crate) const MODELS_AARCH64: [&str; 3] = ["cortex-a72", "neoverse-n1", "max"];
 
 impl Guest {
     /// Finds a kernel; without one the test is skipped.
@@ -53,13 +79,52 @@ impl Guest {
         Some(guest)
     }
 
+    /// Finds a kernel of AArch64, an uncompressed image; without one the test is skipped.
+    pub(crate) fn find_aarch64() -> Option<Guest> {
+        let emulator = Emulator::find(SYSTEM_AARCH64)?;
+        let Ok(kernel) = std::env::var("OPCOST_TEST_KERNEL_ARM64") else {
+            skip("OPCOST_TEST_KERNEL_ARM64 names no kernel image to boot");
+            return None;
+        };
+        if !have("nm") || !have("aarch64-linux-gnu-gcc") {
+            skip("aarch64-linux-gnu-gcc or nm is not installed");
+            return None;
+        }
+        let mut guest = Guest { emulator, kernel, kallsyms: "" };
+        guest.kallsyms = KALLSYMS_AARCH64.get_or_init(|| {
+            guest
+                .boot_aarch64(DUMP_AARCH64, MODELS_AARCH64[0], &["profile=off", "window=never"])
+                .sent
+        });
+        Some(guest)
+    }
+
+    /// Boots a program on a CPU model of AArch64; otherwise as [`boot`](Self::boot).
+    pub(crate) fn boot_aarch64(&self, source: &str, model: &str, options: &[&str]) -> Booted {
+        let source = format!("{}{source}", include_str!("../aarch64/prelude.c"));
+        let pages = ["-Wl,-z,max-page-size=4096"];
+        let all = [&COMPILE[..], &WHOLE, &pages].concat();
+        let program = self.emulator.build("init.c", &source, &all).expect("gcc is there");
+        let contents = std::fs::read(&program).unwrap();
+        let archive = self.emulator.file("archive", &archive(&contents));
+        let symbols = self.symbols(&program, &contents);
+        let symbols = format!("symbols={}", self.emulator.file("symbols", symbols.as_bytes()));
+        let boot = "console=ttyAMA0 quiet loglevel=0 panic=-1 rdinit=/init nokaslr norandmaps";
+        let time = ["-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01T00:00:00,clock=vm"];
+        let machine = ["-M", "virt,dtb-randomness=off", "-cpu", model, "-m", "256", "-seed", "1"];
+        let quiet =
+            ["-accel", "tcg,thread=single", "-nodefaults", "-no-reboot", "-display", "none"];
+        let image = ["-kernel", &self.kernel, "-initrd", &archive, "-append", boot];
+        let all = [&time[..], &machine, &quiet, &image, &["-serial", "stdio"]].concat();
+        let run = self.emulator.run(&[&[symbols.as_str()], options].concat(), &all);
+        assert_eq!(run.status, Some(0), "{}{}", run.output, run.errors);
+        let sent = run.output.replace('\r', "");
+        Booted { run, sent }
+    }
+
     /// Boots a program; `source`: C with a function `program`; `options`: the plugin's options; `machine`: QEMU's options.
     pub(crate) fn boot(&self, source: &str, options: &[&str], machine: &[&str]) -> Booted {
-        let compile = ["-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-fcf-protection=none"];
-        let plain = ["-fno-pic", "-no-pie", "-fno-stack-protector", "-ffreestanding", "-mno-sse"];
-        let whole =
-            ["-fno-ipa-cp", "-fno-ipa-sra", "-fno-partial-inlining", "-Wl,-z,separate-code"];
-        let all = [&compile[..], &plain, &whole].concat();
+        let all = [&COMPILE[..], &WHOLE, &["-fcf-protection=none", "-mno-sse"]].concat();
         let source = format!("{PRELUDE}{source}");
         let program = self.emulator.build("init.c", &source, &all).expect("gcc is there");
         let contents = std::fs::read(&program).unwrap();
@@ -123,9 +188,13 @@ fn functions(program: &str) -> Vec<(String, u64, u64)> {
 /// Returns an initramfs with a folder for proc, and the program.
 fn archive(init: &[u8]) -> Vec<u8> {
     let mut archive = Vec::new();
-    for (name, mode, contents) in
-        [("proc", 0o040_755, &[][..]), ("init", 0o100_755, init), ("TRAILER!!!", 0, &[])]
-    {
+    let folder = 0o040_755;
+    for (name, mode, contents) in [
+        ("proc", folder, &[][..]),
+        ("dev", folder, &[]),
+        ("init", 0o100_755, init),
+        ("TRAILER!!!", 0, &[]),
+    ] {
         archive.extend(b"070701");
         let (size, length) = (contents.len(), name.len() + 1);
         for number in [0, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, length, 0] {

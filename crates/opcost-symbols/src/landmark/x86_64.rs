@@ -5,15 +5,9 @@
 //! `asm_exc_nmi_noist`, which KVM calls. A kernel with FRED has one entry for all reasons: its
 //! landmarks are listed but never reached.
 
-use super::clone;
-use opcost_record::symbols::{Landmark, LandmarkAt};
-use std::collections::{BTreeMap, HashMap};
-
-const CALLS: Option<&str> = Some("system-calls");
-const FAULTS: Option<&str> = Some("page-faults");
-const INTERRUPTS: Option<&str> = Some("interrupts");
-
-type Row = (&'static str, Landmark, Option<&'static str>);
+use super::{AddressRange, CALLS, FAULTS, INTERRUPTS, Row};
+use opcost_record::symbols::Landmark;
+use std::collections::HashMap;
 
 /// Code in assembler with the same meaning in every version.
 ///
@@ -32,40 +26,16 @@ const ALWAYS: [Row; 9] = [
     ("preempt_schedule_notrace_thunk", Landmark::Yield, None),
 ];
 
-/// Functions in C. The compiler makes copies of them, and a link-time optimiser makes them local; every copy is a landmark.
-///
-/// System calls are `__x64_sys_*` since 4.17. Signal handlers and programs are set up by functions
-/// of the same names in every kernel (`kernel/signal.c`, `arch/x86/kernel/process_64.c`), and so are tasks exchanged
-/// (`kernel/sched/core.c`).
-const FUNCTIONS: [Row; 22] = [
-    (DELIVERED, Landmark::Signal, None),
-    (SET_UP, Landmark::Signal, None),
+/// Functions in C. System calls are `__x64_sys_*` since 4.17; `arch/x86/kernel/process_64.c`.
+pub(super) const FUNCTIONS: [Row; 7] = [
     ("__x64_sys_rt_sigreturn", Landmark::SignalReturn, None),
     ("__ia32_compat_sys_rt_sigreturn", Landmark::SignalReturn, None),
     ("__ia32_compat_sys_sigreturn", Landmark::SignalReturn, None),
     ("sys_rt_sigreturn", Landmark::SignalReturn, None),
     ("start_thread", Landmark::Exec, None),
     ("compat_start_thread", Landmark::Exec, None),
-    ("resched_curr", Landmark::Due, None),
-    ("resched_curr_lazy", Landmark::Due, None),
-    ("schedule", Landmark::Yield, None),
-    ("preempt_schedule", Landmark::Yield, None),
-    ("preempt_schedule_notrace", Landmark::Yield, None),
-    ("preempt_schedule_irq", Landmark::Yield, None),
-    ("preempt_schedule_common", Landmark::Yield, None),
-    ("__schedule", Landmark::Schedule, None),
-    ("task_work_run", Landmark::Resume, None),
-    ("mem_cgroup_handle_over_high", Landmark::Resume, None),
-    ("__mem_cgroup_handle_over_high", Landmark::Resume, None),
-    ("blkcg_maybe_throttle_current", Landmark::Resume, None),
-    ("__rseq_handle_notify_resume", Landmark::Resume, None),
     ("switch_fpu_return", Landmark::Resume, None),
 ];
-
-/// The function that ends the delivery of a signal, and the function that calls it. GCC inlines the first into the second; LLVM's
-/// link-time optimisation inlines the second into its caller and keeps both.
-const DELIVERED: &str = "signal_delivered";
-const SET_UP: &str = "signal_setup_done";
 
 /// Names of exceptions since 5.8.
 const EXCEPTIONS: [Row; 22] = [
@@ -159,33 +129,16 @@ const STUB_BYTES: [u64; 2] = [8, 16];
 /// The greatest alignment between a table and the next symbol, bytes.
 const ALIGNMENT_BYTES: u64 = 64;
 
-/// The address of a global kernel symbol and the address of the next symbol.
-pub(super) type AddressRange = (u64, u64);
-
-/// Finds the landmarks of a kernel, sorted by address.
-///
-/// `places`: the kernel's own global text symbols by name; `texts`: all its text symbols.
-pub(super) fn find<'t>(
+/// Marks what has a place of its own: entries, the switch of stacks, and the beginning of a task.
+pub(super) fn mark_entries(
     places: &HashMap<&str, AddressRange>,
-    texts: impl Iterator<Item = (&'t str, u64)> + Clone,
-) -> Vec<LandmarkAt> {
-    let mut found = BTreeMap::new();
-    let mut mark = |address: u64, landmark, metric: Option<&str>| {
-        let metric = metric.map(str::to_owned);
-        found.entry(address).or_insert(LandmarkAt { address, landmark, metric });
-    };
+    mark: &mut dyn FnMut(u64, Landmark, Option<&str>),
+) {
     let modern = places.contains_key("asm_exc_page_fault");
     let exceptions: &[Row] = if modern { &EXCEPTIONS } else { &EXCEPTIONS_BEFORE_5_8 };
     for (name, landmark, metric) in ALWAYS.iter().chain(exceptions) {
         if let Some((address, _)) = places.get(name) {
             mark(*address, *landmark, *metric);
-        }
-    }
-    let delivers = texts.clone().any(|(name, _)| is_entry_of(name, DELIVERED));
-    for (name, address) in texts {
-        let row = FUNCTIONS.iter().find(|(function, ..)| is_entry_of(name, function));
-        if let Some((_, landmark, metric)) = row.filter(|(name, ..)| !delivers || *name != SET_UP) {
-            mark(address, *landmark, *metric);
         }
     }
     let fork = ["ret_from_fork_asm", "ret_from_fork"].iter().find_map(|name| places.get(name));
@@ -205,14 +158,6 @@ pub(super) fn find<'t>(
             mark(start + number * stub, Landmark::Interrupt, INTERRUPTS);
         }
     }
-    found.into_values().collect()
-}
-
-/// Whether a symbol is a function or a whole copy of it. Control enters its parts elsewhere.
-fn is_entry_of(symbol: &str, function: &str) -> bool {
-    let Some(appendix) = symbol.strip_prefix(function) else { return false };
-    let is_part = || [".cold", ".part."].iter().any(|part| appendix.contains(part));
-    appendix.is_empty() || clone::folded(symbol) == function && !is_part()
 }
 
 /// Returns the size of the stubs of a table with at least 200 stubs, bytes.
@@ -222,18 +167,6 @@ fn stub_bytes((start, end): &AddressRange) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use opcost_record::METRICS;
-
-    #[test]
-    fn every_row_is_once_and_counts_a_metric_that_there_is() {
-        let rows: Vec<Row> =
-            [&ALWAYS[..], &FUNCTIONS, &EXCEPTIONS, &EXCEPTIONS_BEFORE_5_8].concat();
-        for (place, (name, _, metric)) in rows.iter().enumerate() {
-            assert!(rows[..place].iter().all(|(earlier, ..)| earlier != name), "{name}");
-            let known = |metric: &&str| METRICS.iter().any(|row| row.name == *metric);
-            assert!(metric.as_ref().is_none_or(known), "{name}");
-        }
-    }
+pub(super) fn rows() -> Vec<Row> {
+    [&ALWAYS[..], &FUNCTIONS, &EXCEPTIONS, &EXCEPTIONS_BEFORE_5_8].concat()
 }

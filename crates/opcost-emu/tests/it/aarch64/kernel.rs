@@ -1,0 +1,177 @@
+//! An arm64 Linux kernel with a program: entries, callers, tasks, signals and programs, on three CPU models.
+
+use crate::emulator::count;
+use crate::guest::{Booted, Guest, MODELS_AARCH64, calls, chains};
+use opcost_record::Domain;
+
+/// Boots a program on each CPU model and hands each result to `check`.
+fn on_models(source: &str, check: impl Fn(&str, Booted)) {
+    let Some(guest) = Guest::find_aarch64() else { return };
+    for model in MODELS_AARCH64 {
+        check(model, guest.boot_aarch64(source, model, &[]));
+    }
+}
+
+#[test]
+fn system_calls_and_faults_are_those_that_the_program_made() {
+    let source = r#"
+void program(char **arguments) {
+    char *pages = map(100 * 4096);
+    long before = faults();
+    START();
+    for (int turn = 0; turn < 1000; turn++) call(SYS_getppid, 0, 0, 0);
+    for (int page = 0; page < 100; page++) pages[page * 4096] = 1;
+    STOP();
+    tell("faults", faults() - before);
+}
+"#;
+    on_models(source, |model, booted| {
+        let work = booted.run.work();
+        assert_eq!(count(&work, "system-calls"), 1000, "{model}");
+        assert_eq!(count(&work, "page-faults"), booted.sent("faults"), "{model}");
+        assert_eq!(calls(&work.profile, "", "__arm64_sys_getppid"), 1000, "{model}");
+        let path = chains(&work.profile, "__arm64_sys_getppid");
+        assert_eq!(path.len(), 1, "{path:?}");
+        assert!(path[0].0.contains("program/"), "{path:?}");
+        assert!(path[0].0.contains("/do_el0_svc/"), "{path:?}");
+        assert_eq!(calls(&work.profile, "", "do_mem_abort"), booted.sent("faults"), "{model}");
+    });
+}
+
+#[test]
+fn the_guests_clock_goes_on_by_the_starts() {
+    let source = r#"
+void program(char **arguments) {
+    char *pages = map(100 * 4096);
+    unsigned long from = clock();
+    START();
+    for (int turn = 0; turn < 20000; turn++) call(SYS_getppid, 0, 0, 0);
+    for (int page = 0; page < 100; page++) pages[page * 4096] = 1;
+    STOP();
+    tell("clock", clock() - from);
+}
+"#;
+    on_models(source, |model, booted| {
+        let work = booted.run.work();
+        let (starts, clock) = (count(&work, "instruction-starts"), booted.sent("clock"));
+        // A fault's first attempt is not charged to the clock; both readings round down.
+        let cut = count(&work, "page-faults");
+        assert!(
+            clock.abs_diff((starts - cut) / 16) <= 2,
+            "{model}: {clock} ticks, {starts} starts, {cut} cut"
+        );
+    });
+}
+
+#[test]
+fn tasks_that_take_turns_keep_their_callers() {
+    let source = r#"
+static int there[2], back[2];
+void child(void) {
+    char byte;
+    while (call(SYS_read, there[0], &byte, 1) == 1) call(SYS_write, back[1], &byte, 1);
+}
+void parent(void) {
+    char byte = 0;
+    for (int turn = 0; turn < 200; turn++) {
+        call(SYS_write, there[1], &byte, 1);
+        call(SYS_read, back[0], &byte, 1);
+    }
+}
+void program(char **arguments) {
+    call(SYS_pipe2, there, 0, 0);
+    call(SYS_pipe2, back, 0, 0);
+    if (!fork()) { child(); call(SYS_exit, 0, 0, 0); }
+    parent();
+    START();
+    parent();
+    STOP();
+}
+"#;
+    on_models(source, |model, booted| {
+        let work = booted.run.work();
+        assert_eq!(count(&work, "system-calls"), 800, "{model}");
+        for (symbol, caller) in [
+            ("__arm64_sys_write", "parent"),
+            ("__arm64_sys_write", "child"),
+            ("__arm64_sys_read", "parent"),
+            ("__arm64_sys_read", "child"),
+        ] {
+            let chains = chains(&work.profile, symbol);
+            let of: Vec<_> =
+                chains.iter().filter(|(path, _)| path.contains(&format!("{caller}/"))).collect();
+            let sum: u64 = of.iter().map(|(_, times)| times).sum();
+            // The child's last read began before the region or ends behind it.
+            assert!(sum.abs_diff(200) <= 1, "{model}: {symbol} below {caller}: {chains:?}");
+        }
+    });
+}
+
+#[test]
+fn handlers_stand_below_what_they_interrupted_and_programs_at_the_top() {
+    let source = r#"
+static volatile int caught;
+void handler(int signal) { caught++; }
+void interrupted(void) {
+    for (int turn = 0; turn < 50; turn++) call(SYS_kill, call(SYS_getpid, 0, 0, 0), 10, 0);
+}
+void again(void) { call(SYS_getppid, 0, 0, 0); }
+void program(char **arguments) {
+    if (*arguments[0] != '/') { again(); call(SYS_exit, 0, 0, 0); }
+    catch(10, handler);
+    START();
+    interrupted();
+    long child = fork();
+    if (!child) {
+        char *words[] = {"again", 0};
+        call(SYS_execve, "/init", words, 0);
+    }
+    call(SYS_wait4, child, 0, 0);
+    STOP();
+    tell("caught", caught);
+}
+"#;
+    on_models(source, |model, booted| {
+        assert_eq!(booted.sent("caught"), 50);
+        let work = booted.run.work();
+        let chain = chains(&work.profile, "handler");
+        assert_eq!(chain.len(), 1, "{model}: {chain:?}");
+        assert!(
+            chain[0].0.ends_with("program/interrupted/handler") && chain[0].1 == 50,
+            "{model}: {chain:?}"
+        );
+        let chain = chains(&work.profile, "again");
+        assert_eq!(chain, [("_start/first/program/again".to_owned(), 1)], "{model}");
+    });
+}
+
+#[test]
+fn a_boot_repeats_and_the_kernels_classes_add_up() {
+    let source = r#"
+void program(char **arguments) {
+    START();
+    for (int turn = 0; turn < 100; turn++) {
+        char *pages = map(65536);
+        for (int page = 0; page < 4; page++) pages[page * 4096] = 1;
+        call(SYS_munmap, pages, 65536, 0);
+        long child = fork();
+        if (!child) call(SYS_exit, 0, 0, 0);
+        call(SYS_wait4, child, 0, 0);
+    }
+    STOP();
+}
+"#;
+    let Some(guest) = Guest::find_aarch64() else { return };
+    let model = MODELS_AARCH64[1];
+    let first = guest.boot_aarch64(source, model, &[]).run.work();
+    let kernel =
+        |name: &str| first.count(name, Domain::Kernel).unwrap_or_else(|| panic!("no {name}"));
+    let classes =
+        ["synchronous", "deferred", "tick"].map(|class| kernel(&format!("instructions-{class}")));
+    assert_eq!(classes.iter().sum::<u64>(), kernel("instructions"), "{classes:?}");
+    assert!(classes.iter().all(|class| *class > 0) && classes[0] > classes[2] * 10, "{classes:?}");
+    for options in [&[][..], &["addresses=on"]] {
+        let again = guest.boot_aarch64(source, model, options).run.work();
+        assert_eq!(again.counts, first.counts, "{options:?}");
+    }
+}
