@@ -87,6 +87,9 @@ pub fn safe(text: &str, output: Output) -> String {
 
 /// Makes a part of a line safe for terminals, logs and mails: [`safe`] for [`Output::Line`].
 pub fn printable(text: &str) -> String {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.to_string();
+    }
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
         match is_obeyed(char) {

@@ -10,13 +10,13 @@ use crate::space::{CodeFile, CodeKind};
 use crate::table::{Edge, FunctionCost, FunctionTable};
 use opcost_record::Function;
 use opcost_symbols::demangle::{demangle, mangled, printable};
+use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Names by their numbers: `fn=(3) main` gives `main` the number 3, later `fn=(3)` means `main`.
 #[derive(Default)]
-struct Names<'t>(HashMap<&'t str, &'t str>);
+struct Names<'t>(KeyedMap<&'t str, &'t str>);
 
 impl<'t> Names<'t> {
     /// Returns the name that a specification means.
@@ -73,20 +73,21 @@ struct CallgrindReader<'t> {
     functions: Names<'t>,
     object: &'t str,
     file: &'t str,
-    function: Option<Named<'t>>,
+    /// The function, and its number once it has a cost.
+    function: Option<(Named<'t>, Option<usize>)>,
     called_object: Option<&'t str>,
     called_file: Option<&'t str>,
     called: Option<&'t str>,
     call: Option<Call<'t>>,
     /// Whether the line before was a jump; the line below a jump has a position and no cost.
     jump: bool,
-    numbers: HashMap<Named<'t>, usize>,
+    numbers: KeyedMap<Named<'t>, usize>,
     costs: Vec<FunctionCost>,
     /// The lines and addresses of the functions' own costs.
     places: Vec<Place<'t>>,
     /// The sum of the functions' own costs.
     own: u64,
-    edges: HashMap<(usize, usize), (u64, u64)>,
+    edges: KeyedMap<(usize, usize), (u64, u64)>,
     totals: Option<u64>,
     summary: Option<u64>,
     command: Option<&'t str>,
@@ -228,7 +229,8 @@ impl<'t> CallgrindReader<'t> {
             "fl" | "fi" | "fe" => self.file = self.files.name(value).ok_or(UNKNOWN)?,
             "fn" => {
                 let name = self.functions.name(value).ok_or(UNKNOWN)?;
-                self.function = Some(Named { name, object: self.object, file: self.file });
+                let named = Named { name, object: self.object, file: self.file };
+                self.function = Some((named, None));
             }
             "cob" => self.called_object = Some(self.objects.name(value).ok_or(UNKNOWN)?),
             "cfi" | "cfl" => self.called_file = Some(self.files.name(value).ok_or(UNKNOWN)?),
@@ -264,14 +266,15 @@ impl<'t> CallgrindReader<'t> {
         if self.events.is_empty() {
             return Err("a cost before the line 'events:'");
         }
-        let function = self.function.ok_or("a cost before any 'fn='")?;
+        let (function, known) = self.function.ok_or("a cost before any 'fn='")?;
         // Callgrind leaves out events at the end of a line if they are 0.
         let cost = match fields.nth(self.chosen) {
             // Old versions of cachegrind write a full stop for 0.
             Some(".") | None => 0,
             Some(cost) => number(cost).ok_or("a cost that is no number")?,
         };
-        let here = self.number(function);
+        let here = known.unwrap_or_else(|| self.number(function));
+        self.function = Some((function, Some(here)));
         match self.call.take() {
             None => {
                 self.own = self.own.checked_add(cost).ok_or("a cost beyond 64 bits")?;
@@ -428,8 +431,8 @@ impl Place<'_> {
 /// `numbers`: the place of each function in `table`, as the file's reader numbered them.
 fn code_costs(places: Vec<Place<'_>>, numbers: &[usize], table: &FunctionTable) -> CodeCosts {
     let mut code = CodeCosts { counted_from: CountedFrom::Link, ..CodeCosts::default() };
-    let mut sources: HashMap<&str, u32> = HashMap::new();
-    let mut objects: HashMap<&str, u32> = HashMap::new();
+    let mut sources: KeyedMap<&str, u32> = KeyedMap::default();
+    let mut objects: KeyedMap<&str, u32> = KeyedMap::default();
     // Files and functions number no more than the lines of a text in memory.
     for Place { function, file, line, address, cost } in places {
         let function = numbers[function];
@@ -475,7 +478,7 @@ fn number(text: &str) -> Option<u64> {
 
 /// Finds the functions that call themselves by way of others: functions that reach each other.
 /// (Kosaraju's algorithm: the order in which calls return, then the same backwards.)
-fn circles(functions: usize, edges: &HashMap<(usize, usize), (u64, u64)>) -> Vec<bool> {
+fn circles(functions: usize, edges: &KeyedMap<(usize, usize), (u64, u64)>) -> Vec<bool> {
     let mut callees = vec![Vec::new(); functions];
     let mut callers = vec![Vec::new(); functions];
     for (caller, callee) in edges.keys() {

@@ -11,6 +11,7 @@ use crate::symbolise::Sampled;
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
 use opcost_symbols::demangle::demangle;
+use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
 
 /// The event's name in files with one figure on a line.
@@ -105,6 +106,8 @@ pub fn read(
     let chosen = chosen.ok_or_else(|| TextError::no_event(wanted, &events))?;
     let mut stacks = Stacks::new(budget);
     let mut functions = Vec::new();
+    // A frame stands in many stacks.
+    let mut known: KeyedMap<&str, (u32, bool)> = KeyedMap::default();
     for (index, text) in lines(text) {
         budget.step(text.len() as u64)?;
         let Some(line) = Line::of(text) else {
@@ -125,9 +128,12 @@ pub fn read(
         functions.clear();
         let mut inlined = false;
         for frame in line.stack.split(';').filter(|_| !line.stack.is_empty()) {
-            let function;
-            (function, inlined) = named(frame);
-            functions.push(stacks.function(function));
+            let number;
+            (number, inlined) = *known.entry(frame).or_insert_with(|| {
+                let (function, inlined) = named(frame);
+                (stacks.function(function), inlined)
+            });
+            functions.push(number);
         }
         stacks.add(&functions, cost, 0, inlined)?;
     }

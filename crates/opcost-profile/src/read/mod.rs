@@ -608,11 +608,12 @@ fn text<'b>(bytes: &'b [u8], budget: &Budget) -> Result<Cow<'b, str>, Exceeded> 
         [0xef, 0xbb, 0xbf, rest @ ..] => rest,
         bytes => bytes,
     };
-    let damaged = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
-    if damaged > 0 {
-        let replaced = damaged * char::REPLACEMENT_CHARACTER.len_utf8();
-        budget.room((bytes.len() + replaced) as u64)?;
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Ok(text.into());
     }
+    let damaged = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
+    let replaced = damaged * char::REPLACEMENT_CHARACTER.len_utf8();
+    budget.room((bytes.len() + replaced) as u64)?;
     Ok(String::from_utf8_lossy(bytes))
 }
 
