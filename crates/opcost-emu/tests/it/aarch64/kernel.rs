@@ -175,3 +175,49 @@ void program(char **arguments) {
         assert_eq!(again.counts, first.counts, "{options:?}");
     }
 }
+
+#[test]
+fn an_independent_counter_agrees_to_the_digit() {
+    let source = r#"
+static int there[2], back[2];
+#define WORK(operation) \
+    START(); \
+    for (int turn = 0; turn < 200; turn++) { operation } \
+    STOP(); \
+    RUN_END();
+void program(char **arguments) {
+    char byte = 0;
+    call(SYS_pipe2, there, 0, 0);
+    call(SYS_pipe2, back, 0, 0);
+    if (!fork()) {
+        while (call(SYS_read, there[0], &byte, 1) == 1) call(SYS_write, back[1], &byte, 1);
+        call(SYS_exit, 0, 0, 0);
+    }
+    WORK(call(SYS_getppid, 0, 0, 0);)
+    WORK(call(SYS_write, there[1], &byte, 1); call(SYS_read, back[0], &byte, 1);)
+    WORK(
+        char *pages = map(65536);
+        for (int page = 0; page < 4; page++) pages[page * 4096] = 1;
+        call(SYS_munmap, pages, 65536, 0);
+    )
+    WORK(
+        long child = fork();
+        if (!child) call(SYS_exit, 0, 0, 0);
+        call(SYS_wait4, child, 0, 0);
+    )
+}
+"#;
+    let Some(guest) = Guest::find_aarch64() else { return };
+    for model in MODELS_AARCH64 {
+        let works = guest.boot_aarch64(source, model, &[]).run.works();
+        let starts: Vec<u64> = works.iter().map(|work| count(work, "instruction-starts")).collect();
+        let marks = guest.count_aarch64(source, model);
+        // Start, stop and the run's end; the marker at the start is not within the region.
+        let other: Vec<u64> = marks.chunks(3).map(|marks| marks[1] - marks[0] - 1).collect();
+        assert_eq!(starts, other, "{model}: null, pipe, mmap, fork");
+        eprintln!(
+            "{model}: {starts:?}, {:?} instructions",
+            works.iter().map(|work| count(work, "instructions")).collect::<Vec<_>>()
+        );
+    }
+}

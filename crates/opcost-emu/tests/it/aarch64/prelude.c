@@ -23,6 +23,8 @@
 #define START() __asm__ volatile(".inst 0xd2e0201f" ::: "memory")
 #define STOP() __asm__ volatile(".inst 0xd2e0401f" ::: "memory")
 
+#define RUN_END() __asm__ volatile(".inst 0xd2e0601f" ::: "memory")
+
 static inline __attribute__((always_inline)) long call_6(long number, long a, long b, long c, long d, long e, long f) {
     register long x8 __asm__("x8") = number;
     register long x0 __asm__("x0") = a;

@@ -5,6 +5,7 @@ use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash}
 use opcost_record::{Function, Profile};
 use opcost_symbols::assemble::join;
 use opcost_symbols::kernel::KernelSymbols;
+use std::process::Command;
 use std::sync::OnceLock;
 
 /// The parts that every program shares: system calls, markers, a port to send through, and the end.
@@ -101,25 +102,63 @@ impl Guest {
 
     /// Boots a program on a CPU model of AArch64; otherwise as [`boot`](Self::boot).
     pub(crate) fn boot_aarch64(&self, source: &str, model: &str, options: &[&str]) -> Booted {
-        let source = format!("{}{source}", include_str!("../aarch64/prelude.c"));
-        let pages = ["-Wl,-z,max-page-size=4096"];
-        let all = [&COMPILE[..], &WHOLE, &pages].concat();
-        let program = self.emulator.build("init.c", &source, &all).expect("gcc is there");
+        let program = self.program_aarch64(source);
         let contents = std::fs::read(&program).unwrap();
         let archive = self.emulator.file("archive", &archive(&contents));
         let symbols = self.symbols(&program, &contents);
         let symbols = format!("symbols={}", self.emulator.file("symbols", symbols.as_bytes()));
+        let machine = self.machine_aarch64(model, &archive);
+        let machine: Vec<&str> = machine.iter().map(String::as_str).collect();
+        let run = self.emulator.run(&[&[symbols.as_str()], options].concat(), &machine);
+        assert_eq!(run.status, Some(0), "{}{}", run.output, run.errors);
+        let sent = run.output.replace('\r', "");
+        Booted { run, sent }
+    }
+
+    /// Boots a program under the counter that shares no code with the plugin, and returns the count at each marker.
+    pub(crate) fn count_aarch64(&self, source: &str, model: &str) -> Vec<u64> {
+        let program = self.program_aarch64(source);
+        let archive = self.emulator.file("archive", &archive(&std::fs::read(program).unwrap()));
+        let folder = self.emulator.folder();
+        let (counter, marks) = (folder.join("counter.so"), folder.join("marks"));
+        // QEMU refuses plugins of other versions of the API.
+        for api in [7, 3, 2, 1] {
+            let source =
+                concat!(env!("CARGO_MANIFEST_DIR"), "/../opcost/tests/it/independent/counter.c");
+            let built = Command::new("gcc")
+                .args(["-O2", "-shared", "-fPIC", &format!("-DAPI={api}"), source, "-o"])
+                .arg(&counter)
+                .status()
+                .unwrap();
+            assert!(built.success());
+            let plugin = format!("{},out={}", counter.display(), marks.display());
+            let mut qemu = Command::new("timeout");
+            qemu.args(["300", SYSTEM_AARCH64, "-plugin", &plugin]);
+            if qemu.args(self.machine_aarch64(model, &archive)).output().unwrap().status.success() {
+                break;
+            }
+        }
+        let marks = std::fs::read_to_string(marks).unwrap();
+        marks.lines().map(|line| line.trim().parse().unwrap()).collect()
+    }
+
+    fn program_aarch64(&self, source: &str) -> String {
+        let source = format!("{}{source}", include_str!("../aarch64/prelude.c"));
+        let pages = ["-Wl,-z,max-page-size=4096"];
+        let all = [&COMPILE[..], &WHOLE, &pages].concat();
+        self.emulator.build("init.c", &source, &all).expect("gcc is there")
+    }
+
+    /// Returns QEMU's arguments for a guest with an initramfs.
+    fn machine_aarch64(&self, model: &str, archive: &str) -> Vec<String> {
         let boot = "console=ttyAMA0 quiet loglevel=0 panic=-1 rdinit=/init nokaslr norandmaps";
         let time = ["-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01T00:00:00,clock=vm"];
         let machine = ["-M", "virt,dtb-randomness=off", "-cpu", model, "-m", "256", "-seed", "1"];
         let quiet =
             ["-accel", "tcg,thread=single", "-nodefaults", "-no-reboot", "-display", "none"];
-        let image = ["-kernel", &self.kernel, "-initrd", &archive, "-append", boot];
+        let image = ["-kernel", &self.kernel, "-initrd", archive, "-append", boot];
         let all = [&time[..], &machine, &quiet, &image, &["-serial", "stdio"]].concat();
-        let run = self.emulator.run(&[&[symbols.as_str()], options].concat(), &all);
-        assert_eq!(run.status, Some(0), "{}{}", run.output, run.errors);
-        let sent = run.output.replace('\r', "");
-        Booted { run, sent }
+        all.into_iter().map(str::to_owned).collect()
     }
 
     /// Boots a program; `source`: C with a function `program`; `options`: the plugin's options; `machine`: QEMU's options.
@@ -173,7 +212,7 @@ impl Guest {
 
 /// Returns name, file offset and size of a program's functions; its text is loaded at 0x400000.
 fn functions(program: &str) -> Vec<(String, u64, u64)> {
-    let run = std::process::Command::new("nm").args(["-n", "-f", "sysv", program]).output();
+    let run = Command::new("nm").args(["-n", "-f", "sysv", program]).output();
     let text = String::from_utf8(run.unwrap().stdout).unwrap();
     let mut functions = Vec::new();
     for line in text.lines() {

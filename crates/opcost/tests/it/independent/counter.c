@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A plugin for QEMU that counts instructions and shares no code with opcost's. It writes the count down whenever the guest
- * executes `xchg %bx,%bx`, and behind it, as ADDRESS:COUNT, that of each instruction in the ranges that `range=LOW-HIGH`
+ * executes `xchg %bx,%bx`, or on AArch64 `movz xzr` with a shift of 48 bits, and behind it, as ADDRESS:COUNT, that of each instruction in the ranges that `range=LOW-HIGH`
  * names. Debian 12 packages no qemu-plugin.h, so the plugin declares what it uses; API is the version.
  *
  * QEMU begins a string instruction anew for each iteration. Two beginnings are one instruction if nothing was executed
@@ -115,7 +115,8 @@ static void translated(void *block, void *data)
 		}
 		count(insn);
 		if (cell_of(qemu_plugin_insn_vaddr(insn)) < cells_count) count_cell(insn, cell_of(qemu_plugin_insn_vaddr(insn)));
-		if (size == 3 && !memcmp(byte, "\x66\x87\xdb", 3))
+		if ((size == 3 && !memcmp(byte, "\x66\x87\xdb", 3)) ||
+		    (size == 4 && (byte[0] & 0x1f) == 0x1f && byte[2] >> 5 == 7 && byte[3] == 0xd2))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, marked, NO_REGISTERS, 0);
 	}
 }
