@@ -215,9 +215,5 @@ void program(char **arguments) {
         // Start, stop and the run's end; the marker at the start is not within the region.
         let other: Vec<u64> = marks.chunks(3).map(|marks| marks[1] - marks[0] - 1).collect();
         assert_eq!(starts, other, "{model}: null, pipe, mmap, fork");
-        eprintln!(
-            "{model}: {starts:?}, {:?} instructions",
-            works.iter().map(|work| count(work, "instructions")).collect::<Vec<_>>()
-        );
     }
 }
