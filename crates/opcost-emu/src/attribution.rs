@@ -178,6 +178,18 @@ impl Attribution {
         self.landmarks.get(&address).copied()
     }
 
+    /// Whether a function stands for kernel code that no symbol covers.
+    pub(crate) fn is_unknown_kernel(&self, function: u32) -> bool {
+        function == self.unknown_kernel
+    }
+
+    /// Returns a landmark without a name, with the counter of those that have one.
+    pub(crate) fn unnamed(&self, landmark: Landmark) -> (Landmark, Option<usize>) {
+        let same =
+            |(known, place): &(Landmark, Option<usize>)| (*known == landmark).then_some(*place);
+        (landmark, self.landmarks.values().filter_map(same).flatten().next())
+    }
+
     /// Whether the symbols say where the kernel is entered by a fault.
     pub(crate) fn knows_faults(&self) -> bool {
         self.landmarks.values().any(|(landmark, _)| *landmark == Landmark::Fault)

@@ -7,6 +7,7 @@ use crate::decode::{Exit, Facts};
 use crate::stack::{Entered, Stack};
 use crate::{aarch64, x86_64};
 use opcost_record::Architecture;
+use opcost_record::symbols::Landmark;
 
 /// The place in which a call leaves its return address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,6 +53,8 @@ pub(crate) struct Target {
     pub(crate) may_end_with_repeat: fn(&[u8]) -> bool,
     /// Returns the state of the interrupted code, at the first block of a handler.
     pub(crate) entered: unsafe fn(&Stack) -> Option<Entered>,
+    /// Returns the meaning of a block of kernel code without a name, if the block is an entry of the kernel.
+    pub(crate) unnamed_entry: fn(u64, &[u8]) -> Option<Landmark>,
     pub(crate) system_calls: SystemCalls,
 }
 

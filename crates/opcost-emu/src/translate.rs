@@ -134,7 +134,11 @@ impl Translator {
         let within = (start % PAGE_BYTES as u64) as usize;
         let before = page.map_or(&[][..], |page| &page[within.saturating_sub(5)..within]);
         let behind = (target.may_end_with_repeat)(before).then(|| self.site(start, kernel));
-        let landmark = plugin.attribution.landmark(start);
+        let landmark = plugin.attribution.landmark(start).or_else(|| {
+            let unnamed = kernel && plugin.attribution.is_unknown_kernel(owner.function);
+            let entry = (target.unnamed_entry)(start, codes[0]).filter(|_| unnamed);
+            entry.map(|entry| plugin.attribution.unnamed(entry))
+        });
         let turns = matches!(
             last.exit,
             Exit::Call | Exit::CallIndirect | Exit::Return | Exit::Leave | Exit::Enter

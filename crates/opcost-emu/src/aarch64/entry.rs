@@ -5,9 +5,26 @@
 
 use crate::block::is_kernel;
 use crate::stack::{Entered, Stack};
+use opcost_record::symbols::Landmark;
 
 /// Words from `elr_el[1]` to `sp_el[0]` in QEMU's `CPUARMState`: `elr_el[4]` and `sp_el[4]` follow each other (target/arm/cpu.h).
 const TO_USER_STACK: usize = 3;
+
+/// `msr tpidrro_el0, x30`, the first instruction of a trampoline's vector for 64-bit programs (`tramp_ventry` in
+/// arch/arm64/kernel/entry.S).
+const TRAMPOLINE: u32 = 0xd51b_d07e;
+
+/// Returns the meaning of a block of kernel code without a name, if the block is a vector of the trampoline.
+///
+/// With page table isolation (`kpti=1`) programs enter the kernel by a page that is mapped away from the kernel's text. The distance
+/// from the table's start tells the vector (Arm ARM, D1.4.1): those of 64-bit programs begin at 0x400.
+pub(crate) fn unnamed(start: u64, first: &[u8]) -> Option<Landmark> {
+    match (start % 0x800, first == TRAMPOLINE.to_le_bytes()) {
+        (0x400, true) => Some(Landmark::Fault),
+        (0x480 | 0x500 | 0x580, true) => Some(Landmark::Interrupt),
+        _ => None,
+    }
+}
 
 /// Returns the state of the interrupted code, at the first block of a vector.
 ///

@@ -19,6 +19,7 @@ pub(crate) static TARGET: Target = Target {
     halts: decode::halts,
     may_end_with_repeat: |_| false,
     entered: entry::entered,
+    unnamed_entry: entry::unnamed,
     // include/uapi/asm-generic/unistd.h of the kernel; 435 is clone3.
     system_calls: SystemCalls { clone: 220, forks: &[435], execute: &[221, 281], map: 222 },
 };

@@ -4,6 +4,37 @@ use crate::emulator::count;
 use crate::guest::{Booted, Guest, MODELS_AARCH64, calls, chains};
 use opcost_record::Domain;
 
+/// Four works, each a run of its own.
+const WORKS: &str = r#"
+static int there[2], back[2];
+#define WORK(operation) \
+    START(); \
+    for (int turn = 0; turn < 200; turn++) { operation } \
+    STOP(); \
+    RUN_END();
+void program(char **arguments) {
+    char byte = 0;
+    call(SYS_pipe2, there, 0, 0);
+    call(SYS_pipe2, back, 0, 0);
+    if (!fork()) {
+        while (call(SYS_read, there[0], &byte, 1) == 1) call(SYS_write, back[1], &byte, 1);
+        call(SYS_exit, 0, 0, 0);
+    }
+    WORK(call(SYS_getppid, 0, 0, 0);)
+    WORK(call(SYS_write, there[1], &byte, 1); call(SYS_read, back[0], &byte, 1);)
+    WORK(
+        char *pages = map(65536);
+        for (int page = 0; page < 4; page++) pages[page * 4096] = 1;
+        call(SYS_munmap, pages, 65536, 0);
+    )
+    WORK(
+        long child = fork();
+        if (!child) call(SYS_exit, 0, 0, 0);
+        call(SYS_wait4, child, 0, 0);
+    )
+}
+"#;
+
 /// Boots a program on each CPU model and hands each result to `check`.
 fn on_models(source: &str, check: impl Fn(&str, Booted)) {
     let Some(guest) = Guest::find_aarch64() else { return };
@@ -178,42 +209,23 @@ void program(char **arguments) {
 
 #[test]
 fn an_independent_counter_agrees_to_the_digit() {
-    let source = r#"
-static int there[2], back[2];
-#define WORK(operation) \
-    START(); \
-    for (int turn = 0; turn < 200; turn++) { operation } \
-    STOP(); \
-    RUN_END();
-void program(char **arguments) {
-    char byte = 0;
-    call(SYS_pipe2, there, 0, 0);
-    call(SYS_pipe2, back, 0, 0);
-    if (!fork()) {
-        while (call(SYS_read, there[0], &byte, 1) == 1) call(SYS_write, back[1], &byte, 1);
-        call(SYS_exit, 0, 0, 0);
-    }
-    WORK(call(SYS_getppid, 0, 0, 0);)
-    WORK(call(SYS_write, there[1], &byte, 1); call(SYS_read, back[0], &byte, 1);)
-    WORK(
-        char *pages = map(65536);
-        for (int page = 0; page < 4; page++) pages[page * 4096] = 1;
-        call(SYS_munmap, pages, 65536, 0);
-    )
-    WORK(
-        long child = fork();
-        if (!child) call(SYS_exit, 0, 0, 0);
-        call(SYS_wait4, child, 0, 0);
-    )
-}
-"#;
     let Some(guest) = Guest::find_aarch64() else { return };
-    for model in MODELS_AARCH64 {
-        let works = guest.boot_aarch64(source, model, &[]).run.works();
-        let starts: Vec<u64> = works.iter().map(|work| count(work, "instruction-starts")).collect();
-        let marks = guest.count_aarch64(source, model);
+    // With kpti=1 programs enter the kernel by a trampoline.
+    for (model, more) in
+        MODELS_AARCH64.map(|model| (model, "")).into_iter().chain([("neoverse-n1", "kpti=1")])
+    {
+        let works = guest.boot_aarch64_with(WORKS, model, &[], more).run.works();
+        let of = |name: &str| works.iter().map(|work| count(work, name)).collect::<Vec<u64>>();
+        let marks = guest.count_aarch64(WORKS, model, more);
         // Start, stop and the run's end; the marker at the start is not within the region.
         let other: Vec<u64> = marks.chunks(3).map(|marks| marks[1] - marks[0] - 1).collect();
-        assert_eq!(starts, other, "{model}: null, pipe, mmap, fork");
+        assert_eq!(of("instruction-starts"), other, "{model} {more}: null, pipe, mmap, fork");
+        // Each of the four pages of a mapping faults once, and the attempt counts for nothing.
+        let cut = of("instruction-starts")[2] - of("instructions")[2];
+        assert_eq!(
+            (of("system-calls")[0], of("page-faults")[2], cut),
+            (200, 800, 800),
+            "{model} {more}"
+        );
     }
 }

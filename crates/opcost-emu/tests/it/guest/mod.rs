@@ -60,6 +60,10 @@ void program(char **arguments) {
 }
 "#;
 
+/// The kernel's options in a guest of AArch64.
+const BOOT_AARCH64: &str =
+    "console=ttyAMA0 quiet loglevel=0 panic=-1 rdinit=/init nokaslr norandmaps";
+
 /// The CPU models on which a guest of AArch64 is tested.
 pub(crate) const MODELS_AARCH64: [&str; 3] = ["cortex-a72", "neoverse-n1", "max"];
 
@@ -102,12 +106,23 @@ impl Guest {
 
     /// Boots a program on a CPU model of AArch64; otherwise as [`boot`](Self::boot).
     pub(crate) fn boot_aarch64(&self, source: &str, model: &str, options: &[&str]) -> Booted {
+        self.boot_aarch64_with(source, model, options, "")
+    }
+
+    /// Boots as [`boot_aarch64`](Self::boot_aarch64) does; `more`: further options of the kernel.
+    pub(crate) fn boot_aarch64_with(
+        &self,
+        source: &str,
+        model: &str,
+        options: &[&str],
+        more: &str,
+    ) -> Booted {
         let program = self.program_aarch64(source);
         let contents = std::fs::read(&program).unwrap();
         let archive = self.emulator.file("archive", &archive(&contents));
         let symbols = self.symbols(&program, &contents);
         let symbols = format!("symbols={}", self.emulator.file("symbols", symbols.as_bytes()));
-        let machine = self.machine_aarch64(model, &archive);
+        let machine = self.machine_aarch64(model, &archive, more);
         let machine: Vec<&str> = machine.iter().map(String::as_str).collect();
         let run = self.emulator.run(&[&[symbols.as_str()], options].concat(), &machine);
         assert_eq!(run.status, Some(0), "{}{}", run.output, run.errors);
@@ -116,7 +131,7 @@ impl Guest {
     }
 
     /// Boots a program under the counter that shares no code with the plugin, and returns the count at each marker.
-    pub(crate) fn count_aarch64(&self, source: &str, model: &str) -> Vec<u64> {
+    pub(crate) fn count_aarch64(&self, source: &str, model: &str, more: &str) -> Vec<u64> {
         let program = self.program_aarch64(source);
         let archive = self.emulator.file("archive", &archive(&std::fs::read(program).unwrap()));
         let folder = self.emulator.folder();
@@ -134,7 +149,13 @@ impl Guest {
             let plugin = format!("{},out={}", counter.display(), marks.display());
             let mut qemu = Command::new("timeout");
             qemu.args(["300", SYSTEM_AARCH64, "-plugin", &plugin]);
-            if qemu.args(self.machine_aarch64(model, &archive)).output().unwrap().status.success() {
+            if qemu
+                .args(self.machine_aarch64(model, &archive, more))
+                .output()
+                .unwrap()
+                .status
+                .success()
+            {
                 break;
             }
         }
@@ -149,14 +170,14 @@ impl Guest {
         self.emulator.build("init.c", &source, &all).expect("gcc is there")
     }
 
-    /// Returns QEMU's arguments for a guest with an initramfs.
-    fn machine_aarch64(&self, model: &str, archive: &str) -> Vec<String> {
-        let boot = "console=ttyAMA0 quiet loglevel=0 panic=-1 rdinit=/init nokaslr norandmaps";
+    /// Returns QEMU's arguments for a guest with an initramfs; `more`: further options of the kernel.
+    fn machine_aarch64(&self, model: &str, archive: &str, more: &str) -> Vec<String> {
+        let boot = format!("{BOOT_AARCH64} {more}");
         let time = ["-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01T00:00:00,clock=vm"];
         let machine = ["-M", "virt,dtb-randomness=off", "-cpu", model, "-m", "256", "-seed", "1"];
         let quiet =
             ["-accel", "tcg,thread=single", "-nodefaults", "-no-reboot", "-display", "none"];
-        let image = ["-kernel", &self.kernel, "-initrd", archive, "-append", boot];
+        let image = ["-kernel", &self.kernel, "-initrd", archive, "-append", &boot];
         let all = [&time[..], &machine, &quiet, &image, &["-serial", "stdio"]].concat();
         all.into_iter().map(str::to_owned).collect()
     }
