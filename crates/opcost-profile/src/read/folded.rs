@@ -131,7 +131,7 @@ pub fn read(
             let number;
             (number, inlined) = *known.entry(frame).or_insert_with(|| {
                 let (function, inlined) = named(frame);
-                (stacks.function(function), inlined)
+                (stacks.new_function(function), inlined)
             });
             functions.push(number);
         }

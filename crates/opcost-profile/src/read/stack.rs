@@ -20,11 +20,16 @@ const FRAME_BYTES: u64 = 128;
 pub(super) struct Stacks<'b> {
     builder: ProfileBuilder,
     numbers: KeyedMap<Function, u32>,
-    /// Each function, and its number in the profile once a stack has it.
-    functions: Vec<(Function, Option<u32>)>,
+    functions: Vec<Numbered>,
     pub(super) losses: Losses,
     total: u64,
     budget: &'b Budget,
+}
+
+/// A function, or its number in the profile once a stack with a cost has it.
+enum Numbered {
+    New(Box<Function>),
+    Known(u32),
 }
 
 impl<'b> Stacks<'b> {
@@ -35,11 +40,15 @@ impl<'b> Stacks<'b> {
 
     /// Returns the number of a function.
     pub(super) fn function(&mut self, function: Function) -> u32 {
-        *self.numbers.entry(function).or_insert_with_key(|function| {
-            self.functions.push((function.clone(), None));
-            // A file with more functions than fit into 32 bits exceeds every budget.
-            self.functions.len() as u32 - 1
-        })
+        *self
+            .numbers
+            .entry(function)
+            .or_insert_with_key(|function| pushed(&mut self.functions, function.clone()))
+    }
+
+    /// Returns a number of a function that the reader numbers itself.
+    pub(super) fn new_function(&mut self, function: Function) -> u32 {
+        pushed(&mut self.functions, function)
     }
 
     /// Adds a cost and its samples to a stack; a deep stack loses its outermost frames.
@@ -63,8 +72,12 @@ impl<'b> Stacks<'b> {
             self.budget.step((stack.len() - cut) as u64 * FRAME_BYTES)?;
             let mut at = None;
             for number in &stack[cut..] {
-                let (function, known) = &mut self.functions[*number as usize];
-                let number = *known.get_or_insert_with(|| self.builder.function(function.clone()));
+                let function = &mut self.functions[*number as usize];
+                let number = match std::mem::replace(function, Numbered::Known(0)) {
+                    Numbered::New(new) => self.builder.function(*new),
+                    Numbered::Known(number) => number,
+                };
+                *function = Numbered::Known(number);
                 at = Some(self.builder.context(at, number));
             }
             self.builder.charge(at, cost, samples, inlined);
@@ -82,6 +95,12 @@ impl<'b> Stacks<'b> {
             _ => Ok((about, self.builder.grown(self.losses))),
         }
     }
+}
+
+fn pushed(functions: &mut Vec<Numbered>, function: Function) -> u32 {
+    functions.push(Numbered::New(Box::new(function)));
+    // A file with more functions than fit into 32 bits exceeds every budget.
+    functions.len() as u32 - 1
 }
 
 /// The events of a file, in the order of their first samples.
