@@ -21,7 +21,7 @@ import time
 
 HEAD = b"opcost-recording 1\n"
 # The samples of profiles' formats that have no larger file below.
-SAMPLED = {".cpuprofile", ".json", ".out", ".prof", ".pstats", ".txt", ".xml", ".xz", ".zst"}
+SAMPLED = {".cpuprofile", ".heap", ".heapprofile", ".json", ".out", ".prof", ".pstats", ".txt", ".xml", ".xz", ".zst"}
 # No process has this number, and a map of just-in-time compiled code is named by it.
 NOBODY = 2_000_000_000 + os.getpid()
 PIECES = [b"\0", b"\xff\xff\xff\xff", b"[", b"{", b'"', b"\n", b";", b",", b"1e999", b"-1", b"18446744073709551616", b"\xe2\x80\xae"]

@@ -4,7 +4,7 @@
 
 use super::about::{About, EventAbout};
 use super::stack::{Placed, Stacks, functions};
-use super::text::{TextError, json};
+use super::text::{TextError, Tree, json, json_tree};
 use crate::symbolise::Sampled;
 use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
@@ -13,15 +13,13 @@ use serde::Deserialize;
 /// V8's name for the thread that waits.
 const IDLE: &str = "(idle)";
 /// V8's name for the root of its tree.
-const ROOT: &str = "(root)";
+pub(super) const ROOT: &str = "(root)";
 
 /// A profile, or a part of one in a trace.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct CpuProfile {
     pub(super) nodes: Vec<Node>,
-    /// The tree of Node.js before version 8.
-    head: Option<Box<OldNode>>,
     pub(super) samples: Vec<u64>,
     /// Microseconds since the sample before, negative where V8 wrote samples out of order.
     pub(super) time_deltas: Vec<f64>,
@@ -45,13 +43,21 @@ pub(super) struct Node {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct CallFrame {
-    function_name: String,
+pub(super) struct CallFrame {
+    pub(super) function_name: String,
     url: String,
     /// Counted from 0; −1 for none.
     line_number: Option<f64>,
 }
 
+impl CallFrame {
+    pub(super) fn placed(&self) -> Placed<'_> {
+        let line = self.line_number.map_or(0.0, |line| line + 1.0) as u64;
+        Placed { name: &self.function_name, file: &self.url, line }
+    }
+}
+
+/// A node of the tree of Node.js before version 8.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OldNode {
@@ -62,8 +68,6 @@ struct OldNode {
     line_number: Option<f64>,
     #[serde(default)]
     hit_count: u64,
-    #[serde(default)]
-    children: Vec<OldNode>,
 }
 
 /// Whether a text looks like a profile of V8.
@@ -85,8 +89,25 @@ pub fn read(
     event: Option<&str>,
     budget: &Budget,
 ) -> Result<(About, Sampled), TextError> {
-    let profile: CpuProfile = json(text, budget)?;
+    let profile = match text.contains("\"nodes\"") {
+        true => json(text, budget)?,
+        false => old(text, budget)?,
+    };
     added_up("V8 CPU profile", vec![profile], event, budget)
+}
+
+/// Reads a file of Node.js before version 8.
+fn old(text: &str, budget: &Budget) -> Result<CpuProfile, TextError> {
+    let (mut profile, tree): (CpuProfile, Tree<OldNode>) = json_tree(text, budget)?;
+    let ids: Vec<u64> = tree.iter().map(|(_, node)| node.id).collect();
+    for (parent, OldNode { id, function_name, url, line_number, hit_count }) in tree {
+        // Its lines count from 1.
+        let line_number = line_number.map(|line| line - 1.0);
+        let call_frame = CallFrame { function_name, url, line_number };
+        let parent = parent.map(|parent| ids[parent]);
+        profile.nodes.push(Node { id, parent, children: Vec::new(), call_frame, hit_count });
+    }
+    Ok(profile)
 }
 
 /// Adds profiles up.
@@ -96,7 +117,6 @@ pub(super) fn added_up(
     event: Option<&str>,
     budget: &Budget,
 ) -> Result<(About, Sampled), TextError> {
-    let profiles: Vec<CpuProfile> = profiles.into_iter().map(CpuProfile::flat).collect();
     let clock = profiles.iter().any(|one| !one.samples.is_empty());
     let known = if clock { "time" } else { "samples" };
     if let Some(wanted) = event.filter(|wanted| *wanted != known) {
@@ -129,21 +149,6 @@ impl CpuProfile {
         self.end_time = part.end_time.or(self.end_time);
     }
 
-    /// Turns the old tree into a list of nodes.
-    fn flat(mut self) -> CpuProfile {
-        let mut open: Vec<(Option<u64>, OldNode)> =
-            self.head.take().map(|head| (None, *head)).into_iter().collect();
-        while let Some((parent, node)) = open.pop() {
-            let OldNode { id, function_name, url, line_number, hit_count, children } = node;
-            // Its lines count from 1.
-            let line_number = line_number.map(|line| line - 1.0);
-            let call_frame = CallFrame { function_name, url, line_number };
-            self.nodes.push(Node { id, parent, children: Vec::new(), call_frame, hit_count });
-            open.extend(children.into_iter().map(|child| (Some(id), child)));
-        }
-        self
-    }
-
     fn add(&self, stacks: &mut Stacks<'_>) -> Result<(), TextError> {
         let numbers: KeyedMap<u64, usize> =
             self.nodes.iter().enumerate().map(|(at, node)| (node.id, at)).collect();
@@ -160,13 +165,8 @@ impl CpuProfile {
                 }
             }
         }
-        let placed: Vec<Placed<'_>> = (self.nodes.iter())
-            .map(|Node { call_frame: CallFrame { function_name, url, line_number }, .. }| Placed {
-                name: function_name,
-                file: url,
-                line: line_number.map_or(0.0, |line| line + 1.0) as u64,
-            })
-            .collect();
+        let placed: Vec<Placed<'_>> =
+            self.nodes.iter().map(|node| node.call_frame.placed()).collect();
         let functions: Vec<u32> =
             functions(&placed).into_iter().map(|function| stacks.function(function)).collect();
         let mut costs = vec![(0u64, 0u64); self.nodes.len()];
@@ -299,6 +299,25 @@ mod tests {
         );
         let row = |name: &str, hits| (name.to_string(), hits, Some(hits));
         assert_eq!(rows(&text).unwrap(), [row("f", 2), row("(anonymous)", 1), row("(program)", 1)]);
+    }
+
+    #[test]
+    fn a_tree_of_old_versions_is_read_at_any_depth() {
+        let node = |id: u32, hits: u32, children: &str| {
+            format!(
+                r#"{{"functionName": "f{}", "url": "a{{.js", "lineNumber": 1, "id": {id}, "hitCount": {hits}, "children": [{children}]}}"#,
+                id % 2
+            )
+        };
+        let inner = node(2, 3, "") + "," + &node(3, 2, "");
+        let all = (4..5_000).fold(inner, |children, id| node(id, 0, &children));
+        let text = format!(r#"{{"head": {all}, "startTime": 1, "endTime": 2}}"#);
+        assert!(is_cpuprofile(&text));
+        let row = |name: &str, hits| (name.to_string(), hits, Some(hits));
+        let expected = [row("f0", 3), row("f1", 2)];
+        assert_eq!(rows(&text).unwrap(), expected);
+        assert!(rows(&text[..text.len() - 9]).unwrap_err().contains("cut short"));
+        assert!(rows(&text.replacen("\"hitCount\": 3", "\"hitCount\": x", 1)).is_err());
     }
 
     #[test]

@@ -91,9 +91,11 @@ fn mapped(text: &str) -> Vec<Mapped<'_>> {
 }
 
 /// A stack of addresses, the innermost first.
-struct Stack {
-    samples: u64,
-    addresses: Vec<u64>,
+pub(super) struct Stack {
+    pub(super) cost: u64,
+    pub(super) samples: u64,
+    /// The place that cost, and the places behind the calls to it.
+    pub(super) addresses: Vec<u64>,
 }
 
 /// Reads the bytes.
@@ -143,15 +145,42 @@ pub fn read(
         budget.step(8 * depth + 32)?;
         let addresses = (at..at + depth as usize).map(word).collect::<Result<_, _>>()?;
         at += depth as usize;
-        all.push(Stack { samples, addresses });
+        let cost = samples.checked_mul(period_ns).ok_or_else(other)?;
+        all.push(Stack { cost, samples, addresses });
     }
     let maps = String::from_utf8_lossy(bytes.get(at * words.size..).unwrap_or_default());
-    let maps = mapped(&maps);
-    let mut named = Named { maps: &maps, names: &names, files: BTreeMap::new() };
-    named.look_up(&all, look_up);
+    let about = About {
+        format: "gperftools",
+        sampling: Some(EventAbout {
+            clock: true,
+            period: Some(period_ns),
+            with_callers: true,
+            ..EventAbout::default()
+        }),
+        event: CPU.into(),
+        events: vec![CPU.into()],
+        ..About::default()
+    };
+    added_up(&all, &maps, &names, about, look_up, budget)
+}
+
+/// Adds stacks up, with the functions at their addresses.
+///
+/// `maps`: the text of the program's `/proc/PID/maps`; `names`: functions, outermost first, that the profile itself names by address.
+pub(super) fn added_up(
+    all: &[Stack],
+    maps: &str,
+    names: &KeyedMap<u64, Vec<Function>>,
+    about: About,
+    look_up: LookUp<'_>,
+    budget: &Budget,
+) -> Result<(About, Sampled), TextError> {
+    let maps = mapped(maps);
+    let mut named = Named { maps: &maps, names, files: BTreeMap::new() };
+    named.look_up(all, look_up);
     let mut stacks = Stacks::new(budget);
     let mut unnamed: BTreeMap<String, (Why, u64)> = BTreeMap::new();
-    for Stack { samples, addresses } in &all {
+    for Stack { cost, samples, addresses } in all {
         let mut numbers = Vec::new();
         let mut is_inlined = false;
         for (depth, address) in addresses.iter().enumerate().rev() {
@@ -164,22 +193,10 @@ pub fn read(
             }
             numbers.extend(functions.into_iter().map(|function| stacks.function(function)));
         }
-        let cost = samples.checked_mul(period_ns).ok_or_else(other)?;
-        stacks.add(&numbers, cost, *samples, is_inlined)?;
+        stacks.add(&numbers, *cost, *samples, is_inlined)?;
     }
     let unchecked = named.unchecked();
-    let (about, mut sampled) = stacks.finish(About {
-        format: "gperftools",
-        sampling: Some(EventAbout {
-            clock: true,
-            period: Some(period_ns),
-            with_callers: true,
-            ..EventAbout::default()
-        }),
-        event: CPU.into(),
-        events: vec![CPU.into()],
-        ..About::default()
-    })?;
+    let (about, mut sampled) = stacks.finish(about)?;
     sampled.unnamed = Unnamed::of_modules(unnamed);
     sampled.unchecked = unchecked;
     Ok((about, sampled))

@@ -13,6 +13,8 @@ pub mod firefox;
 pub mod firefox_raw;
 pub mod folded;
 pub mod gperftools;
+pub mod gperftools_heap;
+pub mod heapprofile;
 pub mod jfr;
 pub mod perf_data;
 pub mod perf_script;
@@ -23,6 +25,7 @@ pub mod pstats;
 mod refused;
 pub mod speedscope;
 mod stack;
+pub mod stackprof;
 mod text;
 mod unpack;
 pub mod xctrace;
@@ -273,6 +276,16 @@ pub static FORMATS: &[Format] = &[
         with_samples: false,
     },
     Format {
+        name: "gperftools heap",
+        help: "heap profiles of gperftools (HEAPPROFILE=) and Go's text of one (heap?debug=1)",
+        detect: |contents| gperftools_heap::is_heap(&contents.text),
+        read: Reader::Contents(|contents, wanted, look_up| {
+            let event = wanted.event.as_deref();
+            gperftools_heap::read(&contents.text, event, look_up, contents.budget).map(of_samples)
+        }),
+        with_samples: false,
+    },
+    Format {
         name: "cProfile",
         help: "what Python's cProfile stores (python3 -m cProfile -o FILE)",
         detect: |contents| pstats::is_pstats(contents.bytes),
@@ -323,6 +336,20 @@ pub static FORMATS: &[Format] = &[
         help: ".cpuprofile of Node.js (node --cpu-prof) and Chrome",
         detect: |contents| cpuprofile::is_cpuprofile(&contents.text),
         read: Reader::Text(cpuprofile::read),
+        with_samples: false,
+    },
+    Format {
+        name: "V8 heap profile",
+        help: ".heapprofile of Node.js (node --heap-prof) and Chrome",
+        detect: |contents| heapprofile::is_heapprofile(&contents.text),
+        read: Reader::Text(heapprofile::read),
+        with_samples: false,
+    },
+    Format {
+        name: "stackprof",
+        help: "what stackprof --json FILE writes of a Ruby program's profile",
+        detect: |contents| stackprof::is_stackprof(&contents.text),
+        read: Reader::Text(stackprof::read),
         with_samples: false,
     },
     Format {

@@ -42,8 +42,9 @@ pub(super) fn find(bytes: &[u8], text: &str) -> Option<(&'static str, &'static s
             ("a log of 'node --prof'", "record with 'node --cpu-prof'")
         }
         () if has("<svg") => ("a drawing", "give the file that it was drawn from"),
-        () if text.contains("\"selfSize\"") && text.contains("\"callFrame\"") => {
-            ("a profile of V8's heap", "record the CPU with 'node --cpu-prof'")
+        // Ruby's Marshal, a dictionary.
+        () if bytes.starts_with(b"\x04\x08{") && text.contains("missed_samples") => {
+            ("a stackprof profile as Ruby stores it", "give what 'stackprof --json FILE' prints")
         }
         () => return None,
     })
@@ -62,6 +63,7 @@ mod tests {
             ("ELIFFREP\0", "version 1", "perf script"),
             ("FLR\0\0", "flight recording", "jfr print"),
             ("gmon\x01", "gprof", "perf record"),
+            ("\x04\x08{\x0d:\x13missed_samplesi\0", "stackprof", "stackprof --json"),
             (
                 " Percent |      Source code & Disassembly of busy for cpu-clock\n",
                 "perf annotate",

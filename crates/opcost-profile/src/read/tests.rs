@@ -8,12 +8,15 @@ use std::collections::BTreeSet;
 /// tool that wrote the file, or of Python's `pstats`, `json` and `re` on it.
 const SAMPLES: &[(&str, &str, u64, &str, u64)] = &[
     ("gperftools", "gperftools.prof", 230_000_000, "[deleted]", 230_000_000),
+    ("gperftools heap", "gperftools.heap", 12_750_000, "[deleted]", 12_750_000),
     ("cProfile", "work.pstats", 12_171_645, "fib", 11_192_583),
     ("pprof", "go-old.pb.gz", 160_000_000, "runtime.memmove", 70_000_000),
     ("Firefox raw", "firefox-raw.json", 3, "[deleted]", 2),
     ("Firefox Profiler", "samply.json.gz", 77, "[text]", 55),
     ("speedscope", "py-spy.speedscope.json", 760_000_000, "spin", 500_000_000),
     ("V8 CPU profile", "node.cpuprofile", 141_207_000, "(garbage collector)", 61_259_000),
+    ("V8 heap profile", "node.heapprofile", 1_557_408, "row", 1_111_976),
+    ("stackprof", "stackprof.json", 64_000_000, "Enumerable#inject", 22_000_000),
     ("Chrome trace", "node.trace.json.gz", 354_757_000, "(program)", 101_926_000),
     ("Instruments", "instruments.xml", 5_000_000, "[text]", 3_000_000),
     ("callgrind.out", "callgrind/callgrind.out.77", 42_015, "spin", 42_015),

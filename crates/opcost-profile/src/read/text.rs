@@ -79,3 +79,87 @@ pub(super) fn json_seed<'de, S: DeserializeSeed<'de>>(
     from.end().map_err(TextError::json)?;
     Ok(value)
 }
+
+/// The nodes of a tree, each with its parent's index, which is less than its own.
+pub(super) type Tree<N> = Vec<(Option<usize>, N)>;
+
+/// Parses JSON with a tree whose nodes have their inner nodes in an array `children`, and whose root is the object's `head`. A
+/// tree may be deeper than a parser's own stack.
+///
+/// Returns the object without its tree, and the nodes without their children.
+pub(super) fn json_tree<T: DeserializeOwned, N: DeserializeOwned>(
+    text: &str,
+    budget: &Budget,
+) -> Result<(T, Tree<N>), TextError> {
+    /// An object that is open, and its text without the nodes below it.
+    struct Open {
+        text: String,
+        /// The brackets that are open in the text.
+        depth: u32,
+        /// Whether the outermost array is that of the children.
+        in_children: bool,
+    }
+    let cut = || TextError::Cut("within its tree".into());
+    let other = || TextError::Content("its brackets are no tree".into());
+    let mut open = vec![Open { text: String::new(), depth: 0, in_children: false }];
+    // The nodes by index, and the indices of those that are open.
+    let mut nodes: Vec<(Option<usize>, Option<N>)> = Vec::new();
+    let mut numbers: Vec<usize> = Vec::new();
+    let mut key = "";
+    let mut rest = text;
+    while let Some(byte) = rest.bytes().next() {
+        let is_root = open.len() == 1;
+        let top = open.last_mut().ok_or_else(other)?;
+        let taken = match byte {
+            b'"' => string_bytes(rest).ok_or_else(cut)?,
+            b'{' | b'[' | b'}' | b']' => 1,
+            _ => rest.find(['"', '{', '[', '}', ']']).unwrap_or(rest.len()),
+        };
+        let (token, behind) = rest.split_at(taken);
+        rest = behind;
+        let is_node = match is_root {
+            true => top.depth == 1 && key == "\"head\"",
+            false => top.depth == 2 && top.in_children,
+        };
+        if byte == b'{' && is_node {
+            budget.step(size_of::<Open>() as u64 + size_of::<N>() as u64)?;
+            top.text.push('0');
+            nodes.push((numbers.last().copied(), None));
+            numbers.push(nodes.len() - 1);
+            open.push(Open { text: "{".into(), depth: 1, in_children: false });
+            continue;
+        }
+        top.text.push_str(token);
+        match byte {
+            b'"' if top.depth == 1 => key = token,
+            b'{' | b'[' => {
+                top.in_children |= byte == b'[' && top.depth == 1 && key == "\"children\"";
+                top.depth += 1;
+            }
+            b'}' | b']' => {
+                top.depth = top.depth.checked_sub(1).ok_or_else(other)?;
+                top.in_children &= top.depth > 1;
+                if let (0, Some(number)) = (top.depth, numbers.last()) {
+                    nodes[*number].1 = Some(json(&top.text, budget)?);
+                    numbers.pop();
+                    open.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+    let [Open { text, depth: 0, .. }] = &open[..] else { return Err(cut()) };
+    let nodes = nodes.into_iter().filter_map(|(parent, node)| Some((parent, node?))).collect();
+    Ok((json(text, budget)?, nodes))
+}
+
+/// The length of the string that a text begins with; `None` if it has no end.
+fn string_bytes(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    let end = text.bytes().skip(1).position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    Some(end? + 2)
+}
