@@ -9,6 +9,8 @@ use opcost_analysis::comparison::call_tree::CallTree;
 use opcost_profile::table::{FunctionCost, FunctionTable};
 use opcost_record::Function;
 use opcost_record::printable::{inert_line, printable};
+use opcost_symbols::naming::Naming;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
@@ -96,7 +98,8 @@ fn written(head: &Head<'_>, functions: &[&Function], costs: &[Costs], lines: &Li
         line(from),
         word(event),
     );
-    let mut names = Names::default();
+    let naming = Naming::of(functions.iter().copied());
+    let mut names = Names { naming, known: Default::default() };
     for (costs, function) in costs.iter().zip(functions) {
         let calls: Vec<_> = costs.calls.iter().filter(|(_, figures)| **figures != (0, 0)).collect();
         if costs.own == 0 && calls.is_empty() {
@@ -151,9 +154,22 @@ fn word(event: &str) -> String {
     event.chars().map(word).collect()
 }
 
-/// The numbers of objects, files and functions.
-#[derive(Default)]
-struct Names([HashMap<String, usize>; 3]);
+/// The names of objects, files and functions.
+struct Names {
+    naming: Naming,
+    /// The numbers of names.
+    known: [HashMap<String, usize>; 3],
+}
+
+/// The source file that tells a function from others; `None` if a hash or an address does, or nothing.
+fn source_file(function: &Function) -> Option<&str> {
+    let is_hash = |digits: &str| digits.len() == 16 && u64::from_str_radix(digits, 16).is_ok();
+    let is_file = |source: &&str| {
+        let is_address = source.trim_start_matches('+').starts_with("0x");
+        !is_address && !source.strip_prefix('h').is_some_and(is_hash)
+    };
+    function.source.as_deref().filter(is_file)
+}
 
 impl Names {
     /// Writes the lines that name a function: its object, its source file and itself.
@@ -164,17 +180,22 @@ impl Names {
         function: &Function,
         lines: Option<&FunctionLines>,
     ) {
-        let Function { symbol, module, source, .. } = function;
-        let file = lines.map(|lines| &lines.file).or(source.as_ref());
-        let parts = [module.as_str(), file.map_or("", String::as_str), symbol.as_str()];
-        for ((key, part), known) in keys.into_iter().zip(parts).zip(&mut self.0) {
+        let file = lines.map(|lines| lines.file.as_str()).or(source_file(function));
+        let file = file.unwrap_or_default();
+        // Viewers know a function by its object, file and name alone.
+        let symbol = match &function.source {
+            Some(source) if file.ends_with(source) => Cow::Borrowed(function.symbol.as_str()),
+            _ => self.naming.symbol(function),
+        };
+        let parts = [function.module.as_str(), file, &symbol];
+        for ((key, part), known) in keys.into_iter().zip(parts).zip(&mut self.known) {
             name(text, known, key, part);
         }
     }
 
     /// Writes the line that names a source file.
     fn file(&mut self, text: &mut String, key: &str, file: &str) {
-        name(text, &mut self.0[1], key, file);
+        name(text, &mut self.known[1], key, file);
     }
 }
 
@@ -251,6 +272,36 @@ mod tests {
         assert_eq!((own, table.functions[0].inclusive), (vec![10, 5], Some(15)));
         known.clear();
         assert!(render_lines(&made, &known).contains("\nfl=(1) ???\nfn=(1) main\n0 10\n"));
+    }
+
+    #[test]
+    fn functions_of_one_name_stay_apart_by_file_hash_or_address() {
+        let names = ["h88909c4be1a890e6", "had1a77e9ee20fb9f", "+0x169c10", "list.c", "hash.c"];
+        let functions = names.map(|source| Function {
+            source: Some(source.into()),
+            ..Function::new("run", "/init")
+        });
+        let costs = |function: &Function| FunctionCost {
+            function: function.clone(),
+            own: 1,
+            inclusive: None,
+            samples: None,
+            calls: None,
+            bytes: None,
+            inlined_samples: 0,
+        };
+        let table = FunctionTable {
+            functions: functions.iter().map(costs).collect(),
+            total: 5,
+            ..FunctionTable::default()
+        };
+        let text = render_table(&table, "instructions", "one");
+        let expected = "ob=(1) /init\nfl=(1) ???\nfn=(1) run [h88909c4be1a890e6]\n0 1\n\n\
+            ob=(1)\nfl=(1)\nfn=(2) run [had1a77e9ee20fb9f]\n0 1\n\n\
+            ob=(1)\nfl=(1)\nfn=(3) run [+0x169c10]\n0 1\n\n\
+            ob=(1)\nfl=(2) list.c\nfn=(4) run\n0 1\n\n\
+            ob=(1)\nfl=(3) hash.c\nfn=(4)\n0 1\n\ntotals: 5\n";
+        assert!(text.ends_with(expected), "{text}");
     }
 
     proptest! {
