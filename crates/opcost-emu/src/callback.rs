@@ -200,11 +200,14 @@ pub(crate) unsafe extern "C" fn on_timed_block(vcpu: c_uint, data: *mut c_void) 
     }
 }
 
-/// Called when a repeated string instruction that is a block of its own begins once more.
+/// Called when a repeated string instruction that is a block of its own begins on a modelled core. The block begins with the first
+/// iteration and behind each interruption: a branch in front of it went there, not to the block behind it.
 pub(crate) unsafe extern "C" fn on_timed_repeat(vcpu: c_uint, data: *mut c_void) {
-    if allowed(vcpu) {
-        // SAFETY: as above.
-        unsafe { plugin().time_repeat(block_of(data)) };
+    // SAFETY: this thread owns the state where it is allowed; the data are those of this callback.
+    unsafe {
+        if allowed(vcpu) && !plugin().repeats(block_of(data)) {
+            on_timed_block(vcpu, data);
+        }
     }
 }
 

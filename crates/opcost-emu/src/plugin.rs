@@ -257,7 +257,6 @@ impl Plugin {
     pub(crate) fn look_timed(&mut self, vcpu: u32, begun: &'static Block) {
         // The executed instructions belong to the context in which they were executed.
         let node = self.position.node;
-        let prev: *const Block = self.prev();
         self.executed = usize::MAX;
         self.look::<false>(vcpu, begun);
         let executed = self.executed;
@@ -265,16 +264,12 @@ impl Plugin {
             begun.landmark,
             Some((Landmark::Fault | Landmark::Trap | Landmark::Interrupt, _))
         );
-        self.spend(node, |timing| {
-            // A repeated string instruction in a block of its own gets no closer look.
-            let executed = if timing.is_at(prev) { executed } else { usize::MAX };
-            timing.follow(executed, begun, interrupted)
-        });
+        self.spend(node, |timing| timing.follow(executed, begun, interrupted));
     }
 
-    /// Has the modelled core execute a repeated string instruction that is a block of its own and begins once more.
-    pub(crate) fn time_repeat(&mut self, alone: &'static Block) {
-        self.spend(self.position.node, |timing| timing.repeat(alone));
+    /// Whether a repeated string instruction, which is a block of its own, begins once more.
+    pub(crate) fn repeats(&self, alone: &Block) -> bool {
+        self.timing.as_ref().is_some_and(|timing| timing.repeats(alone))
     }
 
     /// Has the modelled core execute the last begun block up to an instruction.

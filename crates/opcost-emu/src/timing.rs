@@ -114,9 +114,9 @@ impl Timing {
         self.slice.take()
     }
 
-    /// Whether a block is the last begun block.
-    pub(crate) fn is_at(&self, block: *const Block) -> bool {
-        self.block.is_some_and(|(last, _)| ptr::eq(last, block))
+    /// Whether the last begun block ends with the repeated string instruction that `alone` consists of.
+    pub(crate) fn repeats(&self, alone: &Block) -> bool {
+        self.block.is_some_and(|(last, _)| last.repeats_at(alone.start))
     }
 
     /// Whether the last begun block is the kernel's.
@@ -146,16 +146,6 @@ impl Timing {
         }
         self.block = Some((begun, 0));
         cycles
-    }
-
-    /// Notes that a repeated string instruction in a block of its own begins once more.
-    ///
-    /// Returns the cycles of the last block, if that was another block.
-    pub(crate) fn repeat(&mut self, alone: &'static Block) -> Cycles {
-        match self.block {
-            Some((block, _)) if block.repeats_at(alone.start) => Cycles::default(),
-            _ => self.follow(usize::MAX, alone, false),
-        }
     }
 
     /// Executes the last block up to the instruction that control has reached, and returns the cycles.

@@ -226,7 +226,7 @@ impl Request<'_> {
         let data = ptr::from_ref(known).cast_mut().cast::<c_void>();
         let (last_facts, _) = known.facts[last];
         // A repeated string instruction alone in its block begins once per iteration. It gets no callback, except where its address
-        // has another meaning, or where instructions are counted by address.
+        // has another meaning, where instructions are counted by address, or on a modelled core.
         let has_meaning =
             known.at_entry || known.landmark.is_some() || self.plugin.addresses.is_some();
         let alone = last == 0 && last_facts.repeat.is_some() && !has_meaning;
@@ -237,8 +237,7 @@ impl Request<'_> {
             } else if self.plugin.timing.is_some() {
                 let function = callback::on_timed_repeat;
                 (api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
-            }
-            if let Some(site) = known.behind.filter(|_| alone) {
+            } else if let Some(site) = known.behind {
                 (api.functions.on_block)(
                     self.handle,
                     callback::on_pass,

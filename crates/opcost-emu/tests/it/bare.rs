@@ -363,6 +363,47 @@ fn options_and_repetition_change_no_count() {
 }
 
 #[test]
+fn a_branch_that_falls_into_a_string_instruction_is_not_taken() {
+    // Each branch goes past its instruction in one of eight turns. The first instruction runs on mapped pages; the second faults on
+    // two new ones. Ticks come between the iterations of both.
+    let turns = "
+ sti
+ mov %edi,%ebx
+ START
+ mov $64,%edx
+1: mov $0x300000,%edi
+ mov $6000,%ecx
+ test $7,%edx
+ jz 2f
+ rep stosb
+2: mov %ebx,%edi
+ add $0x2000,%ebx
+ mov $6000,%ecx
+ test $7,%edx
+ jz 3f
+ rep stosb
+3: dec %edx
+ jnz 1b
+ STOP
+ cli";
+    let work = format!("{TIMER}{turns}");
+    let Some(bare) = run(&work, &[MODEL]) else { return };
+    let work = bare.run.work();
+    let (interrupts, faults) = (count(&work, "interrupts"), 56 * 2);
+    assert!(interrupts > 10, "{interrupts}");
+    check(
+        &work,
+        &[
+            ("instructions", 1 + 64 * 11 + 2 * 56 + faults * FAULT + interrupts * 6),
+            ("string-iterations", 2 * 56 * 6000),
+            ("page-faults", faults),
+            ("conditional-branches", 3 * 64),
+            ("conditional-branches-taken", 2 * 8 + 63),
+        ],
+    );
+}
+
+#[test]
 fn instructions_on_two_pages_count_once() {
     // Each case: nop, an instruction, then an instruction of five bytes that reaches into the next page.
     let cases =
