@@ -4,35 +4,38 @@ use crate::event::{Mapping, UserStack};
 const MASK: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 const STACK: u64 = 0x7fff_0000;
 
-/// Unwinds an interruption at `ip` with this stack and the frame pointer `bp`.
-fn callers(ip: u64, bp: u64, stack: &[u64], kernel: &[u64]) -> (Vec<u64>, Unfinished) {
-    let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let registers = [bp, STACK, ip];
-    let user_stack = UserStack { registers_mask: MASK, registers: &registers, bytes: &bytes };
-    let sample = Sample {
+/// A sample at this address.
+fn sample<'a>(address: u64, chain: &'a [u64], user_stack: Option<UserStack<'a>>) -> Sample<'a> {
+    Sample {
         time_ns: None,
         pid: 7,
         tid: 7,
         cpu: None,
         event: 0,
         period: 1,
-        address: ip,
+        address,
         in_kernel: false,
-        chain: kernel,
-        user_stack: Some(user_stack),
-    };
-    let (mut unwinder, mut chain) = (Unwinder::default(), vec![99]);
+        chain,
+        user_stack,
+    }
+}
+
+/// The process's space with this code alone.
+fn space(address: u64, bytes: u64, file_offset: u64, path: &[u8]) -> Spaces {
     let mut spaces = Spaces::default();
-    let code = Mapping {
-        pid: 7,
-        address: 0x1000,
-        bytes: 0x8000,
-        file_offset: 0,
-        path: b"//anon",
-        build_id: None,
-        executable: true,
-    };
-    spaces.map(&code);
+    let (build_id, executable) = (None, true);
+    spaces.map(&Mapping { pid: 7, address, bytes, file_offset, path, build_id, executable });
+    spaces
+}
+
+/// Unwinds an interruption at `ip` with this stack and the frame pointer `bp`.
+fn callers(ip: u64, bp: u64, stack: &[u64], kernel: &[u64]) -> (Vec<u64>, Unfinished) {
+    let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let registers = [bp, STACK, ip];
+    let user_stack = UserStack { registers_mask: MASK, registers: &registers, bytes: &bytes };
+    let sample = sample(ip, kernel, Some(user_stack));
+    let (mut unwinder, mut chain) = (Unwinder::default(), vec![99]);
+    let spaces = space(0x1000, 0x8000, 0, b"//anon");
     unwinder.complete(&sample, &spaces, |_| None, &mut chain);
     (chain, unwinder.take_unfinished())
 }
@@ -68,18 +71,7 @@ fn a_caller_where_no_code_is_ends_the_chain() {
 
 #[test]
 fn a_sample_without_a_copy_keeps_its_chain() {
-    let sample = Sample {
-        time_ns: None,
-        pid: 7,
-        tid: 7,
-        cpu: None,
-        event: 0,
-        period: 1,
-        address: 5,
-        in_kernel: false,
-        chain: &[CONTEXT_USER, 5, 6],
-        user_stack: None,
-    };
+    let sample = sample(5, &[CONTEXT_USER, 5, 6], None);
     let (mut unwinder, mut chain) = (Unwinder::default(), Vec::new());
     unwinder.complete(&sample, &Spaces::default(), |_| None, &mut chain);
     let stack = UserStack { registers_mask: 1, registers: &[5], bytes: &[1] };
@@ -111,31 +103,11 @@ fn unwind_information_of_a_mapped_file_is_found_where_it_is_mapped() {
     assert!(super::module(&sections, start, u64::MAX - 4096, 4096).is_none());
     assert!(super::sections(b"no program").is_none());
     // Each file is read once.
-    let mut spaces = Spaces::default();
-    spaces.map(&Mapping {
-        pid: 7,
-        address: start,
-        bytes: 4096,
-        file_offset: page,
-        path: b"/bin/work",
-        build_id: None,
-        executable: true,
-    });
+    let spaces = space(start, 4096, page, b"/bin/work");
     let (mut unwinder, mut chain, mut reads) = (Unwinder::default(), Vec::new(), 0);
     let registers = [0, STACK, start];
     let stack = UserStack { registers_mask: MASK, registers: &registers, bytes: &[0; 64] };
-    let sample = Sample {
-        time_ns: None,
-        pid: 7,
-        tid: 7,
-        cpu: None,
-        event: 0,
-        period: 1,
-        address: start,
-        in_kernel: false,
-        chain: &[],
-        user_stack: Some(stack),
-    };
+    let sample = sample(start, &[], Some(stack));
     for _ in 0..3 {
         let mut read = |_: &CodeFile| {
             reads += 1;
