@@ -815,6 +815,13 @@ fn a_baseline_survives_an_update_of_packages() {
     assert_eq!(same["cases"][0]["figures"][0]["outcome"], "same", "{same:#}");
     assert_eq!(same["cases"][0]["recounted"]["written"]["commit"], writer.trim());
     assert_eq!(same["cases"][0]["recounted"]["differences"][0]["part"], "emulator");
+    // The base is asked for once, and so described once.
+    yard.write("opcost.toml", &format!("{suite}[[fixup]]\ncommits = '..HEAD'\nrun = 'true'\n"));
+    let fixed = gate(0);
+    let notes = fixed["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str());
+    let of_base = notes.filter(|note| note.starts_with("case 'loop': fixups of the base: "));
+    assert_eq!(of_base.count(), 1, "{fixed:#}");
+    yard.write("opcost.toml", &suite);
 
     // Another case's figure is written later: the first keeps its standard.
     yard.write("work.in", &compiled(210));

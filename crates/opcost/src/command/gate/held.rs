@@ -161,13 +161,24 @@ impl Gate<'_> {
                 self.updated.insert((case.name.clone(), count.metric.clone()), figure);
             }
         }
-        let again = self.recount(case, &counted, &measured.key, report)?;
-        match (&self.standard, &again) {
-            (Standard::Base(commit), _) | (_, Some(commit)) => {
+        let base = match &self.standard {
+            Standard::Base(commit) => {
                 let commit = commit.clone();
-                self.against_base(case, &commit, tip, &measured, &counted, report)?;
+                Some(of_case(self.base(case, &commit, Seeds::Floor, &measured.key))?)
             }
-            (Standard::Baseline { held, written, .. }, None) => {
+            Standard::Baseline { .. } => {
+                self.recount(case, &counted, &measured.key, report)?.map(Ok)
+            }
+        };
+        match base {
+            Some(Ok(base)) => {
+                self.against_base(case, &base, tip, &measured, &counted, report)?;
+            }
+            Some(Err(failure)) => report.failure = Some(self.on_base(case, failure)),
+            None => {
+                let Standard::Baseline { held, written, .. } = &self.standard else {
+                    return Ok(());
+                };
                 let first = counted.first().and_then(|of| held.figure(&case.name, &of.metric));
                 let libraries = first.and_then(|figure| {
                     figure.key.libraries_in_words(&measured.key, ["the baseline", "the tip"])
@@ -269,7 +280,7 @@ impl Gate<'_> {
     }
 
     /// Counts again the revision that wrote the baseline's figures of a case, since packages that were updated make them another
-    /// machine's. Returns the revision: the newest that wrote one of the figures. `None`: the figures hold, something that somebody chose
+    /// machine's. The revision is the newest that wrote one of the figures. `None`: the figures hold, something that somebody chose
     /// differs, no commit has them, or the revision cannot be counted here.
     fn recount(
         &mut self,
@@ -277,7 +288,7 @@ impl Gate<'_> {
         counted: &[Count],
         key: &FigureKey,
         report: &mut CaseReport,
-    ) -> Result<Option<RepositoryCommit>> {
+    ) -> Result<Option<Measured>> {
         let Standard::Baseline { held, file, .. } = &self.standard else { return Ok(None) };
         let metrics = counted.iter().map(|count| &count.metric);
         let figures: Vec<(&String, &BaselineFigure)> =
@@ -304,29 +315,22 @@ impl Gate<'_> {
         }
         let Some(newest) = newest else { return Ok(None) };
         let commit = self.repository.commit(&newest).map_err(HasStatus::carried)?;
-        if of_case(self.base(case, &commit, Seeds::Floor, key))?.is_err() {
-            return Ok(None);
+        let base = of_case(self.base(case, &commit, Seeds::Floor, key))?.ok();
+        if base.is_some() {
+            report.recounted = Some(Recount { written: shown(&commit, ""), differences });
         }
-        report.recounted = Some(Recount { written: shown(&commit, ""), differences });
-        Ok(Some(commit))
+        Ok(base)
     }
 
     fn against_base(
         &mut self,
         case: &Case,
-        commit: &RepositoryCommit,
+        base: &Measured,
         built: &Built,
         tip: &Measured,
         counted: &[Count],
         report: &mut CaseReport,
     ) -> Result<()> {
-        let base = match of_case(self.base(case, commit, Seeds::Floor, &tip.key))? {
-            Ok(base) => base,
-            Err(failure) => {
-                report.failure = Some(self.on_base(case, failure));
-                return Ok(());
-            }
-        };
         report.recordings[0] = Some(base.recording.id.clone());
         let libraries = base.key.libraries_in_words(&tip.key, ["the base", "the tip"]);
         self.notes.extend(noted(case, libraries));
@@ -356,9 +360,9 @@ impl Gate<'_> {
             }
         }
         if report.figures.iter().any(is_explained_by_functions) {
-            explained(&base, tip, report);
+            explained(base, tip, report);
         }
-        self.exact_functions(case, built, [&base, tip], report)
+        self.exact_functions(case, built, [base, tip], report)
     }
 
     /// Reports the functions that changed exactly, and judges figures within their floors by them.
