@@ -339,35 +339,28 @@ fn work(rounds: u32) -> String {
     format!("at=0\nwhile [ $at -lt {rounds} ]; do at=$((at + 1)); done")
 }
 
-#[test]
-fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
-    let Some(kernel) = needs::kernel() else { return };
-    let suite = exact(&kernel, "./");
-    let Some(yard) = Yard::new(&suite) else { return };
-    yard.script("work.in", &work(200));
-    yard.commit("A loop");
-    let check = ["--baseline", "figures"];
-    yard.gate(&["--baseline", "figures", "--update"]).expect(0);
-    let figures = yard.lab.read("repository/figures");
-    assert!(figures.starts_with("opcost-baseline 2\n\nloop instructions:u "), "{figures}");
-    yard.commit("The baseline");
-    let same = yard.gate(&check).expect(0);
-    assert!(same.stdout.contains("1 figure the same"), "{}", same.stdout);
-
-    // A cost beyond the limit names its function, until a commit accepts it.
-    yard.script("work.in", &work(220));
-    yard.commit("More rounds");
-    let out = yard.lab.path("report.json");
-    let worse =
-        yard.gate(&["--baseline", "figures", "--export-json", out.to_str().unwrap()]).expect(1);
-    for part in ["▲ more than 0.50 %", "come from", "Opcost-accept: loop +"] {
-        assert!(worse.stdout.contains(part), "no '{part}' in {}", worse.stdout);
+/// A repository whose suite counts a compiled loop, with one commit of it.
+fn yard_of_loops(kernel: &str) -> Option<Yard> {
+    if !needs::programs(&["cc"]) {
+        return None;
     }
-    let report: serde_json::Value = serde_json::from_str(&yard.lab.read("report.json")).unwrap();
-    let ratio = report["cases"][0]["figures"][0]["change_ratio"].as_f64().unwrap();
-    yard.commit(&format!("Accepted\n\nOpcost-accept: loop +{:.1}%", 100.0 * ratio + 0.1));
+    let yard = Yard::new(&exact(kernel, "./"))?;
+    yard.script("build", COMPILES);
+    yard.write("work.in", &compiled(200));
+    yard.commit("A loop");
+    Some(yard)
+}
 
-    // The page of a recording has the experiment that gives the same counts, wherever the revision's tree is.
+#[test]
+fn a_gate_in_guests_has_a_page_whose_experiment_gives_its_counts() {
+    let Some(yard) = needs::kernel().and_then(|kernel| yard_of_loops(&kernel)) else { return };
+    yard.write("work.in", &compiled(220));
+    yard.commit("More rounds");
+    let report = yard.gate(&["--base", "HEAD~1", "--json"]).expect(1);
+    let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!(report["cases"][0]["figures"][0]["outcome"], "exceeded", "{report:#}");
+
+    // The experiment is good wherever the revision's tree is.
     let tip = report["cases"][0]["recordings"]["tip"].as_str().unwrap();
     let page =
         yard.opcost(&["show", tip, "--format", "html"]).spawn().unwrap().end().expect(0).stdout;
@@ -386,6 +379,32 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     };
     let counted = counted.find(of_user).unwrap();
     assert_eq!(counted["median"], report["cases"][0]["figures"][0]["value"], "{experiment}");
+}
+
+#[test]
+fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
+    let Some((kernel, _)) = needs::counter() else { return };
+    let Some(yard) = yard_of_loops(&kernel) else { return };
+    let check = ["--baseline", "figures"];
+    yard.gate(&["--baseline", "figures", "--update"]).expect(0);
+    let figures = yard.lab.read("repository/figures");
+    assert!(figures.starts_with("opcost-baseline 2\n\nloop instructions:u "), "{figures}");
+    yard.commit("The baseline");
+    let same = yard.gate(&check).expect(0);
+    assert!(same.stdout.contains("1 figure the same"), "{}", same.stdout);
+
+    // A cost beyond the limit names its function, until a commit accepts it.
+    yard.write("work.in", &compiled(220));
+    yard.commit("More rounds");
+    let out = yard.lab.path("report.json");
+    let worse =
+        yard.gate(&["--baseline", "figures", "--export-json", out.to_str().unwrap()]).expect(1);
+    for part in ["▲ more than 0.50 %", "come from", "Opcost-accept: loop +"] {
+        assert!(worse.stdout.contains(part), "no '{part}' in {}", worse.stdout);
+    }
+    let report: serde_json::Value = serde_json::from_str(&yard.lab.read("report.json")).unwrap();
+    let ratio = report["cases"][0]["figures"][0]["change_ratio"].as_f64().unwrap();
+    yard.commit(&format!("Accepted\n\nOpcost-accept: loop +{:.1}%", 100.0 * ratio + 0.1));
 
     // With --base, the gate gives the same figures, as the base counts what the baseline says.
     let based = yard.gate(&["--base", "HEAD~2", "--json"]).expect(0);
