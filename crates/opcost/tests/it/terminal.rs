@@ -47,7 +47,7 @@ fn a_command_that_is_stopped_is_killed_and_named() {
 /// Columns of the terminals in which the documents' lines run.
 const WIDTHS: [u32; 3] = [60, 80, 120];
 
-/// The pages whose lines run here. `script/test-ci-page` walks docs/ci.md.
+/// The pages whose lines run here.
 const PAGES: [&str; 2] =
     [include_str!("../../../../docs/hyperfine.md"), include_str!("../../../../docs/guide.md")];
 
@@ -157,4 +157,17 @@ fn the_lines_of_the_pages_run_in_terminals_of_every_width() {
                 .flat_map(|columns| walked().into_iter().map(move |line| (line, columns))),
         );
     }
+}
+
+#[test]
+fn the_page_of_the_gate_runs_in_terminals() {
+    let tools = ["bash", "gcc", "git", "make", "python3"];
+    if !needs::all() || !needs::programs(&tools) || needs::kernel().is_none() {
+        return;
+    }
+    let lab = Lab::new();
+    let walk = root().join("script/test-ci-page").display().to_string();
+    let walked = lab.shell(&format!("exec '{walk}' --any-figures \"$OPCOST\"")).spawn().unwrap();
+    let walked = walked.end().expect(0);
+    assert!(walked.stdout.contains("| 0 | action.yml | passed |"), "{walked:#?}");
 }
