@@ -53,6 +53,21 @@ const PURE: [(&str, &[&str]); 10] = [
     ("opcost-stats", &[]),
 ];
 
+/// Words for architectures in analysis, pages, gate and store, in lower case: the file, the word, and why it stands there.
+const NAMES_OF_ARCHITECTURES: [(&str, &str, &str); 3] = [
+    (
+        "opcost-analysis/src/patch_sites.rs",
+        "__x86_indirect",
+        "symbols of Linux, which other kernels lack",
+    ),
+    (
+        "opcost-report/src/render/annotated/mod.rs",
+        "64-bit x86",
+        "a sentence names what opcost disassembles",
+    ),
+    ("opcost-report/src/render/annotated/mod.rs", "64-bit arm", "the same sentence"),
+];
+
 /// A crate's source without its tests and comments: the file below `src`, and its text.
 fn sources(name: &str) -> Vec<(PathBuf, String)> {
     let folder = root().join("crates").join(name).join("src");
@@ -132,6 +147,29 @@ fn what_is_pure_sees_nothing_of_the_machine() {
                 assert!(!text.contains(what), "{name}/src/{} uses {what}", file.display());
             }
         }
+    }
+}
+
+#[test]
+fn no_analysis_page_gate_or_store_names_an_architecture() {
+    let words =
+        ["x86", "i386", "amd64", "aarch64", "arm64", "64-bit arm", "target_arch", "architecture::"];
+    for name in ["opcost-analysis", "opcost-gate", "opcost-page", "opcost-report", "opcost-store"] {
+        let all = sources(name);
+        assert!(!all.is_empty(), "{name} has no source");
+        for (file, text) in all {
+            let file = format!("{name}/src/{}", file.display());
+            let mut text = text.to_lowercase();
+            for (_, allowed, _) in NAMES_OF_ARCHITECTURES.iter().filter(|(of, ..)| *of == file) {
+                text = text.replace(allowed, "");
+            }
+            for word in words {
+                assert!(!text.contains(word), "{file} says {word}: ask the row of opcost-record");
+            }
+        }
+    }
+    for (file, ..) in NAMES_OF_ARCHITECTURES {
+        assert!(root().join("crates").join(file).exists(), "{file}");
     }
 }
 
