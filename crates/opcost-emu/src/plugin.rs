@@ -125,7 +125,7 @@ impl Plugin {
     ) -> Plugin {
         let other_contexts = attribution.other_contexts();
         let tree = Tree::new(other_contexts, NODES_MAX, vcpus, attribution.heads());
-        let mut walk = Walk::new(tree, arguments.system);
+        let mut walk = Walk::new(tree, arguments.system, target.architecture.row().stack_shift);
         let position = Position::new();
         let cost = walk.tree.cost(position.node);
         let landmarks = vec![0; attribution.metrics().len()];

@@ -25,8 +25,6 @@ const NESTED_MAX: usize = 64;
 const LAST_MAX: usize = 4096;
 /// The number of callers that a jump searches for its target's function.
 const UP_MAX: usize = 256;
-/// Kernel stacks are 16 KiB and aligned (`THREAD_SIZE`, arch/x86/include/asm/page_64_types.h).
-const STACK_SHIFT: u32 = 14;
 
 /// The way in which control left a block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -137,13 +135,15 @@ pub(crate) struct Walk {
     /// Whether tasks were forgotten because there were too many.
     forgot: bool,
     system: bool,
+    /// Binary logarithm of the size of a kernel stack, to which kernel stacks are aligned.
+    stack_shift: u32,
 }
 
 impl Walk {
     /// Makes an empty state; `system`: whether a whole machine is emulated.
-    pub(crate) fn new(tree: Tree, system: bool) -> Walk {
+    pub(crate) fn new(tree: Tree, system: bool, stack_shift: u32) -> Walk {
         let (kernel_frames, tasks) = (Frames::new(), HashMap::new());
-        Walk { tree, kernel_frames, tasks, forgot: false, system }
+        Walk { tree, kernel_frames, tasks, forgot: false, system, stack_shift }
     }
 
     /// Moves to the next block.
@@ -165,7 +165,7 @@ impl Walk {
             }
             Some((Landmark::Switch, _)) => {
                 self.follow(at, left, slot, to);
-                at.switching = Some(slot >> STACK_SHIFT);
+                at.switching = Some(slot >> self.stack_shift);
                 at.asked = None;
             }
             Some((landmark, _)) if is_entry(landmark) => {
@@ -509,7 +509,7 @@ impl Walk {
 
     #[cold]
     fn switch_from(&mut self, at: &mut Position, from: u64, slot: u64) {
-        let stack = slot >> STACK_SHIFT;
+        let stack = slot >> self.stack_shift;
         if stack == from {
             return;
         }
