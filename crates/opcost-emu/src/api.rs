@@ -415,6 +415,26 @@ pub(crate) fn current_cpu() -> Option<*const *const c_void> {
     find(c"current_cpu").map(|found| found.cast_const().cast())
 }
 
+/// `async_safe_run_on_cpu` of QEMU: vCPU, function, and a word for the function.
+type Later = unsafe extern "C" fn(*const c_void, *mut c_void, u64);
+
+/// Has QEMU discard all translated code, once the running vCPU left its block. Returns whether QEMU can.
+pub(crate) fn discard_code() -> bool {
+    let flush = find(c"tb_flush").or_else(|| find(c"tb_flush__exclusive_or_serial"));
+    let (Some(vcpu), Some(later), Some(flush)) =
+        (current_cpu(), find(c"async_safe_run_on_cpu"), flush)
+    else {
+        return false;
+    };
+    // SAFETY: the function has this type in 7.2 to 11.1 (`run_on_cpu_data` is a union of one word; include/hw/core/cpu.h). It runs
+    // the other function while no vCPU runs; an argument that the other function does not take stays in its register.
+    unsafe {
+        let later = std::mem::transmute::<*mut c_void, Later>(later);
+        later(*vcpu, flush, 0);
+    }
+    true
+}
+
 /// Returns the version to declare to the QEMU that loads the plugin.
 ///
 /// QEMU does not name the versions that it offers before it compares. opcost therefore reads QEMU's refusal and passes the version

@@ -13,7 +13,7 @@ use crate::counters::Cost;
 use crate::decode::{Exit, Facts, MarkerAt, Wait};
 use crate::repeat::Site;
 use opcost_core_model::Code;
-use opcost_record::symbols::Landmark;
+use opcost_record::symbols::{Landmark, PAGE_BYTES};
 
 /// Twice the largest number of runs in a block: QEMU's blocks have at most 512 instructions (TCG_MAX_INSNS).
 const TAG_UNIT: u64 = 1024;
@@ -382,6 +382,15 @@ impl Block {
     pub(crate) fn index_of(&self, address: u64) -> Option<usize> {
         let offset = u16::try_from(address.wrapping_sub(self.start)).ok()?;
         self.facts.iter().position(|(_, known)| *known == offset)
+    }
+
+    /// Returns the index of the instruction at an address, or of the one at the same place of a page.
+    ///
+    /// QEMU translates a machine's code without the code's address, and uses a block again wherever the block's page is mapped. The
+    /// block's address may thus be that of an earlier mapping.
+    pub(crate) fn index_in_page(&self, address: u64) -> Option<usize> {
+        let offset = address.wrapping_sub(self.start) % PAGE_BYTES as u64;
+        self.index_of(address).or_else(|| self.index_of(self.start.wrapping_add(offset)))
     }
 
     /// Returns the cost of the instructions from index `from` on.

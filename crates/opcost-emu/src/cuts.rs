@@ -117,7 +117,7 @@ impl Plugin {
             return self.settle_last(&pushed, page_fault);
         }
         let left = self.blocks.numbered(number);
-        let found = left.and_then(|left| Some((left, left.index_of(pushed.instruction)?)));
+        let found = left.and_then(|left| Some((left, left.index_in_page(pushed.instruction)?)));
         let Some((left, index)) = found else { return self.lose(number, Some(pushed.instruction)) };
         self.take_back_behind(left, index);
         if began(&left.facts[index].0) {

@@ -4,7 +4,7 @@ use crate::addresses::{self, Addresses};
 use crate::api;
 use crate::arguments::{Arguments, Window};
 use crate::attribution::Attribution;
-use crate::block::{Block, Cells, Ending, tag};
+use crate::block::{Block, Cells, Ending, is_kernel, tag};
 use crate::blocks::Blocks;
 use crate::class::Class;
 use crate::costs::costs;
@@ -108,6 +108,8 @@ pub(crate) struct Plugin {
     pub(crate) totals: Option<Totals>,
     /// Whether blocks translated from now on rely on the kernel's entries for cuts and on the stack pointer for slots.
     pub(crate) by_entry: bool,
+    /// Whether QEMU was asked to discard the code of the kernel's boot.
+    discarded: bool,
     /// The first problem that makes the counts useless.
     pub(crate) failure: Option<String>,
 }
@@ -168,6 +170,7 @@ impl Plugin {
             stack: Stack::new(target),
             totals: None,
             by_entry: false,
+            discarded: false,
             failure: None,
         };
         let one_kernel =
@@ -460,9 +463,30 @@ impl Plugin {
         if let Some((_, Some(place))) = begun.landmark {
             self.landmarks[place] += 1;
         }
+        if matches!(begun.landmark, Some((Landmark::Exec, _))) {
+            self.discard_early_code();
+        }
         // SAFETY: sites live as long as the plugin; QEMU adds to them between blocks only.
         if let Some(site) = begun.behind.map(|site| unsafe { &mut *site }) {
             self.pass(site);
+        }
+    }
+
+    /// Has QEMU translate all code anew, once, when the first program begins.
+    ///
+    /// While a kernel boots, its code also stands at low addresses. QEMU uses translated code again wherever its page is mapped, so
+    /// these blocks of the kernel would count for programs.
+    fn discard_early_code(&mut self) {
+        if !self.target.links() || self.discarded || self.regions.open().is_some() {
+            return;
+        }
+        self.discarded = true;
+        if !api::discard_code() {
+            self.failure.get_or_insert_with(|| {
+                "this QEMU cannot discard translated code (it exports no async_safe_run_on_cpu and tb_flush), \
+                 so code of the kernel's boot would count for programs: use Debian's QEMU"
+                    .into()
+            });
         }
     }
 
@@ -529,7 +553,7 @@ impl Plugin {
         let landmark = next.landmark.map(|(landmark, _)| landmark);
         let again = match (landmark, pushed) {
             (Some(Landmark::Fault), Some(pushed)) => {
-                prev.index_of(pushed.instruction).filter(|index| {
+                self.stopped_at(prev, pushed).filter(|index| {
                     let facts = prev.facts[*index].0;
                     // Without repeated instructions, what a fault will resume at did not finish, whatever it is.
                     (facts.may_fault || self.target.links())
@@ -547,6 +571,45 @@ impl Plugin {
         self.take_back_behind(prev, index);
         self.take_back_unfinished(prev, index);
         true
+    }
+
+    /// Returns the index of the instruction of a block that faulted, if one did.
+    fn stopped_at(&mut self, prev: &Block, entered: Entered) -> Option<usize> {
+        let address = entered.instruction;
+        let index = prev.index_of(address);
+        if let Some(causes) = &self.target.causes {
+            let accesses =
+                |index: usize| prev.facts[index].0.loads + prev.facts[index].0.stores > 0;
+            // SAFETY: the first block of a handler begins on the one vCPU.
+            unsafe {
+                match index {
+                    None if prev.exit == Exit::Enter && address == prev.end() => {
+                        self.stack.learn_cause(true, causes.call);
+                    }
+                    Some(index) if accesses(index) => self.stack.learn_cause(false, causes.access),
+                    _ => {}
+                }
+            }
+        }
+        if index.is_some() || is_kernel(address) != prev.kernel {
+            return index;
+        }
+        let index = prev.index_in_page(address)?;
+        // SAFETY: the first block of a handler begins.
+        match unsafe { (self.target.fetch_faulted)(&self.stack, &entered) } {
+            Some(fetch) => (!fetch).then_some(index),
+            None => {
+                if self.regions.open().is_some() {
+                    self.failure.get_or_insert_with(|| {
+                        "the place of ESR_EL1 was not found in this QEMU, so a fault of code that stands at \
+                         several addresses cannot be counted exactly: too few system calls or faults came \
+                         before the region"
+                            .into()
+                    });
+                }
+                None
+            }
+        }
     }
 
     /// Whether control left `prev` early at the store at `index`, which now begins as a block of its own.

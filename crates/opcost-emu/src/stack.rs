@@ -76,6 +76,17 @@ impl Search {
     }
 }
 
+/// The search for the register that says why the kernel was entered.
+#[derive(Default)]
+struct Causes {
+    /// Places that fitted every entry so far.
+    places: Vec<*const u64>,
+    /// The number of entries by system calls, and by accesses to memory.
+    calls: u32,
+    accesses: u32,
+    found: Option<*const u64>,
+}
+
 /// The stack of one vCPU.
 pub(crate) struct Stack {
     target: &'static Target,
@@ -88,6 +99,7 @@ pub(crate) struct Stack {
     calls: Search,
     /// The search for the register that says where interrupted code resumes.
     resumes: Search,
+    causes: Causes,
 }
 
 impl Stack {
@@ -104,6 +116,7 @@ impl Stack {
             access,
             calls: Search::default(),
             resumes: Search::default(),
+            causes: Causes::default(),
         }
     }
 
@@ -148,6 +161,42 @@ impl Stack {
         // QEMU's program counter stands behind the stack pointer and has this value, too.
         let counter = self.place.wrapping_add(1);
         self.resumes.places.retain(|place| *place != counter);
+    }
+
+    /// Learns the register that says why the kernel was entered, at an entry by a system call (`is_call`) or by an access to memory.
+    /// The register's own word fits every entry, so the last place that fits is the register's.
+    ///
+    /// # Safety
+    /// As for [`learn`](Self::learn).
+    pub(crate) unsafe fn learn_cause(&mut self, is_call: bool, fits: fn(u64) -> bool) {
+        let causes = &mut self.causes;
+        let begins = causes.calls + causes.accesses == 0;
+        if causes.found.is_some() || !begins && causes.places.is_empty() {
+            return;
+        }
+        *(if is_call { &mut causes.calls } else { &mut causes.accesses }) += 1;
+        // SAFETY: as the caller promises.
+        unsafe {
+            if begins {
+                causes.places = words(self.vcpu);
+            }
+            causes.places.retain(|place| fits(place.read_volatile()));
+        }
+        if let [place] = causes.places[..]
+            && causes.calls > 0
+            && causes.accesses > 0
+        {
+            causes.found = Some(place);
+        }
+    }
+
+    /// Returns the register that says why the kernel was entered, if its place is known.
+    ///
+    /// # Safety
+    /// As for [`learn`](Self::learn).
+    pub(crate) unsafe fn cause(&self) -> Option<u64> {
+        // SAFETY: the object lives as long as the vCPU.
+        self.causes.found.map(|place| unsafe { place.read_volatile() })
     }
 
     /// Whether the place of the register that says where interrupted code resumes is needed and unknown.

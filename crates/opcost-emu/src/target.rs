@@ -30,6 +30,14 @@ pub(crate) struct SystemCalls {
     pub(crate) map: i64,
 }
 
+/// Tests of the register that says why the kernel was entered.
+pub(crate) struct Causes {
+    /// Whether a value is that of a system call.
+    pub(crate) call: fn(u64) -> bool,
+    /// Whether a value is that of an instruction that accesses memory.
+    pub(crate) access: fn(u64) -> bool,
+}
+
 /// An architecture.
 pub(crate) struct Target {
     pub(crate) architecture: Architecture,
@@ -53,6 +61,10 @@ pub(crate) struct Target {
     pub(crate) may_end_with_repeat: fn(&[u8]) -> bool,
     /// Returns the state of the interrupted code, at the first block of a handler.
     pub(crate) entered: unsafe fn(&Stack) -> Option<Entered>,
+    /// Tests of the register that says why the kernel was entered, if it is to be learnt.
+    pub(crate) causes: Option<Causes>,
+    /// Whether a fetch faulted, at the first block of the handler of a fault; `None` if that is not known.
+    pub(crate) fetch_faulted: unsafe fn(&Stack, &Entered) -> Option<bool>,
     /// Returns the meaning of a block of kernel code without a name, if the block is an entry of the kernel.
     pub(crate) unnamed_entry: fn(u64, &[u8]) -> Option<Landmark>,
     pub(crate) system_calls: SystemCalls,

@@ -44,3 +44,27 @@ pub(crate) unsafe fn entered(state: &Stack) -> Option<Entered> {
     };
     Some(Entered { instruction, stack, segment: 0, error: None })
 }
+
+/// The class of an exception in a value of `ESR_EL1` (Arm ARM, D17.2.37).
+fn class(syndrome: u64) -> u64 {
+    syndrome >> 26
+}
+
+/// Whether a value of `ESR_EL1` is that of `svc`.
+pub(crate) fn is_system_call(syndrome: u64) -> bool {
+    class(syndrome) == 0x15
+}
+
+/// Whether a value of `ESR_EL1` may be that of a load or store: an abort, an unaligned stack pointer, or a register that is trapped.
+pub(crate) fn is_access(syndrome: u64) -> bool {
+    matches!(class(syndrome), 0x07 | 0x19 | 0x24..=0x26)
+}
+
+/// Whether the fetch of an instruction faulted.
+///
+/// # Safety
+/// A vector's first block begins.
+pub(crate) unsafe fn fetch_faulted(state: &Stack, _: &Entered) -> Option<bool> {
+    // SAFETY: as the caller promises.
+    unsafe { state.cause() }.map(|syndrome| matches!(class(syndrome), 0x20 | 0x21))
+}

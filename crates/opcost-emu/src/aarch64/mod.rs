@@ -3,7 +3,7 @@
 pub(crate) mod decode;
 pub(crate) mod entry;
 
-use crate::target::{Call, SystemCalls, Target};
+use crate::target::{Call, Causes, SystemCalls, Target};
 use opcost_record::Architecture;
 
 /// AArch64 as the plugin counts it.
@@ -19,6 +19,8 @@ pub(crate) static TARGET: Target = Target {
     halts: decode::halts,
     may_end_with_repeat: |_| false,
     entered: entry::entered,
+    causes: Some(Causes { call: entry::is_system_call, access: entry::is_access }),
+    fetch_faulted: entry::fetch_faulted,
     unnamed_entry: entry::unnamed,
     // include/uapi/asm-generic/unistd.h of the kernel; 435 is clone3.
     system_calls: SystemCalls { clone: 220, forks: &[435], execute: &[221, 281], map: 222 },

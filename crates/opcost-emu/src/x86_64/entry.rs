@@ -35,6 +35,14 @@ pub(crate) unsafe fn pushed(state: &Stack) -> Option<Entered> {
     Some(Entered { instruction, stack, segment, error })
 }
 
+/// Whether the fetch of an instruction faulted: the instruction's page is then not mapped.
+///
+/// # Safety
+/// None: memory is read as a debugger would.
+pub(crate) unsafe fn fetch_faulted(stack: &Stack, pushed: &Entered) -> Option<bool> {
+    Some(!stack.read(pushed.instruction, &mut [0]))
+}
+
 /// Reads the instruction at the address that the processor pushed, and its length; `None` if its page is not mapped.
 pub(crate) fn interrupted(stack: &Stack, pushed: &Entered) -> Option<(Facts, u64)> {
     let bits = if pushed.segment == USER32 { 32 } else { 64 };

@@ -1,7 +1,8 @@
 //! A real kernel: the profile agrees with the counts of kernel and program.
 
 use crate::emulator::{MODEL, check, count};
-use crate::guest::{Guest, calls, chains};
+use crate::guest::{Guest, calls, chains, own_cost};
+use opcost_record::emulation::RegionCost;
 use opcost_record::metric::{DEFERRED, SYNCHRONOUS, TICK};
 use opcost_record::profile::KERNEL;
 use opcost_record::{Domain, Transfer};
@@ -612,4 +613,57 @@ fn calls_are_right_in_32_bit_code() {
     // On the way back, at every depth.
     let depths = chains(&profile, "leaf32");
     assert!(depths.len() == 3 && depths.iter().all(|(_, calls)| *calls == 1000), "{depths:?}");
+}
+
+/// A page of a file that is mapped at three addresses, and two programs that run its code.
+const TWO_ADDRESSES: &str = r#"
+__asm__(".text\n.balign 4096\n.type shared,@function\nshared: mov $1,%edx\n mov %dl,(%rdi)\n add %rdx,%rdi\n ret\n"
+        ".size shared,.-shared\n.balign 4096\n");
+void shared(char *page);
+typedef void function(char *page);
+function *code_of(long file, long offset) {
+    register long flags __asm__("r10") = 2;
+    register long from __asm__("r8") = file;
+    register long place __asm__("r9") = offset;
+    long result = SYS_mmap;
+    __asm__ volatile("syscall" : "+a"(result) : "D"(0), "S"(4096), "d"(5), "r"(flags), "r"(from), "r"(place)
+                     : "rcx", "r11", "memory");
+    return (function *)result;
+}
+void one(function *code, char *page) { code(page); __asm__ volatile(""); }
+void two(function *code, char *page) { code(page); __asm__ volatile(""); }
+void work(function *first, function *second) {
+    char *pages = map(100 * 4096);
+    for (int page = 0; page < 100; page += 2) {
+        one(first, pages + page * 4096);
+        two(second, pages + page * 4096 + 4096);
+    }
+}
+void program(char **arguments) {
+    long file = call(SYS_open, "/init", 0, 0), at = (long)shared - 0x400000;
+    function *first = code_of(file, at), *second = code_of(file, at);
+    char *page = map(4096);
+    first(page);
+    second(page);
+    START();
+    work(first, second);
+    long child = call(SYS_fork, 0, 0, 0);
+    if (!child) { work(second, shared); call(SYS_exit, 0, 0, 0); }
+    call(SYS_wait4, child, 0, 0);
+    STOP();
+}
+"#;
+
+#[test]
+fn code_that_programs_have_at_two_addresses_is_counted_at_both() {
+    let Some(guest) = Guest::find() else { return };
+    let work = guest.boot(TWO_ADDRESSES, &[], &[]).run.work();
+    for caller in ["one", "two"] {
+        assert_eq!(calls(&work.profile, caller, "shared"), 100, "{caller}");
+    }
+    // Each store faults once, and its first attempt counts for nothing.
+    assert_eq!(own_cost(&work.profile, "shared"), 200 * 4);
+    let totals = guest.boot(TWO_ADDRESSES, &["profile=off"], &[]).run.work();
+    let user = |work: &RegionCost| work.count("instructions", Domain::User);
+    assert_eq!(user(&totals), user(&work));
 }

@@ -204,7 +204,7 @@ impl Emulator {
         }
         // A machine that hangs must not hang the tests.
         let run = Command::new("timeout")
-            .args(["120", self.qemu, "-plugin", &plugin])
+            .args(["600", self.qemu, "-plugin", &plugin])
             .args(arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -2,7 +2,7 @@
 
 use crate::emulator::{Emulator, Run, SYSTEM, SYSTEM_AARCH64, have, skip};
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
-use opcost_record::{Function, Profile};
+use opcost_record::{Context, Function, Profile};
 use opcost_symbols::assemble::join;
 use opcost_symbols::kernel::KernelSymbols;
 use std::process::Command;
@@ -148,7 +148,7 @@ impl Guest {
             assert!(built.success());
             let plugin = format!("{},out={}", counter.display(), marks.display());
             let mut qemu = Command::new("timeout");
-            qemu.args(["300", SYSTEM_AARCH64, "-plugin", &plugin]);
+            qemu.args(["600", SYSTEM_AARCH64, "-plugin", &plugin]);
             if qemu
                 .args(self.machine_aarch64(model, &archive, more))
                 .output()
@@ -293,6 +293,12 @@ pub(crate) fn calls(profile: &Profile, caller: &str, symbol: &str) -> u64 {
         }
     }
     sum
+}
+
+/// Returns the instructions of a function itself, in all contexts.
+pub(crate) fn own_cost(profile: &Profile, symbol: &str) -> u64 {
+    let is_it = |context: &&Context| profile.functions[context.function as usize].symbol == symbol;
+    profile.contexts.iter().filter(is_it).map(|one| one.cost).sum()
 }
 
 /// Returns each chain of callers of a function, outermost first, with the number of calls.
