@@ -9,6 +9,7 @@ use super::source::Source;
 use super::spec::{Recipe, Revision, Toolchain, check_name};
 use super::step::{Expected, Steps, words};
 use super::{Kernel, functions, git, image, kconfig, renamed, tools};
+use opcost_record::Architecture;
 use opcost_record::printable::hexadecimal;
 use opcost_sys::clock::{monotonic_ns, unix_ns};
 use opcost_sys::interrupt::Interrupt;
@@ -29,6 +30,8 @@ const FIXED: [(&str, &str); 4] = [
 
 /// Builds kernels into the cache and reports progress.
 pub(crate) struct Builder<'a> {
+    /// That of the guest.
+    pub(crate) architecture: Architecture,
     pub(crate) cache: Cache,
     /// The root folder of this system: its release, its kernel sources and apt's lists are there.
     pub(crate) system: PathBuf,
@@ -41,6 +44,7 @@ pub(crate) struct Builder<'a> {
 struct Ingredients {
     /// The name of the kernel in the cache.
     name: String,
+    architecture: Architecture,
     source: Source,
     identity: String,
     configuration: Configuration,
@@ -84,14 +88,17 @@ impl Configuration {
     }
 
     /// The configuration of a commit: opcost's own, a complete one, or fragments.
-    fn of_revision(paths: &[PathBuf]) -> Result<Configuration, KernelError> {
+    fn of_revision(
+        paths: &[PathBuf],
+        architecture: Architecture,
+    ) -> Result<Configuration, KernelError> {
         if paths.is_empty() {
-            let own = OWN_CONFIGURATION.map(|(name, text)| Fragment {
-                name: name.into(),
-                content: text.into(),
+            let own = own_configuration(architecture).iter().map(|(name, text)| Fragment {
+                name: (*name).into(),
+                content: (*text).into(),
                 config: Config::parse(text).unwrap_or_default(),
             });
-            return Ok(Configuration { files: own.into(), kind: ConfigurationKind::Own });
+            return Ok(Configuration { files: own.collect(), kind: ConfigurationKind::Own });
         }
         let mut read = Configuration::read(paths)?;
         // Linux writes these words at the top of every .config.
@@ -124,10 +131,21 @@ impl Configuration {
 }
 
 /// The small configuration of the kernels that opcost is tested with.
-const OWN_CONFIGURATION: [(&str, &str); 2] = [
-    ("base.config", include_str!("../../../kernels/base.config")),
-    ("native.config", include_str!("../../../kernels/native.config")),
-];
+fn own_configuration(architecture: Architecture) -> &'static [(&'static str, &'static str)] {
+    match architecture {
+        Architecture::X86_64 => &[
+            ("base.config", include_str!("../../../kernels/base.config")),
+            ("native.config", include_str!("../../../kernels/native.config")),
+        ],
+        Architecture::Aarch64 => &[("arm64.config", include_str!("../../../kernels/arm64.config"))],
+    }
+}
+
+/// What is in front of the names of GNU's tools: nothing for the computer's own architecture.
+fn cross(architecture: Architecture) -> String {
+    let row = architecture.row();
+    if row.machine == std::env::consts::ARCH { String::new() } else { format!("{}-", row.triple) }
+}
 
 /// Options that a complete configuration must set for a guest; opcost's own sets them, too.
 const NEEDED: [(&str, &str); 3] = [
@@ -151,6 +169,10 @@ impl Ingredients {
         self.configuration.files.iter().for_each(|file| parts.add("fragment", &file.content));
         self.patches.iter().for_each(|(_, content)| parts.add("patch", content));
         parts.add("tools", self.tools.as_bytes());
+        // Keys that were made when there was one architecture stay as they are.
+        if self.architecture != Architecture::X86_64 {
+            parts.add("architecture", self.architecture.row().name.as_bytes());
+        }
         parts.digest()
     }
 }
@@ -180,7 +202,7 @@ impl Parts {
 /// Builds a kernel, or finds it in the cache.
 pub(crate) fn build(builder: &mut Builder<'_>, recipe: &Recipe) -> Result<Kernel, KernelError> {
     check_name(&recipe.name)?;
-    let system = builder.system.clone();
+    let (system, architecture) = (builder.system.clone(), builder.architecture);
     let kernel = build_as(builder, &recipe.name, &mut |steps| {
         let configuration = Configuration::read(&recipe.config)?;
         let mut patches = Vec::new();
@@ -189,7 +211,8 @@ pub(crate) fn build(builder: &mut Builder<'_>, recipe: &Recipe) -> Result<Kernel
             patches.push((path.clone(), content));
         }
         let source = Source::find(recipe.source.as_deref(), &system)?;
-        gather(&recipe.name, source, configuration, patches, &recipe.toolchain, steps)
+        let parts = (architecture, source, configuration, patches);
+        gather(&recipe.name, parts, &recipe.toolchain, steps)
     });
     let (kernel, key) = kernel?;
     builder.cache.set_name(&recipe.name, &key)?;
@@ -202,10 +225,12 @@ pub(crate) fn build_revision(
     revision: &Revision,
 ) -> Result<Kernel, KernelError> {
     let log = format!("commit-{}", git::short(&revision.commit));
+    let architecture = builder.architecture;
     let kernel = build_as(builder, &log, &mut |steps| {
-        let configuration = Configuration::of_revision(&revision.config)?;
+        let configuration = Configuration::of_revision(&revision.config, architecture)?;
         let source = Source::Commit(revision.clone());
-        gather(&revision.name, source, configuration, Vec::new(), &revision.toolchain, steps)
+        let parts = (architecture, source, configuration, Vec::new());
+        gather(&revision.name, parts, &revision.toolchain, steps)
     });
     kernel.map(|(kernel, _)| kernel)
 }
@@ -218,7 +243,7 @@ fn build_as(
 ) -> Result<(Kernel, String), KernelError> {
     if std::env::consts::ARCH != "x86_64" {
         return Err(KernelError::Usage(format!(
-            "kernels for the emulated x86-64 machine are built on x86-64, not on {}; give --kernel an image",
+            "kernels for emulated machines are built on x86-64, not on {}; give --kernel an image",
             std::env::consts::ARCH
         )));
     }
@@ -256,19 +281,25 @@ fn build_as(
 
 fn gather(
     name: &str,
-    source: Source,
-    configuration: Configuration,
-    patches: Vec<(PathBuf, Vec<u8>)>,
+    (architecture, source, configuration, patches): (
+        Architecture,
+        Source,
+        Configuration,
+        Vec<(PathBuf, Vec<u8>)>,
+    ),
     toolchain: &Toolchain,
     steps: &mut Steps<'_>,
 ) -> Result<Ingredients, KernelError> {
-    tools::check(steps, toolchain, &configuration.asked(), source.path(), !patches.is_empty())?;
-    let tools = tools::versions(steps, toolchain)?;
+    let cross = cross(architecture);
+    let asked = configuration.asked();
+    tools::check(steps, toolchain, &cross, &asked, source.path(), !patches.is_empty())?;
+    let tools = tools::versions(steps, toolchain, &cross)?;
     (steps.progress)("reading the source", None);
     let identity = source.identity()?;
     let toolchain = toolchain.clone();
     Ok(Ingredients {
         name: name.into(),
+        architecture,
         source,
         identity,
         configuration,
@@ -312,11 +343,12 @@ fn make(
         .chain(ingredients.patches.iter().map(|(path, _)| file_name(path)))
         .collect();
     steps.expected = expected(cache, &files, ingredients.configuration.kind);
+    let image = ingredients.architecture.row().image;
     let built = maker
-        .make(&format!("building {}", ingredients.name), "bzImage", steps)
+        .make(&format!("building {}", ingredients.name), &file_name(Path::new(image)), steps)
         .and_then(|()| functions::write(&objects, &source, &made.join(FUNCTIONS)))
-        .and_then(|()| collect(&objects, &made, steps))
-        .and_then(|()| image::read(&made.join(IMAGE)));
+        .and_then(|()| collect(&objects, image, &made, steps))
+        .and_then(|()| image::read_for(&made.join(IMAGE), ingredients.architecture));
     // The objects are not needed any more. An error of the build is reported first.
     let removed = remove(&objects);
     let image = built.inspect_err(|_| {
@@ -382,7 +414,7 @@ impl Maker<'_> {
             &"-C",
             &self.source,
             &output,
-            &"ARCH=x86_64",
+            &format!("ARCH={}", self.ingredients.architecture.row().kernel),
             &"LOCALVERSION=",
             // Modules alone use exported symbols, and none is built. Checking each object's takes a tenth of the time
             // (scripts/check-local-export); the image is the same to the byte.
@@ -394,7 +426,11 @@ impl Maker<'_> {
         let compiled = self.cache.path(&["ccache"]);
         let ccache = steps.find("ccache").is_ok().then(|| compiled.to_str()).flatten();
         argv.extend(
-            self.ingredients.toolchain.arguments(ccache.is_some()).into_iter().map(OsString::from),
+            self.ingredients
+                .toolchain
+                .arguments(&cross(self.ingredients.architecture), ccache.is_some())
+                .into_iter()
+                .map(OsString::from),
         );
         let mut env = FIXED.to_vec();
         env.extend(ccache.map(|folder| ("CCACHE_DIR", folder)));
@@ -405,11 +441,12 @@ impl Maker<'_> {
     fn configure(&self, steps: &mut Steps<'_>) -> Result<String, KernelError> {
         let Ingredients { name, configuration, identity, patches, tools, .. } = self.ingredients;
         let path = self.objects.join(CONFIG);
+        let folder = kconfig::folder_of(self.ingredients.architecture);
         let mut configs = configuration.configs();
         let text = if configuration.kind == ConfigurationKind::Whole {
             without_missing_keys(&Config::asked(&configs), self.source).text_with(&[])
         } else {
-            renamed::in_words_of(self.source, &mut configs);
+            renamed::in_words_of(self.source, folder, &mut configs);
             self.make(&format!("configuring {name}"), "tinyconfig", steps)?;
             Config::read(&path)?.text_with(&configs)
         };
@@ -419,7 +456,7 @@ impl Maker<'_> {
             &Config::read(&path)?,
             configuration.kind,
             &Config::asked(&configs),
-            self.source,
+            (self.source, folder),
         )?;
         let came = fs::read(&path).map_err(KernelError::file("read", &path))?;
         let mut parts = Parts::new();
@@ -450,7 +487,7 @@ fn check_options(
     came: &Config,
     kind: ConfigurationKind,
     asked: &Config,
-    source: &Path,
+    (source, folder): (&Path, &str),
 ) -> Result<(), KernelError> {
     let lines = match kind {
         ConfigurationKind::Whole => {
@@ -459,16 +496,15 @@ fn check_options(
                 .filter(|(name, _)| came.0.get(*name).is_none_or(|value| value != "y"));
             missing.map(|(name, why)| format!("CONFIG_{name}=y is missing: {why}")).collect()
         }
-        ConfigurationKind::Fragments => kconfig::explain(source, &came.unfulfilled(asked)),
+        ConfigurationKind::Fragments => kconfig::explain(source, folder, &came.unfulfilled(asked)),
         // Options come and go between releases of Linux.
-        ConfigurationKind::Own => kconfig::explain_known(source, &came.unfulfilled(asked)),
+        ConfigurationKind::Own => kconfig::explain_known(source, folder, &came.unfulfilled(asked)),
     };
     if lines.is_empty() { Ok(()) } else { Err(KernelError::Options(lines)) }
 }
 
 /// Moves the kept files out of the objects' folder.
-fn collect(objects: &Path, made: &Path, steps: &Steps<'_>) -> Result<(), KernelError> {
-    let image = "arch/x86/boot/bzImage";
+fn collect(objects: &Path, image: &str, made: &Path, steps: &Steps<'_>) -> Result<(), KernelError> {
     for (from, to) in
         [(image, IMAGE), (SYSTEM_MAP, SYSTEM_MAP), (VMLINUX, VMLINUX), (CONFIG, CONFIG)]
     {

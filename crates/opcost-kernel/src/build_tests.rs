@@ -6,6 +6,7 @@ use crate::error::KernelError;
 use crate::git::tests::{commit, run};
 use crate::spec::{KernelSpec, Recipe, Toolchain};
 use crate::{Kernel, find_revision, functions, image};
+use opcost_record::Architecture;
 use opcost_sys::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::fs;
@@ -91,6 +92,7 @@ impl Mock {
         search.push(":/usr/bin:/bin");
         let result = build(
             &mut Builder {
+                architecture: Architecture::X86_64,
                 cache: Cache::new(&self.path("cache")),
                 system: self.folder.path().into(),
                 path_env: Some(search),
@@ -356,6 +358,7 @@ fn missing_tools_are_named_at_once() {
     }
     let result = build(
         &mut Builder {
+            architecture: Architecture::X86_64,
             cache: Cache::new(&mock.path("cache")),
             system: mock.folder.path().into(),
             path_env: Some(mock.path("bin").into()),
@@ -411,6 +414,7 @@ impl Mock {
         search.push(":/usr/bin:/bin");
         build_revision(
             &mut Builder {
+                architecture: Architecture::X86_64,
                 cache: Cache::new(&self.path("cache")),
                 system: self.folder.path().into(),
                 path_env: Some(search),

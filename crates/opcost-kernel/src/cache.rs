@@ -29,7 +29,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Names of the files of an entry.
+/// Names of the files of an entry; an Image of arm64 has the name of x86-64's.
 pub(crate) const IMAGE: &str = "bzImage";
 pub(crate) const SYSTEM_MAP: &str = "System.map";
 pub(crate) const VMLINUX: &str = "vmlinux";

@@ -4,11 +4,13 @@ use super::build::Builder;
 use super::cache::{CONFIG, Cache, Description, IMAGE, MODULES, remove};
 use super::error::KernelError;
 use super::modules::{BUILTIN, Modules};
-use super::spec::{DebianImage, Flavour};
+use super::spec::DebianImage;
 use super::step::{Steps, words};
 use super::{Kernel, image};
 use crate::disk;
+use opcost_record::Architecture;
 use opcost_sys::clock::unix_ns;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,78 @@ const DETERMINE_ANSWERS: [&str; 5] = [
 struct Asked {
     cache: Cache,
     state: String,
+    architecture: Architecture,
+    /// apt's options.
+    options: Vec<OsString>,
+}
+
+impl Asked {
+    fn new(builder: &Builder<'_>) -> Asked {
+        let architecture = builder.architecture;
+        let options = match Architecture::of_machine(std::env::consts::ARCH) {
+            Some(own) if own == architecture => Vec::new(),
+            _ => aside(&builder.cache.path(&[&lists_of(architecture)]), architecture),
+        };
+        let state = state_of_apt(&builder.system);
+        Asked { cache: builder.cache.clone(), state, architecture, options }
+    }
+
+    /// Fetches the lists of another architecture, unless that was done since apt's own files changed.
+    fn update(&self, steps: &mut Steps<'_>) -> Result<(), KernelError> {
+        if self.options.is_empty() {
+            return Ok(());
+        }
+        let name = lists_of(self.architecture);
+        let _lock = self.cache.lock(&name, steps.interrupt, steps.progress)?;
+        let folder = self.cache.path(&[&name]);
+        if fs::read_to_string(folder.join(UPDATED)).is_ok_and(|state| state == self.state) {
+            return Ok(());
+        }
+        for part in ["lists/partial", "cache/archives/partial"].map(|part| folder.join(part)) {
+            fs::create_dir_all(&part).map_err(KernelError::file("make", &part))?;
+        }
+        let mut argv = words(&[&"apt-get", &"-q", &"update"]);
+        argv.extend(self.options.iter().cloned());
+        let what = format!("fetching Debian's lists of packages for {}", self.architecture);
+        steps.run(&what, &folder, &argv, &[]).map_err(|error| match error {
+            KernelError::Step { lines, log, .. } => KernelError::Debian(format!(
+                "cannot fetch Debian's lists of packages for {}: {}\n  check the network and apt's sources; the whole output is in {}",
+                self.architecture,
+                lines.join("\n  "),
+                log.display()
+            )),
+            error => error,
+        })?;
+        self.cache.write_whole(&name, UPDATED, &self.state)
+    }
+}
+
+/// The cache's folder of apt's lists of another architecture.
+fn lists_of(architecture: Architecture) -> String {
+    format!("apt-{}", architecture.row().debian)
+}
+
+/// A file with the state of apt's own files when the lists of another architecture were fetched.
+const UPDATED: &str = "updated";
+
+/// Options with which apt reads lists of another architecture in `folder`, with the system's sources, keys and preferences. The
+/// system's dpkg need not know the architecture.
+fn aside(folder: &Path, architecture: Architecture) -> Vec<OsString> {
+    let debian = architecture.row().debian;
+    let folder = folder.display();
+    let settings = [
+        format!("Dir::State={folder}"),
+        format!("Dir::Cache={folder}/cache"),
+        "Dir::State::status=/dev/null".into(),
+        format!("APT::Architecture={debian}"),
+        format!("APT::Architectures={debian}"),
+        "Acquire::Languages=none".into(),
+        // A list that could not be fetched is an error (apt.conf(5)).
+        "APT::Update::Error-Mode=any".into(),
+        // apt's own user cannot write here.
+        "APT::Sandbox::User=root".into(),
+    ];
+    settings.into_iter().flat_map(|setting| ["-o".into(), setting.into()]).collect()
 }
 
 /// A digest of times and lengths of the files that determine apt's answers.
@@ -61,6 +135,7 @@ pub(super) fn fetch(
     wanted: &DebianImage,
     for_disk: bool,
 ) -> Result<Kernel, KernelError> {
+    let asked = Asked::new(builder);
     let mut steps = Steps::begin(
         &builder.cache.path(&["logs"]),
         &format!("debian-{}", wanted.flavour.word()),
@@ -74,16 +149,23 @@ pub(super) fn fetch(
             "{wanted} is fetched with apt, but there is no {missing} here; give a kernel image (--kernel PATH) or build one (opcost kernel build)"
         )));
     }
-    let asked = Asked { cache: builder.cache.clone(), state: state_of_apt(&builder.system) };
+    let architecture = builder.architecture;
+    let suffix = wanted.flavour.suffix(architecture).ok_or_else(|| {
+        KernelError::Usage(format!(
+            "{wanted} is no kernel for {architecture}; give debian:cloud or debian:{}",
+            architecture.row().debian
+        ))
+    })?;
+    asked.update(&mut steps)?;
     let (package, version) = match &wanted.release {
         Some(release) => {
-            let package = format!("linux-image-{release}-{}", wanted.flavour.suffix());
+            let package = format!("linux-image-{release}-{suffix}");
             let version = field(&ask(&asked, &mut steps, wanted, &package)?, "Version");
             (package, version)
         }
-        None => newest_package(&asked, &mut steps, wanted)?,
+        None => newest_package(&asked, &mut steps, wanted, &suffix)?,
     };
-    let version = version.ok_or_else(|| unknown(wanted, &package))?;
+    let version = version.ok_or_else(|| unknown(wanted, architecture, &package))?;
     let id = format!("{package}_{}", version.replace([':', '/'], "-"));
     let entry = builder.cache.path(&["debian", &id]);
     let name = wanted.to_string();
@@ -98,7 +180,7 @@ pub(super) fn fetch(
                 None => {
                     let made = builder.cache.workplace(&id)?;
                     let brought = brought(&builder.cache.path(&[BROUGHT]), &package, &version);
-                    let unpacked = unpack(&mut steps, &made, (&package, &version), brought);
+                    let unpacked = unpack(&asked, &mut steps, &made, (&package, &version), brought);
                     let image = unpacked.inspect_err(|_| {
                         // The error of unpacking is more useful than an error here.
                         let _ = remove(&made);
@@ -134,17 +216,18 @@ fn newest_package(
     asked: &Asked,
     steps: &mut Steps<'_>,
     wanted: &DebianImage,
+    suffix: &str,
 ) -> Result<(String, Option<String>), KernelError> {
-    let meta = format!("linux-image-{}", wanted.flavour.suffix());
+    let meta = format!("linux-image-{suffix}");
     let shown = ask(asked, steps, wanted, &meta)?;
     let depends = field(&shown, "Depends").unwrap_or_default();
-    image_package(&depends, wanted.flavour).ok_or_else(|| unknown(wanted, &meta))
+    image_package(&depends, suffix).ok_or_else(|| unknown(wanted, asked.architecture, &meta))
 }
 
 /// Finds a flavour's image package in a `Depends` field, for example
 /// `linux-image-6.1.0-56-cloud-amd64 (= 6.1.192-2)`.
-fn image_package(depends: &str, flavour: Flavour) -> Option<(String, Option<String>)> {
-    let suffix = format!("-{}", flavour.suffix());
+fn image_package(depends: &str, suffix: &str) -> Option<(String, Option<String>)> {
+    let suffix = format!("-{suffix}");
     depends.split([',', '|']).map(str::trim).find_map(|dependency| {
         let (name, version) = dependency.split_once(" (= ").unwrap_or((dependency, ""));
         let middle = name.strip_prefix("linux-image-")?.strip_suffix(&suffix)?;
@@ -168,20 +251,22 @@ fn ask(
         Some((state, answer)) if state == asked.state => return Ok(answer.to_string()),
         _ => {}
     }
-    let answer = ask_apt(steps, wanted, package)?;
+    let answer = ask_apt(asked, steps, wanted, package)?;
     asked.cache.write_whole(ANSWERS, package, &format!("{}\n{answer}", asked.state))?;
     Ok(answer)
 }
 
 fn ask_apt(
+    asked: &Asked,
     steps: &mut Steps<'_>,
     wanted: &DebianImage,
     package: &str,
 ) -> Result<String, KernelError> {
-    let argv = words(&[&"apt-cache", &"show", &"--no-all-versions", &package]);
+    let mut argv = words(&[&"apt-cache", &"show", &"--no-all-versions", &package]);
+    argv.extend(asked.options.iter().cloned());
     match steps.run(&format!("asking apt for {package}"), Path::new("/"), &argv, &[]) {
         // apt-cache fails if it does not know the package, and hardly ever otherwise.
-        Err(KernelError::Step { .. }) => Err(unknown(wanted, package)),
+        Err(KernelError::Step { .. }) => Err(unknown(wanted, asked.architecture, package)),
         output => output,
     }
 }
@@ -192,9 +277,10 @@ fn field(description: &str, name: &str) -> Option<String> {
     values.map(|value| value.trim().to_string()).next()
 }
 
-fn unknown(wanted: &DebianImage, package: &str) -> KernelError {
+fn unknown(wanted: &DebianImage, architecture: Architecture, package: &str) -> KernelError {
     KernelError::Debian(format!(
-        "apt knows no package {package} for {wanted}; it must be a Debian for amd64 whose lists are fresh: apt-get update, then apt-cache search linux-image"
+        "apt knows no package {package} for {wanted}; it must be a Debian with sources for {} whose lists are fresh: apt-get update, then apt-cache search linux-image",
+        architecture.row().debian
     ))
 }
 
@@ -207,6 +293,7 @@ fn brought(folder: &Path, package: &str, version: &str) -> Option<PathBuf> {
 ///
 /// `brought`: the package, if it was downloaded in advance; its file is consumed.
 fn unpack(
+    asked: &Asked,
     steps: &mut Steps<'_>,
     made: &Path,
     (package, version): (&str, &str),
@@ -217,7 +304,7 @@ fn unpack(
             let place = made.join(archive.file_name().unwrap_or_default());
             fs::rename(&archive, place).map_err(KernelError::file("move", &archive))?;
         }
-        None => download(steps, made, package, version)?,
+        None => download(asked, steps, made, (package, version))?,
     }
     let archive = single_file(made, "", ".deb").ok_or_else(|| {
         KernelError::Debian(format!(
@@ -239,19 +326,20 @@ fn unpack(
     // The package's System.map is a stub; symbols come from the running kernel.
     remove(&contents)?;
     fs::remove_file(&archive).map_err(KernelError::file("remove", &archive))?;
-    image::read(&made.join(IMAGE))
+    image::read_for(&made.join(IMAGE), asked.architecture)
 }
 
 /// Downloads a package into `made`.
 fn download(
+    asked: &Asked,
     steps: &mut Steps<'_>,
     made: &Path,
-    package: &str,
-    version: &str,
+    (package, version): (&str, &str),
 ) -> Result<(), KernelError> {
     let exact = format!("{package}={version}");
     let what = format!("downloading Debian's {package} {version}");
-    let argv = words(&[&"apt-get", &"-q", &"download", &exact]);
+    let mut argv = words(&[&"apt-get", &"-q", &"download", &exact]);
+    argv.extend(asked.options.iter().cloned());
     let downloaded =
         steps.run(&what, made, &argv, &[]).map_err(|error| no_room(error, package, made));
     downloaded.map(drop).map_err(|error| match error {
@@ -349,11 +437,14 @@ mod tests {
     /// Stand-ins for apt's programs that know one package.
     const APT_CACHE: &str = r#"echo "$*" >> "$ROOT/questions"; case "$1 $*" in
 show*all-versions\ linux-image-cloud-amd64) echo 'Depends: linux-image-6.1.0-9-cloud-amd64 (= 1:6.1-2)';;
+show*all-versions\ linux-image-cloud-arm64*Dir::State::status=/dev/null*APT::Architecture=arm64*)
+    [ -e "$ROOT/lists" ] && echo 'Depends: linux-image-6.1.0-9-cloud-arm64 (= 1:6.1-2)';;
 show*linux-image-6.1.0-9-cloud-amd64) printf 'Package: x\nVersion: 1:6.1-2\n';;
 *) echo 'E: No packages found' >&2; exit 100;;
 esac"#;
     const APT_GET: &str = r#"[ -e "$ROOT/full" ] && { echo 'E: write (28: No space left on device)' >&2; exit 100; }
 [ -e "$ROOT/offline" ] && { echo 'E: Failed to fetch x: no route'; exit 100; }
+case "$*" in *update*) [ -d lists/partial ] && touch "$ROOT/lists"; echo update >> "$ROOT/updates"; exit;; esac
 echo "$*" >> "$ROOT/downloads"; echo packed > x_1%3a6.1-2_amd64.deb"#;
     const DPKG_DEB: &str = r#"mkdir -p "$3/boot" && cp "$ROOT/image" "$3/boot/vmlinuz-6.1.0-9" && echo CONFIG_A=y > "$3/boot/config-6.1.0-9"
 mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/modules" "$3/lib/modules/6.1.0-9"; fi"#;
@@ -363,6 +454,15 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
     }
 
     fn fetched_for(folder: &Path, wanted: &str, for_disk: bool) -> Result<Kernel, String> {
+        fetched_as(folder, wanted, for_disk, Architecture::X86_64)
+    }
+
+    fn fetched_as(
+        folder: &Path,
+        wanted: &str,
+        for_disk: bool,
+        architecture: Architecture,
+    ) -> Result<Kernel, String> {
         let KernelSpec::Debian(wanted) = KernelSpec::parse(wanted, folder).unwrap() else {
             panic!("{wanted}");
         };
@@ -371,6 +471,7 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
             path.push(":/usr/bin:/bin");
         }
         let mut builder = Builder {
+            architecture,
             cache: Cache::new(&folder.join("cache")),
             system: folder.into(),
             path_env: Some(path),
@@ -410,6 +511,43 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
         kept.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
         let kept: Vec<_> = kept.into_iter().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(kept, [".config", "bzImage", "disk-modules", "kernel.json"]);
+    }
+
+    #[test]
+    fn another_architectures_package_comes_by_lists_of_its_own() {
+        let folder = with_apt();
+        let arm64 = Architecture::Aarch64;
+        let get = |wanted| fetched_as(folder.path(), wanted, false, arm64);
+        let count = |name| {
+            let lines = fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+            lines.lines().count()
+        };
+        // The package of this mock contains a kernel for x86-64.
+        let error = get("debian:cloud").unwrap_err();
+        assert!(error.contains("for x86-64, and the machine is arm64"), "{error}");
+        let image = image::tests::made_for_arm64("6.1.0-9-cloud-arm64");
+        fs::write(folder.path().join("image"), image).unwrap();
+        let kernel = get("debian:cloud").unwrap();
+        assert_eq!(kernel.release.as_deref(), Some("6.1.0-9-cloud-arm64"));
+        assert_eq!(get("debian:cloud").unwrap(), kernel);
+        assert_eq!((count("updates"), count("downloads")), (1, 2));
+        let downloads = fs::read_to_string(folder.path().join("downloads")).unwrap();
+        let last = downloads.lines().last().unwrap();
+        assert!(
+            last.starts_with("-q download linux-image-6.1.0-9-cloud-arm64=1:6.1-2 -o Dir::State="),
+            "{last}"
+        );
+        fs::create_dir_all(folder.path().join("etc/apt")).unwrap();
+        get("debian:cloud").unwrap();
+        assert_eq!(count("updates"), 2, "apt's settings changed");
+        for (wanted, other) in [("debian:amd64", arm64), ("debian:arm64", Architecture::X86_64)] {
+            let error = fetched_as(folder.path(), wanted, false, other).unwrap_err();
+            assert!(error.contains(&format!("{wanted} is no kernel for {other}")), "{error}");
+        }
+        fs::write(folder.path().join("offline"), "").unwrap();
+        fs::remove_dir(folder.path().join("etc/apt")).unwrap();
+        let error = get("debian:cloud").unwrap_err();
+        assert!(error.contains("lists of packages for arm64: E: Failed to fetch"), "{error}");
     }
 
     #[test]
@@ -519,10 +657,10 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
     #[test]
     fn the_image_package_is_found_among_the_dependencies() {
         let depends = "linux-base, linux-image-6.1.0-56-rt-amd64 (= 6.1.192-2) | linux-image-x";
-        let found = |flavour| image_package(depends, flavour);
+        let found = |suffix| image_package(depends, suffix);
         let package = "linux-image-6.1.0-56-rt-amd64".to_string();
-        assert_eq!(found(Flavour::Rt), Some((package, Some("6.1.192-2".into()))));
-        assert_eq!(found(Flavour::Cloud), None);
-        assert_eq!(image_package("", Flavour::Amd64), None);
+        assert_eq!(found("rt-amd64"), Some((package, Some("6.1.192-2".into()))));
+        assert_eq!(found("cloud-amd64"), None);
+        assert_eq!(image_package("", "amd64"), None);
     }
 }

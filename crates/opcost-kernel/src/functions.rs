@@ -7,7 +7,8 @@ use std::fs;
 use std::path::Path;
 
 /// Folders of objects that do not belong to the kernel: programs of the build, and the image's own loader.
-const NOT_KERNEL: [&str; 5] = ["scripts", "tools", "usr", "arch/x86/boot", "arch/x86/realmode"];
+const NOT_KERNEL: [&str; 6] =
+    ["scripts", "tools", "usr", "arch/arm64/boot", "arch/x86/boot", "arch/x86/realmode"];
 
 /// Writes the functions of all objects below `objects` whose source file is in `source`. Each line
 /// has a symbol, a tab, and the path within the source.

@@ -1,6 +1,7 @@
-//! Checks kernel images and reads their release (Linux, Documentation/arch/x86/boot.rst).
+//! Checks kernel images and reads their release (Linux, Documentation/arch/x86/boot.rst, Documentation/arch/arm64/booting.rst).
 
 use super::error::{KERNEL, KernelError};
+use opcost_record::Architecture;
 use opcost_record::printable::hexadecimal;
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -8,6 +9,8 @@ use std::path::Path;
 /// Facts about an image file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Image {
+    /// The architecture of the guests that boot it.
+    architecture: Architecture,
     /// The kernel's release, as `uname -r` shows it.
     pub(super) release: Option<String>,
     /// SHA-256 of the file, hexadecimal.
@@ -30,24 +33,60 @@ const SECTOR_BYTES: usize = 0x200;
 const PROTOCOL_WITH_XLOADFLAGS: u16 = 0x020c;
 const XLF_KERNEL_64: u16 = 1;
 
-/// Reads and checks a bzImage.
-pub(super) fn read(path: &Path) -> Result<Image, KernelError> {
-    if path.is_dir() {
-        return Err(not_an_image(path, "it is a folder; give the bzImage in it"));
+/// Advice for other files.
+const ITSELF: &str = "the image itself (arch/x86/boot/bzImage, arch/arm64/boot/Image)";
+
+/// The mark of an arm64 `Image`, and its place.
+const ARM64_MARK: (usize, &[u8]) = (0x38, b"ARM\x64");
+
+/// Reads and checks an image for guests of an architecture.
+pub(super) fn read_for(path: &Path, wanted: Architecture) -> Result<Image, KernelError> {
+    match read(path)? {
+        image if image.architecture == wanted => Ok(image),
+        image => Err(not_an_image(
+            path,
+            &format!("it is a kernel for {}, and the machine is {wanted}", image.architecture),
+        )),
     }
-    let bytes = std::fs::read(path).map_err(KernelError::input(KERNEL, path))?;
-    if let Some(found) = found_instead(&bytes) {
-        return Err(not_an_image(path, found));
-    }
-    let word = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-    if word(VERSION) >= PROTOCOL_WITH_XLOADFLAGS && word(XLOADFLAGS) & XLF_KERNEL_64 == 0 {
-        return Err(not_an_image(path, "it is a 32-bit kernel; the machine's programs are 64-bit"));
-    }
-    Ok(Image { release: release(&bytes), digest: digest(&bytes), bytes: bytes.len() as u64 })
 }
 
 fn not_an_image(path: &Path, found: &str) -> KernelError {
     KernelError::NotAnImage { path: path.to_path_buf(), found: found.to_string() }
+}
+
+/// Reads and checks an image.
+pub(super) fn read(path: &Path) -> Result<Image, KernelError> {
+    if path.is_dir() {
+        return Err(not_an_image(path, &format!("it is a folder; give {ITSELF} in it")));
+    }
+    let bytes = std::fs::read(path).map_err(KernelError::input(KERNEL, path))?;
+    let Some(architecture) = architecture_of(&bytes) else {
+        let found = found_instead(&bytes);
+        return Err(not_an_image(path, &format!("{found}; give {ITSELF}")));
+    };
+    let release = match architecture {
+        Architecture::X86_64 => {
+            let word = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+            if word(VERSION) >= PROTOCOL_WITH_XLOADFLAGS && word(XLOADFLAGS) & XLF_KERNEL_64 == 0 {
+                let found = "it is a 32-bit kernel; the machine's programs are 64-bit";
+                return Err(not_an_image(path, found));
+            }
+            release_by_header(&bytes)
+        }
+        Architecture::Aarch64 => release_by_banner(&bytes),
+    };
+    Ok(Image { architecture, release, digest: digest(&bytes), bytes: bytes.len() as u64 })
+}
+
+/// The architecture of an image; `None` if the file is no image.
+fn architecture_of(bytes: &[u8]) -> Option<Architecture> {
+    let has =
+        |(at, mark): (usize, &[u8])| bytes.get(at..).is_some_and(|rest| rest.starts_with(mark));
+    if bytes.len() >= HEADER_END && has((BOOT_FLAG, &[0x55, 0xaa])) && has((HEADER, b"HdrS")) {
+        Some(Architecture::X86_64)
+    } else {
+        has(ARM64_MARK).then_some(Architecture::Aarch64)
+    }
 }
 
 /// SHA-256, hexadecimal.
@@ -55,39 +94,33 @@ pub fn digest(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-/// Describes the file if it is no bzImage.
-fn found_instead(bytes: &[u8]) -> Option<&'static str> {
-    if bytes.len() >= HEADER_END
-        && bytes[BOOT_FLAG..][..2] == [0x55, 0xaa]
-        && &bytes[HEADER..][..4] == b"HdrS"
-    {
-        return None;
-    }
+/// Describes a file that is no image.
+fn found_instead(bytes: &[u8]) -> &'static str {
     let begins = |magic: &[u8]| bytes.starts_with(magic);
     let text = bytes.iter().take(512).all(|byte| matches!(byte, b'\t'..=b'\r' | 0x20..=0x7e));
-    Some(if bytes.is_empty() {
+    if bytes.is_empty() {
         "it is empty"
     } else if begins(b"\x7fELF") {
-        "it is an ELF file, such as vmlinux; give the bzImage (arch/x86/boot/bzImage) or the whole build folder"
+        "it is an ELF file, such as vmlinux, whose build folder can be given, too"
     } else if begins(b"\x1f\x8b") {
-        "it is a gzip file; give the bzImage itself"
+        "it is a gzip file"
     } else if begins(b"\xfd7zXZ\0") {
-        "it is an xz file; give the bzImage itself"
+        "it is an xz file"
     } else if begins(b"\x28\xb5\x2f\xfd") {
-        "it is a zstd file; give the bzImage itself"
+        "it is a zstd file"
+    } else if bytes.get(4..8) == Some(b"zimg") {
+        "it is compressed for EFI (CONFIG_EFI_ZBOOT)"
     } else if begins(b"!<arch>\n") {
-        "it is an archive, such as a Debian package; give its boot/vmlinuz file, or --kernel debian:cloud"
-    } else if bytes.get(0x38..0x3c) == Some(b"ARM\x64") {
-        "it is a kernel for arm64; the machine is x86-64"
+        "it is an archive, such as a Debian package, whose boot/vmlinuz file is an image; --kernel debian:cloud fetches one"
     } else if text {
-        "it is a text file; give the bzImage"
+        "it is a text file"
     } else {
-        "it has neither the boot sector's mark nor the header HdrS of a bzImage"
-    })
+        "it has no image's marks: neither the boot sector's and HdrS (x86-64) nor ARM\\x64 (arm64)"
+    }
 }
 
-/// The release: the first word of the version text.
-fn release(bytes: &[u8]) -> Option<String> {
+/// The release in a bzImage: the first word of the version text.
+fn release_by_header(bytes: &[u8]) -> Option<String> {
     let offset =
         usize::from(u16::from_le_bytes([bytes[KERNEL_VERSION], bytes[KERNEL_VERSION + 1]]));
     // For old loaders, 0 sectors mean 4.
@@ -95,10 +128,24 @@ fn release(bytes: &[u8]) -> Option<String> {
     if offset == 0 || offset >= SECTOR_BYTES * sectors {
         return None;
     }
-    let text = bytes.get(SECTOR_BYTES + offset..)?;
-    let word = text.split(|byte| matches!(byte, b' ' | 0)).next()?;
-    let word = std::str::from_utf8(word).ok()?;
-    (!word.is_empty() && word.len() < 100).then(|| word.to_string())
+    first_word(bytes.get(SECTOR_BYTES + offset..)?)
+}
+
+/// The release in an image that is not compressed: the word after "Linux version", which the kernel prints (init/version.c).
+fn release_by_banner(bytes: &[u8]) -> Option<String> {
+    const BANNER: &[u8] = b"Linux version ";
+    let mut places = memchr::memmem::find_iter(bytes, BANNER);
+    places.find_map(|at| {
+        let word = first_word(&bytes[at + BANNER.len()..])?;
+        word.starts_with(|c: char| c.is_ascii_digit()).then_some(word)
+    })
+}
+
+/// The bytes up to a blank, if they can be a release.
+fn first_word(text: &[u8]) -> Option<String> {
+    let word = text.iter().take(100).position(|byte| matches!(byte, b' ' | 0))?;
+    let word = std::str::from_utf8(&text[..word]).ok()?;
+    (!word.is_empty()).then(|| word.to_string())
 }
 
 #[cfg(test)]
@@ -120,10 +167,23 @@ pub(super) mod tests {
         bytes
     }
 
+    /// A file with the header of an arm64 `Image` and a release.
+    pub(crate) fn made_for_arm64(release: &str) -> Vec<u8> {
+        let mut bytes = vec![0; 0x1000];
+        bytes[ARM64_MARK.0..][..4].copy_from_slice(ARM64_MARK.1);
+        let text = format!("Linux version %s (%s)\0Linux version {release} (someone@somewhere)\0");
+        bytes[0x800..][..text.len()].copy_from_slice(text.as_bytes());
+        bytes
+    }
+
     fn read_bytes(bytes: &[u8]) -> Result<Image, String> {
+        read_bytes_for(bytes, Architecture::X86_64)
+    }
+
+    fn read_bytes_for(bytes: &[u8], architecture: Architecture) -> Result<Image, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
-        read(file.path()).map_err(|error| {
+        read_for(file.path(), architecture).map_err(|error| {
             assert!(error.to_string().contains(&*file.path().to_string_lossy()), "{error}");
             error.to_string()
         })
@@ -155,18 +215,18 @@ pub(super) mod tests {
         no_flag[BOOT_FLAG] = 0;
         let mut narrow = made("6.1");
         narrow[XLOADFLAGS] = 0;
-        let mut arm = vec![0; 0x1000];
-        arm[0x38..0x3c].copy_from_slice(b"ARM\x64");
-        let cases: [(&[u8], &str); 10] = [
+        let arm = made_for_arm64("6.1");
+        let cases: [(&[u8], &str); 11] = [
             (b"", "empty"),
-            (b"\x7fELF\x02", "the whole build folder"),
+            (b"\x7fELF\x02", "whose build folder"),
             (b"\x1f\x8b\x08", "gzip"),
             (b"\xfd7zXZ\0", "xz file"),
             (b"\x28\xb5\x2f\xfd", "zstd"),
             (b"!<arch>\ndebian", "debian:cloud"),
-            (&arm, "arm64"),
-            (b"CONFIG_SMP=y\n", "text file"),
-            (&no_flag, "boot sector's mark"),
+            (&arm, "it is a kernel for arm64, and the machine is x86-64"),
+            (b"CONFIG_SMP=y\n", "text file; give the image itself (arch/x86/boot/bzImage"),
+            (b"MZ\0\0zimg\0", "EFI"),
+            (&no_flag, "no image's marks"),
             (&narrow, "32-bit"),
         ];
         for (bytes, expected) in cases {
@@ -178,6 +238,21 @@ pub(super) mod tests {
         assert!(read(Path::new("/")).unwrap_err().to_string().contains("folder"));
     }
 
+    #[test]
+    fn an_image_of_arm64_says_its_release() {
+        let read = |bytes: &[u8]| read_bytes_for(bytes, Architecture::Aarch64);
+        let release = |bytes: &[u8]| read(bytes).unwrap().release;
+        let mut bytes = made_for_arm64("6.1.0-9-cloud-arm64");
+        assert_eq!(release(&bytes).as_deref(), Some("6.1.0-9-cloud-arm64"));
+        bytes[0x830..].fill(b'x');
+        assert_eq!(release(&bytes), None);
+        assert_eq!(release(&bytes[..0x3c]), None);
+        let error = read(&made("6.1")).unwrap_err();
+        assert!(error.contains("a kernel for x86-64, and the machine is arm64"), "{error}");
+        let error = read(b"\x1f\x8b\x08").unwrap_err();
+        assert!(error.contains("gzip file; give the image itself"), "{error}");
+    }
+
     proptest! {
         #[test]
         fn no_header_makes_it_panic(noise in proptest::collection::vec(any::<u8>(), 0x20), cut in 0usize..0x1000) {
@@ -187,9 +262,10 @@ pub(super) mod tests {
             bytes[SETUP_SECTS] = noise[2];
             bytes[SECTOR_BYTES + 0x100..][..0x20].copy_from_slice(&noise);
             bytes.truncate(cut);
-            if found_instead(&bytes).is_none() {
-                let _ = release(&bytes);
+            if architecture_of(&bytes) == Some(Architecture::X86_64) {
+                let _ = release_by_header(&bytes);
             }
+            let _ = release_by_banner(&bytes);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Explains from the source's Kconfig files why an option did not take effect.
 
+use opcost_record::Architecture;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -12,21 +13,37 @@ pub(super) struct Declared {
 }
 
 /// One line for each option that is not as asked: name, value asked for, resulting value.
-pub(super) fn explain(source: &Path, wrong: &[(String, String, String)]) -> Vec<String> {
-    explain_those(source, wrong, true)
+///
+/// `folder`: that of the architecture ([`folder_of`]).
+pub(super) fn explain(
+    source: &Path,
+    folder: &str,
+    wrong: &[(String, String, String)],
+) -> Vec<String> {
+    explain_those(source, folder, wrong, true)
 }
 
 /// Does the same, but only for options that the source has.
-pub(super) fn explain_known(source: &Path, wrong: &[(String, String, String)]) -> Vec<String> {
-    explain_those(source, wrong, false)
+pub(super) fn explain_known(
+    source: &Path,
+    folder: &str,
+    wrong: &[(String, String, String)],
+) -> Vec<String> {
+    explain_those(source, folder, wrong, false)
+}
+
+/// The name of an architecture's folder below `arch`.
+pub(super) fn folder_of(architecture: Architecture) -> &'static str {
+    architecture.row().image.split('/').nth(1).unwrap_or_default()
 }
 
 fn explain_those(
     source: &Path,
+    folder: &str,
     wrong: &[(String, String, String)],
     unknown_too: bool,
 ) -> Vec<String> {
-    let declared = declared(source, wrong.iter().map(|(name, ..)| name.as_str()));
+    let declared = declared(source, folder, wrong.iter().map(|(name, ..)| name.as_str()));
     wrong
         .iter()
         .filter(|(name, ..)| unknown_too || declared.contains_key(name.as_str()))
@@ -43,12 +60,13 @@ fn explain_those(
 /// The declarations of options in the source's Kconfig files; undeclared options are left out.
 pub(super) fn declared<'a>(
     source: &Path,
+    folder: &str,
     names: impl IntoIterator<Item = &'a str>,
 ) -> BTreeMap<&'a str, Declared> {
     let mut found: BTreeMap<&str, Option<Declared>> =
         names.into_iter().map(|name| (name, None)).collect();
     if !found.is_empty() {
-        for text in kconfig_files(source) {
+        for text in kconfig_files(source, folder) {
             look_up(&text, &mut found);
         }
     }
@@ -76,7 +94,7 @@ impl Declared {
 }
 
 /// The texts of all Kconfig files except those of other architectures.
-fn kconfig_files(source: &Path) -> Vec<String> {
+fn kconfig_files(source: &Path, own: &str) -> Vec<String> {
     let mut texts = Vec::new();
     let mut folders = vec![source.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -84,7 +102,7 @@ fn kconfig_files(source: &Path) -> Vec<String> {
             let (path, name) = (entry.path(), entry.file_name());
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_folder {
-                let foreign = folder == source.join("arch") && name != "x86";
+                let foreign = folder == source.join("arch") && name != own;
                 if !foreign && name != ".git" && name != "Documentation" {
                     folders.push(path);
                 }
@@ -150,6 +168,7 @@ mod tests {
         let wrong = |name: &str, asked: &str, came: &str| (name.into(), asked.into(), came.into());
         let lines = explain(
             source.path(),
+            "x86",
             &[
                 wrong("SWAP", "y", "n"),
                 wrong("THERMAL", "n", "y"),

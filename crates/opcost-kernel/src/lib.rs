@@ -35,6 +35,7 @@ use build::Builder;
 use cache::Cache;
 use config::Config;
 use modules::Modules;
+use opcost_record::Architecture;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::xdg;
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,7 @@ use std::path::{Path, PathBuf};
 pub struct Kernel {
     /// The name in output.
     pub name: String,
-    /// The bzImage.
+    /// The file that boots: a bzImage of x86-64, an Image of arm64.
     pub image: PathBuf,
     /// The symbols, if they are known without booting; compressed if the path ends in `.gz`.
     pub system_map: Option<PathBuf>,
@@ -100,7 +101,7 @@ pub fn options_of(path: &Path) -> Result<BTreeMap<String, String>, KernelError> 
 
 /// Makes a kernel ready to boot: builds or downloads it, unless the cache has it.
 ///
-/// `cache`: the folder named by [`default_cache`]. `for_disk`: the modules that disks need are
+/// `architecture`: that of the guest. `cache`: the folder named by [`default_cache`]. `for_disk`: the modules that disks need are
 /// wanted, too; only packages have modules. `interrupt`: ends the running programs. `progress`: is
 /// called with the phase, and with how far the phase is.
 ///
@@ -108,12 +109,14 @@ pub fn options_of(path: &Path) -> Result<BTreeMap<String, String>, KernelError> 
 /// [`KernelError`]; after any error, nothing half-built is taken for a kernel later.
 pub fn prepare(
     spec: &KernelSpec,
+    architecture: Architecture,
     cache: &Path,
     for_disk: bool,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(&str, Option<&str>),
 ) -> Result<Kernel, KernelError> {
     let mut builder = Builder {
+        architecture,
         cache: Cache::new(cache),
         system: "/".into(),
         path_env: std::env::var_os("PATH"),
@@ -121,12 +124,15 @@ pub fn prepare(
         progress,
     };
     match spec {
-        KernelSpec::Image(path) => from_image(path),
-        KernelSpec::BuildDir(path) => from_build_folder(path),
+        KernelSpec::Image(path) => from_image(path, architecture),
+        KernelSpec::BuildDir(path) => from_build_folder(path, architecture),
         KernelSpec::Debian(image) => debian::fetch(&mut builder, image, for_disk),
         KernelSpec::Recipe(recipe) => build::build(&mut builder, recipe),
         KernelSpec::Revision(revision) => build::build_revision(&mut builder, revision),
-        KernelSpec::Built(name) => builder.cache.find_built(name),
+        KernelSpec::Built(name) => {
+            let kernel = builder.cache.find_built(name)?;
+            image::read_for(&kernel.image, architecture).map(|_| kernel)
+        }
     }
 }
 
@@ -175,9 +181,9 @@ pub fn functions_of(cache: &Path, digest: &str) -> Option<HashMap<String, Vec<St
     functions::read(&entry.join(cache::FUNCTIONS))
 }
 
-/// A bzImage, with symbols and configuration from `IMAGE.map` or `IMAGE.map.gz`, and `IMAGE.config`, if they exist.
-fn from_image(path: &Path) -> Result<Kernel, KernelError> {
-    let found = image::read(path)?;
+/// An image, with symbols and configuration from `IMAGE.map` or `IMAGE.map.gz`, and `IMAGE.config`, if they exist.
+fn from_image(path: &Path, architecture: Architecture) -> Result<Kernel, KernelError> {
+    let found = image::read_for(path, architecture)?;
     let beside = |ending: &str| {
         let mut file = path.as_os_str().to_owned();
         file.push(ending);
@@ -195,12 +201,16 @@ fn from_image(path: &Path) -> Result<Kernel, KernelError> {
     })
 }
 
-fn from_build_folder(folder: &Path) -> Result<Kernel, KernelError> {
-    let path = folder.join("arch/x86/boot/bzImage");
+fn from_build_folder(folder: &Path, architecture: Architecture) -> Result<Kernel, KernelError> {
+    let image = architecture.row().image;
+    let path = folder.join(image);
     if !path.is_file() {
+        let target = file_name(&path);
         return Err(KernelError::NotAnImage {
             path: folder.to_path_buf(),
-            found: "it is a folder without arch/x86/boot/bzImage; build the kernel there (make bzImage), or give the bzImage itself".into(),
+            found: format!(
+                "it is a folder without {image}, which the {architecture} machine boots; build the kernel there (make {target}), or give the {target} itself"
+            ),
         });
     }
     let file = |name: &str| Some(folder.join(name)).filter(|path| path.is_file());
@@ -209,7 +219,7 @@ fn from_build_folder(folder: &Path) -> Result<Kernel, KernelError> {
         system_map: file("System.map"),
         vmlinux: file("vmlinux"),
         config: file(".config"),
-        ..from_image(&path)?
+        ..from_image(&path, architecture)?
     })
 }
 
@@ -226,7 +236,15 @@ mod tests {
     use std::fs;
 
     fn prepared(spec: &KernelSpec, cache: &Path) -> Result<Kernel, String> {
-        prepare(spec, cache, false, &Interrupt::none(), &mut |_, _| {})
+        prepared_for(spec, Architecture::X86_64, cache)
+    }
+
+    fn prepared_for(
+        spec: &KernelSpec,
+        architecture: Architecture,
+        cache: &Path,
+    ) -> Result<Kernel, String> {
+        prepare(spec, architecture, cache, false, &Interrupt::none(), &mut |_, _| {})
             .map_err(|error| error.to_string())
     }
 
@@ -309,6 +327,23 @@ mod tests {
         fs::write(&path, "\x7fELF").unwrap();
         let error = prepared(&KernelSpec::Image(path.clone()), folder.path()).unwrap_err();
         assert!(error.contains(&format!("'{}'", path.display())), "{error}");
-        assert!(error.contains("give the bzImage"), "{error}");
+        assert!(error.contains("give the image itself"), "{error}");
+    }
+
+    #[test]
+    fn a_build_folder_has_an_image_for_each_architecture() {
+        let folder = tempfile::tempdir().unwrap();
+        let boot = folder.path().join("arch/arm64/boot");
+        fs::create_dir_all(&boot).unwrap();
+        let spec = KernelSpec::parse(&folder.path().to_string_lossy(), Path::new("/")).unwrap();
+        let error = prepared_for(&spec, Architecture::Aarch64, folder.path()).unwrap_err();
+        assert!(error.contains("make Image"), "{error}");
+        fs::write(boot.join("Image"), image::tests::made_for_arm64("6.9.1")).unwrap();
+        let kernel = prepared_for(&spec, Architecture::Aarch64, folder.path()).unwrap();
+        assert_eq!(kernel.release.as_deref(), Some("6.9.1"));
+        let error = prepared(&spec, folder.path()).unwrap_err();
+        assert!(error.contains("without arch/x86/boot/bzImage"), "{error}");
+        let error = prepared(&KernelSpec::Image(boot.join("Image")), folder.path()).unwrap_err();
+        assert!(error.contains("for arm64, and the machine is x86-64"), "{error}");
     }
 }

@@ -18,7 +18,7 @@ const RENAMED: [(&str, &str, bool); 4] = [
 const EXCLUDES: [(&str, &str); 1] = [("SLUB_CPU_PARTIAL", "SLUB_TINY")];
 
 /// Translates fragments for a source: an option that the source does not have gets its later name.
-pub(super) fn in_words_of(source: &Path, fragments: &mut [Config]) {
+pub(super) fn in_words_of(source: &Path, folder: &str, fragments: &mut [Config]) {
     let asked = Config::asked(fragments).0;
     let mentioned = |name: &str| asked.contains_key(name);
     let renamed = RENAMED.iter().filter(|(old, ..)| mentioned(old));
@@ -26,7 +26,8 @@ pub(super) fn in_words_of(source: &Path, fragments: &mut [Config]) {
         asked.get(*wanted).is_some_and(|value| value == "y") && !mentioned(other)
     });
     let names = renamed.clone().flat_map(|(old, new, _)| [*old, *new]);
-    let known = kconfig::declared(source, names.chain(excludes.clone().map(|(_, other)| *other)));
+    let known =
+        kconfig::declared(source, folder, names.chain(excludes.clone().map(|(_, other)| *other)));
     for (old, new, opposite) in renamed {
         if known.contains_key(old) || !known.contains_key(new) {
             continue;
@@ -57,7 +58,7 @@ mod tests {
         let source = tempfile::tempdir().unwrap();
         std::fs::write(source.path().join("Kconfig"), kconfig).unwrap();
         let mut fragments = [Config::parse(fragment).unwrap()];
-        in_words_of(source.path(), &mut fragments);
+        in_words_of(source.path(), "x86", &mut fragments);
         Config::default().text_with(&fragments)
     }
 

@@ -56,7 +56,12 @@ impl Source {
             return wrong(format!("it is no kernel source: it has no {missing}"));
         }
         // Linux takes a tree with these files for one that was built in (Makefile, outputmakefile).
-        let marks = [".config", "include/config", "arch/x86/include/generated"];
+        let marks = [
+            ".config",
+            "include/config",
+            "arch/arm64/include/generated",
+            "arch/x86/include/generated",
+        ];
         if let Some(mark) = marks.iter().find(|mark| tree.join(mark).exists()) {
             return wrong(format!(
                 "a kernel was configured or built in it (it has {mark}), so no other can be built from it; make mrproper there, or give a clean checkout (git worktree add)"

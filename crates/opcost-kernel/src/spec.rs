@@ -1,6 +1,9 @@
 //! The `--kernel` argument: its text, and its form in a plan.
 
 use super::error::{KERNEL, KernelError};
+use super::kconfig::folder_of;
+use opcost_record::Architecture;
+use opcost_record::architecture::ARCHITECTURES;
 use opcost_record::nearest::did_you_mean;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelSpec {
-    /// A bzImage.
+    /// An image file.
     Image(PathBuf),
     /// The folder of a kernel's build.
     BuildDir(PathBuf),
@@ -41,25 +44,31 @@ pub enum Flavour {
     Cloud,
     /// With PREEMPT_RT.
     Rt,
-    /// For general use.
+    /// For general use on x86-64.
     Amd64,
+    /// For general use on arm64.
+    Arm64,
 }
 
 impl Flavour {
-    const ALL: [(&'static str, Flavour); 3] =
-        [("cloud", Flavour::Cloud), ("rt", Flavour::Rt), ("amd64", Flavour::Amd64)];
+    const ALL: [(&'static str, Flavour); 4] = [
+        ("cloud", Flavour::Cloud),
+        ("rt", Flavour::Rt),
+        ("amd64", Flavour::Amd64),
+        ("arm64", Flavour::Arm64),
+    ];
 
     /// The word for it in `--kernel`.
     pub fn word(self) -> &'static str {
         Flavour::ALL.iter().find(|(_, flavour)| *flavour == self).map_or("", |(word, _)| word)
     }
 
-    /// The end of the names of its packages.
-    pub(crate) fn suffix(self) -> &'static str {
+    /// The end of the names of its packages; `None` if it is another architecture's.
+    pub(crate) fn suffix(self, architecture: Architecture) -> Option<String> {
+        let debian = architecture.row().debian;
         match self {
-            Flavour::Cloud => "cloud-amd64",
-            Flavour::Rt => "rt-amd64",
-            Flavour::Amd64 => "amd64",
+            Flavour::Cloud | Flavour::Rt => Some(format!("{}-{debian}", self.word())),
+            Flavour::Amd64 | Flavour::Arm64 => (self.word() == debian).then(|| debian.to_string()),
         }
     }
 }
@@ -100,12 +109,12 @@ impl Toolchain {
         *self == Toolchain::Gcc
     }
 
-    /// The compiler of the kernel.
-    pub(crate) fn compiler(&self) -> &str {
+    /// The compiler of the kernel; `cross`: what is in front of the names of GNU's tools.
+    pub(crate) fn compiler(&self, cross: &str) -> String {
         match self {
-            Toolchain::Gcc => "gcc",
-            Toolchain::Llvm => "clang",
-            Toolchain::Cc(program) => program,
+            Toolchain::Gcc => format!("{cross}gcc"),
+            Toolchain::Llvm => "clang".into(),
+            Toolchain::Cc(program) => program.clone(),
         }
     }
 
@@ -115,35 +124,48 @@ impl Toolchain {
     }
 
     /// The linker.
-    pub(crate) fn linker(&self) -> &str {
-        if *self == Toolchain::Llvm { "ld.lld" } else { "ld" }
+    pub(crate) fn linker(&self, cross: &str) -> String {
+        if *self == Toolchain::Llvm { "ld.lld".into() } else { format!("{cross}ld") }
     }
 
     /// The programs that a build needs, with their Debian packages.
-    pub(crate) fn programs(&self) -> Vec<(&str, &str)> {
-        let gcc = vec![("gcc", "gcc"), ("ld", "binutils")];
+    pub(crate) fn programs(&self, cross: &str) -> Vec<(String, String)> {
+        let pair = |(program, package): (&str, &str)| (program.to_string(), package.to_string());
+        let mut gcc = vec![pair(("gcc", "gcc")), pair(("ld", "binutils"))];
+        if !cross.is_empty() {
+            // Debian's packages are named after the tools' prefix.
+            let package = |name: &str| format!("{name}-{}", cross.trim_end_matches('-'));
+            gcc.push((format!("{cross}ld"), package("binutils")));
+            if *self == Toolchain::Gcc {
+                gcc.push((format!("{cross}gcc"), package("gcc")));
+            }
+        }
         match self {
             Toolchain::Gcc => gcc,
             Toolchain::Llvm => {
                 let llvm = ["llvm-ar", "llvm-nm", "llvm-objcopy", "llvm-objdump", "llvm-readelf"];
                 let own = [("clang", "clang"), ("ld.lld", "lld")];
-                own.into_iter().chain(llvm.map(|program| (program, "llvm"))).collect()
+                let all = own.into_iter().chain(llvm.map(|program| (program, "llvm")));
+                all.map(pair).collect()
             }
             Toolchain::Cc(program) => {
                 let package = program.rsplit('/').next().unwrap_or(program);
-                [gcc, vec![(program, package)]].concat()
+                gcc.push(pair((program, package)));
+                gcc
             }
         }
     }
 
     /// make's arguments that choose the tools (Documentation/kbuild/llvm.rst).
-    pub(crate) fn arguments(&self, ccache: bool) -> Vec<String> {
+    pub(crate) fn arguments(&self, cross: &str, ccache: bool) -> Vec<String> {
         let mut arguments = Vec::new();
         if *self == Toolchain::Llvm {
             arguments.push("LLVM=1".into());
+        } else if !cross.is_empty() {
+            arguments.push(format!("CROSS_COMPILE={cross}"));
         }
         if ccache {
-            arguments.push(format!("CC=ccache {}", self.compiler()));
+            arguments.push(format!("CC=ccache {}", self.compiler(cross)));
             arguments.push(format!("HOSTCC=ccache {}", self.host_compiler()));
         } else if let Toolchain::Cc(program) = self {
             arguments.push(format!("CC={program}"));
@@ -193,7 +215,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), KernelError> {
     }
     Err(KernelError::Usage(format!(
         "'{name}' cannot be a kernel's name{}: it must begin with a letter or digit and have up to 100 of letters, digits and . _ + -",
-        did_you_mean(name, ["debian:cloud", "debian:rt", "debian:amd64"])
+        did_you_mean(name, ["debian:cloud", "debian:rt", "debian:amd64", "debian:arm64"])
     )))
 }
 
@@ -210,7 +232,11 @@ impl KernelSpec {
             return parse_debian(flavour).map(KernelSpec::Debian);
         }
         let path = base_dir.join(text);
-        if !text.is_empty() && (path.is_file() || path.join("arch/x86").is_dir()) {
+        let has_kernel = || {
+            let mut folders = ARCHITECTURES.iter().map(|row| folder_of(row.architecture));
+            folders.any(|folder| path.join("arch").join(folder).is_dir())
+        };
+        if !text.is_empty() && (path.is_file() || has_kernel()) {
             return Ok(Self::from_path(path));
         }
         if text.contains('/') {
@@ -318,7 +344,10 @@ mod tests {
         let error = |text: &str| KernelSpec::parse(text, base).unwrap_err().to_string();
         let unknown = error("debian:clod");
         assert!(unknown.contains("'clod' (did you mean cloud?)"), "{unknown}");
-        assert!(error("debian:").contains("there are debian:cloud, debian:rt, debian:amd64"));
+        assert!(
+            error("debian:")
+                .contains("there are debian:cloud, debian:rt, debian:amd64, debian:arm64")
+        );
         assert!(error("debian:rt=../x").contains("'../x' is no release"));
         assert!(error("a/b").contains("cannot read the kernel '/nonexistent/a/b'"));
         assert!(error("").contains("cannot be a kernel's name"));

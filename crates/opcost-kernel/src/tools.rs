@@ -23,31 +23,30 @@ const PACKERS: [(&str, &str, &str); 6] = [
 pub(super) fn check(
     steps: &mut Steps<'_>,
     toolchain: &Toolchain,
+    cross: &str,
     asked: &Config,
     source: &Path,
     patched: bool,
 ) -> Result<(), KernelError> {
-    let mut needed = toolchain.programs();
-    needed.extend(PROGRAMS);
+    let mut others = PROGRAMS.to_vec();
     if patched {
-        needed.push(("patch", "patch"));
+        others.push(("patch", "patch"));
     }
     match source.extension().and_then(|ending| ending.to_str()) {
-        Some("xz") => needed.push(("xz", "xz-utils")),
-        Some("zst") => needed.push(("zstd", "zstd")),
-        Some("bz2") => needed.push(("bzip2", "bzip2")),
+        Some("xz") => others.push(("xz", "xz-utils")),
+        Some("zst") => others.push(("zstd", "zstd")),
+        Some("bz2") => others.push(("bzip2", "bzip2")),
         _ => {}
     }
     for (option, program, package) in PACKERS {
         if asked.0.get(option).is_some_and(|value| value == "y") {
-            needed.push((program, package));
+            others.push((program, package));
         }
     }
-    let mut missing: Vec<(String, String)> = needed
-        .into_iter()
-        .filter(|(program, _)| steps.find(program).is_err())
-        .map(|(program, package)| (program.to_string(), package.to_string()))
-        .collect();
+    let others = others.into_iter().map(|(program, package)| (program.into(), package.into()));
+    let needed = toolchain.programs(cross).into_iter().chain(others);
+    let mut missing: Vec<(String, String)> =
+        needed.filter(|(program, _)| steps.find(program).is_err()).collect();
     // Headers can be checked only with a compiler. objtool needs this header.
     let compiler = toolchain.host_compiler();
     if steps.find(compiler).is_ok() && !has_header(steps, compiler, "gelf.h")? {
@@ -75,9 +74,10 @@ fn has_header(steps: &mut Steps<'_>, compiler: &str, header: &str) -> Result<boo
 pub(super) fn versions(
     steps: &mut Steps<'_>,
     toolchain: &Toolchain,
+    cross: &str,
 ) -> Result<String, KernelError> {
     let mut lines = Vec::new();
-    for program in [toolchain.compiler(), toolchain.linker()] {
+    for program in [toolchain.compiler(cross), toolchain.linker(cross)] {
         let argv = words(&[&program, &"--version"]);
         let output = steps.run("looking at the tools", Path::new("/"), &argv, &[])?;
         lines.extend(output.lines().next().map(ToString::to_string));

@@ -4,6 +4,7 @@ use opcost_kernel::{KernelSpec, default_cache, digest, prepare, vmlinux_of};
 use opcost_model::recording::Recording;
 use opcost_profile::annotate::{AnnotateError, Program};
 use opcost_profile::symbolise::Sources;
+use opcost_record::Architecture;
 use opcost_record::profile::KERNEL;
 use opcost_symbols::debug_files::DebugFiles;
 use opcost_symbols::elf::WHOLE_BYTES_MAX;
@@ -58,7 +59,15 @@ pub fn recorded_program(
 fn debug_vmlinux(name: &str, image: &str, debug_files: &DebugFiles) -> Option<PathBuf> {
     let spec = KernelSpec::parse(name, Path::new("")).ok()?;
     let interrupt = Interrupt::install().ok()?;
-    let kernel = prepare(&spec, &default_cache().ok()?, false, &interrupt, &mut |_, _| ()).ok()?;
+    let kernel = prepare(
+        &spec,
+        Architecture::default(),
+        &default_cache().ok()?,
+        false,
+        &interrupt,
+        &mut |_, _| (),
+    )
+    .ok()?;
     let path = debug_files.folder().join(format!("boot/vmlinux-{}", kernel.release.as_ref()?));
     if kernel.digest != image || !path.is_file() {
         return None;

@@ -15,6 +15,7 @@ use opcost_lab::shipped::Shipped;
 use opcost_page::document::{Cell, Column, Document, Mark, Row, Table};
 use opcost_page::names::cut;
 use opcost_page::writer::text::text;
+use opcost_record::Architecture;
 use opcost_sys::interrupt::Interrupt;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -70,6 +71,10 @@ struct BuildArgs {
     /// Name of the kernel [default: the files' names, as in base+native]
     #[arg(long)]
     name: Option<String>,
+
+    /// Build for guests of this architecture, x86-64 or arm64 (--config arm64.config), with the cross compiler
+    #[arg(long, value_name = "NAME", default_value_t)]
+    architecture: Architecture,
 
     /// Build with clang, lld and LLVM's other tools
     #[arg(long, conflicts_with = "cc")]
@@ -133,8 +138,9 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
     let mut shown = Phases::new(globals.quiet);
-    let built =
-        prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.report(phase, done));
+    let built = prepare(&spec, args.architecture, &cache, false, &interrupt, &mut |phase, done| {
+        shown.report(phase, done)
+    });
     shown.end();
     let kernel = built.map_err(HasStatus::carried)?;
     let release = kernel.release.as_deref().unwrap_or("unknown release");

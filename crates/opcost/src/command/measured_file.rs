@@ -5,6 +5,7 @@ use opcost_base::exit::{HasStatus, Status, WithStatus};
 use opcost_base::phases::Phases;
 use opcost_kernel::{KernelError, KernelSpec, default_cache, prepare};
 use opcost_lab::recorded_code::is_kernel_image;
+use opcost_record::Architecture;
 use opcost_symbols::debug_files::DEBUG_FILES;
 use opcost_symbols::elf::WHOLE_BYTES_MAX;
 use opcost_sys::foreign_file;
@@ -96,7 +97,9 @@ fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
         .status(Status::Missing)?;
     let mut shown = Phases::new(quiet);
     let kernel =
-        prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.report(phase, done));
+        prepare(&spec, Architecture::default(), &cache, false, &interrupt, &mut |phase, done| {
+            shown.report(phase, done)
+        });
     shown.end();
     let kernel = kernel.map_err(|error| match error {
         KernelError::NotBuilt { .. } => {

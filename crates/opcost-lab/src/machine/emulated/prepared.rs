@@ -288,7 +288,14 @@ impl Emulated<'_> {
             Some(spec) => {
                 let cache = opcost_kernel::default_cache().map_err(HasStatus::carried)?;
                 let for_disk = guest.disk.is_some();
-                let kernel = opcost_kernel::prepare(spec, &cache, for_disk, self.interrupt, say);
+                let kernel = opcost_kernel::prepare(
+                    spec,
+                    opcost_record::Architecture::default(),
+                    &cache,
+                    for_disk,
+                    self.interrupt,
+                    say,
+                );
                 let kernel = kernel.map_err(HasStatus::carried)?;
                 let disk = guest.disk.as_ref().map(|disk| self.disk(disk, &kernel)).transpose()?;
                 let known = self.known(spec, &kernel, guest, disk.as_ref(), say)?;

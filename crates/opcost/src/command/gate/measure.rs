@@ -20,6 +20,7 @@ use opcost_model::plan::guest::DEFAULT_KERNEL;
 use opcost_model::plan::{MachineKind, Plan};
 use opcost_model::recording::settings::Revision;
 use opcost_model::recording::{Recording, State};
+use opcost_record::Architecture;
 use opcost_stats::relevance;
 use opcost_store::store::{Store, StoreError};
 use opcost_sys::clock::unix_ns;
@@ -96,7 +97,14 @@ impl Bench<'_> {
         let spec = HostSurroundings.kernel(name)?;
         let cache = default_cache().map_err(HasStatus::carried)?;
         let mut say = |phase: &str, done: Option<&str>| phases.report(phase, done);
-        let kernel = prepare(&spec, &cache, !disk.is_empty(), self.interrupt, &mut say);
+        let kernel = prepare(
+            &spec,
+            Architecture::default(),
+            &cache,
+            !disk.is_empty(),
+            self.interrupt,
+            &mut say,
+        );
         kernel.map(drop).map_err(HasStatus::carried).context("the kernel of the case")
     }
 
