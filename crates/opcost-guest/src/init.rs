@@ -6,10 +6,9 @@
 use crate::error::JobError;
 use crate::reply::{Channel, send};
 use crate::{command, disk, kernel, log, mounts, power, request, variation, workload};
-use opcost_record::channel::{FrameKind, PORT};
+use opcost_record::channel::FrameKind;
 use opcost_record::request::{GuestJob, GuestRequest};
-use opcost_sys::loopback;
-use opcost_sys::port::Port;
+use opcost_sys::{devices, loopback};
 use std::io;
 use std::path::Path;
 
@@ -23,7 +22,7 @@ pub(crate) fn run() -> ! {
     let asked = disk::set_up()
         .map_err(JobError::from)
         .and_then(|modules| Ok(Asked { modules, request: request::obtain()? }));
-    match Port::open(PORT).and_then(Channel::start) {
+    match devices::Channel::open().and_then(Channel::start) {
         Ok(mut channel) => {
             report_panics();
             // If port I/O fails, there is no other way to report the error.
@@ -31,8 +30,8 @@ pub(crate) fn run() -> ! {
         }
         // Only the console is left; the host shows its last lines.
         Err(error) => eprintln!(
-            "opcost-guest: cannot write to port {PORT:#x}: {error}; the kernel needs \
-             CONFIG_X86_IOPL_IOPERM or CONFIG_DEVPORT"
+            "opcost-guest: cannot write to the channel: {error}; the kernel needs {}",
+            devices::NEEDED
         ),
     }
     power::end()
@@ -99,7 +98,7 @@ fn perform(channel: &mut Channel, asked: Asked) -> Result<(), JobError> {
 /// Reports a panic as the last frame on the channel and ends the machine.
 fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        if let Ok(port) = Port::open(PORT) {
+        if let Ok(port) = devices::Channel::open() {
             let mut channel = Channel::resume(port);
             let text = format!("the guest's init failed: {panic}");
             // If this fails, there is no other way to report the panic.

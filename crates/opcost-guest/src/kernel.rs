@@ -9,8 +9,21 @@ use std::path::Path;
 const KALLSYMS: &str = "/proc/kallsyms";
 const MODULES: &str = "/proc/modules";
 /// The fields of /proc/cpuinfo that are sent.
-const CPU_FIELDS: [&str; 7] =
-    ["vendor_id", "cpu family", "model", "model name", "stepping", "flags", "bugs"];
+const CPU_FIELDS: [&str; 12] = [
+    "vendor_id",
+    "cpu family",
+    "model",
+    "model name",
+    "stepping",
+    "flags",
+    "bugs",
+    // arm64's (arch/arm64/kernel/cpuinfo.c).
+    "Features",
+    "CPU implementer",
+    "CPU variant",
+    "CPU part",
+    "CPU revision",
+];
 
 /// Release and version, as `uname -rv` prints them.
 pub(crate) fn uname() -> String {

@@ -1,9 +1,7 @@
 //! Ends the machine.
 
-use opcost_record::channel::EXIT_PORT;
-use opcost_sys::port::Port;
+use opcost_sys::devices;
 use rustix::system::{RebootCommand, reboot};
-use std::io::Write;
 use std::path::Path;
 
 /// Ends the machine: QEMU exits when it is switched off and, with `-no-reboot`, when it restarts.
@@ -11,7 +9,9 @@ use std::path::Path;
 /// Without ACPI, a kernel would halt for ever instead of switching off (kernel/reboot.c,
 /// LINUX_REBOOT_CMD_POWER_OFF), so there the machine restarts.
 pub(crate) fn end() -> ! {
-    let commands = if Path::new("/sys/firmware/acpi").exists() {
+    // A device tree says that firmware switches the machine off (PSCI).
+    let switches_off = ["/sys/firmware/acpi", "/sys/firmware/devicetree/base/psci"];
+    let commands = if switches_off.iter().any(|path| Path::new(path).exists()) {
         [RebootCommand::PowerOff, RebootCommand::Restart]
     } else {
         [RebootCommand::Restart, RebootCommand::PowerOff]
@@ -20,9 +20,7 @@ pub(crate) fn end() -> ! {
         // This returns only on failure; then the next command is tried.
         let _ = reboot(command);
     }
-    if let Ok(mut port) = Port::open(EXIT_PORT) {
-        let _ = port.write_all(&[0]);
-    }
+    devices::end();
     loop {
         std::thread::park();
     }

@@ -3,10 +3,10 @@
 use crate::error::JobError;
 use crate::log;
 use opcost_record::channel::{ChannelWriter, FrameKind, GuestExit};
-use opcost_sys::port::Port;
+use opcost_sys::devices;
 
 /// The channel to the host.
-pub(crate) type Channel = ChannelWriter<Port>;
+pub(crate) type Channel = ChannelWriter<devices::Channel>;
 
 /// Sends a frame as part of a job.
 pub(crate) fn send(channel: &mut Channel, kind: FrameKind, body: &[u8]) -> Result<(), JobError> {

@@ -1,14 +1,11 @@
 //! Reads the request from the initramfs, or from a host that restored this guest.
 
 use crate::error::JobError;
-use opcost_record::request::{FW_CFG_NAME, FW_CFG_PORT, GuestRequest, PATH, WAIT_PORT};
-use opcost_sys::port::{Port, SelectedPort};
+use opcost_record::request::{FW_CFG_NAME, GuestRequest, PATH};
+use opcost_sys::devices::{FwCfg, NEEDED, Watchdog};
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
-
-/// Starts the watchdog, which fires after two seconds (hw/watchdog/wdt_ib700.c, `time_map`).
-const FIRE_AFTER_TWO_SECONDS: u8 = 0x0e;
 
 /// How long the guest idles, so that the watchdog finds the machine idle. The emulated clock skips
 /// the time.
@@ -38,11 +35,10 @@ pub(crate) fn obtain() -> Result<GuestRequest, JobError> {
 /// Lets the watchdog stop the idle machine, so that the host can keep its state. Then reads the
 /// request of the host that resumes the machine.
 fn wait_for_one() -> Result<String, JobError> {
-    let ports =
-        "use the ports of fw_cfg and the watchdog (the kernel needs CONFIG_X86_IOPL_IOPERM)";
-    let mut fw_cfg = SelectedPort::open(FW_CFG_PORT).map_err(JobError::system(ports))?;
-    let mut watchdog = Port::open(WAIT_PORT).map_err(JobError::system(ports))?;
-    watchdog.write_all(&[FIRE_AFTER_TWO_SECONDS]).map_err(JobError::system(ports))?;
+    let devices = || format!("use fw_cfg and the watchdog (the kernel needs {NEEDED})");
+    let mut fw_cfg = FwCfg::open().map_err(JobError::system(devices()))?;
+    let mut watchdog = Watchdog::open().map_err(JobError::system(devices()))?;
+    watchdog.start().map_err(JobError::system(devices()))?;
     std::thread::sleep(IDLE);
     let text = file(&mut fw_cfg, FW_CFG_NAME)
         .map_err(JobError::system(format!("read the request from fw_cfg's {FW_CFG_NAME}")))?;
@@ -52,7 +48,7 @@ fn wait_for_one() -> Result<String, JobError> {
 }
 
 /// Reads a file of the fw_cfg device.
-fn file(fw_cfg: &mut SelectedPort, name: &str) -> io::Result<String> {
+fn file(fw_cfg: &mut FwCfg, name: &str) -> io::Result<String> {
     fw_cfg.select(DIRECTORY)?;
     let mut count = [0; 4];
     fw_cfg.read(&mut count)?;

@@ -14,6 +14,7 @@ use crate::plan::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use opcost_base::time::TimeLimit;
+use opcost_record::Architecture;
 use opcost_record::printable::printable_toml;
 use opcost_source::sampling::CallGraph;
 use serde::{Deserialize, Serialize};

@@ -5,6 +5,7 @@
 //! arguments. A new row needs a default that changes no guest: plans without the setting mean the default.
 
 use crate::experiment::{Experiment, Variant};
+use opcost_record::architecture::Architecture;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
@@ -26,6 +27,7 @@ macro_rules! guest_settings {
                     check: |mib| if (64..=65_536).contains(mib) { Ok(()) } else { Err("give 64 to 65536") },
                     arguments: |mib| vec!["-m".into(), format!("{mib}M")],
                     always: true,
+                    in_all_keys: true,
                     without_kernel: None,
                 };
                 /// CPUs of the emulated machine, up to 8; they take turns on one thread, so that counts stay exact
@@ -40,7 +42,23 @@ macro_rules! guest_settings {
                     check: |cpus| if (1..=8).contains(cpus) { Ok(()) } else { Err("give 1 to 8") },
                     arguments: |cpus| if *cpus > 1 { vec!["-smp".into(), cpus.to_string()] } else { Vec::new() },
                     always: false,
+                    in_all_keys: true,
                     without_kernel: Some(", since the program has one thread there"),
+                };
+                /// Architecture of the emulated machine, x86-64 or arm64, whose kernel --kernel names; counts of the two
+                /// are not compared [default: x86-64]
+                architecture "NAME": Architecture = GuestSetting {
+                    field: "architecture",
+                    key: "architecture",
+                    words: "architecture",
+                    unit: "architecture",
+                    default: || Architecture::X86_64,
+                    check: |_| Ok(()),
+                    // QEMU has a program for each architecture.
+                    arguments: |_| Vec::new(),
+                    always: false,
+                    in_all_keys: false,
+                    without_kernel: Some(", since programs alone are counted on x86-64; name a kernel"),
                 };
             ]
             $($given)*
@@ -70,6 +88,8 @@ pub(crate) struct GuestSetting<T> {
     arguments: fn(&T) -> Vec<String>,
     /// Whether plans and descriptions have the default, too.
     always: bool,
+    /// Whether gates' keys have the default, too. A setting that is younger than baselines leaves their keys as they are.
+    in_all_keys: bool,
     /// Refuses the setting without a kernel; the text goes on with the reason.
     without_kernel: Option<&'static str>,
 }
@@ -112,6 +132,10 @@ impl Stored for u32 {
 
 impl Stored for String {
     const SCHEMA: &str = r#"{"type": "string"}"#;
+}
+
+impl Stored for Architecture {
+    const SCHEMA: &str = r#"{"enum": ["x86-64", "arm64"]}"#;
 }
 
 macro_rules! declare {
@@ -181,6 +205,13 @@ impl<T: Clone + PartialEq + ToString> GuestSetting<T> {
     /// Whether plans and descriptions have a value.
     fn has(&self, value: &T) -> bool {
         self.always || *value != (self.default)()
+    }
+
+    /// A value as settings have it.
+    ///
+    /// `in_key`: whether it becomes a part of a gate's key.
+    pub(crate) fn value_of_setting(&self, value: &T, in_key: bool) -> Option<String> {
+        (!in_key || self.in_all_keys || self.has(value)).then(|| value.to_string())
     }
 
     /// The first given value, else the default.

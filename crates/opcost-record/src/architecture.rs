@@ -67,6 +67,12 @@ pub struct ArchitectureRow {
     pub stack_shift: u32,
     /// The longest instruction, bytes.
     pub instruction_bytes_max: usize,
+    /// QEMU's devices of a guest: the character device `channel`, and what ends QEMU for kernels that cannot.
+    pub devices: &'static [&'static str],
+    /// Properties of every CPU model.
+    pub cpu_properties: &'static str,
+    /// More properties of the CPU of a guest whose state is kept.
+    pub kept_cpu_properties: &'static str,
 }
 
 /// All architectures, in the order of [`Architecture`].
@@ -101,6 +107,15 @@ pub static ARCHITECTURES: [ArchitectureRow; 2] = [
         musl_loader: "/lib/ld-musl-x86_64.so.1",
         stack_shift: 14,
         instruction_bytes_max: 15,
+        devices: &[
+            "isa-debugcon,iobase=0xe9,chardev=channel",
+            "isa-debug-exit,iobase=0x501,iosize=4",
+        ],
+        // QEMU warns about features that it leaves out. opcost asked for them before (`cpu.rs`), and a program's errors are no
+        // place for warnings.
+        cpu_properties: ",check=off",
+        // The written state does not include the emulator's random number generator.
+        kept_cpu_properties: ",rdrand=off,rdseed=off",
     },
     ArchitectureRow {
         architecture: Architecture::Aarch64,
@@ -120,7 +135,7 @@ pub static ARCHITECTURES: [ArchitectureRow; 2] = [
         console: "ttyAMA0",
         // The serial port of the channel is opcost's; the kernel does not touch it.
         boot: "8250.nr_uarts=0",
-        watchdog: "i6300esb",
+        watchdog: "i6300esb,addr=0x3",
         library_folders: &[
             "/lib/aarch64-linux-gnu",
             "/usr/lib/aarch64-linux-gnu",
@@ -133,6 +148,9 @@ pub static ARCHITECTURES: [ArchitectureRow; 2] = [
         musl_loader: "/lib/ld-musl-aarch64.so.1",
         stack_shift: 14,
         instruction_bytes_max: 4,
+        devices: &["pci-serial,chardev=channel,addr=0x2"],
+        cpu_properties: "",
+        kept_cpu_properties: "",
     },
 ];
 
@@ -179,6 +197,7 @@ impl FromStr for Architecture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channel::{EXIT_PORT, PORT};
 
     #[test]
     fn every_row_is_found_by_each_of_its_names() {
@@ -189,6 +208,10 @@ mod tests {
             assert_eq!(row.name.parse(), Ok(row.architecture));
             let stored = serde_json::to_string(&row.architecture).unwrap();
             assert_eq!(stored, format!("\"{}\"", row.name));
+        }
+        let ports = Architecture::X86_64.row().devices.join(" ");
+        for port in [PORT, EXIT_PORT] {
+            assert!(ports.contains(&format!("iobase={port:#x},")), "{port:#x} in {ports}");
         }
         assert_eq!(Architecture::of_elf(0xf3), None);
         let told = "aarch64".parse::<Architecture>().unwrap_err().to_string();

@@ -68,7 +68,22 @@ fn spin(ns: u64) {
             );
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    if rounds > 0 {
+        // SAFETY: as above.
+        unsafe {
+            std::arch::asm!(
+                "2: .rept 62",
+                "nop",
+                ".endr",
+                "subs {rounds}, {rounds}, #1",
+                "b.ne 2b",
+                rounds = inout(reg) rounds => _,
+                options(nomem, nostack)
+            );
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     (0..rounds * ROUND).for_each(|round| {
         std::hint::black_box(round);
     });

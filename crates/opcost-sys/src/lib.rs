@@ -9,6 +9,7 @@ pub mod budget;
 pub mod capability;
 pub mod clock;
 pub mod deferred;
+pub mod devices;
 pub mod entropy;
 pub mod errno;
 pub mod file_size;

@@ -5,7 +5,7 @@ use crate::emulator::{Emulator, Learned, Run, SYSTEM, USER, probe};
 #[test]
 fn the_program_is_counted_exactly() {
     let Some(emulator) = Emulator::find(USER) else { return };
-    probe::verify(&counted(&emulator, USER).report, false).unwrap();
+    probe::verify(&counted(&emulator, USER).report, &probe::expected(false)).unwrap();
 }
 
 #[test]
@@ -13,7 +13,7 @@ fn the_image_is_counted_exactly() {
     let Some(emulator) = Emulator::find(SYSTEM) else { return };
     let run = counted(&emulator, SYSTEM);
     assert_eq!(run.status, Some(probe::SYSTEM_EXIT), "{}", run.output);
-    probe::verify(&run.report, true).unwrap();
+    probe::verify(&run.report, &probe::expected(true)).unwrap();
 }
 
 fn counted(emulator: &Emulator, qemu: &'static str) -> Run {

@@ -6,6 +6,7 @@ use opcost_base::exit::{Status, status_of};
 use opcost_kernel::KernelSpec;
 use opcost_model::experiment::{Experiment, KernelRecipe, Seed, Variant};
 use opcost_model::plan::{Aslr, EmulationPlan, MachineKind, Plan};
+use opcost_record::Architecture;
 
 fn one_workload() -> Variant {
     Variant { workload: Some("syscall".into()), ..Variant::default() }
@@ -451,5 +452,44 @@ fn guests_are_booted_once_where_the_variants_boot_the_same() {
         Experiment { boot: vec!["quiet".into(), "nosmap".into()], ..same.clone() },
     ] {
         assert!(!once(&other));
+    }
+}
+
+#[test]
+fn an_arm64_guest_has_its_own_cpu_and_only_what_exists_there() {
+    let arm = Experiment {
+        kernel: vec!["a".into()],
+        architecture: Some(Architecture::Aarch64),
+        ..emulated(vec![one_workload()])
+    };
+    let guest = plan(&arm).variants[0].guest.clone().unwrap();
+    assert_eq!(
+        (guest.architecture, guest.cpu_model.as_str()),
+        (Architecture::Aarch64, "neoverse-n1")
+    );
+    assert_eq!(guest.describe(), "kernel a, 1024 MiB, arm64 architecture");
+    let again = plan(&plan(&arm).to_experiment().unwrap());
+    assert_eq!(again.variants[0].guest, Some(guest));
+    let once = |asked: &Experiment| plan(asked).emulation().unwrap().booted_once;
+    let model = |model: &str| Experiment { cpu_model: vec![model.into()], ..arm.clone() };
+    assert!(once(&arm) && once(&model("cortex-a72")) && !once(&model("max,pauth=off")));
+    let other = Variant { architecture: Some(Architecture::X86_64), ..one_workload() };
+    for (asked, why) in [
+        (Experiment { cycles: true, ..arm.clone() }, "--cycles: the cores that opcost models"),
+        (Experiment { model: true, ..arm.clone() }, "--model: the caches"),
+        (Experiment { like: vec!["zen2".into()], ..arm.clone() }, "--like: its names"),
+        (Experiment { cpus: Some(2), ..arm.clone() }, "--cpus: such guests have one CPU"),
+        (Experiment { kernel: Vec::new(), ..arm.clone() }, "without --kernel"),
+        (
+            Experiment { kernel: vec!["none".into()], ..arm.clone() },
+            "has no meaning with --kernel none",
+        ),
+        (
+            Experiment { variants: vec![one_workload(), other], ..arm.clone() },
+            "two architectures, arm64 and x86-64",
+        ),
+    ] {
+        let said = refusal(&asked);
+        assert!(said.contains(why), "{said}");
     }
 }

@@ -171,7 +171,10 @@ mod tests {
             "{why}"
         );
         assert!(why.contains("zen5, host;"), "{why}");
-        assert_eq!(model_of("zen2", None).unwrap(), opcost_model::plan::guest::CPU_MODEL);
+        assert_eq!(
+            model_of("zen2", None).unwrap(),
+            opcost_record::architecture::ARCHITECTURES[0].cpu_model
+        );
     }
 
     #[test]

@@ -98,6 +98,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     let experiment = &hooks::distribute(experiment)?;
     let emulation = guest::resolve_emulation(experiment, surroundings)?;
     let variants = variants::resolve_variants(experiment, surroundings, &here)?;
+    guest::check_one_architecture(&variants)?;
     let cpu = host::resolve_cpu(experiment, surroundings)?;
     let workload = matches!(variants[0].work, WorkPlan::Workload { .. });
     let scope = if workload { Scope::Region } else { Scope::Command };

@@ -5,6 +5,7 @@ use crate::guest_settings::GuestSettings;
 use opcost_core_model::{Core, CoreError};
 use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
+use opcost_record::architecture::Architecture;
 use opcost_record::metric::{
     CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, DEFERRED, DEFERRED_AFTER, EMULATOR,
     MODEL_CACHE_MISSES, MODEL_CYCLES, SYNCHRONOUS, TICK,
@@ -13,10 +14,6 @@ use opcost_record::{Domain, MetricKey};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::ops::Deref;
-
-/// The CPU by default: a server's, of whose features the emulator lacks none that decides which code a kernel takes on its hot paths
-/// (crates/opcost-lab/src/resolve/guest.rs).
-pub const CPU_MODEL: &str = "EPYC-Rome-v2";
 
 /// The core that is modelled by default, the same on every computer.
 pub const CORE_DEFAULT: &str = "zen4";
@@ -223,7 +220,7 @@ impl Default for GuestPlan {
             kernel: None,
             kernel_name: NO_KERNEL.into(),
             boot: String::new(),
-            cpu_model: CPU_MODEL.into(),
+            cpu_model: Architecture::default().row().cpu_model.into(),
             settings: GuestSettings::default(),
             disk: None,
         }
@@ -269,7 +266,7 @@ impl GuestPlan {
         if !self.boot.is_empty() {
             parts.push(format!("boot options {}", self.boot));
         }
-        if self.cpu_model != CPU_MODEL {
+        if self.cpu_model != self.architecture.row().cpu_model {
             parts.push(format!("CPU {}", self.cpu_model));
         }
         if self.kernel.is_some() {

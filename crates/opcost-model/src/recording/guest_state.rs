@@ -45,17 +45,25 @@ impl GuestState {
             let mut fields = fields.filter_map(|line| line.split_once(':'));
             fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_string())
         };
-        let cpu_flags = field("flags");
+        let x86_flags = field("flags");
         // Linux lists la57 only if it uses five levels (arch/x86/kernel/cpu/common.c).
         let has_la57 = |flags: &String| flags.split_whitespace().any(|flag| flag == "la57");
+        let page_table_levels = x86_flags.as_ref().map(|flags| if has_la57(flags) { 5 } else { 4 });
+        // An arm64 kernel knows a CPU's numbers, and no name (arch/arm64/kernel/cpuinfo.c).
+        let numbers = || {
+            let [implementer, part] = ["CPU implementer", "CPU part"].map(field);
+            let [variant, revision] = ["CPU variant", "CPU revision"].map(field);
+            let variant = variant?.strip_prefix("0x")?.to_string();
+            Some(format!("implementer {} part {} r{variant}p{}", implementer?, part?, revision?))
+        };
         let mitigations = vulnerabilities.map(|text| {
             let lines = text.lines().filter_map(|line| line.split_once(": "));
             lines.map(|(name, state)| (name.to_string(), state.to_string())).collect()
         });
         GuestState {
-            cpu_name: field("model name"),
-            page_table_levels: cpu_flags.as_ref().map(|flags| if has_la57(flags) { 5 } else { 4 }),
-            cpu_flags,
+            cpu_name: field("model name").or_else(numbers),
+            page_table_levels,
+            cpu_flags: x86_flags.or_else(|| field("Features")),
             mitigations,
             clocksource,
             unknown_options,
@@ -81,6 +89,10 @@ mod tests {
         assert_eq!(mitigations.len(), 2);
         let five = GuestState::read(Some("flags: fpu la57"), None, None, None);
         assert_eq!((five.page_table_levels, five.mitigations), (Some(5), None));
+        let arm = "Features\t: fp atomics\nCPU implementer\t: 0x41\nCPU variant\t: 0x4\nCPU part\t: 0xd0c\nCPU revision\t: 1";
+        let arm = GuestState::read(Some(arm), None, None, None);
+        assert_eq!(arm.cpu_name.as_deref(), Some("implementer 0x41 part 0xd0c r4p1"));
+        assert_eq!((arm.cpu_flags.as_deref(), arm.page_table_levels), (Some("fp atomics"), None));
         assert_eq!(GuestState::read(None, None, None, None), GuestState::default());
         let stored = serde_json::to_string(&state).unwrap();
         assert_eq!(serde_json::from_str::<GuestState>(&stored).unwrap(), state);

@@ -112,7 +112,11 @@ const DIGITS: usize = 12;
 
 /// The settings and surroundings, without those of guests that have one value.
 static SETTINGS: &[Setting] = &[
-    setting("arch", "architecture", |of| of.counted(|| "x86_64")).judged(),
+    setting("arch", "architecture", |of| {
+        let architecture = of.guest().map(|guest| guest.architecture).unwrap_or_default();
+        of.counted(|| architecture.row().machine)
+    })
+    .judged(),
     setting("opcost", "way of counting", |of| of.counted(|| COUNTING_VERSION)).judged().packaged(),
     setting("version", "opcost", |of| of.fact(|state| Some(&state.opcost_version)))
         .refused(MACHINE)
@@ -302,7 +306,8 @@ macro_rules! rows {
         static GUEST_SETTINGS: &[Setting] = &[$({
             const FIELDS: &[&str] = &[rows::$field().field];
             setting(rows::$field().key, rows::$field().words, |of| {
-                one(of.computer().map(|guest| &guest.$field))
+                let in_key = of.revision.is_some();
+                one(of.computer().and_then(|guest| rows::$field().value_of_setting(&guest.$field, in_key)))
             })
             .of_guests(FIELDS)
             .refused(MACHINE)

@@ -39,7 +39,7 @@ impl Spawn {
     /// # Errors
     /// [`SpawnError`], with the step that failed; `Unsupported` on processors without markers.
     pub fn run_marked(&self, phase_ns: Option<u64>) -> Result<Status, SpawnError> {
-        if !cfg!(target_arch = "x86_64") {
+        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
             return Err(self.failed(Stage::Prepare, io::ErrorKind::Unsupported.into()));
         }
         let (plan, _) = Plan::without_socket(self)?;
@@ -65,8 +65,8 @@ impl Spawn {
 fn make(marked: &Marked, stack: &mut Vec<MaybeUninit<u128>>) -> io::Result<Child> {
     let before = block_signals()?;
     let flags = libc::CLONE_VM | libc::SIGCHLD;
-    // SAFETY: the child starts `main` at the top of a stack that nothing else uses and that grows down on x86-64, the only
-    // processor for this code. `marked` and the stack stay valid until the child has ended, since `run_marked` waits for the child
+    // SAFETY: the child starts `main` at the top of a stack that nothing else uses and that grows down on the
+    // processors for this code. `marked` and the stack stay valid until the child has ended, since `run_marked` waits for the child
     // before dropping them.
     let (pid, error) = unsafe {
         let top = stack.as_mut_ptr().add(STACK_WORDS);
@@ -105,7 +105,7 @@ fn decoded(word: u64) -> Option<Failure> {
     Some((*stage, word as u32 as i32))
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests {
     use super::*;
     use crate::spawn::Output;

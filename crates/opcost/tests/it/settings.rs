@@ -141,6 +141,7 @@ fn others(value: &Value) -> Vec<Value> {
         Value::String(text) => vec![
             json!(format!("{text}1")),
             json!("inherit"),
+            json!("arm64"),
             json!("other ([0-9]+)"),
             json!("ext2:64M"),
         ],

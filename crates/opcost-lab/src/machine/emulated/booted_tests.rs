@@ -49,6 +49,7 @@ impl StateFolder {
         Emulated {
             interrupt: Box::leak(Box::new(Interrupt::none())),
             tools: Tools {
+                architecture: opcost_record::Architecture::X86_64,
                 qemu,
                 qemu_version: "9.9.9".into(),
                 plugin: PathBuf::new(),

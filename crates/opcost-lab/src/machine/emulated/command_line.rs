@@ -2,7 +2,6 @@
 
 use opcost_kernel::disk::device_parameters;
 use opcost_model::plan::{Aslr, GuestPlan};
-use opcost_record::channel::{EXIT_PORT, PORT};
 use opcost_record::request::{BOOT_SEED, FW_CFG_NAME};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -86,35 +85,31 @@ pub(super) struct Inputs {
 pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) -> Vec<OsString> {
     let seed = inputs.seed.to_string();
     let boot_options = boot_options(guest, inputs);
+    let row = guest.architecture.row();
     let cpu_model = match files.start {
-        Start::Boot { .. } => unchecked(guest),
-        // The written state does not include the emulator's random number generator.
-        _ => format!("{},rdrand=off,rdseed=off", unchecked(guest)),
+        Start::Boot { .. } => cpu_model(guest),
+        _ => cpu_model(guest) + row.kept_cpu_properties,
     };
     let console = with_path("file,id=console,path=", files.console);
     let channel = with_path("file,id=channel,path=", files.channel);
-    let channel_device = format!("isa-debugcon,iobase={PORT:#x},chardev=channel");
-    // This device ends QEMU for kernels that can neither power off nor reboot.
-    let exit_device = format!("isa-debug-exit,iobase={EXIT_PORT:#x},iosize=4");
     let machine: [(&str, &OsStr); 2] =
         [("-rtc", "base=2020-01-01T00:00:00,clock=vm".as_ref()), ("-cpu", cpu_model.as_ref())];
-    let devices: [(&str, &OsStr); 8] = [
+    let devices: [(&str, &OsStr); 6] = [
         ("-seed", seed.as_ref()),
         ("-kernel", files.kernel.as_os_str()),
         ("-append", boot_options.as_ref()),
         ("-chardev", &console),
         ("-chardev", &channel),
         ("-serial", "chardev:console".as_ref()),
-        ("-device", channel_device.as_ref()),
-        ("-device", exit_device.as_ref()),
     ];
+    let own = row.devices.iter().map(|device| ("-device", OsStr::new(device)));
     let settings = guest.settings.values().into_iter().flat_map(|value| value.arguments);
     let pair = |(name, value): (&str, &OsStr)| [OsString::from(name), OsString::from(value)];
     BARE.iter()
         .map(OsString::from)
         .chain(machine.into_iter().flat_map(pair))
         .chain(settings.map(OsString::from))
-        .chain(devices.into_iter().flat_map(pair))
+        .chain(devices.into_iter().chain(own).flat_map(pair))
         .chain(start(guest, files.start))
         .collect()
 }
@@ -134,10 +129,15 @@ pub(super) const DEVICES_FD: i32 = 5;
 /// reads. Stopped guests and others are therefore identical to the instruction.
 fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
+    let row = guest.architecture.row();
     let kept = PathBuf::from(format!("/proc/self/fd/{MEMORY_FD}"));
     let (initrd, request, watchdog, memory, share) = match start {
         Start::Boot { initrd } => {
-            return vec!["-initrd".into(), initrd.into()];
+            return ["-machine", row.machine_line, "-initrd"]
+                .map(OsString::from)
+                .into_iter()
+                .chain([initrd.into()])
+                .collect();
         }
         Start::Stop { initrd, memory } => (Some(initrd), None, "pause", Some(memory), "on"),
         Start::Pass { initrd, request } => (Some(initrd), Some(request), "none", None, ""),
@@ -159,8 +159,8 @@ fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
             None => format!("memory-backend-ram,id={MEMORY},{size}").into(),
         },
     );
-    add("-machine", format!("pc,memory-backend={MEMORY}").into());
-    add("-device", "ib700".into());
+    add("-machine", format!("{},memory-backend={MEMORY}", row.machine_line).into());
+    add("-device", row.watchdog.into());
     add("-action", format!("watchdog={watchdog}").into());
     let name = format!("name={FW_CFG_NAME}");
     add(
@@ -182,13 +182,13 @@ fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
 
 /// The kernel's command line: opcost's options, the variant's, then the padding.
 fn boot_options(guest: &GuestPlan, inputs: Inputs) -> String {
-    let mut options = vec![
-        // These options skip calibrations that only cost time, fix the kernel's addresses, and skip
-        // tests of ciphers, which kernel 6.12 makes in the background of the first work.
-        "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr nolapic_timer no_timer_check \
-         cryptomgr.notests=1"
-            .to_string(),
-    ];
+    let row = guest.architecture.row();
+    // These options fix the kernel's addresses, and skip tests of ciphers, which kernel 6.12 makes in the background of the first
+    // work.
+    let mut options = vec![format!(
+        "console={} quiet panic=-1 rdinit=/init nokaslr {} cryptomgr.notests=1",
+        row.console, row.boot
+    )];
     if inputs.aslr == Aslr::Fixed {
         options.push("norandmaps".into());
     }
@@ -205,16 +205,15 @@ fn boot_options(guest: &GuestPlan, inputs: Inputs) -> String {
     options.join(" ")
 }
 
-/// The CPU, without QEMU's warnings about features that it leaves out: opcost asked for them before (`cpu.rs`), and a program's
-/// errors are no place for them.
-fn unchecked(guest: &GuestPlan) -> String {
-    format!("{},check=off", guest.cpu_model)
+/// The CPU in QEMU's words.
+fn cpu_model(guest: &GuestPlan) -> String {
+    format!("{}{}", guest.cpu_model, guest.architecture.row().cpu_properties)
 }
 
 /// Arguments that run one program under user-mode emulation, up to the program itself.
 pub(super) fn user(guest: &GuestPlan, argv0: &OsStr, inputs: Inputs) -> Vec<OsString> {
     let seed = inputs.seed.to_string();
-    let cpu_model = unchecked(guest);
+    let cpu_model = cpu_model(guest);
     let options = ["-cpu", &cpu_model, "-seed", &seed, "-0"];
     options.iter().map(OsString::from).chain([argv0.to_os_string()]).collect()
 }
@@ -257,6 +256,7 @@ mod tests {
     use super::*;
     use opcost_kernel::disk::DiskSpec;
     use opcost_model::guest_settings::GuestSettings;
+    use opcost_record::Architecture;
 
     fn guest() -> GuestPlan {
         GuestPlan {
@@ -333,6 +333,28 @@ mod tests {
             stop.contains("watchdog=pause") && !pass.contains("pause") && !pass.contains("qmp")
         );
         assert!(!restore.contains("-initrd") && restore.ends_with("-incoming defer"));
+    }
+
+    #[test]
+    fn an_arm64_guest_has_the_machine_of_its_row() {
+        let settings =
+            GuestSettings { architecture: Architecture::Aarch64, ..GuestSettings::default() };
+        let guest = GuestPlan { cpu_model: "neoverse-n1".into(), settings, ..guest() };
+        let line = text(&system(&guest, &files(), inputs()));
+        for part in [
+            "-machine virt,dtb-randomness=off -initrd /i",
+            "-cpu neoverse-n1 -m 1024M",
+            "-device pci-serial,chardev=channel,addr=0x2",
+            "console=ttyAMA0 quiet panic=-1 rdinit=/init nokaslr 8250.nr_uarts=0 cryptomgr.notests=1",
+        ] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+        assert!(!line.contains("isa-"), "{line}");
+        let start = Start::Restore { request: Path::new("/r") };
+        let line = text(&system(&guest, &GuestFiles { start, ..files() }, inputs()));
+        let machine =
+            "-machine virt,dtb-randomness=off,memory-backend=memory -device i6300esb,addr=0x3";
+        assert!(line.contains(machine) && line.contains("-cpu neoverse-n1 "), "{line}");
     }
 
     #[test]

@@ -7,7 +7,6 @@
 use super::Tools;
 use opcost_base::exit::{HasStatus, Status};
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The emulator does not have the CPU.
@@ -69,7 +68,7 @@ pub(super) fn check(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError>
     let program = || tools.qemu.display().to_string();
     let silent = |said: String| CpuError::Silent { model: model.into(), program: program(), said };
     let (ended_well, said) =
-        make_machine(&tools.qemu, model).map_err(|error| silent(error.to_string()))?;
+        make_machine(tools, model).map_err(|error| silent(error.to_string()))?;
     if !ended_well {
         let line = said.lines().last().unwrap_or_default();
         let said = line.split_once(": ").map_or(line, |(_, what)| what).to_string();
@@ -88,10 +87,10 @@ pub(super) fn check(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError>
 }
 
 /// Makes a stopped machine and ends it; returns whether this succeeded, and QEMU's messages.
-fn make_machine(qemu: &Path, model: &str) -> std::io::Result<(bool, String)> {
-    let mut child = Command::new(qemu)
+fn make_machine(tools: &Tools, model: &str) -> std::io::Result<(bool, String)> {
+    let mut child = Command::new(&tools.qemu)
         .args(["-accel", "tcg", "-no-user-config", "-nodefaults", "-display", "none", "-S"])
-        .args(["-qmp", "stdio", "-cpu", model])
+        .args(["-qmp", "stdio", "-cpu", model, "-machine", tools.architecture.row().machine_line])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -141,6 +140,7 @@ fn asked_for(left_out: &[String], model: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opcost_record::Architecture;
 
     const SAID: &str = "qemu: warning: TCG doesn't support requested feature: CPUID.07H:EDX.fsrm [bit 4]\n\
         qemu: warning: TCG doesn't support requested feature: CPUID.01H:ECX.tsc-deadline [bit 24]\n";
@@ -160,13 +160,19 @@ mod tests {
         assert_eq!(left_out(newer), ["xsaves"]);
     }
 
-    fn tools(folder: &Path, script: &str) -> Tools {
+    fn tools(folder: &std::path::Path, script: &str) -> Tools {
         use std::os::unix::fs::PermissionsExt;
         let qemu = folder.join("qemu");
         std::fs::write(&qemu, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&qemu, PermissionsExt::from_mode(0o755)).unwrap();
         let other = folder.to_path_buf();
-        Tools { qemu, qemu_version: "7.2.22".into(), plugin: other.clone(), guest: other }
+        Tools {
+            architecture: Architecture::X86_64,
+            qemu,
+            qemu_version: "7.2.22".into(),
+            plugin: other.clone(),
+            guest: other,
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod outcome;
 mod packing;
 mod prepared;
 pub mod probe;
+mod probe_aarch64;
 mod seconds;
 mod self_test;
 mod tools;
@@ -46,7 +47,7 @@ use opcost_record::emulation::last_path;
 use opcost_record::printable::hexadecimal;
 use opcost_record::profile::Function;
 use opcost_record::request::{GuestRequest, PADDING, Variation};
-use opcost_record::{Failure, Family, MetricKey, Outcome, Reading, WORKLOAD};
+use opcost_record::{Architecture, Failure, Family, MetricKey, Outcome, Reading, WORKLOAD};
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::Spawn;
 use opcost_sys::xdg;
@@ -67,8 +68,12 @@ use std::time::Duration;
 ///
 /// # Errors
 /// A tool is missing ([`ToolError`]), or the emulator cannot count ([`Unusable`]).
-pub fn try_out(emulator: Emulator, interrupt: &Interrupt) -> Result<Tools> {
-    let tools = Tools::find(emulator).map_err(HasStatus::carried)?;
+pub fn try_out(
+    emulator: Emulator,
+    architecture: Architecture,
+    interrupt: &Interrupt,
+) -> Result<Tools> {
+    let tools = Tools::find(emulator, architecture).map_err(HasStatus::carried)?;
     let folder = Scratch::new()
         .context("cannot make a folder for temporary files")
         .status(Status::Missing)?;
@@ -124,7 +129,10 @@ impl<'a> Emulated<'a> {
         let emulation = plan.emulation().context("the plan is not for this machine")?;
         let mut lap = Lap::begin();
         let emulator = if plan.boots_kernels() { Emulator::System } else { Emulator::User };
-        let tools = Tools::find(emulator).status(Status::Missing)?;
+        // Plans have guests of one architecture.
+        let first = plan.variants.first().and_then(|variant| variant.guest.as_ref());
+        let architecture = first.map(|guest| guest.architecture).unwrap_or_default();
+        let tools = Tools::find(emulator, architecture).status(Status::Missing)?;
         let mut left_out = BTreeMap::new();
         if emulator == Emulator::System {
             let guests = plan.variants.iter().filter_map(|variant| variant.guest.as_ref());

@@ -215,7 +215,7 @@ fn elf(code: &[u8]) -> Vec<u8> {
 }
 
 /// The filters that count the iterations of each kind of repeated string instruction.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Filters {
     /// Kind, filter (`R`, `W`, `RW`), accesses in an iteration.
     by_kind: Vec<(&'static str, &'static str, u64)>,
@@ -334,13 +334,13 @@ pub fn api_wanted(said: &str) -> Option<i32> {
 
 /// Checks that all counts are exact.
 ///
-/// `report`: of the program or the image, run with the [`Filters`]; `system`: whether of the image.
+/// `report`: of the program or the image, run with the [`Filters`]; `expected`: its costs.
 ///
 /// # Errors
 /// [`ProbeError`] names the first wrong count: this QEMU must not be used.
-pub fn verify(report: &str, system: bool) -> Result<(), ProbeError> {
+pub fn verify(report: &str, expected: &[Expected]) -> Result<(), ProbeError> {
     let cost = work(report)?;
-    for Expected { name, value } in expected(system) {
+    for &Expected { name, value } in expected {
         let counted = count(&cost, name)?;
         if counted != value {
             return Err(ProbeError::Wrong { name: name.into(), expected: value, counted });
@@ -459,8 +459,8 @@ pub mod tests {
                 ..RegionCost::default()
             }])
         };
-        assert_eq!(verify(&counts(0), true), Ok(()));
-        let message = verify(&counts(1), true).unwrap_err().to_string();
+        assert_eq!(verify(&counts(0), &expected(true)), Ok(()));
+        let message = verify(&counts(1), &expected(true)).unwrap_err().to_string();
         assert!(message.contains("242 loads has 243"), "{message}");
     }
 

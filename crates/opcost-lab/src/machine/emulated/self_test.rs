@@ -2,10 +2,11 @@
 
 use super::flight::{Files, Flight};
 use super::probe::{self, Filters, ProbeError};
-use super::{Emulated, Emulator, Tools, cache_folder, command_line};
+use super::{Emulated, Emulator, Tools, cache_folder, command_line, probe_aarch64};
 use crate::machine::state::program_state;
 use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_record::Architecture;
 use opcost_record::emulation::{API_NEWEST, API_VARIABLE};
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{EndedBy, Spawn};
@@ -19,6 +20,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// The first line of a kept result: the API version that the plugin has to declare.
 const API_LINE: &str = "api ";
+
+/// The report that is kept of a processor without string instructions.
+const NO_FILTERS: &str = "no filters\n";
 
 /// The facts about a QEMU that counting depends on.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -45,7 +49,9 @@ impl Learned {
             None => (None, text),
         };
         let api = line.map(str::parse).transpose().ok()?;
-        Some(Learned { api, filters: probe::derive(report).ok()? })
+        let filters =
+            if report == NO_FILTERS { Filters::default() } else { probe::derive(report).ok()? };
+        Some(Learned { api, filters })
     }
 
     /// The text of a result to keep; `report`: the report from which the filters were derived.
@@ -135,28 +141,34 @@ pub(super) fn test(
 ) -> Result<(Learned, String)> {
     let mut test = SelfTest { tools, emulator, folder, interrupt, api: None };
     let program = folder.join("probe");
-    let code = match emulator {
-        Emulator::System => probe::system_image(),
-        Emulator::User => probe::user_program(),
+    let arm = tools.architecture == Architecture::Aarch64;
+    let (code, expected) = match emulator {
+        Emulator::System if arm => (probe_aarch64::image(), probe_aarch64::expected().to_vec()),
+        Emulator::System => (probe::system_image(), probe::expected(true).to_vec()),
+        Emulator::User => (probe::user_program(), probe::expected(false).to_vec()),
     };
     fs::write(&program, code)
         .and_then(|()| fs::set_permissions(&program, executable()))
         .with_context(|| format!("cannot write '{}'", program.display()))
         .status(Status::Missing)?;
-    let probing = ["probe=on".into()];
-    let first = match test.run("learn", &program, &probing)? {
+    let probing: &[String] = if arm { &[] } else { &["probe=on".into()] };
+    let first = match test.run("learn", &program, probing)? {
         Ended::Wants(version) if version <= API_NEWEST => {
             test.api = Some(version);
-            test.run("learn-again", &program, &probing)?
+            test.run("learn-again", &program, probing)?
         }
         ended => ended,
     };
     let refused = |error: ProbeError| Unusable::from(error).carried();
     let first = test.report(first).map_err(HasStatus::carried)?;
+    if arm {
+        probe::verify(&first, &expected).map_err(refused)?;
+        return Ok((Learned { api: test.api, filters: Filters::default() }, NO_FILTERS.into()));
+    }
     let filters = probe::derive(&first).map_err(refused)?;
     let second = test.run("verify", &program, &filters.arguments())?;
     let second = test.report(second).map_err(HasStatus::carried)?;
-    probe::verify(&second, emulator == Emulator::System).map_err(refused)?;
+    probe::verify(&second, &expected).map_err(refused)?;
     Ok((Learned { api: test.api, filters }, first))
 }
 
@@ -206,7 +218,15 @@ impl SelfTest<'_> {
         match self.emulator {
             Emulator::System => {
                 argv.extend(command_line::BARE.map(OsString::from));
-                argv.extend(probe::SYSTEM_ARGUMENTS.map(OsString::from));
+                let row = self.tools.architecture.row();
+                match self.tools.architecture {
+                    Architecture::X86_64 => {
+                        argv.extend(probe::SYSTEM_ARGUMENTS.map(OsString::from));
+                    }
+                    Architecture::Aarch64 => argv.extend(
+                        ["-machine", row.machine_line, "-cpu", row.cpu_model].map(OsString::from),
+                    ),
+                }
                 argv.extend(["-kernel".into(), program.into()]);
             }
             Emulator::User => argv.push(program.into()),
@@ -281,7 +301,13 @@ mod tests {
         fs::set_permissions(&qemu, PermissionsExt::from_mode(0o755)).unwrap();
         let (plugin, guest) = (folder.path().join("plugin"), folder.path().join("guest"));
         fs::write(&plugin, "").unwrap();
-        let tools = Tools { qemu, qemu_version: "12.0".into(), plugin, guest };
+        let tools = Tools {
+            architecture: Architecture::X86_64,
+            qemu,
+            qemu_version: "12.0".into(),
+            plugin,
+            guest,
+        };
         let interrupt = Interrupt::none();
         let error = learn(&tools, emulator, folder.path(), &interrupt, &mut |_, _| ()).unwrap_err();
         format!("{error:#}")

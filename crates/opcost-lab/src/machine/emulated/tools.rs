@@ -4,6 +4,7 @@ use crate::shipped::{Shipped, VARIABLE};
 use opcost_base::exit::{HasStatus, Status};
 use opcost_kernel::{KernelSpec, default_cache, kept};
 use opcost_model::plan::guest::DEFAULT_KERNEL;
+use opcost_record::Architecture;
 use opcost_sys::spawn::find_program;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ pub enum Artefact {
     /// The plugin that counts instructions.
     Plugin,
     /// The guest's init.
-    Guest,
+    Guest(Architecture),
     /// The kernel that boots if no other is asked for.
     Kernel,
 }
@@ -30,7 +31,7 @@ impl Artefact {
     pub fn file_name(self) -> &'static str {
         match self {
             Artefact::Plugin => "libopcost_emu.so",
-            Artefact::Guest => "opcost-guest",
+            Artefact::Guest(architecture) => architecture.row().guest,
             Artefact::Kernel => "opcost-kernel",
         }
     }
@@ -46,16 +47,17 @@ pub enum Emulator {
 }
 
 impl Emulator {
-    fn program(self) -> &'static str {
+    fn program(self, architecture: Architecture) -> String {
+        let machine = architecture.row().machine;
         match self {
-            Emulator::System => "qemu-system-x86_64",
-            Emulator::User => "qemu-x86_64",
+            Emulator::System => format!("qemu-system-{machine}"),
+            Emulator::User => format!("qemu-{machine}"),
         }
     }
 
-    fn package(self) -> &'static str {
+    fn package(self, architecture: Architecture) -> &'static str {
         match self {
-            Emulator::System => "qemu-system-x86",
+            Emulator::System => architecture.row().qemu_package,
             Emulator::User => "qemu-user",
         }
     }
@@ -64,6 +66,8 @@ impl Emulator {
 /// The files for one kind of emulation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Tools {
+    /// The architecture of the emulated processor.
+    pub architecture: Architecture,
     /// QEMU.
     pub qemu: PathBuf,
     /// QEMU's own text about its version.
@@ -82,7 +86,7 @@ pub enum ToolError {
     /// QEMU is not installed.
     NoQemu {
         /// The program's name.
-        program: &'static str,
+        program: String,
         /// The Debian package that contains it.
         package: &'static str,
     },
@@ -189,20 +193,21 @@ impl Tools {
     ///
     /// # Errors
     /// [`ToolError`] names the first problem and gives advice.
-    pub fn find(emulator: Emulator) -> Result<Tools, ToolError> {
-        let (program, package) = (emulator.program(), emulator.package());
+    pub fn find(emulator: Emulator, architecture: Architecture) -> Result<Tools, ToolError> {
+        let (program, package) = (emulator.program(architecture), emulator.package(architecture));
         let path = std::env::var_os("PATH");
-        let qemu = find_program(OsStr::new(program), path.as_deref(), Path::new("/"))
+        let qemu = find_program(OsStr::new(&program), path.as_deref(), Path::new("/"))
             .map_err(|_| ToolError::NoQemu { program, package })?;
         let qemu_version = version_of(&qemu, package)?;
         if version_number(&qemu_version).is_some_and(|found| found < QEMU_OLDEST) {
             return Err(ToolError::Old { path: qemu, found: qemu_version, package });
         }
         Ok(Tools {
+            architecture,
             qemu,
             qemu_version,
             plugin: artefact(Artefact::Plugin)?,
-            guest: artefact(Artefact::Guest)?,
+            guest: artefact(Artefact::Guest(architecture))?,
         })
     }
 
@@ -300,6 +305,7 @@ mod tests {
     #[test]
     fn several_cpus_need_a_later_emulator() {
         let tools = |qemu_version: &str| Tools {
+            architecture: Architecture::X86_64,
             qemu: "/usr/bin/qemu".into(),
             qemu_version: qemu_version.into(),
             plugin: "/p".into(),
@@ -312,6 +318,19 @@ mod tests {
             let error = tools(version).check_cpus(2).unwrap_err();
             assert!(error.to_string().contains("bookworm-backports"), "{error}");
         }
+    }
+
+    #[test]
+    fn each_architecture_has_its_qemu_and_its_guest() {
+        let names = |architecture| {
+            let program = Emulator::System.program(architecture);
+            let guest = Artefact::Guest(architecture).file_name();
+            (program, Emulator::System.package(architecture), guest)
+        };
+        let x86 = ("qemu-system-x86_64".into(), "qemu-system-x86", "opcost-guest");
+        assert_eq!(names(Architecture::X86_64), x86);
+        let arm = ("qemu-system-aarch64".into(), "qemu-system-arm", "opcost-guest-arm64");
+        assert_eq!(names(Architecture::Aarch64), arm);
     }
 
     #[test]

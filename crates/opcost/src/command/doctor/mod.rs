@@ -17,6 +17,7 @@ use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::Surroundings;
 use opcost_page::document::{Cell, Document, Tone};
 use opcost_page::writer::text::text;
+use opcost_record::Architecture;
 use opcost_source::source::perf_event::{DEFAULT_EVENTS, syntax};
 use opcost_store::store::{Store, StoreErrorKind};
 use opcost_sys::clock::tsc_is_constant;
@@ -128,8 +129,15 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
     findings.push(steal(root));
     findings.push(seccomp(root));
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
-    findings.extend(emulation("emulated machine", Emulator::System, &interrupt));
-    findings.extend(emulation("emulated programs", Emulator::User, &interrupt));
+    let default = Architecture::default();
+    findings.extend(emulation("emulated machine", Emulator::System, default, &interrupt));
+    findings.extend(emulation("emulated programs", Emulator::User, default, &interrupt));
+    findings.extend(emulation(
+        "emulated arm64",
+        Emulator::System,
+        Architecture::Aarch64,
+        &interrupt,
+    ));
     findings.push(guests());
     findings.push(store(globals)?);
     let text = if args.json {
@@ -182,21 +190,28 @@ fn counters(root: &Path) -> Finding {
 
 /// Whether the emulator counts every instruction, as its self-test shows; and the reason if a
 /// machine cannot have several CPUs.
-fn emulation(subject: &'static str, emulator: Emulator, interrupt: &Interrupt) -> Vec<Finding> {
-    let tools = match try_out(emulator, interrupt) {
+fn emulation(
+    subject: &'static str,
+    emulator: Emulator,
+    architecture: Architecture,
+    interrupt: &Interrupt,
+) -> Vec<Finding> {
+    let tools = match try_out(emulator, architecture, interrupt) {
         Ok(tools) => tools,
         Err(error) => {
             let (what, remedy) = refusal(&error);
             return vec![Finding::bad(subject, Health::Missing, what, remedy)];
         }
     };
+    let default = architecture == Architecture::default();
+    let flag = if default { String::new() } else { format!(" --architecture {architecture}") };
     let what = format!(
-        "its self-test counted exactly: {} {}; no PMU or root needed: --machine emulated",
+        "its self-test counted exactly: {} {}; no PMU or root needed: --machine emulated{flag}",
         tools.qemu.display(),
         tools.qemu_version
     );
     let mut findings = vec![Finding::good(subject, what)];
-    if let (Emulator::System, Err(error)) = (emulator, tools.check_cpus(2)) {
+    if let (Emulator::System, true, Err(error)) = (emulator, default, tools.check_cpus(2)) {
         let (what, remedy) = (error.what(), error.remedy());
         findings.push(Finding::bad("several CPUs", Health::Missing, what, remedy));
     }

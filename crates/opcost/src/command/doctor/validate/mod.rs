@@ -29,6 +29,7 @@ use opcost_model::validation::kept::{self, Kept};
 use opcost_model::validation::truth::Truth;
 use opcost_model::validation::{Case, Report, report};
 use opcost_page::writer::text::text;
+use opcost_record::Architecture;
 use opcost_record::gauge::{GaugeReport, KernelName};
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, EMULATOR};
 use opcost_record::{Domain, MetricKey, Outcome};
@@ -98,8 +99,9 @@ pub(super) fn validate(
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
     let program = gauge::find()?;
     // Before anything is measured, find an emulator, of programs or of a machine.
-    if Tools::find(Emulator::User).is_err() {
-        Tools::find(Emulator::System).map_err(HasStatus::carried)?;
+    let architecture = Architecture::default();
+    if Tools::find(Emulator::User, architecture).is_err() {
+        Tools::find(Emulator::System, architecture).map_err(HasStatus::carried)?;
         default_kernel().map_err(HasStatus::carried)?;
     }
     // Before anything is measured, refuse a core that cannot be read.
