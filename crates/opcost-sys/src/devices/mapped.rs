@@ -56,8 +56,8 @@ impl Registers {
         let page = unsafe {
             libc::mmap(null_mut(), PAGE_BYTES, access, libc::MAP_SHARED, file.as_raw_fd(), start)
         };
-        match NonNull::new(page.cast()) {
-            Some(page) if page.as_ptr().cast() != libc::MAP_FAILED => {
+        match NonNull::new(page.cast::<u8>()) {
+            Some(page) if page.as_ptr() != libc::MAP_FAILED.cast() => {
                 Ok(Registers { page, offset })
             }
             _ => Err(io::Error::last_os_error()),
@@ -202,7 +202,9 @@ impl Watchdog {
     pub fn start(&mut self) -> io::Result<()> {
         self.config.write_all_at(&WATCHDOG_SLOW, WATCHDOG_CONFIG)?;
         for timer in WATCHDOG_TIMERS {
-            WATCHDOG_UNLOCK.map(|byte| self.registers.write(WATCHDOG_RELOAD, byte));
+            for byte in WATCHDOG_UNLOCK {
+                self.registers.write(WATCHDOG_RELOAD, byte);
+            }
             self.registers.write(timer, WATCHDOG_MS);
         }
         self.config.write_all_at(&[WATCHDOG_ENABLE], WATCHDOG_LOCK)

@@ -290,7 +290,7 @@ impl Emulated<'_> {
                 let for_disk = guest.disk.is_some();
                 let kernel = opcost_kernel::prepare(
                     spec,
-                    opcost_record::Architecture::default(),
+                    guest.architecture,
                     &cache,
                     for_disk,
                     self.interrupt,

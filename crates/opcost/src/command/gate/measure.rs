@@ -20,7 +20,6 @@ use opcost_model::plan::guest::DEFAULT_KERNEL;
 use opcost_model::plan::{MachineKind, Plan};
 use opcost_model::recording::settings::Revision;
 use opcost_model::recording::{Recording, State};
-use opcost_record::Architecture;
 use opcost_stats::relevance;
 use opcost_store::store::{Store, StoreError};
 use opcost_sys::clock::unix_ns;
@@ -99,7 +98,7 @@ impl Bench<'_> {
         let mut say = |phase: &str, done: Option<&str>| phases.report(phase, done);
         let kernel = prepare(
             &spec,
-            Architecture::default(),
+            case.experiment.architecture.unwrap_or_default(),
             &cache,
             !disk.is_empty(),
             self.interrupt,
