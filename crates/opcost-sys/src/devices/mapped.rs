@@ -1,6 +1,6 @@
 //! The devices of QEMU's `virt` machine: fw_cfg at a fixed address, a PCI serial port as the channel, a PCI watchdog.
 //!
-//! The kernel's driver leaves the serial port alone if it may have no port (`8250.nr_uarts=0`).
+//! The kernel's driver takes the serial port but drives nothing if it may have no port (`8250.nr_uarts=0`).
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -106,8 +106,11 @@ fn device([vendor, device]: [&str; 2]) -> io::Result<PathBuf> {
     let none =
         || io::Error::new(io::ErrorKind::NotFound, format!("no PCI device {vendor}:{device}"));
     let folder = folders.next().ok_or_else(none)?;
-    fs::write(folder.join("enable"), "1")?;
-    Ok(folder)
+    match fs::write(folder.join("enable"), "1") {
+        // A driver has the device, and has switched it on (drivers/pci/pci-sysfs.c, enable_store).
+        Err(error) if error.kind() != io::ErrorKind::ResourceBusy => Err(error),
+        _ => Ok(folder),
+    }
 }
 
 /// The address of a device's first resource, from sysfs's list of all (`START END FLAGS`, hexadecimal).
