@@ -38,7 +38,7 @@ pub(crate) unsafe fn pushed(state: &Stack) -> Option<Entered> {
 /// Whether the fetch of an instruction faulted: the instruction's page is then not mapped.
 ///
 /// # Safety
-/// None: memory is read as a debugger would.
+/// As for [`pushed`].
 pub(crate) unsafe fn fetch_faulted(stack: &Stack, pushed: &Entered) -> Option<bool> {
     Some(!stack.read(pushed.instruction, &mut [0]))
 }
