@@ -9,7 +9,7 @@ use opcost_profile::annotate::{LineOwn, Lines, Program, SourceText};
 use opcost_profile::symbolise::CodeLines;
 use opcost_record::Function;
 use opcost_size::{Code, CodeError, Instruction, disassemble_at};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// Adds costs run by run.
@@ -80,6 +80,8 @@ pub struct AnnotatedLine {
     pub own: Vec<Own>,
     /// The functions that were inlined there, the dearest first.
     pub parts: Vec<InlinedPart>,
+    /// The lines of everything inlined there, the dearest first; empty if the profile names lines itself.
+    pub inlined: Vec<InlinedLine>,
     /// The instructions, by address.
     pub instructions: Vec<AnnotatedInstruction>,
 }
@@ -89,6 +91,17 @@ pub struct AnnotatedLine {
 pub struct InlinedPart {
     /// The inlined function.
     pub function: String,
+    /// The cost, run by run.
+    pub own: Vec<Own>,
+}
+
+/// A line of inlined code.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InlinedLine {
+    /// The innermost function that the code is inlined from.
+    pub function: String,
+    /// The index of the function's file, and the line.
+    pub place: (usize, u32),
     /// The cost, run by run.
     pub own: Vec<Own>,
 }
@@ -176,6 +189,7 @@ pub fn annotate(facts: CodeFacts<'_>) -> Annotation {
         }
     }
     let mut grouped: BTreeMap<(Option<u32>, u32), AnnotatedLine> = BTreeMap::new();
+    let mut inlined_at = HashMap::new();
     let mut sum = none();
     let code = pieces.into_iter().flat_map(|code| code.instructions);
     for (((address, code), own), at) in starts.iter().zip(code).zip(costs).zip(&lines.places) {
@@ -200,6 +214,14 @@ pub fn annotate(facts: CodeFacts<'_>) -> Annotation {
             let place = inner.file.zip(inner.line).map(|(file, line)| (file as usize, line));
             (inner.function.clone().unwrap_or_else(|| "?".into()), place)
         });
+        if let Some((function, Some(place))) = &inlined {
+            let at = inlined_at.entry((key, function.clone(), *place)).or_insert_with(|| {
+                let (function, place) = (function.clone(), *place);
+                line.inlined.push(InlinedLine { function, place, own: none() });
+                line.inlined.len() - 1
+            });
+            add(&mut line.inlined[*at].own, &own);
+        }
         line.instructions.push(AnnotatedInstruction { address: *address, code, own, inlined });
     }
     let mut by_file: BTreeMap<usize, usize> = BTreeMap::new();
@@ -276,6 +298,7 @@ fn in_order(mut lines: Vec<AnnotatedLine>, main: Option<usize>) -> Vec<Annotated
     lines
         .sort_by_key(|line| (line.source.is_none(), line.source != main, line.source, line.number));
     for line in &mut lines {
+        line.inlined.sort_by_key(|one| (u64::MAX - Annotation::cost(&one.own), one.place));
         line.parts.sort_by(|one, two| {
             let cost = |part: &InlinedPart| Annotation::cost(&part.own);
             cost(two).cmp(&cost(one)).then_with(|| one.function.cmp(&two.function))
@@ -380,6 +403,8 @@ mod tests {
         let line = &found.lines[1];
         assert_eq!((line.parts[0].function.as_str(), costs(&line.parts[0].own)), ("g", vec![7, 2]));
         assert_eq!(line.instructions[0].inlined, Some(("h".into(), Some((1, 30)))));
+        let [InlinedLine { function, place, own }] = &line.inlined[..] else { panic!("{line:?}") };
+        assert_eq!((function.as_str(), *place, costs(own)), ("h", (1, 30), vec![7, 2]));
         assert_eq!(line.own[0].executions, 7, "as often as its most frequent instruction");
         assert_eq!((found.main, found.range()), (Some(0), Some((7, 9))));
         assert_eq!(found.text(Some(0), 7), Some("f.c 7"));

@@ -8,7 +8,7 @@
 
 use super::function_changes::{FunctionVerdict, Sides};
 use super::profile_files::{FALSE_SHARE, Figures, Judged, Measure, SAMPLES_MIN, Scale, judge};
-use crate::annotation::{AnnotatedLine, Annotation, InlinedPart, Own};
+use crate::annotation::{AnnotatedLine, Annotation, InlinedLine, InlinedPart, Own};
 use opcost_size::{Aligned, align_lines, align_pieces};
 use opcost_stats::summary::mean;
 use std::collections::{BTreeMap, HashMap};
@@ -77,8 +77,21 @@ pub struct LineChange {
     pub is_pooled: bool,
     /// The functions inlined there, with their costs in all runs of each side.
     pub parts: Vec<(String, [u64; 2])>,
+    /// The lines of the code inlined there, the largest change first.
+    pub inlined: Vec<InlinedChange>,
     /// The instructions in pairs, places in [`AnnotatedLine::instructions`].
     pub instructions: Vec<Aligned>,
+}
+
+/// A line of inlined code on both sides.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct InlinedChange {
+    /// The innermost function that the code is inlined from.
+    pub function: String,
+    /// The function's file, an index into [`Annotation::sources`], and the line, if the side has it.
+    pub places: [Option<(usize, u32)>; 2],
+    /// The costs in all runs of each side.
+    pub cost: [u64; 2],
 }
 
 /// Compares a function of two builds whose instructions were counted.
@@ -104,9 +117,11 @@ pub(super) fn compare(
     let (mut rows, paired_by) = pair(&sides);
     let line = |side: usize, row: &LineChange| Some(&sides[side].lines[row.lines[side]?]);
     let mut figures: Vec<Option<Figures>> = Vec::new();
+    let partners = inlined_partners(&sides);
     for row in &mut rows {
         let lines: [Option<&AnnotatedLine>; 2] = [0, 1].map(|side| line(side, row));
         row.parts = parts(lines);
+        row.inlined = inlined(&sides, lines, &partners);
         row.instructions = instructions(lines);
         let any = lines.iter().any(Option::is_some);
         figures
@@ -222,6 +237,78 @@ fn parts(lines: [Option<&AnnotatedLine>; 2]) -> Vec<(String, [u64; 2])> {
     found
 }
 
+/// An inlined function and the name of its file.
+type InlinedFrom = (String, String);
+
+/// The name of a line's file, without folders: builds have different ones.
+fn file_name(side: &Annotation, source: usize) -> &str {
+    let path = side.sources[source].path.as_str();
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The pairs of lines of each function that is inlined on both sides, as [`pair`] pairs them where both texts are known.
+fn inlined_partners(sides: &[Annotation; 2]) -> HashMap<InlinedFrom, HashMap<u32, u32>> {
+    let ranges = sides.each_ref().map(|side| {
+        let mut ranges: HashMap<InlinedFrom, (usize, u32, u32)> = HashMap::new();
+        for InlinedLine { function, place: (source, number), .. } in
+            side.lines.iter().flat_map(|line| &line.inlined)
+        {
+            let key = (function.clone(), file_name(side, *source).to_string());
+            let range = ranges.entry(key).or_insert((*source, *number, *number));
+            (range.1, range.2) = (range.1.min(*number), range.2.max(*number));
+        }
+        ranges
+    });
+    let text = |side: usize, (source, first, last): (usize, u32, u32)| {
+        let lines = &sides[side].sources[source].lines;
+        lines.get((first as usize).checked_sub(1)?..(last as usize).min(lines.len()))
+    };
+    let mut partners = HashMap::new();
+    for (key, old) in &ranges[0] {
+        let Some(new) = ranges[1].get(key) else { continue };
+        let (Some(texts), firsts) = (text(0, *old).zip(text(1, *new)), (old.1, new.1)) else {
+            continue;
+        };
+        let pairs = align_lines([texts.0, texts.1]).into_iter().filter_map(|aligned| {
+            let (Aligned::Same(one, two) | Aligned::Differs(Some(one), Some(two))) = aligned else {
+                return None;
+            };
+            Some((firsts.0 + one as u32, firsts.1 + two as u32))
+        });
+        partners.insert(key.clone(), pairs.collect());
+    }
+    partners
+}
+
+/// The lines of the code inlined into a line of both sides, the largest change first. Without texts, lines are paired by number.
+fn inlined(
+    sides: &[Annotation; 2],
+    lines: [Option<&AnnotatedLine>; 2],
+    partners: &HashMap<InlinedFrom, HashMap<u32, u32>>,
+) -> Vec<InlinedChange> {
+    let mut found: BTreeMap<(InlinedFrom, bool, u32), InlinedChange> = BTreeMap::new();
+    for (side, line) in lines.iter().enumerate() {
+        for InlinedLine { function, place, own } in line.iter().flat_map(|line| &line.inlined) {
+            let from = (function.clone(), file_name(&sides[side], place.0).to_string());
+            let partner = match partners.get(&from).filter(|_| side == 0) {
+                Some(pairs) => pairs.get(&place.1).copied(),
+                None => Some(place.1),
+            };
+            let key = (from, partner.is_none(), partner.unwrap_or(place.1));
+            let change = found.entry(key).or_insert_with(|| InlinedChange {
+                function: function.clone(),
+                places: [None; 2],
+                cost: [0; 2],
+            });
+            change.places[side] = Some(*place);
+            change.cost[side] += Annotation::cost(own);
+        }
+    }
+    let mut found: Vec<InlinedChange> = found.into_values().collect();
+    found.sort_by_key(|one| u64::MAX - one.cost[0].abs_diff(one.cost[1]));
+    found
+}
+
 /// The instructions of a line in pairs.
 fn instructions(lines: [Option<&AnnotatedLine>; 2]) -> Vec<Aligned> {
     let code = lines.map(|line| {
@@ -248,6 +335,7 @@ fn pair(sides: &[Annotation; 2]) -> (Vec<LineChange>, PairedBy) {
         figures: None,
         is_pooled: false,
         parts: Vec::new(),
+        inlined: Vec::new(),
         instructions: Vec::new(),
     };
     let mains = sides.each_ref().map(|side| side.main);
@@ -291,9 +379,8 @@ fn pair(sides: &[Annotation; 2]) -> (Vec<LineChange>, PairedBy) {
         let taken: std::collections::HashSet<usize> = taken[side].iter().copied().collect();
         for (at, line) in sides[side].lines.iter().enumerate().filter(|(at, _)| !taken.contains(at))
         {
-            let path = line.source.map_or("", |source| &sides[side].sources[source].path);
-            let name = path.rsplit('/').next().unwrap_or_default().to_string();
-            let key = (line.source.is_none(), name, line.number);
+            let name = line.source.map_or("", |source| file_name(&sides[side], source));
+            let key = (line.source.is_none(), name.to_string(), line.number);
             let found = others.entry(key).or_insert_with(|| row([None; 2], [None; 2], true));
             (found.sources[side], found.numbers[side]) = (line.source, Some(line.number));
             found.lines[side] = Some(at);

@@ -132,3 +132,61 @@ fn lines_of_few_samples_are_judged_together() {
         "10 of 500 is chance"
     );
 }
+
+#[test]
+fn lines_of_inlined_code_are_paired_by_the_sources_difference() {
+    let side = |text: &str, costs: &[(u32, u64)]| {
+        let at = |function: &str, file: u32, line: u32| LineAt {
+            function: Some(function.into()),
+            file: Some(file),
+            line: Some(line),
+        };
+        let instruction = |offset: u64| Instruction { offset, ..Instruction::default() };
+        let runs = [costs
+            .iter()
+            .zip(0..)
+            .map(|((_, cost), at)| (at, Own { cost: *cost, samples: 0, executions: *cost }))];
+        let source = |path: &str, text: &str| SourceText {
+            path: path.into(),
+            lines: text.lines().map(str::to_string).collect(),
+            state: SourceState::Checked,
+        };
+        annotate(CodeFacts {
+            function: &Function::new("f", "/bin/f"),
+            pieces: vec![Code {
+                address: 0,
+                bytes: costs.len() as u64,
+                instructions: (0..costs.len() as u64).map(instruction).collect(),
+            }],
+            lines: &CodeLines {
+                places: costs
+                    .iter()
+                    .map(|(line, _)| vec![at("f", 0, 1), at("g", 1, *line)])
+                    .collect(),
+                files: vec![SourceFile::default(); 2],
+                without: None,
+            },
+            sources: vec![source("/a/f.c", "g();"), source("/a/g.h", text)],
+            runs: &runs.map(Iterator::collect),
+            totals: vec![1000],
+            flow: Flow::default(),
+        })
+    };
+    let old = side("one\ntwo\nthree", &[(1, 5), (2, 7), (3, 1), (1, 5)]);
+    let new = side("new\nnew\none\nthree", &[(1, 3), (3, 10), (4, 9)]);
+    let difference = counted(old, new);
+    let lines: Vec<_> = difference.rows[0]
+        .inlined
+        .iter()
+        .map(|one| (one.function.as_str(), one.places.map(|at| Some(at?.1)), one.cost))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            ("g", [Some(3), Some(4)], [1, 9]),
+            ("g", [Some(2), None], [7, 0]),
+            ("g", [None, Some(1)], [0, 3]),
+            ("g", [Some(1), Some(3)], [10, 10]),
+        ]
+    );
+}

@@ -1,6 +1,6 @@
 //! `--annotate`: a function of a profile by source line and by instruction.
 
-use crate::command::function_option::the_function;
+use crate::command::function_option::{on_both_sides, the_function};
 use crate::command::globals::Globals;
 use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
@@ -32,7 +32,8 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug, Default)]
 pub struct AnnotateArgs {
     /// Show the cost of this function by source line and by instruction; without a name the function with
-    /// the highest cost, of diff the one that changed most
+    /// the highest cost, of diff the one that changed most. diff takes OLD=NEW if the function has another
+    /// name on each side
     #[arg(long, value_name = "FUNCTION", num_args = 0..=1, default_missing_value = "")]
     annotate: Option<String>,
 
@@ -149,8 +150,7 @@ pub(crate) fn of_two_variants(
     let operations = runs.each_ref().map(AddressRuns::operations);
     let chosen = match args.function() {
         Some(name) => {
-            let found = |side: usize| find_function(variants[side], &functions[side], name);
-            [found(0)?, found(1)?]
+            on_both_sides(name, |side, name| find_function(variants[side], &functions[side], name))?
         }
         None => {
             let changed = most_changed(runs.each_ref());

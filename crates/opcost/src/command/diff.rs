@@ -1,7 +1,7 @@
 //! `opcost diff`.
 
 use crate::command::annotate::{AnnotateArgs, of_samples, of_two_variants};
-use crate::command::function_option::the_function;
+use crate::command::function_option::{on_both_sides, the_function};
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::profile::{SourceArgs, display_name};
@@ -362,11 +362,10 @@ fn function_of_both<'a>(
         table.functions.iter().map(|cost| &cost.function).collect::<Vec<_>>()
     });
     if let Some(name) = name {
-        let found = |side: usize| {
+        return on_both_sides(name, |side, name| {
             the_function("--annotate", sides[side][0].name, &functions[side], name)
                 .map(|at| functions[side][at])
-        };
-        return Ok([found(0)?, found(1)?]);
+        });
     }
     let (old, new) = (hot(sides[0][0].profile), hot(sides[1][0].profile));
     // The file of another build usually has another path.

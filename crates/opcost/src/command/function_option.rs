@@ -43,6 +43,34 @@ pub(crate) fn the_function(
     }
 }
 
+/// The functions of both sides that a name means: `NAME`, or `OLD=NEW` for a function that has another name on each side.
+///
+/// `found`: finds a name on a side.
+///
+/// # Errors
+/// As for [`the_function`].
+pub(crate) fn on_both_sides<T>(
+    name: &str,
+    found: impl Fn(usize, &str) -> Result<T>,
+) -> Result<[T; 2]> {
+    // Names of C++ have '=' themselves, as in operator==.
+    let cuts = name.match_indices('=').map(|(at, _)| (&name[..at], &name[at + 1..]));
+    for (old, new) in cuts {
+        if let (Ok(old), Ok(new)) = (found(0, old), found(1, new)) {
+            return Ok([old, new]);
+        }
+    }
+    match (found(0, name), found(1, name)) {
+        (Ok(old), Ok(new)) => Ok([old, new]),
+        (Err(why), Err(_)) => Err(match name.split_once('=') {
+            None => why,
+            Some((old, new)) => found(0, old).and(found(1, new)).err().unwrap_or(why),
+        }),
+        (Err(why), _) => Err(fail(Status::Usage, format!("{why}; or name both with OLD={name}"))),
+        (_, Err(why)) => Err(fail(Status::Usage, format!("{why}; or name both with {name}=NEW"))),
+    }
+}
+
 /// The spelling that tells one function from others of its name.
 fn spelled(Function { symbol, module, source, .. }: &Function) -> String {
     format!("{}:{symbol}", source.as_ref().unwrap_or(module))
@@ -78,6 +106,20 @@ mod tests {
             said("read").unwrap_err(),
             "--function read: there are several; say [kernel]:read or /lib/c:read"
         );
+        let sides = [&functions[..3], &functions[3..]];
+        let both = |name: &str| {
+            let found = |side: usize, name: &str| {
+                the_function("--annotate", ["a", "b"][side], sides[side], name)
+            };
+            on_both_sides(name, found).map_err(|error| error.to_string())
+        };
+        assert_eq!(both("b.c:helper=read"), Ok([1, 0]));
+        assert_eq!(both("read"), Ok([2, 0]));
+        assert_eq!(
+            both("b.c:helper").unwrap_err(),
+            "--annotate b.c:helper: b has no such function; or name both with b.c:helper=NEW"
+        );
+        assert_eq!(both("read=wrte").unwrap_err(), "--annotate wrte: b has no such function");
         assert_eq!(
             said("helpr").unwrap_err(),
             "--function helpr: the profile has no such function (did you mean helper?)"

@@ -1,13 +1,13 @@
 //! The difference of a function of two builds, line by line.
 
 use super::json::{instruction, sources};
-use super::{CONTEXT_LINES, LINES_SHOWN, Texts, file, notes, text};
+use super::{CONTEXT_LINES, INLINED_SHOWN, LINES_SHOWN, Texts, file, notes, text};
 use crate::render::functions::short;
 use crate::render::sampled::difference::{changed, measured};
 use opcost_analysis::annotation::{AnnotatedInstruction, Annotation};
 use opcost_analysis::comparison::FunctionVerdict;
 use opcost_analysis::comparison::annotated::{
-    AnnotatedDifference, LineChange, LineFigures, PairedBy,
+    AnnotatedDifference, InlinedChange, LineChange, LineFigures, PairedBy,
 };
 use opcost_analysis::comparison::profile_files::{Judged, Measure};
 use opcost_base::number::grouped;
@@ -256,6 +256,18 @@ fn line(view: &View<'_>, texts: &[Texts<'_>; 2], row: &LineChange) -> Vec<Row> {
                 rows.push(scaled.row(*cost, format!("    ↳ {function} inlined")));
             }
         }
+        let changed = row.inlined.iter().filter(|one| one.cost[0] != one.cost[1]);
+        for InlinedChange { function, places, cost } in changed.take(INLINED_SHOWN) {
+            let sign = match places {
+                [Some(_), None] => '-',
+                [None, Some(_)] => '+',
+                _ => ' ',
+            };
+            let side = usize::from(places[1].is_some());
+            let text =
+                places[side].map(|place| super::inlined(&difference.sides[side], function, place));
+            rows.extend(text.map(|text| scaled.row(*cost, format!("{sign}   {text}"))));
+        }
         rows.extend(instructions(row, &scaled));
     }
     rows
@@ -419,6 +431,11 @@ pub fn json(view: &View<'_>) -> Value {
         made["same"] = row.is_same.into();
         made["pooled"] = row.is_pooled.into();
         made["instructions"] = pairs.collect();
+        let lines = row.inlined.iter().map(|one| {
+            let [old, new] = one.places.map(|place| place.map(|(source, line)| value!({"source": source, "line": line})));
+            value!({"function": one.function, "baseline": old, "variant": new, "cost_baseline": one.cost[0], "cost": one.cost[1]})
+        });
+        made["inlined_lines"] = lines.collect();
         made
     };
     let [one, two] = difference.sides.each_ref().map(sources);

@@ -64,6 +64,10 @@ fn line(annotation: &Annotation, line: &AnnotatedLine) -> Value {
         .parts
         .iter()
         .map(|part| value!({"function": part.function, "cost": Annotation::cost(&part.own)}));
+    let lines = line.inlined.iter().map(|one| {
+        let ((source, line), cost) = (one.place, Annotation::cost(&one.own));
+        value!({"function": one.function, "source": source, "line": line, "cost": cost})
+    });
     value!({
         "source": line.source,
         "line": (line.number > 0).then_some(line.number),
@@ -71,6 +75,7 @@ fn line(annotation: &Annotation, line: &AnnotatedLine) -> Value {
         "cost": Annotation::cost(&line.own),
         "samples": samples(&line.own),
         "inlined": parts.collect::<Vec<_>>(),
+        "inlined_lines": lines.collect::<Vec<_>>(),
         "instructions": line.instructions.iter().map(instruction).collect::<Vec<_>>(),
     })
 }

@@ -7,7 +7,9 @@ pub use json::json;
 pub(super) use json::site as site_json;
 
 use super::functions::short;
-use opcost_analysis::annotation::{AnnotatedInstruction, AnnotatedLine, Annotation, Own};
+use opcost_analysis::annotation::{
+    AnnotatedInstruction, AnnotatedLine, Annotation, InlinedLine, Own,
+};
 use opcost_analysis::patch_sites::{PatchSite, SiteKind, patch_sites};
 use opcost_base::number::{figure, grouped};
 use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
@@ -20,6 +22,8 @@ const LINES_SHOWN: usize = 150;
 const INSTRUCTIONS_SHOWN: usize = 16;
 /// The instructions of a line with a smaller part of the function's cost are not shown.
 const PART_MIN: f64 = 0.01;
+/// The most lines of inlined code that are shown below a line, the dearest.
+const INLINED_SHOWN: usize = 8;
 /// Lines without code that are shown around a line with code.
 const CONTEXT_LINES: u32 = 2;
 /// Columns of a tab in a source.
@@ -86,6 +90,11 @@ pub fn document(view: &View<'_>) -> Document {
             rows.push(row(Cell::Empty, view, &part.own, text));
         }
         if Annotation::cost(&line.own) as f64 >= PART_MIN * whole as f64 {
+            let dear = |part: &&InlinedLine| Annotation::cost(&part.own) > 0;
+            for part in line.inlined.iter().filter(dear).take(INLINED_SHOWN) {
+                let text = inlined(annotation, &part.function, part.place);
+                rows.push(row(Cell::Empty, view, &part.own, format!("  {text}")));
+            }
             rows.extend(instructions(view, line));
         }
         last = Some((line.source, line.number));
@@ -230,6 +239,14 @@ fn instructions(view: &View<'_>, line: &AnnotatedLine) -> Vec<Row> {
         rows.push(row(Cell::Empty, view, &sum, said));
     }
     rows
+}
+
+/// A line of inlined code: its function, its number and its text.
+fn inlined(annotation: &Annotation, function: &str, (source, number): (usize, u32)) -> String {
+    let text = annotation.text(Some(source), number).map(expanded).unwrap_or_default();
+    let text = text.trim();
+    let gap = if text.is_empty() { "" } else { "  " };
+    format!("↳ {function}:{number}{gap}{text}")
 }
 
 /// An instruction, and the function from which it was inlined.
