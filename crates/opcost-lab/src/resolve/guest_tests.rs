@@ -474,6 +474,7 @@ fn an_arm64_guest_has_its_own_cpu_and_only_what_exists_there() {
     let once = |asked: &Experiment| plan(asked).emulation().unwrap().booted_once;
     let model = |model: &str| Experiment { cpu_model: vec![model.into()], ..arm.clone() };
     assert!(once(&arm) && once(&model("cortex-a72")) && !once(&model("max,pauth=off")));
+    let line = Some(opcost_model::experiment::Command::Line("/bin/true".into()));
     let other = Variant { architecture: Some(Architecture::X86_64), ..one_workload() };
     for (asked, why) in [
         (Experiment { cycles: true, ..arm.clone() }, "--cycles: the cores that opcost models"),
@@ -482,8 +483,12 @@ fn an_arm64_guest_has_its_own_cpu_and_only_what_exists_there() {
         (Experiment { cpus: Some(2), ..arm.clone() }, "--cpus: such guests have one CPU"),
         (Experiment { kernel: Vec::new(), ..arm.clone() }, "without --kernel"),
         (
-            Experiment { kernel: vec!["none".into()], ..arm.clone() },
-            "has no meaning with --kernel none",
+            Experiment {
+                kernel: vec!["none".into()],
+                variants: vec![Variant { command: line, ..Variant::default() }],
+                ..arm.clone()
+            },
+            "--architecture has no meaning with --kernel none",
         ),
         (
             Experiment { variants: vec![one_workload(), other], ..arm.clone() },
