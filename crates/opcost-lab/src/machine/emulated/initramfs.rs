@@ -8,6 +8,7 @@ pub use super::packing::{CommandPack, PackError, PackItem, WorkloadPack};
 use super::packing::{Programs, pack_command, pack_workload};
 use super::tree::{Node, Tree, moved};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
+use opcost_record::Architecture;
 use opcost_record::disk::{self, GuestDisk};
 use opcost_record::request::{self, GuestJob, GuestOutput, GuestRequest};
 use std::path::{Path, PathBuf};
@@ -104,7 +105,7 @@ impl Initramfs {
         pack: &WorkloadPack,
     ) -> Result<Initramfs, PackError> {
         let mut tree = Tree::default();
-        let programs = pack_workload(&mut tree, pack)?;
+        let programs = pack_workload(&mut tree, static_program(guest)?.1, pack)?;
         let (name, params, env) = (name.into(), params.to_vec(), pack.env.clone());
         let job = GuestJob::Workload { name, params, seed, paths: Vec::new(), env };
         Initramfs::new(guest, tree, job, programs)
@@ -126,7 +127,7 @@ impl Initramfs {
     /// [`PackError`] names the file that is missing, too large or no program.
     pub fn for_command(guest: &Path, command: &CommandPack) -> Result<Initramfs, PackError> {
         let mut tree = Tree::default();
-        let (request, programs) = pack_command(&mut tree, command)?;
+        let (request, programs) = pack_command(&mut tree, static_program(guest)?.1, command)?;
         Initramfs::new(guest, tree, GuestJob::Command(request), programs)
     }
 
@@ -136,7 +137,7 @@ impl Initramfs {
         job: GuestJob,
         mut programs: Programs,
     ) -> Result<Initramfs, PackError> {
-        let contents = static_program(guest)?;
+        let (contents, _) = static_program(guest)?;
         let init = PackedFile { host: guest.to_path_buf(), guest: INIT.into() };
         programs.files.insert(0, init);
         put_directories(&mut tree);
@@ -256,14 +257,15 @@ impl Initramfs {
     }
 }
 
-fn static_program(path: &Path) -> Result<Vec<u8>, PackError> {
+/// Contents and architecture of the guest's /init, which decides which programs the guest runs.
+fn static_program(path: &Path) -> Result<(Vec<u8>, Architecture), PackError> {
     let wrong = |what: String| PackError::Guest { path: path.to_path_buf(), what };
     let contents =
         std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     match Elf::read(&contents) {
-        Ok(Some(Elf { loader: None, .. })) => Ok(contents),
+        Ok(Some(Elf { loader: None, architecture, .. })) => Ok((contents, architecture)),
         Ok(Some(_)) => Err(wrong("is not linked statically".into())),
-        _ => Err(wrong("is no x86-64 ELF program".into())),
+        _ => Err(wrong("is no ELF program for a guest".into())),
     }
 }
 
@@ -375,7 +377,7 @@ mod tests {
     fn an_unusable_guest_is_named() {
         let fault = |path: &str| Initramfs::for_symbols(Path::new(path)).unwrap_err().to_string();
         assert!(fault("/no/guest").contains("'/no/guest' cannot be read: No such file"));
-        assert!(fault("/etc/passwd").contains("is no x86-64 ELF program; build the guest"));
+        assert!(fault("/etc/passwd").contains("is no ELF program for a guest; build the guest"));
         if Elf::read(&fs::read("/bin/ls").unwrap()).unwrap().is_some_and(|elf| elf.loader.is_some())
         {
             assert!(fault("/bin/ls").contains("is not linked statically"));

@@ -2,31 +2,30 @@
 
 use super::musl::{self, Musl};
 use object::elf::{
-    DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, EM_X86_64, ET_DYN, ET_EXEC,
-    FileHeader64,
+    DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, ET_DYN, ET_EXEC, FileHeader64,
 };
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, StringTable};
+use opcost_record::Architecture;
 use std::collections::{HashSet, VecDeque};
+use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The last folders that the loader of glibc searches, as built by Debian, Fedora and others.
-const DEFAULT_FOLDERS: [&str; 7] = [
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/lib",
-    "/usr/local/lib",
-    "/usr/lib",
-];
+/// The variable with which QEMU's user mode names a folder that has another system's files.
+const ROOT: &str = "QEMU_LD_PREFIX";
 
 /// Subfolders with libraries for newer processors; the guest's loader chooses among them (glibc 2.33).
-const VARIANTS: [&str; 3] =
-    ["glibc-hwcaps/x86-64-v4", "glibc-hwcaps/x86-64-v3", "glibc-hwcaps/x86-64-v2"];
+fn variants_of(architecture: Architecture) -> &'static [&'static str] {
+    match architecture {
+        Architecture::X86_64 => {
+            &["glibc-hwcaps/x86-64-v4", "glibc-hwcaps/x86-64-v3", "glibc-hwcaps/x86-64-v2"]
+        }
+        Architecture::Aarch64 => &[],
+    }
+}
 
 /// Why a program's libraries are incomplete.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +64,17 @@ pub enum LibraryError {
         /// The program.
         needed_by: PathBuf,
     },
+    /// A library or loader of a program for another architecture than this computer's is missing.
+    #[error(
+        "{what}; for a program of {architecture}, install Debian's package libc6-{}-cross, or name a folder with the files of such a system: {ROOT}=FOLDER",
+        .architecture.row().debian
+    )]
+    Foreign {
+        /// What is missing.
+        what: Box<LibraryError>,
+        /// The program's architecture.
+        architecture: Architecture,
+    },
     /// The file is damaged.
     #[error("'{}' is a damaged ELF file: {source}", .path.display())]
     Damaged {
@@ -75,9 +85,10 @@ pub enum LibraryError {
     },
 }
 
-/// The fields of an x86-64 program or library that the dynamic loader reads.
+/// The fields of a program or library that the dynamic loader reads.
 #[derive(Debug, Default)]
 pub(super) struct Elf {
+    pub(super) architecture: Architecture,
     /// The dynamic loader that the program names.
     pub(super) loader: Option<PathBuf>,
     pub(super) needed: Vec<OsString>,
@@ -86,7 +97,7 @@ pub(super) struct Elf {
 }
 
 impl Elf {
-    /// Reads a file's contents; `None` if the file is no program or library for x86-64.
+    /// Reads a file's contents; `None` if the file is no program or library for an architecture of guests.
     pub(super) fn read(contents: &[u8]) -> object::Result<Option<Elf>> {
         let Ok(header) = FileHeader64::<Endianness>::parse(contents) else {
             return Ok(None);
@@ -94,10 +105,10 @@ impl Elf {
         let endian = header.endian()?;
         // An object file counts as data: no loader maps it.
         let is_mapped = [ET_EXEC, ET_DYN].contains(&header.e_type(endian));
-        if header.e_machine(endian) != EM_X86_64 || !is_mapped {
-            return Ok(None);
-        }
-        let mut elf = Elf::default();
+        let architecture = Architecture::of_elf(header.e_machine(endian).0);
+        let architecture = architecture.filter(|_| is_mapped && header.is_little_endian());
+        let Some(architecture) = architecture else { return Ok(None) };
+        let mut elf = Elf { architecture, ..Elf::default() };
         let segments = header.program_headers(endian, contents)?;
         for segment in segments {
             if let Some(loader) = segment.interpreter(endian, contents)? {
@@ -140,6 +151,10 @@ impl Elf {
 /// The folders that are searched for libraries.
 #[derive(Debug)]
 pub(super) struct Search {
+    /// That of the programs.
+    pub(super) architecture: Architecture,
+    /// The folder of another architecture's system, if programs here are not for the same.
+    root: Option<PathBuf>,
     /// The command's working directory: the start of relative names and folders (`dlopen(3)`).
     cwd: PathBuf,
     library_path: Vec<PathBuf>,
@@ -157,15 +172,57 @@ struct Needy {
 }
 
 impl Search {
-    /// The folders of this machine; `library_path`: LD_LIBRARY_PATH of the command; `cwd`: its
-    /// working directory.
+    /// The folders for programs that run on this machine; `library_path`: LD_LIBRARY_PATH of the command; `cwd`: its working
+    /// directory.
     pub(super) fn new(library_path: Option<&OsStr>, cwd: &Path) -> Search {
+        Search::of_guest(Architecture::of_machine(ARCH).unwrap_or_default(), library_path, cwd)
+    }
+
+    /// The folders for programs of an architecture. If this machine does not run them, these are also the folders below
+    /// QEMU_LD_PREFIX, or of Debian's libraries for the cross compiler.
+    pub(super) fn of_guest(
+        architecture: Architecture,
+        library_path: Option<&OsStr>,
+        cwd: &Path,
+    ) -> Search {
+        let row = architecture.row();
+        let is_foreign = row.machine != ARCH;
+        let root = is_foreign.then(|| match std::env::var_os(ROOT) {
+            Some(root) => cwd.join(root),
+            None => Path::new("/usr").join(row.triple),
+        });
         let mut system = Vec::new();
-        configured(Path::new("/etc/ld.so.conf"), &mut system, 0);
-        system.extend(DEFAULT_FOLDERS.iter().map(PathBuf::from));
+        if !is_foreign {
+            configured(Path::new("/etc/ld.so.conf"), &mut system, 0);
+        }
+        system.extend(row.library_folders.iter().map(PathBuf::from));
+        system.push("/usr/local/lib".into());
         let library_path = library_path.map(|path| split(path, b":;")).unwrap_or_default();
         let library_path = library_path.into_iter().map(PathBuf::from).collect();
-        Search { cwd: cwd.to_path_buf(), library_path, system }
+        Search { architecture, root, cwd: cwd.to_path_buf(), library_path, system }
+    }
+
+    /// The places of a file of the guest's system, in order.
+    pub(super) fn places<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
+        let below = path.strip_prefix("/").ok();
+        let in_root = self.root.iter().zip(below).map(|(root, below)| root.join(below));
+        in_root.chain([self.cwd.join(path)])
+    }
+
+    /// The path in the guest of a file that was found.
+    pub(super) fn in_guest(&self, found: &Path) -> PathBuf {
+        let below = self.root.as_ref().and_then(|root| found.strip_prefix(root).ok());
+        below.map_or_else(|| found.to_path_buf(), |below| Path::new("/").join(below))
+    }
+
+    /// An error with the advice for programs that this machine does not run.
+    pub(super) fn advised(&self, error: LibraryError) -> LibraryError {
+        match (&self.root, error) {
+            (Some(_), what @ (LibraryError::Missing { .. } | LibraryError::Loader { .. })) => {
+                LibraryError::Foreign { what: what.into(), architecture: self.architecture }
+            }
+            (_, error) => error,
+        }
     }
 
     /// All direct and indirect libraries of an ELF file, each under every path at which the guest's
@@ -199,7 +256,7 @@ impl Search {
                         let before = if runpath.is_some() { &[][..] } else { &rpath };
                         let behind = runpath.as_deref().unwrap_or_default();
                         let folders = [before, &self.library_path, behind, &self.system].concat();
-                        self.find(&name, &folders, &VARIANTS)
+                        self.find(&name, &folders, variants_of(self.architecture))
                     }
                 };
                 if files.is_empty() && is_path(&name) {
@@ -207,7 +264,7 @@ impl Search {
                     return Err(LibraryError::MissingAt { name, place, needed_by: path });
                 }
                 if files.is_empty() {
-                    return Err(LibraryError::Missing { name, needed_by: path });
+                    return Err(self.advised(LibraryError::Missing { name, needed_by: path }));
                 }
                 for (file, elf) in files {
                     queue.push_back(needy(&file, &elf, &rpath));
@@ -223,12 +280,12 @@ impl Search {
     fn find(&self, name: &OsStr, folders: &[PathBuf], variants: &[&str]) -> Vec<(PathBuf, Elf)> {
         let usable = |path: PathBuf| {
             let elf = Elf::read(&fs::read(&path).ok()?).ok()??;
-            Some((path, elf))
+            (elf.architecture == self.architecture).then_some((path, elf))
         };
         if is_path(name) {
             return usable(self.cwd.join(name)).into_iter().collect();
         }
-        for folder in folders.iter().map(|folder| self.cwd.join(folder)) {
+        for folder in folders.iter().flat_map(|folder| self.places(folder)) {
             let variants = variants.iter().map(|variant| folder.join(variant));
             let places = variants.chain([folder.clone()]);
             let files: Vec<_> = places.filter_map(|place| usable(place.join(name))).collect();

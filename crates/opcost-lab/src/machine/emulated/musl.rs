@@ -8,9 +8,6 @@ use std::path::{Path, PathBuf};
 
 const LOADER_PREFIX: &str = "ld-musl-";
 
-/// The loader of libraries, which name none.
-const LOADER: &str = "/lib/ld-musl-x86_64.so.1";
-
 /// The folders that the loader searches if its list is missing or empty.
 const DEFAULT_FOLDERS: [&str; 3] = ["/lib", "/usr/local/lib", "/usr/lib"];
 
@@ -34,7 +31,9 @@ impl Musl {
             let is_libc =
                 |name: &OsStr| name == LIBC || name.as_bytes().starts_with(LIBC_PREFIX.as_bytes());
             let is_for_musl = elf.needed.iter().any(|name| is_libc(name));
-            return is_for_musl.then(|| Musl { loader: LOADER.into() });
+            // Libraries name no loader.
+            let loader = elf.architecture.row().musl_loader;
+            return is_for_musl.then(|| Musl { loader: loader.into() });
         };
         let name = loader.file_name()?.as_bytes();
         name.starts_with(LOADER_PREFIX.as_bytes()).then(|| Musl { loader: loader.clone() })

@@ -6,6 +6,7 @@ use super::loader_cache;
 use super::musl::Musl;
 use super::tree::{Node, PackedFile, Tree, TreeError};
 use crate::inputs::OF_THE_KERNEL;
+use opcost_record::Architecture;
 use opcost_record::request::{GuestCommand, GuestOutput};
 use opcost_sys::spawn::{FindError, find_program};
 use std::collections::BTreeSet;
@@ -75,10 +76,20 @@ pub enum PackError {
     Find(#[from] FindError),
     /// A file is no program.
     #[error(
-        "'{}' is neither an x86-64 ELF program nor a script with a '#!' line; the emulator cannot run it",
+        "'{}' is neither an ELF program for x86-64 or arm64 nor a script with a '#!' line; the emulator cannot run it",
         .0.display()
     )]
     NotAProgram(PathBuf),
+    /// A program is for another architecture than the guest.
+    #[error("'{}' is a program for {found}, and the guest is {wanted}; give a program for {wanted}, or --architecture {found}", .path.display())]
+    Architecture {
+        /// The program.
+        path: PathBuf,
+        /// The architecture of the program.
+        found: Architecture,
+        /// The architecture of the guest.
+        wanted: Architecture,
+    },
     /// A script without a kernel: only a kernel reads a script's first line.
     #[error(
         "'{}' is a script, which user-mode emulation cannot run; name its interpreter in front of it, \
@@ -151,9 +162,10 @@ pub(super) struct Programs {
 /// Packs a command. Returns the request for it, and the programs and libraries among its files.
 pub(super) fn pack_command(
     tree: &mut Tree,
+    architecture: Architecture,
     command: &CommandPack,
 ) -> Result<(GuestCommand, Programs), PackError> {
-    let mut packing = Packing::into(tree, &command.env, &command.cwd);
+    let mut packing = Packing::into(tree, architecture, &command.env, &command.cwd);
     packing.tree.pack(&command.cwd)?;
     // An absolute name may be a link; a relative name starts at the command's working directory.
     let executed = packing.program(&command.cwd.join(&command.program), 0)?;
@@ -199,6 +211,7 @@ pub(super) fn programs_here(command: &CommandPack) -> Result<Programs, PackError
     let elf = Elf::read(&contents).map_err(damaged)?;
     let elf = elf.ok_or_else(|| PackError::NotAProgram(path.clone()))?;
     let search = Search::new(variable(&command.env, "LD_LIBRARY_PATH"), &command.cwd);
+    check_architecture(&path, &elf, search.architecture)?;
     // The loader reports missing libraries in the program's own output.
     let libraries = search.libraries(&real, &elf).unwrap_or_default();
     let files: BTreeSet<PackedFile> = [real.clone()]
@@ -211,12 +224,26 @@ pub(super) fn programs_here(command: &CommandPack) -> Result<Programs, PackError
     Ok(Programs { files: files.into_iter().collect(), executed: Some(real) })
 }
 
+fn check_architecture(path: &Path, elf: &Elf, wanted: Architecture) -> Result<(), PackError> {
+    match elf.architecture {
+        found if found == wanted => Ok(()),
+        found => Err(PackError::Architecture { path: path.to_path_buf(), found, wanted }),
+    }
+}
+
+/// Whether a file is a program that this machine does not run.
+pub(super) fn is_foreign(path: &Path) -> bool {
+    let elf = fs::read(path).ok().and_then(|contents| Elf::read(&contents).ok()?);
+    elf.is_some_and(|elf| elf.architecture.row().machine != std::env::consts::ARCH)
+}
+
 /// Packs the files of a workload. Returns the programs and libraries among them.
 pub(super) fn pack_workload(
     tree: &mut Tree,
+    architecture: Architecture,
     workload: &WorkloadPack,
 ) -> Result<Programs, PackError> {
-    let mut packing = Packing::into(tree, &workload.env, &workload.cwd);
+    let mut packing = Packing::into(tree, architecture, &workload.env, &workload.cwd);
     for program in &workload.programs {
         packing.program(program, 0)?;
     }
@@ -244,12 +271,17 @@ struct Packing<'a> {
 }
 
 impl<'a> Packing<'a> {
-    fn into(tree: &'a mut Tree, env: &'a [(OsString, OsString)], cwd: &'a Path) -> Packing<'a> {
+    fn into(
+        tree: &'a mut Tree,
+        architecture: Architecture,
+        env: &'a [(OsString, OsString)],
+        cwd: &'a Path,
+    ) -> Packing<'a> {
         Packing {
             tree,
             env,
             cwd,
-            search: Search::new(variable(env, "LD_LIBRARY_PATH"), cwd),
+            search: Search::of_guest(architecture, variable(env, "LD_LIBRARY_PATH"), cwd),
             programs: BTreeSet::new(),
             dynamic: false,
         }
@@ -298,7 +330,10 @@ impl<'a> Packing<'a> {
             return self.interpreter(path, &line, interpreters);
         }
         match self.elf(&real)? {
-            Some(elf) => self.libraries(&real, &real, &elf).map(|()| real),
+            Some(elf) => {
+                check_architecture(path, &elf, self.search.architecture)?;
+                self.libraries(&real, &real, &elf).map(|()| real)
+            }
             None => Err(PackError::NotAProgram(path.to_path_buf())),
         }
     }
@@ -402,24 +437,42 @@ impl<'a> Packing<'a> {
 
     /// Notes a program or library and packs its loader and libraries.
     fn libraries(&mut self, host: &Path, guest: &Path, elf: &Elf) -> Result<(), PackError> {
+        if elf.architecture != self.search.architecture {
+            return Ok(()); // The file is data here.
+        }
         self.note(host, guest);
         if let Some(loader) = &elf.loader {
-            if !loader.exists() {
+            let Some(found) = self.search.places(loader).find(|place| place.exists()) else {
                 let (loader, needed_by) = (loader.clone(), host.to_path_buf());
-                return Err(LibraryError::Loader { loader, needed_by }.into());
-            }
-            let loader = self.tree.pack(loader)?;
-            self.note(&loader, &loader);
+                return Err(self.search.advised(LibraryError::Loader { loader, needed_by }).into());
+            };
+            self.of_system(&found)?;
             match Musl::of(elf).map(|musl| musl.list()) {
-                None => self.dynamic = true,
+                // The loader's cache here lists no libraries of another root.
+                None => self.dynamic |= found == *loader,
                 Some(list) if list.exists() => drop(self.tree.pack(&list)?),
                 Some(_) => {}
             }
         }
         for library in self.search.libraries(host, elf)? {
-            let library = self.tree.pack(&library)?;
-            self.note(&library, &library);
+            self.of_system(&library)?;
         }
+        Ok(())
+    }
+
+    /// Packs a loader or library at its path in the guest.
+    fn of_system(&mut self, found: &Path) -> Result<(), PackError> {
+        let guest = self.search.in_guest(found);
+        if guest == found {
+            let place = self.tree.pack(found)?;
+            self.note(&place, &place);
+            return Ok(());
+        }
+        let read = |source| TreeError::Read { path: found.to_path_buf(), source };
+        let place = self.tree.place(&guest)?;
+        let real = found.canonicalize().map_err(read)?;
+        self.tree.pack_file(&real, &place, &real.metadata().map_err(read)?)?;
+        self.note(&real, &place);
         Ok(())
     }
 
@@ -451,12 +504,12 @@ mod tests {
 
     fn packed(command: &CommandPack) -> (Tree, GuestCommand, Vec<PathBuf>) {
         let mut tree = Tree::default();
-        let (request, programs) = pack_command(&mut tree, command).unwrap();
+        let (request, programs) = pack_command(&mut tree, Architecture::X86_64, command).unwrap();
         (tree, request, programs.files.into_iter().map(|file| file.guest).collect())
     }
 
     fn fault(command: &CommandPack) -> String {
-        pack_command(&mut Tree::default(), command).unwrap_err().to_string()
+        pack_command(&mut Tree::default(), Architecture::X86_64, command).unwrap_err().to_string()
     }
 
     fn script(path: &Path, text: &str) {
@@ -527,6 +580,45 @@ mod tests {
     }
 
     #[test]
+    fn a_program_of_another_architecture_comes_with_the_libraries_of_its_root() {
+        let root = Path::new("/usr/aarch64-linux-gnu");
+        let compiler = "aarch64-linux-gnu-gcc";
+        let has_compiler = std::process::Command::new(compiler).arg("--version").output().is_ok();
+        if !has_compiler || !root.join("lib/libm.so.6").exists() || !can_pack() {
+            crate::skip::skip!("no {compiler} with its libraries here");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path().canonicalize().unwrap();
+        let text =
+            "#include <math.h>\nint main(int argc, char **argv) { return (int)cos(argc); }\n";
+        fs::write(cwd.join("program.c"), text).unwrap();
+        let mut build = std::process::Command::new(compiler);
+        build.args(["-Wl,--no-as-needed", "-o", "program", "program.c", "-lm"]).current_dir(&cwd);
+        assert!(build.status().unwrap().success());
+        let command = command("./program", &["program"], &cwd);
+        let mut tree = Tree::default();
+        let packed = pack_command(&mut tree, Architecture::Aarch64, &command);
+        let files = packed.unwrap().1.files;
+        for name in ["ld-linux-aarch64.so.1", "libm.so.6", "libc.so.6"] {
+            let guest = Path::new("/lib").join(name);
+            let file = files.iter().find(|file| file.guest == guest).unwrap();
+            assert_eq!(file.host, root.join("lib").join(name).canonicalize().unwrap());
+            assert!(tree.contents(&guest).is_some());
+        }
+        assert!(!tree.has(Path::new(LOADER_CACHE)) && is_foreign(&cwd.join("program")));
+        let error = fault(&command);
+        assert!(error.contains("program for arm64, and the guest is x86-64"), "{error}");
+        let error = pack_command(
+            &mut Tree::default(),
+            Architecture::Aarch64,
+            &CommandPack { program: "/bin/sh".into(), ..command },
+        );
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("'/bin/sh' is a program for x86-64"), "{error}");
+    }
+
+    #[test]
     fn scripts_bring_their_interpreters() {
         if !can_pack() {
             return;
@@ -547,7 +639,7 @@ mod tests {
         script(&cwd.join("b"), &format!("#!{}\n", cwd.join("a").display()));
         assert!(fault(&command("./a", &["a"], &cwd)).contains("more than 5 in a row"));
         script(&cwd.join("empty"), "#!\n");
-        assert!(fault(&command("./empty", &["x"], &cwd)).contains("neither an x86-64 ELF"));
+        assert!(fault(&command("./empty", &["x"], &cwd)).contains("neither an ELF program for"));
     }
 
     #[test]
@@ -562,7 +654,7 @@ mod tests {
         let mut tree = Tree::default();
         let mut pack = WorkloadPack { programs, env, cwd: "/".into(), pack: Vec::new() };
         pack.pack.push(PackItem { host: "/etc/passwd".into(), guest: Some("/data/f".into()) });
-        let files = pack_workload(&mut tree, &pack).unwrap().files;
+        let files = pack_workload(&mut tree, Architecture::X86_64, &pack).unwrap().files;
         assert!(tree.has(Path::new("/data/f")));
         for program in &pack.programs {
             let real = program.canonicalize().unwrap();
@@ -579,7 +671,9 @@ mod tests {
             }
         }
         let absent = WorkloadPack { programs: vec!["/no/cc1".into()], ..WorkloadPack::default() };
-        let said = pack_workload(&mut Tree::default(), &absent).unwrap_err().to_string();
+        let said = pack_workload(&mut Tree::default(), Architecture::X86_64, &absent)
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("cannot pack '/no'"), "{said}");
     }
 

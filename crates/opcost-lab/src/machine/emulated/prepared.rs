@@ -14,7 +14,7 @@ use super::flight::{Files, Flight};
 use super::initramfs::{CommandPack, Initramfs, PackItem, PackedDisk, WorkloadPack};
 use super::libraries::Elf;
 use super::outcome::{self, Traces};
-use super::packing::{LOADER_CACHE, Programs, programs_here};
+use super::packing::{LOADER_CACHE, Programs, is_foreign, programs_here};
 use super::seconds::{Lap, Spent};
 use super::tree::PackedFile;
 use super::{Emulated, cache_folder};
@@ -374,6 +374,16 @@ impl Emulated<'_> {
             return Ok(Vec::new());
         };
         let line = printable(line);
+        let here = variant.cwd.clone().unwrap_or_default().join(program);
+        if is_foreign(&here) {
+            say(
+                &format!(
+                    "'{line}' does not run on this machine; only the files that it names are packed"
+                ),
+                None,
+            );
+            return Ok(Vec::new());
+        }
         say(&format!("running '{line}' on this machine to see which files it uses"), None);
         if let Some(prepare) = &variant.prepare {
             let variant = Some(HookVariant { index, environment: &self.environments[index] });
