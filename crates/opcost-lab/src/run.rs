@@ -139,7 +139,7 @@ impl Session<'_> {
         let plan = self.plan;
         let mut stopping = Stopping::new(plan);
         for record in earlier {
-            stopping.add(record, primary_of(plan, record, writer));
+            stopping.add(record, writer.dictionary());
         }
         // A resumed recording may have enough runs already.
         if let Some(reason) = stopping.reason(0) {
@@ -211,7 +211,7 @@ impl Session<'_> {
             }
             for (process, ends) in group.processes().iter().zip(ends) {
                 let runs: Vec<(&Slot, RunEnd)> = process.iter().zip(ends).collect();
-                let Some(ending) = keep(plan, runs, writer, &mut stopping)? else { continue };
+                let Some(ending) = keep(runs, writer, &mut stopping)? else { continue };
                 let Ending::Failed { slot, variant, failure } = &ending else {
                     return Ok(ending);
                 };
@@ -392,15 +392,8 @@ fn check_numbers(group: &Group<'_>, together: &Together) -> Result<()> {
     Ok(())
 }
 
-/// The raw integer of a run's primary metric.
-fn primary_of(plan: &Plan, record: &Record, writer: &RecordingWriter) -> Option<u64> {
-    let metric = writer.dictionary().id(&plan.primary)?;
-    record.sample(metric).map(|sample| sample.value)
-}
-
 /// Stores runs, all or none; returns the ending if a run failed.
 fn keep(
-    plan: &Plan,
     runs: Vec<(&Slot, RunEnd)>,
     writer: &mut RecordingWriter,
     stopping: &mut Stopping<'_>,
@@ -423,7 +416,7 @@ fn keep(
     }
     writer.append(&records)?;
     for (record, _) in &records {
-        stopping.add(record, primary_of(plan, record, writer));
+        stopping.add(record, writer.dictionary());
     }
     Ok(records.into_iter().find_map(|(record, _)| match record.outcome {
         Outcome::Failed(failure) => {

@@ -18,7 +18,8 @@
 
 use opcost_base::number::percent;
 use opcost_model::plan::{Plan, Slot, StopReason};
-use opcost_record::{MetricId, Outcome, Record};
+use opcost_model::recording::warm_up::disturbance;
+use opcost_record::{Dictionary, MetricId, MetricKey, Outcome, Record};
 use opcost_stats::multiple::Family;
 use opcost_stats::schedule::next_look;
 use opcost_stats::{Block, Paired, early};
@@ -50,6 +51,10 @@ pub struct Stopping<'a> {
     look_is_due: bool,
     /// The variants that failed.
     failed: BTreeSet<usize>,
+    /// The warm-up runs until the primary metric is chosen, if they choose it.
+    warm_up: Vec<Record>,
+    /// The primary metric, once a compared run was made.
+    primary: Option<&'a MetricKey>,
 }
 
 impl<'a> Stopping<'a> {
@@ -65,20 +70,36 @@ impl<'a> Stopping<'a> {
             answer_is_due: true,
             look_is_due: true,
             failed: BTreeSet::new(),
+            warm_up: Vec::new(),
+            primary: None,
         }
     }
 
-    /// Adds a run; `value` is the raw integer of its primary metric, if it has one.
-    pub fn add(&mut self, record: &Record, value: Option<u64>) {
+    /// Adds a run. The first compared run has the primary metric chosen by the warm-up runs before it.
+    pub fn add(&mut self, record: &Record, dictionary: &Dictionary) {
         if self.plan.stop.look_pairs.is_some() && record.outcome == Outcome::Finished {
             let counts = record.samples.iter().map(|sample| (sample.metric, sample.value));
             self.counts.push((record.block, record.variant, (record.ops, counts.collect())));
         }
-        let Some(block) = record.block else { return };
+        let Some(block) = record.block else {
+            if self.primary.is_none() && self.plan.primary_if_busy.is_some() {
+                self.warm_up.push(record.clone());
+            }
+            return;
+        };
         self.count(block);
-        if let (Outcome::Finished, Some(value)) = (&record.outcome, value) {
-            let ops = if self.plan.primary.row().per_op { record.ops.unwrap_or(1) } else { 1 };
-            self.figures.push((block, record.variant, value as f64 / ops.max(1) as f64));
+        let plan = self.plan;
+        let warm_up = std::mem::take(&mut self.warm_up);
+        let primary = self.primary.get_or_insert_with(|| {
+            let if_busy = plan.primary_if_busy.as_ref();
+            if_busy
+                .filter(|_| disturbance(plan, dictionary, &warm_up).is_some())
+                .unwrap_or(&plan.primary)
+        });
+        let sample = dictionary.id(primary).and_then(|metric| record.sample(metric));
+        if let (Outcome::Finished, Some(sample)) = (&record.outcome, sample) {
+            let ops = if primary.row().per_op { record.ops.unwrap_or(1) } else { 1 };
+            self.figures.push((block, record.variant, sample.value as f64 / ops.max(1) as f64));
         }
     }
 
@@ -256,7 +277,7 @@ mod tests {
     use opcost_model::plan::MachineKind;
     use opcost_model::plan::Width;
     use opcost_model::plan::{HostPlan, Target};
-    use opcost_record::Sample;
+    use opcost_record::{Domain, Sample};
 
     fn stopping(width_ratio: Option<f64>, budget_ms: Option<u64>) -> Plan {
         let asked = Experiment {
@@ -274,9 +295,9 @@ mod tests {
         value: impl Fn(u32) -> u64,
     ) -> (usize, Option<StopReason>) {
         let mut stopping = Stopping::new(plan);
+        let dictionary = Dictionary::from_keys(vec![plan.primary.clone()]);
         for (made, slot) in plan.slots().filter(|slot| slot.block.is_some()).enumerate() {
-            let record = Record { ops: None, samples: Vec::new(), ..run(&slot, [0, 0]) };
-            stopping.add(&record, Some(value(slot.slot)));
+            stopping.add(&run(&slot, &[value(slot.slot)]), &dictionary);
             let reason = stopping.reason(made as u64 * ns_per_run);
             if reason.is_some() {
                 return (made + 1, reason);
@@ -325,8 +346,8 @@ mod tests {
         plan
     }
 
-    fn run(slot: &Slot, counts: [u64; 2]) -> Record {
-        let sample = |(metric, value): (u16, u64)| Sample { metric, value, time: None };
+    fn run(slot: &Slot, counts: &[u64]) -> Record {
+        let sample = |(metric, &value): (u16, &u64)| Sample { metric, value, time: None };
         Record {
             slot: slot.slot,
             variant: slot.variant,
@@ -340,12 +361,17 @@ mod tests {
         }
     }
 
+    /// The primary metric and another.
+    fn two_metrics(plan: &Plan) -> Dictionary {
+        let other = MetricKey { name: "other".into(), ..plan.primary.clone() };
+        Dictionary::from_keys(vec![plan.primary.clone(), other])
+    }
+
     /// Pairs made until exact counts settle the plan, and whether they did; `count` gives the primary and another metric.
     fn settled_after(plan: &Plan, count: impl Fn(Option<u32>, u16) -> [u64; 2]) -> (u32, bool) {
         let mut stopping = Stopping::new(plan);
         for slot in plan.slots() {
-            let counts = count(slot.block, slot.variant);
-            stopping.add(&run(&slot, counts), Some(counts[0]));
+            stopping.add(&run(&slot, &count(slot.block, slot.variant)), &two_metrics(plan));
             if let Some(reason) = stopping.reason(0) {
                 assert_eq!(reason, StopReason::Settled);
                 return (slot.block.map_or(0, |block| block + 1), true);
@@ -378,7 +404,7 @@ mod tests {
         assert_eq!(stopping.first_answer(), None);
         for slot in plan.slots().take(4) {
             let counts = counts(5000)(slot.block, slot.variant);
-            stopping.add(&run(&slot, counts), Some(counts[0]));
+            stopping.add(&run(&slot, &counts), &two_metrics(&plan));
         }
         let said = "one layout so far, exact: instructions of v1 +0.50 %";
         assert_eq!(stopping.first_answer().as_deref(), Some(said));
@@ -390,6 +416,27 @@ mod tests {
             [count + u64::from(block.is_none()), 7]
         };
         assert_eq!(settled_after(&plan, drifting), (plan.pairs, false));
+    }
+
+    #[test]
+    fn the_width_is_that_of_the_metric_that_the_warm_up_runs_choose() {
+        let plan = stopping(Some(0.001), None);
+        let key = |name: &str, source: &str| MetricKey::new(name, Domain::All, source);
+        let on_cpu = plan.primary_if_busy.clone().unwrap();
+        let keys = vec![key("wall", "clock"), on_cpu, key("involuntary-switches", "rusage")];
+        let dictionary = Dictionary::from_keys(keys);
+        // Elapsed time varies by six times, time on a CPU by next to nothing.
+        let wall = |slot: u32| 10_000_000 * (1 + u64::from(slot % 7));
+        let stops = |turns: u64| {
+            let mut stopping = Stopping::new(&plan);
+            plan.slots().any(|slot| {
+                let counts = [wall(slot.slot), 9_000_000 + u64::from(slot.slot % 5), turns];
+                stopping.add(&run(&slot, &counts), &dictionary);
+                stopping.reason(0) == Some(StopReason::Width)
+            })
+        };
+        assert!(stops(4), "task-clock decides");
+        assert!(!stops(0), "wall decides");
     }
 
     #[test]

@@ -276,6 +276,10 @@ pub struct Experiment {
     /// or task-clock while other programs compete for the CPUs; on the emulated machine instructions,
     /// or instructions-synchronous:k where kernels, their options or boot options differ, or CPU
     /// models of workloads]
+    ///
+    /// Other programs compete if tasks waited for a CPU in over 10 % of the last 10 s. Warm-up runs show
+    /// it, too, if they use one CPU each: other tasks have over 50 turns a second, or wall spreads more
+    /// than twice as far as task-clock (--warmup 4 or more).
     #[arg(long, value_name = "METRIC", help_heading = METRICS)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<String>,

@@ -194,7 +194,8 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
     if let Some(computers) = plan.computers() {
         parts.push(format!("on {computers} computers"));
     }
-    parts.push(format!("primary: {}", plan.primary.label()));
+    let why = recording.primary_reason().map_or(String::new(), |why| format!(", as {why}"));
+    parts.push(format!("primary: {}{why}", plan.primary.label()));
     parts
 }
 

@@ -404,6 +404,7 @@ fn plan(
         in_process: None,
         block: None,
         repeats_last: false,
+        primary_if_busy: None,
         shards: None,
         warmup: 0,
         seed: 0,

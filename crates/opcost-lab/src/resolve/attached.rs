@@ -48,7 +48,7 @@ pub fn resolve_attached(
              operations to divide by (patchpoint_ops_add); choose another metric",
         ));
     }
-    let Measured { events, unavailable, metrics, primary } =
+    let Measured { events, unavailable, metrics, primary, .. } =
         measured_by_host(&asked, Scope::Attached, surroundings)?;
     let stop = StopPlan::default();
     // Each value is compared with the value found at the start.
@@ -106,6 +106,7 @@ pub fn resolve_attached(
         in_process: None,
         block: None,
         repeats_last: false,
+        primary_if_busy: None,
         shards: None,
         warmup: 1,
         seed,

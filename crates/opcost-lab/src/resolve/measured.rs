@@ -27,6 +27,8 @@ pub(super) struct Measured {
     /// The metrics for which the number of pairs is planned.
     pub(super) metrics: Vec<MetricKey>,
     pub(super) primary: MetricKey,
+    /// The metric that decides instead if the warm-up runs were disturbed.
+    pub(super) primary_if_busy: Option<MetricKey>,
 }
 
 pub(super) fn measured_by_host(
@@ -38,10 +40,15 @@ pub(super) fn measured_by_host(
     let experiment = &Experiment { primary, ..experiment.clone() };
     let (events, unavailable) = resolve_events(experiment, scope, surroundings)?;
     let primary = resolve_primary(experiment, &events, &unavailable, surroundings)?;
+    // The warm-up runs of shards are made on several computers, which may disagree.
+    let may_change = experiment.primary.is_none() && experiment.shard.is_none();
+    let may_change = may_change && primary.name != IF_BUSY && !owns_cpu(experiment);
+    let primary_if_busy = events.iter().map(|event| &event.key).find(|key| key.label() == IF_BUSY);
+    let primary_if_busy = primary_if_busy.filter(|_| may_change).cloned();
     let chosen: Vec<MetricKey> = events.iter().map(|event| event.key.clone()).collect();
     let mut metrics = metrics_judged(&events, scope, &primary);
     metrics.retain(|key| is_planned(key, &chosen));
-    Ok(Measured { metrics, events, unavailable, primary })
+    Ok(Measured { metrics, events, unavailable, primary, primary_if_busy })
 }
 
 pub(super) fn measured_by_emulator(
@@ -78,7 +85,8 @@ pub(super) fn measured_by_emulator(
     };
     let chosen = guest::metrics_chosen(emulation, kernel, cpus);
     metrics.retain(|key| is_planned(key, &chosen));
-    Ok(Measured { events: Vec::new(), unavailable: Vec::new(), metrics, primary })
+    let (events, unavailable) = (Vec::new(), Vec::new());
+    Ok(Measured { events, unavailable, metrics, primary, primary_if_busy: None })
 }
 
 /// The question that variants put by the differences of their machines.
@@ -186,6 +194,13 @@ fn add_primary(primary: &str, events: &mut Vec<EventPlan>, sysfs: &Path) -> Resu
     Ok(())
 }
 
+/// The metric that decides on a busy machine.
+const IF_BUSY: &str = "task-clock";
+
+fn owns_cpu(experiment: &Experiment) -> bool {
+    experiment.priority == Some(Priority::RealTime)
+}
+
 /// The primary metric where the user names none: time on a CPU if other programs compete for the CPUs, since elapsed time then is
 /// mostly their turns; else elapsed time.
 fn primary_default(
@@ -193,11 +208,9 @@ fn primary_default(
     events: &[EventPlan],
     surroundings: &dyn Surroundings,
 ) -> &'static str {
-    const LOADED: &str = "task-clock";
-    let owns_cpu = experiment.priority == Some(Priority::RealTime);
-    let is_counted = events.iter().any(|event| event.key.label() == LOADED);
+    let is_counted = events.iter().any(|event| event.key.label() == IF_BUSY);
     let is_busy = || surroundings.load().is_some_and(|load| load.is_high());
-    if !owns_cpu && is_counted && is_busy() { LOADED } else { "wall" }
+    if !owns_cpu(experiment) && is_counted && is_busy() { IF_BUSY } else { "wall" }
 }
 
 fn resolve_primary(

@@ -103,7 +103,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     let workload = matches!(variants[0].work, WorkPlan::Workload { .. });
     let scope = if workload { Scope::Region } else { Scope::Command };
     let pairs_of_variants = experiment.pairs_of_variants.unwrap_or_default();
-    let Measured { events, unavailable, metrics, primary } = match &emulation {
+    let Measured { events, unavailable, metrics, primary, primary_if_busy } = match &emulation {
         Some(emulation) => measured_by_emulator(experiment, emulation, &variants)?,
         None => measured_by_host(experiment, scope, surroundings)?,
     };
@@ -163,6 +163,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         invocation: None,
         pairs_of_variants,
         primary,
+        primary_if_busy: primary_if_busy.filter(|_| warmup > 0),
         events,
         unavailable,
         pairs,

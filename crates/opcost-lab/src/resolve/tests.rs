@@ -141,17 +141,22 @@ fn time_on_a_cpu_decides_on_a_busy_machine_unless_the_user_names_a_metric() {
     let primary = |experiment: Experiment, percent| {
         let here = FakeSurroundings { load: Some(load(percent)), ..FakeSurroundings::default() };
         let plan = resolve(&experiment, &here).unwrap();
-        (plan.primary.label(), load(percent).advice(&plan).is_some())
+        let if_busy = plan.primary_if_busy.as_ref().map(MetricKey::label);
+        (plan.primary.label(), load(percent).advice(&plan).is_some(), if_busy)
     };
     let plain = || experiment(2, 2);
-    assert_eq!(primary(plain(), 1.0), ("wall".into(), false));
-    assert_eq!(primary(plain(), 50.0), ("task-clock".into(), true));
-    let named = Experiment { primary: Some("wall".into()), ..plain() };
-    assert_eq!(primary(named, 50.0), ("wall".into(), true));
+    let on_cpu = || "task-clock".to_string();
+    assert_eq!(primary(plain(), 1.0), ("wall".into(), false, Some(on_cpu())));
+    assert_eq!(primary(plain(), 50.0), (on_cpu(), true, None));
+    let unwarmed = Experiment { warmup: Some(0), ..plain() };
+    assert_eq!(primary(unwarmed, 1.0), ("wall".into(), false, None));
+    let named = || Experiment { primary: Some("wall".into()), ..plain() };
+    assert_eq!(primary(named(), 1.0), ("wall".into(), false, None));
+    assert_eq!(primary(named(), 50.0), ("wall".into(), true, None));
     let owned = Experiment { priority: Some(Priority::RealTime), ..plain() };
-    assert_eq!(primary(owned, 50.0), ("wall".into(), false));
+    assert_eq!(primary(owned, 50.0), ("wall".into(), false, None));
     let others = Experiment { events: vec!["page-faults".into()], ..plain() };
-    assert_eq!(primary(others, 50.0), ("wall".into(), true));
+    assert_eq!(primary(others, 50.0), ("wall".into(), true, None));
 }
 
 #[test]

@@ -79,6 +79,9 @@ pub struct Plan {
     pub pairs_of_variants: PairsOfVariants,
     /// The metric that decides.
     pub primary: MetricKey,
+    /// The metric that decides instead if the warm-up runs were disturbed; `None` if they choose nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary_if_busy: Option<MetricKey>,
     /// Counters to open, in the order of opening.
     pub events: Vec<EventPlan>,
     /// Metrics that were asked for or are usual, but cannot be counted here.

@@ -6,6 +6,7 @@ mod kernel_state;
 mod machine_state;
 mod private_names;
 pub mod settings;
+pub mod warm_up;
 
 pub use guest_build::GuestBuild;
 pub use guest_state::GuestState;
@@ -82,6 +83,25 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Makes the metric the primary one that the warm-up runs choose.
+    pub fn choose_primary(&mut self) {
+        if let (Some(other), Some(_)) = (&self.plan.primary_if_busy, self.disturbance()) {
+            self.plan.primary = other.clone();
+        }
+    }
+
+    /// The reason for which the warm-up runs chose the primary metric, in words; `None` if the plan named it.
+    pub fn primary_reason(&self) -> Option<String> {
+        let was_chosen = self.plan.primary_if_busy.as_ref() == Some(&self.plan.primary);
+        was_chosen.then(|| self.disturbance()).flatten()
+    }
+
+    /// As long as no compared run was made, more warm-up runs may follow.
+    fn disturbance(&self) -> Option<String> {
+        let is_over = self.records.iter().any(|record| record.block.is_some());
+        is_over.then(|| warm_up::disturbance(&self.plan, &self.dictionary, &self.records)).flatten()
+    }
+
     /// The machine of a variant's guest, as the last process that ran it found it; `None` if no run told.
     pub fn guest(&self, variant: usize) -> Option<&GuestState> {
         let mut states = self.machine.iter().rev().flat_map(|state| &state.guests);

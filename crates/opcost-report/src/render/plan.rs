@@ -108,7 +108,10 @@ pub fn document(plan: &Plan) -> Document {
         let letter = letter(index as u16);
         line(&format!("variant {letter}"), &format!("{}: {}", variant.name, variant.describe()));
     }
-    line("primary", &plan.primary.label());
+    let if_busy = plan.primary_if_busy.as_ref().map_or(String::new(), |other| {
+        format!(", or {} if the warm-up runs are disturbed", other.label())
+    });
+    line("primary", &format!("{}{if_busy}", plan.primary.label()));
     let events: Vec<String> = plan.events.iter().map(|event| event.key.label()).collect();
     match plan.emulation() {
         Some(_) => {

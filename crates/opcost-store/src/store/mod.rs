@@ -347,6 +347,7 @@ impl Store {
         recording.dictionary = Dictionary::from_keys(self.read_keys(number).map_err(of)?);
         let variants = recording.plan.variants.len();
         recording.records = self.read_records(number, variants).map_err(of)?;
+        recording.choose_primary();
         let at_end = self.sql(|connection| {
             let query = format!("SELECT {} FROM recordings WHERE number = ?1", self.runs_column());
             let at_end = connection.query_row(&query, [number], |row| row.get(0))?;

@@ -96,3 +96,4 @@ mod tour;
 mod transcript;
 mod transfer;
 mod two_builds;
+mod warm_up;

@@ -230,6 +230,7 @@ fn every_value_of_a_plan_that_counts_depend_on_is_seen_by_key_comparison_and_his
         ("/emulation/booted_once", "xvvv", "a gate decides it"),
         ("/primary/source", "xxxx", "goes with the name"),
         ("/primary", "xxxv", "the choice of what is judged"),
+        ("/primary_if_busy", "xxxx", "the metric that it chose is the plan's primary one"),
         ("/pairs", "xxxv", "the number of runs"),
         ("/fewest_pairs", "xxxx", "the number of runs"),
         ("/stop", "xxxx", "the number of runs"),
