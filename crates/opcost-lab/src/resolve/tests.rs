@@ -5,6 +5,7 @@ use opcost_base::exit::{Status, status_of};
 use opcost_base::time::TimeLimit;
 use opcost_model::experiment::{Command, Experiment, Scalar, Seed, Variant};
 use opcost_model::plan::{MachineKind, PairsOfVariants, Priority, Slot};
+use opcost_record::MetricKey;
 use opcost_stats::Budget;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
