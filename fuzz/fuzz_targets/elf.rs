@@ -1,4 +1,4 @@
-//! A program and its debug file: accepted symbols ascend, and are the same after the text for the emulator's plugin.
+//! A program and its debug file: accepted symbols ascend, and are the same in the message for the emulator's plugin.
 //!
 //! The first two bytes are the size of the debug file, in units of 64 bytes.
 #![no_main]
@@ -15,6 +15,6 @@ fuzz_target!(|bytes: &[u8]| {
     let debug = (!debug.is_empty()).then_some(debug);
     if let Ok(program) = read(file, debug, "/bin/program") {
         let symbols = join(None, &[program]);
-        assert_eq!(Symbols::parse(&symbols.format()).as_ref(), Ok(&symbols));
+        assert_eq!(Symbols::decode(&symbols.encode()).as_ref(), Ok(&symbols));
     }
 });

@@ -1,4 +1,4 @@
-//! A kernel's symbols: accepted symbols ascend, and are the same after the text for the emulator's plugin.
+//! A kernel's symbols: accepted symbols ascend, and are the same in the message for the emulator's plugin.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,6 +9,6 @@ use opcost_symbols::kernel::KernelSymbols;
 fuzz_target!(|text: &str| {
     if let Ok(kernel) = KernelSymbols::parse(text) {
         let symbols = join(Some(&kernel), &[]);
-        assert_eq!(Symbols::parse(&symbols.format()).as_ref(), Ok(&symbols));
+        assert_eq!(Symbols::decode(&symbols.encode()).as_ref(), Ok(&symbols));
     }
 });

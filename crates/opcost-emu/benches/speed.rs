@@ -10,6 +10,7 @@ mod skip;
 
 use opcost_core_model::Core;
 use opcost_record::Domain;
+use opcost_record::emulation::Emulation;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{Spawn, Status, find_program};
 use std::ffi::{OsStr, OsString};
@@ -114,8 +115,8 @@ fn core(rounds: usize, bytes: usize, folder: &Path) {
 
 /// Returns the number of executed instructions in a report.
 fn instructions(report: &Path) -> f64 {
-    let text = std::fs::read_to_string(report).expect("the plugin writes a report");
-    let report = opcost_record::emulation::parse(&text).expect("the report is whole");
+    let bytes = std::fs::read(report).expect("the plugin writes a report");
+    let report = Emulation::decode(&bytes).expect("the report is whole");
     let counted = report.runs[0][0].count("instructions", Domain::All);
     counted.expect("instructions are counted") as f64
 }

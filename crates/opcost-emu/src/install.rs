@@ -74,9 +74,9 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     let symbols = match &arguments.symbols {
         None => Symbols::default(),
         Some(path) => {
-            let text = std::fs::read_to_string(path)
+            let bytes = std::fs::read(path)
                 .map_err(|error| format!("cannot read symbols {}: {error}", path.display()))?;
-            Symbols::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
+            Symbols::decode(&bytes).map_err(|error| format!("{}: {error}", path.display()))?
         }
     };
     let api = api::load(info.version_now)?;

@@ -30,8 +30,8 @@ impl LastFile {
             Some(page) => &page[(address % page_bytes) as usize..],
             None => last,
         };
-        let text = LastInstruction::of(address, code).format();
+        let last = LastInstruction::of(address, code).encode();
         // A program whose last instruction is unknown still has its counts.
-        let _ = file.write_all_at(text.as_bytes(), 0);
+        let _ = file.write_all_at(&last, 0);
     }
 }

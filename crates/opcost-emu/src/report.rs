@@ -1,7 +1,7 @@
 //! The report's file.
 
 use crate::refusal;
-use opcost_record::emulation::{self, RegionCost, ReportWriter};
+use opcost_record::emulation::{Emulation, RegionCost, ReportWriter};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ impl Reports {
         let mut write = || {
             let writer = match &mut self.writer {
                 Some(writer) => writer,
-                none => none.insert(ReportWriter::start(File::create(fresh(out))?)?),
+                none => none.insert(ReportWriter::start(File::create(fresh(out))?)),
             };
             writer.run(regions)
         };
@@ -39,17 +39,13 @@ impl Reports {
 
     /// Ends the report, which names the `mapped` files, and moves it to `out`.
     pub(crate) fn put(&mut self, out: &Path, mapped: &[String]) {
-        let end = |mut writer: ReportWriter<File>| {
-            writer.mapped(mapped)?;
-            writer.end()
-        };
-        put(out, self.writer.take().map_or(Ok(()), end));
+        put(out, self.writer.take().map_or(Ok(()), |writer| writer.end(mapped)));
     }
 }
 
 /// Writes the reason why there is no report.
 pub(crate) fn write_error(out: &Path, message: &str) {
-    put(out, fs::write(fresh(out), emulation::format_error(message)));
+    put(out, fs::write(fresh(out), Emulation::encode_error(message)));
 }
 
 /// Returns the path of the report while it is incomplete.

@@ -69,9 +69,9 @@ pub(crate) fn run(
         let (bytes, dropped) = start_of(path).map_err(read)?;
         send(channel, kind, &bytes)?;
         if dropped > 0 {
+            let stream = if kind == FrameKind::Stdout { "stdout" } else { "stderr" };
             let note = format!(
-                "{dropped} bytes of {} were dropped: only the first {OUTPUT_BYTES_MAX} are kept",
-                kind.word()
+                "{dropped} bytes of {stream} were dropped: only the first {OUTPUT_BYTES_MAX} are kept"
             );
             send(channel, FrameKind::Note, note.as_bytes())?;
         }

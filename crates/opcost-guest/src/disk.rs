@@ -6,7 +6,7 @@
 
 use crate::log;
 use opcost_record::disk::{self, DEVICE, GuestDisk, GuestModule, MOUNT_POINT};
-use opcost_record::framing::TextError;
+use opcost_record::message::MessageError;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::finit_module;
@@ -42,7 +42,7 @@ pub(crate) enum DiskError {
     Read { path: String, source: io::Error },
     /// The description of the disk is malformed.
     #[error(transparent)]
-    Description(#[from] TextError),
+    Description(#[from] MessageError),
     /// The disk's contents are incomplete.
     #[error(transparent)]
     Contents(#[from] disk::CutShort),
@@ -82,11 +82,11 @@ pub(crate) enum DiskError {
 
 /// Sets up the disk, if the guest is to have one. Returns whether modules were loaded for it.
 pub(crate) fn set_up() -> Result<bool, DiskError> {
-    let text = match fs::read_to_string(disk::PATH) {
+    let description = match fs::read(disk::PATH) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        text => text.map_err(read(disk::PATH))?,
+        description => description.map_err(read(disk::PATH))?,
     };
-    let disk = GuestDisk::parse(&text)?;
+    let disk = GuestDisk::decode(&description)?;
     disk.modules.iter().try_for_each(load)?;
     let contents = fs::read(disk::IMAGE_PATH).map_err(read(disk::IMAGE_PATH))?;
     let mut device = File::options().write(true).open(DEVICE).map_err(DiskError::Device)?;

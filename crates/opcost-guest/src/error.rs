@@ -1,7 +1,7 @@
 //! Errors of a job.
 
 use crate::disk::DiskError;
-use opcost_record::framing::TextError;
+use opcost_record::message::MessageError;
 use opcost_sys::spawn::SpawnError;
 use std::io;
 
@@ -18,7 +18,7 @@ pub(crate) enum JobError {
     },
     /// The request is not understood.
     #[error(transparent)]
-    Request(#[from] TextError),
+    Request(#[from] MessageError),
     /// The disk cannot be made ready.
     #[error(transparent)]
     Disk(#[from] DiskError),

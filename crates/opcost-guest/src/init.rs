@@ -22,7 +22,7 @@ pub(crate) fn run() -> ! {
     let asked = disk::set_up()
         .map_err(JobError::from)
         .and_then(|modules| Ok(Asked { modules, request: request::obtain()? }));
-    match devices::Channel::open().and_then(Channel::start) {
+    match devices::Channel::open().map(Channel::new) {
         Ok(mut channel) => {
             report_panics();
             // If port I/O fails, there is no other way to report the error.
@@ -99,7 +99,7 @@ fn perform(channel: &mut Channel, asked: Asked) -> Result<(), JobError> {
 fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         if let Ok(port) = devices::Channel::open() {
-            let mut channel = Channel::resume(port);
+            let mut channel = Channel::new(port);
             let text = format!("the guest's init failed: {panic}");
             // If this fails, there is no other way to report the panic.
             let _ = channel.send(FrameKind::Error, text.as_bytes());

@@ -22,5 +22,5 @@ pub(crate) fn send_exit(channel: &mut Channel, exit: GuestExit) -> Result<(), Jo
             send(channel, FrameKind::Note, text.as_bytes())?;
         }
     }
-    send(channel, FrameKind::Exit, exit.to_string().as_bytes())
+    send(channel, FrameKind::Exit(exit), &[])
 }

@@ -20,35 +20,35 @@ const ENTRY_BYTES: usize = 64;
 /// The most entries of a directory; no machine has as many.
 const ENTRIES_MAX: u32 = 1024;
 
-/// The longest request, bytes.
-const REQUEST_BYTES_MAX: u32 = 1 << 20;
+/// More bytes than any request has ([`GuestRequest::FORMAT`]).
+const REQUEST_BYTES_MAX: u32 = 2 << 20;
 
 /// Reads the request from the initramfs, or waits for the host to send it.
 pub(crate) fn obtain() -> Result<GuestRequest, JobError> {
-    let text = match fs::read_to_string(PATH) {
+    let request = match fs::read(PATH) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => wait_for_one()?,
-        text => text.map_err(JobError::system(format!("read the request {PATH}")))?,
+        request => request.map_err(JobError::system(format!("read the request {PATH}")))?,
     };
-    Ok(GuestRequest::parse(&text)?)
+    Ok(GuestRequest::decode(&request)?)
 }
 
 /// Lets the watchdog stop the idle machine, so that the host can keep its state. Then reads the
 /// request of the host that resumes the machine.
-fn wait_for_one() -> Result<String, JobError> {
+fn wait_for_one() -> Result<Vec<u8>, JobError> {
     let devices = || format!("use fw_cfg and the watchdog (the kernel needs {NEEDED})");
     let mut fw_cfg = FwCfg::open().map_err(JobError::system(devices()))?;
     let mut watchdog = Watchdog::open().map_err(JobError::system(devices()))?;
     watchdog.start().map_err(JobError::system(devices()))?;
     std::thread::sleep(IDLE);
-    let text = file(&mut fw_cfg, FW_CFG_NAME)
+    let request = file(&mut fw_cfg, FW_CFG_NAME)
         .map_err(JobError::system(format!("read the request from fw_cfg's {FW_CFG_NAME}")))?;
     // The workload's process reads the request there.
-    fs::write(PATH, &text).map_err(JobError::system(format!("write {PATH}")))?;
-    Ok(text)
+    fs::write(PATH, &request).map_err(JobError::system(format!("write {PATH}")))?;
+    Ok(request)
 }
 
 /// Reads a file of the fw_cfg device.
-fn file(fw_cfg: &mut FwCfg, name: &str) -> io::Result<String> {
+fn file(fw_cfg: &mut FwCfg, name: &str) -> io::Result<Vec<u8>> {
     fw_cfg.select(DIRECTORY)?;
     let mut count = [0; 4];
     fw_cfg.read(&mut count)?;
@@ -62,7 +62,7 @@ fn file(fw_cfg: &mut FwCfg, name: &str) -> io::Result<String> {
             let mut bytes = vec![0; size as usize];
             fw_cfg.select(selector)?;
             fw_cfg.read(&mut bytes)?;
-            return String::from_utf8(bytes).map_err(io::Error::other);
+            return Ok(bytes);
         }
     }
     Err(io::ErrorKind::NotFound.into())

@@ -4,9 +4,8 @@
 use crate::error::JobError;
 use crate::reply::{Channel, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit};
-use opcost_record::framing::Fault;
 use opcost_record::request::{self, GuestJob, GuestRequest};
-use opcost_record::{Report, Unit, wire};
+use opcost_record::{Report, Unit};
 use opcost_work::{Markers, Measured, WORKLOADS, WorkloadSpec, measure, measure_paths};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -44,18 +43,16 @@ pub(crate) fn run(
         .stderr(stderr)
         .spawn()
         .map_err(JobError::system(format!("start {INIT} {JOB}")))?;
-    let mut report = String::new();
+    let mut sent = Vec::new();
     let mut pipe = child.stdout.take().expect("it was just made a pipe");
-    let read = pipe.read_to_string(&mut report);
+    let read = pipe.read_to_end(&mut sent);
     let status = child.wait().map_err(JobError::system("wait for the workload"))?;
     send_exit(channel, exit_of(status))?;
     read.map_err(JobError::system("read the workload's report"))?;
-    match wire::parse_several(&report) {
-        (reports, None) if !reports.is_empty() => {
-            send(channel, FrameKind::Report, report.as_bytes())
-        }
+    match Report::decode_all(&sent) {
+        (reports, None) if !reports.is_empty() => send(channel, FrameKind::Report, &sent),
         (_, error) => {
-            let error = error.unwrap_or_else(|| wire::FORMAT.error(Fault::Empty));
+            let error = error.unwrap_or_else(Report::missing);
             let complaint = fs::read_to_string(STDERR).unwrap_or_default();
             Err(JobError::Work(format!("{error} {complaint}").trim_end().to_string()))
         }
@@ -75,25 +72,26 @@ fn exit_of(status: ExitStatus) -> GuestExit {
 /// `request`: a file with the request; `phase_seed`: as [`run`] wrote it; without it, the work waits for no
 /// deferred work. The status is 0 if all work was done.
 pub(crate) fn serve(request: &Path, phase_seed: Option<&OsStr>) -> ExitCode {
-    let (text, code) = match perform(request, phase_seed) {
+    let (bytes, code) = match perform(request, phase_seed) {
         Ok(reports) => (reports, ExitCode::SUCCESS),
-        Err(error) => (wire::format_error(&error), ExitCode::FAILURE),
+        Err(error) => (Report::encode_error(&error), ExitCode::FAILURE),
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
+    let mut stdout = std::io::stdout();
+    match stdout.write_all(&bytes).and_then(|()| stdout.flush()) {
         Ok(()) => code,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn perform(path: &Path, phase_seed: Option<&OsStr>) -> Result<String, String> {
+fn perform(path: &Path, phase_seed: Option<&OsStr>) -> Result<Vec<u8>, String> {
     let mut meter = match phase_seed {
         Some(text) => text.to_str().and_then(|text| text.parse().ok()).map(Markers::seeded),
         None => Some(Markers::default()),
     }
     .ok_or("the seed of phases is no number")?;
-    let text = fs::read_to_string(path)
+    let request = fs::read(path)
         .map_err(|error| format!("cannot read the request {}: {error}", path.display()))?;
-    let request = GuestRequest::parse(&text).map_err(|error| error.to_string())?;
+    let request = GuestRequest::decode(&request).map_err(|error| error.to_string())?;
     let GuestJob::Workload { name, params, seed, paths, .. } = request.job else {
         return Err("the request is not for a workload".into());
     };
@@ -102,20 +100,20 @@ fn perform(path: &Path, phase_seed: Option<&OsStr>) -> Result<String, String> {
         format!("unknown workload '{name}'; this guest has {}", known.join(", "))
     })?;
     let params = spec.resolve(&params).map_err(|error| error.to_string())?;
-    let mut reports = String::new();
+    let mut reports = Vec::new();
     let done = match paths.as_slice() {
         [] => measure(spec, &params, seed, &mut meter).map(|done| reports = report(done)),
         paths => measure_paths(spec, &params, seed, paths, &mut meter, &mut |meter, done| {
             meter.end_run();
-            reports += &report(done);
+            reports.extend(report(done));
         }),
     };
     done.map(|()| reports).map_err(|error| error.to_string())
 }
 
 /// The report of one run.
-fn report(Measured { ops, invariants, figures: mut readings }: Measured) -> String {
+fn report(Measured { ops, invariants, figures: mut readings }: Measured) -> Vec<u8> {
     // Times by the guest's clock are the emulation's, so they are left out.
     readings.retain(|reading| ![Unit::Ns, Unit::Ticks].contains(&reading.key.row().unit));
-    wire::format(&Report { ops: Some(ops), readings, invariants })
+    Report { ops: Some(ops), readings, invariants }.encode()
 }

@@ -1,29 +1,22 @@
 //! A guest's disk: the description from which `/init` sets it up before the job, and the contents
 //! without empty blocks.
 //!
-//! ```text
-//! opcost-disk 1
-//! file-system ext4
-//! options data=journal,noatime
-//! size-kib 65536
-//! module must /opcost/modules/0-brd.ko rd_nr=1 rd_size=65536
-//! module may /opcost/modules/1-crc32c-intel.ko
-//! ```
-//!
 //! The disk is the first of the kernel's RAM disks, so that no device of the host adds to its cost
 //! (Documentation/admin-guide/blockdev/ramdisk.rst).
 
-use crate::framing::{Fault, Format, TextError, number};
+use crate::message::{Contents, Format, message};
+use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 
-/// The format of the description; it has no last line.
-pub static FORMAT: Format = Format {
-    header: "opcost-disk 1",
+/// The format of the description.
+static FORMAT: Format = Format {
+    letter: b'd',
     name: "the disk's description",
     peer: "guest",
     empty: "the disk's description is empty",
     cut_short: "",
-    counted: false,
+    bytes_max: 1 << 20,
+    deflated: false,
 };
 
 /// The path of the description in a guest that has a disk.
@@ -45,7 +38,7 @@ pub const BLOCK_BYTES: usize = 4096;
 const NUMBER_BYTES: usize = 8;
 
 /// The description of a disk.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct GuestDisk {
     /// The file system, as mount(2) names it.
     pub file_system: String,
@@ -58,9 +51,9 @@ pub struct GuestDisk {
 }
 
 /// A module of the kernel.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct GuestModule {
-    /// The file in the guest, a path without spaces.
+    /// The file in the guest.
     pub path: String,
     /// The module's parameters, separated by spaces.
     pub parameters: String,
@@ -68,62 +61,9 @@ pub struct GuestModule {
     pub needed: bool,
 }
 
-impl GuestDisk {
-    /// Writes the description as text.
-    pub fn format(&self) -> String {
-        let mut lines = vec![
-            format!("file-system {}", self.file_system),
-            format!("options {}", self.options),
-            format!("size-kib {}", self.size_kib),
-        ];
-        lines.extend(self.modules.iter().map(|module| {
-            let need = if module.needed { "must" } else { "may" };
-            format!("module {need} {} {}", module.path, module.parameters).trim_end().to_string()
-        }));
-        FORMAT.write(&lines)
-    }
+impl Contents for GuestDisk {}
 
-    /// Reads what [`format`](Self::format) wrote.
-    ///
-    /// # Errors
-    /// [`TextError`] names the first fault.
-    pub fn parse(text: &str) -> Result<GuestDisk, TextError> {
-        let (mut file_system, mut options, mut size_kib) = (None, None, None);
-        let mut modules = Vec::new();
-        FORMAT.read(text, |line| {
-            match line.split_once(' ').ok_or("an item has no value")? {
-                ("file-system", name) => file_system = Some(name.to_string()),
-                ("options", list) => options = Some(list.to_string()),
-                ("size-kib", size) => size_kib = Some(number(size)?),
-                ("module", module) => {
-                    modules.push(GuestModule::parse(module).ok_or("not a module")?);
-                }
-                _ => return Err("unknown item"),
-            }
-            Ok(())
-        })?;
-        let missing = |what| FORMAT.error(Fault::Missing(what));
-        Ok(GuestDisk {
-            file_system: file_system.ok_or_else(|| missing("file-system"))?,
-            options: options.ok_or_else(|| missing("options"))?,
-            size_kib: size_kib.ok_or_else(|| missing("size-kib"))?,
-            modules,
-        })
-    }
-}
-
-impl GuestModule {
-    fn parse(text: &str) -> Option<GuestModule> {
-        let mut words = text.splitn(3, ' ');
-        let needed = match words.next()? {
-            "must" => true,
-            "may" => false,
-            _ => return None,
-        };
-        let path = words.next().filter(|path| path.starts_with('/'))?.to_string();
-        Some(GuestModule { path, parameters: words.next().unwrap_or_default().to_string(), needed })
-    }
-}
+message!(GuestDisk, FORMAT);
 
 /// Reads a disk's contents and keeps the blocks that are not empty, each with its number.
 ///
@@ -168,11 +108,12 @@ pub fn blocks(packed: &[u8]) -> Result<impl Iterator<Item = (u64, &[u8])>, CutSh
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::message::tests::check_message;
     use proptest::prelude::*;
 
-    fn disk() -> GuestDisk {
+    pub(crate) fn sample() -> GuestDisk {
         let module = |path: &str, parameters: &str, needed| GuestModule {
             path: path.into(),
             parameters: parameters.into(),
@@ -190,36 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_the_one_documented() {
-        let text = "opcost-disk 1\nfile-system ext4\noptions data=journal,noatime\nsize-kib 65536\n\
-                    module must /opcost/modules/0-brd.ko rd_nr=1 rd_size=65536\n\
-                    module may /opcost/modules/1-crc32c-intel.ko\n";
-        assert_eq!(disk().format(), text);
-        assert_eq!(GuestDisk::parse(text).unwrap(), disk());
-        let plain = GuestDisk { options: String::new(), modules: vec![], ..disk() };
-        assert_eq!(GuestDisk::parse(&plain.format()).unwrap(), plain);
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let fault = |lines: &str| {
-            GuestDisk::parse(&format!("{}\n{lines}", FORMAT.header)).unwrap_err().to_string()
-        };
-        assert!(GuestDisk::parse("lunch").unwrap_err().to_string().contains("different versions"));
-        assert_eq!(fault(""), "the disk's description has no file-system");
-        assert_eq!(fault("file-system ext4\n"), "the disk's description has no options");
-        assert_eq!(fault("file-system a\noptions \n"), "the disk's description has no size-kib");
-        for (line, what) in [
-            ("size-kib x", "not a number"),
-            ("module will /a", "not a module"),
-            ("module must a", "not a module"),
-            ("module must", "not a module"),
-            ("x y", "unknown item"),
-            ("z", "an item has no value"),
-        ] {
-            let expected = format!("line 2 of the disk's description: {what}: '{line}'");
-            assert_eq!(fault(&format!("{line}\n")), expected);
-        }
+    fn a_description_is_read_whole_or_not_at_all() {
+        check_message(&FORMAT, &sample());
     }
 
     proptest! {
@@ -243,12 +156,6 @@ mod tests {
                     prop_assert_eq!(blocks(&packed[..rest]).err(), Some(CutShort(rest)));
                 }
             }
-        }
-
-        #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,80}", lines in "((module|options|size-kib) [ /a-z0-9]{0,9}\n){0,5}") {
-            let _ = GuestDisk::parse(&text);
-            let _ = GuestDisk::parse(&format!("{}\n{lines}", FORMAT.header));
         }
     }
 

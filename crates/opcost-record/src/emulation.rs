@@ -1,38 +1,26 @@
-//! The text in which the emulator's plugin reports its counts.
+//! The message in which the emulator's plugin reports its counts.
 //!
-//! ```text
-//! opcost-emulation 5
-//! run 1
-//! region work
-//! count instructions kernel 1908796201
-//! f handle_mm_fault<tab>[kernel]
-//! c - 0 55945 2237800
-//! y 811023 120331 40100 3020 66102 0
-//! a 0 ffffffff812a4c10 55945 55945
-//! j 0 ffffffff812a4c10 0 ffffffff812a4d02 41
-//! mapped /usr/lib/python3.11/lib-dynload/_json.so
-//! end 8
-//! ```
-//!
-//! Runs are numbered from 1; a program that marks no end of a run ([`RunEnd`](crate::marker::Marker::RunEnd)) makes one. In a
-//! run, every region starts with its name; counts with metric and domain follow, then the lines of the region's [`Profile`]. A
-//! region that was counted several times in a run comes once, with the sums. Behind `work` and `twin` come the regions that the
-//! program marked, with `region-entries` and `region-ops` among their counts. Behind all runs come the files of which the
-//! program itself mapped code. [`framing`](crate::framing) describes the frame.
+//! The plugin writes a message for each run when the run ends, and a last one for the end of all runs. A program that marks no end of
+//! a run ([`RunEnd`](crate::marker::Marker::RunEnd)) makes one run. A region that was counted several times in a run comes once, with
+//! the sums. Behind `work` and `twin` come the regions that the program marked, with `region-entries` and `region-ops` among their
+//! counts.
 
-use crate::framing::{Format, TextError, number, words};
+use crate::message::{Contents, Fault, Format, MessageError, decode_first, encode};
 use crate::{Domain, Profile};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The format.
 pub static FORMAT: Format = Format {
-    header: "opcost-emulation 5",
+    letter: b'e',
     name: "the plugin's report",
     peer: "plugin",
     empty: "the emulator's plugin wrote no report",
     cut_short: "; the emulator died",
-    counted: true,
+    bytes_max: 1 << 30,
+    deflated: false,
 };
 
 /// The version of opcost's counting. It is raised when the same work in the same guest gets another count, because the plugin
@@ -56,7 +44,7 @@ pub struct Emulation {
 }
 
 /// The cost of a region.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RegionCost {
     /// Name of the region.
     pub region: String,
@@ -74,24 +62,43 @@ impl RegionCost {
     }
 }
 
+/// A message of a report.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+enum Part<'p> {
+    /// A run, as the costs of its regions.
+    Run(Cow<'p, [RegionCost]>),
+    /// The end of the report: how many runs there are, and [`Emulation::mapped`].
+    End { runs: u64, mapped: Cow<'p, [String]> },
+}
+
+impl Contents for Part<'static> {
+    fn check(&self) -> Result<(), &'static str> {
+        match self {
+            Part::Run(regions) => regions.iter().try_for_each(|region| region.profile.check()),
+            Part::End { .. } => Ok(()),
+        }
+    }
+}
+
+impl Part<'_> {
+    fn encode(&self) -> Vec<u8> {
+        encode(&FORMAT, Ok(self))
+    }
+}
+
 /// Writes a report run by run, so that no run has to be kept.
 ///
 /// Everything that a call writes reaches the writer at once.
 #[derive(Debug)]
 pub struct ReportWriter<W> {
     inner: W,
-    runs: usize,
-    lines: usize,
+    runs: u64,
 }
 
 impl<W: Write> ReportWriter<W> {
-    /// Starts a report with its first line.
-    ///
-    /// # Errors
-    /// The writer's errors.
-    pub fn start(mut inner: W) -> io::Result<Self> {
-        inner.write_all(format!("{}\n", FORMAT.header).as_bytes())?;
-        Ok(ReportWriter { inner, runs: 0, lines: 0 })
+    /// Starts a report.
+    pub fn start(inner: W) -> Self {
+        ReportWriter { inner, runs: 0 }
     }
 
     /// Writes the next run, as the costs of its regions.
@@ -100,47 +107,76 @@ impl<W: Write> ReportWriter<W> {
     /// The writer's errors.
     pub fn run(&mut self, regions: &[RegionCost]) -> io::Result<()> {
         self.runs += 1;
-        let mut lines = vec![format!("run {}", self.runs)];
-        for region in regions {
-            lines.push(format!("region {}", region.region));
-            for (name, domain, value) in &region.counts {
-                lines.push(format!("count {name} {} {value}", domain.word()));
-            }
-            region.profile.write_lines(&mut lines);
-        }
-        self.lines += lines.len();
-        lines.push(String::new());
-        self.inner.write_all(lines.join("\n").as_bytes())
+        self.inner.write_all(&Part::Run(regions.into()).encode())
     }
 
-    /// Writes the files of which code was mapped, behind the last run; skips paths with a line break.
+    /// Writes the end; `mapped`: the files of which code was mapped.
     ///
     /// # Errors
     /// The writer's errors.
-    pub fn mapped(&mut self, paths: &[String]) -> io::Result<()> {
-        for path in paths.iter().filter(|path| !path.contains(['\n', '\r'])) {
-            self.lines += 1;
-            self.inner.write_all(format!("mapped {path}\n").as_bytes())?;
-        }
-        Ok(())
-    }
-
-    /// Writes the last line.
-    ///
-    /// # Errors
-    /// The writer's errors.
-    pub fn end(mut self) -> io::Result<()> {
-        self.inner.write_all(format!("end {}\n", self.lines).as_bytes())
+    pub fn end(mut self, mapped: &[String]) -> io::Result<()> {
+        let end = Part::End { runs: self.runs, mapped: mapped.into() };
+        self.inner.write_all(&end.encode())
     }
 }
 
-/// Returns the report of one run as text.
-pub fn format(regions: &[RegionCost]) -> String {
-    let mut bytes = Vec::new();
-    let mut written = ReportWriter::start(&mut bytes);
-    written = written.and_then(|mut report| report.run(regions).map(|()| report));
-    written.and_then(ReportWriter::end).expect("memory takes everything");
-    String::from_utf8(bytes).expect("it was written as text")
+impl Emulation {
+    /// Writes the report as the plugin does.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut report = ReportWriter::start(&mut bytes);
+        let runs = self.runs.iter().try_for_each(|run| report.run(run));
+        runs.and_then(|()| report.end(&self.mapped)).expect("memory takes everything");
+        bytes
+    }
+
+    /// Writes a failure in place of a report.
+    pub fn encode_error(why: &str) -> Vec<u8> {
+        encode::<Part<'_>>(&FORMAT, Err(why))
+    }
+
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// The first fault; a part of a report is never returned.
+    pub fn decode(bytes: &[u8]) -> Result<Emulation, MessageError> {
+        let (mut runs, mut rest) = (Vec::new(), bytes);
+        let fault = loop {
+            match decode_first(&FORMAT, rest) {
+                Ok((Part::Run(regions), behind)) => {
+                    runs.push(regions.into_owned());
+                    rest = behind;
+                }
+                Ok((Part::End { runs: written, .. }, _)) if written != runs.len() as u64 => {
+                    break Fault::Contents("not all of its runs came".into());
+                }
+                Ok((Part::End { mapped, .. }, [])) => {
+                    return Ok(Emulation { runs, mapped: mapped.into_owned() });
+                }
+                Ok((Part::End { .. }, behind)) => break Fault::Trailing(behind.len()),
+                // A report that ends behind a run lacks its end.
+                Err(error) => match error.fault {
+                    Fault::Empty | Fault::CutShort(_) if !bytes.is_empty() => {
+                        break Fault::CutShort(bytes.len());
+                    }
+                    fault => break fault,
+                },
+            }
+        };
+        Err(FORMAT.error(fault))
+    }
+
+    /// Returns the error for a plugin that wrote nothing.
+    pub fn missing() -> MessageError {
+        FORMAT.error(Fault::Empty)
+    }
+}
+
+impl From<Vec<RegionCost>> for Emulation {
+    /// The report of one run.
+    fn from(regions: Vec<RegionCost>) -> Emulation {
+        Emulation { runs: vec![regions], mapped: Vec::new() }
+    }
 }
 
 /// The file with a program's last instruction, beside the report at `out`.
@@ -150,14 +186,27 @@ pub fn last_path(out: &Path) -> PathBuf {
     path.into()
 }
 
+/// The format of the last instruction.
+static LAST: Format = Format {
+    letter: b'l',
+    name: "the last instruction",
+    peer: "plugin",
+    empty: "no instruction was translated",
+    cut_short: "",
+    bytes_max: 64,
+    deflated: false,
+};
+
 /// The last instruction that an emulator translated.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct LastInstruction {
     /// Its address.
     pub address: u64,
     /// Its code and what follows it, behind the end of the page as zeros.
     pub code: [u8; LastInstruction::BYTES],
 }
+
+impl Contents for LastInstruction {}
 
 impl LastInstruction {
     /// The longest instruction of x86-64.
@@ -170,77 +219,24 @@ impl LastInstruction {
         LastInstruction { address, code }
     }
 
-    /// The instruction as a line, which always has the same length.
-    pub fn format(&self) -> String {
-        let code: String = self.code.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{:016x} {code}\n", self.address)
+    /// Writes the message.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(&LAST, Ok(self))
     }
 
-    /// Reads such a line; `None` if it is none.
-    pub fn parse(line: &str) -> Option<LastInstruction> {
-        let (address, code) = line.strip_suffix('\n')?.split_once(' ')?;
-        let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_hexdigit());
-        if code.len() != 2 * LastInstruction::BYTES || !digits(code) || !digits(address) {
-            return None;
-        }
-        let bytes: Vec<u8> = (0..LastInstruction::BYTES)
-            .filter_map(|at| u8::from_str_radix(&code[2 * at..2 * at + 2], 16).ok())
-            .collect();
-        Some(LastInstruction::of(u64::from_str_radix(address, 16).ok()?, &bytes))
+    /// Reads a file whose start was written several times, so that it may end with the rest of a longer message; `None` if it has none.
+    pub fn decode(bytes: &[u8]) -> Option<LastInstruction> {
+        decode_first(&LAST, bytes).ok().map(|(last, _)| last)
     }
-}
-
-/// Writes a failure in place of a report; line breaks in the message become spaces.
-pub fn format_error(message: &str) -> String {
-    FORMAT.write_error(message)
-}
-
-/// Reads a report.
-///
-/// # Errors
-/// [`TextError`] names the first fault; a partial report is never returned.
-pub fn parse(text: &str) -> Result<Emulation, TextError> {
-    let mut emulation = Emulation::default();
-    FORMAT.read(text, |line| read_item(&mut emulation, line))?;
-    Ok(emulation)
-}
-
-fn read_item(emulation: &mut Emulation, line: &str) -> Result<(), &'static str> {
-    let (word, rest) = words(line);
-    let runs = &mut emulation.runs;
-    match word {
-        "run" if rest != (runs.len() + 1).to_string() => return Err("runs must be in order"),
-        "run" => runs.push(Vec::new()),
-        "mapped" => emulation.mapped.push(rest.to_string()),
-        _ => {
-            let run = runs.last_mut().ok_or("no run yet")?;
-            match (word, run.last_mut()) {
-                ("region", _) => {
-                    run.push(RegionCost { region: rest.to_string(), ..RegionCost::default() });
-                }
-                (_, None) => return Err("no region yet"),
-                ("count", Some(region)) => {
-                    let fields: Vec<&str> = rest.split(' ').collect();
-                    let [name, domain, value] = fields[..] else {
-                        return Err("a count has three fields");
-                    };
-                    let domain = Domain::from_word(domain).ok_or("unknown domain")?;
-                    region.counts.push((name.to_string(), domain, number(value)?));
-                }
-                (_, Some(region)) => region.profile.read_line(line)?,
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::framing::Fault;
+    use crate::message::tests::{check_message, contradiction};
     use crate::{AddressCost, Context, Function, Transfer};
 
-    fn report() -> Vec<RegionCost> {
+    pub(crate) fn sample() -> Vec<RegionCost> {
         let function = |symbol: &str, module: &str| Function::new(symbol, module);
         let profile = Profile {
             functions: vec![
@@ -270,93 +266,61 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_the_one_documented() {
-        let text = "opcost-emulation 5\nrun 1\nregion twin\nregion work\n\
-                    count instructions all 42\ncount instructions user 10\n\
-                    f main\t/bin/a program\nf core::fmt::Write for T\t[kernel]\n\
-                    c - 0 1 10\ny 1 2 3 4 5 0\nc 0 1 3 32\n\
-                    y 6 0 0 0 9 8\na 0 401136 11 10\n\
-                    a 1 ffffffffffffffff 32 32\nj 0 401136 1 ffffffffffffffff 4\nend 14\n";
-        assert_eq!(format(&report()), text);
-        assert_eq!(format_error("no\nmarkers"), "opcost-emulation 5\nerror no markers\nend 1\n");
-    }
-
-    #[test]
     fn reports_round_trip() {
-        let Emulation { runs, mapped } = parse(&format(&report())).unwrap();
-        assert_eq!(runs, [report()]);
-        assert_eq!(mapped, Vec::<String>::new());
-        let regions = &runs[0];
+        let report = Emulation::from(sample());
+        assert_eq!(Emulation::decode(&report.encode()), Ok(report.clone()));
+        let regions = &report.runs[0];
         assert_eq!(regions[1].count("instructions", Domain::User), Some(10));
         assert_eq!(regions[1].count("instructions", Domain::Kernel), None);
         assert_eq!(regions[1].profile.total(), 42);
-        assert_eq!(parse(&format(&[])).unwrap().runs, [[]]);
-    }
-
-    const MAPPED: [&str; 3] = ["/lib/a library.so", "/lib/with\na line", "/lib/b.so"];
-
-    /// Returns the text of a report on these runs.
-    fn written(runs: &[Vec<RegionCost>]) -> String {
-        let mut bytes = Vec::new();
-        let mut report = ReportWriter::start(&mut bytes).unwrap();
-        runs.iter().for_each(|run| report.run(run).unwrap());
-        report.mapped(&MAPPED.map(str::to_string)).unwrap();
-        report.end().unwrap();
-        String::from_utf8(bytes).unwrap()
+        check_message(&FORMAT, &Part::Run(sample().into()));
     }
 
     #[test]
     fn runs_are_apart_and_every_one_of_them_must_have_come() {
-        let runs = [report(), Vec::new(), report()[1..].to_vec()];
-        let whole = written(&runs);
-        let read = parse(&whole).unwrap();
-        assert_eq!(read.runs, runs);
-        assert_eq!(read.mapped, [MAPPED[0], MAPPED[2]]);
-        assert_eq!(parse(&written(&[])).unwrap().runs, Vec::<Vec<RegionCost>>::new());
-        for length in 0..whole.len() - 1 {
-            assert!(parse(&whole[..length]).is_err(), "{length} bytes");
+        let mapped = vec!["/lib/a library.so".into(), "/lib/with\na line".into()];
+        let report = Emulation { runs: vec![sample(), Vec::new(), sample()[1..].to_vec()], mapped };
+        let whole = report.encode();
+        assert_eq!(Emulation::decode(&whole), Ok(report));
+        assert_eq!(Emulation::decode(&Emulation::default().encode()), Ok(Emulation::default()));
+        assert_eq!(Emulation::decode(&[]), Err(Emulation::missing()));
+        for length in 1..whole.len() {
+            let error = Emulation::decode(&whole[..length]).unwrap_err();
+            assert_eq!(error.fault, Fault::CutShort(length));
         }
-    }
-
-    #[test]
-    fn no_part_of_a_report_is_taken_for_a_whole_one() {
-        let whole = format(&report());
-        for length in 0..whole.len() - 1 {
-            assert!(parse(&whole[..length]).is_err(), "{length} bytes");
-        }
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let fault =
-            |lines: &str| parse(&format!("{}\n{lines}", FORMAT.header)).unwrap_err().to_string();
-        assert_eq!(parse("").unwrap_err().fault, Fault::Empty);
-        assert!(parse("opcost-emulation 1\n").unwrap_err().to_string().contains("versions"));
-        assert_eq!(fault("error no markers\nend 1\n"), "no markers");
-        assert!(fault("region work\n").contains("no run yet"));
-        assert!(fault("run 2\n").contains("in order"));
-        assert!(fault("run 1\nrun 1\n").contains("line 3"));
-        assert!(fault("run 1\ncount instructions all 1\n").contains("no region yet"));
-        assert!(
-            fault("run 1\nregion work\nrun 2\ncount instructions all 1\n").contains("no region")
+        let fault = |bytes: &[u8]| Emulation::decode(bytes).unwrap_err().to_string();
+        let run = Part::Run(sample().into()).encode();
+        assert!(fault(&[&run[..], &whole].concat()).contains("not all of its runs"));
+        assert!(fault(&[&whole[..], &run].concat()).contains("follow the end"));
+        assert_eq!(
+            fault(&[&run[..], &Emulation::encode_error("no\nmarkers")].concat()),
+            "no\nmarkers"
         );
-        let region = |lines: &str| fault(&format!("run 1\nregion work\n{lines}"));
-        assert!(region("count instructions guest 1\n").contains("unknown domain"));
-        assert!(region("c - 0 1 1\n").contains("line 4"));
-        assert!(region("f a\tb\nc 0 0 1 1\n").contains("parent"));
-        assert!(region("y 1 2 3 4 5 6\n").contains("without a context"));
-        let context = |lines: &str| region(&format!("f a\tb\nc - 0 1 1\n{lines}"));
-        assert!(context("y 1 2 3 4 5\n").contains("six figures"));
-        assert!(context("y 1 2 3 4 5 6\ny 1 2 3 4 5 6\n").contains("without a context"));
-        let lacks = "y 1 2 3 4 5 6\nc - 0 1 1\nc - 0 1 1\n";
-        assert!(context(lacks).contains("has no cycles"));
-        assert!(context("a 0 1 1\n").contains("four fields"));
-        assert!(context("a 1 1 1 1\n").contains("no such function"));
-        assert!(context("a 0 xy 1 1\n").contains("not hexadecimal"));
-        assert!(context("a 0 1 1 1\na 0 1 1 1\n").contains("must ascend"));
-        assert!(context("j 0 1 0 1\n").contains("five fields"));
-        assert!(context("j 0 1 1 1 1\n").contains("no such function"));
-        assert!(context("j 0 1 0 1 1\nj 0 1 0 1 1\n").contains("must ascend"));
-        assert!(region("end 3\n").contains("cut short"));
+    }
+
+    #[test]
+    fn a_profile_that_contradicts_itself_is_refused() {
+        let fault = |change: &dyn Fn(&mut Profile)| {
+            let mut regions = sample();
+            change(&mut regions[1].profile);
+            contradiction(&FORMAT, &Part::Run(regions.into()))
+        };
+        assert_eq!(fault(&|it| it.contexts[0].parent = Some(0)), "a parent comes after its child");
+        assert_eq!(fault(&|it| it.contexts[1].function = 2), "no such function");
+        assert_eq!(fault(&|it| it.cycles.truncate(1)), "a context has no cycles");
+        assert_eq!(fault(&|it| it.addresses[0].function = 2), "no such function");
+        assert_eq!(fault(&|it| it.addresses[1] = it.addresses[0]), "instructions must ascend");
+        assert_eq!(fault(&|it| it.transfers[0].to.0 = 2), "no such function");
+        assert_eq!(fault(&|it| it.transfers = [it.transfers[0]; 2].to_vec()), "jumps must ascend");
+    }
+
+    #[test]
+    fn the_last_instruction_is_read_from_a_file_that_held_a_longer_one() {
+        let [short, long] = [7, u64::MAX].map(|address| LastInstruction::of(address, &[0xc3]));
+        check_message(&LAST, &long);
+        let mut file = long.encode();
+        file[..short.encode().len()].copy_from_slice(&short.encode());
+        assert_eq!(LastInstruction::decode(&file), Some(short));
+        assert_eq!(LastInstruction::decode(&file[..40]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The results of a run: raw integers, their names, and the wire format that carries them.
+//! The results of a run: raw integers, their names, and the messages that carry them.
 //!
 //! Everything that measures (`opcost-sys`, `opcost-work`, the guest) and everything that reads
 //! measurements (`opcost-stats`' callers, the store) shares this crate. The crate holds no derived
@@ -10,10 +10,10 @@ pub mod architecture;
 pub mod channel;
 pub mod disk;
 pub mod emulation;
-pub mod framing;
 pub mod gauge;
 pub mod leb128;
 pub mod marker;
+pub mod message;
 pub mod metric;
 pub mod nearest;
 pub mod printable;
@@ -23,7 +23,6 @@ mod record;
 mod region;
 pub mod request;
 pub mod symbols;
-pub mod wire;
 
 pub use architecture::Architecture;
 pub use metric::{Better, Domain, Family, Kind, METRICS, MetricKey, MetricRow, Unit, WORKLOAD};

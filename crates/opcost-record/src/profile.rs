@@ -1,6 +1,5 @@
 //! Costs by functions, and by the chains of calls that lead to them.
 
-use crate::framing::{hexadecimal, number};
 use crate::metric::CYCLE_PARTS;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -92,7 +91,7 @@ impl PartialOrd for Function {
 }
 
 /// Facts about a file with functions beside its path.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Module {
     /// The path, as in functions.
     pub path: String,
@@ -103,7 +102,7 @@ pub struct Module {
 }
 
 /// A node of the calling context tree: a function, reached through its callers.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Context {
     /// The caller's node, always an earlier one; `None` if no caller is known.
     pub parent: Option<u32>,
@@ -123,7 +122,7 @@ pub type ContextCycles = [u64; CYCLE_PARTS.len() + 1];
 pub const ADDRESSES_MAX: usize = 1 << 21;
 
 /// The cost of one instruction.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AddressCost {
     /// Index into the functions beside it: the function that the profile charges. If control falls from one function into the next,
     /// an address has a row for each.
@@ -146,7 +145,7 @@ impl AddressCost {
 
 /// How often an instruction sent control to one target: a conditional branch where it is taken, and indirect calls and jumps. A
 /// conditional branch is not taken in its other executions.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Transfer {
     /// The instruction's function and address, as in [`AddressCost`].
     pub from: (u32, u64),
@@ -180,9 +179,10 @@ impl AddressCosts {
 }
 
 /// The cost of a region by calling context, in units of one metric.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Profile {
     /// The functions.
+    #[serde(with = "functions")]
     pub functions: Vec<Function>,
     /// The tree, parents before children.
     pub contexts: Vec<Context>,
@@ -201,6 +201,41 @@ impl Profile {
     /// Returns the sum of all contexts' costs.
     pub fn total(&self) -> u64 {
         self.contexts.iter().map(|context| context.cost).sum()
+    }
+
+    /// Checks that numbers of functions and contexts are known, and that rows are in their order.
+    ///
+    /// # Errors
+    /// The contradiction, in a few words.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let known = |function: u32| match (function as usize) < self.functions.len() {
+            true => Ok(()),
+            false => Err("no such function"),
+        };
+        if !self.cycles.is_empty() && self.cycles.len() != self.contexts.len() {
+            return Err("a context has no cycles");
+        }
+        for (place, context) in self.contexts.iter().enumerate() {
+            known(context.function)?;
+            if context.parent.is_some_and(|parent| parent as usize >= place) {
+                return Err("a parent comes after its child");
+            }
+        }
+        if self.addresses.len().max(self.transfers.len()) > ADDRESSES_MAX {
+            return Err("too many instructions or jumps");
+        }
+        self.addresses.iter().try_for_each(|cost| known(cost.function))?;
+        if !self.addresses.is_sorted_by(|one, next| one.place() < next.place()) {
+            return Err("instructions must ascend");
+        }
+        let places = |transfer: &Transfer| (transfer.from, transfer.to);
+        for transfer in &self.transfers {
+            known(transfer.from.0).and(known(transfer.to.0))?;
+        }
+        if !self.transfers.is_sorted_by(|one, next| places(one) < places(next)) {
+            return Err("jumps must ascend");
+        }
+        Ok(())
     }
 
     /// Writes the profile as lines: `m ROLE SONAME<tab>PATH` with the role `p` for the program and `-` for other files;
@@ -231,7 +266,7 @@ impl Profile {
         }
     }
 
-    /// Reads a line that [`write_lines`](Self::write_lines) wrote.
+    /// Reads a line that [`write_lines`](Self::write_lines) wrote; [`check`](Self::check) is for all lines together.
     ///
     /// # Errors
     /// The line's fault, in a few words.
@@ -257,18 +292,11 @@ impl Profile {
                 let [parent, function, calls, cost] = fields[..] else {
                     return Err("a context has four fields");
                 };
-                if !self.cycles.is_empty() && self.cycles.len() != self.contexts.len() {
-                    return Err("a context has no cycles");
-                }
                 let parent = match parent {
                     "-" => None,
-                    parent => Some(u32::try_from(number(parent)?).map_err(|_| "no such parent")?),
+                    parent => Some(small(parent)?),
                 };
-                if parent.is_some_and(|parent| parent as usize >= self.contexts.len()) {
-                    return Err("a parent comes after its child");
-                }
-                let function = self.function_number(function)?;
-                let (calls, cost) = (number(calls)?, number(cost)?);
+                let (function, calls, cost) = (small(function)?, number(calls)?, number(cost)?);
                 self.contexts.push(Context { parent, function, calls, cost });
             }
             "y" => {
@@ -284,50 +312,69 @@ impl Profile {
                 let [function, address, executions, cost] = fields[..] else {
                     return Err("an instruction has four fields");
                 };
-                let cost = AddressCost {
-                    function: self.function_number(function)?,
+                self.addresses.push(AddressCost {
+                    function: small(function)?,
                     address: hexadecimal(address)?,
                     executions: number(executions)?,
                     cost: number(cost)?,
-                };
-                if self.addresses.last().is_some_and(|last| last.place() >= cost.place()) {
-                    return Err("instructions must ascend");
-                }
-                if self.addresses.len() >= ADDRESSES_MAX {
-                    return Err("too many instructions");
-                }
-                self.addresses.push(cost);
+                });
             }
             "j" => {
                 let fields: Vec<&str> = rest.split(' ').collect();
                 let [function, address, to_function, to_address, times] = fields[..] else {
                     return Err("a jump has five fields");
                 };
-                let transfer = Transfer {
-                    from: (self.function_number(function)?, hexadecimal(address)?),
-                    to: (self.function_number(to_function)?, hexadecimal(to_address)?),
+                self.transfers.push(Transfer {
+                    from: (small(function)?, hexadecimal(address)?),
+                    to: (small(to_function)?, hexadecimal(to_address)?),
                     times: number(times)?,
-                };
-                let place = |transfer: &Transfer| (transfer.from, transfer.to);
-                if self.transfers.last().is_some_and(|last| place(last) >= place(&transfer)) {
-                    return Err("jumps must ascend");
-                }
-                if self.transfers.len() >= ADDRESSES_MAX {
-                    return Err("too many jumps");
-                }
-                self.transfers.push(transfer);
+                });
             }
             _ => return Err("not a line of a profile"),
         }
         Ok(())
     }
+}
 
-    /// Reads the number of a function that is known.
-    fn function_number(&self, text: &str) -> Result<u32, &'static str> {
-        let function = u32::try_from(number(text)?).map_err(|_| "no such function")?;
-        if function as usize >= self.functions.len() {
-            return Err("no such function");
-        }
-        Ok(function)
+/// Parses a number of a line.
+fn number(field: &str) -> Result<u64, &'static str> {
+    field.parse().map_err(|_| "not a number")
+}
+
+/// Parses the number of a function or context.
+fn small(field: &str) -> Result<u32, &'static str> {
+    field.parse().map_err(|_| "not a number")
+}
+
+/// Parses a hexadecimal number of a line.
+fn hexadecimal(field: &str) -> Result<u64, &'static str> {
+    u64::from_str_radix(field, 16).map_err(|_| "not hexadecimal")
+}
+
+/// Functions in messages. In JSON, a function leaves out the fields that are absent, and a message cannot.
+pub(crate) mod functions {
+    use super::Function;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    type Fields = (String, String, Option<String>, Option<Box<str>>);
+
+    pub(crate) fn serialize<S: Serializer>(
+        functions: &[Function],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(
+            functions.iter().map(|Function { symbol, module, source, mangled }| {
+                (symbol, module, source, mangled)
+            }),
+        )
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<Function>, D::Error> {
+        let all = Vec::<Fields>::deserialize(from)?.into_iter();
+        Ok(all
+            .map(|(symbol, module, source, mangled)| Function { symbol, module, source, mangled })
+            .collect())
     }
 }

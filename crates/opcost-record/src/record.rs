@@ -1,6 +1,7 @@
 //! A run, as stored.
 
 use crate::MetricKey;
+use crate::message::{Contents, Fault, Format, MessageError, decode_first, message};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -22,7 +23,7 @@ impl CountingTime {
 }
 
 /// A figure read by a source.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Reading {
     /// The figure's name, domain, source and region.
     pub key: MetricKey,
@@ -48,8 +49,8 @@ pub struct Invariant {
     pub value: String,
 }
 
-/// A measured program's report on one run: the payload of the wire format.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// A measured program's report on one run: over a pipe on the host, over a channel of its own from the guest.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Report {
     /// Operations performed in the work region; `None` for a command, which is one operation.
     pub ops: Option<u64>,
@@ -57,6 +58,44 @@ pub struct Report {
     pub readings: Vec<Reading>,
     /// Every declared invariant.
     pub invariants: Vec<Invariant>,
+}
+
+static FORMAT: Format = Format {
+    letter: b'r',
+    name: "the report",
+    peer: "program",
+    empty: "the program sent no report; it ended before its work was done",
+    cut_short: "; the program died while reporting",
+    bytes_max: 64 << 20,
+    deflated: false,
+};
+
+impl Contents for Report {}
+
+message!(Report, FORMAT);
+
+impl Report {
+    /// Reads the reports of a program that makes several runs, one after the other.
+    ///
+    /// Returns the whole reports, and the fault of the bytes behind them, if there are any.
+    pub fn decode_all(mut bytes: &[u8]) -> (Vec<Report>, Option<MessageError>) {
+        let mut reports = Vec::new();
+        while !bytes.is_empty() {
+            match decode_first(&FORMAT, bytes) {
+                Ok((report, rest)) => {
+                    reports.push(report);
+                    bytes = rest;
+                }
+                Err(error) => return (reports, Some(error)),
+            }
+        }
+        (reports, None)
+    }
+
+    /// Returns the error for a program that sent nothing.
+    pub fn missing() -> MessageError {
+        FORMAT.error(Fault::Empty)
+    }
 }
 
 /// Index of a metric in the recording's [`Dictionary`].
@@ -254,5 +293,61 @@ impl Dictionary {
                 time: reading.time,
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::Domain;
+    use crate::message::tests::check_message;
+    use proptest::prelude::*;
+
+    pub(crate) fn sample() -> Report {
+        let reading = |name: &str, domain, source: &str, value, time: Option<(u64, u64)>| Reading {
+            key: MetricKey {
+                name: name.into(),
+                domain,
+                source: source.into(),
+                region: "work".into(),
+            },
+            value,
+            time: time.map(|(enabled_ns, running_ns)| CountingTime { enabled_ns, running_ns }),
+        };
+        let times = Some((1_314_782_469, 1_314_782_469));
+        Report {
+            ops: Some(1_000_000),
+            readings: vec![
+                reading("wall", Domain::All, "clock", 281_934_411, None),
+                reading("instructions", Domain::Kernel, "perf_event", 1_957_153_827, times),
+            ],
+            invariants: vec![Invariant { name: "op-stream-hash".into(), value: "8c5e1d".into() }],
+        }
+    }
+
+    #[test]
+    fn a_report_is_read_whole_or_not_at_all() {
+        check_message(&FORMAT, &sample());
+        check_message(&FORMAT, &Report::default());
+    }
+
+    proptest! {
+        #[test]
+        fn several_reports_are_read_as_far_as_they_are_whole(
+            ops in prop::collection::vec(any::<Option<u64>>(), 0..4), cut in any::<prop::sample::Index>()
+        ) {
+            let reports: Vec<Report> = ops.iter().map(|ops| Report { ops: *ops, ..sample() }).collect();
+            let messages: Vec<Vec<u8>> = reports.iter().map(Report::encode).collect();
+            let bytes = messages.concat();
+            prop_assert_eq!(Report::decode_all(&bytes), (reports.clone(), None));
+            let failed = [&bytes[..], &Report::encode_error("no room")].concat();
+            let error = Some(FORMAT.error(Fault::Reported("no room".into())));
+            prop_assert_eq!(Report::decode_all(&failed), (reports.clone(), error));
+            let end = if bytes.is_empty() { 0 } else { cut.index(bytes.len()) };
+            let (read, error) = Report::decode_all(&bytes[..end]);
+            prop_assert_eq!(&read[..], &reports[..read.len()]);
+            let whole: usize = messages[..read.len()].iter().map(Vec::len).sum();
+            prop_assert_eq!(error.is_none(), whole == end);
+        }
     }
 }

@@ -4,41 +4,28 @@
 //! address of the mapped file is not known beforehand. The plugin recognises a page of code by its
 //! contents ([`page_hash`]), which are the contents of the file's page except for the bytes that the
 //! program itself changes while it runs ([`FileSymbols::sites`]).
-//!
-//! ```text
-//! opcost-symbols 6
-//! function asm_exc_page_fault<tab>[kernel]
-//! function main<tab>/bin/true
-//! function helper<tab>/bin/true<tab>list.c
-//! function ns::run(int)<tab>/bin/true<tab><tab>_ZN2ns3runEi
-//! range ffffffff81a00b40 ffffffff81a00b70 0
-//! landmark ffffffff81a00b40 fault page-faults
-//! file
-//! load 1000 21a5 401000
-//! part 1040 1180 1
-//! site 1062 1067
-//! page 1000 8c5e1d0a44f2b7c9
-//! end 9
-//! ```
 
 use crate::Function;
-use crate::framing::{Format, TextError, hexadecimal, words};
+use crate::message::{Contents, Format, hash, message};
+use crate::profile::functions;
+use serde::{Deserialize, Serialize};
 
 /// The format.
-pub static FORMAT: Format = Format {
-    header: "opcost-symbols 6",
+static FORMAT: Format = Format {
+    letter: b's',
     name: "the list of symbols",
     peer: "plugin",
     empty: "the list of symbols is empty",
     cut_short: "",
-    counted: true,
+    bytes_max: 1 << 30,
+    deflated: false,
 };
 
 /// The size of a page of code, bytes.
 pub const PAGE_BYTES: usize = 4096;
 
 /// A kernel address that means more to the plugin than its cost.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Landmark {
     /// Entry of a system call.
     SystemCall,
@@ -91,7 +78,7 @@ impl Landmark {
 }
 
 /// A part of an address space or a file that belongs to one function.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Range {
     /// First address or offset, bytes.
     pub start: u64,
@@ -102,7 +89,7 @@ pub struct Range {
 }
 
 /// A kernel address with a meaning.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct LandmarkAt {
     /// The address.
     pub address: u64,
@@ -113,7 +100,7 @@ pub struct LandmarkAt {
 }
 
 /// The place of code in a file and in memory.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Load {
     /// First file offset, bytes.
     pub start: u64,
@@ -124,7 +111,7 @@ pub struct Load {
 }
 
 /// The code of a program or library.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct FileSymbols {
     /// The link addresses of code, by file offset, ascending, disjoint.
     pub loads: Vec<Load>,
@@ -138,9 +125,10 @@ pub struct FileSymbols {
 }
 
 /// The functions and landmarks that the plugin gets.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Symbols {
     /// Functions, by number.
+    #[serde(with = "functions")]
     pub functions: Vec<Function>,
     /// Kernel functions by address, ascending, disjoint.
     pub kernel: Vec<Range>,
@@ -150,28 +138,11 @@ pub struct Symbols {
     pub files: Vec<FileSymbols>,
 }
 
-/// Hashes a page's contents: 64-bit FNV-1a over words of eight bytes, least byte first.
+/// Hashes a page's contents.
 ///
 /// `page`: [`PAGE_BYTES`] bytes; a shorter page counts as filled up with zeros.
 pub fn page_hash(page: &[u8]) -> u64 {
-    const PRIME: u64 = 0x100_0000_01b3;
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let mut take = |word: u64| {
-        hash = (hash ^ word).wrapping_mul(PRIME);
-        // The upper half must affect the lower half: multiplication alone only carries upwards.
-        hash ^= hash >> 32;
-    };
-    let mut words = 0;
-    for chunk in page.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        take(u64::from_le_bytes(word));
-        words += 1;
-    }
-    for _ in words..PAGE_BYTES / 8 {
-        take(0);
-    }
-    hash
+    hash(page, PAGE_BYTES / 8)
 }
 
 /// Returns the parts of sites in a page, as offsets in the page.
@@ -201,115 +172,37 @@ pub fn blanked(page: &[u8], sites: &[(usize, usize)]) -> Vec<u8> {
     blank
 }
 
-impl Symbols {
-    /// Writes the symbols as text.
-    pub fn format(&self) -> String {
-        let mut lines = Vec::new();
-        for function in &self.functions {
-            lines.push(format!("function {}", function.format()));
-        }
-        for Range { start, end, function } in &self.kernel {
-            lines.push(format!("range {start:x} {end:x} {function}"));
-        }
-        for LandmarkAt { address, landmark, metric } in &self.landmarks {
-            let word = Landmark::NAMES[*landmark as usize].1;
-            let metric = metric.as_deref().map_or(String::new(), |metric| format!(" {metric}"));
-            lines.push(format!("landmark {address:x} {word}{metric}"));
-        }
-        for file in &self.files {
-            lines.push("file".into());
-            for Load { start, end, address } in &file.loads {
-                lines.push(format!("load {start:x} {end:x} {address:x}"));
+impl Contents for Symbols {
+    fn check(&self) -> Result<(), &'static str> {
+        let ascend = |ranges: &[Range]| {
+            if ranges.iter().any(|range| range.function as usize >= self.functions.len()) {
+                return Err("no such function");
             }
-            for Range { start, end, function } in &file.parts {
-                lines.push(format!("part {start:x} {end:x} {function}"));
+            let right = ranges.iter().all(|range| range.start < range.end)
+                && ranges.is_sorted_by(|one, next| one.end <= next.start);
+            if right { Ok(()) } else { Err("ranges must ascend") }
+        };
+        ascend(&self.kernel)?;
+        for FileSymbols { parts, sites, .. } in &self.files {
+            ascend(parts)?;
+            let right = sites.iter().all(|(start, end)| start < end)
+                && sites.is_sorted_by(|one, next| one.1 <= next.0);
+            if !right {
+                return Err("sites must ascend");
             }
-            for (start, behind) in &file.sites {
-                lines.push(format!("site {start:x} {behind:x}"));
-            }
-            for (offset, hash) in &file.pages {
-                lines.push(format!("page {offset:x} {hash:x}"));
-            }
-        }
-        FORMAT.write(&lines)
-    }
-
-    /// Reads what [`format`](Self::format) wrote.
-    ///
-    /// # Errors
-    /// [`TextError`] names the first fault.
-    pub fn parse(text: &str) -> Result<Symbols, TextError> {
-        let mut symbols = Symbols::default();
-        FORMAT.read(text, |line| symbols.read_item(line))?;
-        Ok(symbols)
-    }
-
-    fn read_item(&mut self, line: &str) -> Result<(), &'static str> {
-        let (word, rest) = words(line);
-        let fields: Vec<&str> = rest.split(' ').collect();
-        let known = self.functions.len();
-        let file = self.files.last_mut().ok_or("no file yet");
-        match (word, fields.as_slice()) {
-            ("function", _) => {
-                self.functions.push(Function::parse(rest).ok_or("a function has no module")?);
-            }
-            ("range", fields) => {
-                let range = range(fields, self.kernel.last(), known)?;
-                self.kernel.push(range);
-            }
-            ("landmark", [address, word, metric @ ..]) => {
-                let found = Landmark::NAMES.iter().find(|(_, name)| name == word);
-                let (landmark, _) = found.ok_or("unknown landmark")?;
-                self.landmarks.push(LandmarkAt {
-                    address: hexadecimal(address)?,
-                    landmark: *landmark,
-                    metric: metric.first().map(|metric| metric.to_string()),
-                });
-            }
-            ("file", _) => self.files.push(FileSymbols::default()),
-            ("load", [start, end, address]) => {
-                let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
-                file?.loads.push(Load { start, end, address: hexadecimal(address)? });
-            }
-            ("part", fields) => {
-                let file = file?;
-                file.parts.push(range(fields, file.parts.last(), known)?);
-            }
-            ("site", [start, behind]) => {
-                let (file, site) = (file?, (hexadecimal(start)?, hexadecimal(behind)?));
-                if site.0 >= site.1 || file.sites.last().is_some_and(|last| last.1 > site.0) {
-                    return Err("sites must ascend");
-                }
-                file.sites.push(site);
-            }
-            ("page", [offset, hash]) => {
-                file?.pages.push((hexadecimal(offset)?, hexadecimal(hash)?))
-            }
-            _ => return Err("unknown line"),
         }
         Ok(())
     }
 }
 
-/// Parses the range of an item; it must be behind `before`, and its function one of `known`.
-fn range(fields: &[&str], before: Option<&Range>, known: usize) -> Result<Range, &'static str> {
-    let [start, end, function] = fields else { return Err("a range has three fields") };
-    let function: u32 = function.parse().map_err(|_| "not a number")?;
-    let range = Range { start: hexadecimal(start)?, end: hexadecimal(end)?, function };
-    if function as usize >= known {
-        return Err("no such function");
-    }
-    if range.start >= range.end || before.is_some_and(|before| before.end > range.start) {
-        return Err("ranges must ascend");
-    }
-    Ok(range)
-}
+message!(Symbols, FORMAT);
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::message::tests::{check_message, contradiction};
 
-    fn symbols() -> Symbols {
+    pub(crate) fn sample() -> Symbols {
         let source = Some("list.c".into());
         Symbols {
             functions: vec![
@@ -345,32 +238,26 @@ mod tests {
     }
 
     #[test]
-    fn symbols_round_trip() {
-        let parsed = Symbols::parse(&symbols().format()).unwrap();
-        assert_eq!(parsed, symbols());
-        let mangled: Vec<_> = parsed.functions.iter().map(|one| one.mangled.as_deref()).collect();
+    fn symbols_are_read_whole_or_not_at_all() {
+        check_message(&FORMAT, &sample());
+        let read = Symbols::decode(&sample().encode()).unwrap();
+        // Functions are equal whatever their mangled names.
+        let mangled: Vec<_> = read.functions.iter().map(|one| one.mangled.as_deref()).collect();
         assert_eq!(mangled, [None, None, Some("_ZN2ns3runEi")]);
     }
 
     #[test]
-    fn no_part_of_symbols_is_taken_for_the_whole() {
-        let whole = symbols().format();
-        for length in 0..whole.len() - 1 {
-            assert!(Symbols::parse(&whole[..length]).is_err(), "{length} bytes");
-        }
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let fault = |lines: &str| {
-            Symbols::parse(&format!("{}\n{lines}", FORMAT.header)).unwrap_err().to_string()
+    fn symbols_that_contradict_themselves_are_refused() {
+        let fault = |change: &dyn Fn(&mut Symbols)| {
+            let mut symbols = sample();
+            change(&mut symbols);
+            contradiction(&FORMAT, &symbols)
         };
-        assert!(fault("range 1 2 0\n").contains("no such function"));
-        assert!(fault("function a\tb\nrange 2 2 0\n").contains("ascend"));
-        assert!(fault("function a\tb\nrange 1 3 0\nrange 2 4 0\n").contains("line 4"));
-        assert!(fault("part 1 2 0\n").contains("no file yet"));
-        assert!(fault("landmark 1 lunch\n").contains("unknown landmark"));
-        assert!(fault("end 1\n").contains("cut short"));
+        assert_eq!(fault(&|it| it.kernel[0].function = 3), "no such function");
+        assert_eq!(fault(&|it| it.kernel[0].end = it.kernel[0].start), "ranges must ascend");
+        assert_eq!(fault(&|it| it.kernel = [it.kernel[0]; 2].to_vec()), "ranges must ascend");
+        assert_eq!(fault(&|it| it.files[1].parts[0].function = 3), "no such function");
+        assert_eq!(fault(&|it| it.files[1].sites[0].1 = 0x1101), "sites must ascend");
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn symbols_of_real_programs_are_read_back_as_they_were_written() {
     let programs = [(this.clone(), "/bin/with\tsome\nspace".to_owned())];
     let symbols = assemble(None, &programs, &DEBUG_FILES.into()).unwrap();
     assert_eq!(symbols, assemble(None, &programs, &DEBUG_FILES.into()).unwrap());
-    assert_eq!(Symbols::parse(&symbols.format()).as_ref(), Ok(&symbols));
+    assert_eq!(Symbols::decode(&symbols.encode()).as_ref(), Ok(&symbols));
     let escaped = "/bin/with\\u{9}some\\u{a}space";
     assert!(symbols.functions.iter().all(|function| function.module == escaped));
 }

@@ -3,7 +3,7 @@
 use crate::measure::measure;
 use crate::spec::WorkloadSpec;
 use crate::work::Meter;
-use opcost_record::{Report, wire};
+use opcost_record::Report;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
@@ -14,6 +14,11 @@ const STUCK_S: u32 = 300;
 
 /// Runs `task` in a forked process; returns its text, or how the process ended.
 pub(crate) fn in_child(task: impl FnOnce() -> String) -> Result<String, String> {
+    bytes_of_child(|| task().into_bytes()).map(|bytes| String::from_utf8(bytes).unwrap())
+}
+
+/// Does the same for a task that returns bytes.
+pub(crate) fn bytes_of_child(task: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, String> {
     let mut ends = [0; 2];
     // SAFETY: two writable descriptors.
     let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
@@ -28,20 +33,20 @@ pub(crate) fn in_child(task: impl FnOnce() -> String) -> Result<String, String> 
         // SAFETY: the alarm ends this process only. Tasks that wait for each other for ever then fail the test.
         unsafe { libc::alarm(STUCK_S) };
         let status = match catch_unwind(AssertUnwindSafe(task)) {
-            Ok(text) => i32::from(writer.write_all(text.as_bytes()).is_err()),
+            Ok(bytes) => i32::from(writer.write_all(&bytes).is_err()),
             Err(_) => 101,
         };
         // SAFETY: _exit does not return.
         unsafe { libc::_exit(status) };
     }
     drop(writer);
-    let mut text = String::new();
-    reader.read_to_string(&mut text).unwrap();
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).unwrap();
     let mut status = 0;
     // SAFETY: the process is this process's child, and `status` is writable.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     match status {
-        0 => Ok(text),
+        0 => Ok(bytes),
         _ => Err(format!("wait status {status:#x}")),
     }
 }
@@ -63,15 +68,14 @@ pub(crate) fn measured(
     let given: Vec<(String, String)> =
         given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let params = spec.resolve(&given).map_err(|error| error.to_string())?;
-    let text = in_child(|| match measure(spec, &params, seed, &mut NoMeter) {
-        Ok(done) => wire::format(&Report {
-            ops: Some(done.ops),
-            readings: done.figures,
-            invariants: done.invariants,
-        }),
-        Err(error) => wire::format_error(&error.to_string()),
+    let report = bytes_of_child(|| match measure(spec, &params, seed, &mut NoMeter) {
+        Ok(done) => {
+            Report { ops: Some(done.ops), readings: done.figures, invariants: done.invariants }
+                .encode()
+        }
+        Err(error) => Report::encode_error(&error.to_string()),
     })?;
-    wire::parse(&text).map_err(|error| error.to_string())
+    Report::decode(&report).map_err(|error| error.to_string())
 }
 
 /// Returns parameters of so little work that tests can afford every workload.

@@ -30,6 +30,8 @@ mod sample;
 use command::{Arguments, Job};
 #[cfg(has_kernels)]
 use opcost_record::gauge::GaugeReport;
+#[cfg(has_kernels)]
+use std::io::Write;
 use std::process::ExitCode;
 
 /// The kernels and the modelled cores are x86-64 only.
@@ -50,21 +52,29 @@ fn main() -> ExitCode {
         }
     };
     let done = match arguments.job {
-        Job::Time => command::time(&arguments).map(|report| report.format()),
-        Job::Loops => command::loops(&arguments).map(|report| report.format()),
-        Job::Mark => command::mark(&arguments),
-        Job::Program => command::program(&arguments),
-        Job::List => Ok(command::list(&arguments)),
+        Job::Time => command::time(&arguments).map(|report| report.encode()),
+        Job::Loops => command::loops(&arguments).map(|report| report.encode()),
+        Job::Mark => command::mark(&arguments).map(String::into_bytes),
+        Job::Program => command::program(&arguments).map(String::into_bytes),
+        Job::List => Ok(command::list(&arguments).into_bytes()),
+    };
+    let print = |bytes: &[u8]| {
+        let mut stdout = std::io::stdout();
+        stdout.write_all(bytes).and_then(|()| stdout.flush())
     };
     match done {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(bytes) => match print(&bytes) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("opcost-gauge: cannot write to standard output: {error}");
+                ExitCode::FAILURE
+            }
+        },
         Err(error) => {
             // opcost reads the report; people read the message.
             if matches!(arguments.job, Job::Time | Job::Loops) {
-                print!("{}", GaugeReport::format_error(&error.to_string()));
+                // If this fails, opcost still has the exit status.
+                let _ = print(&GaugeReport::encode_error(&error.to_string()));
             }
             eprintln!("opcost-gauge: {error}");
             ExitCode::FAILURE

@@ -1,6 +1,7 @@
 //! A bare machine with paging and interrupts: faults and interrupts everywhere, counted by hand.
 
 use crate::emulator::{Emulator, MODEL, Run, SYSTEM, check, count};
+use opcost_record::symbols::{Landmark, LandmarkAt, Symbols};
 
 /// A multiboot image of 32-bit code. The first 4 MiB are mapped one to one. The fault handler maps pages from 0x800000 on to memory
 /// from 0x200000 on.
@@ -101,12 +102,12 @@ new: .skip 4096
 stack:
 ";
 
-const SYMBOLS: &str = "opcost-symbols 6
-landmark 140000 fault page-faults
-landmark 140100 interrupt interrupts
-landmark 140200 system-call system-calls
-end 3
-";
+/// The handlers of the image.
+const HANDLERS: [(u64, Landmark, &str); 3] = [
+    (0x14_0000, Landmark::Fault, "page-faults"),
+    (0x14_0100, Landmark::Interrupt, "interrupts"),
+    (0x14_0200, Landmark::SystemCall, "system-calls"),
+];
 
 /// Interrupts of the timer every 23 ticks of its clock, about 19,000 instructions.
 const TIMER: &str = "
@@ -137,7 +138,13 @@ fn run(work: &str, options: &[&str]) -> Option<Bare> {
     let link = ["-Wl,--section-start=.handlers=0x140000", "-Wl,-Tdata=0x150000"];
     let source = IMAGE.replace(" WORK\n", &format!("{work}\n"));
     let image = emulator.build_image("bare.S", &source, &link)?;
-    let symbols = emulator.file("symbols", SYMBOLS.as_bytes());
+    let landmarks = HANDLERS.map(|(address, landmark, metric)| LandmarkAt {
+        address,
+        landmark,
+        metric: Some(metric.into()),
+    });
+    let symbols = Symbols { landmarks: landmarks.into(), ..Symbols::default() };
+    let symbols = emulator.file("symbols", &symbols.encode());
     let sent = emulator.folder().join("sent");
     let debug = format!("file:{}", sent.display());
     let machine = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-m", "16"];

@@ -22,8 +22,8 @@ use opcost_model::plan::{
 use opcost_model::validation::kept;
 use opcost_profile::session::Recorded;
 use opcost_profile::symbolise::symbolise;
-use opcost_record::framing::{Fault, TextError};
-use opcost_record::{Domain, Failure, MetricKey, Outcome, Profile, Reading, Report, WORK, wire};
+use opcost_record::message::MessageError;
+use opcost_record::{Domain, Failure, MetricKey, Outcome, Profile, Reading, Report, WORK};
 use opcost_source::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
     sources as sampling_sources,
@@ -43,7 +43,7 @@ use opcost_sys::spawn::{
 };
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io::{PipeReader, Read, Write};
+use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -291,7 +291,7 @@ impl<'a> Host<'a> {
         runs: usize,
     ) -> Result<Option<Vec<RunEnd>>> {
         let (request_reader, mut request_writer) = std::io::pipe().context("pipe")?;
-        let (report_reader, report_writer) = std::io::pipe().context("pipe")?;
+        let (mut report_reader, report_writer) = std::io::pipe().context("pipe")?;
         spawn.pass_fds = vec![
             (request_reader.into(), work_process::REQUEST_FD),
             (report_writer.into(), work_process::REPORT_FD),
@@ -300,12 +300,16 @@ impl<'a> Host<'a> {
         // Threads write and read, since both texts may be longer than a pipe holds. If a process
         // dies early, it leaves the request unread; this is no error of its own.
         let sender = thread::spawn(move || request_writer.write_all(text.as_bytes()));
-        let receiver = thread::spawn(move || read_reports(report_reader));
+        let receiver = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            report_reader.read_to_end(&mut bytes).map(|_| Report::decode_all(&bytes))
+        });
         let Launched { started_unix_ns, exit, intake, left, .. } =
             self.launch(plan, runs, spawn, &mut [])?;
         let (_, reports) = (sender.join(), receiver.join());
-        let (reports, problem) =
-            reports.map_err(|_| anyhow::anyhow!("the thread that reads reports died"))?;
+        let (reports, problem): (Vec<Report>, Option<MessageError>) = reports
+            .map_err(|_| anyhow::anyhow!("the thread that reads reports died"))?
+            .context("cannot read reports")?;
         if exit.ended_by == EndedBy::Interrupt {
             return Ok(None);
         }
@@ -317,8 +321,7 @@ impl<'a> Host<'a> {
                 let outcome = match (outcome(plan, exit.ended_by, exit.status), &report) {
                     // The way the process died says more than its missing report.
                     (Outcome::Finished, None) => {
-                        let error =
-                            problem.clone().unwrap_or_else(|| wire::FORMAT.error(Fault::Empty));
+                        let error = problem.clone().unwrap_or_else(Report::missing);
                         Outcome::Failed(Failure::Work { detail: error.to_string() })
                     }
                     (outcome, _) => outcome,
@@ -597,17 +600,6 @@ fn exit_code(exit: &Exit) -> Option<i32> {
     match exit.status {
         ExitStatus::Code(code) => Some(code),
         ExitStatus::Signal(_) => None,
-    }
-}
-
-fn read_reports(mut reader: PipeReader) -> (Vec<Report>, Option<TextError>) {
-    let mut text = String::new();
-    match reader.read_to_string(&mut text) {
-        Ok(_) => wire::parse_several(&text),
-        Err(_) => {
-            let fault = Fault::Version("bytes that are no text".into());
-            (Vec::new(), Some(wire::FORMAT.error(fault)))
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::resolve::resolve;
 use opcost_model::experiment::{Experiment, Seed};
 use opcost_model::plan::IgnoredStatuses;
 use opcost_record::{Domain, Invariant, MetricKey};
+use std::fmt::Write as _;
 
 /// Makes the first run of a plan, with a script in place of the workloads' process; descriptor 3 is
 /// the request, 4 the report.
@@ -24,6 +25,18 @@ fn run_several(plan: &Plan, runs: usize, text: &str) -> Vec<RunEnd> {
     processes.concat()
 }
 
+/// The command of a shell that sends these bytes as a report.
+fn sends(bytes: &[u8]) -> String {
+    let mut octal = String::new();
+    bytes.iter().for_each(|byte| write!(octal, "\\{byte:03o}").unwrap());
+    format!("printf '{octal}' >&4")
+}
+
+/// The same for a report.
+fn reports(report: &Report) -> String {
+    sends(&report.encode())
+}
+
 fn plan(asked: Experiment) -> Plan {
     resolve(&asked, &FakeSurroundings::default()).unwrap()
 }
@@ -37,14 +50,13 @@ fn check_failure(text: &str, expected: &Failure) {
 
 #[test]
 fn a_report_reaches_the_run() {
-    let text = "printf 'opcost-record 1\\nops 5\\nreading wall all clock work 7\\n\
-                invariant hash ab\\nend 3\\n' >&4";
-    let end = run_scripted(&plan(experiment(2, 2)), text);
+    let wall = Reading::plain(MetricKey::new("wall", Domain::All, "clock"), 7);
+    let sent = Report { readings: vec![wall.clone()], ..report(1) };
+    let end = run_scripted(&plan(experiment(2, 2)), &reports(&sent));
     assert_eq!((end.outcome, end.exit_code), (Outcome::Finished, Some(0)));
     assert_eq!(end.report.ops, Some(5));
-    let wall = Reading::plain(MetricKey::new("wall", Domain::All, "clock"), 7);
     assert_eq!(end.report.readings[0], wall);
-    assert_eq!(end.report.invariants, [Invariant { name: "hash".into(), value: "ab".into() }]);
+    assert_eq!(end.report.invariants, sent.invariants);
 }
 
 #[test]
@@ -53,9 +65,8 @@ fn requests_and_reports_may_be_longer_than_a_pipe() {
     let event = plan.events[0].clone();
     plan.events = vec![event; 3000];
     // The script writes the report before it reads the request.
-    let text = "{ echo opcost-record 1; i=0; while [ $i -lt 20000 ]; do echo invariant n$i v; \
-                i=$((i + 1)); done; echo end 20000; } >&4; cat <&3 > /dev/null";
-    let end = run_scripted(&plan, text);
+    let text = format!("{}; cat <&3 > /dev/null", reports(&report(20_000)));
+    let end = run_scripted(&plan, &text);
     assert_eq!(end.outcome, Outcome::Finished);
     assert_eq!(end.report.invariants.len(), 20_000);
 }
@@ -79,7 +90,7 @@ fn the_request_is_what_the_plan_says() {
 fn how_a_workload_died_says_more_than_what_it_did_not_send() {
     check_failure("kill -9 $$", &Failure::Signal { signal: 9, stderr: None });
     check_failure(
-        "echo opcost-record 1 >&4; kill -9 $$",
+        &format!("{}; kill -9 $$", sends(&report(1).encode()[..20])),
         &Failure::Signal { signal: 9, stderr: None },
     );
     check_failure("exit 3", &Failure::ExitStatus { code: 3, stderr: None });
@@ -92,13 +103,12 @@ fn how_a_workload_died_says_more_than_what_it_did_not_send() {
 #[test]
 fn a_report_that_is_none_is_a_failure_of_the_work() {
     for (text, part) in [
-        ("exit 0", "sent no report"),
-        ("echo hello >&4", "starts with 'hello'"),
-        ("echo opcost-record 1 >&4", "cut short"),
-        ("printf '\\377' >&4", "no text"),
-        ("printf 'opcost-record 1\\nerror no room\\nend 1\\n' >&4", "no room"),
+        ("exit 0".to_string(), "sent no report"),
+        ("echo hello >&4".to_string(), "starts with 'hello'"),
+        (sends(&report(1).encode()[..20]), "cut short"),
+        (sends(&Report::encode_error("no room")), "no room"),
     ] {
-        let end = run_scripted(&plan(experiment(2, 2)), text);
+        let end = run_scripted(&plan(experiment(2, 2)), &text);
         let Outcome::Failed(Failure::Work { detail }) = &end.outcome else { panic!("{end:?}") };
         assert!(detail.contains(part), "{text}: {detail}");
         assert_eq!(end.exit_code, Some(0));
@@ -118,12 +128,17 @@ fn six_runs() -> Experiment {
     Experiment { blocks_per_process: Some(3), ..in_process(6) }
 }
 
-/// One report of a process that makes several runs.
-const REPORT: &str = "printf 'opcost-record 1\\nops 5\\ninvariant hash ab\\nend 2\\n' >&4";
+/// A report of a run with so many invariants.
+fn report(invariants: usize) -> Report {
+    let invariant = |number| Invariant { name: format!("n{number}"), value: "v".into() };
+    let invariants = (0..invariants).map(invariant).collect();
+    Report { ops: Some(5), readings: Vec::new(), invariants }
+}
 
 #[test]
 fn one_process_reports_each_of_its_runs_and_the_machine_is_told_of_once() {
-    let ends = run_several(&plan(in_process(2)), 2, &format!("{REPORT}; {REPORT}"));
+    let one = reports(&report(1));
+    let ends = run_several(&plan(in_process(2)), 2, &format!("{one}; {one}"));
     for end in &ends {
         assert_eq!(
             (&end.outcome, end.exit_code, end.report.ops),
@@ -157,7 +172,8 @@ fn the_paths_of_a_process_are_those_of_its_runs_in_their_order() {
 
 #[test]
 fn of_a_process_that_fails_in_mid_block_what_was_done_is_kept() {
-    let failing = format!("{REPORT}; printf 'opcost-record 1\\nerror no room\\nend 1\\n' >&4");
+    let one = reports(&report(1));
+    let failing = format!("{one}; {}", sends(&Report::encode_error("no room")));
     let ends = run_several(&plan(six_runs()), 3, &failing);
     assert_eq!((&ends[0].outcome, ends[0].report.ops), (&Outcome::Finished, Some(5)));
     for end in &ends[1..] {
@@ -166,7 +182,7 @@ fn of_a_process_that_fails_in_mid_block_what_was_done_is_kept() {
         assert_eq!(end.report.ops, None);
     }
     // A killed process may have reported anything.
-    let ends = run_several(&plan(six_runs()), 3, &format!("{REPORT}; kill -9 $$"));
+    let ends = run_several(&plan(six_runs()), 3, &format!("{one}; kill -9 $$"));
     for end in ends {
         assert_eq!(end.outcome, Outcome::Failed(Failure::Signal { signal: 9, stderr: None }));
     }

@@ -77,12 +77,12 @@ pub(super) fn explain(end: &mut RunEnd, log: &str, files: &[PathBuf], ran: Ran<'
 
 /// Says why a program without a kernel died of SIGILL, if it did.
 ///
-/// `last`: the line about its last instruction.
-pub(super) fn explain_alone(end: &mut RunEnd, last: &str, ran: Ran<'_>) {
+/// `last`: the message with its last instruction.
+pub(super) fn explain_alone(end: &mut RunEnd, last: &[u8], ran: Ran<'_>) {
     if !matches!(end.outcome, Outcome::Failed(Failure::Signal { signal: SIGILL, .. })) {
         return;
     }
-    let trap = LastInstruction::parse(last).map(|LastInstruction { address, code }| Trap {
+    let trap = LastInstruction::decode(last).map(|LastInstruction { address, code }| Trap {
         address,
         mapped: None,
         code: Some(code),
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_program_without_a_kernel_has_its_last_instruction() {
-        let said = |last: &str, signal: i32| {
+        let said = |last: &[u8], signal: i32| {
             let outcome = Outcome::Failed(Failure::Signal { signal, stderr: None });
             let report = Report::default();
             let mut end =
@@ -337,10 +337,10 @@ mod tests {
             }
         };
         // vpaddd ymm0, ymm1, ymm2, and what follows
-        let last = LastInstruction::of(0x40_1136, &[0xc5, 0xf5, 0xfe, 0xc2, 0xc3]).format();
+        let last = LastInstruction::of(0x40_1136, &[0xc5, 0xf5, 0xfe, 0xc2, 0xc3]).encode();
         let expected = "it executed 'vpaddd ymm0,ymm1,ymm2' at 0x401136, which needs AVX2; the CPU model Nehalem lacks it; give";
         assert!(said(&last, 4).contains(expected), "{}", said(&last, 4));
-        for torn in ["", "401136 c5", "zz c5\n"] {
+        for torn in [&b""[..], &last[..30], b"zz c5\n"] {
             let said = said(torn, 4);
             assert!(
                 said.contains("an instruction that the CPU model Nehalem does not have"),

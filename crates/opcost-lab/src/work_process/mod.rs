@@ -1,7 +1,7 @@
 //! The process that performs a workload: a fresh copy of this program for every run, or for all runs of a block whose variants are
 //! code paths that the process exchanges.
 //!
-//! The process reads its request as JSON from one pipe and writes its report in the wire format to another. Arguments and
+//! The process reads its request as JSON from one pipe and writes its [`Report`] to another. Arguments and
 //! environment, and therefore the stack, are the same for every variant.
 //!
 //! **A pipe between opcost and a workload, not arguments.** The variants' parameters differ in length; as arguments they
@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use meter::RegionMeter;
 use opcost_base::exit::{Status, fail};
 use opcost_model::plan::EventPlan;
-use opcost_record::{Report, wire};
+use opcost_record::Report;
 use opcost_sys::perf::LivePerf;
 use opcost_work::{Measured, forks, measure, measure_paths};
 use serde::{Deserialize, Serialize};
@@ -80,15 +80,15 @@ pub fn serve() -> Result<()> {
     };
     let mut text = String::new();
     request.read_to_string(&mut text).context("cannot read the request")?;
-    let mut answer = String::new();
+    let mut answer = Vec::new();
     if let Err(error) = perform(&text, &mut answer) {
-        answer += &wire::format_error(&format!("{error:#}"));
+        answer.extend(Report::encode_error(&format!("{error:#}")));
     }
-    report.write_all(answer.as_bytes()).context("cannot send the report")
+    report.write_all(&answer).context("cannot send the report")
 }
 
 /// Performs a request; appends a report to `answer` for each complete run.
-fn perform(text: &str, answer: &mut String) -> Result<()> {
+fn perform(text: &str, answer: &mut Vec<u8>) -> Result<()> {
     let request: Request<'_> =
         serde_json::from_str(text).context("the request is not understood")?;
     let spec = find_workload(&request.workload)?;
@@ -102,7 +102,7 @@ fn perform(text: &str, answer: &mut String) -> Result<()> {
         if meter.failure.is_none() {
             let readings = meter.readings.drain(..).chain(done.figures).collect();
             let (ops, invariants) = (Some(done.ops), done.invariants);
-            *answer += &wire::format(&Report { ops, readings, invariants });
+            answer.extend(Report { ops, readings, invariants }.encode());
         }
     };
     let done = match request.paths.as_ref() {

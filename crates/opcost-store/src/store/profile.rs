@@ -49,6 +49,7 @@ pub(super) fn decode(bytes: &[u8], budget: Option<&Budget>) -> rusqlite::Result<
     if reader.into_inner().limit() == 0 {
         return Err(damaged("too long"));
     }
+    profile.check().map_err(&damaged)?;
     Ok(profile)
 }
 

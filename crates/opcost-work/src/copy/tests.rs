@@ -1,8 +1,8 @@
 use super::*;
-use crate::in_child::{NoMeter, in_child, measured, value};
+use crate::in_child::{NoMeter, bytes_of_child, in_child, measured, value};
 use crate::invariant::{OP_STREAM_HASH, PAGE_FAULTS};
 use crate::measure::{Measured, measure_paths};
-use opcost_record::{Report, wire};
+use opcost_record::Report;
 use routine::ROUTINES;
 
 #[test]
@@ -32,16 +32,16 @@ fn in_one_process_every_path_does_what_it_does_in_its_own() {
         let alone = measured(&SPEC, &given, 5).unwrap();
         let params = given.map(|(name, value)| (name.to_string(), value.to_string()));
         let params = SPEC.resolve(&params).unwrap();
-        let text = in_child(|| {
-            let mut text = String::new();
+        let reports = bytes_of_child(|| {
+            let mut reports = Vec::new();
             measure_paths(&SPEC, &params, 5, &paths, &mut NoMeter, &mut |_, measured| {
                 let Measured { ops, invariants, .. } = measured;
-                text += &wire::format(&Report { ops: Some(ops), readings: vec![], invariants });
+                reports.extend(Report { ops: Some(ops), readings: vec![], invariants }.encode());
             })
             .unwrap();
-            text
+            reports
         });
-        assert_eq!(text.unwrap(), wire::format(&alone).repeat(paths.len()), "{size}");
+        assert_eq!(reports.unwrap(), alone.encode().repeat(paths.len()), "{size}");
     }
 }
 

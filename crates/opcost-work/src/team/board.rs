@@ -22,9 +22,9 @@ struct Shared {
 
 #[repr(C)]
 struct Note {
-    /// Bytes of the text; written last, with release ordering.
+    /// How many bytes there are; written last, with release ordering.
     len: AtomicU32,
-    text: UnsafeCell<[u8; NOTE_BYTES]>,
+    bytes: UnsafeCell<[u8; NOTE_BYTES]>,
 }
 
 /// The shared memory, and the eventfd that signals that all tasks have arrived.
@@ -129,26 +129,26 @@ impl Board {
         unsafe { libc::read(self.signal_fd(), (&raw mut count).cast(), size_of::<u64>()) };
     }
 
-    /// Leaves a note; text that does not fit is cut off, which the reader notices.
-    pub(super) fn write_note(&self, index: usize, text: &str) {
+    /// Leaves a note; bytes that do not fit are cut off, which the reader notices.
+    pub(super) fn write_note(&self, index: usize, bytes: &[u8]) {
         let note = &self.shared().notes[index];
-        let len = text.len().min(NOTE_BYTES);
+        let len = bytes.len().min(NOTE_BYTES);
         // SAFETY: only the task with this index writes the note, and the parent reads it only
         // after that task has arrived or ended.
-        unsafe { ptr::copy_nonoverlapping(text.as_ptr(), note.text.get().cast::<u8>(), len) };
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), note.bytes.get().cast::<u8>(), len) };
         note.len.store(len as u32, Ordering::Release);
     }
 
     /// Returns the note of a task that has arrived or ended; empty if the task left none.
-    pub(super) fn note(&self, index: usize) -> String {
+    pub(super) fn note(&self, index: usize) -> Vec<u8> {
         let note = &self.shared().notes[index];
         let len = (note.len.load(Ordering::Acquire) as usize).min(NOTE_BYTES);
         let mut bytes = vec![0u8; len];
         // SAFETY: `len` bytes fit both; nobody writes the note any more, see write_note.
         unsafe {
-            ptr::copy_nonoverlapping(note.text.get().cast::<u8>(), bytes.as_mut_ptr(), len);
+            ptr::copy_nonoverlapping(note.bytes.get().cast::<u8>(), bytes.as_mut_ptr(), len);
         }
-        String::from_utf8_lossy(&bytes).into_owned()
+        bytes
     }
 }
 
@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn notes_are_kept_apart_and_cut_to_fit() {
         let board = Board::put_up(2).unwrap();
-        board.write_note(0, "first");
-        board.write_note(1, &"x".repeat(2 * NOTE_BYTES));
-        assert_eq!(board.note(0), "first");
+        board.write_note(0, b"first");
+        board.write_note(1, &[b'x'; 2 * NOTE_BYTES]);
+        assert_eq!(board.note(0), b"first");
         assert_eq!(board.note(1).len(), NOTE_BYTES);
     }
 

@@ -23,8 +23,8 @@ use crate::task::{TaskKind, Tasks, become_task};
 use crate::work::Crew;
 use board::Board;
 use ending::Ending;
-use opcost_record::framing::{Fault, TextError};
-use opcost_record::{Report, wire};
+use opcost_record::Report;
+use opcost_record::message::{Fault, MessageError};
 use opcost_sys::clock::monotonic_ns;
 use process::Process;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -150,8 +150,10 @@ impl Team {
     /// Returns the error for a task that ended too early.
     fn failed(&mut self, index: usize) -> WorkError {
         let ending = self.members[index].wait();
-        match wire::parse(&self.board.note(index)) {
-            Err(TextError { fault: Fault::Reported(detail), .. }) => self.complaint(index, detail),
+        match Report::decode(&self.board.note(index)) {
+            Err(MessageError { fault: Fault::Reported(detail), .. }) => {
+                self.complaint(index, detail)
+            }
             _ => self.died(index, ending.how()),
         }
     }
@@ -192,7 +194,7 @@ impl Crew for Team {
         self.step(Step::Report)?;
         (0..self.members.len())
             .map(|index| {
-                wire::parse(&self.board.note(index))
+                Report::decode(&self.board.note(index))
                     .map_err(|error| self.complaint(index, error.to_string()))
             })
             .collect()
@@ -212,7 +214,7 @@ fn run_task<C: Crew>(
         Ok(Err(error)) => error.to_string(),
         Err(_) => "it panicked; the message is on standard error".into(),
     };
-    board.write_note(index, &wire::format_error(&message));
+    board.write_note(index, &Report::encode_error(&message));
     1
 }
 
@@ -254,7 +256,7 @@ fn follow_steps<C: Crew>(
         if timed {
             report.readings.push(task_time(took_ns));
         }
-        board.write_note(index, &wire::format(&report));
+        board.write_note(index, &report.encode());
     }
     board.arrive();
 

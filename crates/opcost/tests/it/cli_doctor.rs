@@ -2,6 +2,7 @@
 
 use crate::lab::{Lab, Started, first_cpu};
 use crate::needs;
+use opcost_record::gauge::GaugeReport;
 
 #[test]
 fn every_cpu_that_may_be_used_is_listened_to() {
@@ -91,12 +92,12 @@ fn without_its_gauge_or_with_a_wrong_core_nothing_is_validated() {
 #[test]
 fn a_loaded_machine_is_refused_in_the_gauges_own_words() {
     let lab = Lab::new();
-    let report =
-        r"printf 'opcost-gauge 1\nerror this machine is too loaded: 91 %%\nend 1\n'; exit 1";
+    let report = GaugeReport::encode_error("this machine is too loaded: 91 %");
+    std::fs::write(lab.dir().join("report"), report).unwrap();
     for part in ["libopcost_emu.so", "opcost-guest"] {
         lab.write(&format!("parts/{part}"), "");
     }
-    lab.script("parts/opcost-gauge", report);
+    lab.script("parts/opcost-gauge", "cat report; exit 1");
     lab.script("qemu-x86_64", "echo qemu-x86_64 version 9.9.9");
     for job in ["--validate", "--calibrate-core new.toml"] {
         let line = format!("PATH=$PWD:$PATH OPCOST_LIBEXEC=parts $OPCOST doctor {job}");

@@ -21,12 +21,12 @@ mod elf;
 mod events;
 #[path = "../../../../fuzz/fuzz_targets/experiment.rs"]
 mod experiment;
-#[path = "../../../../fuzz/fuzz_targets/guest.rs"]
-mod guest;
 #[path = "../../../../fuzz/fuzz_targets/import.rs"]
 mod import;
 #[path = "../../../../fuzz/fuzz_targets/kallsyms.rs"]
 mod kallsyms;
+#[path = "../../../../fuzz/fuzz_targets/message.rs"]
+mod message;
 #[path = "../../../../fuzz/fuzz_targets/perf_data.rs"]
 mod perf_data;
 #[path = "../../../../fuzz/fuzz_targets/profile_text.rs"]
@@ -43,8 +43,6 @@ mod session;
 mod size;
 #[path = "../../../../fuzz/fuzz_targets/suite.rs"]
 mod suite;
-#[path = "../../../../fuzz/fuzz_targets/wire.rs"]
-mod wire;
 
 /// An input that libfuzzer would make of bytes; `None` if these bytes make none.
 pub(crate) trait Input<'a>: Sized {
@@ -83,16 +81,16 @@ macro_rules! fuzz_target {
     };
 }
 
-const TARGETS: [fn(&[u8]); 18] = [
+const TARGETS: [fn(&[u8]); 17] = [
     annotate::run,
     attach::run,
     baseline::run,
     elf::run,
     events::run,
     experiment::run,
-    guest::run,
     import::run,
     kallsyms::run,
+    message::run,
     perf_data::run,
     profile_text::run,
     recording::run,
@@ -101,7 +99,6 @@ const TARGETS: [fn(&[u8]); 18] = [
     session::run,
     size::run,
     suite::run,
-    wire::run,
 ];
 
 #[test]

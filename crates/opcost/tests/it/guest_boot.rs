@@ -2,9 +2,9 @@
 
 use crate::boot::{boot, boot_in, machine};
 use opcost_lab::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
+use opcost_record::Report;
 use opcost_record::channel::{Frame, FrameKind, GuestExit};
 use opcost_record::request::{GuestOutput, GuestRequest};
-use opcost_record::wire;
 use opcost_work::WorkloadSpec;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,12 +16,23 @@ fn text(frames: &[Frame], kind: FrameKind) -> String {
     let found: Vec<&Frame> = frames.iter().filter(|frame| frame.kind == kind).collect();
     match found.as_slice() {
         [frame] => frame.text(),
-        other => panic!("{} frames {}: {frames:?}", other.len(), kind.word()),
+        other => panic!("{} frames {:?}: {frames:?}", other.len(), kind),
     }
 }
 
 fn exit(frames: &[Frame]) -> GuestExit {
-    text(frames, FrameKind::Exit).parse().unwrap()
+    let exits = frames.iter().filter_map(|frame| match frame.kind {
+        FrameKind::Exit(exit) => Some(exit),
+        _ => None,
+    });
+    let [exit] = exits.collect::<Vec<_>>()[..] else { panic!("{frames:?}") };
+    exit
+}
+
+/// The only report.
+fn report(frames: &[Frame]) -> Report {
+    let sent = frames.iter().find(|frame| frame.kind == FrameKind::Report).unwrap();
+    Report::decode(&sent.body).unwrap()
 }
 
 fn command(program: &str, argv: &[&str], cwd: &Path) -> CommandPack {
@@ -53,11 +64,11 @@ fn workloads_do_in_the_guest_what_they_do_on_the_host() {
         assert_eq!(exit(&frames), GuestExit::Code(0), "{frames:?}");
 
         let request = tempfile::NamedTempFile::new().unwrap();
-        fs::write(request.path(), GuestRequest::from(initramfs.job().clone()).format()).unwrap();
+        fs::write(request.path(), GuestRequest::from(initramfs.job().clone()).encode()).unwrap();
         let host = Command::new(&guest).arg("work").arg(request.path()).output().unwrap();
-        let host = String::from_utf8(host.stdout).unwrap();
-        assert!(host.contains("invariant op-stream-hash"), "{host}");
-        assert_eq!(text(&frames, FrameKind::Report), host);
+        let host = Report::decode(&host.stdout).unwrap();
+        assert!(host.invariants.iter().any(|one| one.name == "op-stream-hash"), "{host:?}");
+        assert_eq!(report(&frames), host);
         assert!(!frames.iter().any(|frame| frame.kind == FrameKind::Note), "{frames:?}");
     }
 }
@@ -82,13 +93,12 @@ fn a_compiler_makes_the_same_objects_in_the_guest_as_on_the_host() {
     assert_eq!(exit(&frames), GuestExit::Code(0), "{frames:?}");
 
     let request = tempfile::NamedTempFile::new().unwrap();
-    fs::write(request.path(), GuestRequest::from(initramfs.job().clone()).format()).unwrap();
+    fs::write(request.path(), GuestRequest::from(initramfs.job().clone()).encode()).unwrap();
     let mut host = Command::new(&guest);
     host.arg("work").arg(request.path()).env_clear().env("PATH", "/usr/bin:/bin");
-    let host = String::from_utf8(host.output().unwrap().stdout).unwrap();
+    let here = Report::decode(&host.output().unwrap().stdout).unwrap();
     // Page faults and switches belong to each machine and are not compared.
-    let [here, there] =
-        [host, text(&frames, FrameKind::Report)].map(|text| wire::parse(&text).unwrap());
+    let there = report(&frames);
     assert!(here.invariants.iter().any(|invariant| invariant.name == "objects-hash"), "{here:?}");
     assert_eq!((here.ops, here.invariants), (there.ops, there.invariants));
 }

@@ -14,7 +14,7 @@ fn text(bytes: &[u8]) -> String {
 /// The report of a short run; `None` if the machine is too loaded: then the program must report the load.
 fn report(arguments: &[&str]) -> Option<GaugeReport> {
     let output = gauge(arguments);
-    match GaugeReport::parse(&text(&output.stdout)) {
+    match GaugeReport::decode(&output.stdout) {
         Ok(report) => {
             assert!(output.status.success());
             Some(report)
@@ -84,11 +84,11 @@ fn mistakes_are_named() {
         let output = gauge(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
         assert!(text(&output.stderr).contains(part), "{}", text(&output.stderr));
-        text(&output.stdout)
+        output.stdout
     };
     says(&["measure"], 2, "'measure' is no command; usage: opcost-gauge time|loops|mark|list");
     says(&["mark", "--only", "nothing"], 1, "no kernel or loop has 'nothing' in its name");
     let stdout = says(&["time", "--cpu", "60000"], 1, "cannot run on CPU 60000");
-    let error = GaugeReport::parse(&stdout).unwrap_err().to_string();
+    let error = GaugeReport::decode(&stdout).unwrap_err().to_string();
     assert!(error.contains("choose another with --cpu"), "{error}");
 }

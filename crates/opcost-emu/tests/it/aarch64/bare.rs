@@ -208,7 +208,7 @@ fn run(model: &str, work: &str, options: &[&str]) -> Option<Bare> {
     let source = format!("{MARKERS}{}", IMAGE.replace(" WORK\n", &format!("{work}\n")));
     let march = "-march=armv8.2-a+sve";
     let image = emulator.build("bare.S", &source, &[&LINK[..], &[march]].concat())?;
-    let symbols = emulator.file("symbols", symbols().format().as_bytes());
+    let symbols = emulator.file("symbols", &symbols().encode());
     let sent = emulator.folder().join("sent");
     let serial = format!("file:{}", sent.display());
     let machine = ["-M", "virt", "-cpu", model, "-m", "1024", "-accel", "tcg,thread=single"];

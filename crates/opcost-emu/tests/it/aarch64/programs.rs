@@ -167,7 +167,7 @@ leaf: ret
         }],
         ..Symbols::default()
     };
-    let symbols = emulator.file("symbols", symbols.format().as_bytes());
+    let symbols = emulator.file("symbols", &symbols.encode());
     let run = emulator.run(&[&format!("symbols={symbols}")], &[&program]);
     let work = run.work();
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Runs the real QEMU with the plugin that cargo built for these tests.
 
-use opcost_record::emulation::{self, RegionCost};
+use opcost_record::emulation::{self, Emulation, RegionCost};
 use opcost_record::{Domain, profile::Profile};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -47,8 +47,8 @@ pub(crate) struct Emulator {
 
 /// The results of a run.
 pub(crate) struct Run {
-    /// The report's text; empty if the plugin wrote none.
-    pub(crate) report: String,
+    /// The report; empty if the plugin wrote none.
+    pub(crate) report: Vec<u8>,
     /// QEMU's exit status, if it ended by itself.
     pub(crate) status: Option<i32>,
     /// Standard output.
@@ -214,7 +214,7 @@ impl Emulator {
             .output()
             .unwrap();
         Run {
-            report: std::fs::read_to_string(&report).unwrap_or_default(),
+            report: std::fs::read(&report).unwrap_or_default(),
             status: run.status.code(),
             output: String::from_utf8_lossy(&run.stdout).into_owned(),
             errors: String::from_utf8_lossy(&run.stderr).into_owned(),
@@ -277,7 +277,7 @@ impl Run {
 
     /// Returns the only counted region of each run.
     pub(crate) fn works(&self) -> Vec<RegionCost> {
-        let parsed = emulation::parse(&self.report)
+        let parsed = Emulation::decode(&self.report)
             .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.output, self.errors));
         let of_run = |regions: Vec<RegionCost>| match <[RegionCost; 1]>::try_from(regions) {
             Ok([work]) => {
@@ -295,7 +295,7 @@ impl Run {
 
     /// Returns every region of the only run.
     pub(crate) fn regions(&self) -> Vec<RegionCost> {
-        let mut parsed = emulation::parse(&self.report)
+        let mut parsed = Emulation::decode(&self.report)
             .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.output, self.errors));
         assert_eq!(parsed.runs.len(), 1);
         parsed.runs.remove(0)
@@ -303,7 +303,7 @@ impl Run {
 
     /// Returns the error that the plugin reported.
     pub(crate) fn error(&self) -> String {
-        emulation::parse(&self.report).expect_err("an error was expected").to_string()
+        Emulation::decode(&self.report).expect_err("an error was expected").to_string()
     }
 }
 

@@ -121,7 +121,7 @@ impl Guest {
         let contents = std::fs::read(&program).unwrap();
         let archive = self.emulator.file("archive", &archive(&contents));
         let symbols = self.symbols(&program, &contents);
-        let symbols = format!("symbols={}", self.emulator.file("symbols", symbols.as_bytes()));
+        let symbols = format!("symbols={}", self.emulator.file("symbols", &symbols));
         let machine = self.machine_aarch64(model, &archive, more);
         let machine: Vec<&str> = machine.iter().map(String::as_str).collect();
         let run = self.emulator.run(&[&[symbols.as_str()], options].concat(), &machine);
@@ -190,7 +190,7 @@ impl Guest {
         let contents = std::fs::read(&program).unwrap();
         let archive = self.emulator.file("archive", &archive(&contents));
         let symbols = self.symbols(&program, &contents);
-        let symbols = format!("symbols={}", self.emulator.file("symbols", symbols.as_bytes()));
+        let symbols = format!("symbols={}", self.emulator.file("symbols", &symbols));
         let sent = self.emulator.folder().join("sent");
         let debug = format!("file:{}", sent.display());
         let boot = "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr norandmaps \
@@ -207,7 +207,7 @@ impl Guest {
         Booted { run, sent: std::fs::read_to_string(sent).unwrap() }
     }
 
-    fn symbols(&self, program: &str, contents: &[u8]) -> String {
+    fn symbols(&self, program: &str, contents: &[u8]) -> Vec<u8> {
         let mut symbols = Symbols::default();
         if !self.kallsyms.is_empty() {
             symbols = join(Some(&KernelSymbols::parse(self.kallsyms).unwrap()), &[]);
@@ -227,7 +227,7 @@ impl Guest {
             file.pages.push((offset as u64, page_hash(page)));
         }
         symbols.files.push(file);
-        symbols.format()
+        symbols.encode()
     }
 }
 

@@ -157,7 +157,7 @@ impl Initramfs {
 
     fn put_request(&mut self) {
         let (cpus, job) = (self.cpus, self.job.clone());
-        let contents = GuestRequest { variation: None, cpus, job }.format().into_bytes();
+        let contents = GuestRequest { variation: None, cpus, job }.encode();
         self.tree.put(request::PATH, Node::File { mode: 0o600, contents });
     }
 
@@ -174,7 +174,7 @@ impl Initramfs {
         let mut put = |path: &str, contents: &[u8]| {
             self.tree.put(path, Node::File { mode: 0o600, contents: contents.to_vec() });
         };
-        put(disk::PATH, packed.description.format().as_bytes());
+        put(disk::PATH, &packed.description.encode());
         put(disk::IMAGE_PATH, &packed.contents);
         for (module, contents) in packed.description.modules.iter().zip(&packed.modules) {
             put(&module.path, contents);
@@ -301,13 +301,24 @@ mod tests {
         assert_eq!(bytes(1), bytes(1));
         assert_ne!(bytes(1), bytes(2));
         let text = String::from_utf8_lossy(&bytes(1)).into_owned();
-        for part in [INIT, "dev/console", "etc/passwd", "opcost/request", "param ops=7\nseed 1\n"] {
+        for part in [INIT, "dev/console", "etc/passwd", "opcost/request"] {
             assert!(text.contains(part.trim_start_matches('/')), "{part}");
         }
+        let request = |of: &Initramfs| {
+            GuestRequest::decode(of.tree.contents(Path::new(request::PATH)).unwrap()).unwrap()
+        };
+        let env = Vec::new();
+        let job = GuestJob::Workload {
+            name: "mmap".into(),
+            params: params.to_vec(),
+            seed: 1,
+            paths: Vec::new(),
+            env,
+        };
+        assert_eq!(request(&make(1)), GuestRequest::from(job.clone()));
         let paths = ["a", "b", "a"].map(str::to_string);
         let several = make(1).with_paths(paths.to_vec());
-        let text = String::from_utf8_lossy(&several.bytes(64).unwrap()).into_owned();
-        assert!(text.contains("seed 1\npath a\npath b\npath a\nend"), "{text}");
+        assert_eq!(request(&several), GuestRequest::from(job.with_paths(paths.to_vec())));
         assert_eq!(several.with_paths(Vec::new()), make(1));
         let programs = make(1).programs().files.clone();
         assert_eq!(programs, [PackedFile { host: guest.path().into(), guest: INIT.into() }]);
@@ -368,8 +379,7 @@ mod tests {
         let file = |path: &str| initramfs.tree.contents(Path::new(path)).unwrap();
         assert_eq!(file("/opcost/modules/b.ko"), b"second module");
         assert_eq!(file(disk::IMAGE_PATH), b"contents");
-        let text = String::from_utf8(file(disk::PATH).to_vec()).unwrap();
-        assert_eq!(GuestDisk::parse(&text).unwrap(), packed.description);
+        assert_eq!(GuestDisk::decode(file(disk::PATH)).unwrap(), packed.description);
         assert!(initramfs.tree.has(Path::new(disk::MOUNT_POINT)));
     }
 

@@ -259,8 +259,8 @@ impl<'a> Emulated<'a> {
                         let variation = Some(Variation { seed, padding_bytes });
                         let job = (**job).clone().with_paths(paths.collect());
                         let cpus = guest.cpus_wanted();
-                        let text = GuestRequest { variation, cpus, job }.format();
-                        request = files.write("request", text.as_bytes())?;
+                        let bytes = GuestRequest { variation, cpus, job }.encode();
+                        request = files.write("request", &bytes)?;
                         let start = if let Some(direct) = Direct::of(slot, state, &self.direct) {
                             self.direct.push(direct);
                             Start::Pass { initrd, request: &request }
@@ -359,8 +359,8 @@ impl<'a> Emulated<'a> {
         let mut lap = Lap::begin();
         let files = &flight.files;
         let (stderr, console) = (files.tail("stderr"), files.tail("console"));
-        let report = fs::read_to_string(files.path("report")).ok();
-        let last = fs::read_to_string(last_path(&files.path("report"))).unwrap_or_default();
+        let report = fs::read(files.path("report")).ok();
+        let last = fs::read(last_path(&files.path("report"))).unwrap_or_default();
         let boot = self.prepared[usize::from(runs[0].variant)].boot.as_ref();
         let traces = Traces {
             exit: &exit,

@@ -7,10 +7,10 @@ use opcost_base::time::time_in_words;
 use opcost_model::plan::IgnoredStatuses;
 use opcost_model::recording::GuestState;
 use opcost_record::channel::{self, ChannelError, Frame, FrameKind, GuestExit};
-use opcost_record::emulation::{self, Emulation, RegionCost};
-use opcost_record::framing::{Fault, TextError};
+use opcost_record::emulation::{Emulation, RegionCost};
+use opcost_record::message::{Fault, MessageError};
 use opcost_record::metric::EMULATOR;
-use opcost_record::{Failure, MetricKey, Outcome, Profile, Reading, Report, WORK, wire};
+use opcost_record::{Failure, MetricKey, Outcome, Profile, Reading, Report, WORK};
 use opcost_sys::file_size;
 use opcost_sys::spawn::{EndedBy, Exit, Status};
 
@@ -32,7 +32,7 @@ pub(super) struct Traces<'a> {
     /// The guest's console; empty without a guest.
     pub(super) console: &'a str,
     /// The plugin's report; `None` if there is no such file.
-    pub(super) plugin: Option<&'a str>,
+    pub(super) plugin: Option<&'a [u8]>,
     /// The modules' addresses at the time of asking the kernel for its symbols; `None` if it loads
     /// no modules.
     pub(super) modules: Option<&'a str>,
@@ -94,7 +94,7 @@ pub(super) fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Fr
             ));
         }
     }
-    let frames = channel::parse(channel);
+    let frames = channel::decode(channel);
     if let Some(panic) = panic(traces.console) {
         let cause = panic.split("Kernel panic").nth(1).map_or(panic, |rest| rest.trim());
         return Err(failed(
@@ -133,7 +133,7 @@ fn panic(console: &str) -> Option<&str> {
 /// Whether the machine or its kernel ended before the guest had sent everything.
 pub(super) fn guest_died(traces: &Traces<'_>, channel: &[u8]) -> bool {
     let ended = matches!(traces.exit.status, Status::Code(0 | DEBUG_EXIT));
-    let whole = ended && panic(traces.console).is_none() && channel::parse(channel).is_ok();
+    let whole = ended && panic(traces.console).is_none() && channel::decode(channel).is_ok();
     traces.exit.ended_by == EndedBy::Itself && !whole
 }
 
@@ -148,7 +148,7 @@ pub(super) fn text_of(frames: &[Frame], kind: FrameKind) -> Option<String> {
 
 /// The machine as a guest describes it; `None` if its channel is incomplete.
 pub(super) fn guest_state(channel: &[u8]) -> Option<GuestState> {
-    let frames = channel::parse(channel).ok()?;
+    let frames = channel::decode(channel).ok()?;
     let text = |kind| text_of(&frames, kind);
     Some(GuestState::read(
         text(FrameKind::Cpuinfo).as_deref(),
@@ -194,12 +194,12 @@ impl From<NoCosts> for Failure {
 /// Parses the plugin's counts.
 fn costs(traces: &Traces<'_>) -> Result<Emulation, NoCosts> {
     let parsed = match traces.plugin {
-        Some(text) => emulation::parse(text),
-        None => Err(emulation::FORMAT.error(Fault::Empty)),
+        Some(report) => Emulation::decode(report),
+        None => Err(Emulation::missing()),
     };
     let emulation = parsed.map_err(|error| match error {
         // The plugin's own text has cause and advice.
-        TextError { fault: Fault::Reported(text), .. } => {
+        MessageError { fault: Fault::Reported(text), .. } => {
             NoCosts::Refused(Failure::Work { detail: text })
         }
         error => NoCosts::Missing(failed(error, "the emulator", traces.stderr)),
@@ -225,28 +225,22 @@ pub(super) fn of_guest(
 ) -> Vec<RunEnd> {
     let judged = guest_frames(traces, channel).and_then(|frames| {
         same_modules(traces.modules, text_of(&frames, FrameKind::Modules).as_deref())?;
-        let exit = match of_kind(&frames, FrameKind::Exit).next() {
-            Some(frame) => Some(
-                frame
-                    .text()
-                    .trim()
-                    .parse::<GuestExit>()
-                    .map_err(|error| failed(error, "the guest's console", traces.console))?,
-            ),
-            None => None,
-        };
+        let exit = frames.iter().find_map(|frame| match frame.kind {
+            FrameKind::Exit(exit) => Some(exit),
+            _ => None,
+        });
         let fail = |cause: String| failed(cause, "the guest's console", traces.console);
-        let reports =
-            match text_of(&frames, FrameKind::Report).map(|text| wire::parse_several(&text)) {
-                Some((_, Some(error))) => return Err(fail(error.to_string())),
-                Some((reports, None)) => reports,
-                None if exit.is_none() => {
-                    let cause = "the guest did neither report nor say how its program ended";
-                    return Err(fail(cause.into()));
-                }
-                // A command sends no report, and makes exactly one run.
-                None => vec![Report::default(); usize::from(runs == 1)],
-            };
+        let sent = of_kind(&frames, FrameKind::Report).next();
+        let reports = match sent.map(|frame| Report::decode_all(&frame.body)) {
+            Some((_, Some(error))) => return Err(fail(error.to_string())),
+            Some((reports, None)) => reports,
+            None if exit.is_none() => {
+                let cause = "the guest did neither report nor say how its program ended";
+                return Err(fail(cause.into()));
+            }
+            // A command sends no report, and makes exactly one run.
+            None => vec![Report::default(); usize::from(runs == 1)],
+        };
         let (outcome, code) = match exit {
             Some(GuestExit::Code(code)) if !ignored.finishes(code) => {
                 (Outcome::Failed(Failure::ExitStatus { code, stderr: None }), Some(code))
@@ -365,14 +359,14 @@ fn without_figures(outcome: Outcome, exit_code: Option<i32>, started_unix_ns: u6
 
 /// The guest's notes, a line each.
 pub(super) fn notes(channel: &[u8]) -> String {
-    let Ok(frames) = channel::parse(channel) else { return String::new() };
+    let Ok(frames) = channel::decode(channel) else { return String::new() };
     let notes = of_kind(&frames, FrameKind::Note).map(|frame| frame.text() + "\n");
     notes.collect()
 }
 
 /// The output of a command in a guest; empty unless the guest was asked to send it.
 pub(super) fn printed(channel: &[u8]) -> Printed {
-    let Ok(frames) = channel::parse(channel) else { return Printed::default() };
+    let Ok(frames) = channel::decode(channel) else { return Printed::default() };
     let all = |kind| of_kind(&frames, kind).flat_map(|frame| frame.body.clone()).collect();
     Printed { stdout: all(FrameKind::Stdout), stderr: all(FrameKind::Stderr) }
 }

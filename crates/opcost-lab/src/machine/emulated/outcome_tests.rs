@@ -3,9 +3,9 @@
 use super::{Traces, guest_died, of_guest, of_program};
 use crate::machine::RunEnd;
 use opcost_model::plan::IgnoredStatuses;
-use opcost_record::channel::{ChannelWriter, FrameKind};
-use opcost_record::emulation::{self, RegionCost, ReportWriter};
-use opcost_record::{Context, Domain, Failure, Function, Outcome, Profile, Report, WORK, wire};
+use opcost_record::channel::{ChannelWriter, FrameKind, GuestExit};
+use opcost_record::emulation::{Emulation, RegionCost};
+use opcost_record::{Context, Domain, Failure, Function, Outcome, Profile, Report, WORK};
 use opcost_sys::rusage::Rusage;
 use opcost_sys::spawn::{EndedBy, Exit, Status};
 
@@ -24,22 +24,22 @@ fn ended(status: Status) -> Exit {
     exit(status, EndedBy::Itself)
 }
 
-fn channel(frames: &[(FrameKind, &str)]) -> Vec<u8> {
+fn channel<B: AsRef<[u8]>>(frames: &[(FrameKind, B)]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut writer = ChannelWriter::start(&mut bytes).unwrap();
+    let mut writer = ChannelWriter::new(&mut bytes);
     for (kind, body) in frames {
-        writer.send(*kind, body.as_bytes()).unwrap();
+        writer.send(*kind, body.as_ref()).unwrap();
     }
     writer.end().unwrap();
     bytes
 }
 
-fn costs() -> String {
-    emulation::format(&regions())
+fn costs() -> Vec<u8> {
+    Emulation::from(regions()).encode()
 }
 
-fn regions() -> [RegionCost; 2] {
-    [
+fn regions() -> Vec<RegionCost> {
+    vec![
         RegionCost {
             region: "twin".into(),
             counts: vec![("instructions".into(), Domain::All, 3)],
@@ -57,8 +57,8 @@ fn regions() -> [RegionCost; 2] {
     ]
 }
 
-fn report() -> String {
-    wire::format(&Report { ops: Some(7), ..Report::default() })
+fn report() -> Vec<u8> {
+    Report { ops: Some(7), ..Report::default() }.encode()
 }
 
 /// The traces of a run, with defaults for the rest.
@@ -66,7 +66,7 @@ struct Left<'a> {
     exit: Exit,
     stderr: &'a str,
     console: &'a str,
-    plugin: Option<&'a str>,
+    plugin: Option<&'a [u8]>,
 }
 
 impl Left<'_> {
@@ -82,7 +82,7 @@ impl Left<'_> {
     }
 }
 
-fn guest(console: &str, status: Status, channel: &[u8], plugin: Option<&str>) -> RunEnd {
+fn guest(console: &str, status: Status, channel: &[u8], plugin: Option<&[u8]>) -> RunEnd {
     let left = Left { exit: ended(status), stderr: "", console, plugin };
     one(of_guest(&left.traces(), channel, &IgnoredStatuses::None, 1, 11))
 }
@@ -103,7 +103,7 @@ fn detail(end: &RunEnd) -> String {
 
 #[test]
 fn a_workload_gives_counts_and_a_profile() {
-    let sent = channel(&[(FrameKind::Note, "odd"), (FrameKind::Report, &report())]);
+    let sent = channel(&[(FrameKind::Note, b"odd".to_vec()), (FrameKind::Report, report())]);
     let end = guest("", Status::Code(0), &sent, Some(&costs()));
     assert_eq!((end.outcome, end.exit_code), (Outcome::Finished, Some(0)));
     assert_eq!((end.report.ops, end.started_unix_ns), (Some(7), 11));
@@ -122,20 +122,19 @@ fn a_workload_gives_counts_and_a_profile() {
 
 #[test]
 fn a_command_ends_as_it_would_on_the_host() {
-    let with = |body: &str| {
-        guest("", Status::Code(0), &channel(&[(FrameKind::Exit, body)]), Some(&costs()))
-    };
-    assert_eq!(with("code 0").outcome, Outcome::Finished);
-    let three = with("code 3");
+    let with =
+        |exit| guest("", Status::Code(0), &channel(&[(FrameKind::Exit(exit), "")]), Some(&costs()));
+    assert_eq!(with(GuestExit::Code(0)).outcome, Outcome::Finished);
+    let three = with(GuestExit::Code(3));
     assert_eq!(three.outcome, Outcome::Failed(Failure::ExitStatus { code: 3, stderr: None }));
     assert_eq!((three.exit_code, three.report), (Some(3), Report::default()));
     assert_eq!(
-        with("signal 9").outcome,
+        with(GuestExit::Signal(9)).outcome,
         Outcome::Failed(Failure::Signal { signal: 9, stderr: None })
     );
     let left =
         Left { exit: ended(Status::Code(0)), stderr: "", console: "", plugin: Some(&costs()) };
-    let sent = channel(&[(FrameKind::Exit, "code 3")]);
+    let sent = channel(&[(FrameKind::Exit(GuestExit::Code(3)), "")]);
     let end = one(of_guest(&left.traces(), &sent, &IgnoredStatuses::All, 1, 0));
     assert_eq!((end.outcome, end.exit_code), (Outcome::Finished, Some(3)));
 }
@@ -143,7 +142,7 @@ fn a_command_ends_as_it_would_on_the_host() {
 #[test]
 fn a_panic_is_named_with_the_consoles_last_lines() {
     let console = "Run /init\nKernel panic - not syncing: VFS: no root\nRebooting\n";
-    for sent in [Vec::new(), channel(&[(FrameKind::Report, &report())])] {
+    for sent in [Vec::new(), channel(&[(FrameKind::Report, report())])] {
         let text = detail(&guest(console, Status::Code(0), &sent, Some(&costs())));
         assert!(text.contains("panicked - not syncing: VFS: no root"), "{text}");
         assert!(text.ends_with("Rebooting"), "{text}");
@@ -180,16 +179,15 @@ fn an_emulator_that_fails_is_named_with_what_it_said() {
 
 #[test]
 fn a_channel_with_foreign_or_missing_words_is_refused() {
-    let whole = channel(&[(FrameKind::Report, &report())]);
+    let whole = channel(&[(FrameKind::Report, report())]);
     for sent in [&whole[..whole.len() - 4], b"hello", b""] {
         detail(&guest("", Status::Code(0), sent, Some(&costs())));
     }
     let text = detail(&guest("", Status::Code(0), b"", Some(&costs())));
     assert!(text.contains("said nothing"), "{text}");
-    let text = detail(&guest("", Status::Code(0), &channel(&[]), Some(&costs())));
+    let text = detail(&guest("", Status::Code(0), &channel::<&str>(&[]), Some(&costs())));
     assert!(text.contains("neither report"), "{text}");
-    let wrong = channel(&[(FrameKind::Exit, "lunch")]);
-    let text = detail(&guest("", Status::Code(0), &wrong, Some(&costs())));
+    let text = detail(&guest("", Status::Code(0), b"lunch", Some(&costs())));
     assert!(text.contains("lunch"), "{text}");
 }
 
@@ -203,16 +201,15 @@ fn an_error_of_the_guest_comes_with_its_notes() {
 
 #[test]
 fn counts_that_are_missing_or_cut_short_are_no_result() {
-    let sent = channel(&[(FrameKind::Report, &report())]);
+    let sent = channel(&[(FrameKind::Report, report())]);
     let cut = &costs()[..37];
-    let twin_only =
-        emulation::format(&[RegionCost { region: "twin".into(), ..Default::default() }]);
-    let refused = emulation::format_error("no marker seen");
+    let twin_only = Emulation::from(regions()[..1].to_vec()).encode();
+    let refused = Emulation::encode_error("no marker seen");
     for (plugin, why) in [
         (None, "wrote no report"),
         (Some(cut), "cut short"),
-        (Some(twin_only.as_str()), "no marker of the work was seen"),
-        (Some(refused.as_str()), "no marker seen"),
+        (Some(&*twin_only), "no marker of the work was seen"),
+        (Some(&*refused), "no marker seen"),
     ] {
         let text = detail(&guest("", Status::Code(0), &sent, plugin));
         assert!(text.contains(why), "{text}");
@@ -220,41 +217,42 @@ fn counts_that_are_missing_or_cut_short_are_no_result() {
 }
 
 /// The plugin's report of `runs` runs, which cost 42, 43, … instructions.
-fn costs_of_runs(runs: u64) -> String {
-    let mut bytes = Vec::new();
-    let mut report = ReportWriter::start(&mut bytes).unwrap();
-    for extra in 0..runs {
+fn costs_of_runs(runs: u64) -> Vec<u8> {
+    let run = |extra| {
         let mut regions = regions();
         regions[1].counts[0].2 += extra;
-        report.run(&regions).unwrap();
-    }
-    report.end().unwrap();
-    String::from_utf8(bytes).unwrap()
+        regions
+    };
+    Emulation { runs: (0..runs).map(run).collect(), mapped: Vec::new() }.encode()
 }
 
 #[test]
 fn the_runs_of_a_process_have_each_their_own_counts_or_none_of_them_has() {
-    let of = |sent: &[u8], plugin: &str, runs: usize| {
+    let of = |sent: &[u8], plugin: &[u8], runs: usize| {
         let exit = ended(Status::Code(0));
         let left = Left { exit, stderr: "", console: "", plugin: Some(plugin) };
         of_guest(&left.traces(), sent, &IgnoredStatuses::None, runs, 11)
     };
-    let sent = channel(&[(FrameKind::Report, &report().repeat(4))]);
+    let sent = channel(&[(FrameKind::Report, report().repeat(4))]);
     let ends = of(&sent, &costs_of_runs(4), 4);
     let values: Vec<u64> = ends.iter().map(|end| end.report.readings[1].value).collect();
     assert_eq!(values, [42, 43, 44, 45]);
     assert!(ends.iter().all(|end| end.outcome == Outcome::Finished && end.report.ops == Some(7)));
     let cut = &costs_of_runs(4)[..costs_of_runs(4).len() - 8];
-    let three = channel(&[(FrameKind::Report, &report().repeat(3))]);
-    let torn = report().repeat(4).replace("end 1\n", "end 2\n");
-    let torn = channel(&[(FrameKind::Report, &torn)]);
+    let three = channel(&[(FrameKind::Report, report().repeat(3))]);
+    let torn = report().repeat(4);
+    let torn = channel(&[(FrameKind::Report, &torn[..torn.len() - 1])]);
     for (sent, plugin, why) in [
-        (&sent, costs_of_runs(3).as_str(), "the emulator counted 3 of 4 runs"),
+        (&sent, &*costs_of_runs(3), "the emulator counted 3 of 4 runs"),
         (&sent, cut, "cut short"),
-        (&sent, &emulation::format_error("a run ended inside region 'work'"), "inside region"),
+        (&sent, &Emulation::encode_error("a run ended inside region 'work'"), "inside region"),
         (&three, &costs_of_runs(4), "the guest reported 3 of 4 runs"),
         (&torn, &costs_of_runs(4), "cut short"),
-        (&channel(&[(FrameKind::Exit, "code 0")]), &costs_of_runs(4), "reported 0 of 4 runs"),
+        (
+            &channel(&[(FrameKind::Exit(GuestExit::Code(0)), "")]),
+            &costs_of_runs(4),
+            "reported 0 of 4 runs",
+        ),
     ] {
         let ends = of(sent, plugin, 4);
         assert_eq!(ends.len(), 4);
@@ -267,7 +265,7 @@ fn the_runs_of_a_process_have_each_their_own_counts_or_none_of_them_has() {
 
 #[test]
 fn a_program_in_user_mode_ends_as_it_would_on_the_host() {
-    let program = |exit: Exit, stderr: &str, plugin: Option<&str>| {
+    let program = |exit: Exit, stderr: &str, plugin: Option<&[u8]>| {
         of_program(&Left { exit, stderr, console: "", plugin }.traces(), &IgnoredStatuses::None, 0)
             .0
     };
@@ -282,7 +280,7 @@ fn a_program_in_user_mode_ends_as_it_would_on_the_host() {
     assert_eq!(late.outcome, Outcome::Failed(Failure::Timeout { limit_ms: 5000, stderr: None }));
     let text = detail(&program(ended(Status::Code(1)), "bad CPU model\n", None));
     assert!(text.contains("counted nothing") && text.contains("bad CPU model"), "{text}");
-    let threads = emulation::format_error("a second thread was started; use --kernel");
+    let threads = Emulation::encode_error("a second thread was started; use --kernel");
     for status in [Status::Code(0), Status::Code(1), Status::Signal(6)] {
         let text = detail(&program(ended(status), "", Some(&threads)));
         assert_eq!(text, "a second thread was started; use --kernel");
@@ -293,8 +291,9 @@ fn a_program_in_user_mode_ends_as_it_would_on_the_host() {
 fn modules_that_are_elsewhere_are_an_error() {
     let run = |asked: Option<&str>, found: Option<&str>| {
         let (report, costs) = (report(), costs());
-        let mut frames = vec![(FrameKind::Report, report.as_str()), (FrameKind::Exit, "code 0")];
-        frames.extend(found.map(|found| (FrameKind::Modules, found)));
+        let exit = FrameKind::Exit(GuestExit::Code(0));
+        let mut frames = vec![(FrameKind::Report, &*report), (exit, &[])];
+        frames.extend(found.map(|found| (FrameKind::Modules, found.as_bytes())));
         let end = ended(Status::Code(0));
         let left = Left { exit: end, stderr: "", console: "", plugin: Some(&costs) };
         let traces = Traces { modules: asked, ..left.traces() };

@@ -148,8 +148,8 @@ impl Prepared {
             .collect();
         let modules = modules(&paths, programs.executed.as_deref());
         let debug_files = DebugFiles::of_environment(Some(|text| announce!("{text}")));
-        let text = assemble(kernel, &paths, &debug_files).status(Status::Missing)?.format();
-        fs::write(&symbols, text)
+        let known = assemble(kernel, &paths, &debug_files).status(Status::Missing)?;
+        fs::write(&symbols, known.encode())
             .with_context(|| format!("cannot write '{}'", symbols.display()))
             .status(Status::Missing)?;
         Ok(Prepared { boot, symbols, programs, modules, data: WorkData::default() })

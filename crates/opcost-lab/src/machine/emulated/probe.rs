@@ -13,8 +13,8 @@
 //! first use of a QEMU with a plugin, opcost runs a program of known cost. Its counts show which filter counts the iterations
 //! of string instructions, and whether everything else is exact.
 
-use opcost_record::emulation::{self, RegionCost};
-use opcost_record::framing::TextError;
+use opcost_record::emulation::{Emulation, RegionCost};
+use opcost_record::message::MessageError;
 use opcost_record::{Domain, WORK, marker};
 
 /// The device that QEMU needs so that the image can end.
@@ -236,7 +236,7 @@ impl Filters {
 pub enum ProbeError {
     /// The report cannot be read.
     #[error("the emulator's self-test failed: {0}")]
-    Report(#[from] TextError),
+    Report(#[from] MessageError),
     /// A count is missing.
     #[error("the emulator's self-test reports no {0}; plugin and opcost are of different versions")]
     Missing(String),
@@ -276,7 +276,7 @@ const FILTERS: [&str; 3] = ["R", "W", "RW"];
 ///
 /// # Errors
 /// [`ProbeError`]: the report is malformed, or no filter counts some kind.
-pub fn derive(report: &str) -> Result<Filters, ProbeError> {
+pub fn derive(report: &[u8]) -> Result<Filters, ProbeError> {
     let cost = work(report)?;
     let raw = |kind: &str| -> Result<[u64; 3], ProbeError> {
         let counts: Result<Vec<u64>, _> =
@@ -338,7 +338,7 @@ pub fn api_wanted(said: &str) -> Option<i32> {
 ///
 /// # Errors
 /// [`ProbeError`] names the first wrong count: this QEMU must not be used.
-pub fn verify(report: &str, expected: &[Expected]) -> Result<(), ProbeError> {
+pub fn verify(report: &[u8], expected: &[Expected]) -> Result<(), ProbeError> {
     let cost = work(report)?;
     for &Expected { name, value } in expected {
         let counted = count(&cost, name)?;
@@ -349,8 +349,8 @@ pub fn verify(report: &str, expected: &[Expected]) -> Result<(), ProbeError> {
     Ok(())
 }
 
-fn work(report: &str) -> Result<RegionCost, ProbeError> {
-    let runs = emulation::parse(report)?.runs;
+fn work(report: &[u8]) -> Result<RegionCost, ProbeError> {
+    let runs = Emulation::decode(report)?.runs;
     let work = runs.into_iter().flatten().find(|cost| cost.region == WORK);
     work.ok_or_else(|| ProbeError::Missing(format!("region '{WORK}'")))
 }
@@ -364,18 +364,19 @@ pub mod tests {
     use super::*;
 
     /// A report with raw counts: for each kind the accesses that R, W and RW let through.
-    fn report(raw: &[(&str, [u64; 3])]) -> String {
+    fn report(raw: &[(&str, [u64; 3])]) -> Vec<u8> {
         let mut counts: Vec<(String, Domain, u64)> = Vec::new();
         for (kind, values) in raw {
             for (filter, value) in FILTERS.iter().zip(values) {
                 counts.push((format!("probe-{kind}-{filter}"), Domain::All, *value));
             }
         }
-        emulation::format(&[RegionCost { region: WORK.into(), counts, ..RegionCost::default() }])
+        let region = RegionCost { region: WORK.into(), counts, ..RegionCost::default() };
+        Emulation::from(vec![region]).encode()
     }
 
     /// The report of QEMU 7.2 on the image.
-    pub fn report_of_7_2() -> String {
+    pub fn report_of_7_2() -> Vec<u8> {
         report(&[
             ("movs", [101, 202, 202]),
             ("stos", [51, 51, 51]),
@@ -441,8 +442,8 @@ pub mod tests {
         raw[0].1[0] = 100;
         let message = derive(&report(&raw)).unwrap_err().to_string();
         assert!(message.contains("rep movs") && message.contains("101 iterations"), "{message}");
-        assert!(matches!(derive(""), Err(ProbeError::Report(_))));
-        let none = emulation::format(&[]);
+        assert!(matches!(derive(b""), Err(ProbeError::Report(_))));
+        let none = Emulation::default().encode();
         assert!(matches!(derive(&none), Err(ProbeError::Missing(_))));
     }
 
@@ -453,11 +454,8 @@ pub mod tests {
                 (name.to_string(), Domain::All, value + if name == "loads" { off } else { 0 })
             });
             let counts = counts.to_vec();
-            emulation::format(&[RegionCost {
-                region: WORK.into(),
-                counts,
-                ..RegionCost::default()
-            }])
+            let region = RegionCost { region: WORK.into(), counts, ..RegionCost::default() };
+            Emulation::from(vec![region]).encode()
         };
         assert_eq!(verify(&counts(0), &expected(true)), Ok(()));
         let message = verify(&counts(1), &expected(true)).unwrap_err().to_string();

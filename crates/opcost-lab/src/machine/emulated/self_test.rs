@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const API_LINE: &str = "api ";
 
 /// The report that is kept of a processor without string instructions.
-const NO_FILTERS: &str = "no filters\n";
+const NO_FILTERS: &[u8] = b"no filters\n";
 
 /// The facts about a QEMU that counting depends on.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -43,23 +43,24 @@ impl Learned {
     }
 
     /// Parses a kept result.
-    fn parse(text: &str) -> Option<Learned> {
-        let (line, report) = match text.strip_prefix(API_LINE) {
-            Some(rest) => rest.split_once('\n').map(|(line, report)| (Some(line), report))?,
-            None => (None, text),
+    fn parse(kept: &[u8]) -> Option<Learned> {
+        let (api, report) = match kept.strip_prefix(API_LINE.as_bytes()) {
+            Some(rest) => {
+                let end = rest.iter().position(|byte| *byte == b'\n')?;
+                let version = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+                (Some(version), &rest[end + 1..])
+            }
+            None => (None, kept),
         };
-        let api = line.map(str::parse).transpose().ok()?;
         let filters =
             if report == NO_FILTERS { Filters::default() } else { probe::derive(report).ok()? };
         Some(Learned { api, filters })
     }
 
-    /// The text of a result to keep; `report`: the report from which the filters were derived.
-    fn format(&self, report: &str) -> String {
-        match self.api {
-            Some(version) => format!("{API_LINE}{version}\n{report}"),
-            None => report.to_string(),
-        }
+    /// The bytes of a result to keep; `report`: the report from which the filters were derived.
+    fn format(&self, report: &[u8]) -> Vec<u8> {
+        let line = self.api.map(|version| format!("{API_LINE}{version}\n")).unwrap_or_default();
+        [line.as_bytes(), report].concat()
     }
 }
 
@@ -111,8 +112,8 @@ pub(super) fn learn(
     say: &mut dyn FnMut(&str, Option<&str>),
 ) -> Result<Learned> {
     let kept = kept_report(tools)?;
-    if let Ok(text) = fs::read_to_string(&kept)
-        && let Some(learned) = Learned::parse(&text)
+    if let Ok(result) = fs::read(&kept)
+        && let Some(learned) = Learned::parse(&result)
     {
         return Ok(learned);
     }
@@ -138,7 +139,7 @@ pub(super) fn test(
     emulator: Emulator,
     folder: &Path,
     interrupt: &Interrupt,
-) -> Result<(Learned, String)> {
+) -> Result<(Learned, Vec<u8>)> {
     let mut test = SelfTest { tools, emulator, folder, interrupt, api: None };
     let program = folder.join("probe");
     let arm = tools.architecture == Architecture::Aarch64;
@@ -198,7 +199,7 @@ struct SelfTest<'a> {
 /// The end of a run of the probe.
 enum Ended {
     /// The plugin's report.
-    Report(String),
+    Report(Vec<u8>),
     /// QEMU wants the plugin to declare at least this version of its API.
     Wants(i32),
     /// No report; QEMU's messages.
@@ -241,7 +242,7 @@ impl SelfTest<'_> {
             return Err(fail(Status::Missing, what));
         }
         let said = flight.files.tail("stderr");
-        Ok(match (fs::read_to_string(&report), probe::api_wanted(&said)) {
+        Ok(match (fs::read(&report), probe::api_wanted(&said)) {
             (Ok(report), _) => Ended::Report(report),
             (Err(_), Some(version)) => Ended::Wants(version),
             (Err(_), None) => Ended::Silent(said),
@@ -249,7 +250,7 @@ impl SelfTest<'_> {
     }
 
     /// The report of a run, or the problem with advice.
-    fn report(&self, ended: Ended) -> Result<String, Unusable> {
+    fn report(&self, ended: Ended) -> Result<Vec<u8>, Unusable> {
         let (qemu, version) = (self.tools.qemu.display(), &self.tools.qemu_version);
         let (what, remedy) = match ended {
             Ended::Report(report) => return Ok(report),
@@ -338,8 +339,8 @@ mod tests {
             let learned = Learned { api, filters: filters.clone() };
             assert_eq!(Learned::parse(&learned.format(&report)), Some(learned));
         }
-        assert_eq!(Learned::parse("api x\n"), None);
-        assert_eq!(Learned::parse("api 7"), None);
-        assert_eq!(Learned::parse(""), None);
+        assert_eq!(Learned::parse(b"api x\n"), None);
+        assert_eq!(Learned::parse(b"api 7"), None);
+        assert_eq!(Learned::parse(b""), None);
     }
 }

@@ -45,9 +45,8 @@ pub(super) fn run(
     if interrupt.is_set() {
         return Err(fail(Status::Interrupted, "interrupted while opcost-gauge was running"));
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    GaugeReport::parse(&text).map_err(|error| {
-        let ended = match output.status.success() || !text.is_empty() {
+    GaugeReport::decode(&output.stdout).map_err(|error| {
+        let ended = match output.status.success() || !output.stdout.is_empty() {
             true => String::new(),
             false => format!(" ({})", output.status),
         };
@@ -58,6 +57,7 @@ pub(super) fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opcost_record::gauge::Cpu;
 
     #[test]
     fn what_the_program_says_is_passed_on() {
@@ -70,13 +70,18 @@ mod tests {
             assert!(shell.args(["-c", write]).arg(&path).arg(text).status().unwrap().success());
             run(&path, "time", &[], &Interrupt::none())
         };
-        let error = script("printf 'opcost-gauge 1\\nerror it is too loaded\\nend 1\\n'; exit 1");
+        let sent = folder.path().join("sent");
+        let says = |bytes: Vec<u8>, status: i32| {
+            std::fs::write(&sent, bytes).unwrap();
+            script(&format!("cat '{}'; exit {status}", sent.display()))
+        };
+        let error = says(GaugeReport::encode_error("it is too loaded"), 1);
         assert_eq!(error.unwrap_err().to_string(), "nothing was measured: it is too loaded");
         let error = script("exit 3").unwrap_err().to_string();
         assert!(error.contains("reported nothing (exit status: 3)"), "{error}");
-        let cpu = "cpu AuthenticAMD 25 17 1 An EPYC\\nclock tsc\\n";
-        let report = script(&format!("printf 'opcost-gauge 1\\n{cpu}end 2\\n'")).unwrap();
-        assert_eq!((report.cpu.family, report.cpu.brand.as_str()), (25, "An EPYC"));
+        let cpu = Cpu { family: 25, brand: "An EPYC".into(), ..Cpu::default() };
+        let measured = GaugeReport { cpu, ..GaugeReport::default() };
+        assert_eq!(says(measured.encode(), 0).unwrap(), measured);
     }
 
     #[test]

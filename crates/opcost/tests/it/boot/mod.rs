@@ -2,8 +2,10 @@
 
 use crate::needs;
 use opcost_lab::machine::emulated::initramfs::Initramfs;
-use opcost_record::channel::{Frame, parse};
-use opcost_record::emulation::{self, RegionCost};
+use opcost_record::Report;
+use opcost_record::channel::{Frame, decode};
+use opcost_record::emulation::{Emulation, RegionCost};
+use opcost_record::message::MessageError;
 use opcost_record::request::GuestRequest;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,10 +27,10 @@ pub(crate) fn boot_in(memory_mib: u32, kernel: &Path, initramfs: &Initramfs) -> 
     boot_with(kernel, initramfs, tempfile::tempdir().unwrap().path(), &["-m", &memory_mib])
 }
 
-/// The end of a program, its output, and its counts.
+/// The end of a program, its report, and its counts.
 pub(crate) struct Ended {
     pub(crate) succeeded: bool,
-    pub(crate) text: String,
+    pub(crate) report: Result<Report, MessageError>,
     pub(crate) regions: Vec<RegionCost>,
 }
 
@@ -39,14 +41,14 @@ pub(crate) fn work_counted(request: &GuestRequest) -> Option<Ended> {
     let folder = tempfile::tempdir().unwrap();
     let (report, file) = (folder.path().join("report"), folder.path().join("request"));
     let (plugin, guest) = (plugin(&report)?, needs::beside("opcost-guest")?);
-    fs::write(&file, request.format()).unwrap();
+    fs::write(&file, request.encode()).unwrap();
     let mut qemu = guarded("qemu-x86_64");
     qemu.args(["-cpu", "max", "-plugin", &plugin]).arg(guest).arg("work").arg(file);
     let output = qemu.stdin(Stdio::null()).output().unwrap();
     let succeeded = output.status.success();
     Some(Ended {
         succeeded,
-        text: String::from_utf8(output.stdout).unwrap(),
+        report: Report::decode(&output.stdout),
         // A program that fails before its regions has no counts.
         regions: if succeeded { counts(&report) } else { Vec::new() },
     })
@@ -66,7 +68,7 @@ fn plugin(report: &Path) -> Option<String> {
 }
 
 fn counts(report: &Path) -> Vec<RegionCost> {
-    let mut runs = emulation::parse(&fs::read_to_string(report).unwrap()).unwrap().runs;
+    let mut runs = Emulation::decode(&fs::read(report).unwrap()).unwrap().runs;
     assert_eq!(runs.len(), 1);
     runs.remove(0)
 }
@@ -96,5 +98,5 @@ fn boot_with(
     let console = String::from_utf8_lossy(&console);
     assert!(output.status.success(), "{output:?}\n{console}");
     let sent = fs::read(path("channel")).unwrap_or_default();
-    parse(&sent).unwrap_or_else(|error| panic!("{error}\n{console}"))
+    decode(&sent).unwrap_or_else(|error| panic!("{error}\n{console}"))
 }
