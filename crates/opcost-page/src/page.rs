@@ -271,7 +271,14 @@ fn pieces(word: &str, room: usize) -> Vec<&str> {
             (used <= room).then_some(at + char.len_utf8())
         };
         let end = rest.char_indices().map_while(within).last();
-        let Some(end) = end else { break };
+        let Some(mut end) = end else { break };
+        // A line that begins with `::name` would be a command of a CI runner.
+        while rest[end..].starts_with("::")
+            && let Some((before, _)) =
+                rest[..end].char_indices().next_back().filter(|(at, _)| *at > 0)
+        {
+            end = before;
+        }
         // A piece ends behind a separator if one stands in its second half.
         let separator = rest[..end].rfind([':', ',', '<', '(', '/']).map(|at| at + 1);
         let (piece, behind) = rest.split_at(separator.filter(|at| *at > end / 2).unwrap_or(end));
@@ -325,6 +332,18 @@ mod tests {
         assert_eq!(align("abc", 5), "  abc");
         assert_eq!(align("", 2), "  ");
         assert_eq!(align("1,234,567", 5), "1,234,567");
+    }
+
+    #[test]
+    fn no_piece_of_a_name_begins_as_a_command_of_a_runner() {
+        let name = "first_part_of_a_name<<a<::error::b";
+        for room in 1..name.len() {
+            let pieces = pieces(name, room);
+            assert_eq!(pieces.concat(), name);
+            assert!(pieces.iter().all(|piece| piece.width() <= room), "{room}: {pieces:?}");
+            let begins = |piece: &&&str| piece.starts_with("::");
+            assert_eq!(pieces.iter().find(begins), None, "{room}: {pieces:?}");
+        }
     }
 
     #[test]

@@ -153,6 +153,7 @@ mod tests {
     /// Flags whose name has several meanings or sentences of help, and why.
     const SEVERAL: &[(&str, &str)] = &[
         ("all", "of profile the whole machine, as in perf; elsewhere every row"),
+        ("architecture", "of kernel build the one to build for; elsewhere the machine's"),
         ("baseline", "a file of figures or profiles; of import one of the variants"),
         ("case", "of bisect the one that it searches; elsewhere a choice of cases"),
         ("core", "of doctor the one to validate or to begin with; elsewhere the modelled one"),
