@@ -29,6 +29,7 @@ macro_rules! guest_settings {
                     always: true,
                     in_all_keys: true,
                     without_kernel: None,
+                    apart: None,
                 };
                 /// CPUs of the emulated machine, up to 8; they take turns on one thread, so that counts stay exact
                 /// (QEMU 10.0 or later) [default: 1]
@@ -44,9 +45,10 @@ macro_rules! guest_settings {
                     always: false,
                     in_all_keys: true,
                     without_kernel: Some(", since the program has one thread there"),
+                    apart: None,
                 };
-                /// Architecture of the emulated machine, x86-64 or arm64, whose kernel --kernel names; counts of the two
-                /// are not compared [default: x86-64]
+                /// Architecture of the emulated machine, x86-64 or arm64, for which --kernel is taken; variants of both
+                /// stand beside each other and are not compared [default: x86-64]
                 architecture "NAME": Architecture = GuestSetting {
                     field: "architecture",
                     key: "architecture",
@@ -59,6 +61,7 @@ macro_rules! guest_settings {
                     always: false,
                     in_all_keys: false,
                     without_kernel: Some(", since programs alone are counted on x86-64; name a kernel"),
+                    apart: Some("other architecture"),
                 };
             ]
             $($given)*
@@ -92,6 +95,8 @@ pub(crate) struct GuestSetting<T> {
     in_all_keys: bool,
     /// Refuses the setting without a kernel; the text goes on with the reason.
     without_kernel: Option<&'static str>,
+    /// If figures of guests with different values have nothing in common, the words for that.
+    apart: Option<&'static str>,
 }
 
 /// The value of a setting.
@@ -186,6 +191,12 @@ macro_rules! declare {
             /// All values, in the order of the rows.
             pub fn values(&self) -> Vec<GuestValue> {
                 vec![ $( rows::$field().value(&self.$field), )* ]
+            }
+
+            /// The words for the first setting whose difference leaves the figures of two guests nothing in common.
+            pub fn apart(&self, other: &GuestSettings) -> Option<&'static str> {
+                let apart = [ $( rows::$field().apart.filter(|_| self.$field != other.$field), )* ];
+                apart.into_iter().flatten().next()
             }
 
             /// All settings, as plans store them.

@@ -30,6 +30,9 @@ const CHOOSES_CODE: [&str; 18] = [
 /// How many features that were left out a line names.
 const FEATURES_SHOWN: usize = 4;
 
+/// The longest list of a CPU's features that is shown whole. Longer lists are those of CPUs whose emulator says what it leaves out.
+const FEATURES_LISTED: usize = 40;
+
 /// Boot options whose names contain one of these are about faults of CPUs (Documentation/admin-guide/hw-vuln).
 const ABOUT_FAULTS: [&str; 16] = [
     "mitigations",
@@ -127,6 +130,12 @@ fn machine(guest: &GuestState) -> String {
     left_out.sort_by_key(rank);
     let shown = left_out.iter().take(FEATURES_SHOWN).map(|name| name.as_str());
     let shown = shown.collect::<Vec<_>>().join(", ");
+    let found: Vec<&str> =
+        guest.cpu_flags.iter().flat_map(|list| list.split_whitespace()).collect();
+    let with = match left_out.is_empty() && (1..=FEATURES_LISTED).contains(&found.len()) {
+        true => format!(" with {}", found.join(", ")),
+        false => String::new(),
+    };
     let without = match left_out.len().saturating_sub(FEATURES_SHOWN) {
         0 if shown.is_empty() => String::new(),
         0 => format!(" without {shown}"),
@@ -140,7 +149,7 @@ fn machine(guest: &GuestState) -> String {
         Some(name) => format!("clock {name}"),
         None => "clock source not known".into(),
     };
-    format!("CPU {}{without}; {levels}; {clock}", guest.cpu_model)
+    format!("CPU {}{with}{without}; {levels}; {clock}", guest.cpu_model)
 }
 
 /// "mitigations: retbleed, spectre_v1; vulnerable: l1tf; 14 faults do not affect this CPU". If variants differ, each has a line with
@@ -184,7 +193,10 @@ fn summary<'a>(
     let named = |kind: &str| -> Vec<String> {
         let of_kind = states.clone().filter(|(_, state)| kind_of(state) == kind);
         let words = of_kind.map(|(name, state)| match mitigation(state) {
-            Some(mitigation) if detailed => format!("{name} ({mitigation})"),
+            // A second measure is against a fault that has no file of its own.
+            Some(mitigation) if detailed || mitigation.contains(',') => {
+                format!("{name} ({mitigation})")
+            }
             _ => name.clone(),
         });
         words.collect()
@@ -227,10 +239,14 @@ fn kind_of(state: &str) -> &'static str {
     kinds.into_iter().find(|kind| state.starts_with(kind)).unwrap_or(OTHER)
 }
 
-/// The first words of the kernel's about a mitigation.
-fn mitigation(state: &str) -> Option<&str> {
+/// The first words of the kernel's about a mitigation, with the names behind commas: `CSV2, BHB`. Parts of several words are about
+/// other things (`IBPB: conditional`).
+fn mitigation(state: &str) -> Option<String> {
     let rest = state.strip_prefix("Mitigation: ")?;
-    rest.split([';', ',']).next()?.split(" and ").next()
+    let mut parts = rest.split(';').next()?.split(',').map(str::trim);
+    let first = parts.next()?.split(" and ").next()?;
+    let names = parts.take_while(|part| !part.is_empty() && !part.contains([' ', ':']));
+    Some(std::iter::once(first).chain(names).collect::<Vec<_>>().join(", "))
 }
 
 /// Why boot options that differ decided nothing, as a clause, if that is so: nothing else differs, both kernels found the same CPU,
@@ -390,6 +406,10 @@ mod tests {
             "CPU EPYC-Rome-v2; page table levels not known; clock source not known"
         );
         assert!(machine(&guest(&["fsrm"], None)).starts_with("CPU EPYC-Rome-v2 without fsrm;"));
+        let listed = GuestState { cpu_flags: Some("fp atomics ssbs".into()), ..guest(&[], None) };
+        assert!(machine(&listed).starts_with("CPU EPYC-Rome-v2 with fp, atomics, ssbs; 4-level"));
+        let long = GuestState { cpu_flags: Some("fpu ".repeat(41)), ..guest(&[], None) };
+        assert!(machine(&long).starts_with("CPU EPYC-Rome-v2; 4-level"));
     }
 
     #[test]
@@ -423,6 +443,12 @@ mod tests {
         let line = "mitigations: spec_rstack_overflow, spectre_v2; vulnerable: meltdown; not known: odd; 1 \
                     fault does not affect this CPU";
         assert_eq!(said(Some(some)), [line]);
+        let second: &[(&str, &str)] = &[
+            ("meltdown", "Mitigation: PTI"),
+            ("mds", "Mitigation: Clear CPU buffers, IBPB: conditional"),
+            ("spectre_v2", "Mitigation: CSV2, BHB"),
+        ];
+        assert_eq!(said(Some(second)), ["mitigations: mds, meltdown, spectre_v2 (CSV2, BHB)"]);
         let none = said(Some(&[("l1tf", "Not affected"), ("mds", "Not affected")]));
         assert_eq!(none, ["mitigations: none; 2 faults do not affect this CPU"]);
         let missing = "mitigations: not known, since this kernel lists no vulnerabilities in sysfs";

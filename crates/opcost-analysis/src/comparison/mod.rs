@@ -87,9 +87,9 @@ pub struct Comparison {
     pub kernel_commits: Vec<KernelCommits>,
     /// Sites for patchpoint in the functions that changed most, if a caller read their code.
     pub patch_sites: Vec<FoundSite>,
-    /// The costs of the functions of a variant that is compared with no other.
-    pub function_costs: Option<FunctionCosts>,
-    /// The costs of these functions in modelled cycles.
+    /// The costs of the functions of each variant that is compared with no other.
+    pub function_costs: Vec<FunctionCosts>,
+    /// The costs of a single variant's functions in modelled cycles.
     pub cycle_costs: Option<FunctionCosts>,
     /// The machines of the guests, a line for each fact.
     pub guests: Vec<String>,

@@ -402,25 +402,6 @@ fn check_architecture(
     }
 }
 
-/// Refuses variants of several architectures.
-///
-/// # Errors
-/// The message says how to count both.
-pub(super) fn check_one_architecture(variants: &[VariantPlan]) -> Result<()> {
-    let all = || variants.iter().filter_map(|one| Some(one.guest.as_ref()?.architecture));
-    match all().find(|one| Some(*one) != all().next()) {
-        Some(other) => Err(fail(
-            Status::Usage,
-            format!(
-                "the variants have guests of two architectures, {} and {other}, whose instructions are not \
-                 comparable; measure each by itself",
-                all().next().unwrap_or_default()
-            ),
-        )),
-        None => Ok(()),
-    }
-}
-
 fn resolve_disk(text: &str, memory_mib: u32) -> Result<DiskSpec, DiskError> {
     let disk = DiskSpec::parse(text)?;
     disk.check_memory(memory_mib)?;

@@ -21,8 +21,12 @@ pub(super) fn add(document: &mut Document, comparison: &Comparison, index: usize
     let is_imported = comparison.imported.is_some();
     let all = all || is_imported;
     let [one, two] = sides.map(|side| &comparison.variants[side].name);
+    // Where no metric of two variants is comparable, the figures are all that there is to see.
     let rows =
-        comparison.rows.iter().filter(|row| row.changes[index].verdict != Verdict::Unavailable);
+        || comparison.rows.iter().filter(|row| row.changes[index].verdict != Verdict::Unavailable);
+    let mut verdicts = rows().map(|row| row.changes[index].verdict);
+    let all = all || !comparison.refused() && verdicts.all(|one| one == Verdict::NotComparable);
+    let rows = rows();
     let (zeros, rows): (Vec<&Row>, Vec<&Row>) = rows.partition(|row| always_zero(row, sides));
     let (shown, others): (Vec<&Row>, Vec<&Row>) =
         rows.into_iter().partition(|row| all || row.primary || moved(&row.changes[index]));

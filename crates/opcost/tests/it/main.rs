@@ -7,6 +7,7 @@ mod across;
 mod address_costs;
 mod annotate;
 mod attach;
+mod beside;
 mod bisect;
 mod boot;
 mod booted;

@@ -1,0 +1,66 @@
+//! Variants whose figures have nothing in common stand beside each other: no verdict, no ratio, the functions of each.
+
+use crate::made::emulated::{Tree, count, plan, recording};
+use opcost_analysis::comparison::{Comparison, Verdict, compare};
+use opcost_model::guest_settings::GuestSettings;
+use opcost_model::plan::{GuestPlan, Slot, VariantPlan};
+use opcost_model::recording::Recording;
+use opcost_record::Architecture;
+
+/// Variants of these architectures, the first of which costs 1,000 instructions and each other ten more.
+fn made(architectures: &[Architecture]) -> Recording {
+    let mut plan = plan(&["off", "on"], 6);
+    let of = |(place, architecture): (usize, &Architecture)| {
+        let settings = GuestSettings { architecture: *architecture, ..GuestSettings::default() };
+        let guest = Some(GuestPlan { settings, ..GuestPlan::default() });
+        VariantPlan { name: format!("v{place}"), guest, ..plan.variants[0].clone() }
+    };
+    plan.variants = architectures.iter().enumerate().map(of).collect();
+    for block in &mut plan.blocks {
+        block.order = (0..architectures.len() as u16).collect();
+    }
+    recording(plan, 0, |slot: &Slot| {
+        let mut tree = Tree::default();
+        let entry = format!("entry_of_v{}", slot.variant);
+        tree.kernel(None, &entry, 1, 1_000 + 10 * u64::from(slot.variant));
+        (tree.grown(), vec![count("loads", 7)])
+    })
+}
+
+fn verdicts(comparison: &Comparison, index: usize) -> Vec<Verdict> {
+    comparison.rows.iter().map(|row| row.changes[index].verdict).collect()
+}
+
+#[test]
+fn two_architectures_stand_beside_each_other() {
+    let recording = made(&[Architecture::X86_64, Architecture::Aarch64]);
+    let (comparison, _) = compare(&recording);
+    assert!(!comparison.refused());
+    assert_eq!(comparison.comparisons, [(0, 1)]);
+    assert_eq!(verdicts(&comparison, 0), vec![Verdict::NotComparable; comparison.rows.len()]);
+    assert!(comparison.rows.iter().all(|row| row.changes[0].change_ratio.is_none()));
+    let costs = comparison
+        .function_costs
+        .iter()
+        .map(|costs| (costs.variant, (1_000.0 * costs.total).round()));
+    assert_eq!(costs.collect::<Vec<_>>(), [(0, 1_000.0), (1, 1_010.0)]);
+    assert!(comparison.functions.is_empty());
+    let conclusion = "v1 against v0: instructions not comparable: other architecture";
+    assert_eq!(comparison.conclusions, [conclusion]);
+    assert!(!comparison.regressed());
+}
+
+#[test]
+fn each_architecture_has_its_own_baseline() {
+    let [x86, arm] = [Architecture::X86_64, Architecture::Aarch64];
+    let recording = made(&[x86, arm, x86, arm]);
+    let (comparison, _) = compare(&recording);
+    assert_eq!(comparison.comparisons, [(0, 1), (0, 2), (1, 3)]);
+    let of_instructions = |index: usize| comparison.rows[0].changes[index].verdict;
+    let expected = [Verdict::NotComparable, Verdict::Changed, Verdict::Changed];
+    assert_eq!([0, 1, 2].map(of_instructions), expected);
+    assert!(comparison.function_costs.is_empty());
+    let sides: Vec<_> =
+        comparison.functions.iter().map(|one| (one.baseline, one.variant)).collect();
+    assert_eq!(sides, [(0, 2), (1, 3)]);
+}
