@@ -445,10 +445,11 @@ impl<'a> Emulated<'a> {
             printed.show();
         }
         let prepared = &self.prepared[usize::from(runs[0].variant)];
-        let model = variant.guest.as_ref().map_or("", |guest| guest.cpu_model.as_str());
+        let guest = variant.guest.as_ref().context("the variant has no machine")?;
+        let (model, architecture) = (guest.cpu_model.as_str(), guest.architecture);
         let kept = matches!(boot, Some(Boot { initrd: Initrd::Booted { .. }, .. }));
         for end in &mut ends {
-            let ran = Ran::Emulated { model, kept };
+            let ran = Ran::Emulated { model, architecture, kept };
             match boot {
                 Some(_) => illegal::explain(end, &notes, &prepared.files_here(), ran),
                 None => illegal::explain_alone(end, &last, ran),
