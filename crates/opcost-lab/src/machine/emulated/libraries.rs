@@ -96,6 +96,24 @@ pub(super) struct Elf {
     runpath: Option<Vec<OsString>>,
 }
 
+/// What an ELF program is that no guest runs: its word size, its byte order, its architecture. `None` for other files.
+pub(super) fn unsuitable(contents: &[u8]) -> Option<String> {
+    let header = contents.get(..0x14).filter(|header| header.starts_with(b"\x7fELF"))?;
+    let (bits, is_big) = (header[4], header[5] == 2);
+    let two = [header[0x12], header[0x13]];
+    let machine = if is_big { u16::from_be_bytes(two) } else { u16::from_le_bytes(two) };
+    let architecture = match (machine, Architecture::of_elf(machine)) {
+        (_, Some(known)) => format!("for {known}"),
+        (3, _) => "for i386".into(),
+        (40, _) => "for 32-bit Arm".into(),
+        (243, _) => "for RISC-V".into(),
+        _ => format!("for ELF machine {machine}"),
+    };
+    let order = if is_big { "big-endian " } else { "" };
+    let size = if bits == 1 { "32-bit " } else { "" };
+    Some(format!("a {size}{order}program {architecture}"))
+}
+
 impl Elf {
     /// Reads a file's contents; `None` if the file is no program or library for an architecture of guests.
     pub(super) fn read(contents: &[u8]) -> object::Result<Option<Elf>> {

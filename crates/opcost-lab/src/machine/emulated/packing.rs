@@ -1,7 +1,7 @@
 //! Packs the files that work needs in the guest: programs with interpreters and libraries, files
 //! named by a command, and the user's additions.
 
-use super::libraries::{Elf, LibraryError, Search, split};
+use super::libraries::{Elf, LibraryError, Search, split, unsuitable};
 use super::loader_cache;
 use super::musl::Musl;
 use super::tree::{Node, PackedFile, Tree, TreeError};
@@ -80,6 +80,16 @@ pub enum PackError {
         .0.display()
     )]
     NotAProgram(PathBuf),
+    /// A program for a machine that no guest is.
+    #[error(
+        "'{}' is {found}; guests run 64-bit little-endian programs for x86-64 or arm64: build it for one of them", .path.display()
+    )]
+    OtherMachine {
+        /// The program.
+        path: PathBuf,
+        /// What it is.
+        found: String,
+    },
     /// A program is for another architecture than the guest.
     #[error("'{}' is a program for {found}, and the guest is {wanted}; give a program for {wanted}, or --architecture {found}", .path.display())]
     Architecture {
@@ -209,7 +219,7 @@ pub(super) fn programs_here(command: &CommandPack) -> Result<Programs, PackError
     }
     let damaged = |source| LibraryError::Damaged { path: real.clone(), source };
     let elf = Elf::read(&contents).map_err(damaged)?;
-    let elf = elf.ok_or_else(|| PackError::NotAProgram(path.clone()))?;
+    let elf = elf.ok_or_else(|| no_program(&path, &contents))?;
     let search = Search::new(variable(&command.env, "LD_LIBRARY_PATH"), &command.cwd);
     check_architecture(&path, &elf, search.architecture)?;
     // The loader reports missing libraries in the program's own output.
@@ -222,6 +232,15 @@ pub(super) fn programs_here(command: &CommandPack) -> Result<Programs, PackError
         .map(|file| PackedFile { host: file.clone(), guest: file })
         .collect();
     Ok(Programs { files: files.into_iter().collect(), executed: Some(real) })
+}
+
+/// Why a file is no program for a guest.
+fn no_program(path: &Path, contents: &[u8]) -> PackError {
+    let path = path.to_path_buf();
+    match unsuitable(contents) {
+        Some(found) => PackError::OtherMachine { path, found },
+        None => PackError::NotAProgram(path),
+    }
 }
 
 fn check_architecture(path: &Path, elf: &Elf, wanted: Architecture) -> Result<(), PackError> {
@@ -334,7 +353,7 @@ impl<'a> Packing<'a> {
                 check_architecture(path, &elf, self.search.architecture)?;
                 self.libraries(&real, &real, &elf).map(|()| real)
             }
-            None => Err(PackError::NotAProgram(path.to_path_buf())),
+            None => Err(no_program(path, self.tree.contents(&real).unwrap_or_default())),
         }
     }
 
@@ -684,6 +703,22 @@ mod tests {
         script(&cwd.join("text"), "echo hi\n");
         fs::write(cwd.join("plain"), "#!/bin/sh\n").unwrap();
         assert!(fault(&command("./text", &["text"], cwd)).contains("text' is neither"));
+        // The class, the byte order and the machine of an ELF header (elf.h).
+        for (class, order, machine, words) in [
+            (1, 1, [40, 0], "is a 32-bit program for 32-bit Arm;"),
+            (1, 1, [3, 0], "is a 32-bit program for i386;"),
+            (2, 2, [0, 183], "is a big-endian program for arm64;"),
+            (2, 1, [243, 0], "is a program for RISC-V;"),
+            (2, 2, [0, 21], "is a big-endian program for ELF machine 21;"),
+        ] {
+            let mut header = [&b"\x7fELF"[..], &[class, order, 1], &[0; 57]].concat();
+            header[0x10] = 2;
+            header[0x12..0x14].copy_from_slice(&machine);
+            fs::write(cwd.join("other"), header).unwrap();
+            fs::set_permissions(cwd.join("other"), fs::Permissions::from_mode(0o755)).unwrap();
+            let said = fault(&command("./other", &["other"], cwd));
+            assert!(said.contains(words) && said.contains("64-bit little-endian"), "{said}");
+        }
         assert!(fault(&command("./plain", &["plain"], cwd)).contains("is not executable"));
         assert!(fault(&command("/no/program", &["x"], cwd)).contains("cannot pack '/no'"));
         let mut elsewhere = command("/bin/sh", &["sh"], cwd);
