@@ -177,6 +177,17 @@ impl Comparison {
         self.ledger.iter().any(|entry| entry.severity == Severity::Refuse && !entry.waived)
     }
 
+    /// Why two variants of a comparison only stand beside each other: the reason for which none of their metrics is comparable.
+    pub fn apart(&self, index: usize) -> Option<&str> {
+        let changes = self.rows.iter().map(|row| &row.changes[index]);
+        let mut changes = changes.filter(|change| change.verdict != Verdict::Unavailable);
+        let first = changes.next().filter(|_| !self.refused())?;
+        let same = |change: &Change| {
+            (change.verdict, &change.reason) == (Verdict::NotComparable, &first.reason)
+        };
+        (same(first) && changes.all(same)).then_some(first.reason.as_str())
+    }
+
     /// The files of functions without names among the largest changes; none for a recording of another computer.
     pub fn nameless_files(
         &self,

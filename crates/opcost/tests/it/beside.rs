@@ -6,6 +6,8 @@ use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::{GuestPlan, Slot, VariantPlan};
 use opcost_model::recording::Recording;
 use opcost_record::Architecture;
+use opcost_report::render::{Style, View, render};
+use serde_json::Value;
 
 /// Variants of these architectures, the first of which costs 1,000 instructions and each other ten more.
 fn made(architectures: &[Architecture]) -> Recording {
@@ -48,6 +50,22 @@ fn two_architectures_stand_beside_each_other() {
     let conclusion = "v1 against v0: instructions not comparable: other architecture";
     assert_eq!(comparison.conclusions, [conclusion]);
     assert!(!comparison.regressed());
+    assert_eq!(comparison.apart(0), Some("other architecture"));
+    let style = Style::plain();
+    let view =
+        View { recording: &recording, comparison: &comparison, warnings: &[], style: &style };
+    let text = render("text", &view).unwrap();
+    let note = "other architecture: the figures stand beside each other and are not compared";
+    assert!(text.contains(note) && !text.contains("verdict") && !text.contains("change"), "{text}");
+    for function in
+        ["v0: where the 1 instructions", "entry_of_v0", "v1: where the 1.01", "entry_of_v1"]
+    {
+        assert!(text.contains(function), "{function}: {text}");
+    }
+    let json: Value = serde_json::from_str(&render("json", &view).unwrap()).unwrap();
+    let beside = json["opcost"]["function_costs_beside"].as_array().unwrap();
+    let named: Vec<_> = beside.iter().map(|one| one["variant"].as_str().unwrap()).collect();
+    assert_eq!(named, ["v0", "v1"]);
 }
 
 #[test]
