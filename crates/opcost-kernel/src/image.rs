@@ -108,8 +108,8 @@ fn unsuitable_by_flags(flags: u8) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "its pages have {kib} KiB, and opcost counts kernels with pages of 4 KiB: with others the stacks by which it tells \
-         tasks apart have other sizes; build it with CONFIG_ARM64_4K_PAGES=y, or give debian:cloud"
+        "its pages have {kib} KiB, and opcost's counts are proved for pages of 4 KiB alone; build it with \
+         CONFIG_ARM64_4K_PAGES=y, or give debian:cloud"
     ))
 }
 

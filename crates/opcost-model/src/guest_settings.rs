@@ -183,6 +183,11 @@ macro_rules! declare {
                 Ok(GuestSettings { $( $field: rows::$field().resolve([&variant.$field, &experiment.$field])?, )* })
             }
 
+            /// Gives a variant an experiment's settings where it has none of its own.
+            pub fn inherit(variant: &mut Variant, experiment: &Experiment) {
+                $( variant.$field = variant.$field.take().or_else(|| experiment.$field.clone()); )*
+            }
+
             /// Writes the settings into a variant that makes the same guest again.
             pub(crate) fn write_to(&self, variant: &mut Variant) {
                 $( variant.$field = Some(self.$field.clone()).filter(|value| rows::$field().has(value)); )*
@@ -244,5 +249,31 @@ impl<T: Clone + PartialEq + ToString> GuestSetting<T> {
             without_kernel: self.without_kernel.filter(|_| *value != (self.default)()),
             arguments: (self.arguments)(value),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_takes_the_settings_of_its_experiment_and_keeps_its_own() {
+        let arm = Some(Architecture::Aarch64);
+        let of = Experiment { memory_mib: Some(256), architecture: arm, ..Experiment::default() };
+        let mut variant = Variant { memory_mib: Some(512), ..Variant::default() };
+        GuestSettings::inherit(&mut variant, &of);
+        assert_eq!(
+            (variant.memory_mib, variant.architecture, variant.cpus),
+            (Some(512), arm, None)
+        );
+        let other = Experiment { cpus: Some(2), ..Experiment::default() };
+        let one = GuestSettings::resolve(&other, &variant).unwrap();
+        let two = GuestSettings { cpus: 1, ..one.clone() };
+        assert_eq!(one.apart(&two), None);
+        let two = GuestSettings { architecture: Architecture::X86_64, ..two };
+        assert_eq!(
+            (one.apart(&two), two.apart(&one)),
+            (Some("other architecture"), Some("other architecture"))
+        );
     }
 }

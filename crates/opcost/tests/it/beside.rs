@@ -1,10 +1,10 @@
 //! Variants whose figures have nothing in common stand beside each other: no verdict, no ratio, the functions of each.
 
-use crate::made::emulated::{Tree, count, plan, recording};
+use crate::made::emulated::{Tree, count, kernel, plan, recording};
 use opcost_analysis::comparison::{Comparison, Verdict, compare};
 use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::{GuestPlan, Slot, VariantPlan};
-use opcost_model::recording::Recording;
+use opcost_model::recording::{KernelState, MachineState, Recording, State};
 use opcost_record::Architecture;
 use opcost_report::render::{Style, View, render};
 use serde_json::Value;
@@ -27,6 +27,33 @@ fn made(architectures: &[Architecture]) -> Recording {
         tree.kernel(None, &entry, 1, 1_000 + 10 * u64::from(slot.variant));
         (tree.grown(), vec![count("loads", 7)])
     })
+}
+
+#[test]
+fn two_architectures_that_repeat_are_counted_a_few_times() {
+    let mut recording = made(&[Architecture::X86_64, Architecture::Aarch64]);
+    recording.state = State::StoppedSettled;
+    let (comparison, _) = compare(&recording);
+    let why = "stopped after 6 pairs: the counts repeat, and no variants are compared";
+    assert_eq!(comparison.stopped.as_deref(), Some(why));
+}
+
+/// Kernels of two architectures may have one name, and a change of either is seen.
+#[test]
+fn a_change_of_one_of_two_kernels_of_one_name_is_seen() {
+    let of = |variant: usize, digest: &str| KernelState {
+        release: format!("6.1-{variant}"),
+        digest: digest.into(),
+        ..kernel(variant, "debian:cloud", &[])
+    };
+    let state = |second: &str| MachineState {
+        kernels: vec![of(0, "aa"), of(1, second)],
+        ..MachineState::default()
+    };
+    let same = state("bb");
+    assert!(same.differences(&state("bb"), true).is_empty());
+    let changes = ["the kernel debian:cloud (6.1-1) was changed"];
+    assert_eq!(same.differences(&state("cc"), true), changes);
 }
 
 fn verdicts(comparison: &Comparison, index: usize) -> Vec<Verdict> {
