@@ -60,7 +60,7 @@ macro_rules! guest_settings {
                     arguments: |_| Vec::new(),
                     always: false,
                     in_all_keys: false,
-                    without_kernel: Some(", since programs alone are counted on x86-64; name a kernel"),
+                    without_kernel: None,
                     apart: Some("other architecture"),
                 };
             ]

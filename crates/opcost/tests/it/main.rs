@@ -37,6 +37,7 @@ mod events_verdict;
 mod exact_functions;
 mod facts;
 mod few_layouts;
+mod foreign_programs;
 mod foreign_text;
 mod functions;
 mod fuzz;

@@ -319,7 +319,9 @@ impl<'a> Emulated<'a> {
             }
             (None, WorkPlan::Command { program, argv: words, .. }) => {
                 argv.extend(plugin);
-                argv.extend(command_line::user(guest, &words[0], inputs));
+                let cwd = variant.cwd.as_deref().unwrap_or(Path::new("/"));
+                let root = libraries::root_of(guest.architecture, cwd);
+                argv.extend(command_line::user(guest, root.as_deref(), &words[0], inputs));
                 argv.push(program.into());
                 argv.extend(words[1..].iter().map(OsString::from));
                 let mut env = self.environments[index].clone();

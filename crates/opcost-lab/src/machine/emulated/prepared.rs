@@ -256,7 +256,8 @@ impl Emulated<'_> {
         if guest.kernel.is_none()
             && let Some(command) = command(Vec::new())
         {
-            let programs = programs_here(&command).status(Status::WorkFailed)?;
+            let programs =
+                programs_here(guest.architecture, &command).status(Status::WorkFailed)?;
             let symbols = files.path("symbols");
             let prepared = Prepared::of(&programs, None, None, symbols)?;
             self.note(SYMBOLS, lap.end());
