@@ -42,7 +42,7 @@ use flight::{Files, Flight};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::scratch::Scratch;
 use opcost_model::plan::{EnvironmentPolicy, Group, GuestPlan, Plan, Slot, VariantPlan, WorkPlan};
-use opcost_model::recording::{GuestState, MachineState};
+use opcost_model::recording::{Alternatives, GuestState, MachineState};
 use opcost_record::emulation::last_path;
 use opcost_record::printable::hexadecimal;
 use opcost_record::profile::Function;
@@ -387,7 +387,17 @@ impl<'a> Emulated<'a> {
                 let cpu_model = guest.cpu_model.clone();
                 let left_out = self.left_out.get(&cpu_model).cloned().unwrap_or_default();
                 let unnamed = boot.map(Boot::unnamed).unwrap_or_default();
-                self.guests.push(GuestState { variant, cpu_model, left_out, unnamed, ..state });
+                let all = self.prepared[variant].alternatives;
+                let patched = outcome::patched(traces.plugin);
+                let alternatives = patched.map(|patched| Alternatives { all, patched });
+                self.guests.push(GuestState {
+                    variant,
+                    cpu_model,
+                    left_out,
+                    unnamed,
+                    alternatives,
+                    ..state
+                });
                 self.guests.sort_by_key(|guest| guest.variant);
             }
             let (ignored, started_unix_ns) = (&plan.ignore_failure, flight.started_unix_ns);

@@ -30,6 +30,7 @@ use opcost_kernel::disk::DiskSpec;
 use opcost_kernel::{Kernel, KernelSpec};
 use opcost_model::plan::{Aslr, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan};
 use opcost_model::recording::{DataState, GuestBuild, KernelState, MachineState, ProgramState};
+use opcost_record::Architecture;
 use opcost_record::channel::FrameKind;
 use opcost_record::printable::hexadecimal;
 use opcost_record::request::{GuestJob, GuestOutput};
@@ -68,7 +69,8 @@ pub(super) struct Boot {
     spec: KernelSpec,
     /// The disk in the plan.
     disk: Option<DiskSpec>,
-    /// The CPU in the plan.
+    /// The architecture and the CPU in the plan.
+    architecture: Architecture,
     cpu_model: String,
     /// The kernel's functions.
     known: Rc<Known>,
@@ -130,6 +132,8 @@ pub(super) struct Prepared {
     modules: Vec<Module>,
     /// The other files that the work reads.
     data: WorkData,
+    /// The number of places at which the kernel may replace its code; 0 if they are not known.
+    pub(super) alternatives: u64,
 }
 
 impl Prepared {
@@ -148,11 +152,18 @@ impl Prepared {
             .collect();
         let modules = modules(&paths, programs.executed.as_deref());
         let debug_files = DebugFiles::of_environment(Some(|text| announce!("{text}")));
-        let known = assemble(kernel, &paths, &debug_files).status(Status::Missing)?;
+        let mut known = assemble(kernel, &paths, &debug_files).status(Status::Missing)?;
+        if let Some(boot) = &boot {
+            let image = &boot.kernel.image;
+            known.alternatives = opcost_kernel::alternatives(image, boot.architecture)
+                .map_err(HasStatus::carried)?;
+        }
+        let alternatives = known.alternatives.len() as u64;
         fs::write(&symbols, known.encode())
             .with_context(|| format!("cannot write '{}'", symbols.display()))
             .status(Status::Missing)?;
-        Ok(Prepared { boot, symbols, programs, modules, data: WorkData::default() })
+        let data = WorkData::default();
+        Ok(Prepared { boot, symbols, programs, modules, data, alternatives })
     }
 
     /// Adds files whose code a program without a kernel mapped during its run. Returns whether new
@@ -322,7 +333,16 @@ impl Emulated<'_> {
                 self.note("kept states are found or made", lap.end());
                 let cpu_model = guest.cpu_model.clone();
                 let disk = guest.disk.clone();
-                Some(Boot { kernel, spec: spec.clone(), disk, cpu_model, known, initrd })
+                let architecture = guest.architecture;
+                Some(Boot {
+                    kernel,
+                    spec: spec.clone(),
+                    disk,
+                    architecture,
+                    cpu_model,
+                    known,
+                    initrd,
+                })
             }
             None => None,
         };
@@ -437,7 +457,10 @@ impl Emulated<'_> {
         let mut earlier = self.prepared.iter().filter_map(|prepared| prepared.boot.as_ref());
         // The CPU decides which modules load.
         let same = |boot: &&Boot| {
-            boot.spec == *spec && boot.disk == guest.disk && boot.cpu_model == guest.cpu_model
+            boot.spec == *spec
+                && boot.disk == guest.disk
+                && boot.architecture == guest.architecture
+                && boot.cpu_model == guest.cpu_model
         };
         if let Some(boot) = earlier.find(same) {
             return Ok(boot.known.clone());
