@@ -85,8 +85,8 @@ pub(super) fn read(path: &Path) -> Result<Image, KernelError> {
     Ok(Image { architecture, release, digest: digest(&bytes), bytes: bytes.len() as u64 })
 }
 
-/// The architecture of an image; `None` if the file is no image.
-fn architecture_of(bytes: &[u8]) -> Option<Architecture> {
+/// The architecture of a kernel in the form for boot loaders; `None` if the file is something else.
+pub fn architecture_of(bytes: &[u8]) -> Option<Architecture> {
     let has =
         |(at, mark): (usize, &[u8])| bytes.get(at..).is_some_and(|rest| rest.starts_with(mark));
     if bytes.len() >= HEADER_END && has((BOOT_FLAG, &[0x55, 0xaa])) && has((HEADER, b"HdrS")) {

@@ -2,6 +2,7 @@
 
 use super::{Comparison, Verdict};
 use opcost_base::listing::few;
+use opcost_base::number::grouped;
 use opcost_model::plan::GuestPlan;
 use opcost_model::recording::{GuestState, Recording};
 
@@ -81,7 +82,34 @@ type Named<'a> = (&'a str, &'a GuestState);
 /// Describes the machines of guests: a line for each fact; where variants differ, a line for each of them. Empty unless kernels were
 /// booted and said something.
 pub(super) fn describe(guests: &[Named<'_>]) -> Vec<String> {
-    [lines(guests, machine), mitigations(guests), unnamed(guests)].concat()
+    [lines(guests, machine), mitigations(guests), alternatives(guests), unnamed(guests)].concat()
+}
+
+/// "alternatives: 4,204 of 27,854 patched; detected: LSE atomic instructions, Spectre-v4". Where variants differ, only what not all of
+/// them detected. Empty if no kernel says anything.
+fn alternatives(guests: &[Named<'_>]) -> Vec<String> {
+    let says = |guest: &GuestState| guest.alternatives.is_some() || !guest.detected.is_empty();
+    if !guests.iter().any(|(_, guest)| says(guest)) {
+        return Vec::new();
+    }
+    let in_all = |name: &String| guests.iter().all(|(_, guest)| guest.detected.contains(name));
+    let differ = guests.iter().any(|(_, guest)| !guest.detected.iter().all(in_all));
+    lines(guests, |guest| {
+        let count = match guest.alternatives {
+            Some(known) => format!("{} of {} patched", grouped(known.patched), grouped(known.all)),
+            None => "not known".into(),
+        };
+        let names = guest.detected.iter().filter(|name| !(differ && in_all(name)));
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        match (names.is_empty(), differ) {
+            (true, true) => format!("alternatives: {count}; detected: only what every variant did"),
+            (true, false) => format!("alternatives: {count}"),
+            (false, true) => {
+                format!("alternatives: {count}; detected, unlike others: {}", names.join(", "))
+            }
+            (false, false) => format!("alternatives: {count}; detected: {}", names.join(", ")),
+        }
+    })
 }
 
 /// "the kernel's symbols do not name signal_setup_done: calls of signal handlers are not counted".
@@ -367,6 +395,7 @@ fn reason(guests: [&GuestState; 2], boots: [&str; 2], same: Same) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opcost_model::recording::Alternatives;
     use opcost_record::symbols::Landmark;
 
     fn guest(left_out: &[&str], mitigations: Option<&[(&str, &str)]>) -> GuestState {
@@ -415,6 +444,33 @@ mod tests {
         assert_eq!(two[0], "a: the kernel's symbols name all that counting needs");
         assert!(two[1].starts_with("b: the kernel's symbols do not name signal_setup_done"));
         assert_eq!(describe(&[("a", &lacking)]).last(), one.first());
+    }
+
+    #[test]
+    fn alternatives_are_counted_and_named_by_the_features_that_chose_them() {
+        let of = |patched: Option<u64>, detected: &[&str]| GuestState {
+            alternatives: patched.map(|patched| Alternatives { all: 27_854, patched }),
+            detected: detected.iter().map(ToString::to_string).collect(),
+            ..guest(&[], None)
+        };
+        let [old, new] = [of(Some(1204), &["PAN", "SSBS"]), of(Some(4204), &["PAN", "LSE", "SVE"])];
+        let same = alternatives(&[("a", &new), ("b", &new)]);
+        assert_eq!(same, ["alternatives: 4,204 of 27,854 patched; detected: PAN, LSE, SVE"]);
+        let [one, two] = alternatives(&[("a", &old), ("b", &new)]).try_into().unwrap();
+        assert_eq!(one, "a: alternatives: 1,204 of 27,854 patched; detected, unlike others: SSBS");
+        assert!(
+            two.ends_with("4,204 of 27,854 patched; detected, unlike others: LSE, SVE"),
+            "{two}"
+        );
+        let fewer = alternatives(&[("a", &of(Some(7), &["PAN"])), ("b", &new)]);
+        assert!(fewer[0].ends_with("7 of 27,854 patched; detected: only what every variant did"));
+        assert_eq!(
+            alternatives(&[("a", &of(Some(7), &[]))]),
+            ["alternatives: 7 of 27,854 patched"]
+        );
+        let unread = alternatives(&[("a", &of(None, &["PAN"]))]);
+        assert_eq!(unread, ["alternatives: not known; detected: PAN"]);
+        assert_eq!(alternatives(&[("a", &of(None, &[]))]), Vec::<String>::new());
     }
 
     #[test]

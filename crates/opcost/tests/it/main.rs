@@ -6,6 +6,7 @@ extern crate self as libfuzzer_sys;
 mod across;
 mod address_costs;
 mod annotate;
+mod arm64_guest;
 mod attach;
 mod beside;
 mod bisect;

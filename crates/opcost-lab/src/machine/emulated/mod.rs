@@ -42,7 +42,7 @@ use flight::{Files, Flight};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::scratch::Scratch;
 use opcost_model::plan::{EnvironmentPolicy, Group, GuestPlan, Plan, Slot, VariantPlan, WorkPlan};
-use opcost_model::recording::{GuestState, MachineState};
+use opcost_model::recording::{Alternatives, GuestState, MachineState};
 use opcost_record::emulation::last_path;
 use opcost_record::printable::hexadecimal;
 use opcost_record::profile::Function;
@@ -427,8 +427,18 @@ impl<'a> Emulated<'a> {
                 let unnamed = boot.map(Boot::unnamed).unwrap_or_default();
                 let page_table_levels =
                     state.page_table_levels.or_else(|| boot.and_then(Boot::page_table_levels));
-                let named = GuestState { variant, cpu_model, left_out, unnamed, ..state };
-                self.guests.push(GuestState { page_table_levels, ..named });
+                let all = self.prepared[variant].alternatives;
+                let patched = outcome::patched(traces.plugin);
+                let alternatives = patched.map(|patched| Alternatives { all, patched });
+                self.guests.push(GuestState {
+                    variant,
+                    cpu_model,
+                    left_out,
+                    unnamed,
+                    alternatives,
+                    page_table_levels,
+                    ..state
+                });
                 self.guests.sort_by_key(|guest| guest.variant);
             }
             let (ignored, started_unix_ns) = (&plan.ignore_failure, flight.started_unix_ns);

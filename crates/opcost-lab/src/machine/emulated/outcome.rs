@@ -162,7 +162,13 @@ pub(super) fn guest_state(channel: &[u8]) -> Option<GuestState> {
         text(FrameKind::Vulnerabilities).as_deref(),
         text(FrameKind::Clocksource),
         text(FrameKind::UnknownOptions),
+        text(FrameKind::Detected).as_deref(),
     ))
+}
+
+/// How many of the kernel's alternatives were in place, by the plugin's report.
+pub(super) fn patched(report: Option<&[u8]>) -> Option<u64> {
+    Emulation::decode(report?).ok()?.patched
 }
 
 /// Checks that modules are at the addresses that belong to the symbols; otherwise functions would
@@ -320,7 +326,7 @@ pub(super) fn of_program(
         }
         Status::Signal(signal) => failed_run(Failure::Signal { signal, stderr: None }, None),
         Status::Code(code) => match counts {
-            Ok(Emulation { mut runs, mapped }) if runs.len() == 1 => {
+            Ok(Emulation { mut runs, mapped, .. }) if runs.len() == 1 => {
                 let run = runs.pop().unwrap_or_default();
                 (counted(run, Some(code), Report::default(), started_unix_ns), mapped)
             }

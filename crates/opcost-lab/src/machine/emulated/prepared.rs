@@ -68,10 +68,9 @@ pub(super) struct Boot {
     spec: KernelSpec,
     /// The disk in the plan.
     disk: Option<DiskSpec>,
-    /// The CPU in the plan.
-    cpu_model: String,
-    /// The architecture in the plan.
+    /// The architecture and the CPU in the plan.
     architecture: Architecture,
+    cpu_model: String,
     /// The kernel's functions.
     known: Rc<Known>,
     pub(super) initrd: Initrd,
@@ -140,6 +139,8 @@ pub(super) struct Prepared {
     modules: Vec<Module>,
     /// The other files that the work reads.
     data: WorkData,
+    /// The number of places at which the kernel may replace its code; 0 if they are not known.
+    pub(super) alternatives: u64,
 }
 
 impl Prepared {
@@ -158,11 +159,18 @@ impl Prepared {
             .collect();
         let modules = modules(&paths, programs.executed.as_deref());
         let debug_files = DebugFiles::of_environment(Some(|text| announce!("{text}")));
-        let known = assemble(kernel, &paths, &debug_files).status(Status::Missing)?;
+        let mut known = assemble(kernel, &paths, &debug_files).status(Status::Missing)?;
+        if let Some(boot) = &boot {
+            let image = &boot.kernel.image;
+            known.alternatives = opcost_kernel::alternatives(image, boot.architecture)
+                .map_err(HasStatus::carried)?;
+        }
+        let alternatives = known.alternatives.len() as u64;
         fs::write(&symbols, known.encode())
             .with_context(|| format!("cannot write '{}'", symbols.display()))
             .status(Status::Missing)?;
-        Ok(Prepared { boot, symbols, programs, modules, data: WorkData::default() })
+        let data = WorkData::default();
+        Ok(Prepared { boot, symbols, programs, modules, data, alternatives })
     }
 
     /// Adds files whose code a program without a kernel mapped during its run. Returns whether new
@@ -340,8 +348,8 @@ impl Emulated<'_> {
                     kernel,
                     spec: spec.clone(),
                     disk,
-                    cpu_model,
                     architecture,
+                    cpu_model,
                     known,
                     initrd,
                 })
@@ -459,8 +467,10 @@ impl Emulated<'_> {
         let mut earlier = self.prepared.iter().filter_map(|prepared| prepared.boot.as_ref());
         // The CPU decides which modules load.
         let same = |boot: &&Boot| {
-            (&boot.spec, &boot.disk) == (spec, &guest.disk)
-                && (&boot.cpu_model, boot.architecture) == (&guest.cpu_model, guest.architecture)
+            boot.spec == *spec
+                && boot.disk == guest.disk
+                && boot.architecture == guest.architecture
+                && boot.cpu_model == guest.cpu_model
         };
         if let Some(boot) = earlier.find(same) {
             return Ok(boot.known.clone());
