@@ -89,12 +89,12 @@ pub(super) fn describe(guests: &[Named<'_>]) -> Vec<String> {
 /// them detected. Empty if no kernel says anything.
 fn alternatives(guests: &[Named<'_>]) -> Vec<String> {
     let says = |guest: &GuestState| guest.alternatives.is_some() || !guest.detected.is_empty();
-    if !guests.iter().any(|(_, guest)| says(guest)) {
-        return Vec::new();
-    }
+    // Kernels of other architectures may say nothing.
+    let (all, guests) = (guests, guests.iter().copied().filter(|(_, guest)| says(guest)));
+    let guests: Vec<Named<'_>> = guests.collect();
     let in_all = |name: &String| guests.iter().all(|(_, guest)| guest.detected.contains(name));
     let differ = guests.iter().any(|(_, guest)| !guest.detected.iter().all(in_all));
-    lines(guests, |guest| {
+    let mut text = lines(&guests, |guest| {
         let count = match guest.alternatives {
             Some(known) => format!("{} of {} patched", grouped(known.patched), grouped(known.all)),
             None => "not known".into(),
@@ -109,7 +109,12 @@ fn alternatives(guests: &[Named<'_>]) -> Vec<String> {
             }
             (false, false) => format!("alternatives: {count}; detected: {}", names.join(", ")),
         }
-    })
+    });
+    if let ([line], true) = (&mut text[..], guests.len() < all.len()) {
+        let names: Vec<&str> = guests.iter().map(|(name, _)| *name).collect();
+        *line = format!("{}: {line}", few(&names));
+    }
+    text
 }
 
 /// "the kernel's symbols do not name signal_setup_done: calls of signal handlers are not counted".
@@ -468,6 +473,9 @@ mod tests {
             alternatives(&[("a", &of(Some(7), &[]))]),
             ["alternatives: 7 of 27,854 patched"]
         );
+        let silent = of(None, &[]);
+        let one = alternatives(&[("a", &silent), ("b", &old)]);
+        assert_eq!(one, ["b: alternatives: 1,204 of 27,854 patched; detected: PAN, SSBS"]);
         let unread = alternatives(&[("a", &of(None, &["PAN"]))]);
         assert_eq!(unread, ["alternatives: not known; detected: PAN"]);
         assert_eq!(alternatives(&[("a", &of(None, &[]))]), Vec::<String>::new());
