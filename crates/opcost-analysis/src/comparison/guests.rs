@@ -5,6 +5,7 @@ use opcost_base::listing::few;
 use opcost_base::number::grouped;
 use opcost_model::plan::GuestPlan;
 use opcost_model::recording::{GuestState, Recording};
+use opcost_record::Architecture;
 
 /// Features that decide which code Linux takes (arch/x86, its alternatives and static branches), the weightiest first.
 const CHOOSES_CODE: [&str; 18] = [
@@ -299,7 +300,7 @@ pub(super) fn no_effect(
         true => Same::Primary,
         false => Same::Nothing,
     };
-    reason(guests, [&plan.boot, &other.boot], same)
+    reason(plan.architecture, guests, [&plan.boot, &other.boot], same)
 }
 
 /// The counts that two guests have in common.
@@ -313,8 +314,13 @@ enum Same {
 }
 
 /// Why options that differ decided nothing in two guests, as far as is known.
-fn reason(guests: [&GuestState; 2], boots: [&str; 2], same: Same) -> Option<String> {
-    let same_counts = same == Same::Everything;
+fn reason(
+    architecture: Architecture,
+    guests: [&GuestState; 2],
+    boots: [&str; 2],
+    same: Same,
+) -> Option<String> {
+    let (row, same_counts) = (architecture.row(), same == Same::Everything);
     let [one, two] = guests;
     if one.cpu_flags != two.cpu_flags {
         return None;
@@ -363,11 +369,12 @@ fn reason(guests: [&GuestState; 2], boots: [&str; 2], same: Same) -> Option<Stri
     };
     let (states, _) = mitigations?;
     let unaffected = states.values().filter(|state| kind_of(state) == UNAFFECTED).count();
-    let elsewhere = format!("--like skylake asks on a CPU with more faults than {}", one.cpu_model);
+    let elsewhere =
+        format!("{} asks on a CPU with more faults than {}", row.faulty_cpu, one.cpu_model);
     let is_known = match same {
         Same::Everything => true,
         Same::Primary => about_faults,
-        Same::Nothing => about_faults && changed.is_empty(),
+        Same::Nothing => about_faults && changed.is_empty() && row.lists_mitigations,
     };
     if !is_known {
         return None;
@@ -545,7 +552,7 @@ mod tests {
     fn options_without_effect_are_answered_with_the_reason() {
         const NONE: &[(&str, &str)] = &[("a", "Not affected"), ("b", "Not affected")];
         let said = |one: GuestState, two: GuestState, boots: [&str; 2]| {
-            reason([&one, &two], boots, Same::Everything)
+            reason(Architecture::X86_64, [&one, &two], boots, Same::Everything)
         };
         let same = |states| {
             said(
@@ -575,15 +582,20 @@ mod tests {
         let why = said(unknown("foo=1 odd"), unknown("foo=2 odd"), ["odd foo=1", "odd foo=2"]);
         assert_eq!(why.unwrap(), "the kernel does not know foo=1 and foo=2");
         // Counts that differ are the boot's if nothing but mitigations was asked for, and they are the same.
-        let differ =
-            |one: &GuestState, two: &GuestState, boots| reason([one, two], boots, Same::Nothing);
+        let differ = |one: &GuestState, two: &GuestState, boots| {
+            reason(Architecture::X86_64, [one, two], boots, Same::Nothing)
+        };
         let why = differ(&auto, &auto, boots).unwrap();
         assert!(
             why.contains("decided nothing; counts differ as two boots of one kernel do"),
             "{why}"
         );
         assert_eq!(differ(&off, &auto, boots), None);
-        let why = reason([&off, &auto], boots, Same::Primary).unwrap();
+        // Where the list of vulnerabilities does not have all, the options may have decided it.
+        let arm = |same| reason(Architecture::Aarch64, [&auto, &auto], ["kpti=0", "kpti=1"], same);
+        assert_eq!(arm(Same::Nothing), None);
+        assert!(arm(Same::Everything).unwrap().contains("--cpu-model cortex-a72 asks on a CPU"));
+        let why = reason(Architecture::X86_64, [&off, &auto], boots, Same::Primary).unwrap();
         assert!(why.contains("runs none of the code that differs; counts differ as"), "{why}");
         assert_eq!(differ(&auto, &auto, ["nosmap mitigations=off", "mitigations=auto"]), None);
         let why = differ(&unknown("foo=1"), &unknown(""), ["foo=1", ""]).unwrap();
