@@ -499,6 +499,16 @@ fn an_arm64_guest_has_its_own_cpu_and_only_what_exists_there() {
     let guest = plan(&alone).variants[0].guest.clone().unwrap();
     assert_eq!((guest.kernel, guest.cpu_model.as_str()), (None, "neoverse-n1"));
     for (asked, why) in [
+        (
+            Experiment {
+                variants: vec![Variant {
+                    workload: Some("immediate".into()),
+                    ..Variant::default()
+                }],
+                ..arm.clone()
+            },
+            "--workload immediate: patchpoint puts values",
+        ),
         (Experiment { cycles: true, ..arm.clone() }, "--cycles: the cores that opcost models"),
         (Experiment { model: true, ..arm.clone() }, "--model: the caches"),
         (Experiment { like: vec!["zen2".into()], ..arm.clone() }, "--like: its names"),

@@ -137,6 +137,20 @@ fn a_script_in_a_guest_has_the_interpreter_of_the_named_root() {
 }
 
 #[test]
+fn operations_are_called_or_inlined_as_the_path_of_the_workload_says() {
+    let Some(kernel) = kernel() else { return };
+    let lab = Lab::new();
+    let words =
+        ["compare", "--machine", "emulated", "--architecture", "arm64", "--kernel", &kernel];
+    let paths = ["-w", "pvops:path=direct,ops=1000", "-w", "pvops:path=inlined,ops=1000"];
+    let shown = lab.json(&[&words[..], &paths, &["--pairs", "2", "--json"]].concat());
+    // Two identities and an empty function take a call and a return each; without a call, each is an instruction.
+    let row = metric(&shown, "instructions", "all");
+    assert_eq!(row["exact"], true, "{row:#}");
+    assert!((row["difference"].as_f64().unwrap() + 3.0).abs() < 1e-9, "{row:#}");
+}
+
+#[test]
 fn programs_that_cannot_run_there_are_named_with_the_remedy() {
     if !emulator() {
         return;
