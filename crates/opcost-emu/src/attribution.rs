@@ -2,7 +2,8 @@
 
 use crate::class::{self, Head};
 use opcost_record::symbols::{
-    Landmark, LandmarkAt, Load, PAGE_BYTES, Range, Symbols, blanked, page_hash, sites_in_page,
+    Alternative, Landmark, LandmarkAt, Load, PAGE_BYTES, Range, Symbols, blanked, page_hash,
+    sites_in_page,
 };
 use opcost_record::{Function, profile::KERNEL};
 use std::cell::RefCell;
@@ -62,6 +63,7 @@ pub(crate) struct Attribution {
     other_contexts: u32,
     /// The frames that stand for several vCPUs.
     vcpu_frames: Vec<u32>,
+    alternatives: Vec<Alternative>,
 }
 
 impl Attribution {
@@ -131,7 +133,13 @@ impl Attribution {
             unknown_user,
             other_contexts,
             vcpu_frames: frames,
+            alternatives: symbols.alternatives,
         }
+    }
+
+    /// Code that the kernel may have replaced.
+    pub(crate) fn alternatives(&self) -> &[Alternative] {
+        &self.alternatives
     }
 
     pub(crate) fn functions(&self) -> &[Function] {
@@ -278,6 +286,7 @@ mod tests {
                     pages: vec![(0x1000, page_hash(&page))],
                     sites: vec![],
                 }],
+                ..Symbols::default()
             },
             1,
         )

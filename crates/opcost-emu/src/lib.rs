@@ -82,6 +82,7 @@
 
 mod aarch64;
 mod addresses;
+mod alternatives;
 mod api;
 mod arguments;
 mod attribution;

@@ -1,6 +1,7 @@
 //! The plugin's state, and the work at the beginning of a block.
 
 use crate::addresses::{self, Addresses};
+use crate::alternatives;
 use crate::api;
 use crate::arguments::{Arguments, Window};
 use crate::attribution::Attribution;
@@ -98,6 +99,8 @@ pub(crate) struct Plugin {
     pub(crate) system_calls: u64,
     /// Files from which the program mapped code.
     pub(crate) mapped: Mapped,
+    /// How many alternatives of the kernel were in place when the first region began.
+    patched: Option<u64>,
     /// The last instruction of a program without a kernel.
     pub(crate) last: Option<LastFile>,
     /// Raw counts of every filter, by kind; for the self-test.
@@ -165,6 +168,7 @@ impl Plugin {
             executed: usize::MAX,
             system_calls: 0,
             mapped: Mapped::default(),
+            patched: None,
             last,
             probes: Box::default(),
             stack: Stack::new(target),
@@ -808,6 +812,9 @@ impl Plugin {
         let done = match marker {
             MarkerAt::Start(region) => {
                 let region = usize::from(region);
+                if self.patched.is_none() {
+                    self.patched = alternatives::patched(self.attribution.alternatives());
+                }
                 self.time_to(index + 1);
                 if let Some(timing) = &mut self.timing {
                     timing.begin();
@@ -973,7 +980,7 @@ impl Plugin {
         };
         let whole = ended.and_then(|()| if self.reports.any() { Ok(()) } else { self.add_run() });
         match whole {
-            Ok(()) => self.reports.put(&self.arguments.out, self.mapped.paths()),
+            Ok(()) => self.reports.put(&self.arguments.out, self.mapped.paths(), self.patched),
             Err(message) => write_error(&self.arguments.out, &message),
         }
     }

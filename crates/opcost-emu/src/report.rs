@@ -37,9 +37,9 @@ impl Reports {
         write().map_err(|error| format!("cannot write the report {}: {error}", out.display()))
     }
 
-    /// Ends the report, which names the `mapped` files, and moves it to `out`.
-    pub(crate) fn put(&mut self, out: &Path, mapped: &[String]) {
-        put(out, self.writer.take().map_or(Ok(()), |writer| writer.end(mapped)));
+    /// Ends the report, which names the `mapped` files and the number of `patched` alternatives, and moves it to `out`.
+    pub(crate) fn put(&mut self, out: &Path, mapped: &[String], patched: Option<u64>) {
+        put(out, self.writer.take().map_or(Ok(()), |writer| writer.end(mapped, patched)));
     }
 }
 

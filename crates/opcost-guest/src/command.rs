@@ -1,6 +1,7 @@
 //! Runs a program that was packed into the initramfs.
 
 use crate::error::JobError;
+use crate::log;
 use crate::reply::{Channel, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit, OUTPUT_BYTES_MAX};
 use opcost_record::request::{GuestCommand, GuestOutput};
@@ -52,6 +53,7 @@ pub(crate) fn run(
         capability::keep_from_programs(capability)
             .map_err(JobError::system("keep capabilities from the program"))?;
     }
+    log::ask_for_traps();
     let phase_ns = Random::seeded(phase_seed).draw() % PHASES_NS;
     let exit = match spawn.run_marked(Some(phase_ns))? {
         Status::Code(code) => GuestExit::Code(code),

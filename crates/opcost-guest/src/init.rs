@@ -50,11 +50,13 @@ fn serve(channel: &mut Channel, odd: &[String], asked: Result<Asked, JobError>) 
     }
     channel.send(FrameKind::Uname, kernel::uname().as_bytes())?;
     let root = Path::new("/");
+    let log = log::lines().unwrap_or_default();
     channel.send(FrameKind::Cpuinfo, kernel::cpuinfo(root).as_bytes())?;
     for (kind, text) in [
         (FrameKind::Vulnerabilities, kernel::vulnerabilities(root)),
         (FrameKind::Clocksource, kernel::clocksource(root)),
-        (FrameKind::UnknownOptions, kernel::unknown_options(&log::lines().unwrap_or_default())),
+        (FrameKind::UnknownOptions, kernel::unknown_options(&log)),
+        (FrameKind::Detected, kernel::detected(&log)),
     ] {
         // A kernel that does not say leaves no frame.
         if let Some(text) = text {

@@ -72,6 +72,14 @@ pub(crate) fn unknown_options(log: &[String]) -> Option<String> {
     })
 }
 
+/// The CPU's features and faults that the kernel found and has code for, a line for each, by its log (arch/arm64/kernel/cpufeature.c);
+/// `None` if the log names none.
+pub(crate) fn detected(log: &[String]) -> Option<String> {
+    let found = log.iter().filter_map(|line| line.split_once("CPU features: detected: "));
+    let names: Vec<&str> = found.map(|(_, name)| name.trim_end()).collect();
+    (!names.is_empty()).then(|| names.join("\n"))
+}
+
 /// The options with which the kernel was booted.
 pub(crate) fn command_line() -> String {
     fs::read_to_string("/proc/cmdline").unwrap_or_default()
@@ -188,5 +196,18 @@ mod tests {
         let log = log.map(String::from);
         assert_eq!(unknown_options(&log).as_deref(), Some("foo=1 bar"));
         assert_eq!(unknown_options(&log[..1]), None);
+    }
+
+    #[test]
+    fn features_that_the_kernel_found_are_in_its_log() {
+        let log = [
+            "CPU features: detected: GIC system register CPU interface",
+            "CPU features: kernel page table isolation forced ON by command line option",
+            "CPU features: detected: Spectre-v4 ",
+        ];
+        let log = log.map(String::from);
+        let names = "GIC system register CPU interface\nSpectre-v4";
+        assert_eq!(detected(&log).as_deref(), Some(names));
+        assert_eq!(detected(&log[1..2]), None);
     }
 }

@@ -10,12 +10,30 @@ const OUT_OF_MEMORY_LINES_MAX: usize = 10;
 /// The kernel's words for an instruction that the CPU does not have (arch/x86/kernel/traps.c).
 const TRAP: &str = "trap invalid opcode";
 
+/// The same of arm64 (arch/arm64/kernel/traps.c), which shows the address some lines further on.
+const UNDEFINED: &str = "undefined instruction in ";
+const UNDEFINED_AT: &str = "pc : ";
+
+/// The file by which an arm64 kernel is asked to log signals that kill a program; the others do by default.
+#[cfg(target_arch = "aarch64")]
+const SIGNALS: &str = "/proc/sys/debug/exception-trace";
+
+/// Asks the kernel to log the instructions that the CPU refuses. Without such a log, the instruction has no name.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn ask_for_traps() {
+    let _ = std::fs::write(SIGNALS, "1");
+}
+
+/// The kernel logs the instructions that the CPU refuses.
+#[cfg(not(target_arch = "aarch64"))]
+pub(crate) fn ask_for_traps() {}
+
 /// The messages of the kernel's log about processes that it killed for lack of memory, or for an
 /// instruction that the CPU does not have.
 pub(crate) fn killings() -> impl Iterator<Item = String> {
     let lines = lines().unwrap_or_default();
     let trap = lines.iter().rfind(|line| line.contains(TRAP)).cloned();
-    killing_in(&lines).into_iter().chain(trap)
+    killing_in(&lines).into_iter().chain(trap).chain(undefined_in(&lines))
 }
 
 /// The messages of the kernel's log.
@@ -41,6 +59,12 @@ pub(crate) fn lines() -> io::Result<Vec<String>> {
     }
 }
 
+fn undefined_in(lines: &[String]) -> Option<String> {
+    let at = lines.iter().rposition(|line| line.contains(UNDEFINED))?;
+    let address = lines[at..].iter().find(|line| line.starts_with(UNDEFINED_AT))?;
+    Some(format!("{} {address}", lines[at]))
+}
+
 fn killing_in(lines: &[String]) -> Option<String> {
     let at = lines.iter().rposition(|line| line.contains("Out of memory"))?;
     let first = (at + 1).saturating_sub(OUT_OF_MEMORY_LINES_MAX);
@@ -50,6 +74,22 @@ fn killing_in(lines: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_undefined_instruction_is_told_with_its_address() {
+        let lines = |pc: &str| {
+            [
+                "x",
+                "prog[7]: unhandled exception: undefined instruction in prog[400000+1000]",
+                "CPU: 0",
+                pc,
+            ]
+            .map(String::from)
+        };
+        let told = undefined_in(&lines("pc : 0000000000400716")).unwrap();
+        assert!(told.ends_with("in prog[400000+1000] pc : 0000000000400716"), "{told}");
+        assert_eq!(undefined_in(&lines("sp : 0")), None);
+    }
 
     #[test]
     fn a_killing_is_told_with_what_stands_before() {

@@ -38,6 +38,8 @@ const ITSELF: &str = "the image itself (arch/x86/boot/bzImage, arch/arm64/boot/I
 
 /// The mark of an arm64 `Image`, and its place.
 const ARM64_MARK: (usize, &[u8]) = (0x38, b"ARM\x64");
+/// The place of its flags, which are little-endian: bit 0 for big-endian kernels, bits 1 and 2 for the size of pages.
+const ARM64_FLAGS: usize = 0x18;
 
 /// Reads and checks an image for guests of an architecture.
 pub(super) fn read_for(path: &Path, wanted: Architecture) -> Result<Image, KernelError> {
@@ -73,13 +75,18 @@ pub(super) fn read(path: &Path) -> Result<Image, KernelError> {
             }
             release_by_header(&bytes)
         }
-        Architecture::Aarch64 => release_by_banner(&bytes),
+        Architecture::Aarch64 => {
+            if let Some(found) = unsuitable_by_flags(bytes[ARM64_FLAGS]) {
+                return Err(not_an_image(path, &found));
+            }
+            release_by_banner(&bytes)
+        }
     };
     Ok(Image { architecture, release, digest: digest(&bytes), bytes: bytes.len() as u64 })
 }
 
-/// The architecture of an image; `None` if the file is no image.
-fn architecture_of(bytes: &[u8]) -> Option<Architecture> {
+/// The architecture of a kernel in the form for boot loaders; `None` if the file is something else.
+pub fn architecture_of(bytes: &[u8]) -> Option<Architecture> {
     let has =
         |(at, mark): (usize, &[u8])| bytes.get(at..).is_some_and(|rest| rest.starts_with(mark));
     if bytes.len() >= HEADER_END && has((BOOT_FLAG, &[0x55, 0xaa])) && has((HEADER, b"HdrS")) {
@@ -87,6 +94,23 @@ fn architecture_of(bytes: &[u8]) -> Option<Architecture> {
     } else {
         has(ARM64_MARK).then_some(Architecture::Aarch64)
     }
+}
+
+/// Why the guests' machine does not boot an arm64 kernel with these flags.
+fn unsuitable_by_flags(flags: u8) -> Option<String> {
+    if flags & 1 != 0 {
+        let found = "it is a big-endian kernel, and guests are little-endian; build it without CONFIG_CPU_BIG_ENDIAN";
+        return Some(found.into());
+    }
+    let kib = match flags >> 1 & 3 {
+        2 => 16,
+        3 => 64,
+        _ => return None,
+    };
+    Some(format!(
+        "its pages have {kib} KiB, and opcost's counts are proved for pages of 4 KiB alone; build it with \
+         CONFIG_ARM64_4K_PAGES=y, or give debian:cloud"
+    ))
 }
 
 /// SHA-256, hexadecimal.
@@ -236,6 +260,26 @@ pub(super) mod tests {
         // The file ends in the middle of the header.
         assert!(read_bytes(&made("6.1")[..HEADER_END - 1]).is_err());
         assert!(read(Path::new("/")).unwrap_err().to_string().contains("folder"));
+    }
+
+    #[test]
+    fn kernels_of_arm64_that_the_machine_does_not_boot_are_refused_by_their_flags() {
+        let refusal = |flags: u8| {
+            let mut bytes = made_for_arm64("6.1");
+            bytes[ARM64_FLAGS] = flags;
+            read_bytes_for(&bytes, Architecture::Aarch64).err().unwrap_or_default()
+        };
+        // The third bit allows the kernel any place in memory.
+        assert_eq!([0, 0b10, 0b1010].map(refusal), ["", "", ""]);
+        for (flags, why) in [
+            (0b1, "big-endian"),
+            (0b1011, "big-endian"),
+            (0b1100, "its pages have 16 KiB"),
+            (0b1110, "its pages have 64 KiB"),
+        ] {
+            let said = refusal(flags);
+            assert!(said.contains(why), "{flags:b}: {said}");
+        }
     }
 
     #[test]

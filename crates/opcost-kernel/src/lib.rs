@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alternative;
 mod build;
 mod cache;
 mod config;
@@ -20,13 +21,14 @@ mod spec;
 mod step;
 mod tools;
 
+pub use alternative::alternatives;
 pub use build::short;
 pub use cache::{Description, lock};
 pub use error::{KERNEL, KernelError};
 pub use git::{
     Commit, GIT_VARIABLES, QUIET as GIT_QUIET, commits, find_revision, short as short_commit,
 };
-pub use image::digest;
+pub use image::{architecture_of, digest};
 pub use modules::Module;
 pub use repository::{NotedCommit, Repository, RepositoryCommit};
 pub use spec::{DebianImage, Flavour, KernelSpec, Recipe, Revision, Toolchain};

@@ -1,6 +1,6 @@
 //! Finds the files with the code that a recording counted, if they still are the recorded ones.
 
-use opcost_kernel::{KernelSpec, default_cache, digest, prepare, vmlinux_of};
+use opcost_kernel::{KernelSpec, architecture_of, default_cache, digest, prepare, vmlinux_of};
 use opcost_model::recording::Recording;
 use opcost_profile::annotate::{AnnotateError, Program};
 use opcost_profile::symbolise::Sources;
@@ -31,11 +31,14 @@ pub fn recorded_program(
             return Err(AnnotateError::NoFile { path: module.into() });
         };
         let cached = default_cache().ok().and_then(|cache| vmlinux_of(&cache, &kernel.digest));
+        let guest = recording.plan.variants.get(variant).and_then(|plan| plan.guest.as_ref());
+        let architecture = guest.map(|guest| guest.architecture).unwrap_or_default();
         // A folder in which a kernel was built has both, and only the image is known by its digest.
-        let image = Path::new(&kernel.name).join("arch/x86/boot/bzImage");
+        let image = Path::new(&kernel.name).join(architecture.row().image);
         let is_built = || std::fs::read(image).is_ok_and(|image| digest(&image) == kernel.digest);
         let built = || Some(Path::new(&kernel.name).join("vmlinux")).filter(|_| is_built());
-        let packaged = || debug_vmlinux(&kernel.name, &kernel.digest, &sources.debug_files);
+        let packaged =
+            || debug_vmlinux(&kernel.name, architecture, &kernel.digest, &sources.debug_files);
         let vmlinux = cached.or_else(built).or_else(packaged);
         let none = || AnnotateError::NoVmlinux { kernel: kernel.name.clone() };
         return Program::read(&vmlinux.ok_or_else(none)?, sources);
@@ -56,18 +59,17 @@ pub fn recorded_program(
 /// The vmlinux with debug information that a distribution packages for a kernel, if it is installed and is of the same build.
 ///
 /// `name`: the kernel as the user named it; `image`: SHA-256 of its image, hexadecimal.
-fn debug_vmlinux(name: &str, image: &str, debug_files: &DebugFiles) -> Option<PathBuf> {
+fn debug_vmlinux(
+    name: &str,
+    architecture: Architecture,
+    image: &str,
+    debug_files: &DebugFiles,
+) -> Option<PathBuf> {
     let spec = KernelSpec::parse(name, Path::new("")).ok()?;
     let interrupt = Interrupt::install().ok()?;
-    let kernel = prepare(
-        &spec,
-        Architecture::default(),
-        &default_cache().ok()?,
-        false,
-        &interrupt,
-        &mut |_, _| (),
-    )
-    .ok()?;
+    let kernel =
+        prepare(&spec, architecture, &default_cache().ok()?, false, &interrupt, &mut |_, _| ())
+            .ok()?;
     let path = debug_files.folder().join(format!("boot/vmlinux-{}", kernel.release.as_ref()?));
     if kernel.digest != image || !path.is_file() {
         return None;
@@ -77,23 +79,27 @@ fn debug_vmlinux(name: &str, image: &str, debug_files: &DebugFiles) -> Option<Pa
     is_same_build(&image, &vmlinux).then_some(path)
 }
 
-/// Whether a vmlinux has the number and date of the build that the header of an image has (Linux,
-/// Documentation/arch/x86/boot.rst, `kernel_version`).
+/// Whether a vmlinux has the number and date of the build that an image has: in its header (Linux,
+/// Documentation/arch/x86/boot.rst, `kernel_version`), or in the banner of an image that is not compressed.
 fn is_same_build(image: &[u8], vmlinux: &[u8]) -> bool {
     let build = || {
-        let at = image.get(0x20e..0x210).filter(|_| is_kernel_image(image))?;
-        let text = image.get(usize::from(u16::from_le_bytes(at.try_into().ok()?)) + 0x200..)?;
-        let text = &text[..text.iter().position(|byte| *byte == 0)?];
-        let number = text.iter().position(|byte| *byte == b'#')?;
-        Some(text[number..].to_vec())
+        let text = match architecture_of(image)? {
+            Architecture::X86_64 => {
+                let at = image.get(0x20e..0x210)?;
+                image.get(usize::from(u16::from_le_bytes(at.try_into().ok()?)) + 0x200..)?
+            }
+            Architecture::Aarch64 => {
+                // Another text with these words has no number behind them.
+                let banner = b"Linux version ";
+                let begins =
+                    |text: &[u8]| text.starts_with(banner) && text[banner.len()].is_ascii_digit();
+                &image[image.windows(banner.len() + 1).position(begins)?..]
+            }
+        };
+        let text = &text[..text.iter().position(|byte| matches!(byte, 0 | b'\n'))?];
+        Some(&text[text.iter().position(|byte| *byte == b'#')?..])
     };
     build().is_some_and(|build| vmlinux.windows(build.len()).any(|text| text == build))
-}
-
-/// Whether the bytes are a kernel in the form for boot loaders: a boot sector and the mark of a
-/// setup header (Linux, Documentation/arch/x86/boot.rst).
-pub fn is_kernel_image(bytes: &[u8]) -> bool {
-    bytes.get(0x1fe..0x200) == Some(&[0x55, 0xaa]) && bytes.get(0x202..0x206) == Some(b"HdrS")
 }
 
 #[cfg(test)]
@@ -102,6 +108,10 @@ mod tests {
 
     #[test]
     fn a_vmlinux_is_of_the_build_that_the_image_names() {
+        let mut arm64 = vec![0; 0x300];
+        arm64[0x38..0x3c].copy_from_slice(b"ARM\x64");
+        let banners = b"Linux version %s (#9)\0Linux version 6.1.0-56 (gcc) #1 SMP Debian 6.1.192-2 (2026-11-16)\n\0";
+        arm64[0x100..0x100 + banners.len()].copy_from_slice(banners);
         let mut image = vec![0; 0x300];
         image[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
         image[0x202..0x206].copy_from_slice(b"HdrS");
@@ -109,8 +119,10 @@ mod tests {
         let version = b"6.1.0-56 (debian) #1 SMP Debian 6.1.192-2 (2026-11-16)\0";
         image[0x280..0x280 + version.len()].copy_from_slice(version);
         let banner = |build: &str| format!("Linux version 6.1.0-56 (gcc) {build}\n").into_bytes();
-        assert!(is_same_build(&image, &banner("#1 SMP Debian 6.1.192-2 (2026-11-16)")));
-        assert!(!is_same_build(&image, &banner("#1 SMP Debian 6.1.192-1 (2026-11-16)")));
+        for image in [image, arm64] {
+            assert!(is_same_build(&image, &banner("#1 SMP Debian 6.1.192-2 (2026-11-16)")));
+            assert!(!is_same_build(&image, &banner("#1 SMP Debian 6.1.192-1 (2026-11-16)")));
+        }
         assert!(!is_same_build(b"no image", &banner("")));
     }
 }

@@ -119,8 +119,11 @@ impl<'a> Stopping<'a> {
         }
     }
 
+    /// The comparisons that get a verdict.
     fn comparisons(&self) -> Vec<(usize, usize)> {
-        self.plan.comparisons_without(&self.failed)
+        let mut left = self.plan.comparisons_without(&self.failed);
+        left.retain(|sides| self.plan.apart(*sides).is_none());
+        left
     }
 
     /// The variants that did not fail.
@@ -153,6 +156,9 @@ impl<'a> Stopping<'a> {
             Some(format!("{} {change}", self.plan.variants[variant].name))
         };
         let changes: Vec<String> = self.comparisons().into_iter().filter_map(of_pair).collect();
+        if changes.is_empty() {
+            return None;
+        }
         let label = self.plan.primary.label();
         Some(format!("one layout so far, exact: {label} of {}", changes.join(", ")))
     }

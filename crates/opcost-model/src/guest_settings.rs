@@ -29,6 +29,7 @@ macro_rules! guest_settings {
                     always: true,
                     in_all_keys: true,
                     without_kernel: None,
+                    apart: None,
                 };
                 /// CPUs of the emulated machine, up to 8; they take turns on one thread, so that counts stay exact
                 /// (QEMU 10.0 or later) [default: 1]
@@ -44,9 +45,10 @@ macro_rules! guest_settings {
                     always: false,
                     in_all_keys: true,
                     without_kernel: Some(", since the program has one thread there"),
+                    apart: None,
                 };
-                /// Architecture of the emulated machine, x86-64 or arm64, whose kernel --kernel names; counts of the two
-                /// are not compared [default: x86-64]
+                /// Architecture of the emulated machine, x86-64 or arm64, for which --kernel is taken; variants of both
+                /// stand beside each other and are not compared [default: x86-64]
                 architecture "NAME": Architecture = GuestSetting {
                     field: "architecture",
                     key: "architecture",
@@ -58,7 +60,8 @@ macro_rules! guest_settings {
                     arguments: |_| Vec::new(),
                     always: false,
                     in_all_keys: false,
-                    without_kernel: Some(", since programs alone are counted on x86-64; name a kernel"),
+                    without_kernel: None,
+                    apart: Some("other architecture"),
                 };
             ]
             $($given)*
@@ -92,6 +95,8 @@ pub(crate) struct GuestSetting<T> {
     in_all_keys: bool,
     /// Refuses the setting without a kernel; the text goes on with the reason.
     without_kernel: Option<&'static str>,
+    /// If figures of guests with different values have nothing in common, the words for that.
+    apart: Option<&'static str>,
 }
 
 /// The value of a setting.
@@ -178,6 +183,11 @@ macro_rules! declare {
                 Ok(GuestSettings { $( $field: rows::$field().resolve([&variant.$field, &experiment.$field])?, )* })
             }
 
+            /// Gives a variant an experiment's settings where it has none of its own.
+            pub fn inherit(variant: &mut Variant, experiment: &Experiment) {
+                $( variant.$field = variant.$field.take().or_else(|| experiment.$field.clone()); )*
+            }
+
             /// Writes the settings into a variant that makes the same guest again.
             pub(crate) fn write_to(&self, variant: &mut Variant) {
                 $( variant.$field = Some(self.$field.clone()).filter(|value| rows::$field().has(value)); )*
@@ -186,6 +196,12 @@ macro_rules! declare {
             /// All values, in the order of the rows.
             pub fn values(&self) -> Vec<GuestValue> {
                 vec![ $( rows::$field().value(&self.$field), )* ]
+            }
+
+            /// The words for the first setting whose difference leaves the figures of two guests nothing in common.
+            pub fn apart(&self, other: &GuestSettings) -> Option<&'static str> {
+                let apart = [ $( rows::$field().apart.filter(|_| self.$field != other.$field), )* ];
+                apart.into_iter().flatten().next()
             }
 
             /// All settings, as plans store them.
@@ -233,5 +249,31 @@ impl<T: Clone + PartialEq + ToString> GuestSetting<T> {
             without_kernel: self.without_kernel.filter(|_| *value != (self.default)()),
             arguments: (self.arguments)(value),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_takes_the_settings_of_its_experiment_and_keeps_its_own() {
+        let arm = Some(Architecture::Aarch64);
+        let of = Experiment { memory_mib: Some(256), architecture: arm, ..Experiment::default() };
+        let mut variant = Variant { memory_mib: Some(512), ..Variant::default() };
+        GuestSettings::inherit(&mut variant, &of);
+        assert_eq!(
+            (variant.memory_mib, variant.architecture, variant.cpus),
+            (Some(512), arm, None)
+        );
+        let other = Experiment { cpus: Some(2), ..Experiment::default() };
+        let one = GuestSettings::resolve(&other, &variant).unwrap();
+        let two = GuestSettings { cpus: 1, ..one.clone() };
+        assert_eq!(one.apart(&two), None);
+        let two = GuestSettings { architecture: Architecture::X86_64, ..two };
+        assert_eq!(
+            (one.apart(&two), two.apart(&one)),
+            (Some("other architecture"), Some("other architecture"))
+        );
     }
 }

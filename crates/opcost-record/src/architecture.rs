@@ -51,6 +51,10 @@ pub struct ArchitectureRow {
     pub machine_line: &'static str,
     /// The CPU model of a guest that names none.
     pub cpu_model: &'static str,
+    /// The options that give a CPU with many faults.
+    pub faulty_cpu: &'static str,
+    /// Whether the kernel's list of vulnerabilities has all that the kernel does against faults of the CPU.
+    pub lists_mitigations: bool,
     /// The kernel's console.
     pub console: &'static str,
     /// The kernel's options that every boot has, beside the console.
@@ -91,6 +95,8 @@ pub static ARCHITECTURES: [ArchitectureRow; 2] = [
         qemu_package: "qemu-system-x86",
         machine_line: "pc",
         cpu_model: "EPYC-Rome-v2",
+        faulty_cpu: "--like skylake",
+        lists_mitigations: true,
         console: "ttyS0",
         // These options skip calibrations that only cost time.
         boot: "nolapic_timer no_timer_check",
@@ -132,6 +138,9 @@ pub static ARCHITECTURES: [ArchitectureRow; 2] = [
         // Random numbers in the device tree would move counts.
         machine_line: "virt,dtb-randomness=off",
         cpu_model: "neoverse-n1",
+        faulty_cpu: "--cpu-model cortex-a72",
+        // Page tables are isolated also where the list says "meltdown: Not affected".
+        lists_mitigations: false,
         console: "ttyAMA0",
         // The serial port of the channel is opcost's; the kernel does not touch it.
         boot: "8250.nr_uarts=0",

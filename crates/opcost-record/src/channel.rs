@@ -58,6 +58,8 @@ pub enum FrameKind {
     Clocksource,
     /// The boot options that the kernel does not know, as its log has them.
     UnknownOptions,
+    /// The features and faults of the CPU for which the kernel has code, a line for each, as its log has them.
+    Detected,
 }
 
 /// A frame of the guest.
@@ -204,7 +206,8 @@ pub fn after_work(bytes: &[u8]) -> Option<usize> {
                 | FrameKind::Modules
                 | FrameKind::Vulnerabilities
                 | FrameKind::Clocksource
-                | FrameKind::UnknownOptions,
+                | FrameKind::UnknownOptions
+                | FrameKind::Detected,
             ) => rest = behind,
             _ => return Some(at),
         }

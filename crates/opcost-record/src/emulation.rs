@@ -41,6 +41,9 @@ pub struct Emulation {
     /// Files of which the program mapped code while it ran, by its system calls: libraries, also those opened by name. Known
     /// only for a program without a kernel.
     pub mapped: Vec<String>,
+    /// How many of the kernel's alternatives ([`Symbols::alternatives`](crate::symbols::Symbols::alternatives)) the kernel had put
+    /// in place of its image's code when the work began; `None` if the list is empty or the machine's memory could not be read.
+    pub patched: Option<u64>,
 }
 
 /// The cost of a region.
@@ -67,8 +70,8 @@ impl RegionCost {
 enum Part<'p> {
     /// A run, as the costs of its regions.
     Run(Cow<'p, [RegionCost]>),
-    /// The end of the report: how many runs there are, and [`Emulation::mapped`].
-    End { runs: u64, mapped: Cow<'p, [String]> },
+    /// The end of the report: how many runs there are, [`Emulation::mapped`] and [`Emulation::patched`].
+    End { runs: u64, mapped: Cow<'p, [String]>, patched: Option<u64> },
 }
 
 impl Contents for Part<'static> {
@@ -110,12 +113,12 @@ impl<W: Write> ReportWriter<W> {
         self.inner.write_all(&Part::Run(regions.into()).encode())
     }
 
-    /// Writes the end; `mapped`: the files of which code was mapped.
+    /// Writes the end; `mapped`: the files of which code was mapped; `patched`: see [`Emulation`].
     ///
     /// # Errors
     /// The writer's errors.
-    pub fn end(mut self, mapped: &[String]) -> io::Result<()> {
-        let end = Part::End { runs: self.runs, mapped: mapped.into() };
+    pub fn end(mut self, mapped: &[String], patched: Option<u64>) -> io::Result<()> {
+        let end = Part::End { runs: self.runs, mapped: mapped.into(), patched };
         self.inner.write_all(&end.encode())
     }
 }
@@ -126,7 +129,8 @@ impl Emulation {
         let mut bytes = Vec::new();
         let mut report = ReportWriter::start(&mut bytes);
         let runs = self.runs.iter().try_for_each(|run| report.run(run));
-        runs.and_then(|()| report.end(&self.mapped)).expect("memory takes everything");
+        runs.and_then(|()| report.end(&self.mapped, self.patched))
+            .expect("memory takes everything");
         bytes
     }
 
@@ -150,8 +154,8 @@ impl Emulation {
                 Ok((Part::End { runs: written, .. }, _)) if written != runs.len() as u64 => {
                     break Fault::Contents("not all of its runs came".into());
                 }
-                Ok((Part::End { mapped, .. }, [])) => {
-                    return Ok(Emulation { runs, mapped: mapped.into_owned() });
+                Ok((Part::End { mapped, patched, .. }, [])) => {
+                    return Ok(Emulation { runs, mapped: mapped.into_owned(), patched });
                 }
                 Ok((Part::End { .. }, behind)) => break Fault::Trailing(behind.len()),
                 // A report that ends behind a run lacks its end.
@@ -175,7 +179,7 @@ impl Emulation {
 impl From<Vec<RegionCost>> for Emulation {
     /// The report of one run.
     fn from(regions: Vec<RegionCost>) -> Emulation {
-        Emulation { runs: vec![regions], mapped: Vec::new() }
+        Emulation { runs: vec![regions], ..Emulation::default() }
     }
 }
 
@@ -279,7 +283,8 @@ pub(crate) mod tests {
     #[test]
     fn runs_are_apart_and_every_one_of_them_must_have_come() {
         let mapped = vec!["/lib/a library.so".into(), "/lib/with\na line".into()];
-        let report = Emulation { runs: vec![sample(), Vec::new(), sample()[1..].to_vec()], mapped };
+        let runs = vec![sample(), Vec::new(), sample()[1..].to_vec()];
+        let report = Emulation { runs, mapped, patched: Some(1 << 40) };
         let whole = report.encode();
         assert_eq!(Emulation::decode(&whole), Ok(report));
         assert_eq!(Emulation::decode(&Emulation::default().encode()), Ok(Emulation::default()));

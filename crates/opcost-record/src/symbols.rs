@@ -124,6 +124,15 @@ pub struct FileSymbols {
     pub sites: Vec<(u64, u64)>,
 }
 
+/// Code that the kernel replaces when it boots on a CPU with certain features or faults.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Alternative {
+    /// The address in the machine's memory.
+    pub address: u64,
+    /// The code in the kernel's image.
+    pub code: Vec<u8>,
+}
+
 /// The functions and landmarks that the plugin gets.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Symbols {
@@ -136,6 +145,8 @@ pub struct Symbols {
     pub landmarks: Vec<LandmarkAt>,
     /// Programs and libraries.
     pub files: Vec<FileSymbols>,
+    /// Code that the kernel may have replaced.
+    pub alternatives: Vec<Alternative>,
 }
 
 /// Hashes a page's contents.
@@ -234,6 +245,7 @@ pub(crate) mod tests {
                     sites: vec![(0x1062, 0x1067), (0x1100, 0x1105)],
                 },
             ],
+            alternatives: vec![Alternative { address: 0x4020_0040, code: vec![31, 32, 3, 213] }],
         }
     }
 

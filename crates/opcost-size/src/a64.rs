@@ -50,7 +50,7 @@ pub(super) fn decode(
             Some(one) => (text(*at, one, &pages, names), leads_to(*at, one)),
             None => {
                 let word = word.iter().rev().fold(0u32, |all, byte| all << 8 | u32::from(*byte));
-                (format!(".inst {word:#010x}"), None)
+                (inst(word), None)
             }
         };
         pages.after(*at, one.as_ref());
@@ -58,6 +58,19 @@ pub(super) fn decode(
         instructions.push(Instruction { offset, text, target, is_constant: false });
     }
     Ok(Code { address, bytes: code.len() as u64, instructions })
+}
+
+/// The text of one instruction; `.inst` with the word if it is not known.
+pub fn a64_text(word: u32) -> String {
+    let decoded = InstDecoder::default().decode(&mut U8Reader::new(&word.to_le_bytes()));
+    match decoded {
+        Ok(one) => one.to_string(),
+        Err(_) => inst(word),
+    }
+}
+
+fn inst(word: u32) -> String {
+    format!(".inst {word:#010x}")
 }
 
 /// Where a branch leads.

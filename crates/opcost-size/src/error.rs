@@ -40,6 +40,11 @@ pub enum ContentsError {
     /// The file is empty.
     #[error("it is empty; build or copy it again")]
     Empty,
+    /// The file is a kernel's image.
+    #[error(
+        "it is a kernel's image, which has no sections and no symbols; give the vmlinux of its build"
+    )]
+    KernelImage,
     /// The file is neither ELF nor an archive.
     #[error(
         "it is neither an ELF file nor an archive (ar) of them; give a program, library, object file, static archive or vmlinux"

@@ -24,6 +24,7 @@ mod pairing;
 mod read;
 mod totals;
 
+pub use a64::a64_text;
 pub use alignment::{Aligned, align, align_lines, align_pieces};
 pub use alone::{FileSizes, SizedSymbol, sizes};
 pub use code::{Code, CodeError, Instruction, disassemble, disassemble_at};

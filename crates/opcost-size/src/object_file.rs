@@ -20,6 +20,12 @@ const SECTIONS_MAX: usize = 1 << 22;
 /// Reads an ELF file whose headers were checked.
 pub(super) fn parse(bytes: &[u8]) -> Result<File<'_>, ContentsError> {
     if !is_elf(bytes) {
+        // The marks of a bzImage and of an Image (Linux, Documentation/arch/x86/boot.rst, Documentation/arch/arm64/booting.rst).
+        let has =
+            |at: usize, mark: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(mark));
+        if has(0x202, b"HdrS") || has(0x38, b"ARM\x64") {
+            return Err(ContentsError::KernelImage);
+        }
         return Err(ContentsError::Foreign);
     }
     match bytes.get(4) {

@@ -80,7 +80,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         cycles: cycles::functions(recording, &rows),
         kernel_commits: Vec::new(),
         patch_sites: Vec::new(),
-        function_costs: one_variant::function_costs(recording).filter(|_| is_alone(plan)),
+        function_costs: one_variant::function_costs(recording),
         cycle_costs: is_alone(plan).then(|| one_variant::cycle_costs(recording)).flatten(),
         guests: guests::describe(&guests),
         differences: variant_differences::kernel_differences(recording, kernels),
@@ -360,6 +360,10 @@ fn row(
         }
     }
     let changes = compared.iter().copied().map(|(baseline, variant)| {
+        if let Some(why) = plan.apart((baseline, variant)) {
+            let (verdict, reason) = (Verdict::NotComparable, why.to_string());
+            return Change { verdict, reason, ..Change::default() };
+        }
         let medians = [baseline, variant].map(|side| values[side].as_ref().map(Figures::center));
         let metric = recording.dictionary.id(key);
         let repeat = [baseline, variant]

@@ -372,6 +372,9 @@ pub(super) fn stopped(
         State::StoppedSettled if same => {
             Some(format!("stopped after {pairs} pairs: both sides counted the same"))
         }
+        State::StoppedSettled if all_apart(&recording.plan) => Some(format!(
+            "stopped after {pairs} pairs: the counts repeat, and no variants are compared"
+        )),
         State::StoppedSettled => {
             let interval = pairs_for_all
                 .map(|pairs| format!("; for the interval of every metric: --pairs {pairs}"));
@@ -392,6 +395,11 @@ pub(super) fn stopped(
         }
         _ => None,
     }
+}
+
+/// Whether all variants stand beside each other.
+fn all_apart(plan: &Plan) -> bool {
+    plan.comparisons().into_iter().all(|sides| plan.apart(sides).is_some())
 }
 
 /// The primary metric's change that four times the runs would find, with the option that makes them.

@@ -295,6 +295,9 @@ pub(super) fn functions(
     let total_row = rows.iter().find(|row| row.key == metric);
     let comparisons = recording.comparisons();
     let made = comparisons.into_iter().enumerate().filter_map(|(index, (baseline, variant))| {
+        if recording.plan.apart((baseline, variant)).is_some() {
+            return None;
+        }
         let mut made = compare_attributed(&attribution, baseline, variant)?;
         let verdict = total_row.map(|row| row.changes[index].verdict.into());
         made.verdict = verdict.unwrap_or_default();

@@ -2,8 +2,10 @@
 
 use super::{Comparison, Verdict};
 use opcost_base::listing::few;
+use opcost_base::number::grouped;
 use opcost_model::plan::GuestPlan;
 use opcost_model::recording::{GuestState, Recording};
+use opcost_record::Architecture;
 
 /// Features that decide which code Linux takes (arch/x86, its alternatives and static branches), the weightiest first.
 const CHOOSES_CODE: [&str; 18] = [
@@ -81,7 +83,39 @@ type Named<'a> = (&'a str, &'a GuestState);
 /// Describes the machines of guests: a line for each fact; where variants differ, a line for each of them. Empty unless kernels were
 /// booted and said something.
 pub(super) fn describe(guests: &[Named<'_>]) -> Vec<String> {
-    [lines(guests, machine), mitigations(guests), unnamed(guests)].concat()
+    [lines(guests, machine), mitigations(guests), alternatives(guests), unnamed(guests)].concat()
+}
+
+/// "alternatives: 4,204 of 27,854 patched; detected: LSE atomic instructions, Spectre-v4". Where variants differ, only what not all of
+/// them detected. Empty if no kernel says anything.
+fn alternatives(guests: &[Named<'_>]) -> Vec<String> {
+    let says = |guest: &GuestState| guest.alternatives.is_some() || !guest.detected.is_empty();
+    // Kernels of other architectures may say nothing.
+    let (all, guests) = (guests, guests.iter().copied().filter(|(_, guest)| says(guest)));
+    let guests: Vec<Named<'_>> = guests.collect();
+    let in_all = |name: &String| guests.iter().all(|(_, guest)| guest.detected.contains(name));
+    let differ = guests.iter().any(|(_, guest)| !guest.detected.iter().all(in_all));
+    let mut text = lines(&guests, |guest| {
+        let count = match guest.alternatives {
+            Some(known) => format!("{} of {} patched", grouped(known.patched), grouped(known.all)),
+            None => "not known".into(),
+        };
+        let names = guest.detected.iter().filter(|name| !(differ && in_all(name)));
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        match (names.is_empty(), differ) {
+            (true, true) => format!("alternatives: {count}; detected: only what every variant did"),
+            (true, false) => format!("alternatives: {count}"),
+            (false, true) => {
+                format!("alternatives: {count}; detected, unlike others: {}", names.join(", "))
+            }
+            (false, false) => format!("alternatives: {count}; detected: {}", names.join(", ")),
+        }
+    });
+    if let ([line], true) = (&mut text[..], guests.len() < all.len()) {
+        let names: Vec<&str> = guests.iter().map(|(name, _)| *name).collect();
+        *line = format!("{}: {line}", few(&names));
+    }
+    text
 }
 
 /// "the kernel's symbols do not name signal_setup_done: calls of signal handlers are not counted".
@@ -184,7 +218,10 @@ fn summary<'a>(
     let named = |kind: &str| -> Vec<String> {
         let of_kind = states.clone().filter(|(_, state)| kind_of(state) == kind);
         let words = of_kind.map(|(name, state)| match mitigation(state) {
-            Some(mitigation) if detailed => format!("{name} ({mitigation})"),
+            // A second measure is against a fault that has no file of its own.
+            Some(mitigation) if detailed || mitigation.contains(',') => {
+                format!("{name} ({mitigation})")
+            }
             _ => name.clone(),
         });
         words.collect()
@@ -227,10 +264,14 @@ fn kind_of(state: &str) -> &'static str {
     kinds.into_iter().find(|kind| state.starts_with(kind)).unwrap_or(OTHER)
 }
 
-/// The first words of the kernel's about a mitigation.
-fn mitigation(state: &str) -> Option<&str> {
+/// The first words of the kernel's about a mitigation, with the names behind commas: `CSV2, BHB`. Parts of several words are about
+/// other things (`IBPB: conditional`).
+fn mitigation(state: &str) -> Option<String> {
     let rest = state.strip_prefix("Mitigation: ")?;
-    rest.split([';', ',']).next()?.split(" and ").next()
+    let mut parts = rest.split(';').next()?.split(',').map(str::trim);
+    let first = parts.next()?.split(" and ").next()?;
+    let names = parts.take_while(|part| !part.is_empty() && !part.contains([' ', ':']));
+    Some(std::iter::once(first).chain(names).collect::<Vec<_>>().join(", "))
 }
 
 /// Why boot options that differ decided nothing, as a clause, if that is so: nothing else differs, both kernels found the same CPU,
@@ -259,7 +300,7 @@ pub(super) fn no_effect(
         true => Same::Primary,
         false => Same::Nothing,
     };
-    reason(guests, [&plan.boot, &other.boot], same)
+    reason(plan.architecture, guests, [&plan.boot, &other.boot], same)
 }
 
 /// The counts that two guests have in common.
@@ -273,8 +314,13 @@ enum Same {
 }
 
 /// Why options that differ decided nothing in two guests, as far as is known.
-fn reason(guests: [&GuestState; 2], boots: [&str; 2], same: Same) -> Option<String> {
-    let same_counts = same == Same::Everything;
+fn reason(
+    architecture: Architecture,
+    guests: [&GuestState; 2],
+    boots: [&str; 2],
+    same: Same,
+) -> Option<String> {
+    let (row, same_counts) = (architecture.row(), same == Same::Everything);
     let [one, two] = guests;
     if one.cpu_flags != two.cpu_flags {
         return None;
@@ -323,11 +369,12 @@ fn reason(guests: [&GuestState; 2], boots: [&str; 2], same: Same) -> Option<Stri
     };
     let (states, _) = mitigations?;
     let unaffected = states.values().filter(|state| kind_of(state) == UNAFFECTED).count();
-    let elsewhere = format!("--like skylake asks on a CPU with more faults than {}", one.cpu_model);
+    let elsewhere =
+        format!("{} asks on a CPU with more faults than {}", row.faulty_cpu, one.cpu_model);
     let is_known = match same {
         Same::Everything => true,
         Same::Primary => about_faults,
-        Same::Nothing => about_faults && changed.is_empty(),
+        Same::Nothing => about_faults && changed.is_empty() && row.lists_mitigations,
     };
     if !is_known {
         return None;
@@ -360,6 +407,7 @@ fn reason(guests: [&GuestState; 2], boots: [&str; 2], same: Same) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opcost_model::recording::Alternatives;
     use opcost_record::symbols::Landmark;
 
     fn guest(left_out: &[&str], mitigations: Option<&[(&str, &str)]>) -> GuestState {
@@ -411,6 +459,36 @@ mod tests {
     }
 
     #[test]
+    fn alternatives_are_counted_and_named_by_the_features_that_chose_them() {
+        let of = |patched: Option<u64>, detected: &[&str]| GuestState {
+            alternatives: patched.map(|patched| Alternatives { all: 27_854, patched }),
+            detected: detected.iter().map(ToString::to_string).collect(),
+            ..guest(&[], None)
+        };
+        let [old, new] = [of(Some(1204), &["PAN", "SSBS"]), of(Some(4204), &["PAN", "LSE", "SVE"])];
+        let same = alternatives(&[("a", &new), ("b", &new)]);
+        assert_eq!(same, ["alternatives: 4,204 of 27,854 patched; detected: PAN, LSE, SVE"]);
+        let [one, two] = alternatives(&[("a", &old), ("b", &new)]).try_into().unwrap();
+        assert_eq!(one, "a: alternatives: 1,204 of 27,854 patched; detected, unlike others: SSBS");
+        assert!(
+            two.ends_with("4,204 of 27,854 patched; detected, unlike others: LSE, SVE"),
+            "{two}"
+        );
+        let fewer = alternatives(&[("a", &of(Some(7), &["PAN"])), ("b", &new)]);
+        assert!(fewer[0].ends_with("7 of 27,854 patched; detected: only what every variant did"));
+        assert_eq!(
+            alternatives(&[("a", &of(Some(7), &[]))]),
+            ["alternatives: 7 of 27,854 patched"]
+        );
+        let silent = of(None, &[]);
+        let one = alternatives(&[("a", &silent), ("b", &old)]);
+        assert_eq!(one, ["b: alternatives: 1,204 of 27,854 patched; detected: PAN, SSBS"]);
+        let unread = alternatives(&[("a", &of(None, &["PAN"]))]);
+        assert_eq!(unread, ["alternatives: not known; detected: PAN"]);
+        assert_eq!(alternatives(&[("a", &of(None, &[]))]), Vec::<String>::new());
+    }
+
+    #[test]
     fn mitigations_are_named_by_what_the_kernel_does() {
         let some: &[(&str, &str)] = &[
             ("l1tf", "Not affected"),
@@ -423,6 +501,12 @@ mod tests {
         let line = "mitigations: spec_rstack_overflow, spectre_v2; vulnerable: meltdown; not known: odd; 1 \
                     fault does not affect this CPU";
         assert_eq!(said(Some(some)), [line]);
+        let second: &[(&str, &str)] = &[
+            ("meltdown", "Mitigation: PTI"),
+            ("mds", "Mitigation: Clear CPU buffers, IBPB: conditional"),
+            ("spectre_v2", "Mitigation: CSV2, BHB"),
+        ];
+        assert_eq!(said(Some(second)), ["mitigations: mds, meltdown, spectre_v2 (CSV2, BHB)"]);
         let none = said(Some(&[("l1tf", "Not affected"), ("mds", "Not affected")]));
         assert_eq!(none, ["mitigations: none; 2 faults do not affect this CPU"]);
         let missing = "mitigations: not known, since this kernel lists no vulnerabilities in sysfs";
@@ -468,7 +552,7 @@ mod tests {
     fn options_without_effect_are_answered_with_the_reason() {
         const NONE: &[(&str, &str)] = &[("a", "Not affected"), ("b", "Not affected")];
         let said = |one: GuestState, two: GuestState, boots: [&str; 2]| {
-            reason([&one, &two], boots, Same::Everything)
+            reason(Architecture::X86_64, [&one, &two], boots, Same::Everything)
         };
         let same = |states| {
             said(
@@ -498,15 +582,20 @@ mod tests {
         let why = said(unknown("foo=1 odd"), unknown("foo=2 odd"), ["odd foo=1", "odd foo=2"]);
         assert_eq!(why.unwrap(), "the kernel does not know foo=1 and foo=2");
         // Counts that differ are the boot's if nothing but mitigations was asked for, and they are the same.
-        let differ =
-            |one: &GuestState, two: &GuestState, boots| reason([one, two], boots, Same::Nothing);
+        let differ = |one: &GuestState, two: &GuestState, boots| {
+            reason(Architecture::X86_64, [one, two], boots, Same::Nothing)
+        };
         let why = differ(&auto, &auto, boots).unwrap();
         assert!(
             why.contains("decided nothing; counts differ as two boots of one kernel do"),
             "{why}"
         );
         assert_eq!(differ(&off, &auto, boots), None);
-        let why = reason([&off, &auto], boots, Same::Primary).unwrap();
+        // Where the list of vulnerabilities does not have all, the options may have decided it.
+        let arm = |same| reason(Architecture::Aarch64, [&auto, &auto], ["kpti=0", "kpti=1"], same);
+        assert_eq!(arm(Same::Nothing), None);
+        assert!(arm(Same::Everything).unwrap().contains("--cpu-model cortex-a72 asks on a CPU"));
+        let why = reason(Architecture::X86_64, [&off, &auto], boots, Same::Primary).unwrap();
         assert!(why.contains("runs none of the code that differs; counts differ as"), "{why}");
         assert_eq!(differ(&auto, &auto, ["nosmap mitigations=off", "mitigations=auto"]), None);
         let why = differ(&unknown("foo=1"), &unknown(""), ["foo=1", ""]).unwrap();

@@ -87,9 +87,9 @@ pub struct Comparison {
     pub kernel_commits: Vec<KernelCommits>,
     /// Sites for patchpoint in the functions that changed most, if a caller read their code.
     pub patch_sites: Vec<FoundSite>,
-    /// The costs of the functions of a variant that is compared with no other.
-    pub function_costs: Option<FunctionCosts>,
-    /// The costs of these functions in modelled cycles.
+    /// The costs of the functions of each variant that is compared with no other.
+    pub function_costs: Vec<FunctionCosts>,
+    /// The costs of a single variant's functions in modelled cycles.
     pub cycle_costs: Option<FunctionCosts>,
     /// The machines of the guests, a line for each fact.
     pub guests: Vec<String>,
@@ -175,6 +175,17 @@ impl Comparison {
     /// Whether a rule that was not waived refuses the verdict.
     pub fn refused(&self) -> bool {
         self.ledger.iter().any(|entry| entry.severity == Severity::Refuse && !entry.waived)
+    }
+
+    /// Why two variants of a comparison only stand beside each other: the reason for which none of their metrics is comparable.
+    pub fn apart(&self, index: usize) -> Option<&str> {
+        let changes = self.rows.iter().map(|row| &row.changes[index]);
+        let mut changes = changes.filter(|change| change.verdict != Verdict::Unavailable);
+        let first = changes.next().filter(|_| !self.refused())?;
+        let same = |change: &Change| {
+            (change.verdict, &change.reason) == (Verdict::NotComparable, &first.reason)
+        };
+        (same(first) && changes.all(same)).then_some(first.reason.as_str())
     }
 
     /// The files of functions without names among the largest changes; none for a recording of another computer.

@@ -30,6 +30,8 @@ pub fn interval(figures: &Figures) -> Option<(f64, f64)> {
 /// The costs of one variant's functions, as means over its runs.
 #[derive(Clone, Debug)]
 pub struct FunctionCosts {
+    /// Index of the variant.
+    pub variant: usize,
     /// The unit of the figures: `instructions`, `ns of sampled task-clock`.
     pub unit: &'static str,
     /// Whether the figures are per operation; else they are per run.
@@ -61,17 +63,25 @@ pub struct FunctionCost {
     pub calls: Option<f64>,
 }
 
-/// The functions of a recording's only variant, by the metric of its profiles; `None` without profiles.
-pub(super) fn function_costs(recording: &Recording) -> Option<FunctionCosts> {
-    charged_costs(recording, Charged::Profiled)
+/// The functions of each variant that is compared with no other, by the metric of its profiles; none without profiles.
+pub(super) fn function_costs(recording: &Recording) -> Vec<FunctionCosts> {
+    let plan = &recording.plan;
+    let compared: Vec<usize> = plan
+        .comparisons()
+        .into_iter()
+        .filter(|sides| plan.apart(*sides).is_none())
+        .flat_map(|(one, other)| [one, other])
+        .collect();
+    let alone = (0..plan.variants.len()).filter(|variant| !compared.contains(variant));
+    alone.filter_map(|variant| charged_costs(recording, Charged::Profiled, variant)).collect()
 }
 
 /// The functions of a recording's only variant, by modelled cycles and their causes; `None` without a modelled core.
 pub(super) fn cycle_costs(recording: &Recording) -> Option<FunctionCosts> {
-    let mut costs = charged_costs(recording, Charged::Cycles)?;
+    let mut costs = charged_costs(recording, Charged::Cycles, 0)?;
     costs.unit = MODEL_CYCLES;
     let parts = (0..=CYCLE_PARTS.len()).map(|part| {
-        let of_part = charged_costs(recording, Charged::CyclePart(part));
+        let of_part = charged_costs(recording, Charged::CyclePart(part), 0);
         let of_part = of_part.into_iter().flat_map(|costs| costs.rows);
         of_part.map(|row| ((row.symbol, row.module, row.source), row.own)).collect()
     });
@@ -83,14 +93,15 @@ pub(super) fn cycle_costs(recording: &Recording) -> Option<FunctionCosts> {
     Some(costs)
 }
 
-fn charged_costs(recording: &Recording, charged: Charged) -> Option<FunctionCosts> {
+fn charged_costs(recording: &Recording, charged: Charged, variant: usize) -> Option<FunctionCosts> {
     let attribution = Attribution::of_charged(recording, charged);
-    let runs: Vec<_> = attribution.runs.iter().map(|run| vec![run]).collect();
+    let own = attribution.runs.iter().filter(|run| run.side == variant);
+    let runs: Vec<_> = own.map(|run| vec![run]).collect();
     if runs.is_empty() {
         return None;
     }
-    let mut made = summed(&attribution.matching, [0, 0], [runs, Vec::new()]);
-    let sampled = SampledBy::of(recording, &[0]);
+    let mut made = summed(&attribution.matching, [variant; 2], [runs, Vec::new()]);
+    let sampled = SampledBy::of(recording, &[variant]);
     if let Some(by) = sampled {
         made.mark_sampled(by);
     }
@@ -103,6 +114,7 @@ fn charged_costs(recording: &Recording, charged: Charged) -> Option<FunctionCost
         calls: sampled.is_none().then_some(row.calls.value_baseline),
     });
     Some(FunctionCosts {
+        variant,
         unit: made.unit(),
         per_op: recording.records.iter().any(|record| record.ops.is_some()),
         sampled,

@@ -121,7 +121,7 @@ pub fn compare_recordings(
         cycle_costs: None,
         kernel_commits: Vec::new(),
         patch_sites: Vec::new(),
-        function_costs: None,
+        function_costs: Vec::new(),
         differences: Vec::new(),
         sizes: Vec::new(),
         twin: Vec::new(),

@@ -42,6 +42,9 @@ pub(super) fn kernel_differences(
     let config =
         |variant: usize| kernels.iter().find(|kernel| kernel.variant == variant)?.config.as_deref();
     let between = |(baseline, variant): (usize, usize)| {
+        if recording.plan.apart((baseline, variant)).is_some() {
+            return None;
+        }
         let lines = config_changes(config(baseline)?, config(variant)?);
         let what = "kernel config".to_string();
         (!lines.is_empty()).then_some(VariantDifference { baseline, variant, what, lines })
@@ -76,7 +79,8 @@ pub(super) fn size_rows(recording: &Recording, state: Option<&MachineState>) -> 
         Some((known.digest.as_str(), known.sizes?))
     };
     let mut rows = Vec::new();
-    for (baseline, variant) in recording.comparisons() {
+    let comparisons = recording.comparisons().into_iter();
+    for (baseline, variant) in comparisons.filter(|sides| plan.apart(*sides).is_none()) {
         let sides = [baseline, variant];
         for (what, of) in [("program", sides.map(program)), ("kernel", sides.map(kernel))] {
             if let [Some((one, before)), Some((two, after))] = of

@@ -172,7 +172,7 @@ fn of_function(recording: &Recording, name: &str, label: &str) -> Count {
 
 /// The instructions of a function's own code in a recording of one run.
 fn function_count(recording: &Recording, name: &str) -> Result<u64, String> {
-    let costs = compare(recording).0.function_costs.ok_or("no run has a profile")?;
+    let costs = compare(recording).0.function_costs.pop().ok_or("no run has a profile")?;
     let rows: Vec<_> = costs.rows.iter().filter(|row| row.symbol == name).collect();
     if rows.is_empty() {
         let known = costs.rows.iter().map(|row| row.symbol.as_str());
@@ -233,7 +233,7 @@ pub fn functions(recording: &Recording) -> FunctionCounts {
 /// The own instructions of every function in a recording of one run.
 fn own_counts(recording: &Recording) -> BTreeMap<String, OwnCount> {
     let mut counts: BTreeMap<String, OwnCount> = BTreeMap::new();
-    let Some(costs) = compare(recording).0.function_costs else { return counts };
+    let Some(costs) = compare(recording).0.function_costs.pop() else { return counts };
     for row in &costs.rows {
         let count = counts.entry(row.symbol.clone()).or_default();
         let [own, calls] = [row.own, row.calls.unwrap_or(0.0)]

@@ -1,17 +1,22 @@
 //! Names the instruction for which SIGILL killed a program, and the CPU feature that it needs.
 
-use super::RunEnd;
-use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
+use super::{RunEnd, illegal_a64};
+use iced_x86::{Decoder, DecoderOptions, Formatter, Mnemonic, NasmFormatter};
 use object::elf::{PF_X, PT_LOAD};
 use object::read::elf::{ElfFile64, ProgramHeader};
 use opcost_record::emulation::LastInstruction;
 use opcost_record::printable::printable;
-use opcost_record::{Failure, Outcome};
+use opcost_record::{Architecture, Failure, Outcome};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The kernel's word for the trap (arch/x86/kernel/traps.c of Linux, handle_invalid_op).
 pub(super) const TRAP: &str = "trap invalid opcode";
+
+/// The arm64 kernel's words for it (arch/arm64/kernel/traps.c, arm64_show_signal), and those before the address, which the guest
+/// takes from another line.
+const UNDEFINED: &str = "undefined instruction in ";
+const UNDEFINED_AT: &str = " pc : ";
 
 const SIGILL: i32 = 4;
 
@@ -33,13 +38,16 @@ pub(super) enum Ran<'a> {
     Emulated {
         /// The CPU model.
         model: &'a str,
+        /// Its architecture.
+        architecture: Architecture,
         /// Whether the guest went on from a kept state, and so had no random number instructions.
         kept: bool,
     },
 }
 
 /// A trap in the kernel's log: `traps: prog[7] trap invalid opcode ip:401136 sp:7ffd error:0 in prog[401000+1000]`. Since Linux 6.9
-/// the offset in the file stands in front of the mapping's start: `prog[1136,401000+1000]`.
+/// the offset in the file stands in front of the mapping's start: `prog[1136,401000+1000]`. On arm64:
+/// `prog[7]: unhandled exception: …, undefined instruction in prog[400000+1000] pc : 0000000000400716`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Trap {
     address: u64,
@@ -91,30 +99,38 @@ pub(super) fn explain_alone(end: &mut RunEnd, last: &[u8], ran: Ran<'_>) {
     end.outcome = Outcome::Failed(Failure::IllegalInstruction { detail });
 }
 
+/// The instruction for which a program died.
+struct Refused {
+    text: String,
+    /// The features that it needs; none if they are not known.
+    features: Vec<String>,
+    /// Whether no CPU has it.
+    is_on_purpose: bool,
+}
+
 fn cause(trap: Option<&Trap>, files: &[PathBuf], ran: Ran<'_>) -> String {
     let cpu = match ran {
         Ran::Here => "this computer's CPU".to_string(),
         Ran::Emulated { model, .. } => format!("the CPU model {}", printable(model)),
     };
-    let found = trap.and_then(|trap| Some((trap, trap.instruction(files)?)));
-    let Some((trap, instruction)) = found else {
+    let found = trap.and_then(|trap| Some((trap, trap.refused(files, ran.architecture())?)));
+    let Some((trap, Refused { text, features, is_on_purpose })) = found else {
         let place = trap.map_or(String::new(), |trap| format!(" at {}", trap.place()));
         return format!(
             "it executed an instruction{place} that {cpu} does not have; {}",
             remedy(&[], ran)
         );
     };
-    let mut text = String::new();
-    NasmFormatter::new().format(&instruction, &mut text);
     let place = trap.place();
-    if [Mnemonic::Ud0, Mnemonic::Ud1, Mnemonic::Ud2].contains(&instruction.mnemonic()) {
+    if is_on_purpose {
         return format!(
             "it executed {text} at {place}, by which programs end themselves (a failed check, __builtin_trap)"
         );
     }
-    let features: Vec<String> =
-        instruction.cpuid_features().iter().map(|feature| format!("{feature:?}")).collect();
     let remedy = remedy(&features, ran);
+    if features.is_empty() {
+        return format!("it executed '{text}' at {place}; {cpu} lacks it; {remedy}");
+    }
     // Whether the model has them is then not known.
     let lacks = if remedy == FRESH_BOOTS { String::new() } else { format!("; {cpu} lacks it") };
     format!(
@@ -130,6 +146,9 @@ fn remedy(features: &[String], ran: Ran<'_>) -> &'static str {
     };
     match ran {
         Ran::Here => "build it for this CPU, without -march of another",
+        Ran::Emulated { architecture: Architecture::Aarch64, .. } => {
+            "give a CPU model that has it (--cpu-model max has the most), or build the program without it (-march=armv8-a)"
+        }
         Ran::Emulated { kept: true, .. } if any(&["RDRAND", "RDSEED"]) => FRESH_BOOTS,
         Ran::Emulated { .. } if any(&["AVX512", "AMX", "AVX10"]) => {
             "QEMU emulates it for no model: build the program without it, for example with -march=x86-64-v3"
@@ -144,8 +163,44 @@ fn remedy(features: &[String], ran: Ran<'_>) -> &'static str {
     }
 }
 
+impl Ran<'_> {
+    fn architecture(self) -> Architecture {
+        match self {
+            Ran::Here => Architecture::of_machine(std::env::consts::ARCH).unwrap_or_default(),
+            Ran::Emulated { architecture, .. } => architecture,
+        }
+    }
+}
+
+impl Refused {
+    fn x86(code: &[u8], address: u64) -> Option<Refused> {
+        let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
+        let mut text = String::new();
+        NasmFormatter::new().format(&instruction, &mut text);
+        let features = instruction.cpuid_features().iter();
+        let undefined = [Mnemonic::Ud0, Mnemonic::Ud1, Mnemonic::Ud2];
+        (!instruction.is_invalid()).then(|| Refused {
+            text,
+            features: features.map(|feature| format!("{feature:?}")).collect(),
+            is_on_purpose: undefined.contains(&instruction.mnemonic()),
+        })
+    }
+
+    fn a64(code: &[u8]) -> Option<Refused> {
+        let word = u32::from_le_bytes(*code.first_chunk()?);
+        let (text, feature) = illegal_a64::describe(word);
+        let features = feature.into_iter().map(String::from).collect();
+        Some(Refused { text, features, is_on_purpose: illegal_a64::is_undefined(word) })
+    }
+}
+
 impl Trap {
     fn parse(line: &str) -> Option<Trap> {
+        if let Some((_, rest)) = line.split_once(UNDEFINED) {
+            let (place, address) = rest.rsplit_once(UNDEFINED_AT)?;
+            let address = hexadecimal(address.trim_end())?;
+            return Some(Trap { address, mapped: Mapped::parse(place), code: None });
+        }
         let (_, rest) = line.split_once(TRAP)?;
         let (_, rest) = rest.split_once("ip:")?;
         let address = hexadecimal(rest.split(' ').next()?)?;
@@ -161,13 +216,15 @@ impl Trap {
     }
 
     /// The instruction at the trap's address, if its file is known.
-    fn instruction(&self, files: &[PathBuf]) -> Option<Instruction> {
-        let decoded = |code: &[u8]| {
-            let code = &code[..code.len().min(LastInstruction::BYTES)];
-            Decoder::with_ip(64, code, self.address, DecoderOptions::NONE).decode()
+    fn refused(&self, files: &[PathBuf], architecture: Architecture) -> Option<Refused> {
+        let described = |code: &[u8]| match architecture {
+            Architecture::X86_64 => {
+                Refused::x86(&code[..code.len().min(LastInstruction::BYTES)], self.address)
+            }
+            Architecture::Aarch64 => Refused::a64(code),
         };
         if let Some(code) = &self.code {
-            return Some(decoded(code)).filter(|instruction| !instruction.is_invalid());
+            return described(code);
         }
         let mapped = self.mapped.as_ref()?;
         let is_named = |path: &&PathBuf| path.file_name().is_some_and(|name| *name == *mapped.file);
@@ -176,8 +233,7 @@ impl Trap {
             Some(offset) => offset,
             None => mapped.file_start(&bytes)? + self.address.checked_sub(mapped.start)?,
         };
-        let instruction = decoded(bytes.get(usize::try_from(offset).ok()?..)?);
-        (!instruction.is_invalid()).then_some(instruction)
+        described(bytes.get(usize::try_from(offset).ok()?..)?)
     }
 }
 
@@ -281,7 +337,8 @@ mod tests {
         }
     }
 
-    const MAX: Ran<'_> = Ran::Emulated { model: "max", kept: true };
+    const MAX: Ran<'_> =
+        Ran::Emulated { model: "max", architecture: Architecture::X86_64, kept: true };
 
     /// A file with these bytes at an offset, as a program of this name.
     fn program(code: &[u8]) -> (tempfile::TempDir, Vec<PathBuf>) {
@@ -324,13 +381,46 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_of_arm64_names_instruction_and_feature() {
+        let n1 = Ran::Emulated {
+            model: "neoverse-n1",
+            architecture: Architecture::Aarch64,
+            kept: false,
+        };
+        let log = "prog[57]: unhandled exception: UNKNOWN/Uncategorized, ESR 0x0000000002000000, undefined \
+                   instruction in prog[401000+1000] pc : 0000000000401136";
+        let newer = log.replace("[401000", "[136,401000");
+        // smmla v0.4s, v1.16b, v2.16b
+        let (_folder, files) = program(&0x4e82_a420u32.to_le_bytes());
+        let said = detail(&newer, &files, n1);
+        assert!(
+            said.contains("at 0x401136 in prog, which needs I8MM; the CPU model neoverse-n1"),
+            "{said}"
+        );
+        assert!(said.contains("--cpu-model max") && !said.contains("x86"), "{said}");
+        // cntd x0
+        let (_folder, files) = program(&0x04e0_e3e0u32.to_le_bytes());
+        let said = detail(&newer, &files, n1);
+        assert!(
+            said.contains("executed '.inst 0x04e0e3e0' at 0x401136 in prog, which needs SVE;"),
+            "{said}"
+        );
+        let (_folder, files) = program(&7u32.to_le_bytes());
+        assert!(detail(&newer, &files, n1).contains("by which programs end themselves"));
+        let said = detail(log, &[], n1);
+        assert!(said.contains("an instruction at 0x401136 in prog that the CPU model"), "{said}");
+    }
+
+    #[test]
     fn a_program_without_a_kernel_has_its_last_instruction() {
         let said = |last: &[u8], signal: i32| {
             let outcome = Outcome::Failed(Failure::Signal { signal, stderr: None });
             let report = Report::default();
             let mut end =
                 RunEnd { started_unix_ns: 0, outcome, exit_code: None, report, profile: None };
-            explain_alone(&mut end, last, Ran::Emulated { model: "Nehalem", kept: false });
+            let architecture = Architecture::X86_64;
+            let ran = Ran::Emulated { model: "Nehalem", architecture, kept: false };
+            explain_alone(&mut end, last, ran);
             match end.outcome {
                 Outcome::Failed(Failure::IllegalInstruction { detail }) => detail,
                 other => format!("{other:?}"),
@@ -386,6 +476,7 @@ mod tests {
         fn no_log_makes_it_panic(line in "\\PC*", place in "\\PC{0,20}") {
             let _ = Trap::parse(&line);
             let _ = Trap::parse(&format!("{TRAP} ip:1 in {place}"));
+            let _ = Trap::parse(&format!("{UNDEFINED}{place}{UNDEFINED_AT}1"));
         }
     }
 }

@@ -302,7 +302,7 @@ pub(super) fn resolve_guest(
     let kernel_name = variant.kernel.as_deref().unwrap_or(DEFAULT_KERNEL);
     let settings = GuestSettings::resolve(experiment, variant);
     let settings = settings.map_err(|why| fail(Status::Usage, why))?;
-    check_architecture(experiment, variant, &settings, kernel_name)?;
+    check_architecture(experiment, variant, work, &settings, kernel_name)?;
     let kernel = match kernel_name {
         NO_KERNEL => None,
         name => Some(resolve_kernel(experiment, name, surroundings)?),
@@ -368,6 +368,7 @@ pub(super) fn resolve_guest(
 fn check_architecture(
     experiment: &Experiment,
     variant: &Variant,
+    work: &WorkPlan,
     settings: &GuestSettings,
     kernel_name: &str,
 ) -> Result<()> {
@@ -387,6 +388,11 @@ fn check_architecture(
             "the caches that opcost models are those of x86-64 cores; count without it",
         ),
         (variant.like.is_some(), "--like", "its names are those of x86-64 CPUs; give --cpu-model"),
+        (
+            matches!(work, WorkPlan::Workload { name, .. } if name == "immediate"),
+            "--workload immediate",
+            "patchpoint puts values into instructions of x86-64 only; elsewhere each read is a load",
+        ),
         (settings.cpus > 1, "--cpus", "such guests have one CPU; leave it out"),
         (
             kernel_name == DEFAULT_KERNEL,
@@ -398,25 +404,6 @@ fn check_architecture(
         Some((_, what, why)) => {
             Err(fail(Status::Usage, format!("--architecture {architecture} {what}: {why}")))
         }
-        None => Ok(()),
-    }
-}
-
-/// Refuses variants of several architectures.
-///
-/// # Errors
-/// The message says how to count both.
-pub(super) fn check_one_architecture(variants: &[VariantPlan]) -> Result<()> {
-    let all = || variants.iter().filter_map(|one| Some(one.guest.as_ref()?.architecture));
-    match all().find(|one| Some(*one) != all().next()) {
-        Some(other) => Err(fail(
-            Status::Usage,
-            format!(
-                "the variants have guests of two architectures, {} and {other}, whose instructions are not \
-                 comparable; measure each by itself",
-                all().next().unwrap_or_default()
-            ),
-        )),
         None => Ok(()),
     }
 }

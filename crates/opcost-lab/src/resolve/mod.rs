@@ -98,7 +98,6 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     let experiment = &hooks::distribute(experiment)?;
     let emulation = guest::resolve_emulation(experiment, surroundings)?;
     let variants = variants::resolve_variants(experiment, surroundings, &here)?;
-    guest::check_one_architecture(&variants)?;
     let cpu = host::resolve_cpu(experiment, surroundings)?;
     let workload = matches!(variants[0].work, WorkPlan::Workload { .. });
     let scope = if workload { Scope::Region } else { Scope::Command };
@@ -133,7 +132,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
                 blocks_per_unit: build_blocks.or(in_process.map(|process| process.blocks)),
                 runs_behind_own: experiment.block.map(|runs| runs - 1),
                 computers: experiment.shard.filter(|_| !emulated).map(|shard| shard.of),
-                comparisons: comparisons(variants.len(), pairs_of_variants).len(),
+                comparisons: comparisons(&variants, pairs_of_variants).len(),
                 metrics: [metrics, figures_reported(&variants)].concat(),
                 primary: &primary,
             },

@@ -439,7 +439,12 @@ impl Plan {
 
     /// The comparisons made, as (baseline, variant) indices.
     pub fn comparisons(&self) -> Vec<(usize, usize)> {
-        comparisons(self.variants.len(), self.pairs_of_variants)
+        comparisons(&self.variants, self.pairs_of_variants)
+    }
+
+    /// The words for why two variants stand beside each other without being compared; `None` if they are compared.
+    pub fn apart(&self, (one, other): (usize, usize)) -> Option<&'static str> {
+        apart(self.variants.get(one)?, self.variants.get(other)?)
     }
 
     /// The comparisons of variants that did not fail.
@@ -450,12 +455,24 @@ impl Plan {
     }
 }
 
-/// The comparisons among `variants` variants, as (baseline, variant) indices.
-pub fn comparisons(variants: usize, which: PairsOfVariants) -> Vec<(usize, usize)> {
+/// The comparisons among variants, as (baseline, variant) indices. The baseline of a variant is the first that it can be compared
+/// with; if there is none, the variant stands beside the first of all.
+pub fn comparisons(variants: &[VariantPlan], which: PairsOfVariants) -> Vec<(usize, usize)> {
+    let count = variants.len();
+    let baseline = |variant: usize| {
+        let comparable = |one: &usize| apart(&variants[*one], &variants[variant]).is_none();
+        (0..variant).find(comparable).unwrap_or(0)
+    };
     match which {
-        PairsOfVariants::Baseline => (1..variants).map(|variant| (0, variant)).collect(),
-        PairsOfVariants::All => (0..variants)
-            .flat_map(|baseline| (baseline + 1..variants).map(move |variant| (baseline, variant)))
+        PairsOfVariants::Baseline => {
+            (1..count).map(|variant| (baseline(variant), variant)).collect()
+        }
+        PairsOfVariants::All => (0..count)
+            .flat_map(|baseline| (baseline + 1..count).map(move |variant| (baseline, variant)))
             .collect(),
     }
+}
+
+fn apart(one: &VariantPlan, other: &VariantPlan) -> Option<&'static str> {
+    one.guest.as_ref()?.settings.apart(&other.guest.as_ref()?.settings)
 }

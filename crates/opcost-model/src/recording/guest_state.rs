@@ -3,6 +3,15 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The code that a kernel replaces by the CPU's features and faults.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Alternatives {
+    /// The number of places in the kernel's image.
+    pub all: u64,
+    /// How many of these places had other code than the image when the work began.
+    pub patched: u64,
+}
+
 /// The machine of a variant's guest. A fact that nobody says is absent.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
@@ -25,6 +34,12 @@ pub struct GuestState {
     pub clocksource: Option<String>,
     /// The boot options that the kernel does not know.
     pub unknown_options: Option<String>,
+    /// The CPU's features and faults for which the kernel has code of its own, in the words of its log.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub detected: Vec<String>,
+    /// The code that the kernel replaced; `None` if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alternatives: Option<Alternatives>,
     /// The landmarks that the kernel's symbols do not name, by their words in the list of symbols.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unnamed: Vec<String>,
@@ -33,12 +48,13 @@ pub struct GuestState {
 impl GuestState {
     /// Reads what a guest sent about itself.
     ///
-    /// `cpuinfo`: lines of /proc/cpuinfo; `vulnerabilities`: lines `NAME: STATE`.
+    /// `cpuinfo`: lines of /proc/cpuinfo; `vulnerabilities`: lines `NAME: STATE`; `detected`: a feature or fault a line.
     pub fn read(
         cpuinfo: Option<&str>,
         vulnerabilities: Option<&str>,
         clocksource: Option<String>,
         unknown_options: Option<String>,
+        detected: Option<&str>,
     ) -> GuestState {
         let field = |name: &str| {
             let fields = cpuinfo.into_iter().flat_map(str::lines);
@@ -67,6 +83,7 @@ impl GuestState {
             mitigations,
             clocksource,
             unknown_options,
+            detected: detected.into_iter().flat_map(str::lines).map(str::to_string).collect(),
             ..GuestState::default()
         }
     }
@@ -81,19 +98,21 @@ mod tests {
         let cpuinfo =
             "vendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC-Rome: x\nflags\t\t: fpu la57x smap";
         let faults = "l1tf: Not affected\nspectre_v2: Mitigation: Retpolines; STIBP: disabled\nodd";
-        let state = GuestState::read(Some(cpuinfo), Some(faults), Some("tsc".into()), None);
+        let state = GuestState::read(Some(cpuinfo), Some(faults), Some("tsc".into()), None, None);
         assert_eq!(state.cpu_name.as_deref(), Some("AMD EPYC-Rome: x"));
         assert_eq!((state.page_table_levels, state.clocksource.as_deref()), (Some(4), Some("tsc")));
         let mitigations = state.mitigations.clone().unwrap();
         assert_eq!(mitigations["spectre_v2"], "Mitigation: Retpolines; STIBP: disabled");
         assert_eq!(mitigations.len(), 2);
-        let five = GuestState::read(Some("flags: fpu la57"), None, None, None);
+        let five = GuestState::read(Some("flags: fpu la57"), None, None, None, None);
         assert_eq!((five.page_table_levels, five.mitigations), (Some(5), None));
         let arm = "Features\t: fp atomics\nCPU implementer\t: 0x41\nCPU variant\t: 0x4\nCPU part\t: 0xd0c\nCPU revision\t: 1";
-        let arm = GuestState::read(Some(arm), None, None, None);
+        let arm =
+            GuestState::read(Some(arm), None, None, None, Some("Spectre-v4\nCommon not Private"));
+        assert_eq!(arm.detected, ["Spectre-v4", "Common not Private"]);
         assert_eq!(arm.cpu_name.as_deref(), Some("implementer 0x41 part 0xd0c r4p1"));
         assert_eq!((arm.cpu_flags.as_deref(), arm.page_table_levels), (Some("fp atomics"), None));
-        assert_eq!(GuestState::read(None, None, None, None), GuestState::default());
+        assert_eq!(GuestState::read(None, None, None, None, None), GuestState::default());
         let stored = serde_json::to_string(&state).unwrap();
         assert_eq!(serde_json::from_str::<GuestState>(&stored).unwrap(), state);
         assert_eq!(serde_json::from_str::<GuestState>("{}").unwrap(), GuestState::default());

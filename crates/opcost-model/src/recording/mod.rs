@@ -9,7 +9,7 @@ pub mod settings;
 pub mod warm_up;
 
 pub use guest_build::GuestBuild;
-pub use guest_state::GuestState;
+pub use guest_state::{Alternatives, GuestState};
 pub use kernel_state::KernelState;
 pub use machine_state::{DataState, MachineState, ProgramState};
 pub use private_names::{PrivateNames, Replacer};

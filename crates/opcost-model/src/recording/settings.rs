@@ -1,7 +1,7 @@
 //! The settings and surroundings on which the figures of a run depend: one table. The keys of a gate, comparisons of two recordings,
 //! histories, gathered shards and the ledger read it.
 
-use super::{MachineState, ProgramState, Recording};
+use super::{KernelState, MachineState, ProgramState, Recording};
 use crate::guest_settings::{guest_settings, rows};
 use crate::plan::{EmulationPlan, GuestPlan, MachineKind, OutputPlan, Plan, VariantPlan, WorkPlan};
 use opcost_kernel::{KernelSpec, digest};
@@ -471,7 +471,16 @@ fn word(choice: &impl Serialize) -> String {
 fn kernels(of: &Of<'_>) -> Vec<Named> {
     let kernels = of.state.into_iter().flat_map(|state| &state.kernels);
     let Some(revision) = of.revision else {
-        return kernels.map(|kernel| (kernel.name.clone(), kernel.digest.clone())).collect();
+        // Kernels of two architectures may have one name.
+        let is_shared = |kernel: &KernelState| {
+            let other = |one: &KernelState| one.name == kernel.name && one.digest != kernel.digest;
+            kernels.clone().any(other)
+        };
+        let name = |kernel: &KernelState| match is_shared(kernel) {
+            true => format!("{} ({})", kernel.name, kernel.release),
+            false => kernel.name.clone(),
+        };
+        return kernels.clone().map(|kernel| (name(kernel), kernel.digest.clone())).collect();
     };
     // A kernel that was built from the revision is the thing under test.
     let is_tested = match of.guest().and_then(|guest| guest.kernel.as_ref()) {

@@ -86,7 +86,11 @@ fn line(row: &Row, side: &Figures) -> Line {
 /// Adds the most expensive functions.
 pub(super) fn functions(document: &mut Document, comparison: &Comparison) {
     for costs in comparison.function_costs.iter().chain(&comparison.cycle_costs) {
-        document.section(title(costs));
+        let of = match &comparison.variants[..] {
+            [_] => String::new(),
+            several => format!("{}: ", several[costs.variant].name),
+        };
+        document.section(of + &title(costs));
         // For cycles, the causes matter more than the calls.
         let last = if costs.unit == MODEL_CYCLES { "spent on" } else { "calls" };
         document.table(Table {

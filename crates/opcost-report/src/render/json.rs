@@ -18,6 +18,8 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     let comparison = view.comparison;
     let results: Vec<Value> =
         (0..comparison.variants.len()).map(|variant| result(view, variant)).collect();
+    let costs = &comparison.function_costs;
+    let alone_costs = costs.first().filter(|_| comparison.variants.len() == 1);
     let mut document = json!({
         "results": results,
         "opcost": {
@@ -33,7 +35,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "metrics": metrics(view),
             "figures": alone::figures_json(view),
             "functions": functions(view, &comparison.functions),
-            "function_costs": alone::functions_json(comparison.function_costs.as_ref()),
+            "function_costs": alone::functions_json(alone_costs),
             "differences": differences(view),
             "sizes": size::rows_json(comparison),
             "empty_twin": comparison.twin,
@@ -46,6 +48,14 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         },
     });
+    if alone_costs.is_none() && !costs.is_empty() {
+        let rows = costs.iter().map(|costs| {
+            let mut of_variant = alone::functions_json(Some(costs));
+            of_variant["variant"] = json!(comparison.variants[costs.variant].name);
+            of_variant
+        });
+        document["opcost"]["function_costs_beside"] = rows.collect();
+    }
     if let Some(costs) = &comparison.cycle_costs {
         document["opcost"]["cycle_costs"] = alone::functions_json(Some(costs));
     }

@@ -21,6 +21,9 @@ pub(super) fn add(document: &mut Document, comparison: &Comparison, index: usize
     let is_imported = comparison.imported.is_some();
     let all = all || is_imported;
     let [one, two] = sides.map(|side| &comparison.variants[side].name);
+    if let Some(why) = comparison.apart(index) {
+        return beside(document, comparison, sides, why);
+    }
     let rows =
         comparison.rows.iter().filter(|row| row.changes[index].verdict != Verdict::Unavailable);
     let (zeros, rows): (Vec<&Row>, Vec<&Row>) = rows.partition(|row| always_zero(row, sides));
@@ -48,6 +51,37 @@ pub(super) fn add(document: &mut Document, comparison: &Comparison, index: usize
     for line in others.lines(index) {
         document.say(Mark::Note, line);
     }
+}
+
+/// Adds the figures of two variants that stand beside each other without being compared.
+fn beside(document: &mut Document, comparison: &Comparison, sides: [usize; 2], why: &str) {
+    let [one, two] = sides.map(|side| &comparison.variants[side].name);
+    let line = |row: &Row| {
+        let [one, two] = side_cells(row, None, sides);
+        let heading = heading(row);
+        let label = heading.trim_start();
+        let depth = usize::from(label.len() < heading.len());
+        Line { depth, ..Line::of(vec![Cell::text(label), one, two, Cell::Empty]) }
+    };
+    let rows = comparison.rows.iter().filter(|row| !always_zero(row, sides));
+    let mut lines: Vec<Line> = rows.map(line).collect();
+    lines.extend(twin_line(comparison, sides).map(|line| {
+        Line::of(line.cells.into_iter().filter(|cell| *cell != Cell::Empty).collect())
+    }));
+    document.table(Table {
+        caption: Some(format!(
+            "Metrics of {one} beside {two}: medians, ± the standard deviation of the runs"
+        )),
+        columns: vec![
+            Column::fixed("metric"),
+            Column::named(one),
+            Column::named(two),
+            Column::note("note"),
+        ],
+        rows: lines,
+    });
+    let note = format!("{why}: the figures stand beside each other and are not compared");
+    document.say(Mark::Note, note);
 }
 
 /// Whether a change is shown to be one.

@@ -52,7 +52,24 @@ macro_rules! functions {
         }
     };
 }
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+macro_rules! functions {
+    ($return:literal) => {
+        #[unsafe(naked)]
+        pub(super) extern "C" fn identity(_: u64) -> u64 {
+            std::arch::naked_asm!($return)
+        }
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn store(_: *mut u64, _: u64) {
+            std::arch::naked_asm!("str x1, [x0]", $return)
+        }
+        #[unsafe(naked)]
+        pub(super) extern "C" fn nothing(_: usize) {
+            std::arch::naked_asm!($return)
+        }
+    };
+}
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 macro_rules! functions {
     ($_prefix:literal) => {
         pub(super) extern "C" fn identity(number: u64) -> u64 {
@@ -66,12 +83,19 @@ macro_rules! functions {
     };
 }
 mod native {
+    #[cfg(not(target_arch = "aarch64"))]
     functions!("");
+    #[cfg(target_arch = "aarch64")]
+    functions!("ret");
 }
 mod opaque {
     // A prefix for the segment ES. Processors ignore the prefix in 64-bit mode (Intel SDM vol. 1, 3.3.7.1), and patchpoint's
     // recogniser does not accept it: same instructions, same cost.
+    #[cfg(not(target_arch = "aarch64"))]
     functions!(".byte 0x26");
+    // The recogniser does not accept this jump to the return address: as many instructions, though processors predict it worse.
+    #[cfg(target_arch = "aarch64")]
+    functions!("br x30");
 }
 
 /// A way to reach the operations.

@@ -16,6 +16,8 @@ pub(super) struct Call {
     /// Whether the call goes to a function of the C library, which need not enter the kernel.
     pub(super) in_library: bool,
     pub(super) number: usize,
+    /// The call's number in the hash of the work: that of x86-64, so that every architecture says that it did the same work.
+    pub(super) in_hash: u64,
     pub(super) arguments: [usize; 3],
     pub(super) expected: usize,
     /// The file that `read` reads from; open as long as the call may be made.
@@ -35,26 +37,27 @@ impl Call {
         let mut source = None;
         // The C library's result is the expected result of the instruction.
         // SAFETY: these calls cannot fail and change no memory.
-        let (name, number, arguments, expected) = unsafe {
+        let (name, number, in_hash, arguments, expected) = unsafe {
             match name {
-                "getpid" => ("getpid", libc::SYS_getpid, [0; 3], libc::getpid() as usize),
-                "getuid" => ("getuid", libc::SYS_getuid, [0; 3], libc::getuid() as usize),
+                "getpid" => ("getpid", libc::SYS_getpid, 39, [0; 3], libc::getpid() as usize),
+                "getuid" => ("getuid", libc::SYS_getuid, 102, [0; 3], libc::getuid() as usize),
                 "read" => {
                     let zero = source.insert(open_zero()?).as_raw_fd() as usize;
-                    ("read", libc::SYS_read, [zero, place, 0], 0)
+                    ("read", libc::SYS_read, 0, [zero, place, 0], 0)
                 }
                 "clock_gettime" | "clock_gettime-vdso" => {
                     let known = NAMES.iter().find(|known| **known == name).unwrap_or(&NAMES[4]);
                     let arguments = [libc::CLOCK_MONOTONIC as usize, place, 0];
-                    (*known, libc::SYS_clock_gettime, arguments, 0)
+                    (*known, libc::SYS_clock_gettime, 228, arguments, 0)
                 }
-                _ => ("getppid", libc::SYS_getppid, [0; 3], libc::getppid() as usize),
+                _ => ("getppid", libc::SYS_getppid, 110, [0; 3], libc::getppid() as usize),
             }
         };
         Ok(Call {
             name,
             in_library: name == "clock_gettime-vdso",
             number: number as usize,
+            in_hash,
             arguments,
             expected,
             _source: source,

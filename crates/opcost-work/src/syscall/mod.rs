@@ -158,7 +158,7 @@ impl NullCall {
     }
 
     fn hash_of(&self, pass: Pass) -> u64 {
-        let hash = fold(fold(0, self.call.number as u64), pass.done);
+        let hash = fold(fold(0, self.call.in_hash), pass.done);
         match self.walk.steps() {
             0 => hash,
             steps => fold(hash, steps),

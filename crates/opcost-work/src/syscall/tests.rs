@@ -109,6 +109,15 @@ fn a_call_the_kernel_refuses_is_an_error() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")] // whose numbers are in the hash
+fn the_hash_of_the_work_has_the_numbers_of_one_architecture() {
+    for name in call::NAMES {
+        let call = Call::prepare(name).unwrap();
+        assert_eq!(call.in_hash, call.number as u64, "{name}");
+    }
+}
+
+#[test]
 #[cfg(target_arch = "x86_64")] // inotify_init: no arguments, and another result each time
 fn a_right_result_does_not_hide_the_wrong_ones_before_it() {
     let said = in_child(|| {

@@ -3,9 +3,8 @@
 use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus};
 use opcost_base::phases::Phases;
-use opcost_kernel::{KernelError, KernelSpec, default_cache, prepare};
-use opcost_lab::recorded_code::is_kernel_image;
-use opcost_record::Architecture;
+use opcost_kernel::{KernelError, KernelSpec, architecture_of, default_cache, prepare};
+use opcost_record::architecture::{ARCHITECTURES, Architecture, ArchitectureRow};
 use opcost_symbols::debug_files::DEBUG_FILES;
 use opcost_symbols::elf::WHOLE_BYTES_MAX;
 use opcost_sys::foreign_file;
@@ -68,19 +67,30 @@ pub(crate) fn open(argument: &str, quiet: bool) -> Result<(PathBuf, Vec<u8>)> {
     };
     if path.is_file() {
         let found = read(path)?;
-        let is_image = is_kernel_image(&found.1);
-        return if is_image { read(&vmlinux(argument, quiet)?) } else { Ok(found) };
+        return match architecture_of(&found.1) {
+            Some(architecture) => read(&vmlinux(argument, architecture, quiet)?),
+            None => Ok(found),
+        };
     }
     // A folder without a kernel, or a path that does not exist, does not name a kernel.
-    if path.is_dir() && !path.join("arch/x86").is_dir() || argument.contains('/') && !path.exists()
-    {
+    if path.is_dir() && built_for(path).is_none() || argument.contains('/') && !path.exists() {
         return read(path);
     }
-    read(&vmlinux(argument, quiet)?)
+    read(&vmlinux(argument, built_for(path).unwrap_or_default(), quiet)?)
+}
+
+/// The architecture of the kernel that was built in a folder; `None` if none was.
+fn built_for(folder: &Path) -> Option<Architecture> {
+    let has = |of: &Path| folder.join(of).is_dir();
+    let image = |row: &&ArchitectureRow| folder.join(row.image).is_file();
+    // "arch/x86" of "arch/x86/boot/bzImage"; a folder of sources has all of these.
+    let source = |row: &&ArchitectureRow| Path::new(row.image).ancestors().nth(2).is_some_and(has);
+    let built = ARCHITECTURES.iter().find(image).or_else(|| ARCHITECTURES.iter().find(source));
+    built.map(|row| row.architecture)
 }
 
 /// The ELF file of a kernel.
-fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
+fn vmlinux(argument: &str, architecture: Architecture, quiet: bool) -> Result<PathBuf> {
     let spec = KernelSpec::parse(argument, Path::new("")).map_err(HasStatus::carried)?;
     if let KernelSpec::BuildDir(folder) = &spec {
         // Only vmlinux is needed, so the compressed image may be missing.
@@ -96,10 +106,9 @@ fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
     let mut shown = Phases::new(quiet);
-    let kernel =
-        prepare(&spec, Architecture::default(), &cache, false, &interrupt, &mut |phase, done| {
-            shown.report(phase, done)
-        });
+    let kernel = prepare(&spec, architecture, &cache, false, &interrupt, &mut |phase, done| {
+        shown.report(phase, done)
+    });
     shown.end();
     let kernel = kernel.map_err(|error| match error {
         KernelError::NotBuilt { .. } => {
@@ -128,7 +137,8 @@ fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
 /// The places where the vmlinux of an image may be: beside the image, or at the top of its build folder.
 fn beside(image: &Path) -> Vec<PathBuf> {
     let sibling = image.parent().map(|folder| folder.join("vmlinux"));
-    let top = image.ancestors().nth(4).filter(|_| image.ends_with("arch/x86/boot/bzImage"));
+    let built = ARCHITECTURES.iter().any(|row| image.ends_with(row.image));
+    let top = image.ancestors().nth(4).filter(|_| built);
     sibling.into_iter().chain(top.map(|top| top.join("vmlinux"))).collect()
 }
 
@@ -147,6 +157,8 @@ mod tests {
             found,
             [Path::new("/src/linux/arch/x86/boot/vmlinux"), Path::new("/src/linux/vmlinux")]
         );
+        let found = beside(Path::new("/src/linux/arch/arm64/boot/Image"));
+        assert_eq!(found[1], Path::new("/src/linux/vmlinux"));
         assert_eq!(beside(Path::new("/boot/vmlinuz")), [Path::new("/boot/vmlinux")]);
     }
 }

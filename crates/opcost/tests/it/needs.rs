@@ -67,6 +67,17 @@ pub(crate) fn counter() -> Option<(String, &'static str)> {
     Some((kernel()?, "./"))
 }
 
+/// The kernel to boot in an emulated machine of 64-bit ARM.
+pub(crate) fn kernel_arm64() -> Option<String> {
+    let has = programs(&["qemu-system-aarch64"])
+        && ["libopcost_emu.so", "opcost-guest-arm64"].iter().all(|name| beside(name).is_some());
+    let kernel = std::env::var("OPCOST_TEST_KERNEL_ARM64").ok().filter(|path| !path.is_empty());
+    if has && kernel.is_none() {
+        crate::skip::skip!("OPCOST_TEST_KERNEL_ARM64 names no kernel image to boot");
+    }
+    kernel.filter(|_| has)
+}
+
 /// The kernel to boot in an emulated machine.
 pub(crate) fn kernel() -> Option<String> {
     machine().then_some(())?;

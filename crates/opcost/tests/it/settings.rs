@@ -12,8 +12,9 @@ use opcost_kernel::disk::DiskSpec;
 use opcost_model::experiment::Experiment;
 use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::{GuestPlan, InProcessPlan, OutputPlan, Plan, Revision, Target, WorkPlan};
-use opcost_model::recording::settings;
+use opcost_model::recording::settings::{self, Of};
 use opcost_model::recording::{DataState, GuestState, MachineState, ProgramState, Recording};
+use opcost_record::Architecture;
 use opcost_report::render::{Style, View, render};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -257,6 +258,32 @@ fn every_value_of_a_plan_that_counts_depend_on_is_seen_by_key_comparison_and_his
         let plan: Plan = serde_json::from_value(value).ok()?;
         Some(Recording { plan, ..made.clone() })
     });
+}
+
+/// The parts of a gate's key that say which architecture was counted.
+fn parts_of_architecture(made: &Recording) -> Vec<(String, String)> {
+    let revision = settings::Revision {
+        tree: Path::new("/src"),
+        compiler: None,
+        other_tree: None,
+        is_kernel: false,
+    };
+    let parts = settings::key_parts(&Of { revision: Some(revision), ..Of::recording(made, 0) });
+    let named = |(name, _): &(String, String)| name.starts_with("arch");
+    parts.into_iter().filter(named).collect()
+}
+
+#[test]
+fn baselines_of_one_architecture_keep_the_keys_from_before_there_were_two() {
+    let mut made = full();
+    let guest = made.plan.variants[0].guest.as_mut().unwrap();
+    guest.settings = GuestSettings::default();
+    let pair = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
+    assert_eq!(parts_of_architecture(&made), [("arch", "x86_64")].map(pair));
+    let guest = made.plan.variants[0].guest.as_mut().unwrap();
+    guest.settings.architecture = Architecture::Aarch64;
+    let other = [("arch", "aarch64"), ("architecture", "arm64")];
+    assert_eq!(parts_of_architecture(&made), other.map(pair));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! An arm64 Linux kernel with a program: entries, callers, tasks, signals and programs, on three CPU models.
 
 use crate::emulator::count;
-use crate::guest::{Booted, Guest, MODELS_AARCH64, calls, chains, own_cost};
+use crate::guest::{Booted, Guest, MODEL_AARCH64, calls, chains, models_aarch64, own_cost};
 use opcost_record::Domain;
 
 /// Four works, each a run of its own.
@@ -38,7 +38,7 @@ void program(char **arguments) {
 /// Boots a program on each CPU model and hands each result to `check`.
 fn on_models(source: &str, check: impl Fn(&str, Booted)) {
     let Some(guest) = Guest::find_aarch64() else { return };
-    for model in MODELS_AARCH64 {
+    for model in models_aarch64() {
         check(model, guest.boot_aarch64(source, model, &[]));
     }
 }
@@ -192,7 +192,7 @@ void program(char **arguments) {
 }
 "#;
     let Some(guest) = Guest::find_aarch64() else { return };
-    let model = MODELS_AARCH64[1];
+    let model = MODEL_AARCH64;
     let first = guest.boot_aarch64(source, model, &[]).run.work();
     let kernel =
         |name: &str| first.count(name, Domain::Kernel).unwrap_or_else(|| panic!("no {name}"));
@@ -210,9 +210,8 @@ void program(char **arguments) {
 fn an_independent_counter_agrees_to_the_digit() {
     let Some(guest) = Guest::find_aarch64() else { return };
     // With kpti=1 programs enter the kernel by a trampoline.
-    for (model, more) in
-        MODELS_AARCH64.map(|model| (model, "")).into_iter().chain([("neoverse-n1", "kpti=1")])
-    {
+    let plain = models_aarch64().iter().map(|model| (*model, ""));
+    for (model, more) in plain.chain([(MODEL_AARCH64, "kpti=1")]) {
         let works = guest.boot_aarch64_with(WORKS, model, &[], more).run.works();
         let of = |name: &str| works.iter().map(|work| count(work, name)).collect::<Vec<u64>>();
         let marks = guest.count_aarch64(WORKS, model, more);

@@ -411,10 +411,11 @@ impl Emulated<'_> {
             channel: nowhere,
         };
         let line = command_line::system(guest, &files, boot_inputs(aslr));
-        let qemu = program_state(&self.tools.qemu).map(|state| state.sha256).unwrap_or_default();
+        let tools = &self.equipment(guest.architecture).tools;
+        let qemu = program_state(&tools.qemu).map(|state| state.sha256).unwrap_or_default();
         let initrd = opcost_kernel::digest(initrd);
         let counting = format!("counting {COUNTING_VERSION}");
-        key_of(&line, &[&self.tools.qemu_version, &qemu, &kernel.digest, &initrd, &counting])
+        key_of(&line, &[&tools.qemu_version, &qemu, &kernel.digest, &initrd, &counting])
     }
 
     /// Boots a guest, stops it where it waits, and writes its state to `place`.
@@ -447,7 +448,7 @@ impl Emulated<'_> {
                 key,
                 kernel: kernel.name.clone(),
                 kernel_digest: kernel.digest.clone(),
-                emulator: self.tools.qemu_version.clone(),
+                emulator: self.equipment(guest.architecture).tools.qemu_version.clone(),
                 machine: guest.describe(),
                 made_unix_ns: unix_ns(),
                 memory_bytes: fs::metadata(&memory)?.len(),
@@ -475,14 +476,16 @@ impl Emulated<'_> {
         let (console, channel) = (files.path("console"), files.path("channel"));
         let guest_files =
             GuestFiles { kernel: &kernel.image, start, console: &console, channel: &channel };
-        let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
+        let equipment = self.equipment(guest.architecture);
+        let tools = &equipment.tools;
+        let mut argv: Vec<OsString> = vec![tools.qemu.clone().into()];
         argv.extend(command_line::system(guest, &guest_files, boot_inputs(aslr)));
         // The plugin keeps time as in the runs, so that a direct boot reaches the same state.
         let (mode, report) = (Self::mode_argument(Emulator::System), files.path("report"));
         let arguments = [mode, "window=never".into()];
-        argv.extend(command_line::plugin(&self.tools.plugin, &arguments, &[("out", &report)]));
-        let env = Some(self.qemu_environment.clone());
-        let spawn = Spawn { env, ..Spawn::new(&self.tools.qemu, argv) };
+        argv.extend(command_line::plugin(&tools.plugin, &arguments, &[("out", &report)]));
+        let env = Some(equipment.qemu_environment.clone());
+        let spawn = Spawn { env, ..Spawn::new(&tools.qemu, argv) };
         let (mut flight, mut monitor) = launch(spawn, files, self.interrupt).map_err(because)?;
         let mut stopped = monitor.begin();
         if stopped.is_ok() {

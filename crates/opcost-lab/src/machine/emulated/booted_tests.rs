@@ -2,15 +2,17 @@
 
 use super::*;
 use crate::machine::RunEnd;
-use crate::machine::emulated::{Direct, Tools};
+use crate::machine::emulated::{Direct, Equipment, Tools};
 use opcost_base::scratch::Scratch;
 use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::Slot;
 use opcost_record::metric::EMULATOR;
 use opcost_record::{
-    Context, Domain, Function, MetricKey, Outcome, Profile, Reading, Report, WORK,
+    Architecture, Context, Domain, Function, MetricKey, Outcome, Profile, Reading, Report, WORK,
 };
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
+use std::rc::Rc;
 use tempfile::TempDir;
 
 /// A QEMU that stops at once and writes a state of a few bytes.
@@ -25,6 +27,22 @@ BEFORE
 echo devices | sh -c "${line%%\"*}"
 printf '{"return": {}}\n{"data": {"status": "completed"}}\n{"return": {}}\n' >&3
 "#;
+
+fn equipment(qemu: PathBuf, version: &str) -> Rc<Equipment> {
+    let tools = Tools {
+        architecture: Architecture::X86_64,
+        qemu,
+        qemu_version: version.into(),
+        plugin: PathBuf::new(),
+        guest: PathBuf::new(),
+    };
+    Rc::new(Equipment {
+        tools,
+        plugin_arguments: Vec::new(),
+        qemu_environment: Vec::new(),
+        left_out: BTreeMap::new(),
+    })
+}
 
 /// A folder for states, and an emulated machine whose QEMU is a script.
 struct StateFolder {
@@ -48,19 +66,10 @@ impl StateFolder {
         fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
         Emulated {
             interrupt: Box::leak(Box::new(Interrupt::none())),
-            tools: Tools {
-                architecture: opcost_record::Architecture::X86_64,
-                qemu,
-                qemu_version: "9.9.9".into(),
-                plugin: PathBuf::new(),
-                guest: PathBuf::new(),
-            },
+            equipment: vec![equipment(qemu, "9.9.9")],
             direct: Vec::new(),
-            plugin_arguments: Vec::new(),
             core: None,
-            qemu_environment: Vec::new(),
             prepared: Vec::new(),
-            left_out: std::collections::BTreeMap::new(),
             guests: Vec::new(),
             learned: false,
             inherited: None,
@@ -181,7 +190,8 @@ fn another_emulator_processor_kernel_or_file_has_another_key() {
     }
     // Another program that reports the same version of QEMU.
     keys.push(key(&states.emulated("exit 0"), kernel(), guest()));
-    emulated.tools.qemu_version = "9.9.10".into();
+    let qemu = emulated.equipment[0].tools.qemu.clone();
+    emulated.equipment = vec![equipment(qemu, "9.9.10")];
     keys.push(key(&emulated, kernel(), guest()));
     let count = keys.len();
     keys.sort();

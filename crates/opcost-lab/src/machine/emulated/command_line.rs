@@ -211,11 +211,19 @@ fn cpu_model(guest: &GuestPlan) -> String {
 }
 
 /// Arguments that run one program under user-mode emulation, up to the program itself.
-pub(super) fn user(guest: &GuestPlan, argv0: &OsStr, inputs: Inputs) -> Vec<OsString> {
+///
+/// `root`: the folder that has the system's files of a program for another architecture.
+pub(super) fn user(
+    guest: &GuestPlan,
+    root: Option<&Path>,
+    argv0: &OsStr,
+    inputs: Inputs,
+) -> Vec<OsString> {
     let seed = inputs.seed.to_string();
     let cpu_model = cpu_model(guest);
-    let options = ["-cpu", &cpu_model, "-seed", &seed, "-0"];
-    options.iter().map(OsString::from).chain([argv0.to_os_string()]).collect()
+    let options = ["-cpu", &cpu_model, "-seed", &seed].map(OsString::from).into_iter();
+    let root = root.into_iter().flat_map(|root| ["-L".into(), root.into()]);
+    options.chain(root).chain(["-0".into(), argv0.to_os_string()]).collect()
 }
 
 /// Arguments that load the plugin.
@@ -355,6 +363,16 @@ mod tests {
         let machine =
             "-machine virt,dtb-randomness=off,memory-backend=memory -device i6300esb,addr=0x3";
         assert!(line.contains(machine) && line.contains("-cpu neoverse-n1 "), "{line}");
+    }
+
+    #[test]
+    fn a_foreign_program_gets_its_system_s_folder() {
+        let guest = GuestPlan { cpu_model: "neoverse-n1".into(), ..GuestPlan::default() };
+        let line = |root: Option<&str>| {
+            text(&user(&guest, root.map(Path::new), OsStr::new("./a"), inputs()))
+        };
+        assert_eq!(line(None), "-cpu neoverse-n1,check=off -seed 7 -0 ./a");
+        assert_eq!(line(Some("/r")), "-cpu neoverse-n1,check=off -seed 7 -L /r -0 ./a");
     }
 
     #[test]

@@ -15,7 +15,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// The variable with which QEMU's user mode names a folder that has another system's files.
-const ROOT: &str = "QEMU_LD_PREFIX";
+pub(super) const ROOT: &str = "QEMU_LD_PREFIX";
+
+/// The folder with the files of another system, for programs that this machine does not run.
+pub(super) fn root_of(architecture: Architecture, cwd: &Path) -> Option<PathBuf> {
+    let row = architecture.row();
+    (row.machine != ARCH).then(|| match std::env::var_os(ROOT) {
+        Some(root) => cwd.join(root),
+        None => Path::new("/usr").join(row.triple),
+    })
+}
 
 /// Subfolders with libraries for newer processors; the guest's loader chooses among them (glibc 2.33).
 fn variants_of(architecture: Architecture) -> &'static [&'static str] {
@@ -33,7 +42,7 @@ pub enum LibraryError {
     /// A library is in none of the folders.
     #[error(
         "'{}' needs the library '{}', which is not in its search path, LD_LIBRARY_PATH, \
-         the loader's list of folders (/etc/ld.so.conf, /etc/ld-musl-x86_64.path) or the default folders: install it, or set LD_LIBRARY_PATH for the command",
+         the loader's list of folders (/etc/ld.so.conf, /etc/ld-musl-….path) or the default folders: install it, or set LD_LIBRARY_PATH for the command",
         .needed_by.display(), .name.display()
     )]
     Missing {
@@ -94,6 +103,24 @@ pub(super) struct Elf {
     pub(super) needed: Vec<OsString>,
     rpath: Vec<OsString>,
     runpath: Option<Vec<OsString>>,
+}
+
+/// What an ELF program is that no guest runs: its word size, its byte order, its architecture. `None` for other files.
+pub(super) fn unsuitable(contents: &[u8]) -> Option<String> {
+    let header = contents.get(..0x14).filter(|header| header.starts_with(b"\x7fELF"))?;
+    let (bits, is_big) = (header[4], header[5] == 2);
+    let two = [header[0x12], header[0x13]];
+    let machine = if is_big { u16::from_be_bytes(two) } else { u16::from_le_bytes(two) };
+    let architecture = match (machine, Architecture::of_elf(machine)) {
+        (_, Some(known)) => format!("for {known}"),
+        (3, _) => "for i386".into(),
+        (40, _) => "for 32-bit Arm".into(),
+        (243, _) => "for RISC-V".into(),
+        _ => format!("for ELF machine {machine}"),
+    };
+    let order = if is_big { "big-endian " } else { "" };
+    let size = if bits == 1 { "32-bit " } else { "" };
+    Some(format!("a {size}{order}program {architecture}"))
 }
 
 impl Elf {
@@ -174,6 +201,7 @@ struct Needy {
 impl Search {
     /// The folders for programs that run on this machine; `library_path`: LD_LIBRARY_PATH of the command; `cwd`: its working
     /// directory.
+    #[cfg(test)]
     pub(super) fn new(library_path: Option<&OsStr>, cwd: &Path) -> Search {
         Search::of_guest(Architecture::of_machine(ARCH).unwrap_or_default(), library_path, cwd)
     }
@@ -186,13 +214,9 @@ impl Search {
         cwd: &Path,
     ) -> Search {
         let row = architecture.row();
-        let is_foreign = row.machine != ARCH;
-        let root = is_foreign.then(|| match std::env::var_os(ROOT) {
-            Some(root) => cwd.join(root),
-            None => Path::new("/usr").join(row.triple),
-        });
+        let root = root_of(architecture, cwd);
         let mut system = Vec::new();
-        if !is_foreign {
+        if root.is_none() {
             configured(Path::new("/etc/ld.so.conf"), &mut system, 0);
         }
         system.extend(row.library_folders.iter().map(PathBuf::from));
@@ -203,10 +227,15 @@ impl Search {
     }
 
     /// The places of a file of the guest's system, in order.
-    pub(super) fn places<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
+    fn places<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
         let below = path.strip_prefix("/").ok();
         let in_root = self.root.iter().zip(below).map(|(root, below)| root.join(below));
         in_root.chain([self.cwd.join(path)])
+    }
+
+    /// The place of a file of the guest's system, if the file exists.
+    pub(super) fn place(&self, path: &Path) -> Option<PathBuf> {
+        self.places(path).find(|place| place.exists())
     }
 
     /// The path in the guest of a file that was found.
@@ -236,7 +265,7 @@ impl Search {
         // The loader is packed anyway, and some libraries name it as a library.
         let loader = elf.loader.as_ref().and_then(|loader| loader.file_name());
         seen.extend(loader.map(OsStr::to_os_string));
-        let musl = Musl::of(elf).map(|musl| musl.folders());
+        let musl = Musl::of(elf).map(|musl| musl.folders(self.place(&musl.list()).as_deref()));
         let needy = |path: &Path, elf: &Elf, inherited: &[PathBuf]| match musl {
             None => needy(path, elf, inherited),
             Some(_) => needy_of_musl(path, elf, inherited),

@@ -42,7 +42,7 @@ use flight::{Files, Flight};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::scratch::Scratch;
 use opcost_model::plan::{EnvironmentPolicy, Group, GuestPlan, Plan, Slot, VariantPlan, WorkPlan};
-use opcost_model::recording::{GuestState, MachineState};
+use opcost_model::recording::{Alternatives, GuestState, MachineState};
 use opcost_record::emulation::last_path;
 use opcost_record::printable::hexadecimal;
 use opcost_record::profile::Function;
@@ -62,6 +62,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Finds an emulator and runs its self-test, even if an earlier result is kept.
@@ -81,21 +82,27 @@ pub fn try_out(
     Ok(tools)
 }
 
+/// What makes and counts guests of one architecture.
+struct Equipment {
+    tools: Tools,
+    /// The plugin's arguments that are the same for all runs.
+    plugin_arguments: Vec<String>,
+    /// QEMU's own environment.
+    qemu_environment: Vec<(OsString, OsString)>,
+    /// The features that QEMU leaves out of each CPU model.
+    left_out: BTreeMap<String, Vec<String>>,
+}
+
 /// Emulated machines, ready to run a plan.
 pub struct Emulated<'a> {
     interrupt: &'a Interrupt,
-    tools: Tools,
+    /// The equipment for each architecture, that of the first variant first.
+    equipment: Vec<Rc<Equipment>>,
     /// Direct boots, to be compared with runs that go on from a kept state.
     direct: Vec<Direct>,
-    /// The plugin's arguments that are the same for all runs.
-    plugin_arguments: Vec<String>,
     /// The file of the core model for cycles.
     core: Option<PathBuf>,
-    /// QEMU's own environment.
-    qemu_environment: Vec<(OsString, OsString)>,
     prepared: Vec<Prepared>,
-    /// The features that QEMU leaves out of each CPU model.
-    left_out: BTreeMap<String, Vec<String>>,
     /// The machines of the guests that ran.
     guests: Vec<GuestState>,
     /// Whether a run mapped code of files that were unknown before.
@@ -110,6 +117,44 @@ pub struct Emulated<'a> {
     seconds: RefCell<Seconds>,
     /// Whether guests are watched, to measure the phases of runs.
     watching: bool,
+}
+
+impl Equipment {
+    /// Checks the CPUs of a plan's guests of one architecture, and learns how to count with its tools.
+    fn new(
+        plan: &Plan,
+        emulator: Emulator,
+        tools: Tools,
+        folder: &Path,
+        interrupt: &Interrupt,
+        say: &mut dyn FnMut(&str, Option<&str>),
+    ) -> Result<Equipment> {
+        let emulation = plan.emulation().context("the plan is not for this machine")?;
+        let mut left_out = BTreeMap::new();
+        if emulator == Emulator::System {
+            let guests = plan.variants.iter().filter_map(|variant| variant.guest.as_ref());
+            let guests = guests.filter(|guest| guest.architecture == tools.architecture);
+            let cpus = guests.clone().map(|guest| guest.cpus).max().unwrap_or(1);
+            tools.check_cpus(cpus).status(Status::Missing)?;
+            let models: BTreeSet<&str> = guests.map(|guest| guest.cpu_model.as_str()).collect();
+            for model in models {
+                let features = cpu::check(&tools, model).map_err(HasStatus::carried)?;
+                left_out.insert(model.to_string(), features);
+            }
+        }
+        let learned = self_test::learn(&tools, emulator, folder, interrupt, say)?;
+        let mut plugin_arguments = learned.filters.arguments();
+        plugin_arguments.extend(emulation.cycles_one_in.map(|one_in| format!("one-in={one_in}")));
+        let profile = if emulation.no_functions { "profile=off" } else { "profile=on" };
+        plugin_arguments.push(profile.into());
+        plugin_arguments.extend(emulation.addresses.then(|| "addresses=on".to_string()));
+        plugin_arguments.push(Emulated::mode_argument(emulator));
+        plugin_arguments.push(match emulator {
+            Emulator::System => "window=markers".into(),
+            Emulator::User => "window=whole".into(),
+        });
+        Ok(Equipment { tools, plugin_arguments, qemu_environment: learned.environment(), left_out })
+    }
 }
 
 impl<'a> Emulated<'a> {
@@ -129,37 +174,20 @@ impl<'a> Emulated<'a> {
         let emulation = plan.emulation().context("the plan is not for this machine")?;
         let mut lap = Lap::begin();
         let emulator = if plan.boots_kernels() { Emulator::System } else { Emulator::User };
-        // Plans have guests of one architecture.
-        let first = plan.variants.first().and_then(|variant| variant.guest.as_ref());
-        let architecture = first.map(|guest| guest.architecture).unwrap_or_default();
-        let tools = Tools::find(emulator, architecture).status(Status::Missing)?;
-        let mut left_out = BTreeMap::new();
-        if emulator == Emulator::System {
-            let guests = plan.variants.iter().filter_map(|variant| variant.guest.as_ref());
-            let cpus = guests.clone().map(|guest| guest.cpus).max().unwrap_or(1);
-            tools.check_cpus(cpus).status(Status::Missing)?;
-            let models: BTreeSet<&str> = guests.map(|guest| guest.cpu_model.as_str()).collect();
-            for model in models {
-                let features = cpu::check(&tools, model).map_err(HasStatus::carried)?;
-                left_out.insert(model.to_string(), features);
-            }
-        }
         let folder = Scratch::new()
             .context("cannot make a folder for temporary files")
             .status(Status::Missing)?;
         let environments: Vec<_> =
             plan.variants.iter().map(|variant| environment(plan, variant)).collect();
-        let learned = self_test::learn(&tools, emulator, folder.path(), interrupt, say)?;
-        let mut plugin_arguments = learned.filters.arguments();
-        plugin_arguments.extend(emulation.cycles_one_in.map(|one_in| format!("one-in={one_in}")));
-        let profile = if emulation.no_functions { "profile=off" } else { "profile=on" };
-        plugin_arguments.push(profile.into());
-        plugin_arguments.extend(emulation.addresses.then(|| "addresses=on".to_string()));
-        plugin_arguments.push(Self::mode_argument(emulator));
-        plugin_arguments.push(match emulator {
-            Emulator::System => "window=markers".into(),
-            Emulator::User => "window=whole".into(),
-        });
+        let mut equipment: Vec<Rc<Equipment>> = Vec::new();
+        for guest in plan.variants.iter().filter_map(|variant| variant.guest.as_ref()) {
+            let architecture = guest.architecture;
+            if equipment.iter().all(|known| known.tools.architecture != architecture) {
+                let tools = Tools::find(emulator, architecture).status(Status::Missing)?;
+                let made = Equipment::new(plan, emulator, tools, folder.path(), interrupt, say)?;
+                equipment.push(Rc::new(made));
+            }
+        }
         let core = match &emulation.core {
             None => None,
             Some(core) => {
@@ -172,13 +200,10 @@ impl<'a> Emulated<'a> {
         };
         let mut emulated = Emulated {
             interrupt,
-            tools,
+            equipment,
             direct: Vec::new(),
-            plugin_arguments,
             core,
-            qemu_environment: learned.environment(),
             prepared: Vec::new(),
-            left_out,
             guests: Vec::new(),
             learned: false,
             inherited: inherited(plan.environment),
@@ -198,6 +223,13 @@ impl<'a> Emulated<'a> {
         Ok(emulated)
     }
 
+    /// The equipment for guests of an architecture.
+    fn equipment(&self, architecture: Architecture) -> Rc<Equipment> {
+        let mut all = self.equipment.iter();
+        let own = all.find(|one| one.tools.architecture == architecture);
+        own.cloned().expect("each variant's architecture is equipped")
+    }
+
     /// The plugin's argument by which it checks that the right kind of QEMU loaded it.
     fn mode_argument(emulator: Emulator) -> String {
         match emulator {
@@ -211,7 +243,8 @@ impl<'a> Emulated<'a> {
     pub fn state(&self) -> MachineState {
         let guests = self.guests.clone();
         let inherited_environment = self.inherited.clone();
-        let state = prepared::state(&self.tools, &self.prepared);
+        let tools: Vec<&Tools> = self.equipment.iter().map(|one| &one.tools).collect();
+        let state = prepared::state(&tools, &self.prepared);
         MachineState { guests, inherited_environment, ..state }
     }
 
@@ -233,12 +266,14 @@ impl<'a> Emulated<'a> {
         let key = if only_learns { "model" } else { "cycles" };
         let core = self.core.as_deref().map(|core| (key, core));
         let paths: Vec<(&str, &Path)> = paths.into_iter().chain(core).collect();
-        let mut arguments = self.plugin_arguments.clone();
+        let equipment = self.equipment(guest.architecture);
+        let tools = &equipment.tools;
+        let mut arguments = equipment.plugin_arguments.clone();
         if matches!(variant.work, WorkPlan::Command { .. }) {
             arguments.push("once=on".into());
         }
-        let plugin = command_line::plugin(&self.tools.plugin, &arguments, &paths);
-        let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
+        let plugin = command_line::plugin(&tools.plugin, &arguments, &paths);
+        let mut argv: Vec<OsString> = vec![tools.qemu.clone().into()];
         let (mut restored, mut kept) = (None, None);
         let mut spawn = match (&prepared.boot, &variant.work) {
             (Some(boot), _) => {
@@ -279,12 +314,14 @@ impl<'a> Emulated<'a> {
                 };
                 argv.extend(command_line::system(guest, &guest_files, inputs));
                 argv.extend(plugin);
-                let env = Some(self.qemu_environment.clone());
-                Spawn { env, ..Spawn::new(&self.tools.qemu, argv) }
+                let env = Some(equipment.qemu_environment.clone());
+                Spawn { env, ..Spawn::new(&tools.qemu, argv) }
             }
             (None, WorkPlan::Command { program, argv: words, .. }) => {
                 argv.extend(plugin);
-                argv.extend(command_line::user(guest, &words[0], inputs));
+                let cwd = variant.cwd.as_deref().unwrap_or(Path::new("/"));
+                let root = libraries::root_of(guest.architecture, cwd);
+                argv.extend(command_line::user(guest, root.as_deref(), &words[0], inputs));
                 argv.push(program.into());
                 argv.extend(words[1..].iter().map(OsString::from));
                 let mut env = self.environments[index].clone();
@@ -297,7 +334,7 @@ impl<'a> Emulated<'a> {
                     cwd: variant.cwd.clone(),
                     stdin,
                     stdout,
-                    ..Spawn::new(&self.tools.qemu, argv)
+                    ..Spawn::new(&tools.qemu, argv)
                 }
             }
             (None, WorkPlan::Workload { .. }) => {
@@ -385,9 +422,23 @@ impl<'a> Emulated<'a> {
                     (outcome::guest_state(&channel), &plan.variants[variant].guest)
             {
                 let cpu_model = guest.cpu_model.clone();
-                let left_out = self.left_out.get(&cpu_model).cloned().unwrap_or_default();
+                let equipment = self.equipment(guest.architecture);
+                let left_out = equipment.left_out.get(&cpu_model).cloned().unwrap_or_default();
                 let unnamed = boot.map(Boot::unnamed).unwrap_or_default();
-                self.guests.push(GuestState { variant, cpu_model, left_out, unnamed, ..state });
+                let page_table_levels =
+                    state.page_table_levels.or_else(|| boot.and_then(Boot::page_table_levels));
+                let all = self.prepared[variant].alternatives;
+                let patched = outcome::patched(traces.plugin);
+                let alternatives = patched.map(|patched| Alternatives { all, patched });
+                self.guests.push(GuestState {
+                    variant,
+                    cpu_model,
+                    left_out,
+                    unnamed,
+                    alternatives,
+                    page_table_levels,
+                    ..state
+                });
                 self.guests.sort_by_key(|guest| guest.variant);
             }
             let (ignored, started_unix_ns) = (&plan.ignore_failure, flight.started_unix_ns);
@@ -406,10 +457,11 @@ impl<'a> Emulated<'a> {
             printed.show();
         }
         let prepared = &self.prepared[usize::from(runs[0].variant)];
-        let model = variant.guest.as_ref().map_or("", |guest| guest.cpu_model.as_str());
+        let guest = variant.guest.as_ref().context("the variant has no machine")?;
+        let (model, architecture) = (guest.cpu_model.as_str(), guest.architecture);
         let kept = matches!(boot, Some(Boot { initrd: Initrd::Booted { .. }, .. }));
         for end in &mut ends {
-            let ran = Ran::Emulated { model, kept };
+            let ran = Ran::Emulated { model, architecture, kept };
             match boot {
                 Some(_) => illegal::explain(end, &notes, &prepared.files_here(), ran),
                 None => illegal::explain_alone(end, &last, ran),

@@ -47,9 +47,9 @@ impl Musl {
         above.join("etc").join(format!("{name}.path"))
     }
 
-    /// The folders that the loader searches last.
-    pub(super) fn folders(&self) -> Vec<PathBuf> {
-        let listed = fs::read(self.list()).unwrap_or_default();
+    /// The folders that the loader searches last; `list`: the place of [`list`](Self::list), if the file exists.
+    pub(super) fn folders(&self, list: Option<&Path>) -> Vec<PathBuf> {
+        let listed = list.and_then(|list| fs::read(list).ok()).unwrap_or_default();
         let listed = split(OsStr::from_bytes(&listed), b":\n");
         match listed.is_empty() {
             true => DEFAULT_FOLDERS.map(PathBuf::from).into(),
@@ -86,10 +86,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let musl = Musl { loader: folder.path().join("lib/ld-musl-x86_64.so.1") };
         assert_eq!(musl.list(), folder.path().join("etc/ld-musl-x86_64.path"));
-        assert_eq!(musl.folders(), DEFAULT_FOLDERS.map(PathBuf::from));
+        let list = musl.list();
+        assert_eq!(musl.folders(Some(&list)), DEFAULT_FOLDERS.map(PathBuf::from));
+        assert_eq!(musl.folders(None), DEFAULT_FOLDERS.map(PathBuf::from));
         fs::create_dir(folder.path().join("etc")).unwrap();
-        fs::write(musl.list(), "/one\n/two:/three\n\n").unwrap();
-        assert_eq!(musl.folders(), ["/one", "/two", "/three"].map(PathBuf::from));
+        fs::write(&list, "/one\n/two:/three\n\n").unwrap();
+        assert_eq!(musl.folders(Some(&list)), ["/one", "/two", "/three"].map(PathBuf::from));
     }
 
     /// The libraries of a program that needs a library that needs another, as musl's loader itself finds them.

@@ -38,6 +38,9 @@ pub(super) struct Traces<'a> {
     pub(super) modules: Option<&'a str>,
 }
 
+/// The guest's console, in words.
+pub(super) const CONSOLE: &str = "the guest's console";
+
 /// A failure with its cause and the last lines of the most informative output.
 fn failed(cause: impl std::fmt::Display, said_by: &str, said: &str) -> Failure {
     Failure::Work { detail: with_last_lines(cause, said_by, said) }
@@ -49,6 +52,10 @@ pub(super) fn with_last_lines(cause: impl std::fmt::Display, said_by: &str, said
         said.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
     let said = match last {
+        [] if said_by == CONSOLE => format!(
+            "; {said_by} said nothing: a kernel without the serial port's driver does not (CONFIG_SERIAL_8250_CONSOLE, \
+             on arm64 CONFIG_SERIAL_AMBA_PL011_CONSOLE)"
+        ),
         [] => format!("; {said_by} said nothing"),
         last => format!("; the last lines of {said_by}:\n  {}", last.join("\n  ")),
     };
@@ -60,7 +67,7 @@ pub(super) fn with_last_lines(cause: impl std::fmt::Display, said_by: &str, said
 /// # Errors
 /// The guest failed; the error has the cause.
 pub(super) fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Frame>, Failure> {
-    let console = "the guest's console";
+    let console = CONSOLE;
     if traces.exit.ended_by == EndedBy::Timeout {
         let limit_ms = traces.limit_ms.unwrap_or_default();
         let cause =
@@ -106,7 +113,7 @@ pub(super) fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Fr
     let frames = frames.map_err(|error| {
         let advice = match error {
             ChannelError::Empty => {
-                "; is the image a Linux kernel for x86-64 with initramfs and ELF support?"
+                "; is the image a Linux kernel with initramfs, ELF and, on arm64, PCI support?"
             }
             _ => "",
         };
@@ -155,7 +162,13 @@ pub(super) fn guest_state(channel: &[u8]) -> Option<GuestState> {
         text(FrameKind::Vulnerabilities).as_deref(),
         text(FrameKind::Clocksource),
         text(FrameKind::UnknownOptions),
+        text(FrameKind::Detected).as_deref(),
     ))
+}
+
+/// How many of the kernel's alternatives were in place, by the plugin's report.
+pub(super) fn patched(report: Option<&[u8]>) -> Option<u64> {
+    Emulation::decode(report?).ok()?.patched
 }
 
 /// Checks that modules are at the addresses that belong to the symbols; otherwise functions would
@@ -229,7 +242,7 @@ pub(super) fn of_guest(
             FrameKind::Exit(exit) => Some(exit),
             _ => None,
         });
-        let fail = |cause: String| failed(cause, "the guest's console", traces.console);
+        let fail = |cause: String| failed(cause, CONSOLE, traces.console);
         let sent = of_kind(&frames, FrameKind::Report).next();
         let reports = match sent.map(|frame| Report::decode_all(&frame.body)) {
             Some((_, Some(error))) => return Err(fail(error.to_string())),
@@ -313,7 +326,7 @@ pub(super) fn of_program(
         }
         Status::Signal(signal) => failed_run(Failure::Signal { signal, stderr: None }, None),
         Status::Code(code) => match counts {
-            Ok(Emulation { mut runs, mapped }) if runs.len() == 1 => {
+            Ok(Emulation { mut runs, mapped, .. }) if runs.len() == 1 => {
                 let run = runs.pop().unwrap_or_default();
                 (counted(run, Some(code), Report::default(), started_unix_ns), mapped)
             }

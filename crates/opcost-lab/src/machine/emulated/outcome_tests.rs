@@ -223,7 +223,7 @@ fn costs_of_runs(runs: u64) -> Vec<u8> {
         regions[1].counts[0].2 += extra;
         regions
     };
-    Emulation { runs: (0..runs).map(run).collect(), mapped: Vec::new() }.encode()
+    Emulation { runs: (0..runs).map(run).collect(), ..Emulation::default() }.encode()
 }
 
 #[test]

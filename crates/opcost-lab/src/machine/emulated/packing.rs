@@ -1,7 +1,7 @@
 //! Packs the files that work needs in the guest: programs with interpreters and libraries, files
 //! named by a command, and the user's additions.
 
-use super::libraries::{Elf, LibraryError, Search, split};
+use super::libraries::{Elf, LibraryError, ROOT, Search, split, unsuitable};
 use super::loader_cache;
 use super::musl::Musl;
 use super::tree::{Node, PackedFile, Tree, TreeError};
@@ -80,12 +80,37 @@ pub enum PackError {
         .0.display()
     )]
     NotAProgram(PathBuf),
+    /// A program for a machine that no guest is.
+    #[error(
+        "'{}' is {found}; guests run 64-bit little-endian programs for x86-64 or arm64: build it for one of them", .path.display()
+    )]
+    OtherMachine {
+        /// The program.
+        path: PathBuf,
+        /// What it is.
+        found: String,
+    },
     /// A program is for another architecture than the guest.
     #[error("'{}' is a program for {found}, and the guest is {wanted}; give a program for {wanted}, or --architecture {found}", .path.display())]
     Architecture {
         /// The program.
         path: PathBuf,
         /// The architecture of the program.
+        found: Architecture,
+        /// The architecture of the guest.
+        wanted: Architecture,
+    },
+    /// A script's interpreter is for another architecture than the guest.
+    #[error(
+        "'{}' is a script for '{}', which here is a program for {found}, and the guest is {wanted}; \
+         name a folder that has the files of such a system: {ROOT}=FOLDER", .script.display(), .path.display()
+    )]
+    Interpreter {
+        /// The script.
+        script: PathBuf,
+        /// The interpreter.
+        path: PathBuf,
+        /// The architecture of the interpreter.
         found: Architecture,
         /// The architecture of the guest.
         wanted: Architecture,
@@ -194,12 +219,15 @@ pub(super) fn pack_command(
     Ok((request, Programs { files, executed: Some(executed) }))
 }
 
-/// Finds the program of a command that runs on this machine, its loader, and those libraries of its
+/// Finds the program of a command that runs without a kernel, its loader, and those libraries of its
 /// list that exist. Other files that it maps show when it runs.
 ///
 /// # Errors
 /// [`PackError`]: the program cannot be read, or cannot run without a kernel.
-pub(super) fn programs_here(command: &CommandPack) -> Result<Programs, PackError> {
+pub(super) fn programs_here(
+    architecture: Architecture,
+    command: &CommandPack,
+) -> Result<Programs, PackError> {
     let path = command.cwd.join(&command.program);
     let read = |source| TreeError::Read { path: path.clone(), source };
     let real = path.canonicalize().map_err(read)?;
@@ -209,19 +237,30 @@ pub(super) fn programs_here(command: &CommandPack) -> Result<Programs, PackError
     }
     let damaged = |source| LibraryError::Damaged { path: real.clone(), source };
     let elf = Elf::read(&contents).map_err(damaged)?;
-    let elf = elf.ok_or_else(|| PackError::NotAProgram(path.clone()))?;
-    let search = Search::new(variable(&command.env, "LD_LIBRARY_PATH"), &command.cwd);
-    check_architecture(&path, &elf, search.architecture)?;
+    let elf = elf.ok_or_else(|| no_program(&path, &contents))?;
+    let library_path = variable(&command.env, "LD_LIBRARY_PATH");
+    let search = Search::of_guest(architecture, library_path, &command.cwd);
+    check_architecture(&path, &elf, architecture)?;
     // The loader reports missing libraries in the program's own output.
     let libraries = search.libraries(&real, &elf).unwrap_or_default();
+    let loader = elf.loader.as_ref().and_then(|loader| search.place(loader));
     let files: BTreeSet<PackedFile> = [real.clone()]
         .into_iter()
-        .chain(elf.loader)
+        .chain(loader)
         .chain(libraries)
         .filter_map(|file| file.canonicalize().ok())
         .map(|file| PackedFile { host: file.clone(), guest: file })
         .collect();
     Ok(Programs { files: files.into_iter().collect(), executed: Some(real) })
+}
+
+/// Why a file is no program for a guest.
+fn no_program(path: &Path, contents: &[u8]) -> PackError {
+    let path = path.to_path_buf();
+    match unsuitable(contents) {
+        Some(found) => PackError::OtherMachine { path, found },
+        None => PackError::NotAProgram(path),
+    }
 }
 
 fn check_architecture(path: &Path, elf: &Elf, wanted: Architecture) -> Result<(), PackError> {
@@ -318,8 +357,12 @@ impl<'a> Packing<'a> {
         if interpreters > INTERPRETERS_MAX {
             return Err(PackError::Interpreters(path.to_path_buf()));
         }
-        let real = self.tree.pack(path)?;
-        let mode = real.metadata().map(|metadata| metadata.permissions().mode());
+        // A command is at the same path in the guest; only the system's own files come from another root.
+        let (host, real) = match interpreters {
+            0 => self.tree.pack(path).map(|real| (real.clone(), real))?,
+            _ => self.of_root(path)?,
+        };
+        let mode = host.metadata().map(|metadata| metadata.permissions().mode());
         if mode.is_ok_and(|mode| mode & 0o111 == 0) {
             return Err(FindError::NotExecutable(path.to_path_buf()).into());
         }
@@ -332,9 +375,9 @@ impl<'a> Packing<'a> {
         match self.elf(&real)? {
             Some(elf) => {
                 check_architecture(path, &elf, self.search.architecture)?;
-                self.libraries(&real, &real, &elf).map(|()| real)
+                self.libraries(&host, &real, &elf).map(|()| real)
             }
-            None => Err(PackError::NotAProgram(path.to_path_buf())),
+            None => Err(no_program(path, self.tree.contents(&real).unwrap_or_default())),
         }
     }
 
@@ -350,17 +393,33 @@ impl<'a> Packing<'a> {
             return Err(PackError::NotAProgram(script.to_path_buf()));
         };
         let interpreter = self.cwd.join(interpreter);
-        let executed = self.program(&interpreter, interpreters + 1)?;
+        let executed = self.of_script(script, &interpreter, interpreters)?;
         if interpreter.file_name() == Some(OsStr::new("env")) {
             let is_name = |word: &&OsString| {
                 !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=')
             };
             if let Some(name) = arguments.iter().find(is_name) {
                 let program = find_program(name, variable(self.env, "PATH"), self.cwd)?;
-                return self.program(&self.cwd.join(program), interpreters + 1);
+                return self.of_script(script, &self.cwd.join(program), interpreters);
             }
         }
         Ok(executed)
+    }
+
+    /// Packs a program that a script needs.
+    fn of_script(
+        &mut self,
+        script: &Path,
+        program: &Path,
+        interpreters: usize,
+    ) -> Result<PathBuf, PackError> {
+        let found = self.search.place(program).unwrap_or_else(|| program.to_path_buf());
+        self.program(&found, interpreters + 1).map_err(|error| match error {
+            PackError::Architecture { path, found, wanted } => {
+                PackError::Interpreter { script: script.to_path_buf(), path, found, wanted }
+            }
+            error => error,
+        })
     }
 
     /// Packs a file; if the file is a program or library, also its loader and libraries. `strict`:
@@ -442,16 +501,16 @@ impl<'a> Packing<'a> {
         }
         self.note(host, guest);
         if let Some(loader) = &elf.loader {
-            let Some(found) = self.search.places(loader).find(|place| place.exists()) else {
+            let Some(found) = self.search.place(loader) else {
                 let (loader, needed_by) = (loader.clone(), host.to_path_buf());
                 return Err(self.search.advised(LibraryError::Loader { loader, needed_by }).into());
             };
             self.of_system(&found)?;
-            match Musl::of(elf).map(|musl| musl.list()) {
+            match Musl::of(elf).map(|musl| self.search.place(&musl.list())) {
                 // The loader's cache here lists no libraries of another root.
                 None => self.dynamic |= found == *loader,
-                Some(list) if list.exists() => drop(self.tree.pack(&list)?),
-                Some(_) => {}
+                Some(Some(list)) => self.of_root(&list).map(drop)?,
+                Some(None) => {}
             }
         }
         for library in self.search.libraries(host, elf)? {
@@ -462,18 +521,23 @@ impl<'a> Packing<'a> {
 
     /// Packs a loader or library at its path in the guest.
     fn of_system(&mut self, found: &Path) -> Result<(), PackError> {
+        let (host, guest) = self.of_root(found)?;
+        self.note(&host, &guest);
+        Ok(())
+    }
+
+    /// Packs a file of the guest's system at its path in the guest. Returns its real path here, and the other.
+    fn of_root(&mut self, found: &Path) -> Result<(PathBuf, PathBuf), PackError> {
         let guest = self.search.in_guest(found);
         if guest == found {
             let place = self.tree.pack(found)?;
-            self.note(&place, &place);
-            return Ok(());
+            return Ok((place.clone(), place));
         }
         let read = |source| TreeError::Read { path: found.to_path_buf(), source };
         let place = self.tree.place(&guest)?;
         let real = found.canonicalize().map_err(read)?;
         self.tree.pack_file(&real, &place, &real.metadata().map_err(read)?)?;
-        self.note(&real, &place);
-        Ok(())
+        Ok((real, place))
     }
 
     fn note(&mut self, host: &Path, guest: &Path) {
@@ -609,13 +673,19 @@ mod tests {
         assert!(!tree.has(Path::new(LOADER_CACHE)) && is_foreign(&cwd.join("program")));
         let error = fault(&command);
         assert!(error.contains("program for arm64, and the guest is x86-64"), "{error}");
-        let error = pack_command(
-            &mut Tree::default(),
-            Architecture::Aarch64,
-            &CommandPack { program: "/bin/sh".into(), ..command },
-        );
-        let error = error.unwrap_err().to_string();
+        let fault = |program: &str| {
+            let command = CommandPack { program: program.into(), ..command.clone() };
+            let packed = pack_command(&mut Tree::default(), Architecture::Aarch64, &command);
+            packed.unwrap_err().to_string()
+        };
+        let error = fault("/bin/sh");
         assert!(error.contains("'/bin/sh' is a program for x86-64"), "{error}");
+        script(&cwd.join("script"), "#!/bin/sh\n");
+        let error = fault("./script");
+        assert!(
+            error.contains("is a script for '/bin/sh', which here is a program for x86-64"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -684,6 +754,22 @@ mod tests {
         script(&cwd.join("text"), "echo hi\n");
         fs::write(cwd.join("plain"), "#!/bin/sh\n").unwrap();
         assert!(fault(&command("./text", &["text"], cwd)).contains("text' is neither"));
+        // The class, the byte order and the machine of an ELF header (elf.h).
+        for (class, order, machine, words) in [
+            (1, 1, [40, 0], "is a 32-bit program for 32-bit Arm;"),
+            (1, 1, [3, 0], "is a 32-bit program for i386;"),
+            (2, 2, [0, 183], "is a big-endian program for arm64;"),
+            (2, 1, [243, 0], "is a program for RISC-V;"),
+            (2, 2, [0, 21], "is a big-endian program for ELF machine 21;"),
+        ] {
+            let mut header = [&b"\x7fELF"[..], &[class, order, 1], &[0; 57]].concat();
+            header[0x10] = 2;
+            header[0x12..0x14].copy_from_slice(&machine);
+            fs::write(cwd.join("other"), header).unwrap();
+            fs::set_permissions(cwd.join("other"), fs::Permissions::from_mode(0o755)).unwrap();
+            let said = fault(&command("./other", &["other"], cwd));
+            assert!(said.contains(words) && said.contains("64-bit little-endian"), "{said}");
+        }
         assert!(fault(&command("./plain", &["plain"], cwd)).contains("is not executable"));
         assert!(fault(&command("/no/program", &["x"], cwd)).contains("cannot pack '/no'"));
         let mut elsewhere = command("/bin/sh", &["sh"], cwd);

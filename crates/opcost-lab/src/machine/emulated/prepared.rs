@@ -17,7 +17,7 @@ use super::outcome::{self, Traces};
 use super::packing::{LOADER_CACHE, Programs, is_foreign, programs_here};
 use super::seconds::{Lap, Spent};
 use super::tree::PackedFile;
-use super::{Emulated, cache_folder};
+use super::{Emulated, Tools, cache_folder};
 use crate::hook::{Hook, HookEnd, HookRunner, HookShell, HookVariant};
 use crate::machine::state::program_state;
 use crate::machine::streams::Streams;
@@ -34,7 +34,7 @@ use opcost_record::channel::FrameKind;
 use opcost_record::printable::hexadecimal;
 use opcost_record::request::{GuestJob, GuestOutput};
 use opcost_record::symbols::Landmark;
-use opcost_record::{Module, Outcome, Profile};
+use opcost_record::{Architecture, Module, Outcome, Profile};
 use opcost_size::Totals;
 use opcost_symbols::assemble::assemble;
 use opcost_symbols::debug_files::DebugFiles;
@@ -68,7 +68,8 @@ pub(super) struct Boot {
     spec: KernelSpec,
     /// The disk in the plan.
     disk: Option<DiskSpec>,
-    /// The CPU in the plan.
+    /// The architecture and the CPU in the plan.
+    architecture: Architecture,
     cpu_model: String,
     /// The kernel's functions.
     known: Rc<Known>,
@@ -96,6 +97,14 @@ impl Boot {
     /// The modules' addresses that every run must have; `None` if the kernel loads no modules.
     pub(super) fn modules(&self) -> Option<&str> {
         self.known.modules.as_deref()
+    }
+
+    /// The levels of page tables by the kernel's configuration, if the CPU does not decide them: a kernel for five also runs with four.
+    pub(super) fn page_table_levels(&self) -> Option<u8> {
+        let config = fs::read_to_string(self.kernel.config.as_ref()?).ok()?;
+        let mut lines = config.lines();
+        let levels = lines.find_map(|line| line.strip_prefix("CONFIG_PGTABLE_LEVELS="))?;
+        levels.parse().ok().filter(|levels| *levels < 5)
     }
 
     /// The landmarks that the kernel's symbols do not name.
@@ -130,6 +139,8 @@ pub(super) struct Prepared {
     modules: Vec<Module>,
     /// The other files that the work reads.
     data: WorkData,
+    /// The number of places at which the kernel may replace its code; 0 if they are not known.
+    pub(super) alternatives: u64,
 }
 
 impl Prepared {
@@ -148,11 +159,18 @@ impl Prepared {
             .collect();
         let modules = modules(&paths, programs.executed.as_deref());
         let debug_files = DebugFiles::of_environment(Some(|text| announce!("{text}")));
-        let known = assemble(kernel, &paths, &debug_files).status(Status::Missing)?;
+        let mut known = assemble(kernel, &paths, &debug_files).status(Status::Missing)?;
+        if let Some(boot) = &boot {
+            let image = &boot.kernel.image;
+            known.alternatives = opcost_kernel::alternatives(image, boot.architecture)
+                .map_err(HasStatus::carried)?;
+        }
+        let alternatives = known.alternatives.len() as u64;
         fs::write(&symbols, known.encode())
             .with_context(|| format!("cannot write '{}'", symbols.display()))
             .status(Status::Missing)?;
-        Ok(Prepared { boot, symbols, programs, modules, data: WorkData::default() })
+        let data = WorkData::default();
+        Ok(Prepared { boot, symbols, programs, modules, data, alternatives })
     }
 
     /// Adds files whose code a program without a kernel mapped during its run. Returns whether new
@@ -246,7 +264,8 @@ impl Emulated<'_> {
         if guest.kernel.is_none()
             && let Some(command) = command(Vec::new())
         {
-            let programs = programs_here(&command).status(Status::WorkFailed)?;
+            let programs =
+                programs_here(guest.architecture, &command).status(Status::WorkFailed)?;
             let symbols = files.path("symbols");
             let prepared = Prepared::of(&programs, None, None, symbols)?;
             self.note(SYMBOLS, lap.end());
@@ -262,15 +281,17 @@ impl Emulated<'_> {
             false => Vec::new(),
         };
         self.note("commands run here to see which files they use", lap.end());
+        let equipment = self.equipment(guest.architecture);
+        let init = &equipment.tools.guest;
         let initramfs = match &variant.work {
             WorkPlan::Workload { name, params } => {
                 let pack =
                     workload_pack(name, params, &self.environments[index], cwd.clone(), pack)?;
-                Initramfs::for_workload(&self.tools.guest, name, params, plan.seed, &pack)
+                Initramfs::for_workload(init, name, params, plan.seed, &pack)
             }
             WorkPlan::Command { .. } => {
                 let command = command(pack).context("a command")?;
-                Initramfs::for_command(&self.tools.guest, &CommandPack { used, ..command })
+                Initramfs::for_command(init, &CommandPack { used, ..command })
             }
         }
         .status(Status::WorkFailed)?
@@ -322,7 +343,16 @@ impl Emulated<'_> {
                 self.note("kept states are found or made", lap.end());
                 let cpu_model = guest.cpu_model.clone();
                 let disk = guest.disk.clone();
-                Some(Boot { kernel, spec: spec.clone(), disk, cpu_model, known, initrd })
+                let architecture = guest.architecture;
+                Some(Boot {
+                    kernel,
+                    spec: spec.clone(),
+                    disk,
+                    architecture,
+                    cpu_model,
+                    known,
+                    initrd,
+                })
             }
             None => None,
         };
@@ -437,7 +467,10 @@ impl Emulated<'_> {
         let mut earlier = self.prepared.iter().filter_map(|prepared| prepared.boot.as_ref());
         // The CPU decides which modules load.
         let same = |boot: &&Boot| {
-            boot.spec == *spec && boot.disk == guest.disk && boot.cpu_model == guest.cpu_model
+            boot.spec == *spec
+                && boot.disk == guest.disk
+                && boot.architecture == guest.architecture
+                && boot.cpu_model == guest.cpu_model
         };
         if let Some(boot) = earlier.find(same) {
             return Ok(boot.known.clone());
@@ -473,7 +506,8 @@ impl Emulated<'_> {
             // The guest's init influences the modules' addresses, too, and the CPU decides which modules load.
             Some(disk) => {
                 let cpu_model = &guest.cpu_model;
-                let guest = program_state(&self.tools.guest).map(|state| state.sha256);
+                let init = &self.equipment(guest.architecture).tools.guest;
+                let guest = program_state(init).map(|state| state.sha256);
                 let guest = guest.unwrap_or_default();
                 let modules = disk.modules_digest();
                 let cpu = hexadecimal(&Sha256::digest(cpu_model));
@@ -507,7 +541,9 @@ impl Emulated<'_> {
         disk: Option<&PackedDisk>,
     ) -> Result<Told> {
         let files = self.files("symbols")?;
-        let mut initramfs = Initramfs::for_symbols(&self.tools.guest).status(Status::Missing)?;
+        let equipment = self.equipment(guest.architecture);
+        let tools = &equipment.tools;
+        let mut initramfs = Initramfs::for_symbols(&tools.guest).status(Status::Missing)?;
         if let Some(disk) = disk {
             initramfs = initramfs.with_disk(disk);
         }
@@ -521,9 +557,9 @@ impl Emulated<'_> {
             channel: &channel,
         };
         let inputs = Inputs { seed: 1, padding_bytes: 0, aslr: Aslr::Fixed };
-        let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
+        let mut argv: Vec<OsString> = vec![tools.qemu.clone().into()];
         argv.extend(command_line::system(guest, &guest_files, inputs));
-        let spawn = Spawn { env: Some(Vec::new()), ..Spawn::new(&self.tools.qemu, argv) };
+        let spawn = Spawn { env: Some(Vec::new()), ..Spawn::new(&tools.qemu, argv) };
         let mut flight = Flight::launch(spawn, files)?;
         let exit = flight.wait_in_preparation(SYMBOLS_LIMIT, self.interrupt)?;
         self.note("  a boot asks a kernel for its symbols", Spent::of_emulator(&exit));
@@ -589,16 +625,20 @@ fn workload_pack(
 }
 
 /// The state of the tools, kernels and programs for the recording.
-pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState {
+///
+/// `tools`: those of each architecture; those of the first variant stand before all others.
+pub(super) fn state(tools: &[&Tools], prepared: &[Prepared]) -> MachineState {
     let mut programs: Vec<ProgramState> = Vec::new();
     let mut add = |path: &Path| {
         if !programs.iter().any(|known| known.path == path) {
             programs.extend(program_state(path));
         }
     };
-    add(&tools.qemu);
-    add(&tools.plugin);
-    add(&tools.guest);
+    for tools in tools {
+        add(&tools.qemu);
+        add(&tools.plugin);
+        add(&tools.guest);
+    }
     let files = prepared.iter().flat_map(|prepared| &prepared.programs.files);
     files.for_each(|file| add(&file.host));
     let mut data: Vec<DataState> = Vec::new();
@@ -620,16 +660,20 @@ pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState
             sizes: vmlinux.and_then(|bytes| Totals::read(&bytes).ok()),
         })
     };
+    let mut versions: Vec<&str> = tools.iter().map(|tools| tools.qemu_version.as_str()).collect();
+    versions.dedup();
     MachineState {
         opcost_version: env!("CARGO_PKG_VERSION").to_string(),
-        emulator_version: Some(tools.qemu_version.clone()),
+        emulator_version: Some(versions.join(", ")),
         programs,
         data,
         kernels: prepared.iter().enumerate().filter_map(kernel_of).collect(),
-        guest_build: prepared.iter().any(|prepared| prepared.boot.is_some()).then(|| {
-            let file = fs::read(&tools.guest).unwrap_or_default();
-            GuestBuild::read(&file, shipped::is_of_a_package(&tools.guest))
-        }),
+        guest_build: tools.first().filter(|_| prepared.iter().any(|one| one.boot.is_some())).map(
+            |tools| {
+                let file = fs::read(&tools.guest).unwrap_or_default();
+                GuestBuild::read(&file, shipped::is_of_a_package(&tools.guest))
+            },
+        ),
         ..MachineState::default()
     }
 }

@@ -15,7 +15,7 @@
 
 use opcost_record::emulation::{Emulation, RegionCost};
 use opcost_record::message::MessageError;
-use opcost_record::{Domain, WORK, marker};
+use opcost_record::{Architecture, Domain, WORK, marker};
 
 /// The device that QEMU needs so that the image can end.
 pub const SYSTEM_ARGUMENTS: [&str; 2] = ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"];
@@ -25,7 +25,7 @@ pub const SYSTEM_EXIT: i32 = 3;
 
 /// The address of the code, and of 8 KiB of zeros for the strings.
 const CODE: u32 = 0x40_0000;
-const DATA: u32 = 0x50_0000;
+pub(super) const DATA: u32 = 0x50_0000;
 const DATA_BYTES: u32 = 0x2000;
 
 /// The code between the markers; its bytes mean the same in 32 and in 64 bits.
@@ -163,7 +163,7 @@ const OUTPUTS: u64 = 6;
 /// The program for user mode: a static x86-64 ELF file.
 pub fn user_program() -> Vec<u8> {
     let code = [&mark(marker::START), BODY, &mark(marker::STOP), EXIT].concat();
-    elf(&code)
+    elf(Architecture::X86_64, &code)
 }
 
 /// The image for `qemu-system-x86_64 -kernel`: a multiboot image of 32-bit code.
@@ -191,7 +191,7 @@ fn mark(displacement: u32) -> Vec<u8> {
 }
 
 /// A static ELF program of one segment of code and one of zeros (System V ABI, chapter 4 and 5).
-fn elf(code: &[u8]) -> Vec<u8> {
+pub(super) fn elf(architecture: Architecture, code: &[u8]) -> Vec<u8> {
     const HEADERS_BYTES: u32 = 64 + 2 * 56;
     let half = |value: u16| value.to_le_bytes().to_vec();
     let word = |value: u32| value.to_le_bytes().to_vec();
@@ -204,7 +204,7 @@ fn elf(code: &[u8]) -> Vec<u8> {
     [
         // 64 bits, little endian, version 1.
         vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        [half(2), half(62), word(1)].concat(), // ET_EXEC, EM_X86_64
+        [half(2), half(architecture.row().elf), word(1)].concat(), // ET_EXEC
         [long(CODE + HEADERS_BYTES), long(64), long(0), word(0)].concat(),
         [64, 56, 2, 0, 0, 0].map(half).concat(),
         segment(5, 0, CODE, length, length),

@@ -143,10 +143,15 @@ pub(super) fn test(
     let mut test = SelfTest { tools, emulator, folder, interrupt, api: None };
     let program = folder.join("probe");
     let arm = tools.architecture == Architecture::Aarch64;
-    let (code, expected) = match emulator {
-        Emulator::System if arm => (probe_aarch64::image(), probe_aarch64::expected().to_vec()),
-        Emulator::System => (probe::system_image(), probe::expected(true).to_vec()),
-        Emulator::User => (probe::user_program(), probe::expected(false).to_vec()),
+    let expected = match arm {
+        true => probe_aarch64::expected().to_vec(),
+        false => probe::expected(emulator == Emulator::System).to_vec(),
+    };
+    let code = match emulator {
+        Emulator::System if arm => probe_aarch64::image(),
+        Emulator::System => probe::system_image(),
+        Emulator::User if arm => probe_aarch64::user_program(),
+        Emulator::User => probe::user_program(),
     };
     fs::write(&program, code)
         .and_then(|()| fs::set_permissions(&program, executable()))

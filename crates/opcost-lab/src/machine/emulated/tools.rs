@@ -174,6 +174,14 @@ impl ToolError {
                 or name another, as in --kernel debian:cloud; --kernel none counts a command alone"
                     .to_string()
             }
+            ToolError::NoArtefact { name, .. }
+                if *name == Artefact::Guest(Architecture::Aarch64).file_name() =>
+            {
+                format!(
+                    "it is built where a cross compiler is: script/setup arm64, then script/build, or say where it is \
+                     with {VARIABLE}=FOLDER"
+                )
+            }
             ToolError::NoArtefact { .. } => format!(
                 "build all of opcost with script/build, unpack or install all of its package, or say \
                  where it is with {VARIABLE}=FOLDER"
@@ -339,6 +347,9 @@ mod tests {
         let error = not_there(Artefact::Plugin.file_name(), &folders).to_string();
         assert!(error.starts_with("libopcost_emu.so is not beside opcost"), "{error}");
         assert!(error.contains("looked in /usr/bin, /usr/lib/opcost"), "{error}");
-        assert!(error.contains("script/build"), "{error}");
+        assert!(error.contains("script/build") && !error.contains("arm64"), "{error}");
+        let guest = Artefact::Guest(Architecture::Aarch64).file_name();
+        let error = not_there(guest, &folders).to_string();
+        assert!(error.contains("script/setup arm64, then script/build"), "{error}");
     }
 }

@@ -5,6 +5,7 @@ use super::whose;
 use crate::render::View;
 use crate::render::profile::flame::flame_graph_of_page;
 use maud::{Markup, PreEscaped, html};
+use opcost_analysis::comparison::FunctionCosts;
 use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
 
 /// The script that zooms and searches; the graphs are complete without it.
@@ -23,12 +24,17 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
         let tree = CallTree::of(&sides.iter().map(of).collect::<Vec<_>>()).ok()?;
         Some(html! {
             @if let [baseline, variant] = sides { (whose(view, [*baseline, *variant])) }
+            @else if comparison.variants.len() > 1 { h3 { (comparison.variants[sides[0]].name) } }
             // The graph escapes text from outside itself, as the page's template does.
             div class="flame" { (PreEscaped(flame_graph_of_page(&tree, at))) }
         })
     };
-    let pairs = comparison.comparisons.iter().map(|&(baseline, variant)| vec![baseline, variant]);
-    let alone = comparison.comparisons.is_empty().then(|| vec![0]);
+    // A function has no counterpart in a variant that is only shown beside.
+    let plan = &view.recording.plan;
+    let beside = |costs: &FunctionCosts| vec![costs.variant];
+    let alone = comparison.function_costs.iter().map(beside);
+    let pairs = comparison.comparisons.iter().filter(|sides| plan.apart(**sides).is_none());
+    let pairs = pairs.map(|&(baseline, variant)| vec![baseline, variant]);
     let graphs = pairs.take(GRAPHS_MAX).chain(alone).enumerate();
     let graphs: Vec<Markup> = graphs.filter_map(|(at, sides)| graph(at, &sides)).collect();
     let more = comparison.comparisons.len().saturating_sub(GRAPHS_MAX);

@@ -138,6 +138,8 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
         Architecture::Aarch64,
         &interrupt,
     ));
+    let root = std::env::var_os(FOREIGN_ROOT).map(PathBuf::from);
+    findings.push(foreign_programs("arm64 programs", Architecture::Aarch64, root));
     findings.push(guests());
     findings.push(store(globals)?);
     let text = if args.json {
@@ -216,6 +218,33 @@ fn emulation(
         findings.push(Finding::bad("several CPUs", Health::Missing, what, remedy));
     }
     findings
+}
+
+/// The variable with which QEMU's user mode, and opcost, are told where another system's files are.
+const FOREIGN_ROOT: &str = "QEMU_LD_PREFIX";
+
+/// Whether dynamic programs of another architecture find their loader and libraries.
+fn foreign_programs(
+    subject: &'static str,
+    architecture: Architecture,
+    root: Option<PathBuf>,
+) -> Finding {
+    let row = architecture.row();
+    let root = root.unwrap_or_else(|| Path::new("/usr").join(row.triple));
+    let loader = root.join(row.loader.trim_start_matches('/'));
+    match loader.exists() {
+        true => Finding::good(subject, format!("their libraries are below {}", root.display())),
+        false => Finding::bad(
+            subject,
+            Health::Missing,
+            format!("{} is not there, so only static programs run", loader.display()),
+            format!(
+                "install Debian's package libc6-{}-cross, or name a folder with the files of such a system: \
+                 {FOREIGN_ROOT}=FOLDER",
+                row.debian
+            ),
+        ),
+    }
 }
 
 /// The kernel of guests if the user names none.
@@ -500,6 +529,20 @@ fn store(globals: &Globals) -> Result<Finding> {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn programs_of_another_architecture_need_its_loader() {
+        let root = tempfile::tempdir().unwrap();
+        let found =
+            || foreign_programs("arm64 programs", Architecture::Aarch64, Some(root.path().into()));
+        let missing = found();
+        assert_eq!(missing.health, Health::Missing);
+        assert!(missing.what.contains("/lib/ld-linux-aarch64.so.1 is not there, so only static"));
+        assert!(missing.remedy.unwrap().contains("libc6-arm64-cross"));
+        std::fs::create_dir(root.path().join("lib")).unwrap();
+        std::fs::write(root.path().join("lib/ld-linux-aarch64.so.1"), "").unwrap();
+        assert_eq!(found().health, Health::Good);
+    }
 
     #[test]
     fn a_machine_that_others_use_is_said_to_be_loaded() {

@@ -16,6 +16,7 @@ use opcost_lab::resolve::{Surroundings, resolve};
 use opcost_lab::run::Ending;
 use opcost_lab::trees::{Built, Site};
 use opcost_model::experiment::{Experiment, Variant};
+use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::guest::DEFAULT_KERNEL;
 use opcost_model::plan::{MachineKind, Plan};
 use opcost_model::recording::settings::Revision;
@@ -184,6 +185,7 @@ impl Bench<'_> {
                 variant.boot = of_case.boot.first().cloned();
                 variant.cpu_model = of_case.cpu_model.first().cloned();
                 variant.like = of_case.like.first().cloned();
+                GuestSettings::inherit(&mut variant, of_case);
                 match built.site.kernel() {
                     Some(commit) => variant.kernel = Some(commit.to_string()),
                     None => variant.cwd = Some(built.site.below(cwd.as_deref())),
