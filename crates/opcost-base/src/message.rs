@@ -1,17 +1,38 @@
 //! Messages on standard error. Every message goes through [`write()`] or [`show`], which make names in it harmless; a
 //! test forbids other ways to write there.
 
+use indicatif::{ProgressBar, WeakProgressBar};
 use opcost_record::printable::{Output, printable_lines, safe};
 use std::fmt::Arguments;
+use std::sync::{Mutex, PoisonError};
+
+/// The line of progress that the terminal shows; messages appear above it.
+static DRAWN: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
+
+/// Makes `line` the only line of progress: the earlier line is cleared.
+pub fn draw(line: &ProgressBar) {
+    let earlier = DRAWN.lock().unwrap_or_else(PoisonError::into_inner).replace(line.downgrade());
+    if let Some(earlier) = earlier.and_then(|line| line.upgrade()) {
+        earlier.finish_and_clear();
+    }
+}
 
 /// Writes `opcost: ` and a message on standard error.
 pub fn write(message: Arguments<'_>) {
-    eprintln!("opcost: {}", safe(&message.to_string(), Output::Message));
+    print(&format!("opcost: {}", safe(&message.to_string(), Output::Message)));
 }
 
 /// Writes lines on standard error that are no messages, for example a table.
 pub fn show(lines: &str) {
-    eprintln!("{}", printable_lines(lines.trim_end_matches('\n')));
+    print(&printable_lines(lines.trim_end_matches('\n')));
+}
+
+fn print(text: &str) {
+    let drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
+    match drawn.as_ref().and_then(WeakProgressBar::upgrade) {
+        Some(line) => line.suspend(|| eprintln!("{text}")),
+        None => eprintln!("{text}"),
+    }
 }
 
 /// [`write()`] with the arguments of `format!`.

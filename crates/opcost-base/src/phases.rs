@@ -1,6 +1,6 @@
 //! Progress of the steps before the runs, on standard error.
 
-use crate::message::announce;
+use crate::message::{announce, draw};
 use indicatif::{ProgressBar, ProgressStyle};
 use opcost_record::printable::printable;
 use std::io::IsTerminal;
@@ -13,6 +13,8 @@ const SAY_EVERY: Duration = Duration::from_secs(20);
 /// a line, and a long phase has more.
 pub struct Phases {
     bar: Option<ProgressBar>,
+    /// The time after which a thread redraws the line.
+    redrawn_every: Option<Duration>,
     quiet: bool,
     phase: String,
     said: Instant,
@@ -20,12 +22,9 @@ pub struct Phases {
 
 impl Phases {
     pub fn new(quiet: bool) -> Phases {
-        let phases = Phases::still(quiet);
-        if let Some(bar) = &phases.bar {
-            // Nothing is measured while a kernel is built, so a thread may redraw the line.
-            bar.enable_steady_tick(Duration::from_millis(250));
-        }
-        phases
+        // Nothing is measured while a kernel is built, so a thread may redraw the line.
+        let redrawn_every = Some(Duration::from_millis(250));
+        Phases { redrawn_every, ..Phases::still(quiet) }
     }
 
     /// Redraws only when a phase is reported, so that no thread runs in between.
@@ -34,14 +33,23 @@ impl Phases {
         let bar = terminal.then(|| {
             let style = ProgressStyle::with_template("  {spinner} {wide_msg} {elapsed}")
                 .unwrap_or_else(|_| ProgressStyle::default_spinner());
-            ProgressBar::new_spinner().with_style(style)
+            let bar = ProgressBar::new_spinner().with_style(style);
+            bar.finish_and_clear();
+            bar
         });
-        Phases { bar, quiet, phase: String::new(), said: Instant::now() }
+        Phases { bar, redrawn_every: None, quiet, phase: String::new(), said: Instant::now() }
     }
 
-    /// Reports the phase, and how far it is (`done`).
+    /// Reports the phase, and how far it is (`done`). On a terminal, the line takes the place of whatever line was drawn.
     pub fn report(&mut self, phase: &str, done: Option<&str>) {
         let phase = printable(phase);
+        if let Some(bar) = self.bar.as_ref().filter(|bar| bar.is_finished()) {
+            draw(bar);
+            bar.reset();
+            if let Some(time) = self.redrawn_every {
+                bar.enable_steady_tick(time);
+            }
+        }
         match &self.bar {
             Some(bar) => bar.set_message(match done {
                 Some(done) => format!("{phase} ({})", printable(done)),
@@ -62,6 +70,7 @@ impl Phases {
         self.phase = phase.clone();
     }
 
+    /// Clears the line. The next phase draws it anew.
     pub fn end(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,7 +1,7 @@
 //! Progress of the runs and how long they will take, on standard error.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use opcost_base::message::announce;
+use opcost_base::message::{announce, draw};
 use opcost_base::time::{about_in_words, time_in_words};
 use opcost_model::plan::{Plan, Slot};
 use opcost_record::printable::printable;
@@ -155,6 +155,7 @@ impl Progress for Bar {
             ProgressBar::new(plan.slot_count() as u64).with_style(style).with_position(done as u64);
         // The bar is drawn between runs only, and seldom. A thread that redraws it would disturb the run.
         self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(4));
+        draw(&self.bar);
         self.bar.reset_eta();
         self.begun = 0;
     }

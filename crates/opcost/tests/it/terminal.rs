@@ -1,5 +1,6 @@
 //! opcost in a terminal: commands that want the terminal, and the documents' command lines.
 
+use crate::gate::Yard;
 use crate::lab::{Ended, Lab, Started, root};
 use crate::needs;
 use unicode_width::UnicodeWidthStr;
@@ -35,6 +36,29 @@ fn a_command_that_wants_the_terminal_does_not_hang() {
         assert!(ended.stdout.contains("No such device or address"), "{}", ended.stdout);
         assert!(ended.stdout.contains("it ended with status 1"), "{}", ended.stdout);
     }
+}
+
+#[test]
+fn a_gate_draws_one_line() {
+    let Some((kernel, _)) = needs::counter() else { return };
+    if !needs::programs(&["python3", "stty"]) {
+        return;
+    }
+    let suite = format!(
+        "kernel = '{kernel}'\nmetric = 'instructions:u'\n[case.one]\ncommand = 'true'\n[case.two]\ncommand = 'true'\n"
+    );
+    let Some(yard) = Yard::new(&suite) else { return };
+    yard.commit("Two");
+    let folder = yard.lab.path("repository").display().to_string();
+    let line = format!("cd '{folder}'; opcost gate --base HEAD~1 >report");
+    let ended = in_terminal(&yard.lab, &line, 80).expect(0);
+    let drawn: Vec<String> = ended.stdout.split('\r').map(plain).collect();
+    for part in ["counting one", "counting two on the base"] {
+        assert!(drawn.iter().any(|text| text.contains(part)), "{part}: {drawn:#?}");
+    }
+    // A second line would follow the first one or break the terminal's.
+    let both = drawn.iter().find(|text| text.contains('\n') || text.width() > 80);
+    assert_eq!(both, None);
 }
 
 #[test]

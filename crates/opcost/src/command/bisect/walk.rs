@@ -502,7 +502,7 @@ impl<'a> Walk<'a> {
                 self.known += usize::from(reading.as_ref().is_ok_and(|reading| reading.known));
                 let figures = reading.map(|reading| self.figures(&reading));
                 search.learn(point, figures);
-                self.report_point(worker, &search, points, point);
+                self.report_point(&search, points, point);
             }
         }
     }
@@ -544,15 +544,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Reports what was found at a point.
-    fn report_point(
-        &self,
-        worker: &mut Worker<'_>,
-        search: &Search,
-        points: &[Point],
-        point: usize,
-    ) {
-        worker.phases.end();
-        worker.phases = Phases::new(self.globals.quiet);
+    fn report_point(&self, search: &Search, points: &[Point], point: usize) {
         if self.globals.quiet {
             return;
         }
@@ -614,11 +606,8 @@ impl<'a> Walk<'a> {
         let [one, other] = points;
         let built = [self.built(worker, one, "good")?, self.built(worker, other, "point")?];
         worker.phases.report(&format!("measuring {}", other.suspect.shown()), None);
-        worker.phases.end();
         let side = |at: usize, name| Side { name, case: &cases[at], built: &built[at] };
-        let recording = worker.bench.compare([side(0, "before"), side(1, other.suspect.name())]);
-        worker.phases = Phases::new(self.globals.quiet);
-        recording
+        worker.bench.compare([side(0, "before"), side(1, other.suspect.name())])
     }
 
     /// Whether a comparison confirms the search: a change of the figure, or, if layouts move the figure as far, of every function that
@@ -678,7 +667,6 @@ impl<'a> Walk<'a> {
             [Err(error), _] | [_, Err(error)] => return of_culprit(error),
         };
         worker.phases.report(&format!("checking {}", culprit.suspect.shown()), None);
-        worker.phases.end();
         let name = match self.kind {
             SuspectKind::Commit => culprit.suspect.name(),
             SuspectKind::Option | SuspectKind::Word => "with",
@@ -703,7 +691,6 @@ impl<'a> Walk<'a> {
             Ok(recording) => recording,
             Err(error) => return of_culprit(error),
         };
-        worker.phases = Phases::new(self.globals.quiet);
         let comparison = compare(&recording).0;
         let differences = comparison.differences.iter().flat_map(|one| one.lines.clone());
         Ok(Check {

@@ -488,7 +488,6 @@ impl Gate<'_> {
             }
         };
         self.phases.report(&format!("measuring {}", case.name), None);
-        self.phases.end();
         let recording = match of_case(self.bench.compare(
             [("base", &base), ("tip", tip)].map(|(name, built)| Side { name, case, built }),
         ))? {
