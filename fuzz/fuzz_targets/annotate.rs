@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost_analysis::annotation::{CodeFacts, Flow, Own, addresses, annotate, decoded};
+use opcost_analysis::annotation::{CodeFacts, Flow, Own, addresses, annotate, code_names, decoded};
 use opcost_profile::annotate::{Program, SourceState, SourceText};
 use opcost_profile::code_costs::CountedFrom;
 use opcost_profile::symbolise::{KernelSource, Sources, lines};
@@ -35,7 +35,8 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let runs = [costs];
-    let Ok(code) = decoded(&program, &pieces, &runs) else { return };
+    let Ok(names) = code_names(&program) else { return };
+    let Ok(code) = decoded(&program, &names, &pieces, &runs) else { return };
     let lines = lines(&path, &addresses(&code), &sources);
     // The target must not read files of this computer whose names a fuzzer finds.
     let text = |path: &str| SourceText {

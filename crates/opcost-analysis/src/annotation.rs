@@ -8,7 +8,7 @@ pub use opcost_profile::annotate::Own;
 use opcost_profile::annotate::{LineOwn, Lines, Program, SourceText};
 use opcost_profile::symbolise::CodeLines;
 use opcost_record::Function;
-use opcost_size::{Code, CodeError, Instruction, disassemble_at};
+use opcost_size::{Code, CodeError, CodeNames, Instruction, disassemble_at};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -119,20 +119,27 @@ pub struct AnnotatedInstruction {
     pub inlined: Option<(String, Option<(usize, u32)>)>,
 }
 
+/// The names of a program's code.
+///
+/// # Errors
+/// [`CodeError`].
+pub fn code_names(program: &Program) -> Result<CodeNames, CodeError> {
+    CodeNames::read(&program.bytes, program.debug.as_deref())
+}
+
 /// Disassembles pieces of a program's code. Code of other machines is shown by the addresses that have costs.
+///
+/// `names`: those of the program.
 ///
 /// # Errors
 /// [`CodeError`].
 pub fn decoded(
     program: &Program,
+    names: &CodeNames,
     pieces: &[Range<u64>],
     runs: &[Vec<(u64, Own)>],
 ) -> Result<Vec<Code>, CodeError> {
-    let one = |piece: &Range<u64>| match disassemble_at(
-        &program.bytes,
-        program.debug.as_deref(),
-        piece.clone(),
-    ) {
+    let one = |piece: &Range<u64>| match disassemble_at(&program.bytes, names, piece.clone()) {
         Err(CodeError::Architecture) => Ok(undecoded(piece, runs)),
         decoded => decoded,
     };

@@ -4,14 +4,15 @@
 //! computer, so nothing is read for it. No server is asked for debug information either: a comparison prints without a network.
 
 use crate::recorded_code::recorded_program;
-use opcost_analysis::annotation::{CodeFacts, addresses, annotate, decoded};
-use opcost_analysis::comparison::address_runs::AddressRuns;
+use opcost_analysis::annotation::{CodeFacts, addresses, annotate, code_names, decoded};
+use opcost_analysis::comparison::address_runs::{AddressRuns, CountedFunction};
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_analysis::comparison::{Comparison, FunctionRow};
 use opcost_analysis::patch_sites::{FoundSite, PatchSite, patch_sites};
 use opcost_model::recording::Recording;
 use opcost_profile::annotate::Program;
 use opcost_profile::symbolise::{CodeLines, KernelSource, Sources, lines};
+use opcost_size::CodeNames;
 use opcost_symbols::debug_files::DebugFiles;
 use std::collections::BTreeMap;
 
@@ -34,12 +35,17 @@ pub fn add(comparison: &mut Comparison, recording: &Recording, limit_bytes: u64)
         limit_bytes,
     };
     let mut all = Vec::new();
+    let mut searched: BTreeMap<usize, Option<Searched<'_>>> = BTreeMap::new();
     for functions in comparison.functions.iter().filter(|functions| functions.shifted()) {
         let sides = [functions.baseline, functions.variant];
         let (rows, ..) = functions.leading(FUNCTIONS_MAX);
         let mut found: Vec<FoundSite> = Vec::new();
         for of in [sides[1], sides[0]] {
-            for site in of_variant(VariantOf { recording, variant: of }, rows, &sources) {
+            let variant = searched
+                .entry(of)
+                .or_insert_with(|| Searched::of(VariantOf { recording, variant: of }));
+            let Some(variant) = variant else { continue };
+            for site in variant.sites(rows, &sources) {
                 let site = FoundSite { sides, of, ..site };
                 // A site of both sides is named once, as the variant executed it, unless it costs more on one side.
                 let beside = |of: &FoundSite| of.site.removed / of.site.executions.max(1);
@@ -61,51 +67,90 @@ pub fn add(comparison: &mut Comparison, recording: &Recording, limit_bytes: u64)
     comparison.patch_sites = all;
 }
 
-/// The sites of a variant in the functions of some rows.
-fn of_variant(variant: VariantOf<'_>, rows: &[FunctionRow], sources: &Sources) -> Vec<FoundSite> {
-    let Ok(runs) = AddressRuns::of(variant) else { return Vec::new() };
-    let known = runs.in_files();
-    let mut programs: BTreeMap<&str, Option<Program>> = BTreeMap::new();
-    let mut found = Vec::new();
-    for row in rows {
-        let modules = [Some(&row.module), row.module_baseline.as_ref()];
-        let is_row = |module: &String| modules.contains(&Some(module));
-        let of_row = known
-            .iter()
-            .find(|one| one.function.symbol == row.symbol && is_row(&one.function.module));
-        let Some(of_row) = of_row else { continue };
-        let function = of_row.function;
-        let program = programs.entry(&function.module).or_insert_with(|| {
-            recorded_program(variant.recording, variant.variant, &function.module, sources).ok()
-        });
-        let Some(program) = program else { continue };
-        let costs = runs.costs(of_row.number);
-        let costed = costs.iter().flatten().map(|(address, _)| *address);
-        let Ok(pieces) = program.pieces(function, costed) else { continue };
-        let Ok(code) = decoded(program, &pieces, &costs) else { continue };
-        // Only sites need lines.
-        let none =
-            CodeLines { places: vec![Vec::new(); addresses(&code).len()], ..CodeLines::default() };
-        let facts = CodeFacts {
-            function,
-            pieces: code,
-            lines: &none,
-            sources: Vec::new(),
-            runs: &costs,
-            totals: runs.totals(),
-            flow: runs.flow(of_row.number),
-        };
-        let sites = patch_sites(&annotate(facts));
-        let places = places(program, &sites, sources);
-        found.extend(sites.into_iter().zip(places).map(|(site, place)| FoundSite {
-            sides: [variant.variant; 2],
-            of: variant.variant,
-            function: row.symbol.clone(),
-            place,
-            site,
-        }));
+/// A variant whose code is searched. A variant may be a side of several comparisons, and to read a program takes long, so that each
+/// program is read once and each function is searched once.
+struct Searched<'a> {
+    variant: VariantOf<'a>,
+    runs: AddressRuns<'a>,
+    programs: BTreeMap<String, Option<(Program, CodeNames)>>,
+    /// The sites of each function, by its place in `runs`.
+    found: BTreeMap<usize, Vec<FoundSite>>,
+}
+
+impl<'a> Searched<'a> {
+    /// `None` if the variant has no costs by address.
+    fn of(variant: VariantOf<'a>) -> Option<Searched<'a>> {
+        let runs = AddressRuns::of(variant).ok()?;
+        Some(Searched { variant, runs, programs: BTreeMap::new(), found: BTreeMap::new() })
     }
-    found
+
+    /// The sites in the functions of some rows.
+    fn sites(&mut self, rows: &[FunctionRow], sources: &Sources) -> Vec<FoundSite> {
+        let known = self.runs.in_files();
+        let mut all = Vec::new();
+        for row in rows {
+            let modules = [Some(&row.module), row.module_baseline.as_ref()];
+            let is_row = |module: &String| modules.contains(&Some(module));
+            let of_row = known
+                .iter()
+                .find(|one| one.function.symbol == row.symbol && is_row(&one.function.module));
+            let Some(of_row) = of_row else { continue };
+            if let Some(found) = self.found.get(&of_row.number) {
+                all.extend(found.iter().cloned());
+                continue;
+            }
+            let module = &of_row.function.module;
+            let program = self.programs.entry(module.clone()).or_insert_with(|| {
+                let VariantOf { recording, variant } = self.variant;
+                let program = recorded_program(recording, variant, module, sources).ok()?;
+                let names = code_names(&program).ok()?;
+                Some((program, names))
+            });
+            let found = program.as_ref().and_then(|(program, names)| {
+                sites_of(self.variant.variant, &self.runs, of_row, (program, names), sources)
+            });
+            let found = found.unwrap_or_default();
+            all.extend(found.iter().cloned());
+            self.found.insert(of_row.number, found);
+        }
+        all
+    }
+}
+
+/// The sites of a function; `None` if its code cannot be read.
+fn sites_of(
+    variant: usize,
+    runs: &AddressRuns<'_>,
+    of: &CountedFunction<'_>,
+    (program, names): (&Program, &CodeNames),
+    sources: &Sources,
+) -> Option<Vec<FoundSite>> {
+    let costs = runs.costs(of.number);
+    let costed = costs.iter().flatten().map(|(address, _)| *address);
+    let pieces = program.pieces(of.function, costed).ok()?;
+    let code = decoded(program, names, &pieces, &costs).ok()?;
+    // Only sites need lines.
+    let none =
+        CodeLines { places: vec![Vec::new(); addresses(&code).len()], ..CodeLines::default() };
+    let facts = CodeFacts {
+        function: of.function,
+        pieces: code,
+        lines: &none,
+        sources: Vec::new(),
+        runs: &costs,
+        totals: runs.totals(),
+        flow: runs.flow(of.number),
+    };
+    let sites = patch_sites(&annotate(facts));
+    let places = places(program, &sites, sources);
+    let found = sites.into_iter().zip(places).map(|(site, place)| FoundSite {
+        sides: [variant; 2],
+        of: variant,
+        function: of.function.symbol.clone(),
+        place,
+        site,
+    });
+    Some(found.collect())
 }
 
 /// The file and the line of each site, in the innermost inlined function.

@@ -3,7 +3,7 @@
 
 use super::error::ContentsError;
 use super::inventory::SymbolSize;
-use super::operand::Names;
+use super::operand::{CodeNames, Names};
 use super::{a64, archive, object_file};
 use iced_x86::{
     Decoder, DecoderOptions, Formatter, GasFormatter, Instruction as Decoded, SymbolResolver,
@@ -63,18 +63,19 @@ pub fn disassemble(bytes: &[u8], symbol: &SymbolSize<'_>) -> Result<Code, CodeEr
     let (section, start) = symbol.place;
     let section = file.section_by_index(SectionIndex(section)).map_err(ContentsError::from)?;
     let end = start.saturating_add(symbol.bytes);
-    decode(&Read { file: &file, contents, symbols: None }, &section, start..end, INSTRUCTIONS_MAX)
+    let names = CodeNames::of(&file, &file, contents);
+    decode(&file, &names, &section, start..end, INSTRUCTIONS_MAX)
 }
 
 /// Disassembles the code at addresses of a program, a library or a kernel.
 ///
-/// `bytes`: the file; `symbols`: the debug file with the symbols of a stripped file; `range`: addresses as linked.
+/// `bytes`: the file; `names`: its names; `range`: addresses as linked.
 ///
 /// # Errors
 /// [`CodeError`].
 pub fn disassemble_at(
     bytes: &[u8],
-    symbols: Option<&[u8]>,
+    names: &CodeNames,
     range: Range<u64>,
 ) -> Result<Code, CodeError> {
     let file = object_file::parse(bytes)?;
@@ -84,27 +85,18 @@ pub fn disassemble_at(
     };
     let section = file.sections().find(holds).ok_or(CodeError::NoContents)?;
     let base = section.address();
-    let symbols = symbols.and_then(|symbols| File::parse(symbols).ok());
-    let read = Read { file: &file, contents: bytes, symbols: symbols.as_ref() };
-    decode(&read, &section, range.start - base..range.end - base, COSTED_INSTRUCTIONS_MAX)
-}
-
-/// A file whose code is disassembled.
-struct Read<'d, 'f> {
-    file: &'f File<'d>,
-    contents: &'d [u8],
-    /// The file with the symbols, if it is another.
-    symbols: Option<&'f File<'d>>,
+    decode(&file, names, &section, range.start - base..range.end - base, COSTED_INSTRUCTIONS_MAX)
 }
 
 /// Decodes the instructions in a range of a section.
 fn decode<'d, 'f>(
-    read: &Read<'d, 'f>,
+    file: &'f File<'d>,
+    names: &'f CodeNames,
     section: &Section<'d, 'f>,
     Range { start, end }: Range<u64>,
     instructions_max: usize,
 ) -> Result<Code, CodeError> {
-    let architecture = read.file.architecture();
+    let architecture = file.architecture();
     if !matches!(architecture, Architecture::X86_64 | Architecture::Aarch64) {
         return Err(CodeError::Architecture);
     }
@@ -113,14 +105,7 @@ fn decode<'d, 'f>(
     let code = range.and_then(|(start, end)| data.get(start..end)).ok_or(CodeError::NoContents)?;
     let address = section.address().wrapping_add(start);
     let bytes = end - start;
-    let Read { file, contents, symbols } = read;
-    let names = Names::of(
-        file,
-        symbols.unwrap_or(file),
-        contents,
-        section,
-        address..address.wrapping_add(bytes),
-    );
+    let names = Names::of(file, names, section, address..address.wrapping_add(bytes));
     if architecture == Architecture::Aarch64 {
         return a64::decode(code, address, &names, instructions_max);
     }

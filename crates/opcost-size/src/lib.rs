@@ -32,4 +32,5 @@ pub use difference::{Measured, Part, SectionRow, SizeDifference, SizeSide, Symbo
 pub use error::{ContentsError, SizeError};
 pub use function::{FunctionDifference, compare_function};
 pub use inventory::{Inventory, Names, SectionSize, SymbolSize};
+pub use operand::CodeNames;
 pub use totals::{Class, Totals};

@@ -1,6 +1,7 @@
 //! Names the operands of instructions: other functions, data, text, places in the function itself.
 
-use super::object_file::has_flag;
+use super::code::CodeError;
+use super::object_file::{self, has_flag};
 use iced_x86::{ConstantOffsets, Instruction, OpKind, Register};
 use object::read::elf::ProgramHeader;
 use object::{
@@ -17,13 +18,10 @@ use std::ops::Range;
 const TEXT_SHOWN: usize = 24;
 const TEXT_MIN: usize = 3;
 
-/// The meanings of a file's addresses, seen from one function.
-pub(super) struct Names<'d, 'f> {
-    file: &'f File<'d>,
-    function: Range<u64>,
-    /// In an object file: the target of each relocated place in the function's section.
-    relocated: HashMap<u64, OperandTarget>,
-    /// In a linked file: symbols by address, with their size.
+/// The meanings of a linked file's addresses. To read them takes as long as the file has symbols, so they serve all of its functions.
+#[derive(Debug)]
+pub struct CodeNames {
+    /// Symbols by address, with their size.
     symbols: Vec<(u64, u64, String)>,
     /// Entries of linkage tables, by file offset.
     linkage: ProgramSymbols,
@@ -35,6 +33,51 @@ pub(super) struct Names<'d, 'f> {
     constant: Vec<Range<u64>>,
 }
 
+impl CodeNames {
+    /// Reads a file; `symbols`: the debug file with the symbols of a stripped file. An object file has no such names, since each of its
+    /// sections has its own addresses.
+    ///
+    /// # Errors
+    /// [`CodeError`].
+    pub fn read(bytes: &[u8], symbols: Option<&[u8]>) -> Result<CodeNames, CodeError> {
+        let file = object_file::parse(bytes)?;
+        let named = symbols.and_then(|symbols| File::parse(symbols).ok());
+        Ok(CodeNames::of(&file, named.as_ref().unwrap_or(&file), bytes))
+    }
+
+    /// `named`: the file with the symbols, which is the file itself unless it was stripped; `bytes`: the file's contents.
+    pub(super) fn of(file: &File<'_>, named: &File<'_>, bytes: &[u8]) -> CodeNames {
+        let lowest = lowest(file);
+        if file.kind() == ObjectKind::Relocatable {
+            let (symbols, linkage) = (Vec::new(), ProgramSymbols::default());
+            return CodeNames {
+                symbols,
+                linkage,
+                lowest,
+                slots: HashMap::new(),
+                constant: Vec::new(),
+            };
+        }
+        CodeNames {
+            symbols: symbols(named),
+            // If the linkage tables cannot be read, their entries are shown by their section.
+            linkage: program::read(bytes, None, "").unwrap_or_default(),
+            lowest,
+            slots: slots(file),
+            constant: constant(file, named),
+        }
+    }
+}
+
+/// The meanings of a file's addresses, seen from one function.
+pub(super) struct Names<'d, 'f> {
+    file: &'f File<'d>,
+    function: Range<u64>,
+    /// In an object file: the target of each relocated place in the function's section.
+    relocated: HashMap<u64, OperandTarget>,
+    of_file: &'f CodeNames,
+}
+
 /// The target of a relocation.
 enum OperandTarget {
     Named(String),
@@ -43,35 +86,18 @@ enum OperandTarget {
 }
 
 impl<'d, 'f> Names<'d, 'f> {
-    /// Collects the names that `function` of `section` may need; `named`: the file with the symbols, which is the file
-    /// itself unless it was stripped; `bytes`: the file's contents.
+    /// Collects the names that `function` of `section` may need.
     pub(super) fn of(
         file: &'f File<'d>,
-        named: &File<'d>,
-        bytes: &[u8],
+        of_file: &'f CodeNames,
         section: &Section<'d, 'f>,
         function: Range<u64>,
     ) -> Names<'d, 'f> {
-        let mut names = Names {
-            file,
-            function,
-            relocated: HashMap::new(),
-            symbols: Vec::new(),
-            linkage: ProgramSymbols::default(),
-            lowest: lowest(file),
-            slots: HashMap::new(),
-            constant: Vec::new(),
+        let relocated = match file.kind() {
+            ObjectKind::Relocatable => relocated(file, section, &function),
+            _ => HashMap::new(),
         };
-        if file.kind() == ObjectKind::Relocatable {
-            names.relocated = relocated(file, section, &names.function);
-        } else {
-            names.symbols = symbols(named);
-            // If the linkage tables cannot be read, their entries are shown by their section.
-            names.linkage = program::read(bytes, None, "").unwrap_or_default();
-            names.slots = slots(file);
-            names.constant = constant(file, named);
-        }
-        names
+        Names { file, function, relocated, of_file }
     }
 
     /// Returns the offset in the function that an instruction branches to.
@@ -161,8 +187,8 @@ impl<'d, 'f> Names<'d, 'f> {
     pub(super) fn is_constant(&self, instruction: &Instruction) -> bool {
         let address = instruction.ip_rel_memory_address();
         instruction.is_ip_rel_memory_operand()
-            && !self.slots.contains_key(&address)
-            && self.constant.iter().any(|range| range.contains(&address))
+            && !self.of_file.slots.contains_key(&address)
+            && self.of_file.constant.iter().any(|range| range.contains(&address))
     }
 
     fn relocation(&self, instruction: &Instruction, constant: usize) -> Option<&OperandTarget> {
@@ -179,7 +205,7 @@ impl<'d, 'f> Names<'d, 'f> {
     /// Names a number that is an address: in a program linked to a fixed address, inside a section.
     fn absolute(&self, number: u64, bytes: usize) -> Option<String> {
         let fixed = self.file.kind() == ObjectKind::Executable;
-        let address = fixed && bytes >= 4 && number >= self.lowest;
+        let address = fixed && bytes >= 4 && number >= self.of_file.lowest;
         if address { self.named(number) } else { None }
     }
 
@@ -188,11 +214,12 @@ impl<'d, 'f> Names<'d, 'f> {
         if self.function.contains(&address) {
             return Some(format!("+{:#x}", address - self.function.start));
         }
-        if let Some(slot) = self.slots.get(&address) {
+        if let Some(slot) = self.of_file.slots.get(&address) {
             return Some(slot.clone());
         }
-        let before = self.symbols.partition_point(|(start, ..)| *start <= address);
-        if let Some((start, bytes, name)) = before.checked_sub(1).map(|index| &self.symbols[index])
+        let before = self.of_file.symbols.partition_point(|(start, ..)| *start <= address);
+        if let Some((start, bytes, name)) =
+            before.checked_sub(1).map(|index| &self.of_file.symbols[index])
             && (address == *start || address - start < *bytes)
         {
             return Some(match address - start {
@@ -206,7 +233,7 @@ impl<'d, 'f> Names<'d, 'f> {
         })?;
         let offset = section.file_range().map(|(start, _)| start + (address - section.address()));
         let part = offset.and_then(|offset| {
-            self.linkage.parts.iter().find(|part| (part.start..part.end).contains(&offset))
+            self.of_file.linkage.parts.iter().find(|part| (part.start..part.end).contains(&offset))
         });
         if let Some(part) = part.filter(|part| part.function.symbol.ends_with("@plt")) {
             return Some(part.function.symbol.clone());

@@ -1,7 +1,7 @@
 //! Code of 64-bit ARM, held against LLVM's disassembler.
 
 use crate::Bench;
-use opcost_size::{Aligned, Code, Measured, compare_function, disassemble_at};
+use opcost_size::{Aligned, Code, CodeNames, Measured, compare_function, disassemble_at};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -62,7 +62,7 @@ fn code_of_64_bit_arm_reads_as_llvm_reads_it_with_names_for_addresses() {
     let one = build(&bench, "one", "");
     let expected = expected(&bench, "one");
     let (first, last) = (*expected.keys().next().unwrap(), *expected.keys().last().unwrap() + 4);
-    let all = disassemble_at(&one, None, first..last).unwrap();
+    let all = disassemble_at(&one, &CodeNames::read(&one, None).unwrap(), first..last).unwrap();
     assert_eq!((all.instructions.len(), all.bytes), (expected.len(), last - first));
     assert!(expected.len() > 60, "{}", expected.len());
     for found in &all.instructions {

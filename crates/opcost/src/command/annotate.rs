@@ -6,7 +6,7 @@ use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::annotation::{
-    Annotation, CodeFacts, Flow, addresses, annotate, annotate_lines, decoded,
+    Annotation, CodeFacts, Flow, addresses, annotate, annotate_lines, code_names, decoded,
 };
 use opcost_analysis::comparison::address_costs::{VariantAddresses, address_costs};
 use opcost_analysis::comparison::address_runs::{AddressRuns, CountedFunction, most_changed};
@@ -246,7 +246,8 @@ fn of_program(
 ) -> Result<Annotation> {
     let costed = runs.iter().flatten().map(|(address, _)| *address);
     let pieces = program.pieces(function, costed).status(Status::Usage)?;
-    let code = decoded(program, &pieces, runs).status(Status::Usage)?;
+    let names = code_names(program).status(Status::Usage)?;
+    let code = decoded(program, &names, &pieces, runs).status(Status::Usage)?;
     let lines = lines(&program.path, &addresses(&code), sources);
     let text = |file| source_text(file, roots, program.modified);
     let sources = lines.files.iter().map(text).collect();
