@@ -118,7 +118,7 @@ fn a_state_is_made_once_told_from_another_and_equals_a_boot() {
 fn a_state_that_vanishes_between_runs_is_still_gone_on_from() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
-    let comparison = begin(&lab, &kernel, &["--pairs", "6"]);
+    let comparison = begin(&lab, &kernel, &["--pairs", "3"]);
     // Both variants use the state, and the second warm-up run has continued from it.
     let state = wait_until("a state that agreed with a boot", || {
         states(&lab).into_iter().find(|state| state.join("checked").is_file())

@@ -21,10 +21,10 @@ use std::process::Command;
 /// one counter spread over 0.001 % (null), 0.03 % (pipe), 0.2 % (mmap) and 0.2 % (fork). A fork also copies one page more of
 /// opcost's environment and numbers its process in a tree of another height: 1.6 % on the small kernel.
 const WORKS: [(&str, u32, u32, f64, &str); 4] = [
-    ("pipe", 2000, 6000, 0.005, "pipe_write"),
-    ("mmap", 4000, 12_000, 0.01, "do_mmap"),
+    ("pipe", 1000, 3000, 0.005, "pipe_write"),
+    ("mmap", 2000, 6000, 0.01, "do_mmap"),
     ("fork", 200, 600, 0.03, "kernel_clone"),
-    ("null", 100_000, 300_000, 0.003, "do_syscall_64"),
+    ("null", 20_000, 60_000, 0.003, "do_syscall_64"),
 ];
 
 /// Parts of the names of kernel functions that run for opcost's sake only.
@@ -232,7 +232,7 @@ fn another_counter_and_another_init_count_what_opcost_counts() {
     }
 
     // The workload's calls are those of the command; four instructions of the command's loop are the user's.
-    for work in ["syscall:ops=100000", "pipe:ops=2000", "mmap:ops=2000"] {
+    for work in ["syscall:ops=20000", "pipe:ops=500", "mmap:ops=500"] {
         let shown = lab.json(&[&["measure", "-w", work], &common[..]].concat());
         check_functions(&shown["opcost"]["function_costs"]["functions"]);
         if work.starts_with("syscall") {
