@@ -7,6 +7,7 @@ use opcost_record::Report;
 use opcost_record::channel::{self, ChannelWriter, after_work};
 use opcost_record::disk::GuestDisk;
 use opcost_record::emulation::{self, Emulation};
+use opcost_record::file_image::FileImage;
 use opcost_record::gauge::GaugeReport;
 use opcost_record::message::framed;
 use opcost_record::request::GuestRequest;
@@ -23,7 +24,7 @@ macro_rules! check {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    check!(bytes, GaugeReport, GuestDisk, GuestRequest, Report, Symbols);
+    check!(bytes, FileImage, GaugeReport, GuestDisk, GuestRequest, Report, Symbols);
     // A report and a channel end with a message of their own.
     let end = Emulation::default().encode();
     for bytes in [bytes.to_vec(), [framed(&emulation::FORMAT, bytes.to_vec()), end].concat()] {

@@ -1,6 +1,7 @@
 //! Errors of a job.
 
 use crate::disk::DiskError;
+use crate::large_files::LargeFilesError;
 use opcost_record::message::MessageError;
 use opcost_sys::spawn::SpawnError;
 use std::io;
@@ -19,6 +20,9 @@ pub(crate) enum JobError {
     /// The request is not understood.
     #[error(transparent)]
     Request(#[from] MessageError),
+    /// The files beside the initramfs cannot be written.
+    #[error(transparent)]
+    LargeFiles(#[from] LargeFilesError),
     /// The disk cannot be made ready.
     #[error(transparent)]
     Disk(#[from] DiskError),

@@ -5,7 +5,7 @@
 
 use crate::error::JobError;
 use crate::reply::{Channel, send};
-use crate::{command, disk, kernel, log, mounts, power, request, variation, workload};
+use crate::{command, disk, kernel, large_files, log, mounts, power, request, variation, workload};
 use opcost_record::channel::FrameKind;
 use opcost_record::request::{GuestJob, GuestRequest};
 use opcost_sys::{devices, loopback};
@@ -19,9 +19,10 @@ pub(crate) fn run() -> ! {
     // A user's kernel made its first connection long ago.
     let _ = loopback::up().and_then(|()| loopback::refused_connection());
     // The request is read first: everything on the channel belongs to the run that sent it.
-    let asked = disk::set_up()
-        .map_err(JobError::from)
-        .and_then(|modules| Ok(Asked { modules, request: request::obtain()? }));
+    let asked = large_files::write().map_err(JobError::from).and_then(|()| {
+        let modules = disk::set_up()?;
+        Ok(Asked { modules, request: request::obtain()? })
+    });
     match devices::Channel::open().map(Channel::new) {
         Ok(mut channel) => {
             report_panics();

@@ -2,7 +2,7 @@
 //! sends the results over its own channel and ends the machine.
 //!
 //! ```text
-//! mounts → disk → request → channel → variation → symbols | workload | command → power
+//! mounts → large files → disk → request → channel → variation → symbols | workload | command → power
 //! ```
 //!
 //! Between the markers, no code of init runs: a workload is a process of its own, and a command's
@@ -16,6 +16,7 @@ mod disk;
 mod error;
 mod init;
 mod kernel;
+mod large_files;
 mod log;
 mod mounts;
 mod power;

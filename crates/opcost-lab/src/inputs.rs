@@ -37,8 +37,9 @@ pub struct ChangedInput {
 impl ChangedInput {
     /// What changed, why that matters, and what to do.
     pub fn in_words(&self) -> String {
+        let what = if self.after.sha256.is_empty() { "vanished" } else { "changed" };
         format!(
-            "'{}' changed while the runs read it, so they did not do the same work; run again on a copy that \
+            "'{}' {what} while the runs read it, so they did not do the same work; run again on a copy that \
              nobody writes",
             printable(&self.before.path.to_string_lossy())
         )
@@ -155,12 +156,26 @@ fn contents(path: &Path) -> Option<String> {
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn digest(path: &Path) -> io::Result<Vec<u8>> {
+    let mut digest = Sha256::new();
+    pieces(path, |piece| {
+        digest.update(piece);
+        true
+    })?;
+    Ok(digest.finalize().to_vec())
+}
+
+/// Reads a file piece by piece as long as `take` returns true.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn pieces(path: &Path, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
     let mut file = foreign_file::open(path, u64::MAX)?;
-    let (mut digest, mut piece) = (Sha256::new(), vec![0; 1 << 16]);
+    let mut piece = vec![0; 1 << 16];
     loop {
         match file.read(&mut piece)? {
-            0 => return Ok(digest.finalize().to_vec()),
-            length => digest.update(&piece[..length]),
+            0 => return Ok(()),
+            length if take(&piece[..length]) => {}
+            _ => return Ok(()),
         }
     }
 }

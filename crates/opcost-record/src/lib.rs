@@ -10,6 +10,7 @@ pub mod architecture;
 pub mod channel;
 pub mod disk;
 pub mod emulation;
+pub mod file_image;
 pub mod gauge;
 pub mod leb128;
 pub mod marker;

@@ -87,6 +87,11 @@ fn mitigations(root: &Path) -> BTreeMap<String, String> {
     entries.into_iter().flatten().flatten().filter_map(pair).collect()
 }
 
+/// The memory of this machine, MiB.
+pub(super) fn memory_mib() -> Option<u64> {
+    Some(memory_bytes(&fs::read_to_string("/proc/meminfo").ok()?)? >> 20)
+}
+
 fn memory_bytes(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;

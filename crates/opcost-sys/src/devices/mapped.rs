@@ -2,11 +2,12 @@
 //!
 //! The kernel's driver takes the serial port but drives nothing if it may have no port (`8250.nr_uarts=0`).
 
+use super::pci::device;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 
 /// The address of fw_cfg, its data's and its selector's offset (hw/arm/virt.c, docs/specs/fw_cfg).
@@ -36,7 +37,6 @@ const WATCHDOG_UNLOCK: [u8; 2] = [0x80, 0x86];
 const WATCHDOG_MS: u32 = 1000;
 
 const PAGE_BYTES: usize = 4096;
-const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// A page of a device's registers.
 #[derive(Debug)]
@@ -92,24 +92,6 @@ impl Drop for Registers {
     fn drop(&mut self) {
         // SAFETY: the page was mapped by this value, which nobody uses any more.
         unsafe { libc::munmap(self.page.as_ptr().cast(), PAGE_BYTES) };
-    }
-}
-
-/// The folder of a PCI device in sysfs, switched on.
-fn device([vendor, device]: [&str; 2]) -> io::Result<PathBuf> {
-    let is = |path: PathBuf, name: &str, wanted: &str| {
-        fs::read_to_string(path.join(name)).is_ok_and(|text| text.trim() == wanted)
-    };
-    let folders = fs::read_dir(DEVICES)?.flatten().map(|entry| entry.path());
-    let mut folders = folders
-        .filter(|path| is(path.clone(), "vendor", vendor) && is(path.clone(), "device", device));
-    let none =
-        || io::Error::new(io::ErrorKind::NotFound, format!("no PCI device {vendor}:{device}"));
-    let folder = folders.next().ok_or_else(none)?;
-    match fs::write(folder.join("enable"), "1") {
-        // A driver has the device, and has switched it on (drivers/pci/pci-sysfs.c, enable_store).
-        Err(error) if error.kind() != io::ErrorKind::ResourceBusy => Err(error),
-        _ => Ok(folder),
     }
 }
 

@@ -5,11 +5,13 @@
 
 #[cfg(not(target_arch = "x86_64"))]
 mod mapped;
+mod pci;
 #[cfg(target_arch = "x86_64")]
 mod ports;
 
 #[cfg(not(target_arch = "x86_64"))]
 pub use mapped::{Channel, FwCfg, Watchdog, end};
+pub use pci::FileMemory;
 #[cfg(target_arch = "x86_64")]
 pub use ports::{Channel, FwCfg, Watchdog, end};
 

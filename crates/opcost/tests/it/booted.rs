@@ -1,6 +1,6 @@
 //! Guests that boot once: their kept states, and damage to them.
 
-use crate::lab::{Ended, Lab, Started, wait_until};
+use crate::lab::{Ended, Lab, Started, metric, wait_until};
 use crate::needs;
 use serde_json::Value;
 use std::fs::{self, File};
@@ -194,4 +194,40 @@ fn a_cache_that_is_full_or_cannot_be_written_to_is_said_and_every_run_boots() {
     let unwritable = compare_on(&lab, unwritable, &kernel).unwrap().expect(0);
     assert_eq!(values(&unwritable), values(&full));
     unwritable.says(&["no state of a guest with kernel", "Read-only file system"]);
+}
+
+#[test]
+fn files_that_no_initramfs_holds_are_whole_in_the_guest_and_their_counts_repeat() {
+    let Some(kernel) = needs::kernel() else { return };
+    let lab = Lab::new();
+    let data: Vec<u8> =
+        (0..40u32 << 20).map(|at| (at.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+    lab.write("data", data);
+    let here = lab.shell("cksum data").spawn().unwrap().end().expect(0).stdout;
+    let first = ["measure", "--machine", "emulated", "--kernel", &kernel, "--seed", "1", "-n", "1"];
+    let measure = |more: &[&str]| {
+        let args = [&first[..], &["--show-output", "--json", "cksum data"], more].concat();
+        let mut command = lab.command(&args);
+        command.env("XDG_CACHE_HOME", lab.path("cache")).spawn().unwrap().end()
+    };
+    let counts = |more: &[&str]| {
+        let ended = measure(more).expect(0);
+        // Each run's output comes first.
+        let (printed, json) = ended.stdout.split_at(ended.stdout.find('{').unwrap());
+        assert!(printed.starts_with(&here) && printed.lines().all(|line| line == here.trim_end()));
+        let shown: Value = serde_json::from_str(json).unwrap();
+        let value = |domain| metric(&shown, "instructions", domain)["value"].as_f64().unwrap();
+        ["all", "user"].map(value)
+    };
+    // The initramfs would need 155 MiB. The warm-up run boots by itself, and is compared with the kept state.
+    let small = ["--memory-mib", "128"];
+    let kept = counts(&[&small[..], &["--warmup", "1"]].concat());
+    assert_eq!(counts(&[&small[..], &["--warmup", "0"]].concat()), kept);
+    let booted = counts(&[&small[..], &["--warmup", "0", "--fresh-boots"]].concat());
+    // With more memory the files come in the initramfs, and the work finds the same.
+    let [all, user] = counts(&["--memory-mib", "160", "--warmup", "0"]);
+    assert_eq!([booted[1], user], [kept[1]; 2]);
+    assert!((all / kept[0] - 1.0).abs() < 1e-3, "{all} {kept:?}");
+    let parts = ["the 41 MiB that", "its memory of 96 MiB: give it --memory-mib 128 or more"];
+    measure(&["--memory-mib", "96"]).expect(2).says(&parts);
 }

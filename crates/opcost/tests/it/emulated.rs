@@ -457,7 +457,7 @@ fn a_guest_without_a_compiler_or_room_for_it_is_refused_before_it_starts() {
     if !needs::programs(&["cc"]) {
         return;
     }
-    let parts = ["are packed into the guest", "64 MiB are too small", "give it --memory-mib"];
+    let parts = ["are packed into the guest", "its memory of 64 MiB", "give it --memory-mib"];
     refused(["build", "build:jobs=2"], &["--memory-mib", "64"], 2, &parts);
 }
 

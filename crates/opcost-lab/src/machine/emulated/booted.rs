@@ -22,6 +22,7 @@
 
 use super::command_line::{self, DEVICES_FD, GuestFiles, Inputs, MEMORY_FD, MONITOR_FD, Start};
 use super::flight::{Files, Flight};
+use super::large_files::LargeFiles;
 use super::monitor::{Monitor, MonitorError};
 use super::outcome::{self, Traces};
 use super::seconds::Spent;
@@ -351,7 +352,8 @@ pub(super) fn boot_inputs(aslr: Aslr) -> Inputs {
 impl Emulated<'_> {
     /// The state of a guest that waits for its request: a kept one, or a new one.
     ///
-    /// `initrd`: the file with the guest's files, without a request; `contents`: its contents; `folder`: where the state is kept.
+    /// `initrd`: the file with the guest's files, without a request; `contents`: its contents; `large`: the files beside it; `folder`: where
+    /// the state is kept.
     ///
     /// Returns the state, or the reason why none can be kept.
     ///
@@ -360,12 +362,12 @@ impl Emulated<'_> {
     pub(super) fn booted(
         &self,
         (kernel, guest, aslr): (&Kernel, &GuestPlan, Aslr),
-        (initrd, contents): (&Path, &[u8]),
+        (initrd, contents, large): (&Path, &[u8], Option<&LargeFiles>),
         folder: PathBuf,
         say: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Result<BootedState, String>> {
         let interrupted = || fail(Status::Interrupted, "interrupted before the first run");
-        let key = self.key(kernel, guest, aslr, contents);
+        let key = self.key(kernel, guest, aslr, contents, large);
         sweep(&folder);
         let making = opcost_kernel::lock(
             &folder.join(LOCKS),
@@ -387,7 +389,7 @@ impl Emulated<'_> {
         let mut opened = open(&place);
         if opened.is_none() {
             say(&format!("booting kernel {} to keep its state", kernel.name), None);
-            match self.make(kernel, guest, aslr, initrd, &place) {
+            match self.make(kernel, guest, aslr, (initrd, large), &place) {
                 Ok(()) => make_room(&folder),
                 Err(NotKept::Interrupted) => return Err(interrupted()),
                 Err(NotKept::Because(why)) => return Ok(Err(why)),
@@ -402,11 +404,20 @@ impl Emulated<'_> {
     }
 
     /// The digest of everything that a boot depends on.
-    fn key(&self, kernel: &Kernel, guest: &GuestPlan, aslr: Aslr, initrd: &[u8]) -> String {
+    fn key(
+        &self,
+        kernel: &Kernel,
+        guest: &GuestPlan,
+        aslr: Aslr,
+        initrd: &[u8],
+        large: Option<&LargeFiles>,
+    ) -> String {
         let nowhere = Path::new("");
         let files = GuestFiles {
             kernel: nowhere,
             start: Start::Stop { initrd: nowhere, memory: nowhere },
+            // The initramfs has the list of these files with a hash of their contents.
+            large: large.map(|large| (nowhere, large.memory_bytes())),
             console: nowhere,
             channel: nowhere,
         };
@@ -424,7 +435,7 @@ impl Emulated<'_> {
         kernel: &Kernel,
         guest: &GuestPlan,
         aslr: Aslr,
-        initrd: &Path,
+        (initrd, large): (&Path, Option<&LargeFiles>),
         place: &Path,
     ) -> Result<(), NotKept> {
         let because = |error: anyhow::Error| NotKept::Because(format!("{error:#}"));
@@ -441,7 +452,14 @@ impl Emulated<'_> {
         let files = self.files("booted").map_err(because)?;
         let (memory, devices) = (fresh.join(MEMORY), fresh.join(DEVICES));
         let start = Start::Stop { initrd, memory: &memory };
-        let stopped = self.boot_and_stop(kernel, guest, aslr, start, (files, &devices));
+        let large = match large {
+            Some(large) => {
+                let image = large.image().map_err(|error| NotKept::Because(error.to_string()))?;
+                Some((image, large.memory_bytes()))
+            }
+            None => None,
+        };
+        let stopped = self.boot_and_stop(kernel, guest, aslr, (start, large), (files, &devices));
         let keep = || -> io::Result<()> {
             let key = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let description = Description {
@@ -469,13 +487,18 @@ impl Emulated<'_> {
         kernel: &Kernel,
         guest: &GuestPlan,
         aslr: Aslr,
-        start: Start<'_>,
+        (start, large): (Start<'_>, Option<(&Path, u64)>),
         (files, devices): (Files, &Path),
     ) -> Result<(), NotKept> {
         let because = |error: anyhow::Error| NotKept::Because(format!("{error:#}"));
         let (console, channel) = (files.path("console"), files.path("channel"));
-        let guest_files =
-            GuestFiles { kernel: &kernel.image, start, console: &console, channel: &channel };
+        let guest_files = GuestFiles {
+            kernel: &kernel.image,
+            start,
+            large,
+            console: &console,
+            channel: &channel,
+        };
         let equipment = self.equipment(guest.architecture);
         let tools = &equipment.tools;
         let mut argv: Vec<OsString> = vec![tools.qemu.clone().into()];

@@ -87,7 +87,7 @@ impl StateFolder {
             &kernel(),
             &guest(),
             Aslr::Fixed,
-            Path::new("/initrd"),
+            (Path::new("/initrd"), None),
             &self.place(),
         );
         made.map_err(|not| match not {
@@ -174,12 +174,12 @@ fn another_emulator_processor_kernel_or_file_has_another_key() {
     let states = StateFolder::new();
     let mut emulated = states.emulated("");
     let key = |emulated: &Emulated<'_>, kernel, guest| {
-        emulated.key(&kernel, &guest, Aslr::Fixed, b"files")
+        emulated.key(&kernel, &guest, Aslr::Fixed, b"files", None)
     };
     let mut keys = vec![key(&emulated, kernel(), guest())];
     assert_eq!(key(&emulated, kernel(), guest()), keys[0]);
-    keys.push(emulated.key(&kernel(), &guest(), Aslr::Fixed, b"other files"));
-    keys.push(emulated.key(&kernel(), &guest(), Aslr::Randomised, b"files"));
+    keys.push(emulated.key(&kernel(), &guest(), Aslr::Fixed, b"other files", None));
+    keys.push(emulated.key(&kernel(), &guest(), Aslr::Randomised, b"files", None));
     keys.push(key(&emulated, Kernel { digest: "d2".into(), ..kernel() }, guest()));
     for other in [
         GuestPlan { cpu_model: "EPYC-Rome-v2,-avx2".into(), ..guest() },

@@ -60,6 +60,8 @@ pub(super) struct GuestFiles<'a> {
     pub(super) kernel: &'a Path,
     /// How the guest gets its request.
     pub(super) start: Start<'a>,
+    /// The image of the guest's large files, which a guest that is restored does not read, and the size of the device's memory in bytes.
+    pub(super) large: Option<(&'a Path, u64)>,
     /// The file for the console's output.
     pub(super) console: &'a Path,
     /// The file for the guest's messages.
@@ -111,7 +113,24 @@ pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) 
         .chain(settings.map(OsString::from))
         .chain(devices.into_iter().chain(own).flat_map(pair))
         .chain(start(guest, files.start))
+        .chain(files.large.into_iter().flat_map(|large| large_files(files.start, large)))
         .collect()
+}
+
+/// Arguments for the device with the guest's large files. A guest that goes on has the same devices, and writes are its own.
+fn large_files(start: Start<'_>, (image, bytes): (&Path, u64)) -> [OsString; 4] {
+    let file = |share| {
+        let text = format!("memory-backend-file,id=files,size={bytes},share={share},mem-path=");
+        with_path(&text, image)
+    };
+    let memory = match start {
+        Start::Restore { .. } => format!("memory-backend-ram,id=files,size={bytes}").into(),
+        // A shared memory is not part of the kept state.
+        Start::Stop { .. } => file("on"),
+        Start::Boot { .. } | Start::Pass { .. } => file("off"),
+    };
+    let device = "ivshmem-plain,memdev=files,master=on,addr=0x10".into();
+    ["-object".into(), memory, "-device".into(), device]
 }
 
 /// The name of the guest's memory, for guests whose state is kept.
@@ -283,6 +302,7 @@ mod tests {
         GuestFiles {
             kernel: Path::new("/k"),
             start: Start::Boot { initrd: Path::new("/i") },
+            large: None,
             console: Path::new("/t,mp/console"),
             channel: Path::new("/tmp/channel"),
         }
@@ -341,6 +361,25 @@ mod tests {
             stop.contains("watchdog=pause") && !pass.contains("pause") && !pass.contains("qmp")
         );
         assert!(!restore.contains("-initrd") && restore.ends_with("-incoming defer"));
+    }
+
+    #[test]
+    fn large_files_are_shared_only_with_a_guest_that_stops() {
+        let (initrd, memory, request) = (Path::new("/i"), Path::new("/m"), Path::new("/r"));
+        let large = Some((Path::new("/f,"), 4096));
+        let line =
+            |start| text(&system(&guest(), &GuestFiles { start, large, ..files() }, inputs()));
+        let device = " -device ivshmem-plain,memdev=files,master=on,addr=0x10";
+        for (start, object) in [
+            (Start::Boot { initrd }, "file,id=files,size=4096,share=off,mem-path=/f,,"),
+            (Start::Stop { initrd, memory }, "file,id=files,size=4096,share=on,mem-path=/f,,"),
+            (Start::Pass { initrd, request }, "file,id=files,size=4096,share=off,mem-path=/f,,"),
+            (Start::Restore { request }, "ram,id=files,size=4096"),
+        ] {
+            let line = line(start);
+            let end = format!(" -object memory-backend-{object}{device}");
+            assert!(line.ends_with(&end), "{end} in {line}");
+        }
     }
 
     #[test]

@@ -2,13 +2,16 @@
 //! decompression would cost the guest instructions
 //! (Documentation/driver-api/early-userspace/buffer-format.rst).
 
-use super::tree::{Node, Tree};
+use super::tree::{Node, Tree, TreeError};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The modification time of files for which the tree has none: 2020-01-01, the time at which
 /// emulated machines start.
-const CHANGED_S: u32 = 1_577_836_800;
+pub(super) const CHANGED_S: u32 = 1_577_836_800;
+
+/// The length of what stands in front of an entry's name.
+const HEADER_BYTES: usize = 110;
 
 /// The name of the archive's last entry.
 const TRAILER: &[u8] = b"TRAILER!!!";
@@ -20,15 +23,31 @@ const LINK: u32 = 0o120_000;
 const CHARACTER_DEVICE: u32 = 0o020_000;
 
 /// Writes a tree as an archive; the same tree always gives the same bytes.
-pub(super) fn archive(tree: &Tree) -> Vec<u8> {
+///
+/// # Errors
+/// A file with large data cannot be read, or has changed.
+pub(super) fn archive(tree: &Tree) -> Result<Vec<u8>, TreeError> {
     let mut archive = Archive { bytes: Vec::new(), entries: 0, changed_s: CHANGED_S };
     for (path, node) in tree.nodes() {
         archive.changed_s = tree.changed_s(path).unwrap_or(CHANGED_S);
-        archive.entry(path, node);
+        archive.entry(path, node)?;
     }
     archive.changed_s = CHANGED_S;
     archive.write(TRAILER, 0, 1, (0, 0), &[]);
-    archive.bytes
+    Ok(archive.bytes)
+}
+
+/// The length of a tree's archive in bytes, within the padding of its entries.
+pub(super) fn archive_bytes(tree: &Tree) -> u64 {
+    let entry = |(path, node): (&Path, &Node)| {
+        let contents = match node {
+            Node::File { contents, .. } => contents.len() as u64,
+            Node::Large { data, .. } => data.length,
+            _ => 0,
+        };
+        (HEADER_BYTES + path.as_os_str().len()) as u64 + contents
+    };
+    tree.nodes().map(entry).sum()
 }
 
 struct Archive {
@@ -39,12 +58,17 @@ struct Archive {
 }
 
 impl Archive {
-    fn entry(&mut self, path: &Path, node: &Node) {
+    fn entry(&mut self, path: &Path, node: &Node) -> Result<(), TreeError> {
         // Names are relative to the root.
         let name = path.strip_prefix("/").unwrap_or(path).as_os_str().as_bytes();
         match node {
             Node::Directory { mode } => self.write(name, DIRECTORY | mode, 2, (0, 0), &[]),
             Node::File { mode, contents } => self.write(name, REGULAR | mode, 1, (0, 0), contents),
+            Node::Large { mode, data } => {
+                self.head(name, REGULAR | mode, 1, (0, 0), data.length);
+                data.read(|piece| self.bytes.extend_from_slice(piece))?;
+                self.pad();
+            }
             Node::Link { target } => {
                 self.write(name, LINK | 0o777, 1, (0, 0), target.as_os_str().as_bytes());
             }
@@ -52,15 +76,23 @@ impl Archive {
                 self.write(name, CHARACTER_DEVICE | mode, 1, *number, &[]);
             }
         }
+        Ok(())
     }
 
-    /// Writes an entry: 13 numbers of 8 hexadecimal digits, the name with a NUL, the contents.
-    /// Padding lets name and contents each end at a multiple of 4 bytes.
+    /// Writes an entry.
     fn write(&mut self, name: &[u8], mode: u32, links: u32, device: (u32, u32), contents: &[u8]) {
+        self.head(name, mode, links, device, contents.len() as u64);
+        self.bytes.extend_from_slice(contents);
+        self.pad();
+    }
+
+    /// Writes what stands in front of an entry's contents: 13 numbers of 8 hexadecimal digits, the name with a NUL.
+    /// Padding lets name and contents each end at a multiple of 4 bytes.
+    fn head(&mut self, name: &[u8], mode: u32, links: u32, device: (u32, u32), length: u64) {
         let inode = self.entries;
         self.entries += 1;
-        // The tree's limit is far below 4 GiB.
-        let (length, name_length) = (contents.len() as u32, name.len() as u32 + 1);
+        // The limit of archives is far below 4 GiB.
+        let (length, name_length) = (length as u32, name.len() as u32 + 1);
         let (major, minor) = device;
         self.bytes.extend_from_slice(b"070701");
         for number in
@@ -70,8 +102,6 @@ impl Archive {
         }
         self.bytes.extend_from_slice(name);
         self.bytes.push(0);
-        self.pad();
-        self.bytes.extend_from_slice(contents);
         self.pad();
     }
 
@@ -103,7 +133,7 @@ mod tests {
         // name, checksum.
         let header = "070701 00000000 000081A4 00000000 00000000 00000001 5E0BE100 00000003 \
                       00000000 00000000 00000000 00000000 00000003 00000000";
-        let bytes = archive(&tree);
+        let bytes = archive(&tree).unwrap();
         assert_eq!(&bytes[..110], header.replace(' ', "").as_bytes());
         assert_eq!(&bytes[110..120], b"ab\0\0\0\0xyz\0");
         assert_eq!(bytes.len() % 4, 0);
@@ -123,7 +153,7 @@ mod tests {
             crate::skip::skip!("there is no program cpio here");
             return;
         };
-        list.stdin.take().unwrap().write_all(&archive(&tree())).unwrap();
+        list.stdin.take().unwrap().write_all(&archive(&tree()).unwrap()).unwrap();
         let output = list.wait_with_output().unwrap();
         assert!(output.status.success());
         let lines = String::from_utf8(output.stdout).unwrap();

@@ -45,14 +45,18 @@ impl WorkData {
         let mut groups: BTreeMap<PathBuf, Vec<(PathBuf, Vec<u8>)>> = BTreeMap::new();
         for (path, node) in packed.nodes() {
             let own = path.starts_with("/opcost") || programs.contains(&path);
-            let Node::File { contents, .. } = node else { continue };
             if own {
                 continue;
             }
+            let digest = match node {
+                Node::File { contents, .. } => Sha256::digest(contents).to_vec(),
+                Node::Large { data, .. } => data.sha256.clone(),
+                _ => continue,
+            };
             let path = here(path);
             let folder = path.parent().unwrap_or(Path::new("/")).to_path_buf();
             let group = if named.contains(&path) { path.clone() } else { folder };
-            groups.entry(group).or_default().push((path, Sha256::digest(contents).to_vec()));
+            groups.entry(group).or_default().push((path, digest));
         }
         let files = groups.into_iter().map(|(folder, files)| match files.as_slice() {
             [(path, digest)] => {

@@ -2,12 +2,14 @@
 
 use super::cpio;
 use super::data::WorkData;
+use super::large_files::LargeFiles;
 use super::libraries::Elf;
 pub use super::libraries::LibraryError;
 pub use super::packing::{CommandPack, PackError, PackItem, WorkloadPack};
 use super::packing::{Programs, pack_command, pack_workload};
 use super::tree::{Node, Tree, moved};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
+use crate::machine::state;
 use opcost_record::Architecture;
 use opcost_record::disk::{self, GuestDisk};
 use opcost_record::request::{self, GuestJob, GuestOutput, GuestRequest};
@@ -18,6 +20,9 @@ pub const INIT: &str = "/init";
 
 /// The memory that a kernel uses before it unpacks anything, roughly, MiB.
 const KERNEL_MIB: u64 = 32;
+
+/// The limit for an archive, bytes. QEMU puts it below 2 GiB.
+const ARCHIVE_BYTES_MAX: u64 = 1536 << 20;
 
 /// Directories of every guest.
 const DIRECTORIES: [&str; 7] = ["/dev", "/etc", "/opcost", "/proc", "/root", "/sys", "/tmp"];
@@ -206,22 +211,40 @@ impl Initramfs {
         self
     }
 
-    /// The archive; the same files always give the same bytes.
-    ///
-    /// `memory_mib`: memory of the guest, MiB.
+    /// Takes the files out that a guest with this memory, MiB, cannot unpack; `image`: the path for their image.
     ///
     /// # Errors
-    /// [`PackError::Memory`]: the guest has too little memory to unpack the archive.
-    pub fn bytes(&self, memory_mib: u32) -> Result<Vec<u8>, PackError> {
-        let bytes = cpio::archive(&self.tree);
-        let archive_mib = (bytes.len() as u64).div_ceil(1 << 20);
-        // The kernel unpacks it into a tmpfs, which takes at most half of the memory beside it (tmpfs(5)).
-        let needed_mib = 3 * archive_mib + KERNEL_MIB;
-        if u64::from(memory_mib) < needed_mib {
-            let enough_mib = needed_mib.next_multiple_of(128);
-            return Err(PackError::Memory { archive_mib, memory_mib, enough_mib });
+    /// The guest, or this machine, has too little memory for the files.
+    pub(super) fn split(
+        mut self,
+        memory_mib: u32,
+        image: PathBuf,
+    ) -> Result<(Initramfs, Option<LargeFiles>), PackError> {
+        let all_bytes = cpio::archive_bytes(&self.tree);
+        if all_bytes <= ARCHIVE_BYTES_MAX && self.needed_mib() <= u64::from(memory_mib) {
+            return Ok((self, None));
         }
-        Ok(bytes)
+        let large = LargeFiles::taken_from(&mut self.tree, image);
+        let packed_mib = all_bytes.div_ceil(1 << 20);
+        // A kernel takes a 64th of its memory for its descriptions of pages, and a file system at most 95 % of the rest.
+        let files_mib = large.file_bytes().div_ceil(1 << 20);
+        let needed_mib = (self.needed_mib() + KERNEL_MIB + files_mib) * 15 / 14;
+        check_memory(packed_mib, needed_mib, memory_mib, state::memory_mib())?;
+        Ok((self, Some(large)))
+    }
+
+    /// The memory that a guest needs to unpack the archive, MiB.
+    fn needed_mib(&self) -> u64 {
+        // The kernel unpacks it into a tmpfs, which takes at most half of the memory beside it (tmpfs(5)).
+        3 * cpio::archive_bytes(&self.tree).div_ceil(1 << 20) + KERNEL_MIB
+    }
+
+    /// The archive; the same files always give the same bytes.
+    ///
+    /// # Errors
+    /// A file with large data cannot be read, or has changed.
+    pub fn bytes(&self) -> Result<Vec<u8>, PackError> {
+        Ok(cpio::archive(&self.tree)?)
     }
 
     /// The guest's job.
@@ -238,7 +261,7 @@ impl Initramfs {
 
     /// Whether a file inside may not be read by everybody, so that no copy of it may be kept.
     pub(super) fn has_private_files(&self) -> bool {
-        let private = |node: &Node| matches!(node, Node::File { mode, .. } if mode & 0o004 == 0);
+        let private = |node: &Node| matches!(node, Node::File { mode, .. } | Node::Large { mode, .. } if mode & 0o004 == 0);
         // opcost's own files are no secret.
         self.tree.nodes().any(|(path, node)| private(node) && !path.starts_with("/opcost"))
     }
@@ -254,6 +277,25 @@ impl Initramfs {
     /// All ELF programs and libraries inside: /init first, then by their paths on this machine.
     pub(super) fn programs(&self) -> &Programs {
         &self.programs
+    }
+}
+
+/// Checks that a guest's memory holds its files, and this machine's the guest.
+fn check_memory(
+    packed_mib: u64,
+    needed_mib: u64,
+    memory_mib: u32,
+    host_mib: Option<u64>,
+) -> Result<(), PackError> {
+    if u64::from(memory_mib) < needed_mib {
+        let enough_mib = needed_mib.next_multiple_of(128);
+        return Err(PackError::Memory { packed_mib, memory_mib, enough_mib });
+    }
+    match host_mib {
+        Some(host_mib) if host_mib < u64::from(memory_mib) => {
+            Err(PackError::Host { packed_mib, memory_mib, host_mib })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -297,7 +339,7 @@ mod tests {
         let pack = WorkloadPack::default();
         let make =
             |seed| Initramfs::for_workload(guest.path(), "mmap", &params, seed, &pack).unwrap();
-        let bytes = |seed| make(seed).bytes(64).unwrap();
+        let bytes = |seed| make(seed).bytes().unwrap();
         assert_eq!(bytes(1), bytes(1));
         assert_ne!(bytes(1), bytes(2));
         let text = String::from_utf8_lossy(&bytes(1)).into_owned();
@@ -332,10 +374,22 @@ mod tests {
         let item = PackItem { host: file.path().into(), guest: Some("/data".into()) };
         let pack = WorkloadPack { pack: vec![item], ..WorkloadPack::default() };
         let made = Initramfs::for_workload(guest.path(), "mmap", &[], 1, &pack).unwrap();
-        assert!(made.bytes(128).is_ok());
-        let said = made.bytes(64).unwrap_err().to_string();
-        assert!(said.starts_with("the 21 MiB that are packed into the guest"), "{said}");
-        assert!(said.ends_with("64 MiB are too small for both: give it --memory-mib 128 or more"));
+        let split = |made: &Initramfs, mib| made.clone().split(mib, "/image".into());
+        let (same, large) = split(&made, 128).unwrap();
+        assert!(same == made && large.is_none());
+        // Twice in memory it does not fit, once it does.
+        let (less, large) = split(&made, 94).unwrap();
+        assert!(less != made && large.unwrap().file_bytes() == 20 << 20);
+        let said = split(&made, 64).unwrap_err().to_string();
+        let expected = "the 21 MiB that are packed into the guest do not fit into its memory of 64 MiB: \
+                        give it --memory-mib 128 or more";
+        assert_eq!(said, expected);
+        assert!(
+            check_memory(3000, 3500, 4096, Some(4096)).is_ok()
+                && check_memory(1, 1, 1, None).is_ok()
+        );
+        let said = check_memory(3000, 3500, 4096, Some(4095)).unwrap_err().to_string();
+        assert!(said.starts_with("the guest would have 4096 MiB of memory for 3000 MiB"), "{said}");
     }
 
     #[test]
@@ -348,7 +402,7 @@ mod tests {
                 PackItem { host: file.path().into(), guest: Some(Path::new(from).join("bench")) };
             let pack = WorkloadPack { pack: vec![item], ..WorkloadPack::default() };
             let made = Initramfs::for_workload(guest.path(), "mmap", &[], 1, &pack).unwrap();
-            made.relocated(Path::new(from), Path::new("/tree")).bytes(64).unwrap()
+            made.relocated(Path::new(from), Path::new("/tree")).bytes().unwrap()
         };
         let expected = bytes("/srv/tree");
         let text = String::from_utf8_lossy(&expected).into_owned();

@@ -12,6 +12,7 @@ mod data;
 mod disk;
 mod flight;
 pub mod initramfs;
+mod large_files;
 mod libraries;
 mod loader_cache;
 mod monitor;
@@ -285,7 +286,7 @@ impl<'a> Emulated<'a> {
                 let (start, inputs) = match &boot.initrd {
                     Initrd::Written(initrd) => (Start::Boot { initrd }, inputs),
                     Initrd::OfProcess(initramfs) => {
-                        let bytes = initramfs.with_paths(paths.collect()).bytes(guest.memory_mib);
+                        let bytes = initramfs.with_paths(paths.collect()).bytes();
                         own = files.write("initrd", &bytes.status(Status::Usage)?)?;
                         (Start::Boot { initrd: &own }, inputs)
                     }
@@ -306,9 +307,20 @@ impl<'a> Emulated<'a> {
                         (start, booted::boot_inputs(aslr))
                     }
                 };
+                let large = match (&boot.large, start) {
+                    (None, _) => None,
+                    // The guest has written the files before it stopped.
+                    (Some(large), Start::Restore { .. }) => {
+                        Some((Path::new(""), large.memory_bytes()))
+                    }
+                    (Some(large), _) => {
+                        Some((large.image().status(Status::WorkFailed)?, large.memory_bytes()))
+                    }
+                };
                 let guest_files = GuestFiles {
                     kernel: &boot.kernel.image,
                     start,
+                    large,
                     console: &console,
                     channel: &channel,
                 };

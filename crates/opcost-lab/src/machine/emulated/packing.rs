@@ -129,17 +129,42 @@ pub enum PackError {
     Item(OsString),
     /// The files do not fit into the guest's memory.
     #[error(
-        "the {archive_mib} MiB that are packed into the guest are in its memory twice while the guest \
-         unpacks them, and {memory_mib} MiB are too small for both: give it --memory-mib {enough_mib} \
-         or more"
+        "the {packed_mib} MiB that are packed into the guest do not fit into its memory of {memory_mib} MiB: \
+         give it --memory-mib {enough_mib} or more"
     )]
     Memory {
         /// The packed files, MiB.
-        archive_mib: u64,
+        packed_mib: u64,
         /// The guest's memory, MiB.
         memory_mib: u32,
         /// The least memory that suffices, MiB.
         enough_mib: u64,
+    },
+    /// This machine has too little memory.
+    #[error(
+        "the guest would have {memory_mib} MiB of memory for {packed_mib} MiB of files, and this machine has {host_mib} MiB: \
+         pack less, or use a larger machine"
+    )]
+    Host {
+        /// The packed files, MiB.
+        packed_mib: u64,
+        /// The guest's memory, MiB.
+        memory_mib: u32,
+        /// The memory of this machine, MiB.
+        host_mib: u64,
+    },
+    /// The image of large files cannot be written.
+    #[error(
+        "cannot write the {mib} MiB of files for the guest to '{}': {source}; free some space, or set TMPDIR to a folder with more",
+        .path.display()
+    )]
+    Image {
+        /// The image.
+        path: PathBuf,
+        /// The length of the files, MiB.
+        mib: u64,
+        /// The system's error.
+        source: std::io::Error,
     },
     /// The guest's init is not usable.
     #[error("'{}' {}; build the guest with script/build", .path.display(), .what)]

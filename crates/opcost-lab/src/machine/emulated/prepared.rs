@@ -12,6 +12,7 @@ use super::command_line::{self, GuestFiles, Inputs, Start};
 use super::data::{self, WorkData};
 use super::flight::{Files, Flight};
 use super::initramfs::{CommandPack, Initramfs, PackItem, PackedDisk, WorkloadPack};
+use super::large_files::LargeFiles;
 use super::libraries::Elf;
 use super::outcome::{self, Traces};
 use super::packing::{LOADER_CACHE, Programs, is_foreign, programs_here};
@@ -74,6 +75,8 @@ pub(super) struct Boot {
     /// The kernel's functions.
     known: Rc<Known>,
     pub(super) initrd: Initrd,
+    /// The files that the initramfs cannot hold.
+    pub(super) large: Option<LargeFiles>,
 }
 
 /// The files of a guest, as an initramfs.
@@ -324,10 +327,16 @@ impl Emulated<'_> {
                     Some(disk) => initramfs.with_disk(disk),
                     None => initramfs,
                 };
+                let image = files.path("large-files");
+                let split = initramfs.split(guest.memory_mib, image);
+                let (initramfs, large) = split.status(Status::Usage)?;
                 self.note("kernels and their symbols are found", lap.end());
                 let booted_once = plan.emulation().is_some_and(|emulation| emulation.booted_once);
                 let state = match booted_once {
-                    true => self.waiting(plan, &kernel, guest, &initramfs, &files, say)?,
+                    true => {
+                        let wanted = (&initramfs, large.as_ref());
+                        self.waiting(plan, &kernel, guest, wanted, &files, say)?
+                    }
                     false => None,
                 };
                 let initrd = match (state, plan.in_process) {
@@ -336,7 +345,7 @@ impl Emulated<'_> {
                     }
                     (None, Some(_)) => Initrd::OfProcess(Box::new(initramfs)),
                     (None, None) => {
-                        let bytes = initramfs.bytes(guest.memory_mib).status(Status::Usage)?;
+                        let bytes = initramfs.bytes().status(Status::Usage)?;
                         Initrd::Written(files.write("initrd", &bytes)?)
                     }
                 };
@@ -352,6 +361,7 @@ impl Emulated<'_> {
                     cpu_model,
                     known,
                     initrd,
+                    large,
                 })
             }
             None => None,
@@ -370,18 +380,18 @@ impl Emulated<'_> {
         plan: &Plan,
         kernel: &Kernel,
         guest: &GuestPlan,
-        initramfs: &Initramfs,
+        (initramfs, large): (&Initramfs, Option<&LargeFiles>),
         files: &Files,
         say: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Option<(BootedState, PathBuf)>> {
-        let bytes = initramfs.waiting().bytes(guest.memory_mib).status(Status::Usage)?;
+        let bytes = initramfs.waiting().bytes().status(Status::Usage)?;
         let initrd = files.write("initrd", &bytes)?;
         // A state contains the files. Those that others may not read go with this recording.
         let folder = match initramfs.has_private_files() {
             true => self.folder.path().join("booted"),
             false => booted::folder()?,
         };
-        match self.booted((kernel, guest, plan.aslr), (&initrd, &bytes), folder, say)? {
+        match self.booted((kernel, guest, plan.aslr), (&initrd, &bytes, large), folder, say)? {
             Ok(state) => Ok(Some((state, initrd))),
             Err(why) => {
                 let name = &kernel.name;
@@ -547,12 +557,13 @@ impl Emulated<'_> {
         if let Some(disk) = disk {
             initramfs = initramfs.with_disk(disk);
         }
-        let bytes = initramfs.bytes(guest.memory_mib).status(Status::Usage)?;
+        let bytes = initramfs.bytes().status(Status::Usage)?;
         let initrd = files.write("initrd", &bytes)?;
         let (console, channel) = (files.path("console"), files.path("channel"));
         let guest_files = GuestFiles {
             kernel: &kernel.image,
             start: Start::Boot { initrd: &initrd },
+            large: None,
             console: &console,
             channel: &channel,
         };

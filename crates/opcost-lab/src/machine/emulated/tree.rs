@@ -4,19 +4,22 @@
 //! kernel's lookups, so the tree's place in the cache would affect every count. The tree is a field of experiments, so the
 //! page of a gate's recording can name it.
 
-use crate::inputs::OF_THE_KERNEL;
+use crate::inputs::{self, OF_THE_KERNEL};
 use object::{Object, ObjectSegment};
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-/// The limit for the files of one guest, bytes. They are read and copied before every boot, and the
-/// guest's memory holds them twice while the guest unpacks them. QEMU puts them below 2 GiB.
-pub const PACK_BYTES_MAX: u64 = 1536 << 20;
+/// The limit for the files of one guest, bytes: the largest memory of a guest holds no more beside its kernel.
+pub const PACK_BYTES_MAX: u64 = 56 << 30;
+
+/// The length from which on data stay in their file until a guest boots, bytes.
+const LARGE_BYTES_MIN: u64 = 16 << 20;
 
 /// The most symbolic links in the resolution of a path (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -59,6 +62,12 @@ pub enum TreeError {
         /// Its size, bytes.
         largest_bytes: u64,
     },
+    /// A file is not what it was when it was packed.
+    #[error(
+        "'{}' changed while it was packed into the guest; run again when nothing writes it, or pack a copy",
+        .0.display()
+    )]
+    Changed(PathBuf),
 }
 
 /// One file of the guest.
@@ -68,10 +77,46 @@ pub(super) enum Node {
     Directory { mode: u32 },
     /// A regular file.
     File { mode: u32, contents: Vec<u8> },
+    /// A regular file with many data, which are no program.
+    Large { mode: u32, data: LargeData },
     /// A symbolic link.
     Link { target: PathBuf },
     /// A character device with its major and minor number.
     Device { mode: u32, number: (u32, u32) },
+}
+
+/// Data that stay in a file of this machine until a guest boots.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct LargeData {
+    host: PathBuf,
+    /// The length, bytes.
+    pub(super) length: u64,
+    /// SHA-256.
+    pub(super) sha256: Vec<u8>,
+}
+
+impl LargeData {
+    /// Reads the data piece by piece.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has other data than before.
+    pub(super) fn read(&self, mut take: impl FnMut(&[u8])) -> Result<(), TreeError> {
+        let (mut digest, mut length) = (Sha256::new(), 0);
+        inputs::pieces(&self.host, |piece| {
+            digest.update(piece);
+            length += piece.len() as u64;
+            // A file that grows is not read without end.
+            if length <= self.length {
+                take(piece);
+            }
+            length <= self.length
+        })
+        .map_err(|source| TreeError::Read { path: self.host.clone(), source })?;
+        match digest.finalize()[..] == self.sha256[..] {
+            true => Ok(()),
+            false => Err(TreeError::Changed(self.host.clone())),
+        }
+    }
 }
 
 /// A file that was packed.
@@ -100,14 +145,21 @@ impl Tree {
         self.nodes.iter().map(|(path, node)| (path.as_path(), node))
     }
 
+    /// All files, and the modification times of those for which they matter.
+    pub(super) fn nodes_mut(&mut self) -> impl Iterator<Item = (&Path, &mut Node, Option<u32>)> {
+        let times = &self.changed_s;
+        self.nodes.iter_mut().map(|(path, node)| (path.as_path(), node, times.get(path).copied()))
+    }
+
     pub(super) fn has(&self, path: &Path) -> bool {
         self.nodes.contains_key(path)
     }
 
-    /// The contents of a regular file.
+    /// The contents of a regular file; of large data, which are no program, nothing.
     pub(super) fn contents(&self, path: &Path) -> Option<&[u8]> {
         match self.nodes.get(path)? {
             Node::File { contents, .. } => Some(contents),
+            Node::Large { .. } => Some(&[]),
             _ => None,
         }
     }
@@ -228,11 +280,10 @@ impl Tree {
     /// the folder mentions the old path, a link is put there.
     pub(super) fn relocate(&mut self, from: &Path, to: &Path) {
         let relocated = |path: &Path| moved(path, from, to);
+        let mentions = |part: &[u8]| has(part, from.as_os_str().as_bytes());
         let spoken_of = |node: &Node| match node {
-            Node::File { contents, .. } => {
-                let wanted = from.as_os_str().as_bytes();
-                used_parts(contents).into_iter().any(|part| has(part, wanted))
-            }
+            Node::File { contents, .. } => used_parts(contents).into_iter().any(mentions),
+            Node::Large { data, .. } => fs::read(&data.host).is_ok_and(|data| mentions(&data)),
             _ => false,
         };
         let mut is_spoken_of = false;
@@ -273,7 +324,7 @@ impl Tree {
         if !metadata.is_file() {
             return Err(failed(io::Error::other("neither a file nor a directory")));
         }
-        if let Some(Node::File { .. }) = self.nodes.get(guest) {
+        if let Some(Node::File { .. } | Node::Large { .. }) = self.nodes.get(guest) {
             return Ok(());
         }
         let bytes = metadata.len();
@@ -286,8 +337,15 @@ impl Tree {
         {
             return Err(TreeError::TooLarge { largest, largest_bytes });
         }
-        let contents = fs::read(host).map_err(failed)?;
-        self.put(guest, Node::File { mode: mode_of(metadata), contents });
+        let mode = mode_of(metadata);
+        let node = match bytes >= LARGE_BYTES_MIN && !may_be_program(host).map_err(failed)? {
+            true => {
+                let sha256 = inputs::digest(host).map_err(failed)?;
+                Node::Large { mode, data: LargeData { host: host.into(), length: bytes, sha256 } }
+            }
+            false => Node::File { mode, contents: fs::read(host).map_err(failed)? },
+        };
+        self.put(guest, node);
         Ok(())
     }
 
@@ -326,6 +384,13 @@ impl Tree {
         files.sort();
         Ok(files)
     }
+}
+
+/// Whether a file begins as ELF files or scripts do.
+fn may_be_program(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    fs::File::open(path)?.take(4).read_to_end(&mut start)?;
+    Ok(start.starts_with(b"\x7fELF") || start.starts_with(b"#!"))
 }
 
 /// The names in a path, and its `..` steps.
@@ -442,7 +507,7 @@ mod tests {
         let mut tree = Tree { packed_bytes: PACK_BYTES_MAX - 1, ..Tree::default() };
         tree.largest = Some((PACK_BYTES_MAX - 1, folder.path().join("a")));
         let error = tree.pack(&folder.path().join("b")).unwrap_err().to_string();
-        assert!(error.contains("1536 MiB") && error.contains("/a' with 1535 MiB"), "{error}");
+        assert!(error.contains("57344 MiB") && error.contains("/a' with 57343 MiB"), "{error}");
     }
 
     #[test]

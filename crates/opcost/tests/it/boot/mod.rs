@@ -80,7 +80,7 @@ fn boot_with(
     arguments: &[&str],
 ) -> Vec<Frame> {
     let path = |name: &str| folder.join(name);
-    fs::write(path("initramfs"), initramfs.bytes(512).unwrap()).unwrap();
+    fs::write(path("initramfs"), initramfs.bytes().unwrap()).unwrap();
     let argument = |prefix: &str, path: &Path| format!("{prefix}{}", path.display());
     let mut qemu = guarded("qemu-system-x86_64");
     qemu.args(["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", "max"]);
