@@ -34,17 +34,17 @@ type Counts = (Option<u64>, Vec<(MetricId, u64)>);
 /// The figures of the primary metric so far, and when to look at them again.
 pub struct Stopping<'a> {
     plan: &'a Plan,
-    /// Block, variant and figure of each finished run that has the metric.
-    figures: Vec<(u32, u16, f64)>,
+    /// Block and figure of each finished run that has the metric, by variant.
+    figures: Vec<Vec<(u32, f64)>>,
     /// The number of runs of each block that are not made yet.
     left: Vec<usize>,
     /// The number of whole blocks, from the first on.
     whole: usize,
     /// The number of whole blocks at the next look at the interval.
     next_look: usize,
-    /// Block, variant and counts of each finished run, if the plan looks at exact counts; a warm-up
+    /// Block and counts of each finished run, by variant, if the plan looks at exact counts; a warm-up
     /// run has no block.
-    counts: Vec<(Option<u32>, u16, Counts)>,
+    counts: Vec<Vec<(Option<u32>, Counts)>>,
     /// Whether the first pair's answer is yet to be reported.
     answer_is_due: bool,
     /// Whether the one look at exact counts is yet to come.
@@ -62,11 +62,11 @@ impl<'a> Stopping<'a> {
     pub fn new(plan: &'a Plan) -> Stopping<'a> {
         Stopping {
             plan,
-            figures: Vec::new(),
+            figures: vec![Vec::new(); plan.variants.len()],
             left: plan.blocks.iter().map(|block| block.order.len()).collect(),
             whole: 0,
             next_look: plan.blocks_of_pairs(plan.fewest_pairs).max(plan.stop.blocks_min) as usize,
-            counts: Vec::new(),
+            counts: vec![Vec::new(); plan.variants.len()],
             answer_is_due: true,
             look_is_due: true,
             failed: BTreeSet::new(),
@@ -79,7 +79,8 @@ impl<'a> Stopping<'a> {
     pub fn add(&mut self, record: &Record, dictionary: &Dictionary) {
         if self.plan.stop.look_pairs.is_some() && record.outcome == Outcome::Finished {
             let counts = record.samples.iter().map(|sample| (sample.metric, sample.value));
-            self.counts.push((record.block, record.variant, (record.ops, counts.collect())));
+            self.counts[usize::from(record.variant)]
+                .push((record.block, (record.ops, counts.collect())));
         }
         let Some(block) = record.block else {
             if self.primary.is_none() && self.plan.primary_if_busy.is_some() {
@@ -99,7 +100,8 @@ impl<'a> Stopping<'a> {
         let sample = dictionary.id(primary).and_then(|metric| record.sample(metric));
         if let (Outcome::Finished, Some(sample)) = (&record.outcome, sample) {
             let ops = if primary.row().per_op { record.ops.unwrap_or(1) } else { 1 };
-            self.figures.push((block, record.variant, sample.value as f64 / ops.max(1) as f64));
+            let figure = sample.value as f64 / ops.max(1) as f64;
+            self.figures[usize::from(record.variant)].push((block, figure));
         }
     }
 
@@ -140,11 +142,8 @@ impl<'a> Stopping<'a> {
         }
         self.answer_is_due = false;
         let figure = |side: usize| {
-            let mut of = self
-                .figures
-                .iter()
-                .filter(|(block, of, _)| (*block, usize::from(*of)) == (0, side));
-            of.next().map(|(.., figure)| *figure)
+            let first = self.figures[side].iter().find(|(block, _)| *block == 0);
+            first.map(|(_, figure)| *figure)
         };
         let of_pair = |(baseline, variant): (usize, usize)| {
             let (one, two) = (figure(baseline)?, figure(variant)?);
@@ -188,8 +187,9 @@ impl<'a> Stopping<'a> {
             // The look always comes after the same blocks, so its error rate is that of one test.
             if self.whole >= look_pairs as usize && std::mem::take(&mut self.look_is_due) {
                 let comparisons = self.comparisons();
+                let level = early::LEVEL / comparisons.len() as f64;
                 let mut settled =
-                    comparisons.iter().map(|sides| self.is_settled(*sides, look_pairs));
+                    comparisons.iter().map(|sides| self.is_settled(*sides, look_pairs, level));
                 if self.repeats_itself() && settled.all(|settled| settled) {
                     return Some(StopReason::Settled);
                 }
@@ -201,9 +201,9 @@ impl<'a> Stopping<'a> {
 
     /// The counts of a variant's runs, by block.
     fn counts_of(&self, variant: usize) -> Vec<(u32, &Counts)> {
-        let runs = self.counts.iter().filter(|(_, of, _)| usize::from(*of) == variant);
+        let runs = self.counts[variant].iter();
         let mut runs: Vec<(u32, &Counts)> =
-            runs.filter_map(|(block, _, counts)| Some(((*block)?, counts))).collect();
+            runs.filter_map(|(block, counts)| Some(((*block)?, counts))).collect();
         runs.sort_by_key(|(block, _)| *block);
         runs
     }
@@ -219,10 +219,8 @@ impl<'a> Stopping<'a> {
     fn repeats_itself(&self) -> bool {
         self.variants().all(|variant| {
             let of = |wanted: Option<u32>| {
-                let runs = self.counts.iter();
-                let mut runs = runs
-                    .filter(move |(block, of, _)| (*block, usize::from(*of)) == (wanted, variant));
-                runs.next().map(|(.., counts)| counts)
+                let run = self.counts[variant].iter().find(|(block, _)| *block == wanted);
+                run.map(|(_, counts)| counts)
             };
             of(None).is_some() && of(None) == of(Some(0))
         })
@@ -230,20 +228,17 @@ impl<'a> Stopping<'a> {
 
     /// Whether the primary metric of two variants is the same in each of the first blocks, or lies
     /// farther apart than layouts shift it.
-    fn is_settled(&self, (baseline, variant): (usize, usize), blocks: u32) -> bool {
+    ///
+    /// `level`: the level of one comparison.
+    fn is_settled(&self, (baseline, variant): (usize, usize), blocks: u32, level: f64) -> bool {
         let figures = |side: usize| {
-            let mut of: Vec<(u32, f64)> = self
-                .figures
-                .iter()
-                .filter(|(block, of, _)| *block < blocks && usize::from(*of) == side)
-                .map(|(block, _, figure)| (*block, *figure))
-                .collect();
+            let mut of = self.figures[side].clone();
+            of.retain(|(block, _)| *block < blocks);
             of.sort_by_key(|(block, _)| *block);
             of
         };
         let [one, two] = [baseline, variant].map(figures);
         let plain = |of: &[(u32, f64)]| of.iter().map(|(_, figure)| *figure).collect::<Vec<f64>>();
-        let level = early::LEVEL / self.comparisons().len() as f64;
         one == two || early::p(&plain(&one), &plain(&two)) <= level
     }
 
@@ -256,13 +251,14 @@ impl<'a> Stopping<'a> {
         for (baseline, variant) in comparisons {
             let units = self.plan.unit_of(self.whole as u32) as usize;
             let mut blocks = vec![Block::default(); units];
-            for &(block, of, figure) in &self.figures {
-                let Some(unit) = blocks.get_mut(self.plan.unit_of(block) as usize) else {
-                    continue;
-                };
-                if usize::from(of) == baseline {
+            let place = |block: u32| self.plan.unit_of(block) as usize;
+            for &(block, figure) in &self.figures[baseline] {
+                if let Some(unit) = blocks.get_mut(place(block)) {
                     unit.baseline.to_mut().push(figure);
-                } else if usize::from(of) == variant {
+                }
+            }
+            for &(block, figure) in &self.figures[variant] {
+                if let Some(unit) = blocks.get_mut(place(block)) {
                     unit.variant.to_mut().push(figure);
                 }
             }

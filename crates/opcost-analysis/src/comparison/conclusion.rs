@@ -8,13 +8,14 @@
 
 use super::analysis::is_alone;
 use super::{
-    Change, Comparison, ModelAccuracy, Row, Severity, Verdict, cycles, function_changes,
-    one_variant,
+    Change, Comparison, FunctionComparison, ModelAccuracy, Row, Severity, Verdict, cycles,
+    function_changes, one_variant,
 };
 use opcost_base::number::{digits, figure, grouped, magnitude, percent, scale};
 use opcost_model::plan::Plan;
 use opcost_model::recording::{Recording, State};
 use opcost_record::{Kind, Unit};
+use std::collections::HashMap;
 
 /// One sentence for each comparison: the primary metric, then the best metric of the other kind (time beside counts or counts
 /// beside time), then other times that disagree.
@@ -34,6 +35,11 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
     if comparison.comparisons.is_empty() {
         return one_variant::conclusion(comparison).into_iter().collect();
     }
+    let functions: HashMap<(usize, usize), &FunctionComparison> = comparison
+        .functions
+        .iter()
+        .map(|functions| ((functions.baseline, functions.variant), functions))
+        .collect();
     comparison
         .comparisons
         .iter()
@@ -44,7 +50,7 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
                 comparison.variants[*variant].name, comparison.variants[*baseline].name
             );
             let others = [
-                exact_changes(comparison, row, [*baseline, *variant], index),
+                exact_changes(functions.get(&(*baseline, *variant)).copied(), &row.changes[index]),
                 other_kind(comparison, row, index),
                 other_times(comparison, row, index),
                 cycles::beside(&comparison.rows, index),
@@ -57,19 +63,11 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
 
 /// The functions that changed exactly, if the primary metric alone does not answer: no change of it was found, or layouts move it as
 /// far.
-fn exact_changes(
-    comparison: &Comparison,
-    row: &Row,
-    sides: [usize; 2],
-    index: usize,
-) -> Option<String> {
-    let change = &row.changes[index];
+fn exact_changes(functions: Option<&FunctionComparison>, change: &Change) -> Option<String> {
     if change.verdict == Verdict::Changed && change.below_floor().is_none() {
         return None;
     }
-    let mut functions = comparison.functions.iter();
-    let of_sides = functions.find(|functions| [functions.baseline, functions.variant] == sides);
-    of_sides.and_then(function_changes::exact_clause)
+    functions.and_then(function_changes::exact_clause)
 }
 
 fn sentence(row: &Row, index: usize) -> String {

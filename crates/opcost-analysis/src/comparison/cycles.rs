@@ -117,8 +117,14 @@ pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
     let known = rows.iter().filter(|row| row.key.name == MODEL_CYCLES).filter_map(|total| {
         let sides = 0..total.values.len();
         // Cycles of user code alone or of the kernel alone have no parts; the parts of the whole stand for them.
-        let of_sides = sides.clone().filter_map(|side| of_side(recording, &total.key, side));
-        let errors = sides.filter_map(|side| slice_error(recording, &total.key, side));
+        let sums = |name: &str| sums_of_sides(recording, &total.key, name);
+        let parts: Vec<_> = CYCLE_PARTS.into_iter().chain([CYCLES_FAR]).map(sums).collect();
+        let [cycles, errors] = [MODEL_CYCLES, CYCLES_ERROR].map(sums);
+        let of_sides = sides.clone().filter_map(|side| of_side(&parts, side));
+        let errors = sides.filter_map(|side| {
+            let (cycles, error) = (cycles.as_ref()?[side], errors.as_ref()?[side]);
+            (cycles > 0).then(|| NORMAL_95 * error as f64 / cycles as f64)
+        });
         let centers = total.values.iter().map(|value| value.as_ref().map(|value| value.center()));
         Some(Total {
             region: total.key.region.clone(),
@@ -218,33 +224,32 @@ fn accuracy(core: &CorePlan, total: &Total) -> ModelAccuracy {
     }
 }
 
-/// The sum of a figure over all runs of a variant, in the domain and region of the metric `alike`.
-fn sum_of_side(recording: &Recording, alike: &MetricKey, name: &str, side: usize) -> Option<u64> {
+/// The sum of a figure over all runs of each variant, in the domain and region of the metric `alike`.
+fn sums_of_sides(recording: &Recording, alike: &MetricKey, name: &str) -> Option<Vec<u64>> {
     let metric = recording.dictionary.id(&MetricKey { name: name.into(), ..alike.clone() })?;
+    let mut sums = vec![0; recording.plan.variants.len()];
     let finished = |run: &&Record| run.outcome == Outcome::Finished && run.block.is_some();
-    let runs = recording.records.iter().filter(finished);
-    let runs = runs.filter(|run| usize::from(run.variant) == side);
-    Some(runs.filter_map(|run| Some(run.sample(metric)?.value)).sum())
+    for run in recording.records.iter().filter(finished) {
+        if let Some(sum) = sums.get_mut(usize::from(run.variant)) {
+            *sum += run.sample(metric).map_or(0, |sample| sample.value);
+        }
+    }
+    Some(sums)
 }
 
-/// Half of the 95 % interval that slices leave to a variant's cycles, as a share of the cycles.
-fn slice_error(recording: &Recording, total: &MetricKey, side: usize) -> Option<f64> {
-    let of = |name: &str| sum_of_side(recording, total, name, side);
-    let (cycles, error) = (of(MODEL_CYCLES)?, of(CYCLES_ERROR)?);
-    (cycles > 0).then(|| NORMAL_95 * error as f64 / cycles as f64)
-}
-
-/// The normal distribution's 97.5 % quantile.
+/// The normal distribution's 97.5 % quantile, for half of the interval that slices leave to a variant's cycles.
 const NORMAL_95: f64 = 1.96;
 
 /// The confidence that the parts of one variant's cycles imply, all its runs taken together.
-fn of_side(recording: &Recording, total: &MetricKey, side: usize) -> Option<Confidence> {
-    let part = |name: &str| sum_of_side(recording, total, name, side);
+///
+/// `sums`: of the parts and of far misses, by variant.
+fn of_side(sums: &[Option<Vec<u64>>], side: usize) -> Option<Confidence> {
+    let (far, parts) = sums.split_last()?;
     let mut cycles = Cycles::default();
-    for (sum, name) in cycles.by_cause.iter_mut().zip(CYCLE_PARTS) {
-        *sum = part(name)?;
+    for (sum, part) in cycles.by_cause.iter_mut().zip(parts) {
+        *sum = part.as_ref()?[side];
     }
-    cycles.far = part(CYCLES_FAR)?;
+    cycles.far = far.as_ref()?[side];
     Some(confidence(&cycles))
 }
 

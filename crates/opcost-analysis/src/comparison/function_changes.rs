@@ -382,8 +382,8 @@ pub(super) fn compare_attributed(
     variant: usize,
 ) -> Option<FunctionComparison> {
     let mut by_unit: BTreeMap<u32, [Vec<&AttributedRun>; 2]> = BTreeMap::new();
-    for run in &attribution.runs {
-        if let Some(side) = [baseline, variant].iter().position(|side| *side == run.side) {
+    for (side, of) in [baseline, variant].into_iter().enumerate() {
+        for run in attribution.of_side(of) {
             by_unit.entry(run.unit).or_default()[side].push(run);
         }
     }

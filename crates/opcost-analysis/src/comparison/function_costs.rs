@@ -127,6 +127,20 @@ pub(super) fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
     charged_runs(recording, Charged::Profiled)
 }
 
+/// The runs of each of a recording's variants.
+fn by_variant<'r, 'a>(
+    runs: &'r [ProfiledRun<'a>],
+    variants: usize,
+) -> Vec<Vec<&'r ProfiledRun<'a>>> {
+    let mut of_each = vec![Vec::new(); variants];
+    for run in runs {
+        if let Some(own) = of_each.get_mut(run.variant) {
+            own.push(run);
+        }
+    }
+    of_each
+}
+
 fn charged_runs(recording: &Recording, charged: Charged) -> Vec<ProfiledRun<'_>> {
     let Some(metric) = recording.dictionary.id(&charged.metric(recording)) else {
         return Vec::new();
@@ -176,12 +190,9 @@ pub fn check_matches(recording: &Recording) -> Result<(), UnknownModule> {
     }
     let runs = profiled_runs(recording);
     let variants = 0..recording.plan.variants.len();
-    let sides: Vec<Side<'_>> = variants
-        .map(|variant| {
-            let own: Vec<_> = runs.iter().filter(|run| run.variant == variant).collect();
-            side(VariantOf { recording, variant }, &own)
-        })
-        .collect();
+    let own = by_variant(&runs, variants.len());
+    let sides: Vec<Side<'_>> =
+        variants.map(|variant| side(VariantOf { recording, variant }, &own[variant])).collect();
     match &sides[..] {
         [] | [_] => Ok(()),
         _ if runs.is_empty() => Ok(()),
@@ -261,6 +272,7 @@ pub(super) struct AttributedRun {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attribution {
     pub(super) matching: Matching,
+    /// The runs, in the order of their sides.
     pub(super) runs: Vec<AttributedRun>,
 }
 
@@ -275,8 +287,15 @@ impl Attribution {
         let variants = 0..recording.plan.variants.len();
         let variants: Vec<_> = variants.map(|variant| VariantOf { recording, variant }).collect();
         let runs = charged_runs(recording, charged);
-        let of = |variant: usize| runs.iter().filter(|run| run.variant == variant).collect();
-        Attribution::over(&variants, &(0..variants.len()).map(of).collect::<Vec<_>>())
+        Attribution::over(&variants, &by_variant(&runs, variants.len()))
+    }
+
+    /// The runs of one side.
+    pub(super) fn of_side(&self, side: usize) -> &[AttributedRun] {
+        // Each side's runs follow one another.
+        let start = self.runs.partition_point(|run| run.side < side);
+        let own = &self.runs[start..];
+        &own[..own.partition_point(|run| run.side == side)]
     }
 
     /// Takes the runs of variants of any recordings that have profiles.

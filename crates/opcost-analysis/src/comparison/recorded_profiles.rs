@@ -226,7 +226,7 @@ fn of_two_recordings(
         notes.push(format!("{detail} ({rule}, waived)"));
     }
     let attribution = Attribution::of_each(&variants);
-    let runs = |side: usize| attribution.runs.iter().filter(move |run| run.side == side);
+    let runs = |side: usize| attribution.of_side(side).iter();
     let alone = |side: usize| runs(side).map(|run| run.total as f64 / run.ops as f64).collect();
     let mut totals: [Vec<f64>; 2] = [alone(0), alone(1)];
     let mut observations: [Vec<_>; 2] =

@@ -2,10 +2,11 @@
 
 use super::VariantDifference;
 use opcost_model::plan::WorkPlan;
-use opcost_model::recording::{KernelState, MachineState, Recording};
+use opcost_model::recording::{KernelState, MachineState, ProgramState, Recording};
 use opcost_size::Totals;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 /// The options of two `.config` texts that differ, by name: `CONFIG_PARAVIRT: not set → y`.
 ///
@@ -39,8 +40,9 @@ pub(super) fn kernel_differences(
     recording: &Recording,
     kernels: &[KernelState],
 ) -> Vec<VariantDifference> {
-    let config =
-        |variant: usize| kernels.iter().find(|kernel| kernel.variant == variant)?.config.as_deref();
+    let known: HashMap<usize, &KernelState> =
+        kernels.iter().map(|kernel| (kernel.variant, kernel)).collect();
+    let config = |variant: usize| known.get(&variant)?.config.as_deref();
     let between = |(baseline, variant): (usize, usize)| {
         if recording.plan.apart((baseline, variant)).is_some() {
             return None;
@@ -69,13 +71,17 @@ pub struct SizeRows {
 pub(super) fn size_rows(recording: &Recording, state: Option<&MachineState>) -> Vec<SizeRows> {
     let plan = &recording.plan;
     let Some(state) = state else { return Vec::new() };
+    let programs: HashMap<&Path, &ProgramState> =
+        state.programs.iter().map(|known| (known.path.as_path(), known)).collect();
+    let kernels: HashMap<usize, &KernelState> =
+        state.kernels.iter().map(|known| (known.variant, known)).collect();
     let program = |variant: usize| {
         let WorkPlan::Command { program, .. } = &plan.variants[variant].work else { return None };
-        let known = state.programs.iter().find(|known| known.path == *program)?;
+        let known = programs.get(program.as_path())?;
         Some((known.sha256.as_str(), known.sizes?))
     };
     let kernel = |variant: usize| {
-        let known = state.kernels.iter().find(|known| known.variant == variant)?;
+        let known = kernels.get(&variant)?;
         Some((known.digest.as_str(), known.sizes?))
     };
     let mut rows = Vec::new();

@@ -111,7 +111,7 @@ fn moves_are_doubted_where_variants_differ() {
         |of: fn(&Slot) -> u64| made(move |slot| vec![("cpu-migrations", "perf_event", of(slot))]);
     let alike = moves(|slot| u64::from(slot.slot % 3));
     let apart = moves(|slot| 2 * u64::from(slot.variant) + u64::from(slot.slot % 2));
-    check("migrations", &alike, &apart, "times a run: 0.5 in 'off', 2.5 in 'on'");
+    check("migrations", &alike, &apart, "times a run: 0.5 in 'off' against 2.5 in 'on'");
     let mut pinned = apart;
     pinned.plan.cpu = Some(1);
     assert_eq!(entry(&pinned, "migrations").detail, "every run stayed on CPU 1");

@@ -1,14 +1,16 @@
 //! Many variants: one table in the order of the primary metric, the growth with a parameter, and a page of one screen.
 
 use crate::lab::{Lab, Started};
-use crate::made::{key, plan, plan_of, recording};
+use crate::made::{emulated, key, plan, plan_of, recording};
 use crate::needs;
 use opcost_analysis::comparison::{Comparison, compare};
+use opcost_lab::stopping::Stopping;
 use opcost_model::experiment::Variant;
 use opcost_model::recording::Recording;
 use opcost_record::Reading;
 use opcost_report::render::{Style, View, html, render};
 use opcost_stats::Random;
+use std::process::Command;
 
 /// A scan of multiples of 16, with a cost of `cost(n)` ns an operation and noise of 1 %.
 fn scanned(values: usize, pairs: u32, cost: impl Fn(f64) -> f64) -> Recording {
@@ -224,14 +226,72 @@ fn four_times_as_many_variants_cost_a_report_about_four_times_the_instructions()
         let id = format!("scan-{last}");
         let args = ["compare", "-q", "-n", "2", "--warmup=1", "-e", "wall,task-clock", "--name"];
         lab.output(&[&args[..], &[&id, "-P", "n", "1", last, "true {n}"]].concat());
-        let mut counted = lab.shell(
-            "valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null $OPCOST show --all",
-        );
+        let mut counted = lab.shell(&format!("valgrind {COUNTED} $OPCOST show --all"));
         let counted = counted.spawn().unwrap().end().expect(0).stderr;
-        let refs = counted.lines().find_map(|line| line.split_once("I   refs:"));
-        let (_, refs) = refs.unwrap_or_else(|| panic!("no count in {counted}"));
-        refs.trim().replace(',', "").parse().unwrap()
+        instructions(&counted)
     };
     let [few, many] = ["100", "400"].map(reported);
     assert!(many < 5.0 * few, "{few} instructions for 100 variants, {many} for 400");
+}
+
+/// Valgrind's arguments to count instructions.
+const COUNTED: &str = "--tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null";
+
+/// The instructions that valgrind counted.
+fn instructions(said: &str) -> f64 {
+    let refs = said.lines().find_map(|line| line.split_once("I   refs:"));
+    let (_, refs) = refs.unwrap_or_else(|| panic!("no count in {said}"));
+    refs.trim().replace(',', "").parse().unwrap()
+}
+
+/// Tells the test below how many variants to report when valgrind runs it.
+const VARIANTS: &str = "OPCOST_TEST_VARIANTS";
+
+#[test]
+fn four_times_as_many_emulated_variants_cost_about_four_times_the_instructions() {
+    if let Ok(variants) = std::env::var(VARIANTS) {
+        return report_emulated(variants.parse().unwrap());
+    }
+    if !needs::programs(&["valgrind"]) {
+        return;
+    }
+    let counted = |variants: &str| -> f64 {
+        let name = std::thread::current().name().unwrap().to_string();
+        let mut command = Command::new("valgrind");
+        command.args(COUNTED.split(' ')).arg(std::env::current_exe().unwrap());
+        let ended = command.args(["--exact", &name]).env(VARIANTS, variants).output().unwrap();
+        let stdout = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && stdout.contains("1 passed"), "{stdout}");
+        instructions(&String::from_utf8_lossy(&ended.stderr))
+    };
+    let [few, many] = ["150", "600"].map(counted);
+    assert!(many < 4.2 * few, "{few} instructions for 150 variants, {many} for 600");
+}
+
+/// Decides when to stop, compares and reports a scan of emulated variants, each with the same functions.
+fn report_emulated(variants: usize) {
+    let variant = |index: usize| Variant {
+        name: Some(format!("sort {index}")),
+        workload: Some("syscall".into()),
+        scanned: [("n".to_string(), index.to_string())].into(),
+        ..Variant::default()
+    };
+    let mut plan = emulated::emulated(plan_of((0..variants).map(variant).collect(), 6));
+    plan.stop.look_pairs = Some(3);
+    let made = emulated::recording(plan, 0, |slot| {
+        let mut tree = emulated::Tree::default();
+        let parent = tree.kernel(None, "do_syscall_64", 1, 20_000);
+        tree.kernel(parent, "do_mmap", 1, 500 + u64::from(slot.variant) % 2);
+        tree.add(None, "main", "/bin/sort", 1, 100_000 * u64::from(slot.variant + 1));
+        (tree.grown(), Vec::new())
+    });
+    let mut stopping = Stopping::new(&made.plan);
+    for record in &made.records {
+        stopping.add(record, &made.dictionary);
+        stopping.reason(0);
+    }
+    let (comparison, _) = compare(&made);
+    assert_eq!(comparison.functions.len(), variants - 1);
+    assert!(comparison.ranking.is_some());
+    assert!(shown(&made, &comparison, "text", false).contains("sort 0"));
 }

@@ -45,7 +45,7 @@ pub(super) fn migrations(evidence: &Evidence<'_>) -> Finding {
             let figure = |side: usize| {
                 format!("{:.1} in '{}'", means[side].unwrap_or(0.0), plan.variants[side].name)
             };
-            format!("{}, {}", figure(one), figure(other))
+            format!("{} against {}", figure(one), figure(other))
         })
         .collect();
     if apart.is_empty() {
@@ -53,7 +53,7 @@ pub(super) fn migrations(evidence: &Evidence<'_>) -> Finding {
     }
     let text = format!(
         "variants were moved between CPUs differently, times a run: {}; pin them (--cpu)",
-        apart.join("; ")
+        few(&apart)
     );
     Finding::Seen(Doubtful, text)
 }

@@ -47,9 +47,12 @@ pub(super) fn match_functions(
     let mut matched = Vec::new();
     let mut numbers = vec![HashMap::new(); sides.len()];
     for ((class, base), members) in groups {
-        let several = (0..sides.len()).any(|side| sources_on(&members, side) > 1);
+        // A side's members follow one another.
+        let differ =
+            |two: &[Member<'_>]| two[0].side == two[1].side && two[0].source != two[1].source;
+        let several = members.windows(2).any(differ);
         let same = match several {
-            true => split(&members, sides.len()),
+            true => split(&members),
             // Most names belong to one function only.
             false => vec![(last_source(&members), members.iter().collect())],
         };
@@ -74,33 +77,26 @@ pub(super) fn match_functions(
     (matched, numbers)
 }
 
-/// The number of functions with one name on a side.
-fn sources_on(members: &[Member<'_>], side: usize) -> usize {
-    let own = members.iter().filter(|member| member.side == side);
-    own.map(|member| member.source).collect::<BTreeSet<_>>().len()
-}
-
 /// The source that distinguishes a function on the last side from others.
 fn last_source(members: &[Member<'_>]) -> Option<String> {
     members.iter().max_by_key(|member| member.side)?.source.map(str::to_string)
 }
 
 /// Splits the functions of one name and file, each with what distinguishes it from the others.
-fn split<'m, 'a>(
-    members: &'m [Member<'a>],
-    sides: usize,
-) -> Vec<(Option<String>, Vec<&'m Member<'a>>)> {
+fn split<'m, 'a>(members: &'m [Member<'a>]) -> Vec<(Option<String>, Vec<&'m Member<'a>>)> {
     let mut by_source: BTreeMap<Option<&str>, Vec<&Member<'_>>> = BTreeMap::new();
     for member in members {
         by_source.entry(member.source).or_default().push(member);
     }
-    let is_on = |members: &[&Member<'_>], side: usize| members.iter().any(|one| one.side == side);
+    let sides_of = |members: &[&Member<'_>]| -> BTreeSet<usize> {
+        members.iter().map(|member| member.side).collect()
+    };
     let shown = |source: Option<&str>| source.map(str::to_string);
-    let (common, left): (Vec<_>, Vec<_>) = by_source
-        .into_iter()
-        .partition(|(_, members)| (0..sides).filter(|side| is_on(members, *side)).count() > 1);
-    let left_on = |side: usize| left.iter().filter(|(_, members)| is_on(members, side)).count();
-    let with_some: Vec<usize> = (0..sides).filter(|side| left_on(*side) > 0).collect();
+    let (common, left): (Vec<_>, Vec<_>) =
+        by_source.into_iter().partition(|(_, members)| sides_of(members).len() > 1);
+    // Each function left is on one side.
+    let sides_left: Vec<usize> = left.iter().flat_map(|(_, members)| sides_of(members)).collect();
+    let with_some: BTreeSet<usize> = sides_left.iter().copied().collect();
     let mut split: Vec<_> =
         common.into_iter().map(|(source, members)| (shown(source), members)).collect();
     if with_some.len() < 2 {
@@ -108,7 +104,7 @@ fn split<'m, 'a>(
         return split;
     }
     // One function left on each side is the same function. If more are left, nobody knows which is which.
-    let one_each = with_some.iter().all(|side| left_on(*side) == 1);
+    let one_each = with_some.len() == sides_left.len();
     let last = left.iter().max_by_key(|(_, members)| members.iter().map(|one| one.side).max());
     let source = last.filter(|_| one_each).and_then(|(source, _)| shown(*source));
     split.push((source, left.into_iter().flat_map(|(_, members)| members).collect()));

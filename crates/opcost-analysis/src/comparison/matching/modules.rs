@@ -28,7 +28,7 @@ pub enum ModuleMatch {
 }
 
 /// A file of one side.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct File<'a> {
     pub(super) path: &'a str,
     soname: Option<&'a str>,
@@ -88,9 +88,10 @@ pub(super) struct Class {
 /// Matches the files of all sides, each side's with those of the sides before.
 pub(super) fn match_files(sides: &[Vec<File<'_>>], told: &[SameFile]) -> Vec<Class> {
     let mut classes: Vec<Vec<Option<(usize, ModuleMatch)>>> = Vec::new();
+    let mut members: Vec<Vec<&File<'_>>> = Vec::new();
     for (side, files) in sides.iter().enumerate() {
-        let mut state =
-            Joining { sides, side, classes: &mut classes, open: (0..files.len()).collect() };
+        let open = (0..files.len()).collect();
+        let mut state = Joining { sides, side, classes: &mut classes, members: &mut members, open };
         state.by_key(ModuleMatch::Path, |file| Some(file.path.to_string()));
         for SameFile { old, new } in told {
             state.by_two(old, new);
@@ -107,6 +108,7 @@ pub(super) fn match_files(sides: &[Vec<File<'_>>], told: &[SameFile]) -> Vec<Cla
             let mut class = vec![None; sides.len()];
             class[side] = Some((file, ModuleMatch::Path));
             classes.push(class);
+            members.push(vec![&sides[side][file]]);
         }
     }
     let class = |class: Vec<Option<(usize, ModuleMatch)>>| Class {
@@ -121,28 +123,31 @@ pub(super) fn match_files(sides: &[Vec<File<'_>>], told: &[SameFile]) -> Vec<Cla
 }
 
 /// The matching of one side's files that have no class yet.
-struct Joining<'s, 'a> {
+struct Joining<'c, 's, 'a> {
     sides: &'s [Vec<File<'a>>],
     side: usize,
-    classes: &'s mut Vec<Vec<Option<(usize, ModuleMatch)>>>,
+    classes: &'c mut Vec<Vec<Option<(usize, ModuleMatch)>>>,
+    /// The files of each class that differ.
+    members: &'c mut Vec<Vec<&'s File<'a>>>,
     open: Vec<usize>,
 }
 
-impl<'s, 'a> Joining<'s, 'a> {
-    /// Classes without a file of this side, each with its files.
-    fn open_classes(&self) -> Vec<(usize, Vec<&'s File<'a>>)> {
-        let (sides, side) = (self.sides, self.side);
-        let open = self.classes.iter().enumerate().filter(|(_, class)| class[side].is_none());
-        open.map(|(number, class)| {
-            let files = class.iter().zip(sides);
-            (number, files.filter_map(|(file, side)| Some(&side[file.as_ref()?.0])).collect())
-        })
-        .collect()
+impl<'s, 'a> Joining<'_, 's, 'a> {
+    /// Classes without a file of this side, each with its files; none if each file has its class.
+    fn open_classes(&self) -> impl Iterator<Item = (usize, &[&'s File<'a>])> {
+        let all = if self.open.is_empty() { &[][..] } else { &self.classes[..] };
+        let all = all.iter().zip(self.members.iter()).enumerate();
+        let open = all.filter(|(_, (class, _))| class[self.side].is_none());
+        open.map(|(number, (_, members))| (number, members.as_slice()))
     }
 
     fn join(&mut self, pairs: &[(usize, usize)], by: ModuleMatch) {
         for (file, class) in pairs {
             self.classes[*class][self.side] = Some((*file, by));
+            let (file, members) = (&self.sides[self.side][*file], &mut self.members[*class]);
+            if members.last() != Some(&file) && !members.contains(&file) {
+                members.push(file);
+            }
         }
         self.open.retain(|open| !pairs.iter().any(|(file, _)| file == open));
     }
@@ -157,7 +162,7 @@ impl<'s, 'a> Joining<'s, 'a> {
         }
         let mut classes: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (class, members) in self.open_classes() {
-            let keys: BTreeSet<String> = members.into_iter().filter_map(&key).collect();
+            let keys: BTreeSet<String> = members.iter().filter_map(|file| key(file)).collect();
             for key in keys {
                 classes.entry(key).or_default().push(class);
             }
@@ -176,11 +181,12 @@ impl<'s, 'a> Joining<'s, 'a> {
     /// Joins the file that a user calls `new` with the file called `old` on an earlier side.
     fn by_two(&mut self, old: &str, new: &str) {
         let file = self.open.iter().find(|at| self.sides[self.side][**at].is_called(new)).copied();
-        let class = self
-            .open_classes()
-            .into_iter()
-            .find(|(_, members)| members.iter().any(|file| file.is_called(old)));
-        if let Some((file, (class, _))) = file.zip(class) {
+        let mut classes = self.open_classes();
+        let class = classes
+            .find(|(_, members)| members.iter().any(|file| file.is_called(old)))
+            .map(|(class, _)| class);
+        drop(classes);
+        if let Some((file, class)) = file.zip(class) {
             self.join(&[(file, class)], ModuleMatch::Told);
         }
     }
@@ -188,7 +194,7 @@ impl<'s, 'a> Joining<'s, 'a> {
     /// Joins files of the same name. Pairs whose paths share more of their last parts are joined first; if several pairs share
     /// equally many, none is joined.
     fn by_file_name(&mut self) {
-        let classes = self.open_classes();
+        let classes: Vec<_> = self.open_classes().collect();
         let mut close: Vec<(usize, usize, usize)> = Vec::new();
         for at in &self.open {
             let file = &self.sides[self.side][*at];

@@ -8,7 +8,11 @@ use opcost_size::Totals;
 
 /// The plan for an emulated machine: each block has one run of each variant.
 pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
-    let mut plan = super::plan(filters, pairs);
+    emulated(super::plan(filters, pairs))
+}
+
+/// The same plan for an emulated machine.
+pub(crate) fn emulated(mut plan: Plan) -> Plan {
     plan.target = Target::Emulated(EmulationPlan {
         model: false,
         core: None,
@@ -25,7 +29,7 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
     plan.unavailable.clear();
     plan.repeats_last = false;
     for block in &mut plan.blocks {
-        block.order = (0..filters.len() as u16).collect();
+        block.order = (0..plan.variants.len() as u16).collect();
     }
     plan
 }
