@@ -64,6 +64,8 @@ pub enum StoreErrorKind {
     Running(String),
     /// The recording was deleted while it was being made.
     Forgotten(String),
+    /// The file was removed or replaced while this recording was written to it.
+    Gone(String),
     /// The recording is complete.
     Complete(String),
     /// The store has another recording with this identifier.
@@ -211,6 +213,13 @@ impl fmt::Display for StoreError {
                 write!(
                     f,
                     "store '{path}': the disk is full, or the file is as large as ulimit -f permits; all runs stored so far are kept, free some space and resume"
+                )
+            }
+            StoreErrorKind::Gone(id) => {
+                write!(
+                    f,
+                    "store '{path}': the file was removed or replaced while recording {id} was written to it, \
+                     and the recording with it; run again, with a store that nothing else touches (--store)"
                 )
             }
             StoreErrorKind::Busy => {

@@ -636,3 +636,29 @@ fn an_identifier_s_beginning_finds_what_begins_so_and_nothing_else() {
     let steps = plan(BY_BEGINNING);
     assert!(steps.iter().all(|step| step.starts_with("SEARCH")), "{steps:?}");
 }
+
+/// Whoever removes or replaces the file takes the recording with it, and nobody would find it afterwards.
+#[test]
+fn a_store_that_is_removed_or_replaced_ends_the_recording() {
+    for replaced in [false, true] {
+        let (_dir, path) = place();
+        let mut writer = begin(&path, &plan_of(20));
+        writer.append(&[(record(0), None)]).unwrap();
+        let other = path.with_extension("other");
+        if replaced {
+            std::fs::copy(&path, &other).unwrap();
+            std::fs::rename(&other, &path).unwrap();
+        } else {
+            std::fs::remove_file(&path).unwrap();
+        }
+        let id = writer.id().to_string();
+        let error = writer.append(&[(record(1), None)]).unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Gone(id));
+        // The store at its place is left alone.
+        assert!(writer.end(State::Failed).is_ok());
+        let (_dir, path) = place();
+        let writer = begin(&path, &plan_of(20));
+        std::fs::remove_file(&path).unwrap();
+        assert!(writer.end(State::Finished).is_err());
+    }
+}

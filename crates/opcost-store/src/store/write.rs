@@ -8,6 +8,8 @@ use opcost_record::{Dictionary, MetricKey, Outcome, Profile, Record, Report, Sam
 use rusqlite::{ErrorCode, Transaction, params};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// A recording that is being made.
 pub struct RecordingWriter {
@@ -21,6 +23,13 @@ pub struct RecordingWriter {
     invariants: HashMap<String, i64>,
     /// Whether another process was found to work on the recording; the other process then stores the state.
     displaced: bool,
+    /// Device and inode of the store's file.
+    file: Option<(u64, u64)>,
+}
+
+/// Device and inode of a file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 impl RecordingWriter {
@@ -54,6 +63,7 @@ impl RecordingWriter {
             }
         })?;
         Ok(RecordingWriter {
+            file: identity(&store.path),
             store,
             id,
             number,
@@ -127,6 +137,7 @@ impl RecordingWriter {
             dictionary: recording.dictionary.clone(),
             invariants,
             displaced: false,
+            file: identity(&store.path),
             store,
         })
     }
@@ -151,6 +162,7 @@ impl RecordingWriter {
     /// # Errors
     /// [`StoreError`]; none of these runs is stored then, and earlier runs stay.
     pub fn append(&mut self, runs: &[(Record, Option<Profile>)]) -> Result<(), StoreError> {
+        self.check_file()?;
         let (number, keys, stored) = (self.number, self.dictionary.keys(), self.metrics_stored);
         let sets_stored = self.invariants.len() as i64;
         let sets = &mut self.invariants;
@@ -216,6 +228,16 @@ impl RecordingWriter {
         Ok(())
     }
 
+    /// Checks that the file written to is the one that readers find.
+    fn check_file(&mut self) -> Result<(), StoreError> {
+        if self.displaced || self.file == identity(&self.store.path) {
+            return Ok(());
+        }
+        self.displaced = true;
+        let kind = StoreErrorKind::Gone(self.id.clone());
+        Err(StoreError::new(&self.store.path, kind))
+    }
+
     /// Appends a changed state of the machine.
     ///
     /// # Errors
@@ -256,10 +278,11 @@ impl RecordingWriter {
     ///
     /// # Errors
     /// [`StoreError`]; the recording then stays marked as running.
-    pub fn end(self, state: State) -> Result<Store, StoreError> {
+    pub fn end(mut self, state: State) -> Result<Store, StoreError> {
         if self.displaced {
             return Ok(self.store);
         }
+        self.check_file()?;
         self.store.sql(|connection| {
             connection.execute(
                 "UPDATE recordings SET state = ?2,
