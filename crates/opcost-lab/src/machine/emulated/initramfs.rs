@@ -203,7 +203,8 @@ impl Initramfs {
                 *path = moved(path, from, to);
             }
         }
-        let Programs { files, executed } = &mut self.programs;
+        // The loader's list is below /etc.
+        let Programs { files, executed, .. } = &mut self.programs;
         for path in files.iter_mut().map(|file| &mut file.guest).chain(executed) {
             *path = moved(path, from, to);
         }
@@ -266,11 +267,11 @@ impl Initramfs {
         self.tree.nodes().any(|(path, node)| private(node) && !path.starts_with("/opcost"))
     }
 
-    /// The files inside that are no programs or libraries; `named`: those that the command's arguments name, by their paths here;
+    /// The files inside that are neither programs or libraries nor made from these; `named`: those that the command's arguments name, by their paths here;
     /// `tree`: the folder of this machine that was moved.
     pub(super) fn data(&self, named: &[PathBuf], tree: Option<&Path>) -> WorkData {
-        let programs: Vec<&Path> =
-            self.programs.files.iter().map(|file| file.guest.as_path()).collect();
+        let files = self.programs.files.iter().map(|file| file.guest.as_path());
+        let programs: Vec<&Path> = files.chain(self.programs.loader_cache.as_deref()).collect();
         WorkData::of_guest(&self.tree, &programs, named, tree)
     }
 

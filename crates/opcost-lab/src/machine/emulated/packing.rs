@@ -207,6 +207,8 @@ pub(super) struct Programs {
     pub(super) files: Vec<PackedFile>,
     /// The file that the command executes, in the guest; for a script, its interpreter.
     pub(super) executed: Option<PathBuf>,
+    /// The loader's list of libraries in the guest, if it was made from those that are packed: then it is no condition of its own.
+    pub(super) loader_cache: Option<PathBuf>,
 }
 
 /// Packs a command. Returns the request for it, and the programs and libraries among its files.
@@ -231,7 +233,7 @@ pub(super) fn pack_command(
     for path in &command.used {
         packing.used(path)?;
     }
-    let files = packing.finish(&command.pack)?;
+    let programs = packing.finish(&command.pack)?;
     let request = GuestCommand {
         program: command.program.clone(),
         argv: command.argv.clone(),
@@ -241,7 +243,7 @@ pub(super) fn pack_command(
         output: command.output.clone(),
         sends: command.sends,
     };
-    Ok((request, Programs { files, executed: Some(executed) }))
+    Ok((request, Programs { executed: Some(executed), ..programs }))
 }
 
 /// Finds the program of a command that runs without a kernel, its loader, and those libraries of its
@@ -276,7 +278,7 @@ pub(super) fn programs_here(
         .filter_map(|file| file.canonicalize().ok())
         .map(|file| PackedFile { host: file.clone(), guest: file })
         .collect();
-    Ok(Programs { files: files.into_iter().collect(), executed: Some(real) })
+    Ok(Programs { files: files.into_iter().collect(), executed: Some(real), loader_cache: None })
 }
 
 /// Why a file is no program for a guest.
@@ -311,7 +313,7 @@ pub(super) fn pack_workload(
     for program in &workload.programs {
         packing.program(program, 0)?;
     }
-    Ok(Programs { files: packing.finish(&workload.pack)?, executed: None })
+    packing.finish(&workload.pack)
 }
 
 fn variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
@@ -352,7 +354,8 @@ impl<'a> Packing<'a> {
     }
 
     /// Packs the files beside the programs. Returns all programs and libraries.
-    fn finish(mut self, pack: &[PackItem]) -> Result<Vec<PackedFile>, PackError> {
+    fn finish(mut self, pack: &[PackItem]) -> Result<Programs, PackError> {
+        let mut made = None;
         if let Some(preload) = variable(self.env, "LD_PRELOAD") {
             let names = split(preload, b": ");
             for library in names.iter().filter(|name| name.as_bytes().contains(&b'/')) {
@@ -370,10 +373,12 @@ impl<'a> Packing<'a> {
             };
             let cache = self.tree.contents(&real).unwrap_or_default();
             if let Some(contents) = loader_cache::cut_down(cache, is_packed) {
-                self.tree.put(real, Node::File { mode: 0o644, contents });
+                self.tree.put(&real, Node::File { mode: 0o644, contents });
+                made = Some(real);
             }
         }
-        Ok(self.programs.into_iter().collect())
+        let files = self.programs.into_iter().collect();
+        Ok(Programs { files, executed: None, loader_cache: made })
     }
 
     /// Packs a program with everything that is needed to execute it. Returns the file that is
@@ -636,6 +641,27 @@ mod tests {
         let real = Path::new("/bin/sh").canonicalize().unwrap();
         assert!(programs.contains(&real), "{programs:?}");
         assert!(programs.iter().any(|path| path.to_string_lossy().contains("libc")));
+    }
+
+    /// A revision that takes a library of the system is compared with one that does not.
+    #[test]
+    fn the_list_of_packed_libraries_is_no_condition_of_its_own() {
+        if !can_pack() || !Path::new(LOADER_CACHE).exists() {
+            return;
+        }
+        let mut tree = Tree::default();
+        let shell = command("/bin/sh", &["sh"], Path::new("/"));
+        let (_, programs) = pack_command(&mut tree, Architecture::X86_64, &shell).unwrap();
+        let cache = Path::new(LOADER_CACHE);
+        assert_eq!(programs.loader_cache.as_deref(), Some(cache));
+        let whole = fs::metadata(cache).unwrap().len();
+        assert!((tree.contents(cache).unwrap().len() as u64) < whole);
+        let guests: Vec<&Path> = vec![cache];
+        let states = |own: &[&Path]| {
+            let data = super::super::data::WorkData::of_guest(&tree, own, &[cache.into()], None);
+            data.unwritten().any(|state| state.path == cache)
+        };
+        assert!(states(&[]) && !states(&guests));
     }
 
     #[test]
