@@ -176,7 +176,10 @@ impl Watchdog {
     pub fn open() -> io::Result<Watchdog> {
         let folder = device(WATCHDOG)?;
         let config = File::options().read(true).write(true).open(folder.join("config"))?;
-        let registers = Registers::map(&folder.join("resource0"), 0)?;
+        let list = fs::read_to_string(folder.join("resource"))?;
+        let start = first_resource(&list).ok_or(io::ErrorKind::InvalidData)?;
+        // The file begins with the page of the registers, which may have those of another device in front of them.
+        let registers = Registers::map(&folder.join("resource0"), start % PAGE_BYTES as u64)?;
         Ok(Watchdog { config, registers })
     }
 
