@@ -60,6 +60,6 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(of_lines, cost(&annotation.own));
     let view =
         View { name: "f", event: "e", unit: Unit::Count, counted: false, annotation: &annotation };
-    document(&view);
+    document(&view, false);
     json(&view);
 });

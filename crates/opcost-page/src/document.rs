@@ -231,6 +231,9 @@ pub enum Cell {
     Code(String),
     /// A line of a program: it keeps its indent, and is cut at its end where it is long.
     Source(String),
+    /// A line that names inlined code: what stands before the function's name; the name, which is shortened to the room; and what
+    /// stands behind, which is cut where it is long.
+    Inlined(String, String, String),
 }
 
 /// A verdict.
@@ -372,7 +375,8 @@ fn gather(blocks: &[Block], facts: &mut Vec<String>) {
                             | Cell::File(_)
                             | Cell::List(..)
                             | Cell::Code(_)
-                            | Cell::Source(_) => {}
+                            | Cell::Source(_)
+                            | Cell::Inlined(..) => {}
                             Cell::Empty => {}
                         }
                     }

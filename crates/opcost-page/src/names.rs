@@ -5,14 +5,13 @@
 //! middle. `…` stands for each missing part.
 
 use opcost_symbols::readable::{
-    behind_namespace, without_arguments, without_namespaces_in_types, without_parameters,
+    behind_namespace, without_arguments, without_arguments_and_parameters,
+    without_namespaces_in_types, without_parameters,
 };
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The mark of parameters that are left out.
 const MISSING: &str = "(…)";
-/// The mark of template arguments that are left out.
-const ARGUMENTS: &str = "<…>";
 const RUST_ARGUMENTS: &str = "::<…>";
 
 /// A name in at most `width` columns.
@@ -97,8 +96,16 @@ pub fn label(name: &str, width: usize) -> String {
     if reduced.width() <= width {
         return reduced;
     }
-    let bare = without_parameters(&without_arguments(name), "").replace(ARGUMENTS, "");
-    let mut own = bare.trim_end_matches("::");
+    bare(name, width)
+}
+
+/// A name without template arguments, parameters and return type, and without namespaces as far as necessary.
+pub fn bare(name: &str, width: usize) -> String {
+    if let Some(short) = reduced_go(name, width) {
+        return cut(&short, width);
+    }
+    let bare = without_arguments_and_parameters(name);
+    let mut own = bare.as_str();
     while own.width() > width {
         let Some(inner) = behind_namespace(own) else { break };
         own = inner;
@@ -281,6 +288,22 @@ mod tests {
         assert_eq!(label("core::ptr::drop_in_place::<String>", 13), "drop_in_place");
     }
 
+    #[test]
+    fn a_bare_name_has_the_types_that_there_is_room_for() {
+        let name = format!("std::vector<{STRING}, int>::push_back({STRING}&&)");
+        for (name, width, expected) in [
+            (name.as_str(), 80, "std::vector::push_back"),
+            (name.as_str(), 18, "vector::push_back"),
+            (name.as_str(), 10, "push_back"),
+            ("<u64 as core::iter::traits::accum::Sum>::sum::{{closure}}", 20, "sum::{{closure}}"),
+            ("strings.(*Builder).WriteString", 40, "strings.(*Builder).WriteString"),
+            ("strings.(*Builder).WriteString", 24, "…(*Builder).WriteString"),
+            ("touch", 9, "touch"),
+        ] {
+            assert_eq!(bare(name, width), expected, "{width}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_name_is_wider_than_its_room_and_none_is_changed_that_fits(
@@ -289,6 +312,7 @@ mod tests {
             let shown = shorten(&name, width);
             prop_assert!(shown.width() <= width);
             prop_assert!(label(&name, width).width() <= width);
+            prop_assert!(bare(&name, width).width() <= width);
             if name.width() <= width {
                 prop_assert_eq!(shown, name);
             }

@@ -79,6 +79,17 @@ impl Page {
         if self.ascii { short.replace('…', "~") } else { short }
     }
 
+    /// A function's own name with the types around it in at most `width` columns, for a line that says more, unless names are shown
+    /// whole.
+    pub(crate) fn bare(&mut self, name: &str, width: usize) -> String {
+        if self.full_names {
+            return name.to_string();
+        }
+        let short = names::bare(name, width);
+        self.shortened |= short != name;
+        if self.ascii { short.replace('…', "~") } else { short }
+    }
+
     /// As many names, each with its remark, as fit behind an arrow in `room` columns. A name that would be cut too short ends the list.
     pub(crate) fn list(&mut self, arrow: &str, named: &[(String, String)], room: usize) -> String {
         let room = self.room(room);

@@ -46,16 +46,29 @@ fn with_source(symbol: &str, source: &str) -> String {
 /// Returns the places of the functions in a list that a user's name means.
 ///
 /// `name`: a symbol as shown, or `FILE:SYMBOL` where `FILE` is a module, the last part of its path,
-/// or the source file. If no function has the name, symbols without their parameters are compared,
-/// then the symbols of which a function is a part or copy.
+/// or the source file. If no function has the name, symbols without their parameters are compared, then the symbols of which a
+/// function is a part or copy, then symbols without template arguments, at last without the namespaces and types around them.
 pub fn named<'f>(functions: impl Iterator<Item = &'f Function> + Clone, name: &str) -> Vec<usize> {
     let found = |symbol: fn(&str) -> String| -> Vec<usize> {
         let is = |function: &Function| means(name, &symbol(&function.symbol), function);
         functions.clone().enumerate().filter(|(_, one)| is(one)).map(|(at, _)| at).collect()
     };
-    let ways: [fn(&str) -> String; 3] =
-        [str::to_string, without_parameters, |symbol| without_parameters(stem(symbol).base)];
-    ways.into_iter().map(found).find(|found| !found.is_empty()).unwrap_or_default()
+    let ways: [fn(&str) -> String; 4] = [
+        str::to_string,
+        without_parameters,
+        |symbol| without_parameters(stem(symbol).base),
+        without_arguments,
+    ];
+    if let Some(found) = ways.into_iter().map(found).find(|found| !found.is_empty()) {
+        return found;
+    }
+    let is_end = |function: &&Function| {
+        let bare = without_arguments(&function.symbol);
+        std::iter::successors(Some(&bare[..]), |rest| readable::behind_namespace(rest))
+            .any(|end| end == name)
+    };
+    let ends = functions.enumerate().filter(|(_, one)| is_end(one));
+    ends.map(|(at, _)| at).collect()
 }
 
 /// Whether a user's name means a function with this symbol.
@@ -71,6 +84,11 @@ fn means(name: &str, symbol: &str, Function { module, source, .. }: &Function) -
     source.is_some_and(|source| of(source) || name == with_source(symbol, source))
         || of(module)
         || of(module.rsplit('/').next().unwrap_or_default())
+}
+
+/// Returns a name without template arguments, return type and parameters: `ns::f` of `int ns::f<int>(int) const`.
+fn without_arguments(name: &str) -> String {
+    readable::without_arguments_and_parameters(&without_parameters(stem(name).base))
 }
 
 /// Returns a name without return type and parameters: `ns::f` of `int ns::f(int) const`.
@@ -119,6 +137,10 @@ mod tests {
             function("ns::Thing::operator()(int) const [clone .isra.0]", "/bin/work", None),
             function("sort.constprop.0", "/bin/work", None),
             function("sort.isra.1", "/bin/work", None),
+            function("void multiply<long>(Matrix<long>&, unsigned long)", "/bin/work", None),
+            function("std::vector<int, A<int> >::push_back(int&&)", "/bin/work", None),
+            function("std::vector<long, A<long> >::push_back(long&&)", "/bin/work", None),
+            function("<app::Shape as core::fmt::Debug>::fmt", "/bin/work", None),
         ];
         for (name, found) in [
             ("read", &[0, 1][..]),
@@ -133,6 +155,14 @@ mod tests {
             ("ns::Thing::operator()", &[5]),
             ("sort", &[6, 7]),
             ("sort.isra.1", &[7]),
+            ("multiply", &[8]),
+            ("work:multiply", &[8]),
+            ("std::vector::push_back", &[9, 10]),
+            ("vector::push_back", &[9, 10]),
+            ("push_back", &[9, 10]),
+            ("fmt", &[11]),
+            ("Thing::loop", &[4]),
+            ("back", &[]),
             ("write", &[]),
             (":read", &[]),
         ] {

@@ -97,6 +97,12 @@ pub fn without_parameters(name: &str, instead: &str) -> String {
     shorter.get(bytes..).unwrap_or_default().to_string()
 }
 
+/// Returns `a::b::c` of `int a<b>::b::c<d>(int)`.
+pub fn without_arguments_and_parameters(name: &str) -> String {
+    let bare = without_parameters(&without_arguments(name), "").replace("<…>", "");
+    bare.trim_end_matches("::").to_string()
+}
+
 /// Returns the length in bytes of the return type at the start of a function's name.
 fn return_type(name: &str) -> Option<usize> {
     let mut last = None;

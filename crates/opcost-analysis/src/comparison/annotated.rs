@@ -240,8 +240,12 @@ fn parts(lines: [Option<&AnnotatedLine>; 2]) -> Vec<(String, [u64; 2])> {
 /// An inlined function and the name of its file.
 type InlinedFrom = (String, String);
 
-/// The name of a line's file, without folders: builds have different ones.
+/// The name of a line's file, without folders: builds have different ones. The file of the function itself has none, since it
+/// is the same whatever its name.
 fn file_name(side: &Annotation, source: usize) -> &str {
+    if side.main == Some(source) {
+        return "";
+    }
     let path = side.sources[source].path.as_str();
     path.rsplit('/').next().unwrap_or(path)
 }

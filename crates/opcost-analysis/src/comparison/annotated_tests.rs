@@ -135,7 +135,8 @@ fn lines_of_few_samples_are_judged_together() {
 
 #[test]
 fn lines_of_inlined_code_are_paired_by_the_sources_difference() {
-    let side = |text: &str, costs: &[(u32, u64)]| {
+    let side = |in_own_file: bool, path: &str, text: &str, costs: &[(u32, u64)]| {
+        let file = u32::from(!in_own_file);
         let at = |function: &str, file: u32, line: u32| LineAt {
             function: Some(function.into()),
             file: Some(file),
@@ -161,32 +162,41 @@ fn lines_of_inlined_code_are_paired_by_the_sources_difference() {
             lines: &CodeLines {
                 places: costs
                     .iter()
-                    .map(|(line, _)| vec![at("f", 0, 1), at("g", 1, *line)])
+                    .map(|(line, _)| vec![at("f", 0, 1), at("g", file, *line)])
                     .collect(),
                 files: vec![SourceFile::default(); 2],
                 without: None,
             },
-            sources: vec![source("/a/f.c", "g();"), source("/a/g.h", text)],
+            sources: vec![
+                source(path, if in_own_file { text } else { "g();" }),
+                source("/a/g.h", text),
+            ],
             runs: &runs.map(Iterator::collect),
             totals: vec![1000],
             flow: Flow::default(),
         })
     };
-    let old = side("one\ntwo\nthree", &[(1, 5), (2, 7), (3, 1), (1, 5)]);
-    let new = side("new\nnew\none\nthree", &[(1, 3), (3, 10), (4, 9)]);
-    let difference = counted(old, new);
-    let lines: Vec<_> = difference.rows[0]
-        .inlined
-        .iter()
-        .map(|one| (one.function.as_str(), one.places.map(|at| Some(at?.1)), one.cost))
-        .collect();
-    assert_eq!(
-        lines,
-        [
-            ("g", [Some(3), Some(4)], [1, 9]),
-            ("g", [Some(2), None], [7, 0]),
-            ("g", [None, Some(1)], [0, 3]),
-            ("g", [Some(1), Some(3)], [10, 10]),
-        ]
-    );
+    // Also where both are in a file whose name changed.
+    for in_own_file in [false, true] {
+        let old = [(1, 5), (2, 7), (3, 1), (1, 5)];
+        let old = side(in_own_file, "/a/f.c", "one\ntwo\nthree", &old);
+        let new = [(1, 3), (3, 10), (4, 9)];
+        let new = side(in_own_file, "/b/f-2.c", "new\nnew\none\nthree", &new);
+        let difference = counted(old, new);
+        let lines: Vec<_> = difference.rows[0]
+            .inlined
+            .iter()
+            .map(|one| (one.function.as_str(), one.places.map(|at| Some(at?.1)), one.cost))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                ("g", [Some(3), Some(4)], [1, 9]),
+                ("g", [Some(2), None], [7, 0]),
+                ("g", [None, Some(1)], [0, 3]),
+                ("g", [Some(1), Some(3)], [10, 10]),
+            ],
+            "{in_own_file}"
+        );
+    }
 }

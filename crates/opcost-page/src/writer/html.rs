@@ -3,7 +3,7 @@
 use crate::document::{
     Block, Cell, Code, Document, Head, Mark, Paragraph, Place, Row, Span, Table, Tone, unified,
 };
-use crate::names::shorten;
+use crate::names::{bare, shorten};
 use crate::plot;
 use crate::writer::text::{BARS_MAX, sparkline};
 use maud::{Markup, PreEscaped, html};
@@ -186,6 +186,14 @@ fn cell(cell: &Cell) -> Markup {
             Cell::Name(name, behind) => (self::name(name, behind)),
             Cell::Code(text) => code { (shown(text)) },
             Cell::Source(text) => code class="source" { (shown(text)) },
+            Cell::Inlined(before, name, behind) => code class="source" {
+                (shown(before))
+                @match bare(name, NAME_WIDTH_MAX) {
+                    short if short == *name => (shown(name)),
+                    short => span title=(shown(name)) { (shown(&short)) },
+                }
+                (shown(behind))
+            },
             Cell::Verdict(verdict) => {
                 @if !verdict.sign.is_empty() { span aria-hidden="true" { (verdict.sign) " " } }
                 (shown(&verdict.word))

@@ -52,6 +52,10 @@ fn shown(text: &str) -> String {
     safe(text, Output::Markdown)
 }
 
+fn code(text: &str) -> String {
+    format!("`{}`", safe(text, Output::MarkdownCode).replace('|', "\\|"))
+}
+
 impl Writer {
     /// Begins a block: an empty line above it.
     fn begin(&mut self) {
@@ -167,8 +171,10 @@ impl Writer {
             Cell::Spread(value, spread) => shown(format!("{value} {spread}").trim_end()),
             Cell::Name(name, behind) => shown(&self.page.name(name, behind, NAME_WIDTH_MAX)),
             Cell::Source(text) if text.is_empty() => String::new(),
-            Cell::Code(text) | Cell::Source(text) => {
-                format!("`{}`", safe(text, Output::MarkdownCode).replace('|', "\\|"))
+            Cell::Code(text) | Cell::Source(text) => code(text),
+            Cell::Inlined(before, name, behind) => {
+                let name = self.page.bare(name, NAME_WIDTH_MAX);
+                code(&format!("{before}{name}{behind}"))
             }
             Cell::Chain(part, names) => {
                 let names = names.iter().map(|name| self.page.name(name, "", NAME_WIDTH_MAX));

@@ -30,6 +30,8 @@ const NOTE_WIDTH_MAX: usize = 32;
 const CHAIN_NAME_WIDTH_MIN: usize = 40;
 /// The width of a part of a cost in front of callers.
 const PART_WIDTH: usize = 9;
+/// The least part of a line's room that the name of inlined code has, in percent, so that most of it is the source's.
+const INLINED_NAME_PERCENT: usize = 40;
 /// Maximum width of a file's name.
 const FILE_WIDTH_MAX: usize = 14;
 
@@ -124,7 +126,8 @@ impl<'a> Layout<'a> {
             indent,
             is_wrapped: last.is_some_and(|at| {
                 cells(at).all(|(_, cell)| {
-                    matches!(cell, Cell::Text(_) | Cell::Brief(_) | Cell::Source(_) | Cell::Empty)
+                    let is_source = matches!(cell, Cell::Source(_) | Cell::Inlined(..));
+                    is_source || matches!(cell, Cell::Text(_) | Cell::Brief(_) | Cell::Empty)
                 })
             }),
             shown,
@@ -326,6 +329,15 @@ impl<'a> Layout<'a> {
                 Cell::Brief(text) | Cell::Source(text) => {
                     fit(&page.shown(text), width).trim_end().to_string()
                 }
+                Cell::Inlined(before, name, behind) => {
+                    let room = width.saturating_sub(before.width());
+                    let beside = room.saturating_sub(behind.width());
+                    let least = room * INLINED_NAME_PERCENT / 100;
+                    let name = page.bare(name, beside.max(least));
+                    let text = page.shown(&format!("{before}{name}{behind}"));
+                    let width = page.room(width).min(text.width());
+                    fit(&text, width)
+                }
                 cell if is_right(self.table, *at) => {
                     align(&page.shown(&plain(cell)), self.values[*at].max(self.heads[*at].width()))
                 }
@@ -517,6 +529,9 @@ fn plain(cell: &Cell) -> Cow<'_, str> {
         Cell::Spread(value, _) => value.into(),
         Cell::Chain(part, names) => format!("{part} ← {}", names.join(" ← ")).into(),
         Cell::Name(name, behind) => format!("{name}{behind}").into(),
+        Cell::Inlined(before, name, behind) => {
+            format!("{before}{}{behind}", names::bare(name, usize::MAX)).into()
+        }
         Cell::File(name) => names::file(name, FILE_WIDTH_MAX).into(),
         Cell::Verdict(verdict) if verdict.sign.is_empty() => (&verdict.word).into(),
         Cell::Verdict(verdict) => format!("{} {}", verdict.sign, verdict.word).into(),

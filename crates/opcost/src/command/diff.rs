@@ -349,7 +349,8 @@ fn show_lines(
     let view = annotated_page::View { event, unit, difference };
     let is_json = args.json || args.format == Some(Format::Json);
     let json = is_json.then(|| annotated_page::json(&view));
-    args.annotate.show(globals, args.full_names, &annotated_page::document(&view), json)
+    let document = annotated_page::document(&view, args.full_names);
+    args.annotate.show(globals, args.full_names, &document, json)
 }
 
 /// The function of each side that a name means; without a name, the one whose cost changed most.

@@ -119,7 +119,8 @@ fn annotated(
     };
     let json = (args.output.json || args.output.format.as_deref() == Some("json"))
         .then(|| page::json(&view));
-    args.annotate.show(globals, args.output.full_names, &page::document(&view), json)
+    let document = page::document(&view, args.output.full_names);
+    args.annotate.show(globals, args.output.full_names, &document, json)
 }
 
 /// The positions of these variants, which are compared with another.

@@ -104,7 +104,7 @@ fn a_function_that_was_inlined_names_those_that_have_its_code() {
         "{said}"
     );
     let text = printed(home.path(), &["profile", "-i", file, "--annotate", "main"]);
-    assert!(text.contains("↳ touch inlined"), "{text}");
+    assert!(text.contains("↳ touch:21") && !text.contains("touch inlined"), "{text}");
     let said = refused(
         home.path(),
         &["profile", "-i", data("py-spy.folded").to_str().unwrap(), "--annotate"],

@@ -1,7 +1,10 @@
 //! The difference of a function of two builds, line by line.
 
 use super::json::{instruction, sources};
-use super::{CONTEXT_LINES, INLINED_SHOWN, LINES_SHOWN, Texts, file, notes, text};
+use super::{
+    CONTEXT_LINES, INLINED_SHOWN, LINES_SHOWN, Texts, file, inlined, inlined_part, notes, text,
+    titled,
+};
 use crate::render::functions::short;
 use crate::render::sampled::difference::{changed, measured};
 use opcost_analysis::annotation::{AnnotatedInstruction, Annotation};
@@ -86,14 +89,15 @@ fn tone(figures: &LineFigures) -> Tone {
     }
 }
 
-/// The report of `opcost diff --annotate`.
-pub fn document(view: &View<'_>) -> Document {
+/// The report of `opcost diff --annotate`; `full_names`: whether the title has the function's whole name.
+pub fn document(view: &View<'_>, full_names: bool) -> Document {
     let difference = view.difference;
     let [one, two] = &difference.names;
     let functions = difference.sides.each_ref().map(|side| &side.function);
+    let [old, new] = functions.map(|function| titled(&function.symbol, full_names));
     let title = match functions[0].symbol == functions[1].symbol {
-        true => functions[1].symbol.clone(),
-        false => format!("{} → {}", functions[0].symbol, functions[1].symbol),
+        true => new,
+        false => format!("{old} → {new}"),
     };
     let module = short(&functions[1].module);
     let mut document = Document::titled(format!(
@@ -252,8 +256,9 @@ fn line(view: &View<'_>, texts: &[Texts<'_>; 2], row: &LineChange) -> Vec<Row> {
     if figures.is_some_and(|figures| figures.verdict.is_found()) {
         let scaled = Scaled::of(view, row);
         for (function, cost) in &row.parts {
-            if cost[0] != cost[1] {
-                rows.push(scaled.row(*cost, format!("    ↳ {function} inlined")));
+            let line = row.inlined.iter().find(|one| one.function == *function);
+            if cost[0] != cost[1] && line.is_none_or(|line| line.cost != *cost) {
+                rows.push(scaled.row(*cost, inlined_part("    ", function)));
             }
         }
         let changed = row.inlined.iter().filter(|one| one.cost[0] != one.cost[1]);
@@ -264,9 +269,10 @@ fn line(view: &View<'_>, texts: &[Texts<'_>; 2], row: &LineChange) -> Vec<Row> {
                 _ => ' ',
             };
             let side = usize::from(places[1].is_some());
-            let text =
-                places[side].map(|place| super::inlined(&difference.sides[side], function, place));
-            rows.extend(text.map(|text| scaled.row(*cost, format!("{sign}   {text}"))));
+            let indent = format!("{sign}   ");
+            let text = places[side]
+                .map(|place| inlined(&indent, &difference.sides[side], function, place));
+            rows.extend(text.map(|text| scaled.row(*cost, text)));
         }
         rows.extend(instructions(row, &scaled));
     }
@@ -299,16 +305,13 @@ impl<'a> Scaled<'a> {
         [0, 1].map(|side: usize| cost[side] as f64 * self.factors[side])
     }
 
-    fn row(&self, cost: [u64; 2], text: String) -> Row {
+    fn row(&self, cost: [u64; 2], text: Cell) -> Row {
         let [old, new] = self.values(cost);
         let change =
             if cost[0] == cost[1] && self.factors[0] == self.factors[1] { 0.0 } else { new - old };
         let figures = [self.view.figure(old), self.view.figure(new), self.view.change(change)];
         let [old, new, change] = figures;
-        Row::toned(
-            Tone::Quiet,
-            vec![Cell::Empty, old, new, change, Cell::Empty, Cell::Source(text)],
-        )
+        Row::toned(Tone::Quiet, vec![Cell::Empty, old, new, change, Cell::Empty, text])
     }
 }
 
@@ -345,11 +348,11 @@ fn instructions(row: &LineChange, scaled: &Scaled<'_>) -> Vec<Row> {
         match pair {
             [Some(_), Some(two)] if *is_same => {
                 rows.append(&mut added);
-                rows.push(scaled.row(*cost, format!("    {}", text(two))));
+                rows.push(scaled.row(*cost, text("    ", two)));
             }
             [one, two] => {
                 let signed =
-                    |sign: char, one: &AnnotatedInstruction| format!("{sign}   {}", text(one));
+                    |sign: char, one: &AnnotatedInstruction| text(&format!("{sign}   "), one);
                 // An instruction that no sample hit may have been executed.
                 let one = one.filter(|_| cost[0] > 0);
                 let two = two.filter(|_| cost[1] > 0);
@@ -360,7 +363,7 @@ fn instructions(row: &LineChange, scaled: &Scaled<'_>) -> Vec<Row> {
     }
     rows.append(&mut added);
     if left > 0 {
-        rows.push(scaled.row([0, 0], format!("    … {left} more that differ")));
+        rows.push(scaled.row([0, 0], Cell::Source(format!("    … {left} more that differ"))));
     }
     rows
 }

@@ -8,11 +8,12 @@ pub(super) use json::site as site_json;
 
 use super::functions::short;
 use opcost_analysis::annotation::{
-    AnnotatedInstruction, AnnotatedLine, Annotation, InlinedLine, Own,
+    AnnotatedInstruction, AnnotatedLine, Annotation, InlinedLine, InlinedPart, Own,
 };
 use opcost_analysis::patch_sites::{PatchSite, SiteKind, patch_sites};
 use opcost_base::number::{figure, grouped};
 use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
+use opcost_page::names::shorten;
 use opcost_profile::annotate::{SourceState, SourceText};
 use opcost_record::Unit;
 
@@ -30,6 +31,8 @@ const CONTEXT_LINES: u32 = 2;
 const TAB: usize = 4;
 /// The most sites for patchpoint that are shown, those that take most away.
 pub(super) const SITES_SHOWN: usize = 3;
+/// Columns of a function's name in a title.
+const TITLE_NAME_WIDTH: usize = 60;
 /// The most files that a note names.
 const FILES_NAMED: usize = 3;
 
@@ -64,10 +67,10 @@ impl View<'_> {
     }
 }
 
-/// The report of `opcost profile --annotate`.
-pub fn document(view: &View<'_>) -> Document {
+/// The report of `opcost profile --annotate`; `full_names`: whether the title has the function's whole name.
+pub fn document(view: &View<'_>, full_names: bool) -> Document {
     let annotation = view.annotation;
-    let mut document = Document::titled(title(view));
+    let mut document = Document::titled(title(view, full_names));
     document.say(Mark::Note, summary(view));
     document.gap();
     let whole = Annotation::cost(&annotation.own);
@@ -81,19 +84,19 @@ pub fn document(view: &View<'_>) -> Document {
     for at in &shown {
         let line = &annotation.lines[*at];
         context(&mut rows, annotation, &texts, last, line);
-        rows.push(Row {
-            strong: true,
-            ..row(number(line.number), view, &line.own, texts.line(line.source, line.number))
-        });
-        for part in &line.parts {
-            let text = format!("  ↳ {} inlined", part.function);
-            rows.push(row(Cell::Empty, view, &part.own, text));
+        let text = Cell::Source(texts.line(line.source, line.number));
+        rows.push(Row { strong: true, ..row(number(line.number), view, &line.own, text) });
+        for InlinedPart { function, own } in &line.parts {
+            // One line that has all of it says more.
+            if !line.inlined.iter().any(|one| one.function == *function && one.own == *own) {
+                rows.push(row(Cell::Empty, view, own, inlined_part("  ", function)));
+            }
         }
         if Annotation::cost(&line.own) as f64 >= PART_MIN * whole as f64 {
             let dear = |part: &&InlinedLine| Annotation::cost(&part.own) > 0;
             for part in line.inlined.iter().filter(dear).take(INLINED_SHOWN) {
-                let text = inlined(annotation, &part.function, part.place);
-                rows.push(row(Cell::Empty, view, &part.own, format!("  {text}")));
+                let text = inlined("  ", annotation, &part.function, part.place);
+                rows.push(row(Cell::Empty, view, &part.own, text));
             }
             rows.extend(instructions(view, line));
         }
@@ -130,10 +133,15 @@ pub fn document(view: &View<'_>) -> Document {
     document
 }
 
-fn title(view: &View<'_>) -> String {
+fn title(view: &View<'_>, full_names: bool) -> String {
     let function = &view.annotation.function;
-    let module = short(&function.module);
-    format!("{} ({module}) · {} by line · {}", function.symbol, view.event, view.name)
+    let (symbol, module) = (titled(&function.symbol, full_names), short(&function.module));
+    format!("{symbol} ({module}) · {} by line · {}", view.event, view.name)
+}
+
+/// A function's name in a title, of a width that leaves room for the rest.
+fn titled(symbol: &str, full_names: bool) -> String {
+    if full_names { symbol.into() } else { shorten(symbol, TITLE_NAME_WIDTH) }
 }
 
 /// The function's part of the whole, and its code.
@@ -168,10 +176,10 @@ fn number(number: u32) -> Cell {
     if number == 0 { Cell::text("–") } else { Cell::text(number.to_string()) }
 }
 
-fn row(first: Cell, view: &View<'_>, own: &[Own], text: String) -> Row {
+fn row(first: Cell, view: &View<'_>, own: &[Own], text: Cell) -> Row {
     let figures = [view.share(own), view.figure(own)].map(Cell::figure);
     let [share, cost] = figures;
-    Row::of(vec![first, share, cost, Cell::Source(text)])
+    Row::of(vec![first, share, cost, text])
 }
 
 /// A source file with the folder that it is in.
@@ -224,10 +232,10 @@ fn instructions(view: &View<'_>, line: &AnnotatedLine) -> Vec<Row> {
     let (shown, rest) = order.split_at(order.len().min(INSTRUCTIONS_SHOWN));
     let mut shown = shown.to_vec();
     shown.sort_unstable();
-    let text = |at: usize| format!("    {}", self::text(&line.instructions[at]));
     let mut rows: Vec<Row> = shown
         .iter()
-        .map(|at| row(Cell::Empty, view, &line.instructions[*at].own, text(*at)))
+        .map(|at| &line.instructions[*at])
+        .map(|one| row(Cell::Empty, view, &one.own, text("    ", one)))
         .collect();
     if !rest.is_empty() {
         let cost = |at: &usize| Own {
@@ -236,29 +244,41 @@ fn instructions(view: &View<'_>, line: &AnnotatedLine) -> Vec<Row> {
         };
         let sum: Vec<Own> = rest.iter().map(cost).collect();
         let said = format!("    … {} more instructions", grouped(rest.len() as u64));
-        rows.push(row(Cell::Empty, view, &sum, said));
+        rows.push(row(Cell::Empty, view, &sum, Cell::Source(said)));
     }
     rows
 }
 
+/// A function that was inlined.
+fn inlined_part(indent: &str, function: &str) -> Cell {
+    Cell::Inlined(format!("{indent}↳ "), function.into(), " inlined".into())
+}
+
 /// A line of inlined code: its function, its number and its text.
-fn inlined(annotation: &Annotation, function: &str, (source, number): (usize, u32)) -> String {
+fn inlined(
+    indent: &str,
+    annotation: &Annotation,
+    function: &str,
+    (source, number): (usize, u32),
+) -> Cell {
     let text = annotation.text(Some(source), number).map(expanded).unwrap_or_default();
     let text = text.trim();
     let gap = if text.is_empty() { "" } else { "  " };
-    format!("↳ {function}:{number}{gap}{text}")
+    Cell::Inlined(format!("{indent}↳ "), function.into(), format!(":{number}{gap}{text}"))
 }
 
 /// An instruction, and the function from which it was inlined.
-fn text(instruction: &AnnotatedInstruction) -> String {
+fn text(indent: &str, instruction: &AnnotatedInstruction) -> Cell {
     let code = match instruction.code.text.as_str() {
         "" => format!("{:#x}", instruction.address),
         text => text.to_string(),
     };
     match &instruction.inlined {
-        Some((function, Some((_, line)))) => format!("{code}  ({function}:{line})"),
-        Some((function, None)) => format!("{code}  ({function})"),
-        None => code,
+        Some((function, place)) => {
+            let behind = place.map_or(")".into(), |(_, line)| format!(":{line})"));
+            Cell::Inlined(format!("{indent}{code}  ("), function.clone(), behind)
+        }
+        None => Cell::Source(format!("{indent}{code}")),
     }
 }
 

@@ -224,7 +224,8 @@ fn annotated(
         annotation: &annotation,
     };
     let json = args.json.then(|| annotated_page::json(&view));
-    args.annotate.show(globals, args.full_names, &annotated_page::document(&view), json)
+    let document = annotated_page::document(&view, args.full_names);
+    args.annotate.show(globals, args.full_names, &document, json)
 }
 
 /// A profile, and facts about its work.
