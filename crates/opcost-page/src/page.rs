@@ -25,6 +25,9 @@ const NAME_IN_LIST_WIDTH: usize = 40;
 /// A name with less room is left out of a list.
 const NAME_IN_LIST_WIDTH_MIN: usize = 12;
 
+/// Part of a name that was cut to less than this is left out beside code.
+const BARE_NAME_WIDTH_MIN: usize = 8;
+
 /// A page of text.
 pub(crate) struct Page {
     text: String,
@@ -85,7 +88,11 @@ impl Page {
         if self.full_names {
             return name.to_string();
         }
-        let short = names::bare(name, width);
+        let short = match names::bare(name, width) {
+            // A few letters say nothing.
+            short if short.contains('…') && width < BARE_NAME_WIDTH_MIN => "…".into(),
+            short => short,
+        };
         self.shortened |= short != name;
         if self.ascii { short.replace('…', "~") } else { short }
     }

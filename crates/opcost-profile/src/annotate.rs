@@ -227,7 +227,7 @@ fn line_code(profiles: &[&ReadProfile], function: &Function) -> Option<Lines> {
             let path = &code.sources[line.source as usize];
             let known = lines.files.iter().position(|file| file.path == *path);
             let file = known.unwrap_or_else(|| {
-                lines.files.push(SourceFile { path: path.clone(), md5: None });
+                lines.files.push(SourceFile { path: path.clone(), ..SourceFile::default() });
                 lines.files.len() - 1
             });
             let inlined = line.inlined.map(|at| functions[at as usize].symbol.clone());
@@ -440,6 +440,8 @@ pub enum SourceState {
     Named,
     /// The contents have another MD5 than the compiled ones.
     Changed,
+    /// A function begins at another line than in the compiled contents.
+    Moved,
     /// The file is younger than the program.
     Younger,
     /// The program is not here, so nothing tells when it was compiled.
@@ -497,13 +499,57 @@ pub fn source_text(
                     None if written.is_some() && written <= modified => SourceState::Older,
                     None => SourceState::Younger,
                 };
-                (String::from_utf8_lossy(&bytes).into_owned(), state)
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                let is_moved = state.is_shown() && file.md5.is_none() && is_moved(&text, file);
+                (text, if is_moved { SourceState::Moved } else { state })
             }
         },
     };
     let lines =
         if state.is_shown() { text.lines().map(str::to_string).collect() } else { Vec::new() };
     SourceText { path: file.path.clone(), lines, state }
+}
+
+/// Whether a function that debug information declares at a line of a file begins at another line of a text.
+///
+/// A line may declare a function that it does not name: macros and `derive` do. So the function has to begin elsewhere.
+fn is_moved(text: &str, file: &SourceFile) -> bool {
+    let lines: Vec<&str> = text.lines().collect();
+    file.declared.iter().any(|(line, name)| {
+        let name = name.split('<').next().unwrap_or_default();
+        let name = name.rsplit('.').next().unwrap_or_default();
+        if name.is_empty() || !name.chars().all(is_of_word) {
+            return false;
+        }
+        let Some(declares) = (*line as usize).checked_sub(1) else { return false };
+        let Some(declares) = lines.get(declares) else { return true };
+        let may_be_made = ["$", "!", "#", "derive"].iter().any(|mark| declares.contains(mark));
+        words(declares, name).next().is_none()
+            && !may_be_made
+            && lines.iter().any(|line| begins(line, name))
+    })
+}
+
+/// Whether a line is one on which a function begins: at its margin in C, behind its word elsewhere.
+fn begins(line: &str, name: &str) -> bool {
+    let is_at_margin = line.starts_with(|first: char| first.is_alphabetic() || first == '_');
+    words(line, name).any(|at| {
+        let behind = line[at + name.len()..].trim_start();
+        let is_rust = line[..at].trim_end().ends_with("fn") && behind.starts_with(['(', '<']);
+        is_rust || is_at_margin && behind.starts_with('(') && !line.trim_end().ends_with(';')
+    })
+}
+
+/// The places of a word in a line.
+fn words<'l>(line: &'l str, word: &'l str) -> impl Iterator<Item = usize> + 'l {
+    let is_word = move |(at, _): &(usize, &str)| {
+        !line[..*at].ends_with(is_of_word) && !line[at + word.len()..].starts_with(is_of_word)
+    };
+    line.match_indices(word).filter(is_word).map(|(at, _)| at)
+}
+
+fn is_of_word(char: char) -> bool {
+    char.is_alphanumeric() || char == '_'
 }
 
 #[cfg(test)]

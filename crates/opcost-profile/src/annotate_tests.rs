@@ -2,7 +2,7 @@ use super::*;
 use std::time::Duration;
 
 fn file(path: &Path, md5: Option<[u8; 16]>) -> SourceFile {
-    SourceFile { path: path.to_str().unwrap().into(), md5 }
+    SourceFile { path: path.to_str().unwrap().into(), md5, declared: Vec::new() }
 }
 
 #[test]
@@ -32,6 +32,49 @@ fn a_source_is_shown_only_if_it_is_the_compiled_one() {
     assert_eq!(missing.state, SourceState::Missing);
     // A path of debug information may be anything.
     assert_eq!(source_text(&file(folder.path(), None), &[], after).lines, Vec::<String>::new());
+}
+
+#[test]
+fn a_source_whose_functions_begin_at_other_lines_is_another_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("work.c");
+    let text = "/* work */
+static int
+work (int n)
+{
+  return helper (n);
+}
+MAKE_LIST(item)
+#[derive(Debug)]
+    pub fn fmt<T>(&self) { other(); }
+void Shape::draw() const {
+";
+    fs::write(&path, text).unwrap();
+    let after = Some(fs::metadata(&path).unwrap().modified().unwrap() + Duration::from_secs(5));
+    let state = |line: u32, name: &str| {
+        let declared = vec![(line, name.to_string())];
+        source_text(&SourceFile { declared, ..file(&path, None) }, &[], after).state
+    };
+    let (moved, shown) = (SourceState::Moved, SourceState::Older);
+    assert_eq!(
+        (state(3, "work"), state(4, "work"), state(2, "work")),
+        (shown.clone(), moved.clone(), moved.clone())
+    );
+    assert_eq!((state(9, "fmt<u8>"), state(10, "fmt<u8>")), (shown.clone(), moved.clone()));
+    assert_eq!((state(10, "draw"), state(6, "draw")), (shown.clone(), moved.clone()));
+    // The file ends before the function.
+    assert_eq!(state(11, "work"), moved);
+    // Macros and derive make functions that their lines do not name; a call is no beginning.
+    for (line, name) in [(7, "item_add"), (8, "fmt"), (6, "helper"), (5, "operator()"), (1, "")] {
+        assert_eq!(state(line, name), shown, "{name}");
+    }
+    // A hash of the contents tells more.
+    let declared = vec![(4, "work".to_string())];
+    let md5 = Some(Md5::digest(text).into());
+    assert_eq!(
+        source_text(&SourceFile { declared, ..file(&path, md5) }, &[], after).state,
+        SourceState::Checked
+    );
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct SourceFile {
     pub path: String,
     /// The MD5 of the contents then, if the line table has it (DWARF 5, 6.2.4.1).
     pub md5: Option<[u8; 16]>,
+    /// The lines that declare functions, and the functions' names there, if debug information has them.
+    pub declared: Vec<(u32, String)>,
 }
 
 /// The source lines of instructions.
@@ -77,15 +79,76 @@ pub fn lines(path: &Path, addresses: &[u64], sources: &Sources) -> CodeLines {
         }
         place.reverse();
     }
-    // Hashes are a further check: without them the file's time is looked at.
-    let hashes = sections.dwarf().ok().and_then(|dwarf| hashes(&dwarf, addresses).ok());
-    let mut hashes = hashes.unwrap_or_default();
+    // Hashes and declarations are further checks: without them the file's time is looked at.
+    let dwarf = sections.dwarf().ok();
+    let hashes = dwarf.as_ref().and_then(|dwarf| hashes(dwarf, addresses).ok());
+    let declared = dwarf.as_ref().and_then(|dwarf| declared(dwarf, addresses, &functions).ok());
+    let (mut hashes, mut declared) = (hashes.unwrap_or_default(), declared.unwrap_or_default());
     found.files = vec![SourceFile::default(); numbers.len()];
     for (path, number) in numbers {
         let md5 = hashes.remove(&path).flatten();
-        found.files[number as usize] = SourceFile { path, md5 };
+        let declared = declared.remove(&path).unwrap_or_default();
+        found.files[number as usize] = SourceFile { path, md5, declared };
     }
     found
+}
+
+/// The lines that declare functions, by source file. `functions`: by the names that linkers know.
+fn declared(
+    dwarf: &Dwarf<'_>,
+    addresses: &[u64],
+    functions: &HashMap<&[u8], String>,
+) -> Result<HashMap<String, Vec<(u32, String)>>, gimli::Error> {
+    let mut found: HashMap<String, Vec<(u32, String)>> = HashMap::new();
+    let mut headers = dwarf.units();
+    while let Some(header) = headers.next()? {
+        let Ok(unit) = dwarf.unit(header) else { continue };
+        let unit = unit.unit_ref(dwarf);
+        let Some(program) = unit.line_program.as_ref() else { continue };
+        if !may_have(unit, addresses).unwrap_or(true) {
+            continue;
+        }
+        let mut entries = unit.entries_raw(None)?;
+        while !entries.is_empty() {
+            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            if abbreviation.tag() != gimli::DW_TAG_subprogram {
+                entries.skip_attributes(abbreviation.attributes())?;
+                continue;
+            }
+            let (mut name, mut linkage, mut file, mut line) = (None, None, None, None);
+            for specification in abbreviation.attributes() {
+                let attribute = entries.read_attribute(*specification)?;
+                match attribute.name() {
+                    gimli::DW_AT_name => name = unit.attr_string(attribute.value()).ok(),
+                    gimli::DW_AT_linkage_name => linkage = unit.attr_string(attribute.value()).ok(),
+                    gimli::DW_AT_decl_file => file = file_index(attribute.value()),
+                    gimli::DW_AT_decl_line => line = attribute.udata_value(),
+                    _ => {}
+                }
+            }
+            let (Some(name), Some(file), Some(line)) = (name, file, line) else { continue };
+            if !functions.contains_key(linkage.unwrap_or(name).slice()) {
+                continue;
+            }
+            let lines = program.header();
+            let path = lines.file(file).map(|file| path_of(unit, lines, file));
+            if let (Some(Ok(path)), Ok(line)) = (path, u32::try_from(line)) {
+                let of_file = found.entry(path).or_default();
+                let name = name.to_string_lossy().into_owned();
+                if !of_file.contains(&(line, name.clone())) {
+                    of_file.push((line, name));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn file_index(value: gimli::AttributeValue<Bytes<'_>>) -> Option<u64> {
+    match value {
+        gimli::AttributeValue::FileIndex(index) => Some(index),
+        value => value.udata_value(),
+    }
 }
 
 /// The MD5 of each source file of the units with one of these addresses; `None` for a file that several units know by different

@@ -400,4 +400,17 @@ fn a_branch_on_a_flag_that_never_changed_is_a_site_for_patchpoint() {
     let said = "patchpoint: the branch on fixed at";
     assert!(text.contains(said) && text.contains("instructions away"), "{text}");
     assert!(!text.contains("the branch on changed"), "{text}");
+    // gcc writes no hash of a source, and the time says nothing where an older version was put in place.
+    let source = lab.path("flags.c");
+    let written = fs::metadata(&source).unwrap().modified().unwrap();
+    for (text, state) in [(format!("\n{FLAGS}"), "moved"), (FLAGS.into(), "older")] {
+        fs::write(&source, text).unwrap();
+        fs::File::options().write(true).open(&source).unwrap().set_modified(written).unwrap();
+        let json = lab.json(&["show", "last", "--annotate", "work", "--json"]);
+        let source = &json["sources"][0];
+        assert_eq!(source["state"], state, "{source}");
+        let text = lab.run(&["show", "last", "--annotate", "work"]).expect(0).stdout;
+        assert_eq!(text.contains("its functions begin at other lines"), state == "moved", "{text}");
+        assert_eq!(text.contains("if (fixed)"), state == "older", "{text}");
+    }
 }

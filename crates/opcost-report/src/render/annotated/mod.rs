@@ -415,6 +415,10 @@ fn about(source: &SourceText) -> Option<(Mark, &'static str)> {
             Mark::Doubt,
             "not what was compiled (its MD5 is another), so its text is not shown; give the folder with the compiled sources with --source-root",
         )),
+        SourceState::Moved => Some((
+            Mark::Doubt,
+            "not what was compiled (its functions begin at other lines), so its text is not shown; give the folder with the compiled sources with --source-root",
+        )),
         SourceState::Younger => Some((
             Mark::Doubt,
             "younger than the program, so its text is not shown; give the folder with the compiled sources with --source-root",
@@ -437,6 +441,7 @@ fn state(source: &SourceText) -> &'static str {
         SourceState::Older => "older",
         SourceState::Named => "named",
         SourceState::Changed => "changed",
+        SourceState::Moved => "moved",
         SourceState::Younger => "younger",
         SourceState::Undated => "undated",
         SourceState::Missing => "missing",
