@@ -390,6 +390,19 @@ mod tests {
     }
 
     #[test]
+    fn code_of_64_bit_arm_has_no_sites() {
+        let mut code = annotation(&[
+            ("ldr w8, flag", None, 1000),
+            ("cbz w8, +0x10", Some(16), 1000),
+            ("mov x0, x19", None, 0),
+            ("blr x9", None, 1000),
+            ("ret", None, 1000),
+        ]);
+        code.flow.transfers = vec![(0x100c, ("only".into(), 0x2000), 1000)];
+        assert_eq!(sites(&code), []);
+    }
+
+    #[test]
     fn a_branch_that_went_one_way_each_time_is_a_site_and_no_other() {
         let compared = |next: u64, target: u64| {
             patch_sites(&annotation(&[

@@ -7,7 +7,7 @@ use crate::recorded_code::recorded_program;
 use opcost_analysis::annotation::{CodeFacts, addresses, annotate, code_names, decoded};
 use opcost_analysis::comparison::address_runs::{AddressRuns, CountedFunction};
 use opcost_analysis::comparison::call_tree::VariantOf;
-use opcost_analysis::comparison::{Comparison, FunctionRow};
+use opcost_analysis::comparison::{Comparison, FunctionComparison, FunctionRow};
 use opcost_analysis::patch_sites::{FoundSite, PatchSite, patch_sites};
 use opcost_model::recording::Recording;
 use opcost_profile::annotate::Program;
@@ -23,48 +23,79 @@ const FUNCTIONS_MAX: usize = 8;
 ///
 /// `limit_bytes`: the most memory that reading one file may take.
 pub fn add(comparison: &mut Comparison, recording: &Recording, limit_bytes: u64) {
-    let is_counted = recording.profiles.iter().any(|(_, profile)| !profile.addresses.is_empty());
-    if comparison.refused() || recording.arrived_unix_ns.is_some() || !is_counted {
+    if comparison.refused() {
         return;
     }
-    let sources = Sources {
+    let sources = sources(limit_bytes);
+    let mut searched: BTreeMap<usize, Option<Searched<'_>>> = BTreeMap::new();
+    let mut all = Vec::new();
+    for functions in comparison.functions.iter().filter(|functions| functions.shifted()) {
+        let sides = [functions.baseline, functions.variant];
+        let found = found(functions, |side, rows| {
+            let variant = sides[side];
+            let of_variant = || Searched::of(VariantOf { recording, variant });
+            let searched = searched.entry(variant).or_insert_with(of_variant);
+            searched.as_mut().map(|one| one.sites(rows, &sources)).unwrap_or_default()
+        });
+        all.extend(found.into_iter().map(|site| FoundSite { sides, of: sides[site.of], ..site }));
+    }
+    comparison.patch_sites = all;
+}
+
+/// The sites in the functions that differ most between two variants, those that take most away first; both are numbered from 0.
+///
+/// `limit_bytes`: the most memory that reading one file may take.
+pub fn between(
+    variants: [VariantOf<'_>; 2],
+    functions: &FunctionComparison,
+    limit_bytes: u64,
+) -> Vec<FoundSite> {
+    if !functions.shifted() {
+        return Vec::new();
+    }
+    let sources = sources(limit_bytes);
+    let mut searched = variants.map(Searched::of);
+    found(functions, |side, rows| {
+        searched[side].as_mut().map(|one| one.sites(rows, &sources)).unwrap_or_default()
+    })
+}
+
+fn sources(limit_bytes: u64) -> Sources {
+    Sources {
         kernel: KernelSource::Running,
         debug_files: DebugFiles::of_environment(None),
         build_id_cache: None,
         inlined: true,
         limit_bytes,
-    };
-    let mut all = Vec::new();
-    let mut searched: BTreeMap<usize, Option<Searched<'_>>> = BTreeMap::new();
-    for functions in comparison.functions.iter().filter(|functions| functions.shifted()) {
-        let sides = [functions.baseline, functions.variant];
-        let (rows, ..) = functions.leading(FUNCTIONS_MAX);
-        let mut found: Vec<FoundSite> = Vec::new();
-        for of in [sides[1], sides[0]] {
-            let variant = searched
-                .entry(of)
-                .or_insert_with(|| Searched::of(VariantOf { recording, variant: of }));
-            let Some(variant) = variant else { continue };
-            for site in variant.sites(rows, &sources) {
-                let site = FoundSite { sides, of, ..site };
-                // A site of both sides is named once, as the variant executed it, unless it costs more on one side.
-                let beside = |of: &FoundSite| of.site.removed / of.site.executions.max(1);
-                let is_same = |known: &FoundSite| {
-                    (&known.function, &known.place) == (&site.function, &site.place)
-                        && known.site.kind == site.site.kind
-                        && beside(known) == beside(&site)
-                };
-                if !found.iter().any(is_same) {
-                    found.push(site);
-                }
+    }
+}
+
+/// The sites of both sides, numbered 0 and 1; `sites` finds those of a side in some rows.
+fn found(
+    functions: &FunctionComparison,
+    mut sites: impl FnMut(usize, &[FunctionRow]) -> Vec<FoundSite>,
+) -> Vec<FoundSite> {
+    let (rows, ..) = functions.leading(FUNCTIONS_MAX);
+    let mut found: Vec<FoundSite> = Vec::new();
+    for of in [1, 0] {
+        for site in sites(of, rows) {
+            let site = FoundSite { of, ..site };
+            // A site of both sides is named once, as the variant executed it, unless it costs more on one side.
+            let beside = |of: &FoundSite| of.site.removed / of.site.executions.max(1);
+            let is_same = |known: &FoundSite| {
+                (&known.function, &known.place) == (&site.function, &site.place)
+                    && known.site.kind == site.site.kind
+                    && beside(known) == beside(&site)
+            };
+            if !found.iter().any(is_same) {
+                found.push(site);
             }
         }
-        found.sort_by_key(|one| {
-            (u64::MAX - one.site.removed, u64::MAX - one.site.executions, one.site.address)
-        });
-        all.extend(found);
     }
-    comparison.patch_sites = all;
+    found.sort_by_key(|one| {
+        (u64::MAX - one.site.removed, u64::MAX - one.site.executions, one.site.address)
+    });
+    found
 }
 
 /// A variant whose code is searched. A variant may be a side of several comparisons, and to read a program takes long, so that each
@@ -78,8 +109,11 @@ struct Searched<'a> {
 }
 
 impl<'a> Searched<'a> {
-    /// `None` if the variant has no costs by address.
+    /// `None` if the variant came from elsewhere or has no costs by address.
     fn of(variant: VariantOf<'a>) -> Option<Searched<'a>> {
+        if variant.recording.arrived_unix_ns.is_some() {
+            return None;
+        }
         let runs = AddressRuns::of(variant).ok()?;
         Some(Searched { variant, runs, programs: BTreeMap::new(), found: BTreeMap::new() })
     }
@@ -107,7 +141,7 @@ impl<'a> Searched<'a> {
                 Some((program, names))
             });
             let found = program.as_ref().and_then(|(program, names)| {
-                sites_of(self.variant.variant, &self.runs, of_row, (program, names), sources)
+                sites_of(&self.runs, of_row, (program, names), sources)
             });
             let found = found.unwrap_or_default();
             all.extend(found.iter().cloned());
@@ -119,7 +153,6 @@ impl<'a> Searched<'a> {
 
 /// The sites of a function; `None` if its code cannot be read.
 fn sites_of(
-    variant: usize,
     runs: &AddressRuns<'_>,
     of: &CountedFunction<'_>,
     (program, names): (&Program, &CodeNames),
@@ -144,8 +177,8 @@ fn sites_of(
     let sites = patch_sites(&annotate(facts));
     let places = places(program, &sites, sources);
     let found = sites.into_iter().zip(places).map(|(site, place)| FoundSite {
-        sides: [variant; 2],
-        of: variant,
+        sides: [0, 1],
+        of: 1,
         function: of.function.symbol.clone(),
         place,
         site,

@@ -283,7 +283,7 @@ mod tests {
         ] {
             assert_eq!(label(name, width), expected, "{width}");
         }
-        assert_eq!(label("ns::S::operator()(int) const", 17), "operator() const");
+        assert_eq!(label("ns::S::operator()(int) const", 17), "ns::S::operator()");
         assert_eq!(label("do_syscall_64", 9), "do_s…l_64");
         assert_eq!(label("core::ptr::drop_in_place::<String>", 13), "drop_in_place");
     }
@@ -298,6 +298,7 @@ mod tests {
             ("<u64 as core::iter::traits::accum::Sum>::sum::{{closure}}", 20, "sum::{{closure}}"),
             ("strings.(*Builder).WriteString", 40, "strings.(*Builder).WriteString"),
             ("strings.(*Builder).WriteString", 24, "…(*Builder).WriteString"),
+            ("std::vector<int>::begin() const", 40, "std::vector::begin"),
             ("touch", 9, "touch"),
         ] {
             assert_eq!(bare(name, width), expected, "{width}");

@@ -93,13 +93,7 @@ fn without_arguments(name: &str) -> String {
 
 /// Returns a name without return type and parameters: `ns::f` of `int ns::f(int) const`.
 fn without_parameters(name: &str) -> String {
-    let mut bare = readable::without_parameters(name, "");
-    while let Some(shorter) =
-        [" const", " volatile", " &", " &&"].iter().find_map(|word| bare.strip_suffix(word))
-    {
-        bare.truncate(shorter.len());
-    }
-    bare
+    readable::without_qualifiers(&readable::without_parameters(name, "")).to_string()
 }
 
 #[cfg(test)]

@@ -97,10 +97,20 @@ pub fn without_parameters(name: &str, instead: &str) -> String {
     shorter.get(bytes..).unwrap_or_default().to_string()
 }
 
-/// Returns `a::b::c` of `int a<b>::b::c<d>(int)`.
+/// Returns `a::b::c` of `int a<b>::b::c<d>(int) const`.
 pub fn without_arguments_and_parameters(name: &str) -> String {
     let bare = without_parameters(&without_arguments(name), "").replace("<…>", "");
-    bare.trim_end_matches("::").to_string()
+    let bare = bare.trim_end_matches("::");
+    without_qualifiers(bare).to_string()
+}
+
+/// Returns a name without the words behind its parameters: `ns::f()` of `ns::f() const`.
+pub fn without_qualifiers(mut name: &str) -> &str {
+    const WORDS: [&str; 4] = [" const", " volatile", " &", " &&"];
+    while let Some(shorter) = WORDS.iter().find_map(|word| name.strip_suffix(word)) {
+        name = shorter;
+    }
+    name
 }
 
 /// Returns the length in bytes of the return type at the start of a function's name.

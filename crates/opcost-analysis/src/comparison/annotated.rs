@@ -322,6 +322,37 @@ fn instructions(lines: [Option<&AnnotatedLine>; 2]) -> Vec<Aligned> {
     align_pieces([&code[0], &code[1]])
 }
 
+/// Pairs the first and the last lines that have code on one side only with those that stand at the same distance on the other, if
+/// the texts are the same: code tells where a function begins and ends, and its first line may have none.
+fn pair_ends(sides: &[Annotation; 2], pairs: &mut [([Option<u32>; 2], bool)]) {
+    let text = |side: usize, number: u32| sides[side].text(sides[side].main, number);
+    let paired = |(numbers, same): &([Option<u32>; 2], bool)| match *numbers {
+        [Some(old), Some(new)] if *same => Some([old, new]),
+        _ => None,
+    };
+    let first = pairs.iter().position(|pair| paired(pair).is_some());
+    let last = pairs.iter().rposition(|pair| paired(pair).is_some());
+    let mut walk = |from: Option<usize>, step: i32| {
+        let Some(mut at) = from else { return };
+        let Some(mut numbers) = paired(&pairs[at]) else { return };
+        while let Some(next) = at.checked_add_signed(step as isize).filter(|at| *at < pairs.len()) {
+            let [Some(old), Some(new)] = numbers.map(|number| number.checked_add_signed(step))
+            else {
+                return;
+            };
+            let is_one = matches!(pairs[next].0, [Some(one), None] if one == old)
+                || matches!(pairs[next].0, [None, Some(one)] if one == new);
+            if !is_one || text(0, old).is_none() || text(0, old) != text(1, new) {
+                return;
+            }
+            pairs[next] = ([Some(old), Some(new)], true);
+            (at, numbers) = (next, [old, new]);
+        }
+    };
+    walk(first, -1);
+    walk(last, 1);
+}
+
 /// Pairs the lines of both sides, in the order of the source.
 fn pair(sides: &[Annotation; 2]) -> (Vec<LineChange>, PairedBy) {
     let places = sides.each_ref().map(|side| {
@@ -354,13 +385,16 @@ fn pair(sides: &[Annotation; 2]) -> (Vec<LineChange>, PairedBy) {
             [Some(old), Some(new)] if !old.is_empty() && !new.is_empty() => {
                 paired_by = PairedBy::Sources;
                 let number = |first: u32, at: Option<usize>| at.map(|at| first + at as u32);
-                for aligned in align_lines([old, new]) {
-                    let (ats, is_same) = match aligned {
+                let mut pairs: Vec<([Option<u32>; 2], bool)> = align_lines([old, new])
+                    .into_iter()
+                    .map(|aligned| match aligned {
                         Aligned::Same(old, new) => ([Some(old), Some(new)], true),
                         Aligned::Differs(old, new) => ([old, new], false),
-                    };
-                    rows.push(row(mains, [number(one.0, ats[0]), number(two.0, ats[1])], is_same));
-                }
+                    })
+                    .map(|(ats, same)| ([number(one.0, ats[0]), number(two.0, ats[1])], same))
+                    .collect();
+                pair_ends(sides, &mut pairs);
+                rows.extend(pairs.into_iter().map(|(numbers, same)| row(mains, numbers, same)));
             }
             _ => {
                 let distances = (one.1 - one.0).max(two.1 - two.0);

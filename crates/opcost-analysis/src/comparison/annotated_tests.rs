@@ -134,6 +134,25 @@ fn lines_of_few_samples_are_judged_together() {
 }
 
 #[test]
+fn a_first_line_without_code_on_one_side_is_the_same_line() {
+    let text = "int f(int n)\n{\nreturn n;\n}";
+    let old = side(text, 1, &[(2, &[1]), (3, &[5]), (4, &[1])], SourceState::Older);
+    let new = side(text, 2, &[(4, &[5])], SourceState::Older);
+    let pairs = |new: Annotation| -> Vec<_> {
+        let rows = counted(old.clone(), new).rows;
+        rows.iter().map(|row| (row.numbers, row.is_same)).collect()
+    };
+    let pair = |old, new| ([Some(old), Some(new)], true);
+    assert_eq!(pairs(new), [pair(2, 3), pair(3, 4), pair(4, 5)]);
+    // A line that is new stays new.
+    let changed = text.replace('{', "{ int k = 1;");
+    let found = pairs(side(&changed, 2, &[(3, &[2]), (4, &[5])], SourceState::Older));
+    let (first, last) = found.split_at(found.len() - 2);
+    assert_eq!(last, [pair(3, 4), pair(4, 5)], "{found:?}");
+    assert!(first.iter().all(|(_, same)| !same), "{found:?}");
+}
+
+#[test]
 fn lines_of_inlined_code_are_paired_by_the_sources_difference() {
     let side = |in_own_file: bool, path: &str, text: &str, costs: &[(u32, u64)]| {
         let file = u32::from(!in_own_file);

@@ -15,6 +15,7 @@ use super::function_costs::{Attribution, SampledBy, profiled_metric};
 use super::kernel_sources::Owners;
 use super::two_recordings::{SharedLayouts, different_work};
 use super::{Layouts, Severity};
+use crate::patch_sites::FoundSite;
 use opcost_base::exit::{HasStatus, Status};
 use opcost_model::plan::PairsOfVariants;
 use opcost_model::recording::MachineState;
@@ -37,6 +38,8 @@ pub struct Difference {
     pub tree: CallTree,
     /// Source files of the kernel's functions; none until a caller reads them from the kernels.
     pub owners: Owners,
+    /// What keys of patchpoint would take away, of sides numbered from 0; none until a caller reads the programs.
+    pub patch_sites: Vec<FoundSite>,
     /// The doubts about the comparison, and the rules that were waived.
     pub notes: Vec<String>,
 }
@@ -141,7 +144,8 @@ pub fn difference(
         }
     };
     let owners = Owners::default();
-    Ok(Difference { sides: [side(0), side(1)], paired, functions, notes, tree, owners })
+    let (sides, patch_sites) = ([side(0), side(1)], Vec::new());
+    Ok(Difference { sides, paired, functions, notes, tree, owners, patch_sites })
 }
 
 /// "emulated machine, kernel native (6.1.192), CPU max": where a variant ran.

@@ -114,8 +114,10 @@ pub fn table(table: &Table) -> Markup {
     let note = note_below(table, &columns);
     columns.retain(|at| note.is_none_or(|(_, note)| note != *at));
     let number = |at: usize| super::table::is_right(table, at);
+    let is_listing =
+        table.rows.iter().flat_map(|row| &row.cells).any(|cell| matches!(cell, Cell::Source(_)));
     html! {
-        table class="stacks" {
+        table class=(if is_listing { "stacks listing" } else { "stacks" }) {
             @if let Some(caption) = &table.caption { caption { (shown(caption)) } }
             thead {
                 tr {

@@ -28,16 +28,20 @@ pub(super) fn add(document: &mut Document, comparison: &Comparison, sides: [usiz
     for functions in of(comparison, sides) {
         add_one(document, comparison, functions, sides);
     }
-    add_sites(document, comparison, sides);
+    let found: Vec<&FoundSite> =
+        comparison.patch_sites.iter().filter(|found| found.sides == sides).collect();
+    add_sites(document, &found, |of| &comparison.variants[of].name);
     add_commits(document, comparison, sides);
 }
 
-/// Adds what keys of patchpoint would take away in these functions.
-fn add_sites(document: &mut Document, comparison: &Comparison, sides: [usize; 2]) {
-    let found: Vec<&FoundSite> =
-        comparison.patch_sites.iter().filter(|found| found.sides == sides).collect();
+/// Adds what keys of patchpoint would take away. `name`: of a variant.
+pub(super) fn add_sites<'a>(
+    document: &mut Document,
+    found: &[&FoundSite],
+    name: impl Fn(usize) -> &'a str,
+) {
     for one in found.iter().take(SITES_SHOWN) {
-        let name = &comparison.variants[one.of].name;
+        let name = name(one.of);
         let place = one.place.as_ref().map(|(file, line)| (file.as_str(), *line));
         let inside = format!(" in {} ({name})", one.function);
         document.say(Mark::Note, patchable(&one.site, place, &inside));

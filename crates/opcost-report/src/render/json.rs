@@ -6,6 +6,7 @@ use opcost_analysis::comparison::{
     Change, FunctionComparison, FunctionRow, ModelAccuracy, Row, SliceAccuracy, UNATTRIBUTED,
     VariantDifference, Verdict,
 };
+use opcost_analysis::patch_sites::FoundSite;
 use opcost_record::Kind;
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR};
 use opcost_stats::growth::Growth;
@@ -80,18 +81,8 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         document["opcost"]["kernel_commits"] = rows.collect();
     }
     if !comparison.patch_sites.is_empty() {
-        let name = |variant: usize| &comparison.variants[variant].name;
-        let rows = comparison.patch_sites.iter().map(|found| {
-            let mut row = annotated::site_json(&found.site);
-            row["baseline"] = json!(name(found.sides[0]));
-            row["variant"] = json!(name(found.sides[1]));
-            row["of"] = json!(name(found.of));
-            row["function"] = json!(found.function);
-            row["file"] = json!(found.place.as_ref().map(|(file, _)| file));
-            row["line"] = json!(found.place.as_ref().map(|(_, line)| line));
-            row
-        });
-        document["opcost"]["patch_sites"] = rows.collect();
+        let name = |variant: usize| &*comparison.variants[variant].name;
+        document["opcost"]["patch_sites"] = sites(&comparison.patch_sites, name);
     }
     if let Some(scan) = comparison.ranking.as_ref().and_then(|ranking| ranking.scan.as_ref()) {
         document["opcost"]["growth"] = json!({
@@ -109,6 +100,21 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         document["opcost"]["imported"] = json!(import);
     }
     opcost_base::json::document(&document, "comparison")
+}
+
+/// The sites for patchpoint; `name`: of a variant.
+pub(super) fn sites<'a>(found: &[FoundSite], name: impl Fn(usize) -> &'a str) -> Value {
+    let row = |found: &FoundSite| {
+        let mut row = annotated::site_json(&found.site);
+        row["baseline"] = json!(name(found.sides[0]));
+        row["variant"] = json!(name(found.sides[1]));
+        row["of"] = json!(name(found.of));
+        row["function"] = json!(found.function);
+        row["file"] = json!(found.place.as_ref().map(|(file, _)| file));
+        row["line"] = json!(found.place.as_ref().map(|(_, line)| line));
+        row
+    };
+    found.iter().map(row).collect()
 }
 
 /// One of hyperfine's results: times in seconds, memory in bytes.

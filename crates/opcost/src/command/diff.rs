@@ -19,6 +19,7 @@ use opcost_analysis::comparison::profile_files::{
 use opcost_analysis::comparison::recorded_profiles::{DifferenceError, WORK_RULE, difference};
 use opcost_analysis::comparison::two_recordings::compare_recordings;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_lab::patch_sites;
 use opcost_model::plan::{SameFile, find_rule};
 use opcost_model::recording::Recording;
 use opcost_page::document::Document;
@@ -210,6 +211,8 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
     let mut difference = made.map_err(HasStatus::carried)?;
     if args.function.is_none() {
         difference.owners = owners(variants);
+        let limit_bytes = globals.read_limit_bytes();
+        difference.patch_sites = patch_sites::between(variants, &difference.functions, limit_bytes);
     }
     let context = match &args.function {
         Some(name) => Some(context(&difference.tree, name)?),

@@ -56,7 +56,7 @@ fn the_hottest_function_is_shown_with_source_and_instructions() {
     assert!(has("100.00 %", "sum += (i * i) ^ sum;"), "{text}");
     // As perf annotate has it: 13 of 15 samples are at the addition.
     assert!(has("86.67 %", "add %rdx, %rcx") && has("13.33 %", "xor %rcx, %rdx"), "{text}");
-    assert!(text.contains("--source-root; nothing tells"), "{text}");
+    assert!(text.contains("--source-root; no hash tells"), "{text}");
     let json: Value =
         serde_json::from_str(&printed(home.path(), &[&arguments[..], &["--json"]].concat()))
             .unwrap();

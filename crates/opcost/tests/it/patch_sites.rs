@@ -82,6 +82,23 @@ fn a_comparison_names_the_sites_that_the_counts_prove() {
     }
     assert!(!words.contains("moving") && !words.contains("went to slow"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    // diff names them, too, also of two recordings.
+    assert_eq!(lab.json(&["diff", "last", "--json"])["patch_sites"], json["opcost"]["patch_sites"]);
+    let [one, two] = ["5000", "6000"].map(|rounds| {
+        let measure = ["measure", "-q", "--machine", "emulated", "--kernel", "none", "-n", "2"];
+        let program = format!("./sites {rounds}");
+        let options = ["--warmup", "0", "--addresses", "--json", &program];
+        let json = lab.json(&[&measure[..], &options].concat());
+        json["opcost"]["recording"].as_str().unwrap().to_string()
+    });
+    let between = ["diff", &one, &two, "--allow", "work"];
+    let text = lab.run(&between).expect(0).stdout;
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "patchpoint: the branch on fixed at sites.c:17 in work (./sites 6000) went one way in all 12,000 executions";
+    assert!(words.contains(said), "{text}");
+    let found = lab.json(&[&between[..], &["--json"]].concat());
+    let all = json["opcost"]["patch_sites"].as_array().unwrap();
+    assert_eq!(found["patch_sites"].as_array().map(Vec::len), Some(all.len()), "{found}");
     // A recording of another computer names files that are not those of this one.
     let file = lab.path("one.opcost").display().to_string();
     lab.run(&["export", "-o", &file]).expect(0);

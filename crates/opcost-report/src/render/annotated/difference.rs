@@ -15,12 +15,15 @@ use opcost_analysis::comparison::annotated::{
 use opcost_analysis::comparison::profile_files::{Judged, Measure};
 use opcost_base::number::grouped;
 use opcost_page::document::{Cell, Column, Document, Mark, Row, Table, Tone};
+use opcost_page::names::cut;
 use opcost_record::Unit;
 use opcost_size::Aligned;
 use serde_json::{Value, json as value};
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
+/// Columns of a side's name in a sentence.
+const SIDE_NAME_WIDTH: usize = 40;
 /// The most pairs of instructions that are shown below a line.
 const PAIRS_SHOWN: usize = 12;
 
@@ -76,7 +79,8 @@ impl View<'_> {
         };
         let [old, new, change, mark] = cells;
         let tone = figures.map_or(Tone::Quiet, tone);
-        Row::toned(tone, vec![Cell::text(first), old, new, change, mark, Cell::Source(text)])
+        let cells = vec![Cell::text(first), old, new, change, mark, Cell::Source(text)];
+        Row { strong: figures.is_some(), ..Row::toned(tone, cells) }
     }
 }
 
@@ -93,6 +97,10 @@ fn tone(figures: &LineFigures) -> Tone {
 pub fn document(view: &View<'_>, full_names: bool) -> Document {
     let difference = view.difference;
     let [one, two] = &difference.names;
+    let sides = difference.names.each_ref().map(|name| match full_names {
+        true => name.clone(),
+        false => cut(name, SIDE_NAME_WIDTH),
+    });
     let functions = difference.sides.each_ref().map(|side| &side.function);
     let [old, new] = functions.map(|function| titled(&function.symbol, full_names));
     let title = match functions[0].symbol == functions[1].symbol {
@@ -101,8 +109,8 @@ pub fn document(view: &View<'_>, full_names: bool) -> Document {
     };
     let module = short(&functions[1].module);
     let mut document = Document::titled(format!(
-        "{title} ({module}): {two} against {one}, {} by line",
-        view.event
+        "{title} ({module}): {} against {}, {} by line",
+        sides[1], sides[0], view.event
     ));
     let total = &difference.total;
     let figure = |value: f64| match value {
@@ -144,10 +152,7 @@ pub fn document(view: &View<'_>, full_names: bool) -> Document {
         let said = format!("{} lines of few samples, as one", grouped(*number as u64));
         rows.push(view.row(String::new(), Some(pooled), view.mark(pooled), said));
     }
-    rows.push(Row {
-        strong: true,
-        ..view.row("all".into(), Some(total), view.mark(total), String::new())
-    });
+    rows.push(view.row("all".into(), Some(total), view.mark(total), String::new()));
     document.table(Table {
         caption: None,
         columns: vec![
@@ -174,7 +179,7 @@ pub fn document(view: &View<'_>, full_names: bool) -> Document {
         let said = "without the text of both sources, lines are paired by their distance from the function's first line";
         document.say(Mark::Doubt, said);
     }
-    notes(&mut document, difference.sides.each_ref(), Some([one, two]));
+    notes(&mut document, difference.sides.each_ref(), Some(sides.each_ref().map(String::as_str)));
     let left = changes(difference).count()
         - shown.iter().filter(|at| is_change(&difference.rows[**at])).count();
     if left > 0 {

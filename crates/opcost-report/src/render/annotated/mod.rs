@@ -409,7 +409,7 @@ fn about(source: &SourceText) -> Option<(Mark, &'static str)> {
         SourceState::Checked | SourceState::Older => None,
         SourceState::Named => Some((
             Mark::Note,
-            "taken from --source-root; nothing tells whether it is what was compiled",
+            "taken from --source-root; no hash tells whether it is what was compiled",
         )),
         SourceState::Changed => Some((
             Mark::Doubt,

@@ -1,7 +1,7 @@
 //! The difference as a document: the functions whose cost changed, their callers and callees, and how it was measured.
 
 use super::{Shown, calls, evidence};
-use crate::render::functions::{callers, mark, matching, row_name, tone};
+use crate::render::functions::{add_sites, callers, mark, matching, row_name, tone};
 use opcost_analysis::comparison::recorded_profiles::Difference;
 use opcost_analysis::comparison::{FunctionRow, FunctionVerdict};
 use opcost_page::document::{Cell, Column, Document, MailHead, Mark, Row as Line, Table};
@@ -98,6 +98,8 @@ fn notes(document: &mut Document, shown: &Shown<'_>) {
     if let Some(covered) = shown.covered(shown.rows.len()) {
         document.say(Mark::Item(0), covered);
     }
+    let sites: Vec<_> = difference.patch_sites.iter().collect();
+    add_sites(document, &sites, |of| &difference.sides[of].name);
     if shown.leading > 0 {
         let said = "← called from, → calls: with the changes of own cost there; --function NAME \
                     shows both sides";

@@ -1,7 +1,7 @@
 //! The difference for programs.
 
 use super::Shown;
-use crate::render::json::function;
+use crate::render::json::{function, sites};
 use opcost_analysis::comparison::UNATTRIBUTED;
 use opcost_analysis::comparison::recorded_profiles::Difference;
 use serde_json::{Value, json};
@@ -60,6 +60,7 @@ pub fn json(difference: &Difference) -> Value {
             "share": functions.covered(shown.leading),
         },
         "modules_matched": functions.modules,
+        "patch_sites": sites(&difference.patch_sites, |of| &*difference.sides[of].name),
         "owners_unknown": difference.owners.unknown(&functions.rows),
         "notes": difference.notes,
     })
