@@ -61,7 +61,7 @@ pub(super) fn decode(
 }
 
 /// The text of one instruction; `.inst` with the word if it is not known.
-pub fn a64_text(word: u32) -> String {
+pub(crate) fn a64_text(word: u32) -> String {
     let decoded = InstDecoder::default().decode(&mut U8Reader::new(&word.to_le_bytes()));
     match decoded {
         Ok(one) => one.to_string(),

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod a64;
+mod a64_feature;
 mod alignment;
 mod alone;
 mod archive;
@@ -22,9 +23,9 @@ mod object_file;
 mod operand;
 mod pairing;
 mod read;
+mod refused;
 mod totals;
 
-pub use a64::a64_text;
 pub use alignment::{Aligned, align, align_lines, align_pieces};
 pub use alone::{FileSizes, SizedSymbol, sizes};
 pub use code::{Code, CodeError, Instruction, disassemble, disassemble_at};
@@ -33,4 +34,5 @@ pub use error::{ContentsError, SizeError};
 pub use function::{FunctionDifference, compare_function};
 pub use inventory::{Inventory, Names, SectionSize, SymbolSize};
 pub use operand::CodeNames;
+pub use refused::Refused;
 pub use totals::{Class, Totals};

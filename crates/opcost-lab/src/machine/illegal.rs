@@ -1,12 +1,12 @@
 //! Names the instruction for which SIGILL killed a program, and the CPU feature that it needs.
 
-use super::{RunEnd, illegal_a64};
-use iced_x86::{Decoder, DecoderOptions, Formatter, Mnemonic, NasmFormatter};
+use super::RunEnd;
 use object::elf::{PF_X, PT_LOAD};
 use object::read::elf::{ElfFile64, ProgramHeader};
 use opcost_record::emulation::LastInstruction;
 use opcost_record::printable::printable;
 use opcost_record::{Architecture, Failure, Outcome};
+use opcost_size::Refused;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -99,15 +99,6 @@ pub(super) fn explain_alone(end: &mut RunEnd, last: &[u8], ran: Ran<'_>) {
     end.outcome = Outcome::Failed(Failure::IllegalInstruction { detail });
 }
 
-/// The instruction for which a program died.
-struct Refused {
-    text: String,
-    /// The features that it needs; none if they are not known.
-    features: Vec<String>,
-    /// Whether no CPU has it.
-    is_on_purpose: bool,
-}
-
 fn cause(trap: Option<&Trap>, files: &[PathBuf], ran: Ran<'_>) -> String {
     let cpu = match ran {
         Ran::Here => "this computer's CPU".to_string(),
@@ -172,28 +163,6 @@ impl Ran<'_> {
     }
 }
 
-impl Refused {
-    fn x86(code: &[u8], address: u64) -> Option<Refused> {
-        let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
-        let mut text = String::new();
-        NasmFormatter::new().format(&instruction, &mut text);
-        let features = instruction.cpuid_features().iter();
-        let undefined = [Mnemonic::Ud0, Mnemonic::Ud1, Mnemonic::Ud2];
-        (!instruction.is_invalid()).then(|| Refused {
-            text,
-            features: features.map(|feature| format!("{feature:?}")).collect(),
-            is_on_purpose: undefined.contains(&instruction.mnemonic()),
-        })
-    }
-
-    fn a64(code: &[u8]) -> Option<Refused> {
-        let word = u32::from_le_bytes(*code.first_chunk()?);
-        let (text, feature) = illegal_a64::describe(word);
-        let features = feature.into_iter().map(String::from).collect();
-        Some(Refused { text, features, is_on_purpose: illegal_a64::is_undefined(word) })
-    }
-}
-
 impl Trap {
     fn parse(line: &str) -> Option<Trap> {
         if let Some((_, rest)) = line.split_once(UNDEFINED) {
@@ -217,12 +186,7 @@ impl Trap {
 
     /// The instruction at the trap's address, if its file is known.
     fn refused(&self, files: &[PathBuf], architecture: Architecture) -> Option<Refused> {
-        let described = |code: &[u8]| match architecture {
-            Architecture::X86_64 => {
-                Refused::x86(&code[..code.len().min(LastInstruction::BYTES)], self.address)
-            }
-            Architecture::Aarch64 => Refused::a64(code),
-        };
+        let described = |code: &[u8]| Refused::read(code, self.address, architecture);
         if let Some(code) = &self.code {
             return described(code);
         }

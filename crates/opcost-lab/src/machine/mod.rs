@@ -4,7 +4,6 @@ pub mod attached;
 pub mod emulated;
 pub mod host;
 mod illegal;
-mod illegal_a64;
 mod printed;
 mod program_regions;
 pub mod revision;

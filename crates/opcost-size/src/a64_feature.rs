@@ -2,7 +2,7 @@
 //!
 //! The disassembler does not know the features, and some of the instructions not at all.
 
-use opcost_size::a64_text;
+use crate::a64::a64_text;
 
 /// Instructions of a feature: the bits that decide, their values, and the feature's name.
 type Group = (u32, u32, &'static str);
@@ -60,13 +60,13 @@ const GROUPS: &[Group] = &[
 ];
 
 /// An instruction that the CPU refused: its text, and the feature that it needs, if it is one of a known feature.
-pub(super) fn describe(word: u32) -> (String, Option<&'static str>) {
+pub(crate) fn describe(word: u32) -> (String, Option<&'static str>) {
     let group = GROUPS.iter().find(|(mask, value, _)| word & mask == *value);
     (a64_text(word), group.map(|(.., feature)| *feature))
 }
 
 /// Whether an instruction is one that no CPU has, by which programs end themselves.
-pub(super) fn is_undefined(word: u32) -> bool {
+pub(crate) fn is_undefined(word: u32) -> bool {
     word >> 16 == 0
 }
 
