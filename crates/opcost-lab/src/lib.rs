@@ -16,7 +16,6 @@ pub mod resolve;
 pub mod run;
 pub mod shipped;
 pub mod stopping;
-pub mod trees;
 pub mod work_process;
 
 #[cfg(test)]

@@ -2,16 +2,12 @@
 //! completions derive from the declarations.
 
 use crate::command::attach::{self, AttachArgs};
-use crate::command::bisect::{self, BisectArgs};
 use crate::command::compare::{self, CompareArgs};
 use crate::command::diff::{self, DiffArgs};
 use crate::command::doctor::DoctorArgs;
 use crate::command::export::ExportArgs;
 use crate::command::forget::ForgetArgs;
-use crate::command::gate::series::{self, SeriesArgs};
-use crate::command::gate::{self, GateArgs};
 use crate::command::gather::{self, GatherArgs};
-use crate::command::globals::Globals;
 use crate::command::history::HistoryArgs;
 use crate::command::import::{ImportArgs, formats_help};
 use crate::command::kernel::KernelArgs;
@@ -33,8 +29,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use opcost_base::exit::Status;
 use opcost_base::message;
+use opcost_command::globals::Globals;
 use opcost_model::experiment::NO_SHELL;
 use opcost_record::printable::{Output, inert_text, printable, safe};
+use opcost_revisions::bisect::{self, BisectArgs};
+use opcost_revisions::gate::series::{self, SeriesArgs};
+use opcost_revisions::gate::{self, GateArgs};
 use opcost_sys::spawn::find_program;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -5,14 +5,15 @@
 use anyhow::Result;
 use opcost::cli::{Action, Cli, arguments, command, first_screen, parsed, version, words};
 use opcost::command::{
-    attach, bisect, compare, completions, diff, doctor, export, forget, gate, gather, history,
-    import, kernel, list, man, measure, output, plan, profile, report, resume, run, selftest, show,
-    size, submit, top,
+    attach, compare, completions, diff, doctor, export, forget, gather, history, import, kernel,
+    list, man, measure, plan, profile, report, resume, run, selftest, show, size, submit, top,
 };
 use opcost::cure;
 use opcost_base::exit::{Status, in_words, status_of};
 use opcost_base::message::write;
+use opcost_command::output;
 use opcost_lab::work_process;
+use opcost_revisions::{bisect, gate};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -1,8 +1,5 @@
 //! `--annotate`: a function of a profile by source line and by instruction.
 
-use crate::command::function_option::{on_both_sides, the_function};
-use crate::command::globals::Globals;
-use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::annotation::{
@@ -13,6 +10,9 @@ use opcost_analysis::comparison::address_runs::{AddressRuns, CountedFunction, mo
 use opcost_analysis::comparison::annotated::{AnnotatedDifference, counted_difference};
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_base::exit::{HasStatus, Status, WithStatus};
+use opcost_command::function_option::{on_both_sides, the_function};
+use opcost_command::globals::Globals;
+use opcost_command::output::{print, write_whole};
 use opcost_lab::recorded_code::recorded_program;
 use opcost_page::document::Document;
 use opcost_page::writer::text::text;

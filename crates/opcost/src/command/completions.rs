@@ -1,7 +1,6 @@
 //! `opcost completions`: completes words of the command line, and names that are known when a shell
 //! asks.
 
-use crate::command::globals;
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
@@ -11,6 +10,7 @@ use clap_complete::engine::{
 use clap_complete::env::{CompleteEnv, Shells};
 use opcost_analysis::comparison::ledger::RULES;
 use opcost_base::exit::Status;
+use opcost_command::globals;
 use opcost_core_model::Core;
 use opcost_import::import::FORMATS;
 use opcost_lab::shipped::Shipped;
@@ -34,7 +34,7 @@ pub fn completions(shell: Shell) -> Result<Status> {
     completer
         .write_registration(ASKED, "opcost", "opcost", "opcost", &mut bytes)
         .context("completions")?;
-    crate::command::output::print_bytes(&bytes)?;
+    opcost_command::output::print_bytes(&bytes)?;
     Ok(Status::Done)
 }
 

@@ -1,11 +1,7 @@
 //! `opcost diff`.
 
 use crate::command::annotate::{AnnotateArgs, of_samples, of_two_variants};
-use crate::command::function_option::{on_both_sides, the_function};
-use crate::command::globals::Globals;
-use crate::command::output::print;
 use crate::command::profile::{SourceArgs, display_name};
-use crate::command::profile_exports::find_variant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_analysis::comparison::annotated::AnnotatedDifference;
@@ -19,6 +15,10 @@ use opcost_analysis::comparison::profile_files::{
 use opcost_analysis::comparison::recorded_profiles::{DifferenceError, WORK_RULE, difference};
 use opcost_analysis::comparison::two_recordings::compare_recordings;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_command::function_option::{on_both_sides, the_function};
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
+use opcost_command::profile_exports::find_variant;
 use opcost_lab::patch_sites;
 use opcost_model::plan::{SameFile, find_rule};
 use opcost_model::recording::Recording;

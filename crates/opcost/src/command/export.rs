@@ -1,15 +1,15 @@
 //! `opcost export`.
 
-use crate::command::exports::is_standard_output;
-use crate::command::globals::Globals;
-use crate::command::output::{print_bytes, write_whole};
-use crate::command::share::ShareArgs;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::message::announce;
 use opcost_base::number::figure;
 use opcost_base::scratch::Scratch;
+use opcost_command::exports::is_standard_output;
+use opcost_command::globals::Globals;
+use opcost_command::output::{print_bytes, write_whole};
+use opcost_command::share::ShareArgs;
 use opcost_record::Unit;
 use opcost_store::store::{Arrival, Store, StoreError, is_packed, unpacked};
 use opcost_sys::clock::unix_ns;

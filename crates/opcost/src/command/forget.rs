@@ -1,12 +1,12 @@
 //! `opcost forget`.
 
-use crate::command::chosen::none_chosen;
-use crate::command::globals::{Globals, check_store_owner};
-use crate::command::output::print;
 use anyhow::Result;
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_base::number::{figure, grouped};
+use opcost_command::chosen::none_chosen;
+use opcost_command::globals::{Globals, check_store_owner};
+use opcost_command::output::print;
 use opcost_page::document::{Cell, Document, Mark};
 use opcost_page::writer::text::text;
 use opcost_record::Unit;

@@ -1,11 +1,11 @@
 //! `opcost gather`: joins the shards of a plan into one recording.
 
 use super::export::{is_recording, unpacked_file};
-use super::globals::Globals;
-use super::output::{OutputArgs, present};
 use anyhow::Result;
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_command::globals::Globals;
+use opcost_command::output::{OutputArgs, present};
 use opcost_record::printable::printable;
 use opcost_store::gather::{Part, gather};
 use opcost_store::store::{Store, StoreError};

@@ -1,15 +1,15 @@
 //! `opcost history`.
 
-use crate::command::chosen::{ChosenArgs, none_chosen};
 use crate::command::export::store_of_folder;
-use crate::command::globals::Globals;
-use crate::command::output::{print, write_whole};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::comparison::limit::{FailOn, Watched};
 use opcost_analysis::history::{Question, history};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail, in_words};
 use opcost_base::message::announce;
+use opcost_command::chosen::{ChosenArgs, none_chosen};
+use opcost_command::globals::Globals;
+use opcost_command::output::{print, write_whole};
 use opcost_gate::gate::notes::NotesHistory;
 use opcost_kernel::{Repository, short_commit};
 use opcost_model::recording::Recording;

@@ -1,9 +1,6 @@
 //! `opcost import`.
 
 use crate::command::export::{is_recording, take_over};
-use crate::command::exports::{Exports, printed_by};
-use crate::command::globals::Globals;
-use crate::command::output::{OutputArgs, present};
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -11,6 +8,9 @@ use flate2::read::MultiGzDecoder;
 use opcost_analysis::comparison::limit::FailOn;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::message::announce;
+use opcost_command::exports::{Exports, printed_by};
+use opcost_command::globals::Globals;
+use opcost_command::output::{OutputArgs, present};
 use opcost_import::import::assemble::{assemble, stem};
 use opcost_import::import::parsed::Input;
 use opcost_import::import::{FORMATS, Options, ReadFile, criterion_folder, read};

@@ -1,12 +1,12 @@
 //! `opcost kernel`.
 
-use crate::command::globals::Globals;
 use crate::command::kernel_states::{self, ForgetArgs};
-use crate::command::output::print;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use opcost_base::exit::{HasStatus, Status, WithStatus};
 use opcost_base::phases::Phases;
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_kernel::{
     Description, KernelSpec, Recipe, Revision, Toolchain, default_cache, find_revision, kept,
     prepare, short,

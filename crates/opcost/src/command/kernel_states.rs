@@ -1,11 +1,11 @@
 //! `opcost kernel forget`, and the kept states of booted guests in `opcost kernel list`.
 
-use crate::command::globals::Globals;
 use crate::command::kernel::day;
-use crate::command::output::print;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_kernel::{default_cache, short};
 use opcost_lab::machine::emulated::booted::{self, Entry, KEPT_BYTES_MAX};
 use opcost_page::document::{Cell, Column, Document, Mark, Row, Table};

@@ -1,12 +1,12 @@
 //! `opcost list`.
 
-use crate::command::chosen::{ChosenArgs, none_chosen};
-use crate::command::globals::Globals;
-use crate::command::output::print;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::time::date;
+use opcost_command::chosen::{ChosenArgs, none_chosen};
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_core_model::Core;
 use opcost_import::import::FORMATS;
 use opcost_lab::machine::host::HostSurroundings;

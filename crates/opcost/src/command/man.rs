@@ -104,7 +104,7 @@ pub fn man(args: &ManArgs, mut command: clap::Command) -> Result<Status> {
             of_command(sub)?
         }
     };
-    crate::command::output::print_bytes(text.as_bytes())?;
+    opcost_command::output::print_bytes(text.as_bytes())?;
     Ok(Status::Done)
 }
 

@@ -1,12 +1,12 @@
 //! `opcost measure`: one command or workload by itself.
 
-use super::globals::Globals;
-use super::output::OutputArgs;
-use super::record::{PlanArgs, carry_out, save};
-use super::variant::{with_sets, with_variants};
 use anyhow::Result;
 use clap::Args;
 use opcost_base::exit::{Status, fail};
+use opcost_command::globals::Globals;
+use opcost_command::output::OutputArgs;
+use opcost_command::record::{PlanArgs, carry_out, save};
+use opcost_command::variant::{with_sets, with_variants};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::resolve;
 use opcost_model::experiment::{Command, Experiment, Variant};

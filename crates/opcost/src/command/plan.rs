@@ -1,11 +1,11 @@
 //! `opcost plan`: shows what an experiment will run, as a whole or in shards.
 
-use super::globals::Globals;
-use super::output::print;
 use super::run::experiment_of;
 use anyhow::Result;
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::resolve;
 use opcost_model::experiment::Experiment;

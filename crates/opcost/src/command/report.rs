@@ -1,15 +1,15 @@
 //! `opcost report`.
 
-use crate::command::exports::check_file;
-use crate::command::globals::Globals;
-use crate::command::output::print;
-use crate::command::share::ShareArgs;
 use crate::command::show::take_matches;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::comparison;
 use opcost_analysis::history::{History, Question, history};
 use opcost_base::exit::{HasStatus, Status, WithStatus};
+use opcost_command::exports::check_file;
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
+use opcost_command::share::ShareArgs;
 use opcost_model::plan::{SameFile, find_rule};
 use opcost_model::recording::Recording;
 use opcost_report::render::{Style, View, html};

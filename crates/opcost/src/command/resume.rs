@@ -1,12 +1,12 @@
 //! `opcost resume`: makes the runs that a recording lacks.
 
-use super::globals::{Globals, check_store_owner};
-use super::output::OutputArgs;
-use super::record::record;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::message::announce;
+use opcost_command::globals::{Globals, check_store_owner};
+use opcost_command::output::OutputArgs;
+use opcost_command::record::record;
 use opcost_lab::recording::machine_for;
 use opcost_model::recording::Recording;
 use opcost_store::store::{Store, StoreError};

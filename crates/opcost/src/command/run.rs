@@ -1,11 +1,11 @@
 //! `opcost run`: runs an experiment, from a file or by the name of one that ships with opcost.
 
-use super::globals::Globals;
-use super::output::OutputArgs;
-use super::record::{PlanArgs, carry_out};
 use anyhow::Result;
 use clap::Args;
 use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_command::globals::Globals;
+use opcost_command::output::OutputArgs;
+use opcost_command::record::{PlanArgs, carry_out};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::resolve;
 use opcost_lab::shipped::Shipped;

@@ -1,17 +1,17 @@
 //! `opcost show`: shows a recording again.
 
-use super::globals::Globals;
-use super::output::{OutputArgs, present_unless};
 use crate::command::annotate::{AnnotateArgs, find_function, line_costs, of_variant};
 use crate::command::profile::SourceArgs;
-use crate::command::profile_exports::{ProfileExports, find_variant};
-use crate::command::share::ShareArgs;
 use anyhow::Result;
 use clap::Args;
 use opcost_analysis::comparison;
 use opcost_analysis::comparison::address_runs::AddressRuns;
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
+use opcost_command::globals::Globals;
+use opcost_command::output::{OutputArgs, present_unless};
+use opcost_command::profile_exports::{ProfileExports, find_variant};
+use opcost_command::share::ShareArgs;
 use opcost_model::plan::{self, SameFile};
 use opcost_model::recording::Recording;
 use opcost_profile::annotate::AnnotateError;

@@ -1,11 +1,11 @@
 //! `opcost size`.
 
-use crate::command::globals::Globals;
 use crate::command::measured_file;
-use crate::command::output::print;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opcost_base::exit::{HasStatus, Status, fail};
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_page::writer::{markdown::markdown, text::text};
 use opcost_report::render::size as page;
 use opcost_size::{Measured, Names, compare, compare_function, sizes};

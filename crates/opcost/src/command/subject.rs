@@ -1,10 +1,10 @@
 //! Samples one profile of work that runs here: a command, a workload, a process or everything.
 
-use crate::command::variant::{command_of, parse_workload};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_base::time::TimeLimit;
+use opcost_command::variant::{command_of, parse_workload};
 use opcost_lab::machine::host::{Host, HostSurroundings};
 use opcost_lab::resolve::resolve;
 use opcost_model::experiment::{Experiment, NO_SHELL, Scalar, Variant};

@@ -1,14 +1,14 @@
 //! `opcost submit`: submits the shards of an experiment as a job array of Slurm, with a job that gathers them.
 
 use super::gather::parts_of;
-use super::globals::Globals;
-use super::output::print;
 use super::plan::sharded;
 use super::run::experiment_of;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_base::message::announce;
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_model::experiment::Experiment;
 use opcost_model::plan::Plan;
 use opcost_model::recording::State;

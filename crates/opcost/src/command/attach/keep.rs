@@ -1,9 +1,9 @@
 //! `opcost attach --keep`: sets a key from outside and leaves it set.
 
-use crate::command::output::print;
 use anyhow::Result;
 use opcost_base::exit::Status;
 use opcost_base::number::figure;
+use opcost_command::output::print;
 use opcost_lab::machine::attached::{carried, stand_guard};
 use opcost_record::Unit;
 use patchpoint_attach::change::Change;

@@ -8,14 +8,14 @@
 mod keep;
 mod listing;
 
-use crate::command::globals::Globals;
-use crate::command::output::{OutputArgs, present, print};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::failure;
 use opcost_base::message::announce;
 use opcost_base::time::TimeLimit;
+use opcost_command::globals::Globals;
+use opcost_command::output::{OutputArgs, present, print};
 use opcost_lab::machine::attached::{Attached, carried};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::machine::{Machine, read_state};

@@ -1,11 +1,11 @@
 //! `opcost doctor --calibrate-core FILE`: a core's file, measured on this CPU.
 
 use super::gauge;
-use crate::command::globals::Globals;
-use crate::command::output::print;
 use anyhow::{Context, Result};
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_base::phases::Phases;
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_lab::calibration::{Calibrated, calibrate};
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::Surroundings;

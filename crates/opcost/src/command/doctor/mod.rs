@@ -5,12 +5,12 @@ mod gauge;
 mod noise;
 mod validate;
 
-use crate::command::globals::Globals;
-use crate::command::output::print;
-use crate::command::seconds::seconds;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::exit::{Status, WithStatus, cause};
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
+use opcost_command::seconds::seconds;
 use opcost_lab::load::Load;
 use opcost_lab::machine::emulated::{Emulator, ToolError, Unusable, default_kernel, try_out};
 use opcost_lab::machine::host::HostSurroundings;

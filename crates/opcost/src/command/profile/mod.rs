@@ -3,16 +3,16 @@
 mod source;
 
 use crate::command::annotate::{AnnotateArgs, of_samples};
-use crate::command::exports::printed_by;
-use crate::command::function_option::the_function;
-use crate::command::globals::Globals;
-use crate::command::output::print;
-use crate::command::profile_exports::ProfileExports;
 use crate::command::subject::{SubjectArgs, Taken};
 use anyhow::Result;
 use clap::Args;
 use opcost_analysis::comparison::call_tree::{CallTree, Counted};
 use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_command::exports::printed_by;
+use opcost_command::function_option::the_function;
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
+use opcost_command::profile_exports::ProfileExports;
 use opcost_model::plan::OpsPattern;
 use opcost_page::document::Mark;
 use opcost_page::writer::text::text;

@@ -1,9 +1,9 @@
 //! Profiles in files: the sources of their names, and their errors.
 
-use crate::command::globals::Globals;
 use anyhow::Result;
 use clap::Args;
 use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_command::globals::Globals;
 use opcost_profile::read::{self, ReadProfile, Wanted};
 use opcost_profile::symbolise::{KernelSource, Sources};
 use opcost_symbols::debug_files::DebugFiles;

@@ -7,9 +7,6 @@
 mod page;
 mod subject;
 
-use crate::command::globals::Globals;
-use crate::command::output::print;
-use crate::command::seconds::seconds;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::comparison;
@@ -18,6 +15,9 @@ use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::failure;
 use opcost_base::phases::Phases;
 use opcost_base::scratch::Scratch;
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
+use opcost_command::seconds::seconds;
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::progress::Silent;
 use opcost_lab::recording::{machine_for, make_runs};

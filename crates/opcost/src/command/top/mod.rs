@@ -5,10 +5,10 @@
 #[cfg(feature = "top")]
 mod view;
 
-use crate::command::globals::Globals;
 use anyhow::Result;
 use clap::Args;
 use opcost_base::exit::Status;
+use opcost_command::globals::Globals;
 use opcost_source::sampling::SamplingArgs;
 
 /// The message of an opcost without the feature.
@@ -24,7 +24,7 @@ pub struct TopArgs {
     pub pid: Option<i32>,
 
     /// Seconds between two looks
-    #[arg(long, short = 'd', value_name = "N", default_value = "2", value_parser = crate::command::seconds::seconds)]
+    #[arg(long, short = 'd', value_name = "N", default_value = "2", value_parser = opcost_command::seconds::seconds)]
     pub delay: f64,
 
     /// Print so many tables as text instead of taking over the terminal

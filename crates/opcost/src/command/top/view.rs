@@ -1,10 +1,10 @@
 //! Shows the tables that the arguments ask for, on the terminal or printed.
 
 use super::TopArgs;
-use crate::command::globals::Globals;
-use crate::command::output::print;
 use anyhow::{Context, Result};
 use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_source::sampling::existing;
 use opcost_sys::interrupt::Interrupt;
 use opcost_top::live::Live;

@@ -29,6 +29,8 @@ const ROOMS: &[&str] = &[
     "opcost-gate",
     "opcost-report",
     "opcost-lab",
+    "opcost-command",
+    "opcost-revisions",
     "opcost-top",
     "opcost",
 ];

@@ -493,7 +493,7 @@ fn files_of_others_are_opened_by_the_opener() {
         "opcost/src/command/attach",
         "opcost/src/command/diff.rs",
         "opcost/src/command/export.rs",
-        "opcost/src/command/gate/mod.rs",
+        "opcost-revisions/src/gate/mod.rs",
         "opcost/src/command/gather.rs",
         "opcost/src/command/history.rs",
         "opcost/src/command/import.rs",

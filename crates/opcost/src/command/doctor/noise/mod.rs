@@ -8,13 +8,13 @@ mod interrupts;
 mod page;
 mod probe;
 
-use crate::command::globals::Globals;
-use crate::command::output::print;
 use anyhow::Result;
 use gaps::Gaps;
 use interrupts::Source;
 use opcost_base::exit::{Status, fail};
 use opcost_base::phases::Phases;
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_lab::machine::host::HostSurroundings;
 use opcost_lab::resolve::Surroundings;
 use opcost_page::writer::text::text;

@@ -6,14 +6,14 @@
 mod page;
 
 use super::gauge;
-use crate::command::globals::Globals;
-use crate::command::output::print;
 use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail, status_of};
 use opcost_base::failure;
 use opcost_base::phases::Phases;
 use opcost_base::scratch::Scratch;
 use opcost_base::time::date;
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_core_model::{Cycles, confidence};
 use opcost_lab::machine::emulated::{Emulator, Tools, default_kernel};
 use opcost_lab::machine::host::HostSurroundings;

@@ -1,6 +1,6 @@
 //! Files that results are exported to: a flag `--export-NAME FILE` for each format of a table.
 
-use super::output::print_bytes;
+use crate::output::print_bytes;
 use anyhow::{Context, Result};
 use clap::{Arg, ArgMatches, Command};
 use opcost_base::exit::{Status, WithStatus, fail};
@@ -112,16 +112,16 @@ impl Exports {
 }
 
 /// The option that chooses what is printed.
-pub(super) fn printed_by(format: Option<&str>, json: bool) -> Option<String> {
+pub fn printed_by(format: Option<&str>, json: bool) -> Option<String> {
     format.map(|name| format!("--format {name}")).or(json.then(|| "--json".to_string()))
 }
 
-pub(super) fn is_standard_output(path: &Path) -> bool {
+pub fn is_standard_output(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
 /// Fails if an option names a file that could not be written.
-pub(super) fn check_file(option: &str, path: &Path) -> Result<()> {
+pub fn check_file(option: &str, path: &Path) -> Result<()> {
     let refuse =
         |why: String| Err(fail(Status::Usage, format!("{option} {}: {why}", path.display())));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

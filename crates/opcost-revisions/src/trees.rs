@@ -63,7 +63,7 @@ const BUILD_VARIABLES: [&str; 10] = [
 ];
 
 /// The place in the cache for one repository.
-pub struct Trees<'a> {
+pub(crate) struct Trees<'a> {
     repository: &'a Repository,
     home: PathBuf,
     interrupt: &'a Interrupt,
@@ -77,22 +77,22 @@ pub struct Trees<'a> {
 
 /// The place of a build, whether it is built or not.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub(crate) struct Site {
     /// The revision's tree.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The key that tells the build from other builds.
-    pub key: String,
+    pub(crate) key: String,
     /// The version of the compiler; `None` if nothing is built.
-    pub compiler: Option<String>,
+    pub(crate) compiler: Option<String>,
     /// The fixups that are applied to the revision, for reports.
-    pub fixups: Vec<String>,
+    pub(crate) fixups: Vec<String>,
     /// The revision's role in the guest.
-    pub role: Role,
+    pub(crate) role: Role,
 }
 
 /// The role of a revision in the guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Role {
+pub(crate) enum Role {
     /// The revision is the tree that has the program.
     Tree,
     /// The revision is the kernel, at this commit; nothing is built in the site's folder.
@@ -103,23 +103,23 @@ pub enum Role {
 
 impl Site {
     /// A sentence about the fixups of this revision; `None` if it has none.
-    pub fn fixups_in_words(&self, side: &str) -> Option<String> {
+    pub(crate) fn fixups_in_words(&self, side: &str) -> Option<String> {
         let names = self.fixups.join(", ");
         (!names.is_empty()).then(|| format!("fixups of {side}: {names}"))
     }
 
     /// The path of a folder of the revision.
-    pub fn below(&self, folder: Option<&Path>) -> PathBuf {
+    pub(crate) fn below(&self, folder: Option<&Path>) -> PathBuf {
         self.folder.join(folder.unwrap_or(Path::new("")))
     }
 
     /// The tree that guests see, if the revision is one; guests have no use for a kernel's source.
-    pub fn tree(&self) -> Option<PathBuf> {
+    pub(crate) fn tree(&self) -> Option<PathBuf> {
         (self.role == Role::Tree).then(|| self.folder.clone())
     }
 
     /// The commit of the kernel, if the revision is one.
-    pub fn kernel(&self) -> Option<&str> {
+    pub(crate) fn kernel(&self) -> Option<&str> {
         match &self.role {
             Role::Kernel(commit) => Some(commit),
             _ => None,
@@ -128,35 +128,35 @@ impl Site {
 }
 
 /// A revision that is built.
-pub struct Built {
+pub(crate) struct Built {
     /// The place of the build.
-    pub site: Site,
+    pub(crate) site: Site,
     /// The lock that shows others that the build is in use.
     _in_use: Option<File>,
 }
 
 impl Built {
     /// A revision that needs no building.
-    pub fn ready(site: Site) -> Built {
+    pub(crate) fn ready(site: Site) -> Built {
         Built { site, _in_use: None }
     }
 }
 
 /// How a case is built.
 #[derive(Clone, Copy, Debug)]
-pub struct Recipe<'a> {
-    pub build: Option<&'a str>,
-    pub compiler: Option<&'a str>,
-    pub artifacts: &'a [String],
+pub(crate) struct Recipe<'a> {
+    pub(crate) build: Option<&'a str>,
+    pub(crate) compiler: Option<&'a str>,
+    pub(crate) artifacts: &'a [String],
     /// Files that configure the revision, if the revision is a kernel.
-    pub kernel_config: &'a [PathBuf],
+    pub(crate) kernel_config: &'a [PathBuf],
     /// What is changed in the files of some commits before they are built.
-    pub fixups: &'a [Fixup],
+    pub(crate) fixups: &'a [Fixup],
 }
 
 impl<'a> Trees<'a> {
     /// Makes the place of a repository, and removes what a killed opcost left there.
-    pub fn open(repository: &'a Repository, interrupt: &'a Interrupt) -> Result<Trees<'a>> {
+    pub(crate) fn open(repository: &'a Repository, interrupt: &'a Interrupt) -> Result<Trees<'a>> {
         let cache = xdg::cache_folder().status(Status::Usage)?;
         let id = digest(repository.top.as_os_str().as_bytes());
         let home = cache.join("gate").join(&id[..KEY_DIGITS]);
@@ -179,7 +179,7 @@ impl<'a> Trees<'a> {
     }
 
     /// The store for recordings unless the user names another: beside the builds.
-    pub fn store(&self) -> PathBuf {
+    pub(crate) fn store(&self) -> PathBuf {
         self.home.join("recordings.sqlite")
     }
 
@@ -340,7 +340,7 @@ impl<'a> Trees<'a> {
 
     /// Makes a commit in opcost's own repository of what is in the checkout now, including new
     /// files unless git ignores them.
-    pub fn snapshot(&self) -> Result<RepositoryCommit> {
+    pub(crate) fn snapshot(&self) -> Result<RepositoryCommit> {
         let _lock = self.lock("git", &mut Phases::new(true))?;
         let own = self.own_repository();
         let index = self.home.join("index");
@@ -370,7 +370,7 @@ impl<'a> Trees<'a> {
     /// # Errors
     /// The compiler that the case names does not say its version: status "work failed". A fixup's patch cannot be read, or git does
     /// not know its commits: status "usage".
-    pub fn site(&self, commit: &RepositoryCommit, recipe: Recipe<'_>) -> Result<Site> {
+    pub(crate) fn site(&self, commit: &RepositoryCommit, recipe: Recipe<'_>) -> Result<Site> {
         if !recipe.kernel_config.is_empty() {
             return self.kernel_site(commit, recipe.kernel_config);
         }
@@ -400,7 +400,7 @@ impl<'a> Trees<'a> {
     ///
     /// # Errors
     /// git does not know a fixup's commits, or its patch cannot be read: status "usage".
-    pub fn check_fixups(&self, fixups: &[Fixup]) -> Result<()> {
+    pub(crate) fn check_fixups(&self, fixups: &[Fixup]) -> Result<()> {
         for fixup in fixups {
             let CommitRange { after, last } = &fixup.commits;
             for end in after.iter().chain(last) {
@@ -468,7 +468,7 @@ impl<'a> Trees<'a> {
     ///
     /// # Errors
     /// The build fails, or does not make its artifacts: status "work failed".
-    pub fn built(
+    pub(crate) fn built(
         &self,
         commit: &RepositoryCommit,
         side: &str,

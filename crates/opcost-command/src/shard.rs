@@ -1,7 +1,7 @@
 //! The runs of one shard: `opcost run --shard`, begun or continued.
 
-use super::globals::Globals;
-use super::output::OutputArgs;
+use crate::globals::Globals;
+use crate::output::OutputArgs;
 use anyhow::Result;
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_base::message::announce;
@@ -14,7 +14,7 @@ use opcost_store::store::{Store, StoreError};
 ///
 /// # Errors
 /// Usage: names the options.
-pub(super) fn check_output(shard: Shard, output: &OutputArgs) -> Result<()> {
+pub fn check_output(shard: Shard, output: &OutputArgs) -> Result<()> {
     if !output.is_given() {
         return Ok(());
     }
@@ -30,7 +30,7 @@ pub(super) fn check_output(shard: Shard, output: &OutputArgs) -> Result<()> {
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) fn earlier(store: &Store, plan: &Plan) -> Result<Option<Recording>> {
+pub fn earlier(store: &Store, plan: &Plan) -> Result<Option<Recording>> {
     let common = plan.common_to_shards();
     let mut found: Option<Recording> = None;
     for head in store.list().map_err(StoreError::carried)? {
@@ -49,7 +49,7 @@ pub(super) fn earlier(store: &Store, plan: &Plan) -> Result<Option<Recording>> {
 }
 
 /// Reports that a shard is made; `already`: whether it was made before.
-pub(super) fn report(globals: &Globals, shard: Shard, recording: &Recording, already: bool) {
+pub fn report(globals: &Globals, shard: Shard, recording: &Recording, already: bool) {
     if globals.quiet {
         return;
     }

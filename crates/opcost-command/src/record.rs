@@ -1,8 +1,8 @@
 //! Makes a recording from a plan, and shows it.
 
-use super::globals::Globals;
-use super::output::{OutputArgs, present, print};
-use super::shard;
+use crate::globals::Globals;
+use crate::output::{OutputArgs, present, print};
+use crate::shard;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_analysis::comparison::limit::{FailOn, Watched};
@@ -42,7 +42,7 @@ pub struct PlanArgs {
 }
 
 /// Makes the runs of a plan and shows the recording.
-pub(super) fn carry_out(
+pub fn carry_out(
     globals: &Globals,
     mut plan: Plan,
     dry_run: bool,
@@ -102,7 +102,7 @@ pub(super) fn carry_out(
 }
 
 /// Writes an experiment as a file. The experiment has a plan: one that cannot run is not worth a file.
-pub(super) fn save(experiment: &Experiment, path: &Path) -> Result<Status> {
+pub fn save(experiment: &Experiment, path: &Path) -> Result<Status> {
     let here = std::env::current_dir().context("cannot read the working directory");
     std::fs::write(path, experiment.to_toml_anywhere(&here.status(Status::Missing)?)?)
         .with_context(|| format!("cannot write '{}'", path.display()))
@@ -116,7 +116,7 @@ fn invocation(plan: &Plan) -> String {
 }
 
 /// The command that this process was given, with `seed` unless the command names a number.
-pub(super) fn command_line(seed: Option<u64>) -> String {
+pub fn command_line(seed: Option<u64>) -> String {
     let mut words = vec!["opcost".to_string()];
     words.extend(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
     if let Some(seed) = seed {
@@ -141,7 +141,7 @@ fn name_seed(words: &mut Vec<String>, seed: u64) {
 }
 
 /// Makes the missing runs, then shows the recording.
-pub(super) fn record(
+pub fn record(
     globals: &Globals,
     plan: &Plan,
     earlier: &[Record],

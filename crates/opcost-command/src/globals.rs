@@ -50,22 +50,22 @@ fn bytes(text: &str) -> Result<u64, String> {
 
 impl Globals {
     /// Reports what is being waited for, unless the user wants results and errors only.
-    pub(crate) fn announcer(&self) -> fn(&str) {
+    pub fn announcer(&self) -> fn(&str) {
         if self.quiet { |_| () } else { |text| announce!("{text}") }
     }
 
     /// The limit of reading one file of somebody else's, bytes.
-    pub(crate) fn read_limit_bytes(&self) -> u64 {
+    pub fn read_limit_bytes(&self) -> u64 {
         self.read_limit.unwrap_or(LIMIT_BYTES)
     }
 
     /// The store's file, if the user names one here or in `OPCOST_STORE`.
-    pub(crate) fn named_store(&self) -> Option<PathBuf> {
+    pub fn named_store(&self) -> Option<PathBuf> {
         self.store.clone().or_else(store_of_environment)
     }
 
     /// The store's file.
-    pub(crate) fn store_path(&self) -> Result<PathBuf> {
+    pub fn store_path(&self) -> Result<PathBuf> {
         self.named_store().or_else(default_store_path).ok_or_else(|| {
             fail(
                 Status::Missing,
@@ -75,7 +75,7 @@ impl Globals {
     }
 
     /// Opens the store to add to it. Makes only the folder of the default store; another folder may be a typo.
-    pub(crate) fn store_for_writing(&self) -> Result<Store> {
+    pub fn store_for_writing(&self) -> Result<Store> {
         let path = self.store_path()?;
         if let (None, Some(folder)) = (self.named_store(), path.parent()) {
             xdg::make_private(folder)
@@ -90,7 +90,7 @@ impl Globals {
 
     /// How standard output is written: colour only on a terminal, and not with NO_COLOR
     /// (<https://no-color.org>) or TERM=dumb; 80 columns if the width is unknown; ASCII if the locale is not UTF-8.
-    pub(crate) fn style(&self) -> Style {
+    pub fn style(&self) -> Style {
         let terminal = std::io::stdout().is_terminal();
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -108,19 +108,19 @@ impl Globals {
 }
 
 /// Fails if a store that is written to, or its folder, is another user's: the owner decides which commands `opcost resume` runs.
-pub(crate) fn check_store_owner(path: &Path) -> Result<()> {
+pub fn check_store_owner(path: &Path) -> Result<()> {
     let folder = path.parent().into_iter();
     let mut parts = folder.chain([path]);
     parts.try_for_each(|part| xdg::check_owner(part, "--store").status(Status::Missing))
 }
 
 /// The store's file that `OPCOST_STORE` names; an empty variable names none, like the variables of XDG.
-pub(crate) fn store_of_environment() -> Option<PathBuf> {
+pub fn store_of_environment() -> Option<PathBuf> {
     std::env::var_os("OPCOST_STORE").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The default store's file; `None` if nothing says where a user's files are.
-pub(crate) fn default_store_path() -> Option<PathBuf> {
+pub fn default_store_path() -> Option<PathBuf> {
     let data = xdg::base_folder("XDG_DATA_HOME", ".local/share");
     data.map(|data| data.join("opcost/recordings.sqlite"))
 }

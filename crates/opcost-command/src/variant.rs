@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// An experiment with a variant for each command and each workload.
-pub(super) fn with_variants(
+pub fn with_variants(
     experiment: &Experiment,
     commands: &[OsString],
     workloads: &[String],
@@ -26,7 +26,7 @@ pub(super) fn with_variants(
 }
 
 /// A command as it was given. A command that is not UTF-8 is split here, because neither JSON nor TOML can hold its line.
-pub(crate) fn command_of(line: &OsStr, shell: Option<&str>) -> Result<CommandText> {
+pub fn command_of(line: &OsStr, shell: Option<&str>) -> Result<CommandText> {
     if let Some(text) = line.to_str() {
         return Ok(CommandText::Line(text.to_string()));
     }
@@ -39,7 +39,7 @@ pub(crate) fn command_of(line: &OsStr, shell: Option<&str>) -> Result<CommandTex
 }
 
 /// Reads `NAME[:KEY=VALUE,...]`.
-pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
+pub fn parse_workload(text: &str) -> Result<Variant> {
     let (name, params) = split_workload(text)
         .map_err(|why| fail(Status::Usage, format!("--workload {text}: {why}")))?;
     Ok(Variant { workload: Some(name), params, ..Variant::default() })
@@ -48,7 +48,7 @@ pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
 ///
 /// # Errors
 /// Usage: a key or value is wrong.
-pub(super) fn with_sets(
+pub fn with_sets(
     experiment: Experiment,
     sets: &[String],
     flags: &Experiment,

@@ -1,8 +1,8 @@
 //! Files that a gate's report is written to.
 
-use crate::command::exports::{ExportFiles, FormatTable};
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
+use opcost_command::exports::{ExportFiles, FormatTable};
 use opcost_report::render::Style;
 use opcost_report::render::gate::{GATE_FORMATS, GateView, render};
 
@@ -27,11 +27,9 @@ pub(super) fn format_names() -> PossibleValuesParser {
     PossibleValuesParser::new(GATE_FORMATS.iter().map(|format| format.name))
 }
 
-impl GateExports {
-    /// Writes every file.
-    pub(super) fn write(&self, view: &GateView<'_>) -> Result<()> {
-        let style = Style::plain();
-        let plain = GateView { style: &style, ..*view };
-        self.write_each(|name| render(name, &plain).map(String::into_bytes))
-    }
+/// Writes every file.
+pub(super) fn write(exports: &GateExports, view: &GateView<'_>) -> Result<()> {
+    let style = Style::plain();
+    let plain = GateView { style: &style, ..*view };
+    exports.write_each(|name| render(name, &plain).map(String::into_bytes))
 }

@@ -5,12 +5,12 @@
 
 use super::walk::{How, Point};
 use super::{BisectArgs, Ends, begin, count_ends, recipe_files, report, unless_interrupted};
-use crate::command::gate::WorkingDirectory;
-use crate::command::gate::measure::store_path;
-use crate::command::globals::Globals;
+use crate::gate::WorkingDirectory;
+use crate::gate::measure::store_path;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use opcost_base::exit::{HasStatus, Status, WithStatus, cause, fail};
+use opcost_command::globals::Globals;
 use opcost_gate::gate::bisect::{Alone, BisectStep, Bisection, Suspect, SuspectKind};
 use opcost_gate::gate::edits::{Edit, edits, is_setting, with_edits};
 use opcost_gate::gate::search::Found;

@@ -35,7 +35,7 @@ impl ChosenArgs {
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) fn none_chosen(store: &Store, choice: &Choice<'_>) -> Result<Error> {
+pub fn none_chosen(store: &Store, choice: &Choice<'_>) -> Result<Error> {
     let experiments = store.experiments().map_err(StoreError::carried)?;
     let known = |name: &str| experiments.iter().any(|experiment| experiment == name);
     let of = choice.experiment.map_or(String::new(), |name| format!(" of '{name}'"));

@@ -8,9 +8,7 @@ pub(super) mod held;
 pub(super) mod measure;
 pub mod series;
 
-use crate::command::exports::{check_file, printed_by};
-use crate::command::globals::Globals;
-use crate::command::output::{print, write_whole};
+use crate::trees::Trees;
 use anyhow::{Context, Result};
 use clap::Args;
 use exports::GateExports;
@@ -18,6 +16,9 @@ use held::{Gate, Standard};
 use measure::{Bench, forget_old, store_path};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::phases::Phases;
+use opcost_command::exports::{check_file, printed_by};
+use opcost_command::globals::Globals;
+use opcost_command::output::{print, write_whole};
 use opcost_gate::gate::baseline::Baseline;
 use opcost_gate::gate::branch::Branch;
 use opcost_gate::gate::notes;
@@ -27,7 +28,6 @@ use opcost_gate::gate::suite_change;
 use opcost_gate::gate::trailer::{Accepted, TRAILER};
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_lab::shipped::Shipped;
-use opcost_lab::trees::Trees;
 use opcost_model::experiment::Experiment;
 use opcost_record::printable::printable;
 use opcost_report::render::gate as page;
@@ -37,7 +37,7 @@ use opcost_sys::user::other_author;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub(crate) const EXAMPLES: &str = "Examples:
+pub const EXAMPLES: &str = "Examples:
   opcost gate                                the checked out commit against its upstream branch
   opcost gate --base origin/main
   opcost gate --baseline opcost.baseline --update
@@ -210,7 +210,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     if args.exports.printing().is_none() {
         print(&page::render(format, &view)?)?;
     }
-    args.exports.write(&view)?;
+    exports::write(&args.exports, &view)?;
     Ok(match report.verdict() {
         _ if args.soft => Status::Done,
         GateVerdict::MayLand => Status::Done,

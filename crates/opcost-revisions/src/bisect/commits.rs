@@ -4,17 +4,17 @@ use super::walk::{How, Point, Walk, Worker};
 use super::{
     BisectArgs, begin, count_ends, noisy, report, steps_of, unless_interrupted, untestable_end,
 };
-use crate::command::gate::measure::store_path;
-use crate::command::gate::{WorkingDirectory, suite_at};
-use crate::command::globals::Globals;
+use crate::gate::measure::store_path;
+use crate::gate::{WorkingDirectory, suite_at};
+use crate::trees::Trees;
 use anyhow::Result;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::message::announce;
+use opcost_command::globals::Globals;
 use opcost_gate::gate::bisect::{BisectStep, Bisection, Suspect, SuspectKind};
 use opcost_gate::gate::search::Found;
 use opcost_gate::gate::suite::Case;
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
-use opcost_lab::trees::Trees;
 use opcost_record::printable::printable;
 use opcost_report::render::gate::bisect::signed;
 use std::sync::Arc;

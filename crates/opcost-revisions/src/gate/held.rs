@@ -2,6 +2,7 @@
 
 use super::measure::{Bench, Measured, Seeds, Side};
 use super::shown;
+use crate::trees::{Built, Recipe, Trees};
 use anyhow::Result;
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_analysis::comparison::compare;
@@ -21,7 +22,6 @@ use opcost_gate::gate::report::{
 use opcost_gate::gate::suite::{Case, Drift, Suite, WatchedFigure};
 use opcost_gate::gate::trailer::{Accepted, TRAILER};
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
-use opcost_lab::trees::{Built, Recipe, Trees};
 use opcost_model::plan::GUEST_TREE;
 use opcost_model::recording::{MachineState, settings};
 use opcost_profile::symbolise::{Declared, declared};
@@ -69,7 +69,7 @@ fn of_case<T>(result: Result<T>) -> Result<Result<T, CaseFailure>> {
 }
 
 /// The recipe of a case.
-pub(in crate::command) fn recipe(case: &Case) -> Recipe<'_> {
+pub(crate) fn recipe(case: &Case) -> Recipe<'_> {
     Recipe {
         build: case.build.as_deref(),
         compiler: case.compiler.as_deref(),

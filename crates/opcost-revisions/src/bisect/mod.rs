@@ -5,15 +5,15 @@ mod noisy;
 mod options;
 mod walk;
 
-use crate::command::globals::Globals;
-use crate::command::output::print;
-use crate::command::record::command_line;
-use crate::command::variant::parse_workload;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use opcost_base::exit::{Status, WithStatus, fail, in_words, status_of};
 use opcost_base::message::announce;
 use opcost_base::number::grouped;
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
+use opcost_command::record::command_line;
+use opcost_command::variant::parse_workload;
 use opcost_gate::gate::bisect::{
     BisectStep, BisectedFigure, Bisection, SuspectKind, UntestableSuspects,
 };
@@ -35,7 +35,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use walk::{How, Point, PointCounts, Walk, Worker};
 
-pub(crate) const EXAMPLES: &str = "Examples:
+pub const EXAMPLES: &str = "Examples:
   opcost bisect --good v1.2 --bad HEAD --case parse
   opcost bisect --good v1.2 --bad HEAD --build make -- ./bench parse
   opcost bisect --good v6.11 --bad v6.12 --kernel-config small.config -w syscall

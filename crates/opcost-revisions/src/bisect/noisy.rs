@@ -3,13 +3,13 @@
 use super::commits::Commits;
 use super::walk::{Point, Walk, Worker};
 use super::{BisectArgs, in_words, status_of};
-use crate::command::globals::Globals;
-use crate::command::record::command_line;
 use anyhow::Result;
 use opcost_analysis::comparison::{Change, Row, Verdict, compare};
 use opcost_base::exit::{Status, fail};
 use opcost_base::message::announce;
 use opcost_base::number::{magnitude, percent};
+use opcost_command::globals::Globals;
+use opcost_command::record::command_line;
 use opcost_gate::gate::bisect::{
     BisectStep, BisectedFigure, Bisection, SuspectKind, UntestableSuspects,
 };

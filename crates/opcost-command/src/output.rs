@@ -1,7 +1,7 @@
 //! Prints a comparison and writes it to files.
 
-use super::globals::Globals;
-use crate::command::exports::{Exports, printed_by};
+use crate::exports::{Exports, printed_by};
+use crate::globals::Globals;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
@@ -79,7 +79,7 @@ impl OutputArgs {
     }
 
     /// Whether any of these options was given.
-    pub(super) fn is_given(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         self.json || self.format.is_some() || !self.exports.is_empty() || !self.fail_on.is_empty()
     }
 
@@ -90,16 +90,12 @@ impl OutputArgs {
 }
 
 /// Compares and prints.
-pub(crate) fn present(
-    globals: &Globals,
-    recording: &Recording,
-    output: &OutputArgs,
-) -> Result<Status> {
+pub fn present(globals: &Globals, recording: &Recording, output: &OutputArgs) -> Result<Status> {
     present_unless(false, globals, recording, &[], output)
 }
 
 /// Compares; prints unless another output uses standard output (`taken`). `variants`: those to show; none for all.
-pub(crate) fn present_unless(
+pub fn present_unless(
     taken: bool,
     globals: &Globals,
     recording: &Recording,
@@ -148,12 +144,12 @@ pub fn show_text(text: &str) -> Result<Status> {
 
 /// Writes text to standard output; a reader that has gone away is no error. Nothing but opcost's own colours moves or
 /// paints a terminal, whatever the names in the text have.
-pub(crate) fn print(text: &str) -> Result<()> {
+pub fn print(text: &str) -> Result<()> {
     print_bytes(page::harmless(text).as_bytes())
 }
 
 /// Writes a file as a whole or not at all; `mode` without the umask's bits says who may read it.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
+pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut file = tempfile::Builder::new()
         .prefix(".opcost-")
@@ -165,7 +161,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> std::io::Resu
 }
 
 /// Writes to standard output; a reader that has gone away is no error.
-pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
+pub fn print_bytes(bytes: &[u8]) -> Result<()> {
     match std::io::stdout().write_all(bytes) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output").status(Status::Missing)

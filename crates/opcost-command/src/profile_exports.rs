@@ -1,6 +1,6 @@
 //! Files that profiles are exported to.
 
-use super::exports::{ExportFiles, FormatTable};
+use crate::exports::{ExportFiles, FormatTable};
 use anyhow::{Context, Result};
 use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
 use opcost_base::exit::{HasStatus, Status, fail};
@@ -103,7 +103,7 @@ fn names(recording: &Recording) -> Vec<&str> {
 ///
 /// # Errors
 /// There is no such variant.
-pub(crate) fn find_variant<'a>(recording: &'a Recording, name: &str) -> Result<VariantOf<'a>> {
+pub fn find_variant<'a>(recording: &'a Recording, name: &str) -> Result<VariantOf<'a>> {
     let known = names(recording);
     let position = || name.parse().ok().and_then(|position: usize| position.checked_sub(1));
     // Names are stored as they are shown.

@@ -37,7 +37,7 @@ impl ScanArgs {
     ///
     /// # Errors
     /// A list without values.
-    pub(super) fn scans(&self) -> Result<Vec<Scan>> {
+    pub fn scans(&self) -> Result<Vec<Scan>> {
         let text = |text: &str| Scalar::Text(text.to_string());
         let stepped = self.parameter_scan.chunks_exact(3).map(|words| {
             Ok(Scan {

@@ -1,6 +1,6 @@
 //! Recordings for others: what `--share` of several commands does.
 
-use super::globals::Globals;
+use crate::globals::Globals;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_base::message::announce;
@@ -23,7 +23,7 @@ impl ShareArgs {
     ///
     /// # Errors
     /// A recording cannot be written as JSON.
-    pub(super) fn apply(
+    pub fn apply(
         self,
         globals: &Globals,
         recordings: &mut [Recording],

@@ -3,25 +3,25 @@
 use super::held::recipe;
 use super::measure::{Bench, Measured, Seeds, store_path};
 use super::{SUITE, WorkingDirectory, shown, suite_at};
-use crate::command::globals::Globals;
-use crate::command::output::print;
+use crate::trees::Trees;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail, in_words, status_of};
 use opcost_base::phases::Phases;
+use opcost_command::globals::Globals;
+use opcost_command::output::print;
 use opcost_gate::gate::counts::{Count, FunctionCounts, counts, functions};
 use opcost_gate::gate::exact::{exact_changes, of_metric};
 use opcost_gate::gate::series::{Series, SeriesFigure, SeriesRow};
 use opcost_gate::gate::suite::{Case, WatchedFigure};
 use opcost_kernel::{RepositoryCommit, short_commit};
-use opcost_lab::trees::Trees;
 use opcost_page::writer;
 use opcost_record::{Better, Unit};
 use opcost_report::render::gate::series as page;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-pub(crate) const EXAMPLES: &str = "Examples:
+pub const EXAMPLES: &str = "Examples:
   opcost series main..HEAD
   opcost series v1.2..v1.3 --case parse --format mail";
 

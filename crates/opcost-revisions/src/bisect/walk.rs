@@ -1,15 +1,16 @@
 //! Walks from point to point of a line: builds and counts each, and asks the search where to look next.
 
 use super::options::softened;
-use crate::command::gate::held::recipe;
-use crate::command::gate::measure::{Bench, Measured, Seeds, Side};
-use crate::command::globals::Globals;
+use crate::gate::held::recipe;
+use crate::gate::measure::{Bench, Measured, Seeds, Side};
+use crate::trees::{Built, Role, Site, Trees};
 use anyhow::Result;
 use opcost_analysis::comparison::{Comparison, Verdict, compare};
 use opcost_base::exit::{Status, fail, in_words, status_of};
 use opcost_base::message::announce;
 use opcost_base::number::{grouped, magnitude};
 use opcost_base::phases::Phases;
+use opcost_command::globals::Globals;
 use opcost_gate::gate::bisect::{BisectStep, Check, Suspect, SuspectKind};
 use opcost_gate::gate::counts::{Count, FunctionCounts, counts, describe, functions};
 use opcost_gate::gate::exact::exact_changes;
@@ -17,7 +18,6 @@ use opcost_gate::gate::key::FigureKey;
 use opcost_gate::gate::search::{Figures, Goal, Search, Untestable};
 use opcost_gate::gate::suite::{Case, WatchedFigure};
 use opcost_kernel::{Repository, RepositoryCommit};
-use opcost_lab::trees::{Built, Role, Site, Trees};
 use opcost_model::experiment::{Experiment, Seed};
 use opcost_model::recording::Recording;
 use opcost_sys::interrupt::Interrupt;

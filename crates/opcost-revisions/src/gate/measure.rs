@@ -1,10 +1,11 @@
 //! Makes recordings of cases in built revisions.
 
-use crate::command::globals::{Globals, check_store_owner};
+use crate::trees::{Built, Site};
 use anyhow::{Context, Result};
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::failure;
 use opcost_base::phases::Phases;
+use opcost_command::globals::{Globals, check_store_owner};
 use opcost_gate::gate::counts;
 use opcost_gate::gate::key::FigureKey;
 use opcost_gate::gate::suite::{Case, OF_REVISION};
@@ -14,7 +15,6 @@ use opcost_lab::progress::{self, Who};
 use opcost_lab::recording::{machine_for, make_runs};
 use opcost_lab::resolve::{Surroundings, resolve};
 use opcost_lab::run::Ending;
-use opcost_lab::trees::{Built, Site};
 use opcost_model::experiment::{Experiment, Variant};
 use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::guest::DEFAULT_KERNEL;
@@ -33,35 +33,35 @@ const RECORDINGS_MAX: usize = 300;
 const BUDGET: &str = "30s";
 
 /// Makes the recordings of a command.
-pub(in crate::command) struct Bench<'a> {
-    pub(in crate::command) globals: &'a Globals,
-    pub(in crate::command) interrupt: &'a Interrupt,
+pub(crate) struct Bench<'a> {
+    pub(crate) globals: &'a Globals,
+    pub(crate) interrupt: &'a Interrupt,
     /// The path of the store for recordings.
-    pub(in crate::command) store: PathBuf,
+    pub(crate) store: PathBuf,
     /// The top folder of the user's checkout; kernels under test are revisions of its repository.
-    pub(in crate::command) top: PathBuf,
+    pub(crate) top: PathBuf,
 }
 
 /// The measurement of one revision.
-pub(in crate::command) struct Measured {
-    pub(in crate::command) recording: Recording,
+pub(crate) struct Measured {
+    pub(crate) recording: Recording,
     /// The key of the counts: all that they depend on.
-    pub(in crate::command) key: FigureKey,
+    pub(crate) key: FigureKey,
 }
 
 /// One side of a comparison.
 #[derive(Clone, Copy)]
-pub(in crate::command) struct Side<'a> {
+pub(crate) struct Side<'a> {
     /// The side's name in the comparison.
-    pub(in crate::command) name: &'a str,
+    pub(crate) name: &'a str,
     /// The work, and the machine for it.
-    pub(in crate::command) case: &'a Case,
-    pub(in crate::command) built: &'a Built,
+    pub(crate) case: &'a Case,
+    pub(crate) built: &'a Built,
 }
 
 /// The number of seeds in a recording of exact counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::command) enum Seeds {
+pub(crate) enum Seeds {
     /// One seed, whose run is repeated.
     One,
     /// As many seeds as it takes to show how far seeds alone move a count.
@@ -82,11 +82,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// There is no such kernel, or it cannot be made.
-    pub(in crate::command) fn prepare_kernel(
-        &self,
-        case: &Case,
-        phases: &mut Phases,
-    ) -> Result<()> {
+    pub(crate) fn prepare_kernel(&self, case: &Case, phases: &mut Phases) -> Result<()> {
         let Experiment { kernel, kernel_tree, kernels, disk, .. } = &case.experiment;
         let name = kernel.first().map_or(DEFAULT_KERNEL, String::as_str);
         let comes_later =
@@ -109,19 +105,14 @@ impl Bench<'_> {
     }
 
     /// Counts a case of one revision.
-    pub(in crate::command) fn count(
-        &self,
-        case: &Case,
-        built: &Built,
-        seeds: Seeds,
-    ) -> Result<Measured> {
+    pub(crate) fn count(&self, case: &Case, built: &Built, seeds: Seeds) -> Result<Measured> {
         let plan = self.plan(case, &built.site, seeds)?;
         let recording = self.record(plan)?;
         Ok(Measured { key: Self::key(&recording, &built.site, None), recording })
     }
 
     /// An earlier gate's counts of the same case, if what they depend on is `alike`.
-    pub(in crate::command) fn counted_before(
+    pub(crate) fn counted_before(
         &self,
         case: &Case,
         site: &Site,
@@ -147,12 +138,12 @@ impl Bench<'_> {
     }
 
     /// Compares a case of two revisions, or of two machines. The runs alternate, as many as it takes.
-    pub(in crate::command) fn compare(&self, sides: [Side<'_>; 2]) -> Result<Recording> {
+    pub(crate) fn compare(&self, sides: [Side<'_>; 2]) -> Result<Recording> {
         self.record(self.plan_of_sides(sides)?)
     }
 
     /// An earlier command's recording of the same comparison, if what it depends on is `alike`.
-    pub(in crate::command) fn compared_before(
+    pub(crate) fn compared_before(
         &self,
         sides: [Side<'_>; 2],
         alike: &dyn Fn(&FigureKey) -> bool,
@@ -300,7 +291,7 @@ fn tree_of(case: &Case, site: &Site) -> Option<PathBuf> {
 }
 
 /// Deletes the oldest recordings of a store of gates, if there are too many. A recording that cannot be deleted stays.
-pub(in crate::command) fn forget_old(globals: &Globals, store: &Path) {
+pub(crate) fn forget_old(globals: &Globals, store: &Path) {
     // A store that the user named belongs to the user.
     if globals.named_store().is_some() {
         return;
@@ -316,7 +307,7 @@ pub(in crate::command) fn forget_old(globals: &Globals, store: &Path) {
 }
 
 /// The path of the store for a gate's recordings: the store that the user names, else `beside`.
-pub(in crate::command) fn store_path(globals: &Globals, beside: PathBuf) -> Result<PathBuf> {
+pub(crate) fn store_path(globals: &Globals, beside: PathBuf) -> Result<PathBuf> {
     let path = globals.named_store().unwrap_or(beside);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {

@@ -16,12 +16,7 @@ const LISTED: usize = 6;
 /// # Errors
 /// Usage: no function has this name (the error lists similar names), or several have it (the error
 /// says how to name one).
-pub(crate) fn the_function(
-    option: &str,
-    of: &str,
-    functions: &[&Function],
-    name: &str,
-) -> Result<usize> {
+pub fn the_function(option: &str, of: &str, functions: &[&Function], name: &str) -> Result<usize> {
     match named(functions.iter().copied(), name)[..] {
         [one] => Ok(one),
         [] => {
@@ -49,10 +44,7 @@ pub(crate) fn the_function(
 ///
 /// # Errors
 /// As for [`the_function`].
-pub(crate) fn on_both_sides<T>(
-    name: &str,
-    found: impl Fn(usize, &str) -> Result<T>,
-) -> Result<[T; 2]> {
+pub fn on_both_sides<T>(name: &str, found: impl Fn(usize, &str) -> Result<T>) -> Result<[T; 2]> {
     // Names of C++ have '=' themselves, as in operator==.
     let cuts = name.match_indices('=').map(|(at, _)| (&name[..at], &name[at + 1..]));
     for (old, new) in cuts {
