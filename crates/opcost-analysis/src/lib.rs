@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod annotation;
 pub mod comparison;
 pub mod history;
-pub mod patch_sites;
 pub mod selftest;
+
+pub use opcost_attribution::{annotation, patch_sites};

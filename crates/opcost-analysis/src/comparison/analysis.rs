@@ -1,7 +1,6 @@
 //! Turns a recording into a comparison.
 
 use super::columns::{Column, Columns, WALL, blocks, operations_of, per_second, same_in_each_unit};
-use super::function_costs::check_matches;
 use super::ledger::Repeats;
 use super::ratios::per_megabyte;
 use super::{
@@ -9,6 +8,7 @@ use super::{
     Verdict, Warning, carry_over, conclusion, cycles, function_changes, guests, imported, ledger,
     observations, one_variant, ranking, threads_max, variant_differences,
 };
+use opcost_attribution::function_costs::check_matches;
 use opcost_base::{failure, number};
 use opcost_model::plan::judged::SideMetrics;
 use opcost_model::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};

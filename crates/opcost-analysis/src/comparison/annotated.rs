@@ -8,7 +8,7 @@
 
 use super::function_changes::{FunctionVerdict, Sides};
 use super::profile_files::{FALSE_SHARE, Figures, Judged, Measure, SAMPLES_MIN, Scale, judge};
-use crate::annotation::{AnnotatedLine, Annotation, InlinedLine, InlinedPart, Own};
+use opcost_attribution::annotation::{AnnotatedLine, Annotation, InlinedLine, InlinedPart, Own};
 use opcost_size::{Aligned, align_lines, align_pieces};
 use opcost_stats::summary::mean;
 use std::collections::{BTreeMap, HashMap};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::annotation::{CodeFacts, Flow, annotate};
+use opcost_attribution::annotation::{CodeFacts, Flow, annotate};
 use opcost_profile::annotate::{SourceState, SourceText};
 use opcost_profile::symbolise::{CodeLines, LineAt, SourceFile};
 use opcost_record::Function;

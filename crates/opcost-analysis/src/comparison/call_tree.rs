@@ -9,29 +9,13 @@
 //! itself is its own callee; the cost below the inner call belongs to the inner call.
 
 use super::function_changes::{NO_CALLER, Sides, UNATTRIBUTED};
-use super::function_costs::{ProfiledRun, counted, matching, profiled_runs};
-use super::matching::{Matching, Side};
+pub use opcost_attribution::function_costs::{Counted, VariantOf};
+use opcost_attribution::function_costs::{ProfiledRun, counted, matching, profiled_runs};
+use opcost_attribution::matching::{Matching, Side};
 use opcost_base::exit::{HasStatus, Status};
-use opcost_model::recording::Recording;
 use opcost_record::{Function, Profile, Unit};
 use opcost_symbols::naming::Naming;
 use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// A variant of a recording.
-#[derive(Clone, Copy)]
-pub struct VariantOf<'a> {
-    /// The recording.
-    pub recording: &'a Recording,
-    /// Index of the variant in its plan.
-    pub variant: usize,
-}
-
-impl VariantOf<'_> {
-    /// The variant's name.
-    pub fn name(&self) -> &str {
-        &self.recording.plan.variants[self.variant].name
-    }
-}
 
 /// The error that some variants have no profiles from which to make a tree.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -65,42 +49,6 @@ impl NoProfile {
 impl HasStatus for NoProfile {
     fn status(&self) -> Status {
         Status::Usage
-    }
-}
-
-/// The event that was counted or sampled, and its unit.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Counted {
-    /// In words, with the unit: `instructions`, `ns of sampled task-clock`.
-    pub words: String,
-    /// The event: `instructions:u`, `task-clock`.
-    pub event: String,
-    /// Nanoseconds where a clock was sampled, bytes of memory, else a count of the event.
-    pub unit: Unit,
-    /// The events from one sample to the next, in `unit`; 1 if each event was counted; `None` if the period is not fixed or not
-    /// known.
-    pub period: Option<u64>,
-}
-
-impl Counted {
-    /// Describes events of which samples were taken, in their unit: nanoseconds if a timer took them.
-    ///
-    /// `period`: events from one sample to the next; `frequency_hz`: samples requested per second.
-    pub fn sampled(
-        event: &str,
-        unit: Unit,
-        period: Option<u64>,
-        frequency_hz: Option<u64>,
-    ) -> Counted {
-        // A clock's events are nanoseconds, so the period follows from the frequency.
-        let clock = unit == Unit::Ns;
-        let asked = frequency_hz.filter(|hz| clock && *hz > 0).map(|hz| 1_000_000_000 / hz);
-        let behind = match unit {
-            Unit::Count => String::new(),
-            unit => format!(" ({})", unit.symbol()),
-        };
-        let (words, event) = (format!("{event}{behind}"), event.to_string());
-        Counted { words, event, unit, period: period.or(asked) }
     }
 }
 

@@ -9,8 +9,8 @@
 //! errors.
 
 use super::function_changes::{FunctionComparison, FunctionVerdict, Sides, compare_attributed};
-use super::function_costs::{Attribution, Charged};
 use super::{Change, Row, Verdict};
+use opcost_attribution::function_costs::{Attribution, Charged};
 use opcost_base::number::{figure, magnitude, percent};
 use opcost_core_model::{Confidence, Cycles, confidence};
 use opcost_model::plan::{Accuracy, CorePlan, DECIDES_FROM_RATIO_MIN, Validation};

@@ -23,11 +23,11 @@
 //! Nothing is estimated, so no test is needed and no error rate is spent; the number of layouts says how often it was seen. The rest
 //! of the total's change differs from layout to layout: ticks, deferred work, and what seeds and memory's layout move.
 
-use super::function_costs::{
+use super::{Layouts, Row, Verdict};
+use opcost_attribution::function_costs::{
     AttributedRun, Attribution, FunctionId, SAMPLED_UNIT, SampledBy, profiled_metric,
 };
-use super::matching::{Matching, ModulePair};
-use super::{Layouts, Row, Verdict};
+use opcost_attribution::matching::{Matching, ModulePair};
 use opcost_base::number::{figure, grouped};
 use opcost_model::plan::Plan;
 use opcost_model::recording::Recording;

@@ -3,8 +3,6 @@
 //! [`compare`](compare()) takes no clock and opens no file; the same recording gives the same
 //! comparison. Rendering reads these types and computes nothing.
 
-pub mod address_costs;
-pub mod address_runs;
 mod analysis;
 pub mod annotated;
 pub mod call_tree;
@@ -13,13 +11,11 @@ mod columns;
 pub mod conclusion;
 pub mod cycles;
 pub mod function_changes;
-mod function_costs;
 mod guests;
 mod imported;
 pub mod kernel_sources;
 pub mod ledger;
 pub mod limit;
-pub mod matching;
 mod observations;
 mod one_variant;
 pub mod profile_files;
@@ -36,18 +32,19 @@ pub use function_changes::{
     CallerRow, FileFigures, FunctionComparison, FunctionRow, FunctionVerdict, NO_CALLER, Sides,
     UNATTRIBUTED,
 };
-pub use function_costs::{SampledBy, check_matches, check_matches_of};
 pub use imported::{ClaimOutcome, ClaimRow, ImportSummary, WelchRow, t_text};
 pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
 pub use one_variant::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};
+pub use opcost_attribution::function_costs::{SampledBy, check_matches, check_matches_of};
+pub use opcost_attribution::{address_costs, address_runs, matching};
 pub use ranking::{Place, Ranking, Scan};
 pub use ratios::PerMegabyte;
 pub use variant_differences::{SizeRows, config_changes};
 
-use crate::patch_sites::FoundSite;
 use kernel_sources::KernelCommits;
 use limit::{FailOn, Watched};
-use matching::UnknownModule;
+use opcost_attribution::matching::UnknownModule;
+use opcost_attribution::patch_sites::FoundSite;
 use opcost_base::listing::few;
 use opcost_base::number::grouped;
 use opcost_model::plan::{Shard, Unavailable};

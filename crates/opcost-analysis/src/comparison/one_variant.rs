@@ -1,8 +1,8 @@
 //! One variant by itself: its figures with their intervals, and the costs of its functions.
 
 use super::function_changes::summed;
-use super::function_costs::{Attribution, Charged, SampledBy};
 use super::{Comparison, Figures, Row};
+use opcost_attribution::function_costs::{Attribution, Charged, SampledBy};
 use opcost_base::number::{figure, figures, grouped};
 use opcost_model::recording::Recording;
 use opcost_record::metric::{CYCLE_PARTS, MODEL_CYCLES};

@@ -15,9 +15,9 @@ use super::function_changes::{
     CallerRow, FileFigures, FunctionComparison, FunctionRow, FunctionVerdict, NO_CALLER, Sides,
     UNATTRIBUTED, summed,
 };
-use super::function_costs::{AttributedRun, Cost, FunctionId, costs};
-use super::matching::{Matching, Side, UnknownModule, check_told};
-use crate::annotation::Annotation;
+use opcost_attribution::annotation::Annotation;
+use opcost_attribution::function_costs::{AttributedRun, Cost, FunctionId, costs};
+use opcost_attribution::matching::{Matching, Side, UnknownModule, check_told};
 use opcost_base::exit::{HasStatus, Status};
 use opcost_model::plan::SameFile;
 use opcost_profile::read::ReadProfile;

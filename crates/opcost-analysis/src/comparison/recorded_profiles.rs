@@ -11,11 +11,11 @@
 
 use super::call_tree::{CallTree, NoProfile, VariantOf};
 use super::function_changes::{FunctionComparison, FunctionTest, FunctionVerdict, judge, summed};
-use super::function_costs::{Attribution, SampledBy, profiled_metric};
 use super::kernel_sources::Owners;
 use super::two_recordings::{SharedLayouts, different_work};
 use super::{Layouts, Severity};
-use crate::patch_sites::FoundSite;
+use opcost_attribution::function_costs::{Attribution, SampledBy, profiled_metric};
+use opcost_attribution::patch_sites::FoundSite;
 use opcost_base::exit::{HasStatus, Status};
 use opcost_model::plan::PairsOfVariants;
 use opcost_model::recording::MachineState;

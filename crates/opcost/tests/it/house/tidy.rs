@@ -22,6 +22,7 @@ fn unsafe_code_stays_at_the_edge() {
     let libraries = [
         "opcost",
         "opcost-analysis",
+        "opcost-attribution",
         "opcost-base",
         "opcost-core-model",
         "opcost-gate",
@@ -75,9 +76,10 @@ fn every_promise_of_the_security_page_has_its_test() {
 }
 
 /// The crates that make up the command `opcost`.
-const ROOMS_OF_OPCOST: [&str; 11] = [
+const ROOMS_OF_OPCOST: [&str; 12] = [
     "opcost",
     "opcost-analysis",
+    "opcost-attribution",
     "opcost-base",
     "opcost-gate",
     "opcost-import",

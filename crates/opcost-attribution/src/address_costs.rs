@@ -1,7 +1,6 @@
 //! The cost of each instruction of a variant, summed over its runs.
 
-use super::call_tree::VariantOf;
-use super::function_costs::{matching, profiled_runs};
+use crate::function_costs::{VariantOf, matching, profiled_runs};
 use opcost_base::exit::{HasStatus, Status};
 use opcost_record::{AddressCost, AddressCosts, Transfer};
 use std::collections::BTreeMap;
@@ -30,7 +29,7 @@ pub struct NoAddresses {
 }
 
 impl NoAddresses {
-    pub(super) fn of(variant: VariantOf<'_>) -> NoAddresses {
+    pub(crate) fn of(variant: VariantOf<'_>) -> NoAddresses {
         NoAddresses { name: variant.name().to_string(), recording: variant.recording.id.clone() }
     }
 }

@@ -1,8 +1,7 @@
 //! The cost of each run by function and by immediate caller, from its profile.
 //! [`SampledBy`] says how its samples were taken, and how many are missing.
 
-use super::call_tree::{Counted, VariantOf};
-use super::matching::{Matching, Side, UnknownModule, check_told};
+use crate::matching::{Matching, Side, UnknownModule, check_told};
 use opcost_base::number::grouped;
 use opcost_model::plan::{SameFile, WorkPlan};
 use opcost_model::recording::Recording;
@@ -13,8 +12,60 @@ use opcost_source::sampling;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// A variant of a recording.
+#[derive(Clone, Copy)]
+pub struct VariantOf<'a> {
+    /// The recording.
+    pub recording: &'a Recording,
+    /// Index of the variant in its plan.
+    pub variant: usize,
+}
+
+impl VariantOf<'_> {
+    /// The variant's name.
+    pub fn name(&self) -> &str {
+        &self.recording.plan.variants[self.variant].name
+    }
+}
+
+/// The event that was counted or sampled, and its unit.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Counted {
+    /// In words, with the unit: `instructions`, `ns of sampled task-clock`.
+    pub words: String,
+    /// The event: `instructions:u`, `task-clock`.
+    pub event: String,
+    /// Nanoseconds where a clock was sampled, bytes of memory, else a count of the event.
+    pub unit: Unit,
+    /// The events from one sample to the next, in `unit`; 1 if each event was counted; `None` if the period is not fixed or not
+    /// known.
+    pub period: Option<u64>,
+}
+
+impl Counted {
+    /// Describes events of which samples were taken, in their unit: nanoseconds if a timer took them.
+    ///
+    /// `period`: events from one sample to the next; `frequency_hz`: samples requested per second.
+    pub fn sampled(
+        event: &str,
+        unit: Unit,
+        period: Option<u64>,
+        frequency_hz: Option<u64>,
+    ) -> Counted {
+        // A clock's events are nanoseconds, so the period follows from the frequency.
+        let clock = unit == Unit::Ns;
+        let asked = frequency_hz.filter(|hz| clock && *hz > 0).map(|hz| 1_000_000_000 / hz);
+        let behind = match unit {
+            Unit::Count => String::new(),
+            unit => format!(" ({})", unit.symbol()),
+        };
+        let (words, event) = (format!("{event}{behind}"), event.to_string());
+        Counted { words, event, unit, period: period.or(asked) }
+    }
+}
+
 /// The metric of a recording's profiles; the user mode alone if nothing else is counted.
-pub(super) fn profiled_metric(recording: &Recording) -> MetricKey {
+pub fn profiled_metric(recording: &Recording) -> MetricKey {
     if is_sampled(recording) {
         return sampling::metric();
     }
@@ -27,12 +78,12 @@ pub(super) fn profiled_metric(recording: &Recording) -> MetricKey {
 }
 
 /// Whether a recording's profiles are of samples.
-pub(super) fn is_sampled(recording: &Recording) -> bool {
+pub fn is_sampled(recording: &Recording) -> bool {
     recording.plan.sampling().is_some()
 }
 
 /// The event and unit of the costs in a recording's profiles.
-pub(super) fn counted(recording: &Recording) -> Counted {
+pub fn counted(recording: &Recording) -> Counted {
     let metric = profiled_metric(recording);
     match recording.plan.sampling() {
         Some(sampling) => Counted {
@@ -49,19 +100,19 @@ pub(super) fn counted(recording: &Recording) -> Counted {
 }
 
 /// The unit of a sampled profile: samples times the time between them.
-pub(super) const SAMPLED_UNIT: &str = "ns of sampled task-clock";
+pub const SAMPLED_UNIT: &str = "ns of sampled task-clock";
 
 /// A finished run of a block that has both a profile and the metric's count.
 #[derive(Clone)]
-pub(super) struct ProfiledRun<'a> {
-    pub(super) variant: usize,
+pub struct ProfiledRun<'a> {
+    pub variant: usize,
     /// The unit of the test that its block belongs to.
-    pub(super) unit: u32,
+    pub unit: u32,
     /// Operations; `None` for a command.
-    pub(super) ops: Option<u64>,
+    pub ops: Option<u64>,
     /// The metric's total as it was counted.
-    pub(super) total: u64,
-    pub(super) profile: Cow<'a, Profile>,
+    pub total: u64,
+    pub profile: Cow<'a, Profile>,
 }
 
 /// Scales a sampled profile down if it exceeds the metric that it explains. Each sample stands for a whole period, but a run rarely
@@ -81,7 +132,7 @@ fn capped(profile: &Profile, total: u64) -> Cow<'_, Profile> {
 
 /// The metric with which the contexts of a profile are charged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Charged {
+pub enum Charged {
     /// The metric of the profile: instructions, or sampled time.
     Profiled,
     /// Modelled cycles.
@@ -123,7 +174,7 @@ impl Charged {
 }
 
 /// The runs of a recording that have profiles, in the order of the schedule.
-pub(super) fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
+pub fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
     charged_runs(recording, Charged::Profiled)
 }
 
@@ -221,7 +272,7 @@ pub fn check_matches_of(
 }
 
 /// Matches the functions of variants; `runs`: the runs of each variant.
-pub(super) fn matching(variants: &[VariantOf<'_>], runs: &[Vec<&ProfiledRun<'_>>]) -> Matching {
+pub fn matching(variants: &[VariantOf<'_>], runs: &[Vec<&ProfiledRun<'_>>]) -> Matching {
     let sides: Vec<Side<'_>> =
         variants.iter().zip(runs).map(|(variant, runs)| side(*variant, runs)).collect();
     let told = variants.iter().flat_map(|variant| variant.recording.plan.matches.clone());
@@ -230,60 +281,60 @@ pub(super) fn matching(variants: &[VariantOf<'_>], runs: &[Vec<&ProfiledRun<'_>>
 }
 
 /// Number of a function in a [`Matching`].
-pub(super) type FunctionId = u32;
+pub type FunctionId = u32;
 
 /// Cost of one function in one run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Cost {
+pub struct Cost {
     /// Cost of the function's own instructions.
-    pub(super) own: u64,
+    pub own: u64,
     /// Times it was called.
-    pub(super) calls: u64,
+    pub calls: u64,
     /// The same costs by immediate caller; the key is `None` if no caller is known.
-    pub(super) callers: BTreeMap<Option<FunctionId>, Edge>,
+    pub callers: BTreeMap<Option<FunctionId>, Edge>,
 }
 
 /// The part of a function's cost that belongs to the calls of one caller.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Edge {
+pub struct Edge {
     /// Cost of the function's own instructions.
-    pub(super) own: u64,
+    pub own: u64,
     /// Calls.
-    pub(super) calls: u64,
+    pub calls: u64,
 }
 
 /// A run with a profile, by function.
 #[derive(Clone, Debug)]
-pub(super) struct AttributedRun {
+pub struct AttributedRun {
     /// Index of its variant among those that were attributed.
-    pub(super) side: usize,
+    pub side: usize,
     /// The unit of the test that its block belongs to.
-    pub(super) unit: u32,
+    pub unit: u32,
     /// Operations; 1 for a command.
-    pub(super) ops: u64,
+    pub ops: u64,
     /// The metric as it was counted.
-    pub(super) total: u64,
+    pub total: u64,
     /// The part of the total that the profile contains.
-    pub(super) attributed: u64,
-    pub(super) costs: BTreeMap<FunctionId, Cost>,
+    pub attributed: u64,
+    pub costs: BTreeMap<FunctionId, Cost>,
 }
 
 /// The runs of some variants by function.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Attribution {
-    pub(super) matching: Matching,
+pub struct Attribution {
+    pub matching: Matching,
     /// The runs, in the order of their sides.
-    pub(super) runs: Vec<AttributedRun>,
+    pub runs: Vec<AttributedRun>,
 }
 
 impl Attribution {
     /// Takes the runs of one recording that have profiles; the sides are its variants.
-    pub(super) fn of(recording: &Recording) -> Attribution {
+    pub fn of(recording: &Recording) -> Attribution {
         Attribution::of_charged(recording, Charged::Profiled)
     }
 
     /// Takes the same runs, charged with another metric.
-    pub(super) fn of_charged(recording: &Recording, charged: Charged) -> Attribution {
+    pub fn of_charged(recording: &Recording, charged: Charged) -> Attribution {
         let variants = 0..recording.plan.variants.len();
         let variants: Vec<_> = variants.map(|variant| VariantOf { recording, variant }).collect();
         let runs = charged_runs(recording, charged);
@@ -291,7 +342,7 @@ impl Attribution {
     }
 
     /// The runs of one side.
-    pub(super) fn of_side(&self, side: usize) -> &[AttributedRun] {
+    pub fn of_side(&self, side: usize) -> &[AttributedRun] {
         // Each side's runs follow one another.
         let start = self.runs.partition_point(|run| run.side < side);
         let own = &self.runs[start..];
@@ -299,7 +350,7 @@ impl Attribution {
     }
 
     /// Takes the runs of variants of any recordings that have profiles.
-    pub(super) fn of_each(variants: &[VariantOf<'_>]) -> Attribution {
+    pub fn of_each(variants: &[VariantOf<'_>]) -> Attribution {
         let runs: Vec<Vec<ProfiledRun<'_>>> = variants
             .iter()
             .map(|of| {
@@ -330,11 +381,7 @@ impl Attribution {
 }
 
 /// The costs of one profile.
-pub(super) fn costs(
-    profile: &Profile,
-    side: usize,
-    matching: &Matching,
-) -> BTreeMap<FunctionId, Cost> {
+pub fn costs(profile: &Profile, side: usize, matching: &Matching) -> BTreeMap<FunctionId, Cost> {
     let number = |function| matching.number(side, function);
     let ids: Vec<FunctionId> = profile.functions.iter().map(number).collect();
     let mut costs: BTreeMap<FunctionId, Cost> = BTreeMap::new();
@@ -382,7 +429,7 @@ pub struct SampledBy {
 
 impl SampledBy {
     /// The samples of these variants' runs in blocks; `None` for a recording without samples.
-    pub(super) fn of(recording: &Recording, variants: &[usize]) -> Option<SampledBy> {
+    pub fn of(recording: &Recording, variants: &[usize]) -> Option<SampledBy> {
         let frequency_hz = recording.plan.sampling()?.frequency_hz;
         let runs = || {
             recording.records.iter().filter(|record| {
@@ -406,7 +453,7 @@ impl SampledBy {
     }
 
     /// The samples of two recordings together.
-    pub(super) fn with(self, other: SampledBy) -> SampledBy {
+    pub fn with(self, other: SampledBy) -> SampledBy {
         SampledBy {
             frequency_hz: self.frequency_hz.max(other.frequency_hz),
             samples: self.samples + other.samples,

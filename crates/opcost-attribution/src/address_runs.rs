@@ -1,10 +1,9 @@
 //! The cost of each instruction in every run of a variant.
 
-use super::address_costs::NoAddresses;
-use super::call_tree::VariantOf;
-use super::function_costs::{ProfiledRun, matching, profiled_runs};
-use super::matching::Matching;
+use crate::address_costs::NoAddresses;
 use crate::annotation::{Flow, Own};
+use crate::function_costs::{ProfiledRun, VariantOf, matching, profiled_runs};
+use crate::matching::Matching;
 use crate::patch_sites::is_retpoline;
 use opcost_record::profile::KERNEL;
 use opcost_record::{AddressCost, Context, Function};
