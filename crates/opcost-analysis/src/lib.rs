@@ -6,4 +6,4 @@ pub mod comparison;
 pub mod history;
 pub mod selftest;
 
-pub use opcost_attribution::{annotation, patch_sites};
+pub use opcost_attribution::{annotation, calls, patch_sites, split};

@@ -5,6 +5,8 @@
 pub mod address_costs;
 pub mod address_runs;
 pub mod annotation;
+pub mod calls;
 pub mod function_costs;
 pub mod matching;
 pub mod patch_sites;
+pub mod split;

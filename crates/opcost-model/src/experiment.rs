@@ -8,8 +8,8 @@
 
 use crate::guest_settings::guest_settings;
 use crate::plan::{
-    Aslr, EnvironmentPolicy, IgnoredStatuses, MachineKind, OpsPattern, PairsOfVariants, Priority,
-    SameFile, Shard, Width,
+    Aslr, CalledFunctions, EnvironmentPolicy, IgnoredStatuses, MachineKind, OpsPattern,
+    PairsOfVariants, Priority, SameFile, Shard, Width,
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -17,9 +17,10 @@ use opcost_base::time::TimeLimit;
 use opcost_record::Architecture;
 use opcost_record::printable::printable_toml;
 use opcost_source::sampling::CallGraph;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -469,6 +470,13 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "is_false")]
     pub addresses: bool,
 
+    /// Count the calls of a function, as the metric calls:FUNCTION; may be repeated. FUNCTION is a name as
+    /// profiles show it, or FILE:NAME. A * stands for any text and makes a row for each function. With :k
+    /// behind the name only the kernel's functions count, with :u only those of programs
+    #[arg(long, value_name = "calls:FUNCTION", conflicts_with = "no_functions", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub count: Vec<CalledFunctions>,
+
     /// Emulated machines that run at the same time [default: one for each CPU, at most 4; 1 with
     /// --prepare or --conclude]
     #[arg(long, short = 'j', value_name = "N", help_heading = GUEST)]
@@ -497,17 +505,20 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// Reads a list, or a single text as a list of one.
-fn one_or_many<'de, D: serde::Deserializer<'de>>(texts: D) -> Result<Vec<String>, D::Error> {
+fn one_or_many<'de, D: serde::Deserializer<'de>, T: TryFrom<String, Error: fmt::Display>>(
+    texts: D,
+) -> Result<Vec<T>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a string or a list of strings")]
     enum Texts {
         One(String),
         Many(Vec<String>),
     }
-    Ok(match Texts::deserialize(texts)? {
+    let texts = match Texts::deserialize(texts)? {
         Texts::One(text) => vec![text],
         Texts::Many(texts) => texts,
-    })
+    };
+    texts.into_iter().map(|text| T::try_from(text).map_err(de::Error::custom)).collect()
 }
 
 /// How to build a kernel; paths in a file are relative to that file's folder.
@@ -532,7 +543,7 @@ pub struct KernelRecipe {
 }
 
 fn one_or_many_paths<'de, D: serde::Deserializer<'de>>(texts: D) -> Result<Vec<PathBuf>, D::Error> {
-    Ok(one_or_many(texts)?.into_iter().map(PathBuf::from).collect())
+    one_or_many(texts)
 }
 
 /// A parameter and its values: listed, or every `step` from `min` to `max`.

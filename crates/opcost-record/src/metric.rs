@@ -149,6 +149,17 @@ impl MetricRow {
 
     /// Returns the row for a name, or the row for unlisted events.
     pub fn describe(name: &str) -> &'static MetricRow {
+        static OF_CALLS: MetricRow = row(
+            "calls",
+            &[],
+            EMULATOR,
+            Unit::Count,
+            Family::Rest,
+            "times that a function was entered (--count calls:FUNCTION)",
+        );
+        if name.starts_with(CALLS) {
+            return &OF_CALLS;
+        }
         Self::find(name).unwrap_or_else(Self::for_unlisted_event)
     }
 }
@@ -214,6 +225,8 @@ pub const DEFERRED: &str = "instructions-deferred";
 pub const TICK: &str = "instructions-tick";
 /// The metric of deferred instructions that a region left behind.
 pub const DEFERRED_AFTER: &str = "instructions-deferred-after";
+/// The beginning of the metrics of a function's calls, before the function's name.
+pub const CALLS: &str = "calls:";
 /// The metric of modelled cycles, the sum of its parts.
 pub const MODEL_CYCLES: &str = "model-cycles";
 
@@ -454,5 +467,6 @@ mod tests {
     fn an_unlisted_event_is_described() {
         assert_eq!(MetricRow::describe("r01c2").name, "event");
         assert_eq!(MetricRow::describe("cs").name, "context-switches");
+        assert_eq!(MetricRow::describe("calls:do_mmap").better, Better::Lower);
     }
 }

@@ -14,7 +14,7 @@ use opcost_model::plan::judged::SideMetrics;
 use opcost_model::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
 use opcost_model::recording::{Recording, State};
 use opcost_profile::parallel;
-use opcost_record::metric::{DEFERRED, DEFERRED_AFTER, SYNCHRONOUS, TICK};
+use opcost_record::metric::{CALLS, DEFERRED, DEFERRED_AFTER, SYNCHRONOUS, TICK};
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
 use opcost_source::source;
 use opcost_source::source::Scope;
@@ -269,6 +269,10 @@ fn reason_untold(name: &str) -> Option<&'static str> {
              did not keep calling contexts apart",
         ),
         DEFERRED_AFTER => Some("the guest could not wait for work that its kernel had deferred"),
+        _ if name.starts_with(CALLS) => Some(
+            "the symbols of the kernel and the programs name no such function; a function that the compiler inlined everywhere \
+             has no calls: count its callers, or build it with __attribute__((noinline)) or #[inline(never)]",
+        ),
         _ => None,
     }
 }
@@ -370,7 +374,11 @@ fn row(
             .iter()
             .all(|side| metric.is_some_and(|metric| repeats.hold(*side, metric)));
         let sides = [&columns[baseline], &columns[variant]];
-        change(plan, sides, medians, *key == plan.primary, repeat)
+        let mut change = change(plan, sides, medians, *key == plan.primary, repeat);
+        if key.name.starts_with(CALLS) && change.verdict == Verdict::Unavailable {
+            change.reason = "one side has no such function, or the compiler inlined it there".into();
+        }
+        change
     });
     let per = if per_second(plan) && described.per_op { "/s" } else { "" };
     Row {

@@ -28,6 +28,7 @@ use opcost_attribution::function_costs::{
     AttributedRun, Attribution, FunctionId, SAMPLED_UNIT, SampledBy, profiled_metric,
 };
 use opcost_attribution::matching::{Matching, ModulePair};
+use opcost_attribution::split::{Split, split};
 use opcost_base::number::{figure, grouped};
 use opcost_model::plan::Plan;
 use opcost_model::recording::Recording;
@@ -208,6 +209,13 @@ pub struct CallerRow {
 }
 
 impl FunctionRow {
+    /// The parts of the change: more or fewer calls, and dearer or cheaper calls. `None` if a side has cost and no calls, as
+    /// samples have.
+    pub fn split(&self) -> Option<Split> {
+        let [own, calls] = [self.own, self.calls].map(|of| [of.value_baseline, of.value]);
+        split(own, calls)
+    }
+
     /// Whether another row shows the same function of the same matching.
     pub(super) fn is(&self, other: &FunctionRow) -> bool {
         let of = |row: &FunctionRow| (row.symbol.clone(), row.module.clone(), row.source.clone());
@@ -770,7 +778,8 @@ impl FunctionComparison {
     }
 }
 
-/// The exact change of a function in words: `do_mmap +7 a call`, `rw_check (new, 6 a call)`, `kmalloc +120/op (calls +2/op)`.
+/// The exact change of a function in words: `do_mmap +7 a call`, `rw_check (new, 6 a call)`, `kmalloc +120/op (calls +2/op)`, and if
+/// each call became dearer, too, `kmalloc +140/op (calls +2/op: +120, dearer: +20)`.
 ///
 /// `own`, `calls`: own cost and calls of both sides; `per`: the divisor of these figures, `/op` or nothing.
 pub fn exact_in_words(
@@ -790,7 +799,12 @@ pub fn exact_in_words(
         _ if own[1] == 0.0 => format!("{name} (gone, {} before)", a_call(0)),
         Some(change) => format!("{name} {} a call", signed(change)),
         None if calls[0] != calls[1] => {
-            format!("{name} {change}{per} (calls {}{per})", signed(calls[1] - calls[0]))
+            let parts = split(own, calls).filter(|parts| parts.from_price != 0.0);
+            let parts = parts.map_or(String::new(), |Split { from_calls, from_price }| {
+                let word = if from_price > 0.0 { "dearer" } else { "cheaper" };
+                format!(": {}, {word}: {}", signed(from_calls), signed(from_price))
+            });
+            format!("{name} {change}{per} (calls {}{per}{parts})", signed(calls[1] - calls[0]))
         }
         None => format!("{name} {change}{per}"),
     }

@@ -2,11 +2,13 @@
 
 use super::counts::{FunctionCounts, PER_OPERATIONS};
 use opcost_analysis::comparison::function_changes::exact_in_words;
+use opcost_analysis::split::{Split, split};
 use opcost_record::metric::SYNCHRONOUS;
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 /// A function's own instructions on two revisions, the same in every layout of the base.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExactChange {
     /// The function.
     pub function: String,
@@ -24,12 +26,38 @@ impl ExactChange {
         i128::from(self.own[1]) - i128::from(self.own[0])
     }
 
+    /// Own instructions and calls before and after, as figures.
+    fn figures(&self) -> [[f64; 2]; 2] {
+        [self.own, self.calls].map(|sides| sides.map(|count| count as f64))
+    }
+
+    /// The parts of the change: more or fewer calls, and dearer or cheaper calls. `None` if a side has cost and no calls.
+    pub fn split(&self) -> Option<Split> {
+        let [own, calls] = self.figures();
+        split(own, calls)
+    }
+
     /// The change in words: `do_mmap +7 a call`.
     pub fn words(&self) -> String {
-        let [own, calls] = [self.own, self.calls].map(|sides| sides.map(|count| count as f64));
+        let [own, calls] = self.figures();
         let alike = self.calls[0] == self.calls[1] && self.calls[0] > 0;
         let per_call = alike.then(|| (own[1] - own[0]) / calls[0]);
         exact_in_words(&self.function, own, calls, per_call, "")
+    }
+}
+
+impl Serialize for ExactChange {
+    /// Writes the fields, and the parts of the change.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let split = self.split();
+        let mut fields = to.serialize_struct("ExactChange", 6)?;
+        fields.serialize_field("function", &self.function)?;
+        fields.serialize_field("own", &self.own)?;
+        fields.serialize_field("calls", &self.calls)?;
+        fields.serialize_field("change_from_calls", &split.map(|split| split.from_calls))?;
+        fields.serialize_field("change_from_price", &split.map(|split| split.from_price))?;
+        fields.serialize_field("is_kernel", &self.is_kernel)?;
+        fields.end()
     }
 }
 
@@ -146,6 +174,15 @@ mod tests {
         let all: Vec<&ExactChange> = changes.iter().collect();
         assert_eq!(list(&all, 2), "do_mmap +7 a call, check (new, 6 a call) and 2 more functions");
         assert_eq!(list(&all[..1], 2), "do_mmap +7 a call");
+        let more = ExactChange {
+            function: "kmalloc".into(),
+            own: [1000, 1240],
+            calls: [10, 12],
+            is_kernel: true,
+        };
+        assert_eq!(more.words(), "kmalloc +240 (calls +2: +200, dearer: +40)");
+        let same_price = ExactChange { own: [1000, 1200], ..more };
+        assert_eq!(same_price.words(), "kmalloc +200 (calls +2)");
         // One layout of the base says nothing about layouts.
         assert_eq!(exact_changes(&FunctionCounts { layouts: 1, ..base.clone() }, &tip), []);
         // A function that other layouts of the tip move is not exact either.

@@ -160,13 +160,14 @@ pub(super) fn resolve_emulation(
     }
     check_kernel_tree(experiment)?;
     let others = [
+        ("count", !experiment.count.is_empty()),
         ("addresses", experiment.addresses),
         ("model", experiment.model),
         ("cycles", experiment.cycles),
     ];
     for (on, what, others) in [
         (experiment.no_functions, "no-functions counts totals only", &others[..]),
-        (experiment.addresses, "addresses counts without a model", &others[1..]),
+        (experiment.addresses, "addresses counts without a model", &others[2..]),
     ] {
         if let Some((name, _)) = others.iter().find(|(_, other)| on && *other) {
             let why = format!("{what}, and '{name}' needs more: leave one of them out");
@@ -218,6 +219,7 @@ pub(super) fn resolve_emulation(
         cycles_one_in: experiment.cycles_one_in,
         no_functions: experiment.no_functions,
         addresses: experiment.addresses,
+        count: experiment.count.clone(),
         jobs,
         pack: experiment.pack.clone(),
         pack_used: experiment.pack_used,

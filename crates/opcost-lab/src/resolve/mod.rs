@@ -110,7 +110,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         Some(emulation) => {
             let booted_once = guest::booted_once(emulation.booted_once, &variants);
             let pack_used = guest::pack_used(experiment, &variants);
-            Target::Emulated(EmulationPlan { booted_once, pack_used, ..emulation })
+            Target::Emulated(Box::new(EmulationPlan { booted_once, pack_used, ..emulation }))
         }
         None => Target::Host(host::resolve_host(experiment, &events)?),
     };

@@ -1,5 +1,6 @@
 //! The emulated machine of each variant.
 
+use super::CalledFunctions;
 use super::validation::Validation;
 use crate::guest_settings::GuestSettings;
 use opcost_core_model::{Core, CoreError};
@@ -74,6 +75,9 @@ pub struct EmulationPlan {
     /// Whether each instruction is counted by its address, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub addresses: bool,
+    /// The functions whose calls are metrics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub count: Vec<CalledFunctions>,
     /// Machines that run at the same time.
     pub jobs: usize,
     /// Files and folders that every guest contains, as `PATH` or `PATH:PATH_IN_GUEST`.
@@ -282,7 +286,7 @@ impl GuestPlan {
 
 /// The metrics that runs on an emulated machine have because of an option; arguments as for [`metrics`].
 pub fn metrics_chosen(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec<MetricKey> {
-    let plain = EmulationPlan { model: false, core: None, ..emulation.clone() };
+    let plain = EmulationPlan { model: false, core: None, count: Vec::new(), ..emulation.clone() };
     let unasked = metrics(&plain, kernel, 1);
     let mut chosen = metrics(emulation, kernel, cpus);
     chosen.retain(|key| !unasked.contains(key));
@@ -329,6 +333,9 @@ pub fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec<Metric
         metrics.extend(["pauses", "halts", "cpu-turns"].map(whole));
         metrics.extend((0..cpus).map(|cpu| whole(&format!("instructions-cpu{cpu}"))));
     }
+    // A pattern's functions are known when symbols have been read.
+    let named = emulation.count.iter().filter(|called| !called.is_pattern());
+    metrics.extend(named.map(|called| called.metric(called.name(), whole)));
     // A system call belongs to both the program and the kernel.
     metrics.push(MetricKey::new("system-calls", Domain::All, EMULATOR));
     metrics

@@ -3,6 +3,7 @@
 //! A plan is stored before the first run. Executing a plan needs no further decision.
 
 mod attached;
+mod calls;
 mod executed;
 mod group;
 pub mod guest;
@@ -25,6 +26,7 @@ mod target;
 mod validation;
 
 pub use attached::{AttachmentPlan, OpsSource};
+pub use calls::CalledFunctions;
 pub use group::Group;
 pub use guest::{CorePlan, EmulationPlan, GuestPlan};
 pub use ignored_statuses::IgnoredStatuses;

@@ -11,7 +11,7 @@ pub enum Target {
     /// This computer.
     Host(HostPlan),
     /// Emulated machines, with the settings that they share.
-    Emulated(EmulationPlan),
+    Emulated(Box<EmulationPlan>),
     /// A running program, whose periods are the runs.
     Attached(AttachmentPlan),
     /// No place: another tool's figures replace the runs.
@@ -60,7 +60,9 @@ impl TryFrom<StoredTarget> for Target {
             stored;
         let target = match machine {
             MachineKind::Host => Some(Target::Host(HostPlan { build, sampling, priority })),
-            MachineKind::Emulated => emulation.map(Target::Emulated),
+            MachineKind::Emulated => {
+                emulation.map(|emulation| Target::Emulated(Box::new(emulation)))
+            }
             MachineKind::Attached => attachment.map(Target::Attached),
             MachineKind::Imported => imported.map(Target::Imported),
         };
@@ -83,7 +85,7 @@ impl From<Target> for StoredTarget {
             Target::Host(HostPlan { build, sampling, priority }) => {
                 (stored.build, stored.sampling, stored.priority) = (build, sampling, priority);
             }
-            Target::Emulated(emulation) => stored.emulation = Some(emulation),
+            Target::Emulated(emulation) => stored.emulation = Some(*emulation),
             Target::Attached(attachment) => stored.attachment = Some(attachment),
             Target::Imported(imported) => stored.imported = Some(imported),
         }

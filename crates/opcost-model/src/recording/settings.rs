@@ -386,7 +386,7 @@ impl Setting {
 }
 
 /// The fields of the emulated machine that choose no figure.
-const IDLE_FIELDS: [&str; 3] = ["jobs", "no-functions", "addresses"];
+const IDLE_FIELDS: [&str; 4] = ["jobs", "no-functions", "addresses", "count"];
 
 fn fields_of_guests() -> impl Iterator<Item = &'static str> {
     let settings = all().filter(|setting| setting.of_guests);

@@ -8,6 +8,7 @@ use opcost_analysis::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED,
 };
 use opcost_analysis::patch_sites::FoundSite;
+use opcost_analysis::split::calls_in_words;
 use opcost_base::number::{figure, grouped};
 use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table, Tone};
 use opcost_record::{Unit, profile::KERNEL};
@@ -75,11 +76,13 @@ fn add_one(
     let rows = parts.rows.iter().map(|row| {
         let causes =
             causes(row).map_or(Cell::Empty, |causes| Cell::Text(format!("of which {causes}")));
-        (tone(row), vec![callers(&row.callers, parts.decimals), causes], row_name(row), mark(row))
+        let why = parts.why(row);
+        let last = vec![why, callers(&row.callers, parts.decimals), causes];
+        (tone(row), last, row_name(row), mark(row))
     });
     let rest = parts.rest_names().into_iter();
     let rest =
-        rest.map(|name| (Tone::Plain, vec![Cell::Empty; 2], Cell::Text(name), String::new()));
+        rest.map(|name| (Tone::Plain, vec![Cell::Empty; 3], Cell::Text(name), String::new()));
     let lines = rows.chain(rest).zip(parts.figures()).map(|((tone, last, name, mark), figures)| {
         let figures = figures.into_iter().map(Cell::Figure);
         let cells = [name].into_iter().chain(figures).chain([Cell::text(mark)]).chain(last);
@@ -93,6 +96,7 @@ fn add_one(
             Column::named(names[1]),
             Column::fixed("change"),
             Column::fixed(""),
+            Column::below(MORE_OR_DEARER),
             Column::below("called from"),
             Column::below("causes"),
         ],
@@ -303,6 +307,7 @@ struct Parts<'a> {
     /// Whether the figures as printed add up to the total as printed.
     adds_up: bool,
     unattributed: bool,
+    sampled: bool,
 }
 
 impl<'a> Parts<'a> {
@@ -319,7 +324,7 @@ impl<'a> Parts<'a> {
         let sampled = functions.sampled.is_some();
         let (decimals, adds_up) = decimals_that_add_up(total, &changes, sampled);
         let unit = format!("{}{}", functions.unit(), if functions.per_op { "/op" } else { "" });
-        Parts { unit, total, rows, others, rest, decimals, adds_up, unattributed: shown }
+        Parts { unit, total, rows, others, rest, decimals, adds_up, unattributed: shown, sampled }
     }
 
     fn heading(&self) -> String {
@@ -334,6 +339,11 @@ impl<'a> Parts<'a> {
             [cost(own.value_baseline), cost(own.value), signed(own.change, self.decimals)]
         };
         self.rows.iter().map(|row| &row.own).chain(&self.rest).map(figures).collect()
+    }
+
+    /// Why a function's cost changed; nothing for samples, which count no calls.
+    fn why(&self, row: &FunctionRow) -> Cell {
+        more_or_dearer(row, self.decimals).filter(|_| !self.sampled).map_or(Cell::Empty, Cell::Text)
     }
 
     fn others_name(&self) -> String {
@@ -394,6 +404,48 @@ pub(super) fn signed(value: f64, decimals: usize) -> String {
 pub(super) fn signed_figure(value: f64) -> String {
     let sign = if value < 0.0 { '−' } else { '+' };
     format!("{sign}{}", figure(value.abs(), Unit::Count))
+}
+
+/// The heading of [`more_or_dearer`].
+pub(super) const MORE_OR_DEARER: &str = "more often or dearer";
+
+/// Why a function's cost changed: `+57.0 more often (1 → 2 calls), +6.2 dearer (57 → 60.1 a call)`. The parts as printed add up to
+/// the change as printed. `None` if there is no change to speak of, or a side has cost and no calls.
+///
+/// `decimals`: of changes.
+pub(super) fn more_or_dearer(row: &FunctionRow, decimals: usize) -> Option<String> {
+    let scale = 10f64.powi(decimals as i32);
+    let printed = |value: f64| (value * scale).round() / scale;
+    let change = printed(row.own.change);
+    let from_calls = printed(row.split()?.from_calls);
+    let from_price = printed(change - from_calls);
+    let calls = [row.calls.value_baseline, row.calls.value];
+    let [before, after] = calls.map(calls_in_words);
+    let prices = [row.own.value_baseline / calls[0], row.own.value / calls[1]];
+    let [old, new] = prices.map(|price| figure(price, Unit::Count));
+    // A change too small for the digits of both sides stands for itself.
+    let side_by_side = |one: &str, two: &str, [from, to]: [f64; 2]| match one == two {
+        true => signed_figure(to - from),
+        false => format!("{one} → {two}"),
+    };
+    let times = format!("{} calls", side_by_side(&before, &after, calls));
+    let each = format!("{} a call", side_by_side(&old, &new, prices));
+    let noun = |count: &str| if count == "1" { "call" } else { "calls" };
+    let more = if from_calls > 0.0 { "more often" } else { "less often" };
+    let dearer = if from_price > 0.0 { "dearer" } else { "cheaper" };
+    Some(match (from_calls != 0.0, from_price != 0.0) {
+        (false, false) => return None,
+        (true, false) if calls[0] == 0.0 => format!("{after} {} of {new}", noun(&after)),
+        (true, false) if calls[1] == 0.0 => format!("{before} {} of {old}", noun(&before)),
+        (true, false) => format!("{more} ({times} of {new})"),
+        (false, true) if after == "1" => format!("{dearer} ({each})"),
+        (false, true) => format!("{dearer} ({each}, {after} calls)"),
+        (true, true) => format!(
+            "{} {more} ({times}), {} {dearer} ({each})",
+            signed(from_calls, decimals),
+            signed(from_price, decimals)
+        ),
+    })
 }
 
 /// The text behind a function's name: its file or module, unless that is the kernel.
@@ -478,6 +530,42 @@ mod tests {
         assert_eq!(of(&[a.clone(), b, a.clone()]), ["a +0.0", "2 others +0.1"]);
         assert_eq!(of(&[main]), ["main "]);
         assert!(of(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_change_is_more_calls_dearer_calls_or_both() {
+        let said = |own: [f64; 2], calls: [f64; 2]| {
+            let sides = |[value_baseline, value]: [f64; 2]| Sides {
+                value_baseline,
+                value,
+                change: value - value_baseline,
+            };
+            let row =
+                FunctionRow { own: sides(own), calls: sides(calls), ..FunctionRow::default() };
+            more_or_dearer(&row, 1).unwrap_or_default()
+        };
+        let both = "+57.0 more often (1 → 2 calls), +6.2 dearer (57 → 60.10 a call)";
+        assert_eq!(said([57.0, 120.2], [1.0, 2.0]), both);
+        assert_eq!(said([57.0, 114.0], [1.0, 2.0]), "more often (1 → 2 calls of 57)");
+        assert_eq!(said([114.0, 57.0], [2.0, 1.0]), "less often (2 → 1 calls of 57)");
+        assert_eq!(said([57.0, 64.0], [1.0, 1.0]), "dearer (57 → 64 a call)");
+        assert_eq!(said([120.0, 114.0], [2.0, 2.0]), "cheaper (60 → 57 a call, 2 calls)");
+        assert_eq!(said([0.0, 114.0], [0.0, 2.0]), "2 calls of 57");
+        assert_eq!(said([57.0, 0.0], [1.0, 0.0]), "1 call of 57");
+        // Parts that the table rounds to nothing, and changes too small for the digits of both sides.
+        assert_eq!(said([57.0, 114.04], [1.0, 2.0]), "more often (1 → 2 calls of 57.02)");
+        assert_eq!(said([57.0, 57.01], [1.0, 1.0]), "");
+        assert_eq!(
+            said([34_538.0, 34_538.6], [17_269.0, 17_269.3]),
+            "more often (+0.3 calls of 2)"
+        );
+        let dear = "dearer (+0.0001 a call, 10,000 calls)";
+        assert_eq!(said([30_000.0, 30_001.0], [10_000.0; 2]), dear);
+        // The function in which counting began.
+        assert_eq!(said([57.0, 64.0], [0.0, 0.0]), "");
+        // The parts as printed are 33.3 and 0.1, of 33.3 + 0.05 each.
+        let rounded = "+33.3 more often (1 → 2 calls), +0.1 dearer (33.30 → 33.33 a call)";
+        assert_eq!(said([33.3, 66.66], [1.0, 2.0]), rounded);
     }
 
     #[test]

@@ -358,6 +358,7 @@ pub(super) fn function(
             "calls": calls(caller.calls.value),
         })
     });
+    let split = row.split().filter(|_| functions.sampled.is_none());
     let mut function = json!({
         "baseline": names[0],
         "variant": names[1],
@@ -373,6 +374,8 @@ pub(super) fn function(
         "change": row.own.change,
         "calls_baseline": calls(row.calls.value_baseline),
         "calls": calls(row.calls.value),
+        "change_from_calls": split.map(|split| split.from_calls),
+        "change_from_price": split.map(|split| split.from_price),
         "appeared": row.appeared,
         "vanished": row.vanished,
         "exact": row.exact,

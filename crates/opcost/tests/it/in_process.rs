@@ -192,7 +192,7 @@ fn a_change_far_smaller_than_what_processes_differ_by_is_found() {
 /// The plan of `pairs` pairs on the emulated machine, two blocks in a process.
 fn planned_emulated(pairs: u32) -> Plan {
     let mut plan = planned_pairs(pairs, 1, 2);
-    plan.target = Target::Emulated(EmulationPlan {
+    plan.target = Target::Emulated(Box::new(EmulationPlan {
         model: false,
         core: None,
         cycles_one_in: None,
@@ -201,8 +201,9 @@ fn planned_emulated(pairs: u32) -> Plan {
         pack_used: false,
         no_functions: false,
         addresses: false,
+        count: Vec::new(),
         booted_once: false,
-    });
+    }));
     plan.primary = made::key("instructions", EMULATOR);
     plan.events.clear();
     plan.unavailable.clear();

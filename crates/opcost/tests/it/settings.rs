@@ -41,6 +41,7 @@ pub(crate) fn full() -> Recording {
     emulation.model = true;
     emulation.cycles_one_in = Some(10);
     (emulation.no_functions, emulation.addresses) = (true, true);
+    emulation.count = vec!["calls:main".parse().unwrap()];
     emulation.pack = vec!["/etc/hosts".into()];
     plan.in_process = Some(InProcessPlan { blocks: 2 });
     plan.hooks.conclude = Some("sync".into());
@@ -228,6 +229,7 @@ fn every_value_of_a_plan_that_counts_depend_on_is_seen_by_key_comparison_and_his
         ("/emulation/jobs", "xxxv", "counts do not depend on what runs beside them"),
         ("/emulation/no_functions", "xxxv", "totals have the same digits"),
         ("/emulation/addresses", "xxxv", "counts have the same digits"),
+        ("/emulation/count", "xxxv", "counts have the same digits"),
         ("/emulation/booted_once", "xvvv", "a gate decides it"),
         ("/primary/source", "xxxx", "goes with the name"),
         ("/primary", "xxxv", "the choice of what is judged"),
@@ -366,6 +368,7 @@ fn every_field_of_an_experiment_is_a_setting_or_chooses_no_figure() {
         "match",
         "no-functions",
         "addresses",
+        "count",
         "jobs",
         "scan",
         "scanned",

@@ -490,10 +490,11 @@ impl<'a> Emulated<'a> {
             unasked || planned.iter().any(same)
         };
         for end in &mut ends {
+            end.report.readings.retain(|reading| is_wanted(&reading.key));
             if let Some(profile) = &mut end.profile {
                 profile.modules = prepared.modules_of(profile);
+                end.report.readings.extend(prepared.calls.readings(profile));
             }
-            end.report.readings.retain(|reading| is_wanted(&reading.key));
         }
         if plan.regions() {
             ends.iter_mut().for_each(program_regions::require);

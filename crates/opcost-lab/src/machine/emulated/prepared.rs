@@ -25,17 +25,20 @@ use crate::machine::streams::Streams;
 use crate::shipped;
 use anyhow::{Context, Result};
 use flate2::read::MultiGzDecoder;
+use opcost_analysis::calls::CountedCalls;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_base::message::announce;
 use opcost_kernel::disk::DiskSpec;
 use opcost_kernel::{Kernel, KernelSpec};
-use opcost_model::plan::{Aslr, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan};
+use opcost_model::plan::{
+    Aslr, CalledFunctions, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan,
+};
 use opcost_model::recording::{DataState, GuestBuild, KernelState, MachineState, ProgramState};
 use opcost_record::channel::FrameKind;
 use opcost_record::printable::hexadecimal;
 use opcost_record::request::{GuestJob, GuestOutput};
 use opcost_record::symbols::Landmark;
-use opcost_record::{Architecture, Module, Outcome, Profile};
+use opcost_record::{Architecture, Domain, Module, Outcome, Profile};
 use opcost_size::Totals;
 use opcost_symbols::assemble::assemble;
 use opcost_symbols::debug_files::DebugFiles;
@@ -144,6 +147,8 @@ pub(super) struct Prepared {
     data: WorkData,
     /// The number of places at which the kernel may replace its code; 0 if they are not known.
     pub(super) alternatives: u64,
+    /// The functions whose calls are metrics.
+    pub(super) calls: CountedCalls,
 }
 
 impl Prepared {
@@ -153,6 +158,7 @@ impl Prepared {
         boot: Option<Boot>,
         kernel: Option<&KernelSymbols>,
         symbols: PathBuf,
+        count: &[CalledFunctions],
     ) -> Result<Prepared> {
         let programs = programs.clone();
         let paths: Vec<(PathBuf, String)> = programs
@@ -169,11 +175,13 @@ impl Prepared {
                 .map_err(HasStatus::carried)?;
         }
         let alternatives = known.alternatives.len() as u64;
+        let whole = if kernel.is_some() { Domain::All } else { Domain::User };
+        let calls = CountedCalls::of(count, &known.functions, whole).map_err(HasStatus::carried)?;
         fs::write(&symbols, known.encode())
             .with_context(|| format!("cannot write '{}'", symbols.display()))
             .status(Status::Missing)?;
         let data = WorkData::default();
-        Ok(Prepared { boot, symbols, programs, modules, data, alternatives })
+        Ok(Prepared { boot, symbols, programs, modules, data, alternatives, calls })
     }
 
     /// Adds files whose code a program without a kernel mapped during its run. Returns whether new
@@ -196,7 +204,8 @@ impl Prepared {
         self.programs.files.extend(fresh);
         self.programs.files.sort();
         let data = std::mem::take(&mut self.data);
-        let learned = Prepared::of(&self.programs, None, None, self.symbols.clone())?;
+        let (symbols, count) = (self.symbols.clone(), &self.calls.called);
+        let learned = Prepared::of(&self.programs, None, None, symbols, count)?;
         *self = Prepared { data, ..learned };
         Ok(true)
     }
@@ -244,6 +253,7 @@ impl Emulated<'_> {
         let pack: Result<Vec<PackItem>, _> =
             pack.map(|text| PackItem::parse(OsStr::new(text))).collect();
         let pack = pack.status(Status::Usage)?;
+        let count = plan.emulation().map_or(&[][..], |emulation| &emulation.count);
         let cwd = variant.cwd.clone().unwrap_or_else(|| "/".into());
         let command = |pack| match &variant.work {
             WorkPlan::Command { program, argv, .. } => Some(CommandPack {
@@ -270,7 +280,7 @@ impl Emulated<'_> {
             let programs =
                 programs_here(guest.architecture, &command).status(Status::WorkFailed)?;
             let symbols = files.path("symbols");
-            let prepared = Prepared::of(&programs, None, None, symbols)?;
+            let prepared = Prepared::of(&programs, None, None, symbols, count)?;
             self.note(SYMBOLS, lap.end());
             // A static program has no file beside it.
             let loader = programs.files.len() > 1;
@@ -368,7 +378,7 @@ impl Emulated<'_> {
         };
         let known = boot.as_ref().map(|boot| boot.known.clone());
         let kernel = known.as_ref().map(|known| &known.symbols);
-        let prepared = Prepared::of(&programs, boot, kernel, files.path("symbols"))?;
+        let prepared = Prepared::of(&programs, boot, kernel, files.path("symbols"), count)?;
         self.note(SYMBOLS, lap.end());
         Ok(Prepared { data, ..prepared })
     }

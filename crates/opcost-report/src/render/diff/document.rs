@@ -1,7 +1,9 @@
 //! The difference as a document: the functions whose cost changed, their callers and callees, and how it was measured.
 
-use super::{Shown, calls, evidence};
-use crate::render::functions::{add_sites, callers, mark, matching, row_name, tone};
+use super::{Shown, evidence};
+use crate::render::functions::{
+    MORE_OR_DEARER, add_sites, callers, mark, matching, row_name, tone,
+};
 use opcost_analysis::comparison::recorded_profiles::Difference;
 use opcost_analysis::comparison::{FunctionRow, FunctionVerdict};
 use opcost_page::document::{Cell, Column, Document, MailHead, Mark, Row as Line, Table};
@@ -34,7 +36,7 @@ fn table(document: &mut Document, shown: &Shown<'_>) {
     };
     let row = |(at, row): (usize, &FunctionRow)| {
         let matched = row.by_name_only.then(|| "matched by name only".to_string());
-        let facts = [Some(evidence(row, shown.sampled())), calls(row), matched];
+        let facts = [Some(evidence(row, shown.sampled())), matched];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
         let own = &row.own;
         let cells =
@@ -43,6 +45,7 @@ fn table(document: &mut Document, shown: &Shown<'_>) {
         let cells = cells.chain([
             Cell::text(mark(row)),
             Cell::text(facts.join(", ")),
+            shown.why(row),
             Cell::text(if owner.is_empty() { owner } else { format!("in {owner}") }),
             callers(&row.callers, shown.decimals),
             shown.callees(row),
@@ -51,11 +54,7 @@ fn table(document: &mut Document, shown: &Shown<'_>) {
     };
     let sums = |name: &str, baseline: f64, value: f64, change: f64| {
         let cells = [Cell::text(name)].into_iter().chain(figures(baseline, value, change));
-        Line::of(
-            cells
-                .chain([Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty])
-                .collect(),
-        )
+        Line::of(cells.chain(vec![Cell::Empty; 6]).collect())
     };
     let total = &difference.functions.total;
     let rows = shown.rows.iter().enumerate().map(row);
@@ -72,6 +71,7 @@ fn table(document: &mut Document, shown: &Shown<'_>) {
             Column::optional("share", 1),
             Column::fixed(""),
             Column::below("how sure"),
+            Column::below(MORE_OR_DEARER),
             Column::below("in"),
             Column::below("called from"),
             Column::below("calls"),

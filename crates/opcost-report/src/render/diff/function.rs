@@ -1,10 +1,11 @@
 //! One function with its callers and callees on both sides.
 
-use super::{cost, count};
+use super::cost;
 use crate::render::functions::{sensible, signed_figure};
 use opcost_analysis::comparison::Sides;
 use opcost_analysis::comparison::call_tree::{ContextRow, FunctionContext};
 use opcost_analysis::comparison::recorded_profiles::Difference;
+use opcost_analysis::split::calls_in_words;
 use opcost_page::document::{Cell, Column, Document, Mark, Row as Line, Table};
 use serde_json::{Value, json};
 
@@ -85,7 +86,7 @@ fn row(name: &str, calls: Option<&Sides>, figures: &Sides, sampled: bool) -> Lin
     let calls = calls.filter(|calls| calls.value_baseline > 0.0 || calls.value > 0.0);
     let calls = calls.map_or(String::new(), |calls| {
         let [before, after] = [calls.value_baseline, calls.value]
-            .map(|calls| if calls == 0.0 { "–".into() } else { count(calls) });
+            .map(|calls| if calls == 0.0 { "–".into() } else { calls_in_words(calls) });
         if before == after { before } else { format!("{before} → {after}") }
     });
     let change = match figures.change {

@@ -10,7 +10,7 @@ pub use json::json;
 
 use super::functions::{self, decimals_that_add_up, sensible, signed, signed_figure};
 use opcost_analysis::comparison::recorded_profiles::{Difference, DifferenceSide};
-use opcost_analysis::comparison::{FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED};
+use opcost_analysis::comparison::{FunctionRow, FunctionVerdict, UNATTRIBUTED};
 use opcost_base::number::{figure, grouped, percent};
 use opcost_page::document::Cell;
 use opcost_record::Unit;
@@ -105,6 +105,12 @@ impl<'a> Shown<'a> {
 
     fn change(&self, change: f64) -> String {
         signed(change, self.decimals)
+    }
+
+    /// Why a function's cost changed; nothing for samples, which count no calls.
+    fn why(&self, row: &FunctionRow) -> Cell {
+        let why = functions::more_or_dearer(row, self.decimals);
+        why.filter(|_| !self.sampled()).map_or(Cell::Empty, Cell::Text)
     }
 
     /// The share of the total change; empty if the total is 0.
@@ -275,30 +281,6 @@ fn evidence(row: &FunctionRow, sampled: bool) -> String {
     }
 }
 
-/// A smaller change in the number of calls, as a share of the calls, is not mentioned.
-const CALLS_SHARE_MIN: f64 = 1e-3;
-
-/// Whether the number of calls changed by enough to be mentioned.
-fn calls_changed(calls: &Sides) -> bool {
-    let most = calls.value_baseline.abs().max(calls.value.abs());
-    calls.change.abs() > CALLS_SHARE_MIN * most
-}
-
-/// `calls 1.239 → 1.285`, if the number changed by enough.
-fn calls(row: &FunctionRow) -> Option<String> {
-    let calls = &row.calls;
-    calls_changed(calls)
-        .then(|| format!("calls {} → {}", count(calls.value_baseline), count(calls.value)))
-}
-
-/// A number of calls; a large mean is shown as an integer, as calls are counted one by one.
-fn count(calls: f64) -> String {
-    if calls >= CALLS_WHOLE { grouped(calls.round() as u64) } else { plain(calls) }
-}
-
-/// From this many calls on, the decimals of a mean say nothing.
-const CALLS_WHOLE: f64 = 100.0;
-
 fn plain(value: f64) -> String {
     figure(value, Unit::Count)
 }
@@ -311,12 +293,6 @@ fn cost(value: f64, sampled: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn many_calls_are_whole_and_few_are_as_they_are() {
-        let shown = [0.0, 1.0, 0.999_999_999_999, 2.584, 99.5, 17_269.4, 1e6].map(count);
-        assert_eq!(shown, ["0", "1", "1", "2.584", "99.50", "17,269", "1,000,000"]);
-    }
 
     #[test]
     fn nanoseconds_of_samples_have_no_decimals_that_say_nothing() {

@@ -368,6 +368,7 @@ fn step(step: &BisectStep) -> Value {
                 "functions": lines.iter().map(|line| json!({
                     "name": line.name(),
                     "change": line.change,
+                    "why": line.why,
                     "callers": line.callers,
                 })).collect::<Vec<_>>(),
             })

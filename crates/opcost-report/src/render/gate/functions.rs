@@ -1,6 +1,8 @@
 //! The functions that a case's change comes from, as lines.
 
-use crate::render::functions::{behind, decimals_that_add_up, signed};
+use crate::render::functions::{
+    MORE_OR_DEARER, behind, decimals_that_add_up, more_or_dearer, signed,
+};
 use opcost_analysis::comparison::{FunctionComparison, UNATTRIBUTED};
 use opcost_page::document::{Cell, Column, Row as Line, Table};
 
@@ -16,6 +18,8 @@ pub(super) struct FunctionLine {
     /// The symbol's file unless that is the kernel, and whether the function is new or gone.
     pub(super) behind: String,
     pub(super) change: String,
+    /// Why it changed; empty for a sum of functions.
+    pub(super) why: String,
     /// The callers, each with its part of the change.
     pub(super) callers: Vec<String>,
 }
@@ -54,13 +58,14 @@ pub(super) fn lines(functions: &FunctionComparison) -> (String, Vec<FunctionLine
                 symbol: row.symbol.clone(),
                 behind: format!("{}{age}", behind(row)),
                 change: signed(row.own.change, decimals),
+                why: more_or_dearer(row, decimals).unwrap_or_default(),
                 callers,
             }
         })
         .collect();
     let mut add = |symbol: String, change: f64| {
-        let (behind, change) = (String::new(), signed(change, decimals));
-        lines.push(FunctionLine { symbol, behind, change, callers: Vec::new() });
+        let (behind, why, change) = (String::new(), String::new(), signed(change, decimals));
+        lines.push(FunctionLine { symbol, behind, change, why, callers: Vec::new() });
     };
     match others {
         0 => {}
@@ -80,18 +85,20 @@ impl FunctionLine {
     }
 }
 
-/// The lines as a table: name, change, and the callers beside them or below.
+/// The lines as a table: name, change, and beside them or below why it changed, and the callers.
 pub(super) fn table(lines: Vec<FunctionLine>) -> Table {
     let row = |line: FunctionLine| {
         let callers = line.callers.into_iter().map(|caller| (caller, String::new())).collect();
         let name = Cell::Name(line.symbol, line.behind);
-        Line::of(vec![name, Cell::Figure(line.change), Cell::List("←", callers)])
+        let (change, why) = (Cell::Figure(line.change), Cell::text(line.why));
+        Line::of(vec![name, change, why, Cell::List("←", callers)])
     };
     Table {
         caption: None,
         columns: vec![
             Column::fixed("function"),
             Column::fixed("change"),
+            Column::below(MORE_OR_DEARER),
             Column::below("called from"),
         ],
         rows: lines.into_iter().map(row).collect(),

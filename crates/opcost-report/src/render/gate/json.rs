@@ -68,6 +68,8 @@ fn case(case: &CaseReport) -> Value {
                 "source": row.source,
                 "own": row.own,
                 "calls": row.calls,
+                "change_from_calls": row.split().map(|split| split.from_calls),
+                "change_from_price": row.split().map(|split| split.from_price),
                 "callers": row.callers.iter().map(|caller| json!({
                     "symbol": caller.symbol,
                     "module": caller.module,

@@ -196,20 +196,24 @@ fn another_counter_and_another_init_count_what_opcost_counts() {
         .flat_map(|(name, few, many, ..)| [command(name, *few), command(name, *many)])
         .collect();
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    let ours =
-        lab.json(&[&["compare", "--pack-only", "--addresses"], &common[..], &commands].concat());
+    let calls: Vec<String> =
+        WORKS.iter().map(|(.., symbol)| format!("--count=calls:{symbol}:k")).collect();
+    let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+    let asked = [&["compare", "--pack-only", "--addresses"], &common[..], &calls, &commands];
+    let ours = lab.json(&asked.concat());
     check_functions(&ours["opcost"]["functions"]);
     let theirs = counted(&lab, &kernel, &ours["opcost"]["plan"]["variants"][0]["guest"], &works);
 
     let recording = Store::open_for_reading(&lab.store()).unwrap().read("last").unwrap();
     let of_variant = |variant| address_costs(VariantOf { recording: &recording, variant }).unwrap();
     for (at, (figure, (name, few, many, allowed, symbol))) in theirs.iter().zip(WORKS).enumerate() {
-        let per_op = |metric| {
+        let per_op = |metric: &str, domain| {
             let [few_value, many_value] =
-                [few, many].map(|times| value(&ours, Some(&command(name, times)), metric, "all"));
+                [few, many].map(|times| value(&ours, Some(&command(name, times)), metric, domain));
             (many_value - few_value) / f64::from(many - few)
         };
-        let (instructions, page_faults) = (per_op("instructions"), per_op("page-faults"));
+        let instructions = per_op("instructions", "all");
+        let page_faults = per_op("page-faults", "all");
         let off = instructions / figure.instructions - 1.0;
         println!("{name}: {instructions:.3} by opcost, {:.3} by another", figure.instructions);
         assert!(off.abs() < allowed, "{name}: {instructions}, {}: {off}", figure.instructions);
@@ -219,6 +223,12 @@ fn another_counter_and_another_init_count_what_opcost_counts() {
             costs.costs.of(&function).iter().map(|one| (one.address, one.executions)).collect()
         };
         let [few_costs, many_costs] = [2 * at, 2 * at + 1].map(|at| of_function(&of_variant(at)));
+        // The other counter sees a call as an execution of the function's first instruction.
+        if let Some(entries) = figure.addresses.values().next() {
+            let calls = per_op(&format!("calls:{symbol}"), "kernel");
+            println!("{symbol}: {calls} calls by opcost, {entries} by another");
+            assert_eq!(calls, *entries, "{symbol}");
+        }
         if !figure.addresses.is_empty() {
             println!("{symbol}: the same counts of {} instructions", many_costs.len());
             assert_eq!(many_costs.len(), figure.addresses.len(), "{symbol}");

@@ -13,7 +13,7 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
 
 /// The same plan for an emulated machine.
 pub(crate) fn emulated(mut plan: Plan) -> Plan {
-    plan.target = Target::Emulated(EmulationPlan {
+    plan.target = Target::Emulated(Box::new(EmulationPlan {
         model: false,
         core: None,
         cycles_one_in: None,
@@ -22,8 +22,9 @@ pub(crate) fn emulated(mut plan: Plan) -> Plan {
         pack_used: false,
         no_functions: false,
         addresses: false,
+        count: Vec::new(),
         booted_once: false,
-    });
+    }));
     plan.primary = key("instructions", EMULATOR);
     plan.events.clear();
     plan.unavailable.clear();
