@@ -309,11 +309,18 @@ fn invariants(finished: &[Vec<&Record>]) -> Vec<InvariantRow> {
 /// The rows without verdicts, the primary metric first, then in the order of the table of metrics.
 fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
     let keys = recording.dictionary.keys();
+    let planned = recording.plan.metrics();
+    // Of the functions that a pattern means, those that nothing called would only fill the table.
+    let is_idle = |key: &MetricKey, columns: &[Column]| {
+        let mut values = columns.iter().flat_map(|column| &column.values);
+        key.name.starts_with(CALLS) && !planned.contains(key) && values.all(|calls| *calls == 0.0)
+    };
     let shown = keys
         .iter()
         .zip(&columns.by_metric)
         .filter(|(key, _)| is_shown(&recording.plan, key) && key.row().family != Family::Control)
         .filter(|(key, _)| recording.plan.judges(key))
+        .filter(|(key, columns)| !is_idle(key, columns))
         // If figures are per second, the wall time itself is no figure.
         .filter(|(key, _)| !(per_second(&recording.plan) && key.name == WALL))
         .collect();
@@ -376,7 +383,8 @@ fn row(
         let sides = [&columns[baseline], &columns[variant]];
         let mut change = change(plan, sides, medians, *key == plan.primary, repeat);
         if key.name.starts_with(CALLS) && change.verdict == Verdict::Unavailable {
-            change.reason = "one side has no such function, or the compiler inlined it there".into();
+            change.reason =
+                "one side has no such function, or the compiler inlined it there".into();
         }
         change
     });

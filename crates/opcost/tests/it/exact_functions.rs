@@ -155,7 +155,8 @@ fn new_functions_gone_ones_and_other_numbers_of_calls_have_words() {
     let division = exact_division(functions).unwrap();
     assert!(
         division.contains(
-            "(kmalloc +38/op (calls +1/op), new_check (new, 6 a call) and old_check (gone, 5 a call before))"
+            "(kmalloc +38/op (calls +1/op: +40, cheaper: −2), new_check (new, 6 a call) and old_check (gone, \
+             5 a call before))"
         ),
         "{division}"
     );
