@@ -4,10 +4,15 @@ use crate::busy::Busy;
 use crate::lab::{Ended, Lab, TINY};
 use crate::needs;
 use jsonschema::Validator;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt;
 
-fn schema() -> Value {
-    serde_json::from_str(include_str!("../../../../docs/schema.json")).unwrap()
+const SCHEMA: &str = include_str!("../../../../docs/schema.json");
+
+pub(crate) fn schema() -> Value {
+    serde_json::from_str(SCHEMA).unwrap()
 }
 
 pub(crate) fn validator() -> Validator {
@@ -36,11 +41,62 @@ fn recorded(lab: &Lab) -> Value {
     lab.json(&["show", "last", "--json"])
 }
 
+/// A JSON text without an object that has a name twice; readers of JSON take either.
+struct Distinct;
+
+impl<'de> Deserialize<'de> for Distinct {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Distinct, D::Error> {
+        from.deserialize_any(Distinct)
+    }
+}
+
+impl<'de> Visitor<'de> for Distinct {
+    type Value = Distinct;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a part of a schema")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Distinct, A::Error> {
+        let mut names = BTreeSet::new();
+        while let Some((name, Distinct)) = fields.next_entry::<String, Distinct>()? {
+            if !names.insert(name.clone()) {
+                return Err(Error::custom(format!("`{name}` is there twice")));
+            }
+        }
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Distinct, A::Error> {
+        while items.next_element::<Distinct>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Distinct, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Distinct, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Distinct, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Distinct, E> {
+        Ok(self)
+    }
+}
+
 #[test]
 fn the_schema_is_one() {
     let schema = schema();
     let faults = jsonschema::meta::validate(&schema);
     assert!(faults.is_ok(), "{faults:?}");
+    let twice = |text: &str| serde_json::from_str::<Distinct>(text).err().map(|e| e.to_string());
+    assert_eq!(twice(SCHEMA), None);
+    assert!(twice(r#"{"a": [{"b": 1, "b": 2}]}"#).unwrap().starts_with("`b` is there twice"));
 }
 
 #[test]

@@ -11,13 +11,19 @@ use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
 use opcost_model::experiment::Experiment;
 use opcost_model::guest_settings::GuestSettings;
-use opcost_model::plan::{GuestPlan, InProcessPlan, OutputPlan, Plan, Revision, Target, WorkPlan};
+use opcost_model::plan::{
+    EmulationPlan, GuestPlan, Hooks, InProcessPlan, OutputPlan, Plan, Revision, Target,
+    VariantPlan, WorkPlan,
+};
 use opcost_model::recording::settings::{self, Of};
-use opcost_model::recording::{DataState, GuestState, MachineState, ProgramState, Recording};
+use opcost_model::recording::{
+    Alternatives, DataState, GuestBuild, GuestState, MachineState, ProgramState, Recording,
+};
 use opcost_record::Architecture;
 use opcost_report::render::{Style, View, render};
+use opcost_size::Totals;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Settings of a guest of which none has its default.
@@ -34,47 +40,84 @@ fn other_settings() -> GuestSettings {
     serde_json::from_value(Value::Object(changed.collect())).unwrap()
 }
 
-/// A recording with a value for every setting.
+/// A recording with a value for every setting. What it makes has all fields by name, so that a new one is given a value here.
 pub(crate) fn full() -> Recording {
-    let mut plan = emulated::plan(&["off"], 2);
-    let Target::Emulated(emulation) = &mut plan.target else { panic!("emulated") };
-    emulation.model = true;
-    emulation.cycles_one_in = Some(10);
-    (emulation.no_functions, emulation.addresses) = (true, true);
-    emulation.count = vec!["calls:main".parse().unwrap()];
-    emulation.pack = vec!["/etc/hosts".into()];
-    plan.in_process = Some(InProcessPlan { blocks: 2 });
-    plan.hooks.conclude = Some("sync".into());
-    plan.hooks.setup = Some("make".into());
-    plan.hooks.cleanup = Some("make clean".into());
-    plan.label = Some("nightly".into());
-    plan.timeout_ms = Some(1000);
-    plan.cpu = Some(0);
-    let variant = &mut plan.variants[0];
-    variant.work = WorkPlan::Command {
-        program: "/bin/work".into(),
-        argv: vec!["work".into(), "1".into()],
-        line: "work 1".into(),
+    let base = emulated::plan(&["off"], 2);
+    let plan = Plan {
+        experiment: base.experiment,
+        question: base.question,
+        label: Some("nightly".into()),
+        invocation: Some("opcost run x.toml".into()),
+        target: Target::Emulated(EmulationPlan {
+            model: true,
+            core: None,
+            cycles_one_in: Some(10),
+            no_functions: true,
+            addresses: true,
+            count: vec!["calls:main".parse().unwrap()],
+            jobs: 1,
+            pack: vec!["/etc/hosts".into()],
+            pack_used: false,
+            booted_once: false,
+        }),
+        variants: vec![VariantPlan {
+            name: "off".into(),
+            work: WorkPlan::Command {
+                program: "/bin/work".into(),
+                argv: vec!["work".into(), "1".into()],
+                line: "work 1".into(),
+            },
+            env: vec![("MODE".into(), "fast".into())],
+            cwd: Some("/srv".into()),
+            input: Some("/srv/input".into()),
+            output: Some(OutputPlan::File("/srv/output".into())),
+            ops: Some("did ([0-9]+)".parse().unwrap()),
+            prepare: Some("sync".into()),
+            conclude: Some("sync -f".into()),
+            setup: Some("make work".into()),
+            cleanup: Some("rm work".into()),
+            guest: Some(GuestPlan {
+                kernel: Some(KernelSpec::Image("/boot/k".into())),
+                kernel_name: "k".into(),
+                boot: "quiet".into(),
+                cpu_model: "max".into(),
+                settings: other_settings(),
+                disk: Some(DiskSpec::parse("ext4:64M").unwrap()),
+            }),
+            revision: Some(Revision { commit: "a".repeat(40), dirty: Some(false) }),
+            tree: Some("/srv".into()),
+            scanned: [("size".to_string(), "4096".to_string())].into(),
+        }],
+        pairs_of_variants: base.pairs_of_variants,
+        primary: base.primary,
+        primary_if_busy: base.primary_if_busy,
+        events: base.events,
+        unavailable: base.unavailable,
+        pairs: base.pairs,
+        fewest_pairs: base.fewest_pairs,
+        stop: base.stop,
+        in_process: Some(InProcessPlan { blocks: 2 }),
+        block: None,
+        repeats_last: base.repeats_last,
+        shards: None,
+        warmup: base.warmup,
+        seed: base.seed,
+        blocks: base.blocks,
+        timeout_ms: Some(1000),
+        cpu: Some(0),
+        aslr: base.aslr,
+        environment: base.environment,
+        show_output: base.show_output,
+        ignore_failure: base.ignore_failure,
+        allow: base.allow,
+        matches: Vec::new(),
+        hooks: Hooks {
+            setup: Some("make".into()),
+            conclude: Some("sync".into()),
+            cleanup: Some("make clean".into()),
+            cwd: base.hooks.cwd,
+        },
     };
-    variant.env = vec![("MODE".into(), "fast".into())];
-    variant.cwd = Some("/srv".into());
-    variant.input = Some("/srv/input".into());
-    variant.output = Some(OutputPlan::File("/srv/output".into()));
-    variant.ops = Some("did ([0-9]+)".parse().unwrap());
-    variant.prepare = Some("sync".into());
-    variant.conclude = Some("sync -f".into());
-    variant.setup = Some("make work".into());
-    variant.cleanup = Some("rm work".into());
-    variant.tree = Some("/srv".into());
-    variant.revision = Some(Revision { commit: "a".repeat(40), dirty: Some(false) });
-    variant.guest = Some(GuestPlan {
-        kernel: Some(KernelSpec::Image("/boot/k".into())),
-        kernel_name: "k".into(),
-        boot: "quiet".into(),
-        cpu_model: "max".into(),
-        settings: other_settings(),
-        disk: Some(DiskSpec::parse("ext4:64M").unwrap()),
-    });
     let mut made = emulated::recording(plan, 0, |_| {
         let mut tree = Tree::default();
         tree.add(None, "main", "/bin/work", 3, 1000);
@@ -84,17 +127,53 @@ pub(crate) fn full() -> Recording {
         path: path.into(),
         length_bytes: 1,
         sha256: "ab".repeat(32),
-        sizes: None,
+        sizes: Some(Totals { text_bytes: 1, data_bytes: 1, bss_bytes: 1 }),
     };
+    let text = |value: &str| Some(value.to_string());
+    let weaknesses = BTreeMap::from([("meltdown".to_string(), "Mitigation: PTI".to_string())]);
     made.machine = vec![MachineState {
         opcost_version: "1".into(),
-        emulator_version: Some("7.2".into()),
-        inherited_environment: Some("7 variables (ab)".into()),
+        kernel_release: text("6.1.0"),
+        kernel_version: text("#1"),
+        boot_id: text("a"),
+        boot_parameters: text("quiet"),
+        cpu_model: text("A CPU"),
+        cpu_microcode: text("1"),
+        cpu_flags: text("fpu"),
+        cpus_online: text("0-1"),
+        smt: text("on"),
+        governor: text("performance"),
+        turbo: Some(true),
+        mitigations: weaknesses.clone(),
+        randomize_va_space: text("2"),
+        transparent_hugepage: text("always"),
+        clocksource: text("tsc"),
+        perf_event_paranoid: text("2"),
+        nmi_watchdog: text("0"),
+        memory_bytes: Some(1),
+        load_average: text("0.1"),
         programs: ["/q", "/p", "/init", "/bin/work", "/lib/c"].map(file).into(),
+        environment_bytes: vec![100],
+        inherited_environment: text("7 variables (ab)"),
         data: vec![DataState { path: "/srv-data".into(), sha256: "ab".repeat(32) }],
+        emulator_version: text("7.2"),
+        shard: None,
         kernels: vec![kernel(0, "k", &["CONFIG_HZ=100".into()])],
-        guests: vec![GuestState { cpu_model: "max".into(), ..GuestState::default() }],
-        ..MachineState::default()
+        guest_build: None,
+        guests: vec![GuestState {
+            variant: 0,
+            cpu_model: "max".into(),
+            left_out: vec!["avx512f".into()],
+            cpu_name: text("QEMU TCG CPU"),
+            cpu_flags: text("fpu"),
+            mitigations: Some(weaknesses),
+            page_table_levels: Some(4),
+            clocksource: text("tsc"),
+            unknown_options: text("nosuch"),
+            detected: vec!["Privileged Access Never".into()],
+            alternatives: Some(Alternatives { all: 2, patched: 1 }),
+            unnamed: vec!["switch".into()],
+        }],
     }];
     made
 }
@@ -132,6 +211,28 @@ pub(crate) fn places(value: &Value, here: String, all: &mut Vec<String>) {
             numbered.for_each(|(index, below)| places(below, format!("{here}/{index}"), all));
         }
         _ => all.push(here),
+    }
+}
+
+/// The fields that a part of a schema declares, below `here`, and that are in none of the values at that place.
+fn absent(root: &Value, part: &Value, values: &[&Value], here: &str, fields: &mut Vec<String>) {
+    if let Some(name) = part["$ref"].as_str() {
+        return absent(root, root.pointer(&name[1..]).unwrap(), values, here, fields);
+    }
+    let either = ["anyOf", "oneOf"].iter().filter_map(|word| part[word].as_array()).flatten();
+    either.for_each(|part| absent(root, part, values, here, fields));
+    for (name, part) in part["properties"].as_object().into_iter().flatten() {
+        let here = format!("{here}/{name}");
+        let values: Vec<&Value> = values.iter().filter_map(|value| value.get(name)).collect();
+        match &values[..] {
+            [] => fields.push(here),
+            values => absent(root, part, values, &here, fields),
+        }
+    }
+    if part["items"].is_object() {
+        let lists = values.iter().filter_map(|value| value.as_array());
+        let values: Vec<&Value> = lists.flatten().collect();
+        absent(root, &part["items"], &values, &format!("{here}/*"), fields);
     }
 }
 
@@ -226,6 +327,7 @@ fn every_value_of_a_plan_that_counts_depend_on_is_seen_by_key_comparison_and_his
         ("/experiment", "xxxv", "a name"),
         ("/question", "xxxv", "a name"),
         ("/label", "xxxv", "a name"),
+        ("/invocation", "xxxx", "the experiment says the same"),
         ("/emulation/jobs", "xxxv", "counts do not depend on what runs beside them"),
         ("/emulation/no_functions", "xxxv", "totals have the same digits"),
         ("/emulation/addresses", "xxxv", "counts have the same digits"),
@@ -255,6 +357,7 @@ fn every_value_of_a_plan_that_counts_depend_on_is_seen_by_key_comparison_and_his
         ("/variants/0/guest/kernel_name", "xvvx", "the kernel's contents are in the key"),
         ("/variants/0/revision", "xxxx", "is what is compared"),
         ("/variants/0/tree", "xxxv", "whether there is one is seen"),
+        ("/variants/0/scanned", "xxxv", "the value is in the work"),
     ];
     check("plan", "vvvv", &stored, &unseen, &|value| {
         let plan: Plan = serde_json::from_value(value).ok()?;
@@ -309,6 +412,7 @@ fn all_surroundings_that_counts_depend_on_are_seen_by_key_comparison_and_history
         "/transparent_hugepage",
         "/clocksource",
         "/perf_event_paranoid",
+        "/mitigations",
         "/nmi_watchdog",
         "/memory_bytes",
         "/load_average",
@@ -322,6 +426,8 @@ fn all_surroundings_that_counts_depend_on_are_seen_by_key_comparison_and_history
         ("/programs/0/sha256", "xvv", "the emulator's version is in the key"),
         ("/programs/1/sha256", "xvv", "the way of counting is in the key"),
         ("/programs/2/sha256", "xvv", "the guest's init does the work of workloads only"),
+        ("/programs/*/sizes", "xxx", "goes with the contents"),
+        ("/environment_bytes", "xxx", "goes with the environment's contents"),
         ("/data/0/path", "xxx", "contents tell files apart"),
         ("/kernels/0/variant", "xxx", "whose kernel it is"),
         ("/kernels/0/name", "xxx", "the plan has it"),
@@ -381,4 +487,57 @@ fn every_field_of_an_experiment_is_a_setting_or_chooses_no_figure() {
     assert_eq!(unknown, expected, "a new field is in SETTINGS, or chooses no figure");
     let none: Vec<&&str> = settings.iter().filter(|field| !all.contains(**field)).collect();
     assert!(none.is_empty(), "SETTINGS has fields that no experiment has: {none:?}");
+}
+
+/// Plans and machines are what a recording stores; what commands compute of them is checked by the tests in `schema`.
+#[test]
+fn every_field_of_plans_and_machines_in_the_schema_is_one_that_recordings_have() {
+    let made = full();
+    let base = serde_json::to_value(&made.plan).unwrap();
+    let planned = |others: Value| {
+        let mut plan = base.clone();
+        plan.as_object_mut().unwrap().extend(others.as_object().unwrap().clone());
+        serde_json::to_value(serde_json::from_value::<Plan>(plan).unwrap()).unwrap()
+    };
+    let key = json!({"name": "wall", "domain": "all", "source": "clock", "region": "work"});
+    let errors = json!({"error_median": 0.1, "error_p90": 0.2, "kernels": 3});
+    let mut emulation = base["emulation"].clone();
+    emulation["core"] = json!({
+        "name": "a", "given": "a", "fingerprint": "1", "text": "", "caches": ["l1d=32K:8"], "file_fingerprint": "2",
+        "validation": {
+            "validated_on": "a CPU", "kernels": 9, "decides_from_ratio": 0.1, "high": errors, "medium": errors, "low": errors,
+        },
+    });
+    let mut variant = base["variants"][0].clone();
+    variant["work"] = json!({"kind": "workload", "name": "syscall", "params": [["ops", "1"]]});
+    let event = json!({"key": key, "kind": 0, "config": 1, "config1": 0, "config2": 0, "pinned": false, "group": 0});
+    let emulated = json!({
+        "emulation": emulation, "variants": [variant], "primary_if_busy": key, "events": [event],
+        "unavailable": [{"key": key, "reason": "no counters", "remedy": "none"}],
+        "stop": {"width_ratio": 0.1, "budget_ms": 1, "blocks_min": 1, "look_pairs": 2},
+        "block": 3, "repeats_last": true, "shards": {"of": 2, "index": 1, "blocks": 4}, "matches": ["a=b"], "allow": ["load"],
+    });
+    let host = json!({
+        "machine": "host", "emulation": null, "build": {"command": "make", "blocks": 1}, "priority": "real-time",
+        "sampling": {"frequency_hz": 99, "call_graph": "fp", "user_stack_bytes": 1},
+    });
+    let imported = json!({
+        "machine": "imported", "emulation": null,
+        "imported": {"sources": [], "metrics": [], "threads": 1, "omitted": [], "claims": [], "formulas": []},
+    });
+    let attached = json!({
+        "machine": "attached", "emulation": null,
+        "attachment": {"pid": 1, "key": "k", "period_ns": 1, "settle_ns": 1, "ops": "key"},
+    });
+    let plans = [&base, &planned(emulated), &planned(host), &planned(imported), &planned(attached)];
+    let mut state = made.machine[0].clone();
+    state.shard = Some(1);
+    state.guest_build =
+        Some(GuestBuild { packaged: true, rustc: Some("1".into()), glibc: Some("2".into()) });
+    let state = serde_json::to_value(state).unwrap();
+    let schema = crate::schema::schema();
+    let mut fields = Vec::new();
+    absent(&schema, &schema["$defs"]["plan"], &plans, "/plan", &mut fields);
+    absent(&schema, &schema["$defs"]["machine"], &[&state], "/machine", &mut fields);
+    assert!(fields.is_empty(), "docs/schema.json has what no recording has: {fields:?}");
 }
