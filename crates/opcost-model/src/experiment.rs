@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use opcost_base::time::TimeLimit;
 use opcost_record::Architecture;
+use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable_toml;
 use opcost_source::sampling::CallGraph;
 use serde::{Deserialize, Serialize, de};
@@ -759,7 +760,7 @@ impl Experiment {
             anyhow::anyhow!(
                 "experiment file '{}': {}",
                 path.display(),
-                error.to_string().trim_end()
+                without_list(error.to_string().trim_end())
             )
         })?;
         if experiment.name.is_none() {
@@ -775,7 +776,7 @@ impl Experiment {
         for set in sets {
             apply_set(&mut table, set).with_context(|| format!("--set {set}"))?;
             let _: Experiment = table.clone().try_into().map_err(|error: toml::de::Error| {
-                anyhow::anyhow!("--set {set}: {}", error.message())
+                anyhow::anyhow!("--set {set}: {}", without_list(error.message()))
             })?;
         }
         table.extend(toml::Table::try_from(flags).context("flags to table")?);
@@ -809,6 +810,16 @@ impl Experiment {
         let text = toml::to_string_pretty(self).context("cannot write the experiment as TOML")?;
         Ok(printable_toml(&text))
     }
+}
+
+/// A reader's words about an unknown field, with the names that are near in place of all names.
+fn without_list(said: &str) -> String {
+    let Some((said, all)) = said.split_once(", expected one of ") else { return said.into() };
+    let near = did_you_mean(
+        said.rsplit('`').nth(1).unwrap_or_default(),
+        all.split('`').skip(1).step_by(2),
+    );
+    if near.is_empty() { format!("{said}, expected one of {all}") } else { format!("{said}{near}") }
 }
 
 /// Sets one field of a table by its dotted path.

@@ -84,7 +84,7 @@ fn set_reaches_fields_variants_and_parameters() {
 fn errors_name_line_column_and_what_was_expected() {
     let error = format!("{:#}", read("pairs = 4\npairz = 5\n", &[]).unwrap_err());
     assert!(error.contains("line 2, column 1"), "{error}");
-    assert!(error.contains("unknown field `pairz`, expected one of"), "{error}");
+    assert!(error.contains("unknown field `pairz` (did you mean pairs?)"), "{error}");
     let error = format!("{:#}", read("pairs = 'many'\n", &[]).unwrap_err());
     assert!(error.contains("line 1, column 9"), "{error}");
     assert!(error.contains("expected u32"), "{error}");

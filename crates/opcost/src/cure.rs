@@ -4,17 +4,37 @@ use crate::other_tools;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use opcost_base::exit::cause;
-use opcost_record::nearest::nearest;
+use opcost_record::nearest::{did_you_mean, nearest};
 use opcost_sys::spawn::FindError;
 use std::path::Path;
 
 /// Commands whose operands are whole commands.
 const TAKE_COMMANDS: [&str; 3] = ["compare", "measure", "profile"];
 
-/// The words behind a command that are no options, up to the first option that follows them.
-fn bare<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
-    let behind = arguments.iter().skip(2).skip_while(|word| word.starts_with('-'));
-    behind.copied().collect()
+/// The words behind a command without its options and their values: without all of them if the command line was `taken`, else
+/// without those in front of the other words.
+fn bare<'a>(arguments: &[&'a str], taken: bool) -> Vec<&'a str> {
+    let mut cli = crate::cli::Cli::command();
+    cli.build();
+    let command = arguments.get(1).and_then(|name| cli.find_subcommand(name));
+    let with_value = |word: &str| {
+        let is_it = |of: &&clap::Arg| {
+            let long = word.strip_prefix("--").is_some_and(|name| of.get_long() == Some(name));
+            long || of.get_short().is_some_and(|name| word == format!("-{name}"))
+        };
+        let option = command.and_then(|command| command.get_arguments().find(is_it));
+        option.is_some_and(|option| option.get_action().takes_values())
+    };
+    let mut words = Vec::new();
+    let mut behind = arguments.iter().skip(2).copied();
+    while let Some(word) = behind.next() {
+        if !word.starts_with('-') || !(taken || words.is_empty()) {
+            words.push(word);
+        } else if with_value(word) {
+            behind.next();
+        }
+    }
+    words
 }
 
 fn quoted(words: &[&str]) -> String {
@@ -66,7 +86,7 @@ pub fn of_arguments(error: &clap::Error, arguments: &[&str]) -> Option<String> {
             let Some(command) = arguments.get(1).filter(|name| TAKE_COMMANDS.contains(name)) else {
                 return answer;
             };
-            let words = bare(arguments);
+            let words = bare(arguments, false);
             let place = words.iter().skip(1).position(|word| word.starts_with(name));
             // A command in front of the flag that has a blank is quoted already.
             let is_of_command =
@@ -86,8 +106,14 @@ pub fn of_arguments(error: &clap::Error, arguments: &[&str]) -> Option<String> {
         ErrorKind::InvalidSubcommand => {
             let wrong = text(ContextKind::InvalidSubcommand)?;
             let cli = crate::cli::Cli::command();
-            let names =
-                cli.get_subcommands().filter(|of| !of.is_hide_set()).map(clap::Command::get_name);
+            let of = arguments.get(1).and_then(|name| cli.find_subcommand(name)).unwrap_or(&cli);
+            let shown = of.get_subcommands().filter(|of| !of.is_hide_set());
+            let names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+            if of.get_name() != cli.get_name() {
+                let near = did_you_mean(&wrong, names.iter().copied());
+                let (of, all) = (of.get_name(), names.join(", "));
+                return Some(format!("opcost {of} has no command '{wrong}'{near}; it has {all}"));
+            }
             if let [near, ..] = nearest(&wrong, names).as_slice() {
                 return Some(format!("there is no command '{wrong}'; did you mean opcost {near}?"));
             }
@@ -117,7 +143,7 @@ pub fn of_error(error: &anyhow::Error, arguments: &[&str]) -> Option<String> {
     if missing.ends_with(".toml") && Path::new(missing).exists() {
         return Some(format!("'{missing}' is an experiment's file: opcost run {missing}"));
     }
-    let words: Vec<&str> = bare(arguments);
+    let words = bare(arguments, true);
     let unquoted = words.len() > 1 && words.iter().all(|word| !word.contains(' '));
     unquoted.then(|| {
         let (verb, given) = as_given(command, &words);
@@ -138,7 +164,7 @@ mod tests {
 
     #[test]
     fn likely_mistakes_are_answered_with_the_cure() {
-        let cures: [(&[&str], &str); 11] = [
+        let cures: [(&[&str], &str); 12] = [
             (&["measure", "gzip", "-9", "-c", "data"], "opcost measure 'gzip -9 -c data'"),
             (
                 &["compare", "gzip", "-1", "f", "gzip", "-2", "f"],
@@ -149,6 +175,7 @@ mod tests {
                 "--pairs takes a whole number, for example --pairs 20, and 'abc' is none",
             ),
             (&["comapre", "a", "b"], "did you mean opcost compare?"),
+            (&["kernel", "biuld"], "opcost kernel has no command 'biuld' (did you mean build?)"),
             (&["true a", "true b"], "opcost compare 'true a' 'true b'"),
             (&["compare", "--export-asciidoc", "x", "a", "b"], "--export-markdown"),
             (&["compare", "--repeat", "3", "a", "b"], "-n N"),
@@ -170,7 +197,9 @@ mod tests {
             let said = parse(line).unwrap_or_else(|| panic!("nothing for {line:?}"));
             assert!(said.contains(cure), "{line:?}: {said}");
         }
+        // The parser names the nearest option.
         assert_eq!(parse(&["compare", "--fial-on", "x"]), None);
+        assert_eq!(parse(&["measure", "--pairs", "3", "--formt", "json", "true"]), None);
     }
 
     #[test]
@@ -183,6 +212,9 @@ mod tests {
         let words = ["opcost", "compare", "sleep", "0.01", "sleep", "0.02"];
         let said = of_error(&missing("0.01"), &words).unwrap();
         assert!(said.ends_with("opcost compare 'sleep 0.01' 'sleep 0.02'"), "{said}");
+        let words = ["opcost", "compare", "-q", "nothing", "x", "-n", "2", "--label=a"];
+        let said = of_error(&missing("nothing"), &words).unwrap();
+        assert!(said.ends_with("opcost measure 'nothing x'"), "{said}");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("x.toml");
         std::fs::write(&file, "").unwrap();
