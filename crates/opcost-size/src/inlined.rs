@@ -176,7 +176,7 @@ impl gimli::Relocate for Relocations<'_> {
 type Section<'d> = RelocateReader<EndianSlice<'d, RunTimeEndian>, Relocations<'d>>;
 
 /// An entry, or a unit by its first byte: whether it is in the supplement, and its offset in the section.
-type Place = (bool, usize);
+type EntryKey = (bool, usize);
 
 /// A pass over all units, those of the supplement last.
 struct Walk<'w, 'd> {
@@ -184,11 +184,11 @@ struct Walk<'w, 'd> {
     wanted: &'w HashSet<&'w [u8]>,
     units: Vec<(bool, UnitHeader<Section<'d>>)>,
     /// Entries of the wanted functions.
-    names: HashMap<Place, Vec<u8>>,
+    names: HashMap<EntryKey, Vec<u8>>,
     /// Entries that refer to another entry for further attributes.
-    refers: HashMap<Place, Place>,
+    refers: HashMap<EntryKey, EntryKey>,
     /// Inlined calls: the inlined entry, and unit and entry of the function around it.
-    inlined: Vec<(Place, usize, UnitOffset)>,
+    inlined: Vec<(EntryKey, usize, UnitOffset)>,
 }
 
 /// The attributes of a function that matter here.
@@ -196,7 +196,7 @@ struct Walk<'w, 'd> {
 struct Function<'d> {
     name: Option<Section<'d>>,
     linkage_name: Option<Section<'d>>,
-    refers: Option<Place>,
+    refers: Option<EntryKey>,
 }
 
 impl<'w, 'd> Walk<'w, 'd> {
@@ -293,7 +293,7 @@ impl<'w, 'd> Walk<'w, 'd> {
         Ok(function)
     }
 
-    fn note(&mut self, place: Place, function: Function<'d>) {
+    fn note(&mut self, place: EntryKey, function: Function<'d>) {
         if let Some(refers) = function.refers {
             self.refers.insert(place, refers);
         }
@@ -335,7 +335,7 @@ impl<'w, 'd> Walk<'w, 'd> {
     }
 
     /// Looks at an entry and those that it refers to, and returns the first result.
-    fn follow<T>(&self, start: Place, mut look: impl FnMut(Place) -> Option<T>) -> Option<T> {
+    fn follow<T>(&self, start: EntryKey, mut look: impl FnMut(EntryKey) -> Option<T>) -> Option<T> {
         let mut place = start;
         for _ in 0..REFERENCES_MAX {
             if let Some(found) = look(place) {
@@ -349,7 +349,7 @@ impl<'w, 'd> Walk<'w, 'd> {
     /// Returns the readable name of the function at a place; `open`: returns a unit by its index.
     fn name_at(
         &self,
-        place: Place,
+        place: EntryKey,
         open: &mut impl FnMut(usize) -> Option<Rc<Unit<Section<'d>>>>,
     ) -> Option<String> {
         let start = |header: &UnitHeader<Section<'d>>| {

@@ -37,7 +37,7 @@ pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
 pub use one_variant::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};
 pub use opcost_attribution::function_costs::{SampledBy, check_matches, check_matches_of};
 pub use opcost_attribution::{address_costs, address_runs, matching};
-pub use ranking::{Place, Ranking, Scan};
+pub use ranking::{RankedVariant, Ranking, Scan};
 pub use ratios::PerMegabyte;
 pub use variant_differences::{SizeRows, config_changes};
 

@@ -18,7 +18,7 @@ const COMPARISONS_MIN: usize = 4;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
     /// The variants, the best first; variants without a figure last.
-    pub places: Vec<Place>,
+    pub places: Vec<RankedVariant>,
     /// Metrics besides the primary one that really changed, with the number of comparisons in which each did.
     pub others: Vec<(String, usize)>,
     /// The figures by a scanned parameter.
@@ -29,7 +29,7 @@ pub struct Ranking {
 
 /// One variant in its place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct RankedVariant {
     /// Index of the variant.
     pub variant: usize,
     /// Index of its comparison with the baseline; `None` for the baseline.
@@ -72,9 +72,10 @@ pub(super) fn ranking(comparison: &Comparison, plan: &Plan) -> Option<Ranking> {
         return None;
     }
     let mut places =
-        vec![Place { variant: 0, comparison: None, times: None, times_interval: None }];
+        vec![RankedVariant { variant: 0, comparison: None, times: None, times_interval: None }];
     places.extend(of_baseline().map(|(index, variant)| place(row, index, variant)));
-    let figure_of = |place: &Place| row.values[place.variant].as_ref().map(super::Figures::center);
+    let figure_of =
+        |place: &RankedVariant| row.values[place.variant].as_ref().map(super::Figures::center);
     places.sort_by(|one, two| match (figure_of(one), figure_of(two)) {
         (Some(one), Some(two)) if row.better == Better::Higher => two.total_cmp(&one),
         (Some(one), Some(two)) => one.total_cmp(&two),
@@ -102,12 +103,12 @@ fn is_time(row: &Row) -> bool {
     row.unit == Unit::Ns && row.better == Better::Lower
 }
 
-fn place(row: &Row, index: usize, variant: usize) -> Place {
+fn place(row: &Row, index: usize, variant: usize) -> RankedVariant {
     let change = &row.changes[index];
     let times = |ratio: f64| if is_time(row) { 1.0 / (1.0 + ratio) } else { 1.0 + ratio };
     let known = !matches!(change.verdict, Verdict::NotComparable | Verdict::Unavailable);
     let ends = change.ci.filter(|_| known).map(|(low, high)| (times(low), times(high)));
-    Place {
+    RankedVariant {
         variant,
         comparison: Some(index),
         times: change.change_ratio.filter(|_| known).map(times).filter(|times| times.is_finite()),
@@ -129,7 +130,7 @@ pub fn multiple(times: f64) -> String {
 fn conclusions(
     comparison: &Comparison,
     row: &Row,
-    places: &[Place],
+    places: &[RankedVariant],
     scan: Option<&Scan>,
 ) -> Vec<String> {
     let ranked = || places.iter().filter(|place| row.values[place.variant].is_some());
@@ -151,7 +152,7 @@ fn conclusions(
 }
 
 /// `c, 1.52 times as fast as a (1.48 … 1.57, −1.3 … −1.1 ms at 97.5 % confidence)`.
-fn extreme(comparison: &Comparison, row: &Row, place: &Place) -> String {
+fn extreme(comparison: &Comparison, row: &Row, place: &RankedVariant) -> String {
     let [baseline, name] = [0, place.variant].map(|variant| &comparison.variants[variant].name);
     let (Some(change), Some(times)) =
         (place.comparison.map(|index| &row.changes[index]), place.times)
@@ -187,7 +188,7 @@ fn extreme(comparison: &Comparison, row: &Row, place: &Place) -> String {
 }
 
 /// How many variants differ from the baseline.
-fn tally(comparison: &Comparison, row: &Row, places: &[Place]) -> String {
+fn tally(comparison: &Comparison, row: &Row, places: &[RankedVariant]) -> String {
     let changes: Vec<&Change> =
         places.iter().filter_map(|place| Some(&row.changes[place.comparison?])).collect();
     let found = |change: &&Change| matches!(change.verdict, Verdict::Changed | Verdict::FewLayouts);

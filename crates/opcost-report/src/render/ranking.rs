@@ -2,7 +2,7 @@
 
 use super::metrics::{amount, heading, sign, tone, word};
 use opcost_analysis::comparison::ranking::multiple;
-use opcost_analysis::comparison::{Comparison, Place, Ranking, Row, Scan};
+use opcost_analysis::comparison::{Comparison, RankedVariant, Ranking, Row, Scan};
 use opcost_base::listing::few;
 use opcost_base::number::{digits, figures, magnitude, percent, scale};
 use opcost_page::document::{Cell, Column, Document, Mark, Plot, Row as Line, Table};
@@ -52,13 +52,13 @@ pub(super) fn rest(comparison: &Comparison) -> String {
 
 fn table(comparison: &Comparison, ranking: &Ranking, row: &Row, whole: bool) -> Table {
     let faster = row.unit == Unit::Ns;
-    let places: Vec<&Place> = ranking.places.iter().collect();
+    let places: Vec<&RankedVariant> = ranking.places.iter().collect();
     let centers: Vec<f64> =
         row.values.iter().flatten().map(opcost_analysis::comparison::Figures::center).collect();
     // All rows have the unit of the middle one, so that they can be compared.
     let unit =
         scale(&opcost_stats::summary::median(&centers).into_iter().collect::<Vec<_>>(), row.unit);
-    let line = |place: &&Place| self::line(comparison, row, place, unit);
+    let line = |place: &&RankedVariant| self::line(comparison, row, place, unit);
     let long = places.len() > ROWS_MAX && !whole;
     let rows: Vec<Line> = match long {
         false => places.iter().map(line).collect(),
@@ -100,7 +100,7 @@ fn more(count: usize) -> Option<Line> {
     (count > 0).then(|| Line::of([cells, vec![Cell::Empty; 5]].concat()))
 }
 
-fn line(comparison: &Comparison, row: &Row, place: &Place, unit: (f64, &str)) -> Line {
+fn line(comparison: &Comparison, row: &Row, place: &RankedVariant, unit: (f64, &str)) -> Line {
     let name = Cell::Name(comparison.variants[place.variant].name.clone(), String::new());
     let figure = match &row.values[place.variant] {
         None => Cell::Figure("–".into()),

@@ -71,7 +71,7 @@ fn single(mut drawing: Drawing<'_>) -> String {
     ];
     drawing.scale(1.0 / side.ops as f64 * side.total as f64);
     let height = drawing.levels(0) * FRAME_PX;
-    drawing.panel(0, Place { first_px: HEAD_PX + height - FRAME_PX, step_px: -FRAME_PX }, None);
+    drawing.panel(0, PanelRows { first_px: HEAD_PX + height - FRAME_PX, step_px: -FRAME_PX }, None);
     drawing.document(&title, &said, HEAD_PX + height, None)
 }
 
@@ -101,15 +101,15 @@ fn differential(mut drawing: Drawing<'_>) -> String {
     drawing.scale(totals[0].max(totals[1]));
     let above = drawing.levels(1) * FRAME_PX;
     let below_px = HEAD_PX + above + FRAME_PX / 2.0;
-    let up = Place { first_px: HEAD_PX + above - FRAME_PX, step_px: -FRAME_PX };
+    let up = PanelRows { first_px: HEAD_PX + above - FRAME_PX, step_px: -FRAME_PX };
     drawing.panel(1, up, Some(&changes));
-    drawing.panel(0, Place { first_px: below_px, step_px: FRAME_PX }, Some(&changes));
+    drawing.panel(0, PanelRows { first_px: below_px, step_px: FRAME_PX }, Some(&changes));
     let height = below_px + drawing.levels(0) * FRAME_PX;
     drawing.document(&title, &said, height, Some((&changes, totals[0])))
 }
 
 /// The position of a panel's first level, and the distance to the next level.
-struct Place {
+struct PanelRows {
     first_px: f64,
     step_px: f64,
 }
@@ -168,7 +168,7 @@ impl<'a> Drawing<'a> {
         drawn.map(|frame| frame.depth + 1).max().unwrap_or(0) as f64
     }
 
-    fn panel(&mut self, side: usize, place: Place, changes: Option<&Changes>) {
+    fn panel(&mut self, side: usize, place: PanelRows, changes: Option<&Changes>) {
         let name = xml(&self.tree.sides[side].name);
         let _ = writeln!(self.body, r#"<g class="panel" data-name="{name}">"#);
         for frame in frames(self.tree, side) {
