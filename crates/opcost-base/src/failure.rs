@@ -43,6 +43,9 @@ pub fn printed(failure: &Failure) -> String {
         words += if number == 0 { "; on standard error it printed:\n  " } else { "\n  " };
         words += line;
     }
+    if words.contains("/dev/tty") {
+        words += "\n  A run has no terminal; give it one: script -qec COMMAND /dev/null";
+    }
     words
 }
 

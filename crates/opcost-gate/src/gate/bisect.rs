@@ -284,7 +284,9 @@ impl Untestable {
 /// The line of a failed build's output that says most: the first that names an error, else the last.
 pub fn telling_line(why: &str) -> Option<&str> {
     let said: Vec<&str> = why.lines().skip(1).filter(|line| line.starts_with("    ")).collect();
-    let is_error = |line: &&&str| line.to_lowercase().contains("error");
+    // A linker names the symbol first, and then that there was an error.
+    let marks = ["error", "undefined reference", "undefined symbol"];
+    let is_error = |line: &&&str| marks.iter().any(|mark| line.to_lowercase().contains(mark));
     said.iter().find(is_error).or(said.last()).map(|line| line.trim())
 }
 
@@ -348,6 +350,9 @@ mod tests {
         assert_eq!(first.cause, failed(&two, "good", 2, &lines("ffffffffffffffff", 1234)).cause);
         let other = "\n    x.c:7:3: error: unknown value";
         assert_ne!(first.cause, failed(&one, "count 3,", 2, other).cause);
+        let linker = "\n    x.c:(.text+0x9): undefined reference to `pow10'\n    collect2: error: ld returned 1 exit status";
+        let why = failed(&one, "count 3,", 2, linker).why;
+        assert_eq!(telling_line(&why), Some("x.c:(.text+0x9): undefined reference to `pow10'"));
         assert_eq!(
             Untestable::of(&one, "its counts depend on other things").cause.lines().count(),
             1

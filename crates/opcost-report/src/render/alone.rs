@@ -174,12 +174,11 @@ fn causes(parts: &[f64]) -> String {
 }
 
 /// The figures of every variant, metric by metric.
-pub(super) fn figures_json(view: &View<'_>) -> Vec<Value> {
+pub(super) fn figures_json<'v>(view: &'v View<'_>) -> impl Iterator<Item = Value> + 'v {
     let comparison = view.comparison;
-    let mut figures = Vec::new();
-    for row in &comparison.rows {
-        for (variant, side) in comparison.variants.iter().zip(&row.values) {
-            let Some(side) = side else { continue };
+    comparison.rows.iter().flat_map(move |row| {
+        comparison.variants.iter().zip(&row.values).filter_map(move |(variant, side)| {
+            let side = side.as_ref()?;
             let mut figure = json!({
                 "metric": row.key.name,
                 "domain": row.key.domain,
@@ -205,10 +204,9 @@ pub(super) fn figures_json(view: &View<'_>) -> Vec<Value> {
             });
             name_region(row, &mut figure);
             add_accuracy(row, &mut figure);
-            figures.push(figure);
-        }
-    }
-    figures
+            Some(figure)
+        })
+    })
 }
 
 /// The functions of a variant that is compared with no other, with their costs.

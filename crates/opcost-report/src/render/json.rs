@@ -4,102 +4,133 @@ use super::{View, alone, annotated, imported, size};
 use anyhow::Result;
 use opcost_analysis::comparison::{
     Change, FunctionComparison, FunctionRow, ModelAccuracy, Row, SliceAccuracy, UNATTRIBUTED,
-    VariantDifference, Verdict,
+    Verdict,
 };
 use opcost_analysis::patch_sites::FoundSite;
+use opcost_model::plan::Unavailable;
 use opcost_record::Kind;
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR};
 use opcost_stats::growth::Growth;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 /// Version of the `opcost` block.
 const SCHEMA: u32 = 1;
 
 pub(super) fn render(view: &View<'_>) -> Result<String> {
-    let comparison = view.comparison;
-    let results: Vec<Value> =
-        (0..comparison.variants.len()).map(|variant| result(view, variant)).collect();
-    let costs = &comparison.function_costs;
-    let alone_costs = costs.first().filter(|_| comparison.variants.len() == 1);
-    let mut document = json!({
-        "results": results,
-        "opcost": {
-            "schema": SCHEMA,
-            "recording": comparison.recording,
-            "experiment": comparison.experiment,
-            "question": comparison.question,
-            "state": view.recording.state.word(),
-            "created_unix_ns": view.recording.created_unix_ns,
-            "plan": view.recording.plan,
-            "machine": view.recording.machine.first(),
-            "variants": comparison.variants,
-            "metrics": metrics(view),
-            "figures": alone::figures_json(view),
-            "functions": functions(view, &comparison.functions),
-            "function_costs": alone::functions_json(alone_costs),
-            "differences": differences(view),
-            "sizes": size::rows_json(comparison),
-            "empty_twin": comparison.twin,
-            "invariants": comparison.invariants,
-            "ledger": comparison.ledger,
-            "stopped": comparison.stopped,
-            "observations": comparison.observations,
-            "carry_over": comparison.carry_over,
-            "conclusions": comparison.conclusions,
-            "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        },
-    });
-    if alone_costs.is_none() && !costs.is_empty() {
-        let rows = costs.iter().map(|costs| {
-            let mut of_variant = alone::functions_json(Some(costs));
-            of_variant["variant"] = json!(comparison.variants[costs.variant].name);
-            of_variant
-        });
-        document["opcost"]["function_costs_beside"] = rows.collect();
+    opcost_base::json::document(&Whole(view), "comparison")
+}
+
+/// A comparison as JSON. Its rows are made while they are written: rows of 10,000 variants as values would take gigabytes.
+struct Whole<'a>(&'a View<'a>);
+
+impl Serialize for Whole<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let view = self.0;
+        let mut whole = serializer.serialize_map(Some(2))?;
+        let results = || (0..view.comparison.variants.len()).map(|variant| result(view, variant));
+        whole.serialize_entry("results", &Rows(results))?;
+        whole.serialize_entry("opcost", &Block(view))?;
+        whole.end()
     }
-    if let Some(costs) = &comparison.cycle_costs {
-        document["opcost"]["cycle_costs"] = alone::functions_json(Some(costs));
+}
+
+/// Rows that are made one by one while they are written.
+struct Rows<F>(F);
+
+impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Rows<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0())
     }
-    if !comparison.cycles.is_empty() {
-        document["opcost"]["cycle_functions"] = json!(functions(view, &comparison.cycles));
-    }
-    let parts = exact_parts(view);
-    if !parts.is_empty() {
-        document["opcost"]["exact_parts"] = json!(parts);
-    }
-    if let Some(per_megabyte) = &comparison.per_megabyte {
-        document["opcost"]["per_megabyte"] = json!(per_megabyte);
-    }
-    if !comparison.kernel_commits.is_empty() {
-        let names = &comparison.variants;
-        let rows = comparison.kernel_commits.iter().map(|found| {
-            let mut row = json!(found);
-            row["baseline"] = json!(names[found.baseline].name);
-            row["variant"] = json!(names[found.variant].name);
-            row
-        });
-        document["opcost"]["kernel_commits"] = rows.collect();
-    }
-    if !comparison.patch_sites.is_empty() {
+}
+
+/// What hyperfine's files do not have.
+struct Block<'a>(&'a View<'a>);
+
+impl Serialize for Block<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let view = self.0;
+        let comparison = view.comparison;
+        let costs = &comparison.function_costs;
+        let alone_costs = costs.first().filter(|_| comparison.variants.len() == 1);
         let name = |variant: usize| &*comparison.variants[variant].name;
-        document["opcost"]["patch_sites"] = sites(&comparison.patch_sites, name);
+        let warnings = || view.warnings.iter().map(ToString::to_string);
+        let mut block = serializer.serialize_map(None)?;
+        block.serialize_entry("schema", &SCHEMA)?;
+        block.serialize_entry("recording", &comparison.recording)?;
+        block.serialize_entry("experiment", &comparison.experiment)?;
+        block.serialize_entry("question", &comparison.question)?;
+        block.serialize_entry("state", view.recording.state.word())?;
+        block.serialize_entry("created_unix_ns", &view.recording.created_unix_ns)?;
+        block.serialize_entry("plan", &view.recording.plan)?;
+        block.serialize_entry("machine", &view.recording.machine.first())?;
+        block.serialize_entry("variants", &comparison.variants)?;
+        block.serialize_entry("metrics", &Rows(|| metrics(view)))?;
+        block.serialize_entry("figures", &Rows(|| alone::figures_json(view)))?;
+        block.serialize_entry("functions", &Rows(|| functions(view, &comparison.functions)))?;
+        block.serialize_entry("function_costs", &alone::functions_json(alone_costs))?;
+        block.serialize_entry("differences", &Rows(|| differences(view)))?;
+        block.serialize_entry("sizes", &size::rows_json(comparison))?;
+        block.serialize_entry("empty_twin", &comparison.twin)?;
+        block.serialize_entry("invariants", &comparison.invariants)?;
+        block.serialize_entry("ledger", &comparison.ledger)?;
+        block.serialize_entry("stopped", &comparison.stopped)?;
+        block.serialize_entry("observations", &comparison.observations)?;
+        block.serialize_entry("carry_over", &comparison.carry_over)?;
+        block.serialize_entry("conclusions", &comparison.conclusions)?;
+        block.serialize_entry("warnings", &Rows(warnings))?;
+        if alone_costs.is_none() && !costs.is_empty() {
+            let rows = costs.iter().map(|costs| {
+                let mut of_variant = alone::functions_json(Some(costs));
+                of_variant["variant"] = json!(name(costs.variant));
+                of_variant
+            });
+            block.serialize_entry("function_costs_beside", &Rows(|| rows.clone()))?;
+        }
+        if let Some(costs) = &comparison.cycle_costs {
+            block.serialize_entry("cycle_costs", &alone::functions_json(Some(costs)))?;
+        }
+        if !comparison.cycles.is_empty() {
+            let rows = || functions(view, &comparison.cycles);
+            block.serialize_entry("cycle_functions", &Rows(rows))?;
+        }
+        let parts = exact_parts(view);
+        if !parts.is_empty() {
+            block.serialize_entry("exact_parts", &parts)?;
+        }
+        if let Some(per_megabyte) = &comparison.per_megabyte {
+            block.serialize_entry("per_megabyte", per_megabyte)?;
+        }
+        if !comparison.kernel_commits.is_empty() {
+            let rows = comparison.kernel_commits.iter().map(|found| {
+                let mut row = json!(found);
+                row["baseline"] = json!(name(found.baseline));
+                row["variant"] = json!(name(found.variant));
+                row
+            });
+            block.serialize_entry("kernel_commits", &Rows(|| rows.clone()))?;
+        }
+        if !comparison.patch_sites.is_empty() {
+            block.serialize_entry("patch_sites", &sites(&comparison.patch_sites, name))?;
+        }
+        if let Some(scan) = comparison.ranking.as_ref().and_then(|ranking| ranking.scan.as_ref()) {
+            let growth = json!({
+                "parameter": scan.name,
+                "decided": matches!(scan.growth, Some(Growth::Decided(_))),
+                "fits": scan.growth.iter().flat_map(Growth::fits).map(|fit| json!({
+                    "growth": fit.order.words(&scan.name),
+                    "fixed": fit.fixed,
+                    "slope": fit.slope,
+                    "error": fit.error,
+                })).collect::<Vec<_>>(),
+            });
+            block.serialize_entry("growth", &growth)?;
+        }
+        if let Some(import) = &comparison.imported {
+            block.serialize_entry("imported", import)?;
+        }
+        block.end()
     }
-    if let Some(scan) = comparison.ranking.as_ref().and_then(|ranking| ranking.scan.as_ref()) {
-        document["opcost"]["growth"] = json!({
-            "parameter": scan.name,
-            "decided": matches!(scan.growth, Some(Growth::Decided(_))),
-            "fits": scan.growth.iter().flat_map(Growth::fits).map(|fit| json!({
-                "growth": fit.order.words(&scan.name),
-                "fixed": fit.fixed,
-                "slope": fit.slope,
-                "error": fit.error,
-            })).collect::<Vec<_>>(),
-        });
-    }
-    if let Some(import) = &comparison.imported {
-        document["opcost"]["imported"] = json!(import);
-    }
-    opcost_base::json::document(&document, "comparison")
 }
 
 /// The sites for patchpoint; `name`: of a variant.
@@ -157,62 +188,64 @@ fn result(view: &View<'_>, variant: usize) -> Value {
     Value::Object(fields)
 }
 
-fn metrics(view: &View<'_>) -> Vec<Value> {
+/// Every metric of every comparison.
+fn metrics<'v>(view: &'v View<'_>) -> impl Iterator<Item = Value> + 'v {
     let comparison = view.comparison;
-    let mut metrics = Vec::new();
-    for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
+    comparison.comparisons.iter().enumerate().flat_map(move |(index, &(baseline, variant))| {
         let names = (&comparison.variants[baseline].name, &comparison.variants[variant].name);
-        for row in &comparison.rows {
+        let rows = comparison.rows.iter().map(move |row| {
             let sides = [baseline, variant]
                 .map(|side| row.values[side].as_ref().map(|figures| figures.center()));
             let mut metric = metric(row, &row.changes[index], names, sides);
             if let Some(unit) = imported::unit_written(view.recording, row) {
                 metric["unit"] = json!(unit);
             }
-            metrics.push(metric);
-        }
-        for missing in &comparison.unavailable {
-            metrics.push(json!({
-                "metric": missing.key.name,
-                "domain": missing.key.domain,
-                "unit": missing.key.row().unit.symbol(),
-                "per_op": missing.key.row().per_op,
-                "source": missing.key.source,
-                "kind": missing.key.row().kind,
-                "family": missing.key.row().family,
-                "primary": false,
-                "exact": false,
-                "baseline": names.0,
-                "variant": names.1,
-                "value_baseline": null,
-                "value": null,
-                "change_ratio": null,
-                "change_ratio_low": null,
-                "change_ratio_high": null,
-                "change_ratio_paired": null,
-                "ci_low": null,
-                "ci_high": null,
-                "ci_level": null,
-                "p_adjusted": null,
-                "mde_ratio": null,
-                "mde_difference": null,
-                "difference": null,
-                "difference_low": null,
-                "difference_high": null,
-                "relevance_floor_ratio": null,
-                "relevance_floor_layouts": null,
-                "n_pairs": 0,
-                "pairs_needed": null,
-                "layouts": null,
-                "change_ratio_min": null,
-                "change_ratio_max": null,
-                "verdict": Verdict::Unavailable,
-                "reason": missing.reason,
-                "remedy": missing.remedy,
-            }));
-        }
-    }
-    metrics
+            metric
+        });
+        rows.chain(comparison.unavailable.iter().map(move |missing| unavailable(missing, names)))
+    })
+}
+
+/// A metric without figures.
+fn unavailable(missing: &Unavailable, names: (&String, &String)) -> Value {
+    json!({
+        "metric": missing.key.name,
+        "domain": missing.key.domain,
+        "unit": missing.key.row().unit.symbol(),
+        "per_op": missing.key.row().per_op,
+        "source": missing.key.source,
+        "kind": missing.key.row().kind,
+        "family": missing.key.row().family,
+        "primary": false,
+        "exact": false,
+        "baseline": names.0,
+        "variant": names.1,
+        "value_baseline": null,
+        "value": null,
+        "change_ratio": null,
+        "change_ratio_low": null,
+        "change_ratio_high": null,
+        "change_ratio_paired": null,
+        "ci_low": null,
+        "ci_high": null,
+        "ci_level": null,
+        "p_adjusted": null,
+        "mde_ratio": null,
+        "mde_difference": null,
+        "difference": null,
+        "difference_low": null,
+        "difference_high": null,
+        "relevance_floor_ratio": null,
+        "relevance_floor_layouts": null,
+        "n_pairs": 0,
+        "pairs_needed": null,
+        "layouts": null,
+        "change_ratio_min": null,
+        "change_ratio_max": null,
+        "verdict": Verdict::Unavailable,
+        "reason": missing.reason,
+        "remedy": missing.remedy,
+    })
 }
 
 pub(super) fn metric(
@@ -290,14 +323,15 @@ pub(super) fn name_region(row: &Row, shown: &mut Value) {
 }
 
 /// Every function of every comparison, the largest change first; behind them the unattributed cost.
-fn functions(view: &View<'_>, all: &[FunctionComparison]) -> Vec<Value> {
+fn functions<'v>(
+    view: &'v View<'_>,
+    all: &'v [FunctionComparison],
+) -> impl Iterator<Item = Value> + 'v {
     let variants = &view.comparison.variants;
-    let mut rows = Vec::new();
-    for functions in all {
+    all.iter().flat_map(move |functions| {
         let names = [functions.baseline, functions.variant].map(|side| &variants[side].name);
-        rows.extend(functions.rows.iter().map(|row| function(functions, row, names)));
         let rest = &functions.unattributed;
-        rows.push(json!({
+        let rest = json!({
             "baseline": names[0],
             "variant": names[1],
             "symbol": UNATTRIBUTED,
@@ -308,9 +342,9 @@ fn functions(view: &View<'_>, all: &[FunctionComparison]) -> Vec<Value> {
             "value": rest.value,
             "change": rest.change,
             "callers": [],
-        }));
-    }
-    rows
+        });
+        functions.rows.iter().map(move |row| function(functions, row, names)).chain([rest])
+    })
 }
 
 /// The part of each comparison's change that is the same in every layout, and the rest.
@@ -398,15 +432,14 @@ pub(super) fn function(
 }
 
 /// The differences between variants, line by line.
-fn differences(view: &View<'_>) -> Vec<Value> {
+fn differences<'v>(view: &'v View<'_>) -> impl Iterator<Item = Value> + 'v {
     let variants = &view.comparison.variants;
-    let entry = |difference: &VariantDifference| {
+    view.comparison.differences.iter().map(|difference| {
         json!({
             "baseline": variants[difference.baseline].name,
             "variant": variants[difference.variant].name,
             "what": difference.what,
             "lines": difference.lines,
         })
-    };
-    view.comparison.differences.iter().map(entry).collect()
+    })
 }

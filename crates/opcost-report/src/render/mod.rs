@@ -29,6 +29,7 @@ use opcost_model::recording::Recording;
 use opcost_page::document::Document;
 pub use opcost_page::style::Style;
 use opcost_page::{page, writer};
+use std::borrow::Cow;
 
 /// Everything a renderer may show.
 pub struct View<'a> {
@@ -89,5 +90,9 @@ pub fn document(view: &View<'_>) -> Document {
 /// The name is not in [`FORMATS`] (the command line accepts no other names).
 pub fn render(format: &str, view: &View<'_>) -> Result<String> {
     let format = FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
-    (format.render)(view).map(|text| page::harmless(&text).into_owned())
+    let text = (format.render)(view)?;
+    Ok(match page::harmless(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(harmless) => harmless,
+    })
 }

@@ -94,7 +94,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
             return Ok(Status::Untestable);
         }
     };
-    walk.take_key(&reading);
+    walk.take_key(&here, &reading);
     let of_good = walk.read(&mut worker, &good, How::with_floor("the good end"))?;
     let of_good = of_good.map_err(|of| untestable_end("good", &good.suspect.shown(), &of.why))?;
     walk.watch(&of_good, &reading);

@@ -291,7 +291,7 @@ fn count_ends<'a>(
     worker.bench.prepare_kernel(&last.case, &mut worker.phases)?;
     let bad = walk.read(&mut worker, last, How::anew("the bad end").beside(Some(first)))?;
     let bad = bad.map_err(|of| untestable_end("bad", names[1], &of.why))?;
-    walk.take_key(&bad);
+    walk.take_key(last, &bad);
     // Ends that differ, as they do if somebody asks, lead to the point in the middle.
     let middle = points.get((points.len() - 1) / 2).filter(|_| points.len() > 2);
     let good = walk.read(&mut worker, first, How::with_floor("the good end").beside(middle))?;
@@ -438,6 +438,7 @@ fn begin<'a>(
         kind,
         watched: args.watched(case),
         key: None,
+        end: None,
         names: BTreeSet::new(),
         floors: Default::default(),
         known: 0,

@@ -11,7 +11,7 @@ use opcost_base::message::announce;
 use opcost_base::number::{grouped, magnitude};
 use opcost_base::phases::Phases;
 use opcost_command::globals::Globals;
-use opcost_gate::gate::bisect::{BisectStep, Check, Suspect, SuspectKind};
+use opcost_gate::gate::bisect::{BisectStep, Check, Suspect, SuspectKind, telling_line};
 use opcost_gate::gate::counts::{Count, FunctionCounts, counts, describe, functions};
 use opcost_gate::gate::exact::exact_changes;
 use opcost_gate::gate::key::FigureKey;
@@ -67,6 +67,8 @@ pub(super) struct Walk<'a> {
     pub(super) watched: Option<WatchedFigure>,
     /// The key of the bad end's counts: all that they depend on.
     pub(super) key: Option<FigureKey>,
+    /// The point that has that key.
+    pub(super) end: Option<Point>,
     /// The functions that are watched beside the figure.
     pub(super) names: BTreeSet<String>,
     /// How far each figure may move without being a step.
@@ -267,7 +269,16 @@ impl<'a> Walk<'a> {
                     format!("{part} is {}, the bad end has {bad}", word(&difference.now))
                 })
                 .collect();
-            return of_point(&format!("its counts depend on other things: {}", words.join("; ")));
+            let words = words.join("; ");
+            // Parts of the key can be the commit's own, or files of this computer: the bad end, counted again, tells which.
+            if !how.fresh && self.has_changed(worker, key)? {
+                let why = format!(
+                    "this computer changed after the ends were counted: {words}; the same command counts the ends \
+                     again and goes on, with the builds that it has"
+                );
+                return Err(fail(Status::NotComparable, why));
+            }
+            return of_point(&format!("its counts depend on other things: {words}"));
         }
         let watched: Vec<WatchedFigure> = self.watched.iter().cloned().collect();
         let count = match counts(&measured.recording, &watched) {
@@ -290,6 +301,13 @@ impl<'a> Walk<'a> {
         let work = describe(&measured.recording);
         let key = measured.key;
         Ok(Ok(PointCounts { count, functions, key, case, work, known }))
+    }
+
+    /// Whether the bad end's counts now depend on other things than its key says.
+    fn has_changed(&self, worker: &mut Worker<'_>, key: &FigureKey) -> Result<bool> {
+        let Some(end) = &self.end else { return Ok(false) };
+        let (now, ..) = self.measured(worker, end, How::anew("the bad end again,"))?;
+        Ok(!self.is_alike(key, &now.key))
     }
 
     fn is_alike(&self, one: &FigureKey, other: &FigureKey) -> bool {
@@ -466,9 +484,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes from a reading the key that all other readings have to match.
-    pub(super) fn take_key(&mut self, reading: &PointCounts) {
+    /// Takes from a point's reading the key that all other readings have to match.
+    pub(super) fn take_key(&mut self, point: &Point, reading: &PointCounts) {
         self.key = Some(reading.key.clone());
+        self.end = Some(point.clone());
     }
 
     /// A search among this many points, with the readings of both ends.
@@ -552,8 +571,9 @@ impl<'a> Walk<'a> {
         let found = match search.figures(point) {
             None => {
                 let why = search.untestable().find(|(at, _)| *at == point);
-                let why = why.and_then(|(_, of)| of.why.lines().next()).unwrap_or_default();
-                format!("cannot be tested: {why}")
+                let why = why.map_or("", |(_, of)| of.why.as_str());
+                let said = telling_line(why).map_or(String::new(), |line| format!(" ({line})"));
+                format!("cannot be tested: {}{said}", why.lines().next().unwrap_or_default())
             }
             Some(_) => {
                 let level = match [search.moved(0, point), search.moved(point, last)] {

@@ -42,6 +42,8 @@ use std::thread;
 pub struct RecordingHead {
     /// Identifier, as `show` takes it.
     pub id: String,
+    /// Its place in the order in which recordings were stored, whatever their dates.
+    pub number: i64,
     /// The time when the recording began, nanoseconds since the Unix epoch.
     pub created_unix_ns: u64,
     /// Name of the experiment.
@@ -250,6 +252,7 @@ impl Store {
                 let plan: NamesOfPlan = json(row, 5, self.budget())?;
                 Ok(RecordingHead {
                     id: row.get(0)?,
+                    number,
                     created_unix_ns: unsigned(row, 1)?,
                     experiment: row.get(2)?,
                     state: state(row, 3)?,

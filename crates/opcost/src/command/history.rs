@@ -17,7 +17,7 @@ use opcost_page::writer::text::text;
 use opcost_record::nearest::did_you_mean;
 use opcost_report::render::html::timeline::Timeline;
 use opcost_report::render::{gate, history as page};
-use opcost_store::store::{Choice, Listed, Store, StoreError, StoreErrorKind};
+use opcost_store::store::{Choice, Listed, RecordingHead, Store, StoreError, StoreErrorKind};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `opcost history`.
@@ -110,7 +110,10 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
         return Err(none_chosen(&store, &choice)?);
     }
     let question = Question { metrics: args.metric.clone(), variant: args.variant.clone() };
-    let history = history(recordings, &question)?;
+    let mut history = history(recordings, &question)?;
+    if let Some(note) = set_back(&heads) {
+        history.series.iter_mut().for_each(|series| series.notes.push(note.clone()));
+    }
     let unit = args.fail_on.as_ref().and_then(|fail_on| fail_on.limit?.absolute?.unit);
     if let Some(unit) = unit
         && let Some(series) = history.series.iter().find(|series| series.unit != unit)
@@ -130,6 +133,25 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
     print(&text)?;
     let failed = args.fail_on.as_ref().is_some_and(|fail_on| history.regressed_by(fail_on.limit));
     Ok(if failed { Status::Regression } else { Status::Done })
+}
+
+/// Says that the computer's clock was set back between recordings that were made here; `heads`: in the order of their dates.
+fn set_back(heads: &[RecordingHead]) -> Option<String> {
+    let here = heads.iter().filter(|head| head.arrived_unix_ns.is_none() && !head.imported);
+    let here: Vec<&RecordingHead> = here.collect();
+    let pairs: Vec<&[&RecordingHead]> =
+        here.windows(2).filter(|pair| pair[1].number < pair[0].number).collect();
+    let pair = pairs.first()?;
+    let more = match pairs.len() - 1 {
+        0 => String::new(),
+        1 => " (and between two others)".into(),
+        more => format!(" (and between {more} other pairs)"),
+    };
+    Some(format!(
+        "{} was made after {} and has an earlier date, as the clock was set back{more}: rows stand in the order of \
+         dates, which may hide or make a change; opcost list recordings has the order in which they were made",
+        pair[0].id, pair[1].id
+    ))
 }
 
 /// Shows a case's figures from the notes of commits.

@@ -356,6 +356,34 @@ fn commits_that_do_not_build_are_leapt_over() {
     assert!(said.contains(&group), "{text}");
 }
 
+#[test]
+fn a_computer_that_changes_during_the_search_ends_it_and_the_same_command_goes_on() {
+    let Some((_, start)) = needs::counter() else { return };
+    let Some(yard) = yard() else { return };
+    let outside = yard.lab.path("outside").display().to_string();
+    yard.lab.write("outside", "before");
+    let suite = std::fs::read_to_string(yard.lab.path("repository/opcost.toml")).unwrap();
+    let command = format!("{start}work");
+    yard.write("opcost.toml", &suite.replace(&command, &format!("{command} {outside}")));
+    yard.rounds(200, "Begin");
+    for at in 1..8 {
+        match at {
+            4 => yard.script("build", &format!("cp work.in work; echo now > '{outside}'")),
+            6 => yard.script("work.in", &work(300)),
+            7 => yard.script("build", "cp work.in work"),
+            _ => yard.write("notes", &at.to_string()),
+        }
+        yard.commit(&format!("Commit {at}"));
+    }
+    let ends = ["--good", "HEAD~7"];
+    yard.bisect(&ends).expect(3).says(&[
+        "this computer changed after the ends were counted: data:",
+        "the same command counts the ends again and goes on",
+    ]);
+    let found = json(&yard.bisect(&[&ends[..], &["--json"]].concat()).expect(0));
+    assert_eq!(titles(&found["steps"]), [["Commit 6"]]);
+}
+
 /// A build that writes its process number into `started`, and then hangs until `started.go` exists.
 fn hanging_build(yard: &Yard) -> String {
     let started = yard.lab.path("started");

@@ -7,6 +7,7 @@ use opcost_analysis::history::{History, Outcome, Question, history};
 use opcost_model::recording::{ProgramState, Recording, State};
 use opcost_record::Reading;
 use opcost_report::render::history::document;
+use opcost_store::store::Store;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -224,4 +225,25 @@ fn a_history_and_a_list_show_the_recordings_that_were_chosen() {
     lab.run(&["list", "recordings", "--experiment", "weekyl"]).expect(2).says(&["weekly"]);
     lab.run(&["list", "recordings", "--last", "0"]).expect(2).says(&["--last"]);
     lab.run(&["list", "workloads", "--last", "3"]).expect(2).says(&["opcost list recordings"]);
+}
+
+#[test]
+fn a_clock_that_was_set_back_between_recordings_is_reported() {
+    let lab = Lab::new();
+    let keep = |day: u64| {
+        let store = Store::open_for_writing(&lab.store()).unwrap();
+        store.keep(&of_day(day, 100)).unwrap().1
+    };
+    let notes = || lab.json(&["history", "made", "--json"])["series"][0]["notes"].to_string();
+    let ids = [1, 5].map(keep);
+    assert!(!notes().contains("clock"), "{}", notes());
+    let third = keep(3);
+    let said = format!("{} was made after {} and has an earlier date", third, ids[1]);
+    assert!(notes().contains(&said) && !notes().contains("others"), "{}", notes());
+    keep(0);
+    assert!(notes().contains("(and between two others)"), "{}", notes());
+    // What was imported later may be older.
+    import_days(&lab, &[1.0, 2.0]);
+    let imported = lab.output(&["history", "nightly"]);
+    assert!(!imported.contains("clock"), "{imported}");
 }

@@ -27,14 +27,16 @@ fn a_command_that_wants_the_terminal_does_not_hang() {
         return;
     }
     let lab = Lab::new();
-    let line = "opcost compare -q -n 3 --show-output";
-    let ended = in_terminal(&lab, &format!("{line} 'bash -i -c true' true"), 100).expect(0);
+    let line = "opcost compare -q -n 3";
+    let shown = format!("{line} --show-output 'bash -i -c true' true");
+    let ended = in_terminal(&lab, &shown, 100).expect(0);
     assert!(ended.stdout.contains("task-clock"), "{}", ended.stdout);
     let asks = r#"python3 -c \"open('/dev/tty').readline()\""#;
     for command in ["stty -F /dev/tty sane", asks] {
         let ended = in_terminal(&lab, &format!("{line} \"{command}\" true"), 100).expect(4);
         assert!(ended.stdout.contains("No such device or address"), "{}", ended.stdout);
         assert!(ended.stdout.contains("it ended with status 1"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("A run has no terminal; give it one"), "{}", ended.stdout);
     }
 }
 

@@ -95,7 +95,9 @@ fn against_words(against: &Against) -> String {
 
 /// `HEAD (c0ffee123456)`.
 fn side_words(side: &RevisionSide) -> String {
-    format!("{} ({})", side.name, opcost_kernel::short_commit(&side.commit))
+    let short = opcost_kernel::short_commit(&side.commit);
+    // A forge names revisions by their whole hashes.
+    if side.name == side.commit { short.into() } else { format!("{} ({short})", side.name) }
 }
 
 /// A count in full, other figures as in tables.
@@ -136,4 +138,22 @@ fn exact_words(case: &CaseReport) -> Option<String> {
             list(&changes, EXACT_SHOWN)
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_that_is_named_by_its_hash_is_named_once() {
+        let named = |name: &str| {
+            let commit = "0123456789abcdef".repeat(2) + "01234567";
+            let name = name.replace("HASH", &commit);
+            side_words(&RevisionSide { name, commit, ..RevisionSide::default() })
+        };
+        assert_eq!(
+            (named("HEAD"), named("HASH")),
+            ("HEAD (0123456789ab)".into(), "0123456789ab".into())
+        );
+    }
 }
