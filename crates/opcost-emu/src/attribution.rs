@@ -6,13 +6,17 @@ use opcost_record::symbols::{
     sites_in_page,
 };
 use opcost_record::{Function, profile::KERNEL};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 /// Name of code that no symbol covers, and name of an unknown module.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 /// Name of the context that takes the cost for which the tree has no room.
 pub(crate) const OTHER_CONTEXTS: &str = "[other contexts]";
+
+/// Name of code of the kernel's image that the kernel maps at a second address, and of which no symbol is known: the list of symbols
+/// omits the page by which programs enter a kernel with page table isolation.
+pub(crate) const TRAMPOLINE: &str = "[trampoline]";
 
 /// The module of frames that stand for vCPUs.
 const VCPU: &str = "[machine]";
@@ -45,6 +49,8 @@ struct Changing {
 pub(crate) struct Attribution {
     functions: Vec<Function>,
     kernel: Vec<Range>,
+    /// An address of the kernel's image, and its place in this process's memory.
+    image: Cell<Option<(u64, usize)>>,
     landmarks: HashMap<u64, (Landmark, Option<usize>)>,
     /// Names of the landmarks' metrics, by the place of their counter.
     metrics: Vec<String>,
@@ -59,6 +65,7 @@ pub(crate) struct Attribution {
     /// Results of searches in `changing`, by the hash of the page that was looked up.
     looked_for: RefCell<HashMap<u64, Option<(usize, u64)>>>,
     unknown_kernel: u32,
+    trampoline: u32,
     unknown_user: u32,
     other_contexts: u32,
     /// The frames that stand for several vCPUs.
@@ -75,6 +82,7 @@ impl Attribution {
             functions.len() as u32 - 1
         };
         let unknown_kernel = add(UNKNOWN, KERNEL);
+        let trampoline = add(TRAMPOLINE, KERNEL);
         let unknown_user = add(UNKNOWN, UNKNOWN);
         let other_contexts = add(OTHER_CONTEXTS, UNKNOWN);
         let several = if vcpus > 1 { vcpus } else { 0 };
@@ -122,6 +130,7 @@ impl Attribution {
         Attribution {
             functions,
             kernel: symbols.kernel,
+            image: Cell::default(),
             landmarks,
             metrics,
             files,
@@ -130,6 +139,7 @@ impl Attribution {
             changing,
             looked_for: RefCell::default(),
             unknown_kernel,
+            trampoline,
             unknown_user,
             other_contexts,
             vcpu_frames: frames,
@@ -165,7 +175,7 @@ impl Attribution {
         }
         let mut heads = vec![Head::User; self.functions.len()];
         let kernel = self.kernel.iter().map(|range| range.function);
-        for function in kernel.chain([self.unknown_kernel]) {
+        for function in kernel.chain([self.unknown_kernel, self.trampoline]) {
             heads[function as usize] = Head::of(&self.functions[function as usize]);
         }
         heads
@@ -186,11 +196,6 @@ impl Attribution {
         self.landmarks.get(&address).copied()
     }
 
-    /// Whether a function stands for kernel code that no symbol covers.
-    pub(crate) fn is_unknown_kernel(&self, function: u32) -> bool {
-        function == self.unknown_kernel
-    }
-
     /// Returns a landmark without a name, with the counter of those that have one.
     pub(crate) fn unnamed(&self, landmark: Landmark) -> (Landmark, Option<usize>) {
         let same =
@@ -203,13 +208,41 @@ impl Attribution {
         self.landmarks.values().any(|(landmark, _)| *landmark == Landmark::Fault)
     }
 
+    /// Whether a symbol covers a kernel address.
+    pub(crate) fn has_kernel(&self, address: u64) -> bool {
+        find(&self.kernel, address).is_some()
+    }
+
     /// The function at a kernel address.
-    pub(crate) fn kernel_owner(&self, address: u64) -> Owner {
+    ///
+    /// `memory`: where the code lies in this process's memory, if the kernel may execute code of its image at other addresses, too.
+    pub(crate) fn kernel_owner(&self, address: u64, memory: Option<usize>) -> Owner {
         let unknown = Owner { function: self.unknown_kernel, at_entry: false, linked_at: address };
-        let Some(owner) = find(&self.kernel, address) else { return unknown };
+        let Some(owner) = find(&self.kernel, address) else {
+            return memory.and_then(|memory| self.of_image(address, memory)).unwrap_or(unknown);
+        };
         let module = &self.functions[owner.function as usize].module;
+        if let (Some(memory), None, KERNEL) = (memory, self.image.get(), module.as_str()) {
+            self.image.set(Some((address, memory)));
+        }
         let start = self.modules.get(module).copied().unwrap_or(0);
         Owner { linked_at: address.wrapping_sub(start), ..owner }
+    }
+
+    /// Returns the function whose memory is mapped again at a kernel address without a symbol: the kernel's image is one piece of
+    /// memory, from its first function to its last.
+    fn of_image(&self, address: u64, memory: usize) -> Option<Owner> {
+        let (known, place) = self.image.get()?;
+        let linked_at = known.wrapping_add(memory.wrapping_sub(place) as u64);
+        let own = |range: &&Range| self.functions[range.function as usize].module == KERNEL;
+        let first = self.kernel.iter().find(own)?.start;
+        let last = self.kernel.iter().rfind(own)?.end;
+        let is_again = address != linked_at && (first..last).contains(&linked_at);
+        let same_place_in_page = (address ^ linked_at).is_multiple_of(PAGE_BYTES as u64);
+        (is_again && same_place_in_page).then(|| {
+            let unnamed = Owner { function: self.trampoline, at_entry: false, linked_at };
+            find(&self.kernel, linked_at).unwrap_or(unnamed)
+        })
     }
 
     /// Returns the function at a user address.
@@ -296,17 +329,49 @@ mod tests {
     fn kernel_code_is_found_by_address() {
         let attribution = attribution();
         assert_eq!(
-            attribution.kernel_owner(0x8000),
+            attribution.kernel_owner(0x8000, None),
             Owner { function: 0, at_entry: true, linked_at: 0x8000 }
         );
         assert_eq!(
-            attribution.kernel_owner(0x800f),
+            attribution.kernel_owner(0x800f, None),
             Owner { function: 0, at_entry: false, linked_at: 0x800f }
         );
         for outside in [0x7fff, 0x8010] {
-            let owner = attribution.kernel_owner(outside);
+            let owner = attribution.kernel_owner(outside, None);
             let function = &attribution.functions()[owner.function as usize];
             assert_eq!((function.symbol.as_str(), function.module.as_str()), (UNKNOWN, KERNEL));
+        }
+    }
+
+    #[test]
+    fn code_of_the_image_that_is_mapped_again_is_its_function_or_the_trampoline() {
+        let names = [("vectors", KERNEL), ("tramp", KERNEL), ("write", "[ext4]"), ("init", KERNEL)];
+        let functions = names.map(|(name, module)| Function::new(name, module)).to_vec();
+        let range = |start, function| Range { start, end: start + 0x100, function };
+        let kernel = vec![range(0x8000, 0), range(0xa800, 1), range(0xd000, 3), range(0xf000, 2)];
+        let attribution = Attribution::new(Symbols { functions, kernel, ..Symbols::default() }, 1);
+        let name = |address, memory| {
+            let owner = attribution.kernel_owner(address, memory);
+            let symbol = &attribution.functions()[owner.function as usize].symbol;
+            (symbol.clone(), owner.at_entry)
+        };
+        let is = |symbol: &str, at_entry| (symbol.to_owned(), at_entry);
+        assert_eq!(name(0x5_0800, Some(0x2800)), is(UNKNOWN, false), "the image has no place yet");
+        // A module lies elsewhere in memory.
+        name(0xf000, Some(0x77_0000));
+        name(0x8004, Some(0x4));
+        assert_eq!(name(0x5_0800, Some(0x2800)), is("tramp", true));
+        assert_eq!(name(0x5_0804, Some(0x2804)), is("tramp", false));
+        assert_eq!(name(0x5_0900, Some(0x2900)), is(TRAMPOLINE, false));
+        assert_eq!(attribution.kernel_owner(0x5_0804, Some(0x2804)).linked_at, 0xa804);
+        for (address, memory) in [
+            (0x5_0804, None),
+            (0x5_0808, Some(0x2804)),
+            (0x5_0000, Some(0x7000)),
+            // The image's own address.
+            (0x9000, Some(0x1000)),
+        ] {
+            assert_eq!(name(address, memory), is(UNKNOWN, false), "{address:#x} {memory:?}");
         }
     }
 
@@ -319,7 +384,11 @@ mod tests {
         for (address, linked_at) in
             [(0x8004, 0x8004), (0x9000, 0), (0x9104, 0x104), (0xa000, 0xa000)]
         {
-            assert_eq!(attribution.kernel_owner(address).linked_at, linked_at, "{address:#x}");
+            assert_eq!(
+                attribution.kernel_owner(address, None).linked_at,
+                linked_at,
+                "{address:#x}"
+            );
         }
     }
 

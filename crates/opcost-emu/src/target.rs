@@ -47,6 +47,8 @@ pub(crate) struct Target {
     /// Whether QEMU leaves a block that stores into its own code, and begins the store again as a block of its own
     /// (`TARGET_HAS_PRECISE_SMC`).
     pub(crate) restarts_own_stores: bool,
+    /// Whether the kernel executes code of its image at other addresses, too.
+    pub(crate) maps_text_again: bool,
     /// Whether models of cores know the instructions, and whether totals alone can be counted.
     pub(crate) is_modelled: bool,
     /// Decodes a block: its address, and the bytes of each instruction as QEMU cut them.

@@ -92,7 +92,8 @@ impl Translator {
         let owner = if !plugin.arguments.profile {
             Owner { function: 0, at_entry: false, linked_at: start }
         } else if kernel {
-            plugin.attribution.kernel_owner(start)
+            let memory = host.filter(|_| plugin.target.maps_text_again).map(|host| host as usize);
+            plugin.attribution.kernel_owner(start, memory)
         } else {
             plugin.attribution.user_owner(start, page.filter(|_| plugin.attribution.has_pages()))
         };
@@ -135,7 +136,8 @@ impl Translator {
         let before = page.map_or(&[][..], |page| &page[within.saturating_sub(5)..within]);
         let behind = (target.may_end_with_repeat)(before).then(|| self.site(start, kernel));
         let landmark = plugin.attribution.landmark(start).or_else(|| {
-            let unnamed = kernel && plugin.attribution.is_unknown_kernel(owner.function);
+            let unnamed =
+                kernel && plugin.arguments.profile && !plugin.attribution.has_kernel(start);
             let entry = (target.unnamed_entry)(start, codes[0]).filter(|_| unnamed);
             entry.map(|entry| plugin.attribution.unnamed(entry))
         });

@@ -12,6 +12,8 @@ pub(crate) static TARGET: Target = Target {
     call: Call::SetsRegister,
     return_bytes: 0,
     restarts_own_stores: false,
+    // The trampoline of page table isolation (`map_entry_trampoline` in arch/arm64/mm/mmu.c).
+    maps_text_again: true,
     is_modelled: false,
     decode: decode::decode,
     branch_target: decode::target,

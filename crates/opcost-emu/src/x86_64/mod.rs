@@ -12,6 +12,7 @@ pub(crate) static TARGET: Target = Target {
     call: Call::PushesAddress,
     return_bytes: decode::RETURN_BYTES,
     restarts_own_stores: true,
+    maps_text_again: false,
     is_modelled: true,
     decode: decode::decode,
     branch_target: decode::target,

@@ -226,6 +226,9 @@ fn an_independent_counter_agrees_to_the_digit() {
                 .map(|one| one.cost)
                 .sum();
             assert_eq!(work.count("instructions", Domain::User), Some(program), "{model} {more}");
+            let has = |symbol: &str| profile.functions.iter().any(|one| one.symbol == symbol);
+            let found = ["[trampoline]", "[unknown]"].map(has);
+            assert_eq!(found, [!more.is_empty(), false], "{model} {more}");
         }
         let other: Vec<u64> = marks.chunks(3).map(|marks| marks[1] - marks[0] - 1).collect();
         assert_eq!(of("instruction-starts"), other, "{model} {more}: null, pipe, mmap, fork");
