@@ -34,6 +34,10 @@ const JOBS_MAX: usize = 4;
 /// The refusal of two names for one CPU.
 const ONE_CPU: &str = "--like and --cpu-model (like and cpu-model in a file) both name the emulated CPU; leave one out";
 
+/// The refusal of `--like` for arm64, with models that QEMU has from 7.2 on.
+const NO_LIKE: &str = "its names are those of x86-64 CPUs; give --cpu-model neoverse-n1 (Graviton 2, Ampere Altra), cortex-a76 \
+                       (Raspberry Pi 5), cortex-a72 (Graviton, Raspberry Pi 4) or max";
+
 /// The reason for packing no files without a kernel.
 const FILES_ARE_HERE: &str =
     ", since the program opens its files on this machine; drop one of the two";
@@ -389,7 +393,7 @@ fn check_architecture(
             "--model",
             "the caches that opcost models are those of x86-64 cores; count without it",
         ),
-        (variant.like.is_some(), "--like", "its names are those of x86-64 CPUs; give --cpu-model"),
+        (variant.like.is_some(), "--like", NO_LIKE),
         (
             matches!(work, WorkPlan::Workload { name, .. } if name == "immediate"),
             "--workload immediate",
@@ -399,7 +403,7 @@ fn check_architecture(
         (
             kernel_name == DEFAULT_KERNEL,
             "without --kernel",
-            "the kernel for commands is x86-64's; name a kernel of this architecture",
+            "the kernel for commands is x86-64's; name a kernel of this architecture, such as debian:cloud",
         ),
     ];
     match refused.iter().find(|(given, ..)| *given) {

@@ -511,7 +511,10 @@ fn an_arm64_guest_has_its_own_cpu_and_only_what_exists_there() {
         ),
         (Experiment { cycles: true, ..arm.clone() }, "--cycles: the cores that opcost models"),
         (Experiment { model: true, ..arm.clone() }, "--model: the caches"),
-        (Experiment { like: vec!["zen2".into()], ..arm.clone() }, "--like: its names"),
+        (
+            Experiment { like: vec!["zen2".into()], ..arm.clone() },
+            "--cpu-model neoverse-n1 (Graviton 2",
+        ),
         (Experiment { cpus: Some(2), ..arm.clone() }, "--cpus: such guests have one CPU"),
         (Experiment { kernel: Vec::new(), ..arm.clone() }, "without --kernel"),
     ] {

@@ -6,6 +6,7 @@
 
 use super::Tools;
 use opcost_base::exit::{HasStatus, Status};
+use opcost_record::Architecture;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -71,7 +72,11 @@ pub(super) fn check(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError>
         make_machine(tools, model).map_err(|error| silent(error.to_string()))?;
     if !ended_well {
         let line = said.lines().last().unwrap_or_default();
-        let said = line.split_once(": ").map_or(line, |(_, what)| what).to_string();
+        let said = match line.split_once(": ") {
+            _ if line.contains(NOT_64_BIT) => "it is a 32-bit CPU, and guests are 64-bit".into(),
+            Some((_, what)) => what.to_string(),
+            None => line.to_string(),
+        };
         return Err(CpuError::Unknown { model: model.into(), said, program: program() });
     }
     let left_out = left_out(&said);
@@ -86,11 +91,24 @@ pub(super) fn check(tools: &Tools, model: &str) -> Result<Vec<String>, CpuError>
     }
 }
 
+/// A property that QEMU's 64-bit Arm CPUs have, and QEMU's words for a CPU without it. A 32-bit CPU would start a 64-bit kernel and
+/// never end.
+const IS_64_BIT: &str = ",aarch64=on";
+const NOT_64_BIT: &str = "-cpu.aarch64' not found";
+
 /// Makes a stopped machine and ends it; returns whether this succeeded, and QEMU's messages.
 fn make_machine(tools: &Tools, model: &str) -> std::io::Result<(bool, String)> {
+    let more = if tools.architecture == Architecture::Aarch64 { IS_64_BIT } else { "" };
     let mut child = Command::new(&tools.qemu)
         .args(["-accel", "tcg", "-no-user-config", "-nodefaults", "-display", "none", "-S"])
-        .args(["-qmp", "stdio", "-cpu", model, "-machine", tools.architecture.row().machine_line])
+        .args([
+            "-qmp",
+            "stdio",
+            "-cpu",
+            &format!("{model}{more}"),
+            "-machine",
+            tools.architecture.row().machine_line,
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -140,7 +158,6 @@ fn asked_for(left_out: &[String], model: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opcost_record::Architecture;
 
     const SAID: &str = "qemu: warning: TCG doesn't support requested feature: CPUID.07H:EDX.fsrm [bit 4]\n\
         qemu: warning: TCG doesn't support requested feature: CPUID.01H:ECX.tsc-deadline [bit 24]\n";
@@ -196,6 +213,15 @@ mod tests {
         assert!(text.contains("unable to find CPU model 'maxx'; see: "), "{text}");
         assert_eq!(check(&tools(folder.path(), "exit 0"), "max,+fsrm"), Ok(vec![]));
         assert_eq!(check(&tools(folder.path(), &warn), "max").unwrap(), ["fsrm", "tsc-deadline"]);
+        let said = "echo \"qemu: can't apply global a15-arm-cpu.aarch64=on: Property 'a15-arm-cpu.aarch64' not found\" >&2";
+        let mut arm =
+            tools(folder.path(), &format!("echo $* | grep -q a15,aarch64=on && {said}; exit 1"));
+        arm.architecture = Architecture::Aarch64;
+        let text = check(&arm, "a15").unwrap_err().to_string();
+        assert!(
+            text.starts_with("CPU 'a15': it is a 32-bit CPU, and guests are 64-bit;"),
+            "{text}"
+        );
         let mut gone = tools(folder.path(), "");
         gone.qemu = "/nonexistent/qemu".into();
         let text = check(&gone, "max").unwrap_err().to_string();
