@@ -22,6 +22,7 @@ use opcost_gate::gate::fixup::{CommitRange, Fixup, FixupChange};
 use opcost_kernel::{
     GIT_QUIET, GIT_VARIABLES, Repository, RepositoryCommit, digest, lock, short_commit,
 };
+use opcost_record::Architecture;
 use opcost_record::printable::printable_bytes;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{EndedBy, Output, Spawn, Status as ProcessStatus};
@@ -147,6 +148,8 @@ impl Built {
 pub(crate) struct Recipe<'a> {
     pub(crate) build: Option<&'a str>,
     pub(crate) compiler: Option<&'a str>,
+    /// The architecture that the build makes programs for.
+    pub(crate) architecture: Architecture,
     pub(crate) artifacts: &'a [String],
     /// Files that configure the revision, if the revision is a kernel.
     pub(crate) kernel_config: &'a [PathBuf],
@@ -375,7 +378,7 @@ impl<'a> Trees<'a> {
             return self.kernel_site(commit, recipe.kernel_config);
         }
         let compiler = match recipe.build {
-            Some(_) => Some(self.compiler(recipe.compiler)?),
+            Some(_) => Some(self.compiler(recipe.compiler, recipe.architecture)?),
             None => None,
         };
         let variables = BUILD_VARIABLES.iter().filter_map(|name| {
@@ -629,10 +632,13 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// The version of a compiler: the first line of its `--version`.
-    fn compiler(&self, given: Option<&str>) -> Result<String> {
+    /// The version of a compiler: the first line of its `--version`. Programs of another architecture than this computer's are made
+    /// by GNU's cross compiler, unless the suite or `CC` names another.
+    fn compiler(&self, given: Option<&str>, wanted: Architecture) -> Result<String> {
         let usual = || std::env::var("CC").ok().filter(|cc| !cc.trim().is_empty());
-        let name = given.map(String::from).or_else(usual).unwrap_or_else(|| "cc".into());
+        let own = Architecture::of_machine(std::env::consts::ARCH) == Some(wanted);
+        let cross = || if own { "cc".into() } else { format!("{}-gcc", wanted.row().triple) };
+        let name = given.map(String::from).or_else(usual).unwrap_or_else(cross);
         if let Some(known) = self.compilers.borrow().get(&name) {
             return Ok(known.clone());
         }

@@ -73,6 +73,7 @@ pub(crate) fn recipe(case: &Case) -> Recipe<'_> {
     Recipe {
         build: case.build.as_deref(),
         compiler: case.compiler.as_deref(),
+        architecture: case.experiment.architecture.unwrap_or_default(),
         artifacts: &case.artifact,
         kernel_config: if case.tests_kernel() { &case.experiment.kernel_config } else { &[] },
         fixups: &case.fixups,
