@@ -11,6 +11,8 @@ use std::process::Command;
 
 #[path = "../../../../fuzz/fuzz_targets/annotate.rs"]
 mod annotate;
+#[path = "../../../../fuzz/fuzz_targets/arm64.rs"]
+mod arm64;
 #[path = "../../../../fuzz/fuzz_targets/attach.rs"]
 mod attach;
 #[path = "../../../../fuzz/fuzz_targets/baseline.rs"]
@@ -81,8 +83,9 @@ macro_rules! fuzz_target {
     };
 }
 
-const TARGETS: [fn(&[u8]); 17] = [
+const TARGETS: [fn(&[u8]); 18] = [
     annotate::run,
+    arm64::run,
     attach::run,
     baseline::run,
     elf::run,
