@@ -17,10 +17,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __aarch64__
+#define MARK() __asm__ volatile(".inst 0xd2e0201f" : : : "memory")
+static void null(long times)
+{
+	__asm__ volatile("mov x8, #173\n1: svc #0\n subs %0, %0, #1\n b.ne 1b" : "+r"(times) : : "x0", "x8", "memory", "cc");
+}
+#else
+#define MARK() __asm__ volatile("xchg %%bx,%%bx" : : : "memory")
 static void null(long times)
 {
 	__asm__ volatile("1: mov $110,%%eax\n syscall\n dec %0\n jnz 1b" : "+r"(times) : : "rax", "rcx", "r11", "memory");
 }
+#endif
 
 /* A byte goes to another process and back. */
 static void pipes(long times)
@@ -87,8 +96,6 @@ static int work(const char *name, const char *times)
 	printf("faults %ld\n", own.ru_minflt + others.ru_minflt - before);
 	return 0;
 }
-
-#define MARK() __asm__ volatile("xchg %%bx,%%bx" : : : "memory")
 
 static void marked(char *name, char *times)
 {
