@@ -47,7 +47,10 @@ pub(super) fn read_for(path: &Path, wanted: Architecture) -> Result<Image, Kerne
         image if image.architecture == wanted => Ok(image),
         image => Err(not_an_image(
             path,
-            &format!("it is a kernel for {}, and the machine is {wanted}", image.architecture),
+            &format!(
+                "it is a kernel for {0}, and the machine is {wanted}; give --architecture {0}, or a kernel for {wanted}",
+                image.architecture
+            ),
         )),
     }
 }
@@ -247,7 +250,10 @@ pub(super) mod tests {
             (b"\xfd7zXZ\0", "xz file"),
             (b"\x28\xb5\x2f\xfd", "zstd"),
             (b"!<arch>\ndebian", "debian:cloud"),
-            (&arm, "it is a kernel for arm64, and the machine is x86-64"),
+            (
+                &arm,
+                "for arm64, and the machine is x86-64; give --architecture arm64, or a kernel for x86-64",
+            ),
             (b"CONFIG_SMP=y\n", "text file; give the image itself (arch/x86/boot/bzImage"),
             (b"MZ\0\0zimg\0", "EFI"),
             (&no_flag, "no image's marks"),
