@@ -424,7 +424,8 @@ pub(super) fn more_or_dearer(row: &FunctionRow, decimals: usize) -> Option<Strin
     let prices = [row.own.value_baseline / calls[0], row.own.value / calls[1]];
     let [old, new] = prices.map(|price| figure(price, Unit::Count));
     // A change too small for the digits of both sides stands for itself.
-    let side_by_side = |one: &str, two: &str, [from, to]: [f64; 2]| match one == two {
+    let read = |text: &str| text.replace(',', "").parse::<f64>().ok();
+    let side_by_side = |one: &str, two: &str, [from, to]: [f64; 2]| match read(one) == read(two) {
         true => signed_figure(to - from),
         false => format!("{one} → {two}"),
     };
@@ -557,9 +558,9 @@ mod tests {
         assert_eq!(said([57.0, 57.01], [1.0, 1.0]), "");
         assert_eq!(
             said([34_538.0, 34_538.6], [17_269.0, 17_269.3]),
-            "more often (+0.3 calls of 2)"
+            "more often (+0.3000 calls of 2)"
         );
-        let dear = "dearer (+0.0001 a call, 10,000 calls)";
+        let dear = "dearer (+1.00e-4 a call, 10,000 calls)";
         assert_eq!(said([30_000.0, 30_001.0], [10_000.0; 2]), dear);
         // The function in which counting began.
         assert_eq!(said([57.0, 64.0], [0.0, 0.0]), "");
