@@ -43,6 +43,9 @@ pub fn recorded_program(
         let none = || AnnotateError::NoVmlinux { kernel: kernel.name.clone() };
         return Program::read(&vmlinux.ok_or_else(none)?, sources);
     }
+    if module.starts_with('[') && module != "[vdso]" {
+        return Err(AnnotateError::GuestModule { module: module.into() });
+    }
     if module.starts_with('[') {
         return Err(AnnotateError::NoFile { path: module.into() });
     }

@@ -5,6 +5,7 @@
 //! user names the folder with the sources.
 
 use crate::code_costs::{CountedFrom, PlaceCost};
+use crate::kernel_code;
 use crate::read::ReadProfile;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbolise::file::{Found, debug_file, found};
@@ -14,7 +15,8 @@ use opcost_record::Function;
 use opcost_symbols::elf::{self, CodeAt, ElfError, Excerpt};
 use opcost_sys::foreign_file;
 use std::ffi::OsStr;
-use std::fs;
+use std::fmt::Display;
+use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -46,6 +48,24 @@ pub enum AnnotateError {
         "the vmlinux of kernel {kernel} is not here; opcost keeps those that it built, a folder in which a kernel was built has it, and Debian packages linux-image-RELEASE-dbg"
     )]
     NoVmlinux { kernel: String },
+    /// The sampled kernel's code is not here.
+    #[error(
+        "the vmlinux of kernel {kernel}{id} is not here, so its code cannot be shown; give it with --kernel-symbols VMLINUX, or \
+         install Debian's package linux-image-{kernel}-dbg"
+    )]
+    NoKernelCode { kernel: String, id: String },
+    /// A module's code is not here.
+    #[error(
+        "the code of the kernel's module {module} is not here: {why}; opcost looks below /lib/modules/{kernel} and \
+         /usr/lib/debug/lib/modules/{kernel}"
+    )]
+    NoModule { module: String, kernel: String, why: &'static str },
+    /// A module of a guest's kernel.
+    #[error(
+        "{module} is a module of the guest's kernel, whose place in memory is not recorded; build it into the kernel (=y) to see \
+         its lines, or record it in the guest with perf"
+    )]
+    GuestModule { module: String },
     /// The code is in no file.
     #[error("{path} is code without a file, so it has no lines")]
     NoFile { path: String },
@@ -151,6 +171,36 @@ pub fn hot(profile: &ReadProfile) -> Vec<(&Function, f64)> {
     found.into_iter().map(|at| (functions[at], costs[at] as f64 / total)).collect()
 }
 
+/// The most functions that are tried before none is shown.
+const TRIED_MAX: usize = 20;
+
+/// A function as shown, and why one with a higher cost is not.
+pub type Hottest<T> = (T, Option<String>);
+
+/// Shows the function with the highest cost that can be shown; `None` if no function has code with costs.
+///
+/// # Errors
+/// That of the function with the highest cost, if none can be shown.
+pub fn hottest<T, E: Display>(
+    profile: &ReadProfile,
+    shown: impl Fn(&Function) -> Result<T, E>,
+) -> Option<Result<Hottest<T>, E>> {
+    let mut hidden: Option<(String, E)> = None;
+    for (function, part) in hot(profile).into_iter().take(TRIED_MAX) {
+        match shown(function) {
+            Ok(shown) => {
+                let why = hidden.map(|(before, error)| format!("{before}, and {error}"));
+                return Some(Ok((shown, why)));
+            }
+            Err(error) => {
+                let has = format!("{} has {:.2} % of the profile", function.symbol, 100.0 * part);
+                hidden.get_or_insert((has, error));
+            }
+        }
+    }
+    hidden.map(|(_, error)| Err(error))
+}
+
 /// Returns the code of a function with what was inlined into it; each profile is a run.
 ///
 /// A profile that names lines itself needs no program: opcost shows these lines if the program is not here.
@@ -196,10 +246,18 @@ fn program_code(
     let mut runs = Vec::new();
     for profile in profiles {
         let (file, costs) = charged(profile, function)?;
+        let in_kernel = file.kind == CodeKind::Kernel;
         let program = match &program {
             Some(program) => program,
-            None => program.insert(Program::sampled(file, sources)?),
+            None => program.insert(match in_kernel {
+                true => kernel_code::program(profile, file, function, sources)?,
+                false => Program::sampled(file, sources)?,
+            }),
         };
+        if in_kernel {
+            runs.push(kernel_code::as_linked(profile, file, function, program, costs, sources));
+            continue;
+        }
         let counted_from = profile.code().1.counted_from;
         let place = |(at, own): (u64, Own)| Some((program.address(counted_from, at)?, own));
         runs.push(costs.into_iter().filter_map(place).collect());
@@ -284,7 +342,9 @@ pub struct Program {
     pub debug: Option<Excerpt>,
     /// When the file was written last.
     pub modified: Option<SystemTime>,
-    code: CodeAt,
+    pub(crate) code: CodeAt,
+    #[expect(dead_code, reason = "the path leads to this file in memory while it is open")]
+    pub(crate) kept: Option<File>,
 }
 
 impl Program {
@@ -330,7 +390,7 @@ impl Program {
     }
 
     /// `path`: the file that was read; `mapped`: the path under which debug files know it.
-    fn of_bytes(
+    pub(crate) fn of_bytes(
         path: &Path,
         bytes: Vec<u8>,
         mapped: &Path,
@@ -341,7 +401,7 @@ impl Program {
         let is_stripped = !elf::has_symbol_table(&bytes).map_err(fail)?;
         let debug = is_stripped.then(|| debug_file(mapped, &bytes, &[], sources)).flatten();
         let modified = fs::metadata(path).and_then(|found| found.modified()).ok();
-        Ok(Program { path: path.to_owned(), bytes, debug, modified, code })
+        Ok(Program { path: path.to_owned(), bytes, debug, modified, code, kept: None })
     }
 
     /// Returns the address, as linked, of a place.

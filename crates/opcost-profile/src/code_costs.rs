@@ -1,6 +1,6 @@
 //! The cost of each place in code by itself: by address, by source line, or both, as a profile has them.
 
-use crate::space::CodeFile;
+use crate::space::{CodeFile, KernelModule, KernelReference};
 
 /// The costs of a profile by place in code.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,6 +13,10 @@ pub struct CodeCosts {
     pub counted_from: CountedFrom,
     /// The cost of each address; empty if the profile has no addresses.
     pub places: Vec<PlaceCost>,
+    /// The kernel's place in memory, if known.
+    pub kernel_reference: Option<KernelReference>,
+    /// The kernel's modules, as far as they were told.
+    pub kernel_modules: Vec<KernelModule>,
     /// The paths of source files, as [`LineCost::source`] numbers them.
     pub sources: Vec<String>,
     /// The cost of each line that the profile itself names; empty if it names none.

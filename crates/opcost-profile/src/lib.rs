@@ -15,6 +15,7 @@ pub mod annotate;
 pub mod code_costs;
 pub mod distortion;
 pub mod event;
+mod kernel_code;
 pub mod losses;
 pub mod merge;
 pub mod parallel;

@@ -10,8 +10,10 @@ use crate::event::{
     CONTEXT_GUEST, CONTEXT_MAX, CONTEXT_USER, CONTEXT_USER_DEFERRED, Event, Sample,
 };
 use crate::losses::Losses;
-use crate::space::{CodeFile, KERNEL_HALF, KernelModule, KernelReference, Spaces, UNMAPPED};
-use crate::symbolise::Origin;
+use crate::space::{
+    CodeFile, CodeKind, KERNEL_HALF, KernelModule, KernelReference, Spaces, UNMAPPED, module_name,
+};
+use crate::symbolise::{Origin, running_build_id};
 use crate::tree::{CodePlace, NO_PATH, Tree};
 use opcost_symbols::keyed::KeyedMap;
 use rustc_hash::FxHasher;
@@ -42,6 +44,14 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// Notes that the samples were taken on this computer just now, so that its kernel is the sampled one.
+    pub fn taken_here(mut self) -> Recorded {
+        for kernel in self.files.iter_mut().filter(|file| file.kind == CodeKind::Kernel) {
+            kernel.build_id = kernel.build_id.take().or_else(running_build_id);
+        }
+        self
+    }
+
     /// Adds build ids that were not known when files were mapped.
     ///
     /// `build_ids`: paths as they were mapped, with the build id; the kernel's path is `[kernel]`.
@@ -50,6 +60,16 @@ impl Recorded {
             build_ids.iter().map(|(path, id)| (path.as_slice(), id)).collect();
         for file in self.files.iter_mut().filter(|file| file.build_id.is_none()) {
             file.build_id = by_path.get(file.path.as_slice()).map(|id| id.to_vec());
+        }
+        if self.kernel_modules.iter().all(|module| module.build_id.is_some()) {
+            return;
+        }
+        let named = |(path, id): &'_ (Vec<u8>, Vec<u8>)| {
+            Some((module_name(&String::from_utf8_lossy(path))?, id.clone()))
+        };
+        let by_name: KeyedMap<String, Vec<u8>> = build_ids.iter().filter_map(named).collect();
+        for module in self.kernel_modules.iter_mut().filter(|module| module.build_id.is_none()) {
+            module.build_id = by_name.get(&module.name).cloned();
         }
     }
 }

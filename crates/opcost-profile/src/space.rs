@@ -57,6 +57,8 @@ pub struct KernelModule {
     pub name: String,
     /// The module's addresses.
     pub addresses: Range<u64>,
+    /// The build id of the module's file, if known.
+    pub build_id: Option<Vec<u8>>,
 }
 
 /// The index of the file of every kernel address.
@@ -260,7 +262,8 @@ impl Spaces {
         let path = String::from_utf8_lossy(mapping.path);
         let Some(name) = module_name(&path) else { return };
         let end = mapping.address.saturating_add(mapping.bytes);
-        let module = KernelModule { name, addresses: mapping.address..end };
+        let build_id = mapping.build_id.map(<[u8]>::to_vec);
+        let module = KernelModule { name, addresses: mapping.address..end, build_id };
         if self.kernel_modules.len() < MODULES_MAX && !self.kernel_modules.contains(&module) {
             self.kernel_modules.push(module);
         }

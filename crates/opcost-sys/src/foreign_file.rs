@@ -5,11 +5,11 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Error, ErrorKind, Read};
+use std::io::{self, Error, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Opens a regular file for reading.
 ///
@@ -75,6 +75,24 @@ pub fn read_below(root: &Path, path: &Path, owners: &[u32], bytes_max: u64) -> i
         return Err(Error::new(ErrorKind::PermissionDenied, why));
     }
     contents(&mut opened(&found, bytes_max)?, bytes_max)
+}
+
+/// Makes a file in memory, for readers that want a path.
+///
+/// Returns the path, which leads to the file while it is open, and the file.
+///
+/// # Errors
+/// The system's.
+pub fn in_memory(bytes: &[u8]) -> io::Result<(PathBuf, File)> {
+    // SAFETY: a C string and an integer.
+    let descriptor = unsafe { libc::memfd_create(c"opcost".as_ptr(), libc::MFD_CLOEXEC) };
+    let mut file = match descriptor {
+        // SAFETY: the kernel just returned this descriptor, and nothing else has it.
+        0.. => unsafe { File::from_raw_fd(descriptor) },
+        _ => return Err(Error::last_os_error()),
+    };
+    file.write_all(bytes)?;
+    Ok((format!("/proc/self/fd/{}", file.as_raw_fd()).into(), file))
 }
 
 /// Opens a file that was found.

@@ -271,6 +271,9 @@ impl<'t> CallgrindReader<'t> {
         let cost = match fields.nth(self.chosen) {
             // Old versions of cachegrind write a full stop for 0.
             Some(".") | None => 0,
+            Some(cost) if cost.starts_with(['+', '-', '*']) => {
+                return Err("a cost relative to another; only positions are, so write whole costs");
+            }
             Some(cost) => number(cost).ok_or("a cost that is no number")?,
         };
         let here = known.unwrap_or_else(|| self.number(function));
@@ -679,6 +682,7 @@ totals: 900 12
         assert!(fault("fn=a\n1 1\n").contains("before the line 'events:'"));
         assert!(fault("events: Ir\nfn=a\ncalls=1 1\n").contains("without 'cfn='"));
         assert!(fault("events: Ir\nfn=a\n1 x\n").contains("no number"));
+        assert!(fault("events: Ir\nfn=a\n1 9\n* +4\n").starts_with("line 4 is a cost relative"));
         assert!(fault("events: Ir\nrubbish\n").contains("none of callgrind's"));
         assert_eq!(fault("events: Ir\n"), TextError::Empty.to_string());
     }

@@ -37,7 +37,11 @@ struct Event {
     #[serde(default)]
     tid: Value,
     #[serde(default)]
+    cat: Value,
+    #[serde(default)]
     id: Value,
+    #[serde(default)]
+    id2: Value,
     #[serde(default)]
     ts: Value,
     #[serde(default)]
@@ -95,6 +99,8 @@ struct Trace {
     numbers: BTreeMap<Call, usize>,
     /// The calls of each thread: those that ended, and those that are open.
     threads: BTreeMap<(String, String), (Vec<Span>, Vec<Span>)>,
+    /// The operations of each tree, likewise; they count if no thread has calls, and overlap otherwise.
+    operations: BTreeMap<(String, String), (Vec<Span>, Vec<Span>)>,
 }
 
 /// Reads the text.
@@ -151,7 +157,7 @@ fn key(value: &Value) -> String {
 
 impl Trace {
     fn event(&mut self, event: Event) -> Result<(), serde_json::Error> {
-        let Event { name, ph, pid, tid, id, ts, dur, mut args } = event;
+        let Event { name, ph, pid, tid, cat, id, id2, ts, dur, mut args } = event;
         let Some(name) = name.as_str() else { return Ok(()) };
         if ["Profile", "ProfileChunk", "CpuProfile"].contains(&name) {
             let data = args.get_mut("data").map(Value::take).unwrap_or_default();
@@ -160,7 +166,10 @@ impl Trace {
                 data => serde_json::from_value(data)?,
             };
             let Chunk { cpu_profile: mut part, time_deltas, start_time, end_time } = chunk;
-            part.time_deltas.extend(time_deltas);
+            // Some versions write the same times at both places.
+            if part.time_deltas.is_empty() {
+                part.time_deltas = time_deltas;
+            }
             part.start_time = part.start_time.or(start_time);
             part.end_time = part.end_time.or(end_time);
             // The old event has no number, and holds the whole profile of a thread.
@@ -171,7 +180,8 @@ impl Trace {
         }
         let Some(ts) = number(&ts) else { return Ok(()) };
         let kind = ph.as_str().unwrap_or_default();
-        if !["B", "E", "X"].contains(&kind) {
+        let is_operation = ["b", "e"].contains(&kind);
+        if !is_operation && !["B", "E", "X"].contains(&kind) {
             return Ok(());
         }
         let place = |field: &str| args.get(field);
@@ -183,10 +193,21 @@ impl Trace {
             calls.push(call.clone());
             calls.len() - 1
         });
-        let (ended, open) = self.threads.entry((key(&pid), key(&tid))).or_default();
+        let (trees, tree) = match is_operation {
+            // Operations of one category and number nest.
+            true => (&mut self.operations, format!("{} {} {}", key(&cat), key(&id), key(&id2))),
+            false => (&mut self.threads, key(&tid)),
+        };
+        let (ended, open) = trees.entry((key(&pid), tree)).or_default();
         let span = |end_us| Span { call: number_of, begin_us: ts, end_us };
         match kind {
-            "B" => open.push(span(f64::MAX)),
+            "B" | "b" => open.push(span(f64::MAX)),
+            // An operation may end before one that began within it.
+            "e" => {
+                let is_same = |span: &Span| self.calls[span.call].0 == name;
+                let begun = open.iter().rposition(is_same).map(|at| open.remove(at));
+                ended.extend(begun.map(|span| Span { end_us: ts, ..span }));
+            }
             "X" => ended.extend(number(&dur).filter(|dur| *dur > 0.0).map(|dur| span(ts + dur))),
             _ => ended.extend(open.pop().map(|span| Span { end_us: ts, ..span })),
         }
@@ -224,7 +245,8 @@ impl Trace {
             .collect();
         let functions: Vec<u32> =
             functions(&placed).into_iter().map(|function| stacks.function(function)).collect();
-        for (mut spans, open) in self.threads.into_values() {
+        let trees = if self.threads.is_empty() { self.operations } else { self.threads };
+        for (mut spans, open) in trees.into_values() {
             // A call without an end lasts until the thread's last one that is known.
             let all = || {
                 spans.iter().map(|span| span.end_us).chain(open.iter().map(|span| span.begin_us))
@@ -332,6 +354,8 @@ mod tests {
             {"ph": "P", "name": "ProfileChunk", "id": "0x1", "pid": 1, "tid": 3, "ts": 5, "args": {"data": {"cpuProfile": {"nodes": [
                 {"id": 3, "parent": 2, "callFrame": {"functionName": "g"}}], "samples": [3]}, "timeDeltas": [5], "endTime": 150}}}]}"#;
         assert_eq!(rows(text).unwrap(), [row("f", 25_000), row("g", 15_000)]);
+        let twice = text.replace("\"samples\": [3]}", "\"samples\": [3], \"timeDeltas\": [5]}");
+        assert_eq!(rows(&twice).unwrap(), rows(text).unwrap());
         // A trace may begin in the middle of a profile.
         let cut = text.replace("\"id\": 2, \"parent\": 1", "\"id\": 9, \"parent\": 1");
         let (_, sampled) = read(&cut, None, &Budget::default()).unwrap();
@@ -354,6 +378,34 @@ mod tests {
         assert_eq!(rows(text).unwrap(), expected);
         assert_eq!(rows(&format!("{text}]")).unwrap(), expected);
         assert_eq!(rows("[{\"ph\": \"M\"}]").unwrap_err(), TextError::Empty.to_string());
+    }
+
+    #[test]
+    fn operations_count_if_no_thread_has_calls() {
+        let event = |kind: &str, name: &str, id: u32, ts: u32| {
+            format!(
+                "{{\"ph\": \"{kind}\", \"cat\": \"x\", \"name\": \"{name}\", \"pid\": 1, \"tid\": 0, \"id\": {id}, \"ts\": {ts}}}"
+            )
+        };
+        let events = [
+            event("b", "build", 1, 0),
+            event("b", "load", 2, 1),
+            event("b", "parse", 1, 2),
+            event("n", "mark", 1, 3),
+            event("e", "load", 2, 4),
+            // The outer one ends first, so the inner one is cut there.
+            event("e", "build", 1, 9),
+            event("e", "parse", 1, 12),
+            event("e", "never begun", 1, 13),
+        ];
+        let text = format!("[{}]", events.join(","));
+        assert_eq!(
+            rows(&text).unwrap(),
+            [row("parse", 7_000), row("load", 3_000), row("build", 2_000)]
+        );
+        let call =
+            "{\"ph\": \"X\", \"name\": \"f\", \"pid\": 1, \"tid\": 0, \"ts\": 0, \"dur\": 5}";
+        assert_eq!(rows(&format!("[{call},{}]", events.join(","))).unwrap(), [row("f", 5_000)]);
     }
 
     #[test]

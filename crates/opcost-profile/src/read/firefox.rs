@@ -199,8 +199,11 @@ pub fn read(
     budget: &Budget,
 ) -> Result<(About, Sampled), TextError> {
     let document: Document = json(text, budget)?;
-    if document.meta.preprocessed_profile_version.is_none() {
-        let why = "its meta tells no version of the processed format (preprocessedProfileVersion)";
+    // The first version told none.
+    let tables = document.threads.iter().map(|thread| &thread.tables);
+    let is_processed = tables.chain([&document.shared]).any(|tables| tables.func_table.is_some());
+    if document.meta.preprocessed_profile_version.is_none() && !is_processed {
+        let why = "it has no table of functions; save it again with profiler.firefox.com";
         return Err(TextError::Content(why.into()));
     }
     let own = document.meta.product.starts_with("opcost ");

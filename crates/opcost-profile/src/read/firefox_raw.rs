@@ -15,9 +15,12 @@ use opcost_record::Function;
 use opcost_symbols::demangle::{demangle, printable};
 use opcost_symbols::keyed::KeyedMap;
 use opcost_sys::budget::Budget;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// The event's name.
 const SAMPLES: &str = "samples";
@@ -29,14 +32,62 @@ const ROOT: &str = "(root)";
 /// A process, with those that it started.
 #[derive(Deserialize)]
 struct Process {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "libs")]
     libs: Vec<RawLib>,
     #[serde(default)]
-    threads: Vec<Thread>,
+    threads: Vec<Entry>,
     #[serde(default)]
     processes: Vec<Process>,
     /// The old developer tools write the profile within a document of their own.
     profile: Option<Box<Process>>,
+}
+
+impl Process {
+    fn threads(&self) -> impl Iterator<Item = &Thread> {
+        self.threads.iter().filter_map(|entry| match entry {
+            Entry::Thread(thread) => Some(&**thread),
+            Entry::Process(_) => None,
+        })
+    }
+
+    /// The processes that stand among the threads.
+    fn among_threads(&self) -> impl DoubleEndedIterator<Item = &Process> {
+        self.threads.iter().filter_map(|entry| match entry {
+            Entry::Thread(_) => None,
+            Entry::Process(process) => Some(process),
+        })
+    }
+}
+
+/// What stands among the threads: Firefox before version 55 writes a process there, as a text.
+enum Entry {
+    Thread(Box<Thread>),
+    Process(Process),
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Entry, D::Error> {
+        from.deserialize_any(EntryVisitor)
+    }
+}
+
+struct EntryVisitor;
+
+impl<'de> Visitor<'de> for EntryVisitor {
+    type Value = Entry;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("a thread")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Entry, E> {
+        serde_json::from_str(text).map(Entry::Process).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Entry, A::Error> {
+        let thread = Thread::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Entry::Thread(Box::new(thread)))
+    }
 }
 
 #[derive(Deserialize)]
@@ -60,6 +111,20 @@ struct Thread {
     stack_table: Table,
     frame_table: Table,
     string_table: Vec<String>,
+}
+
+/// Reads libraries; Firefox before version 55 writes their list as a text.
+fn libs<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RawLib>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Libs {
+        List(Vec<RawLib>),
+        Text(String),
+    }
+    match Libs::deserialize(from)? {
+        Libs::List(libs) => Ok(libs),
+        Libs::Text(text) => serde_json::from_str(&text).map_err(D::Error::custom),
+    }
 }
 
 /// Rows, whose columns the schema names; trailing empty ones are left out.
@@ -107,16 +172,17 @@ pub fn read(
     while let Some(process) = waiting.pop() {
         processes.push(process);
         waiting.extend(process.processes.iter().rev().chain(process.profile.as_deref()));
+        waiting.extend(process.among_threads().rev());
     }
     let time = |thread: &Thread, row| thread.samples.cell(row, "time").and_then(Value::as_f64);
-    let threads = || processes.iter().flat_map(|process| &process.threads);
+    let threads = || processes.iter().flat_map(|process| process.threads());
     let first_ms = threads().filter_map(|thread| time(thread, 0)).fold(f64::MAX, f64::min);
     let mut stacks = Stacks::new(budget);
     let (mut unnamed, mut unchecked, mut last_ms) = (BTreeMap::new(), BTreeSet::new(), f64::MIN);
     for process in &processes {
         let found = looked_up(process, look_up);
         unchecked.extend(found.unchecked.iter().cloned());
-        for thread in &process.threads {
+        for thread in process.threads() {
             let view = View::of(thread, &found, &mut stacks, budget)?;
             let (pid, tid) = [&thread.pid, &thread.tid]
                 .map(|number| number.as_ref().and_then(Number::value))
@@ -182,7 +248,7 @@ struct Found {
 /// Looks up the addresses of all threads, file by file.
 fn looked_up(process: &Process, look_up: LookUp<'_>) -> Found {
     let mut asked: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    for thread in &process.threads {
+    for thread in process.threads() {
         for address in thread.string_table.iter().filter_map(|text| address(text)) {
             let lib = process.libs.iter().position(|one| one.start <= address && address < one.end);
             if let Some(lib) = lib {
@@ -342,6 +408,14 @@ mod tests {
         assert_eq!(rows(TEXT, &[]).unwrap(), expected);
         let old = format!("{{\"label\": \"x\", \"profile\": {TEXT}}}");
         assert_eq!(rows(&old, &[]).unwrap(), expected);
+        // Old versions have the list of libraries as a text.
+        let (start, end) = (TEXT.find("\"libs\":").unwrap() + 7, TEXT.find("]").unwrap() + 1);
+        let list = serde_json::Value::from(&TEXT[start..end]).to_string();
+        let texts = [&TEXT[..start], &list, &TEXT[end..]].concat();
+        assert_eq!(rows(&texts, &[]).unwrap(), expected);
+        // They have a process among the threads, as a text.
+        let within = serde_json::json!({ "threads": [TEXT] }).to_string();
+        assert_eq!(rows(&within, &[]).unwrap(), expected);
         assert_eq!(rows(TEXT, &["time=1.."]), rows(TEXT, &["dso=[none]"]));
         assert_eq!(rows(TEXT, &["time=..0.001"]).unwrap()[0], row("f10", 1, 1));
         let (about, sampled) =

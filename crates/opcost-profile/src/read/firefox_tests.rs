@@ -179,13 +179,20 @@ fn what_is_wrong_is_named() {
         ("/threads/1/samples/weight", json!([-3]), "a weight of -3: it is a difference"),
         ("/threads/1/samples/weight", json!([1e300]), "a weight of 1"),
         ("/shared", json!({}), "thread 1 has no table of stacks"),
-        ("/meta/preprocessedProfileVersion", Value::Null, "no version of the processed format"),
         ("/threads", json!([]), "no cost at all"),
         ("/threads", json!(3), "it is not as the format says"),
     ] {
         let error = with(path, value);
         assert!(error.contains(says), "{path}: {error}");
     }
+    // The first version of the format told no version.
+    let mut old = document();
+    old["meta"]["preprocessedProfileVersion"] = Value::Null;
+    assert_eq!(rows(&old, &Wanted::default()), rows(&document(), &Wanted::default()));
+    old["shared"] = json!({});
+    old["threads"][0]["funcTable"] = Value::Null;
+    let error = rows(&old, &Wanted::default()).unwrap_err();
+    assert!(error.contains("no table of functions"), "{error}");
     let wanted = Wanted { event: Some("bytes".into()), ..Wanted::default() };
     let error = rows(&document(), &wanted).unwrap_err();
     assert_eq!(error, "it has no event bytes; it has samples");

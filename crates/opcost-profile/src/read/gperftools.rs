@@ -3,7 +3,7 @@
 
 use super::LookUp;
 use super::about::{About, EventAbout};
-use super::stack::Stacks;
+use super::stack::{Placed, Stacks, functions};
 use super::text::TextError;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbolise::{FileAddresses, LookedUp, Sampled, Unnamed, Why};
@@ -17,6 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const SYMBOLS: &[u8] = b"--- symbol\n";
 /// The line behind which the profile begins in such a file.
 const PROFILE: &[u8] = b"--- profile\n";
+/// The version of profiles of Java.
+const JAVA: u64 = 1;
+/// The distance between two of Java's frames, which are numbers, once they are addresses: calls return behind themselves.
+const JAVA_FRAME_BYTES: u64 = 16;
 /// The event's name.
 const CPU: &str = "cpu";
 
@@ -36,7 +40,9 @@ impl<'b> Words<'b> {
         // No sample, the words of the header behind this one, the version, and the period in microseconds.
         all.find(|words| {
             let head = [0, 1, 2, 3].map(|at| words.word(at));
-            let [Some(0), Some(3..=64), Some(0), Some(period_us)] = head else { return false };
+            let [Some(0), Some(3..=64), Some(0 | JAVA), Some(period_us)] = head else {
+                return false;
+            };
             (1..=10_000_000).contains(&period_us)
         })
     }
@@ -128,6 +134,7 @@ pub fn read(
         words.word(at).ok_or_else(|| TextError::Cut(format!("at word {at}, within its samples")))
     };
     let period_ns = word(3)? * 1000;
+    let unit = if word(2)? == JAVA { JAVA_FRAME_BYTES } else { 1 };
     let mut at = 2 + usize::try_from(word(1)?).unwrap_or(usize::MAX);
     let mut all = Vec::new();
     loop {
@@ -143,12 +150,14 @@ pub fn read(
             return Err(TextError::Cut(format!("a stack of {depth} addresses at word {at}")));
         }
         budget.step(8 * depth + 32)?;
-        let addresses = (at..at + depth as usize).map(word).collect::<Result<_, _>>()?;
+        let address = |at| word(at).map(|address| address.wrapping_mul(unit));
+        let addresses = (at..at + depth as usize).map(address).collect::<Result<_, _>>()?;
         at += depth as usize;
         let cost = samples.checked_mul(period_ns).ok_or_else(other)?;
         all.push(Stack { cost, samples, addresses });
     }
     let maps = String::from_utf8_lossy(bytes.get(at * words.size..).unwrap_or_default());
+    let names = if unit == 1 { names } else { java_frames(&maps) };
     let about = About {
         format: "gperftools",
         sampling: Some(EventAbout {
@@ -227,6 +236,17 @@ fn symbols(text: &str) -> KeyedMap<u64, Vec<Function>> {
         (!functions.is_empty()).then_some((address, functions))
     };
     text.lines().filter_map(line).collect()
+}
+
+/// The frames of Java by their numbers: `0x00000003 Work.scan (Work.java:7)`.
+fn java_frames(text: &str) -> KeyedMap<u64, Vec<Function>> {
+    let line = |line| {
+        let (number, name) = str::trim(line).strip_prefix("0x")?.split_once(' ')?;
+        Some((u64::from_str_radix(number, 16).ok()?, Placed::of(name.trim())))
+    };
+    let (numbers, placed): (Vec<u64>, Vec<Placed<'_>>) = text.lines().filter_map(line).unzip();
+    let numbers = numbers.into_iter().map(|number| number.wrapping_mul(JAVA_FRAME_BYTES));
+    numbers.zip(functions(&placed).into_iter().map(|function| vec![function])).collect()
 }
 
 /// The functions at addresses.
@@ -370,6 +390,17 @@ mod tests {
         assert_eq!(names, ["main", "outer", "inner", "[unmapped]"]);
         let inlined: Vec<u64> = sampled.facts.iter().map(|facts| facts.inlined_samples).collect();
         assert_eq!(inlined, [0, 0, 2, 0]);
+    }
+
+    #[test]
+    fn frames_of_java_are_numbers_with_names() {
+        let words = [0, 3, 1, 10_000, 0, 0, 1, 2, 3, 2, 3, 4, 1, 1, 4, 0, 1, 0];
+        let names =
+            "\n 0x00000002 GC\n 0x00000003 Work.scan (Work.java:7)\n0x4 Work.main (Work.java:1)\n";
+        let row = |name: &str, ms: u64| (name.to_string(), "Work.java".to_string(), ms * 1_000_000);
+        let bytes = file(&words, 4, false, names);
+        assert!(is_gperftools(&bytes));
+        assert_eq!(rows(&bytes).unwrap(), [row("Work.scan", 30), row("Work.main", 10)]);
     }
 
     #[test]

@@ -8,6 +8,8 @@ pub mod bpftrace;
 pub mod callgrind;
 pub mod chrome_trace;
 pub mod cpuprofile;
+pub mod deep_copy;
+pub mod dtrace;
 pub mod filter;
 pub mod firefox;
 pub mod firefox_raw;
@@ -51,6 +53,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use text::TextError;
+pub(crate) use unpack::unpacked;
 
 /// A profile and the facts about its recording.
 #[derive(Clone, Debug, PartialEq)]
@@ -399,6 +402,20 @@ pub static FORMATS: &[Format] = &[
         help: "callgraphs of FreeBSD's pmcstat -G",
         detect: |contents| pmcstat::is_pmcstat(&contents.text),
         read: Reader::Text(pmcstat::read),
+        with_samples: false,
+    },
+    Format {
+        name: "DTrace",
+        help: "aggregations of stacks that DTrace prints (@[stack()] = count())",
+        detect: |contents| dtrace::is_dtrace(&contents.text),
+        read: Reader::Text(dtrace::read),
+        with_samples: false,
+    },
+    Format {
+        name: "deep copy",
+        help: "call trees copied from Instruments (Edit, Deep Copy)",
+        detect: |contents| deep_copy::is_deep_copy(&contents.text),
+        read: Reader::Text(deep_copy::read),
         with_samples: false,
     },
     Format {

@@ -27,6 +27,8 @@ const SAMPLES: &[(&str, &str, u64, &str, u64)] = &[
     ("jfr print", "java.jfr.txt", 12, "Work.scan(int)", 6),
     ("bpftrace", "bpftrace.txt", 11, "__x64_sys_pread64", 3),
     ("pmcstat", "pmcstat.txt", 12, "copy", 9),
+    ("DTrace", "dtrace.txt", 22, "copyout", 12),
+    ("deep copy", "deep-copy.txt", 20_000_000, "scan(int*)", 16_000_000),
     ("text of perf script", "plain.script", 38_500_000, "leaf", 7_500_000),
     ("folded stacks", "py-spy.folded", 181, "total.<locals>.<genexpr> (work.py:4)", 124),
     ("folded stacks", "py-spy.folded.xz", 181, "total.<locals>.<genexpr> (work.py:4)", 124),

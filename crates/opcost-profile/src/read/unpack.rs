@@ -23,7 +23,7 @@ pub(super) fn whole<R: Read>(mut source: Drawing<'_, R>) -> io::Result<Vec<u8>> 
 }
 
 /// Unpacks contents, also those that were packed twice; others stay as they are.
-pub(super) fn unpacked(mut bytes: Vec<u8>, budget: &Budget) -> io::Result<Vec<u8>> {
+pub(crate) fn unpacked(mut bytes: Vec<u8>, budget: &Budget) -> io::Result<Vec<u8>> {
     // A file that unpacks to itself exceeds the budget.
     loop {
         let packed = &*bytes;

@@ -5,11 +5,14 @@ use super::{Frame, Names, Sources, Why};
 use crate::space::{CodeFile, KERNEL_HALF, KernelReference};
 use opcost_record::profile::KERNEL;
 use opcost_symbols::debug_files::by_build_id;
+use opcost_symbols::elf;
 use opcost_symbols::kernel::{KernelFunction, KernelSymbolsError, Namesakes, functions};
 use opcost_symbols::span::Span;
 use opcost_sys::foreign_file;
+use std::fmt::Display;
+use std::io::Read;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// The symbols of the running kernel.
@@ -67,7 +70,10 @@ pub(super) fn names_by(
     };
     match &sources.kernel {
         KernelSource::Nothing => none(Why::Stripped),
-        KernelSource::File(path) => in_file(foreign_file::read_text(path, LIST_BYTES_MAX)),
+        KernelSource::File(path) => match list_of_vmlinux(path, recorded) {
+            Some(list) => list.map_or_else(none, |list| in_text(&list)),
+            None => in_file(foreign_file::read_text(path, LIST_BYTES_MAX)),
+        },
         KernelSource::Running => {
             let cache = sources.build_id_cache.as_deref();
             let folder = recorded.and_then(|id| by_build_id(cache?, id));
@@ -82,6 +88,50 @@ pub(super) fn names_by(
             }
         }
     }
+}
+
+/// Lists the functions of a vmlinux that has the recorded build id, if one is known; `None` if the file is none.
+fn list_of_vmlinux(path: &Path, recorded: Option<&[u8]>) -> Option<Result<String, Why>> {
+    let mut magic = Vec::new();
+    let file = foreign_file::open(path, elf::WHOLE_BYTES_MAX).ok()?;
+    file.take(4).read_to_end(&mut magic).ok()?;
+    if !elf::is_elf(&magic) {
+        return None;
+    }
+    let unreadable = |error: &dyn Display| Why::Unreadable(error.to_string());
+    let list = || {
+        let bytes =
+            foreign_file::read(path, elf::WHOLE_BYTES_MAX).map_err(|error| unreadable(&error))?;
+        let id = elf::build_id(&bytes).map_err(|error| unreadable(&error))?;
+        match is_same_build(recorded, id) {
+            Some(false) => Err(Why::OtherBuild),
+            _ => elf::function_list(&bytes).map_err(|error| unreadable(&error)),
+        }
+    };
+    Some(list())
+}
+
+/// Returns the symbol and the address of the function at each of these addresses, which ascend.
+pub(crate) fn function_starts(
+    file: &CodeFile,
+    reference: Option<&KernelReference>,
+    addresses: &[u64],
+    sources: &Sources,
+) -> Vec<Option<(String, u64)>> {
+    let Names { frames, stacks, .. } = names(file, reference, addresses, sources);
+    let start = |at: u32| {
+        let frame: &Frame = &frames[at as usize];
+        Some((frame.symbol.clone(), frame.start?))
+    };
+    stacks.iter().map(|stack| start(stack.function)).collect()
+}
+
+/// Returns the build id of a loaded module, if the running kernel is the recorded one.
+pub(crate) fn module_build_id(kernel: &CodeFile, module: &str) -> Option<Vec<u8>> {
+    let name = module.strip_prefix('[')?.strip_suffix(']').filter(|name| !name.contains('/'))?;
+    let is_running = is_same_build(kernel.build_id.as_deref(), running_build_id().as_deref());
+    let notes = format!("/sys/module/{name}/notes/.note.gnu.build-id");
+    is_running?.then(|| build_id_note(&fs::read(notes).ok()?)).flatten()
 }
 
 /// The reach of a call in bytes, and so the greatest distance between code of modules or BPF and the

@@ -34,6 +34,7 @@ pub use declared::{Declared, declared};
 pub use file::contents;
 pub use inline::WithoutInlined;
 pub use kernel::{KernelSource, running_build_id};
+pub(crate) use kernel::{function_starts, module_build_id};
 pub use lines::{CodeLines, LineAt, SourceFile, lines};
 pub use origin::Origin;
 pub use relative::{FileAddresses, LookedUp, look_up};
@@ -431,7 +432,13 @@ fn symbolise_by(
         frameless: Vec::new(),
         unchecked,
         without_inlined,
-        code: CodeCosts { files: recorded.files.clone(), places: costed, ..CodeCosts::default() },
+        code: CodeCosts {
+            files: recorded.files.clone(),
+            places: costed,
+            kernel_reference: recorded.kernel_reference.clone(),
+            kernel_modules: recorded.kernel_modules.clone(),
+            ..CodeCosts::default()
+        },
     };
     (sampled, stacks)
 }

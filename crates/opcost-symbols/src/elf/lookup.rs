@@ -1,12 +1,14 @@
 //! Names single places of a file; of millions of symbols, only those at the places are shown.
 
 use super::excerpt::Readable;
-use super::image::{Code, ElfError, Image, LE, offsets};
+use super::image::{Code, ElfError, Image, LE, malformed, offsets};
 use super::source::Sources;
 use super::{Name, go_table, linkage, table, unwind};
 use crate::keyed::{KeyedMap, KeyedSet};
 use crate::span::Span;
-use object::read::elf::SectionHeader;
+use object::elf;
+use object::read::elf::{SectionHeader, Sym};
+use object::{LittleEndian, SectionIndex};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -153,6 +155,42 @@ pub fn offsets_of(file: &[u8], addresses: &[u64]) -> Result<Vec<Option<u64>>, El
         Some(offset)
     };
     Ok(addresses.iter().map(offset).collect())
+}
+
+/// Returns the address of a symbol as linked, if a file has one of that name alone.
+pub fn address_of(file: &[u8], symbol: &str) -> Option<u64> {
+    let image = Image::parse(file).ok()?;
+    let table = image.sections.symbols(LE, image.data, elf::SHT_SYMTAB).ok()?;
+    let bears = |one: &&elf::Sym64<LittleEndian>| {
+        one.st_shndx(LE) != elf::SHN_UNDEF
+            && table.symbol_name(LE, one).is_ok_and(|name| name == symbol.as_bytes())
+    };
+    let mut found = table.iter().filter(bears).map(|one| one.st_value(LE));
+    let first = found.next()?;
+    found.all(|other| other == first).then_some(first)
+}
+
+/// Lists the symbols of a kernel's code as `System.map` does: a line `address type name` each.
+///
+/// # Errors
+/// [`ElfError`], as [`read`](super::read).
+pub fn function_list(file: &[u8]) -> Result<String, ElfError> {
+    let image = Image::parse(file)?;
+    let table = image.sections.symbols(LE, image.data, elf::SHT_SYMTAB).map_err(malformed)?;
+    let mut list = String::new();
+    for symbol in table.iter() {
+        let section = SectionIndex(usize::from(symbol.st_shndx(LE).0));
+        let section = image.sections.section(section);
+        let name = table.symbol_name(LE, symbol).ok().and_then(|name| str::from_utf8(name).ok());
+        let is_word = |name: &&str| !name.is_empty() && !name.contains(char::is_whitespace);
+        if section.is_ok_and(|section| section.sh_flags(LE).contains(elf::SHF_EXECINSTR))
+            && let Some(name) = name.filter(is_word)
+        {
+            let kind = if symbol.st_bind() == elf::STB_LOCAL { 't' } else { 'T' };
+            list.push_str(&format!("{:016x} {kind} {name}\n", symbol.st_value(LE)));
+        }
+    }
+    Ok(list)
 }
 
 /// Returns the name and the checksum of the debug file that a file refers to (`.gnu_debuglink`).

@@ -10,6 +10,7 @@ mod go_table;
 mod image;
 mod linkage;
 mod lookup;
+mod module;
 mod page;
 mod site;
 mod soname;
@@ -31,8 +32,10 @@ use std::num::NonZeroU32;
 pub use excerpt::{Excerpt, Readable, WHOLE_BYTES_MAX, excerpt};
 pub use image::ElfError;
 pub use lookup::{
-    CodeAt, Lookup, Named, debug_link, names, offsets_of, supplement, supplement_link,
+    CodeAt, Lookup, Named, address_of, debug_link, function_list, names, offsets_of, supplement,
+    supplement_link,
 };
+pub use module::linked;
 pub use soname::soname;
 pub use source_file::source_files;
 pub use unwind::without_frame;

@@ -414,3 +414,54 @@ fn a_branch_on_a_flag_that_never_changed_is_a_site_for_patchpoint() {
         assert_eq!(text.contains("if (fixed)"), state == "older", "{text}");
     }
 }
+
+#[test]
+fn the_sampled_kernels_code_is_that_of_the_vmlinux_with_its_build_id() {
+    if !cfg!(target_arch = "x86_64") || !needs::programs(&["gcc", "ld"]) {
+        return;
+    }
+    let home = home();
+    let at = |name: &str| home.path().join(name);
+    // perf recorded _text at 0xffffffff81000000; this kernel is linked elsewhere. exc_page_fault began at 0xffffffff821f2ed0.
+    let source = "void fault_begins(void);\n__attribute__((section(\".fault\"), naked))\nvoid exc_page_fault(void) {\n  \
+                  __asm__(\".rept 200\\n nop\\n .endr\");\n  __asm__(\".rept 300\\n nop\\n .endr\");\n}\nvoid _text(void) {}\n";
+    fs::write(at("fault.c"), source).unwrap();
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        assert!(command.args(arguments).current_dir(home.path()).status().unwrap().success());
+    };
+    run("gcc", &["-g", "-c", "-fcf-protection=none", "-fno-pic", "-mcmodel=kernel", "fault.c"]);
+    let link = |id: &str, name: &str| {
+        let id = format!("--build-id=0x{id}");
+        let places = ["-Ttext=0xffffffff90000000", "--section-start=.fault=0xffffffff911f2ed0"];
+        run("ld", &["-e", "0", &id, "-o", name, "fault.o", places[0], places[1]]);
+    };
+    link("48dc540c8b76393804ca8088dbfa7d42911a9444", "vmlinux");
+    link("48dc540c8b76393804ca8088dbfa7d42911a9445", "other");
+    let file = data("plain.data");
+    let annotated = |symbols: &str| {
+        let symbols = at(symbols);
+        let arguments = ["profile", "-i", file.to_str().unwrap(), "--kernel-symbols"];
+        let arguments = [&arguments[..], &[symbols.to_str().unwrap(), "--annotate=exc_page_fault"]];
+        opcost(home.path(), &arguments.concat()).output().unwrap()
+    };
+    let output = annotated("vmlinux");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("6 ms in 12 samples"), "{text}");
+    // Eleven samples are 0xd7 bytes behind its begin, one 0x17b.
+    let has =
+        |words: &[&str]| text.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(has(&["5", "100.00 %", ".rept 300"]) && has(&["91.67 %", "nop"]), "{text}");
+    let said = |symbols: &str| String::from_utf8(annotated(symbols).stderr).unwrap();
+    assert!(said("other").contains("no such function"), "{}", said("other"));
+    let list =
+        "ffffffff81000000 T _text\nffffffff821f2ed0 T exc_page_fault\nffffffff821f30c4 T next\n";
+    fs::write(at("System.map"), list).unwrap();
+    let error = said("System.map");
+    assert!(
+        error.contains("the vmlinux of kernel") && error.contains("--kernel-symbols"),
+        "{error}"
+    );
+    assert!(error.contains("48dc540c8b76"), "{error}");
+}

@@ -111,6 +111,11 @@ impl Layout {
         }
     }
 
+    /// Whether a line is a frame and nothing else.
+    pub(super) fn is_frame_alone(self, line: &str) -> bool {
+        line.starts_with([' ', '\t']) && matches!(self.below(line), Below::Frame(_))
+    }
+
     /// Reads a line below a sample's first line.
     pub(super) fn below(self, line: &str) -> Below<'_> {
         let led = line.starts_with([' ', '\t']);
@@ -355,7 +360,8 @@ fn frame_of_line(line: &str) -> Option<Frame<'_>> {
 
 /// Parses `ffffffff81a0 vfs_read+0x10 ([kernel.kallsyms])` or `ffffffff81a0 f+0x2 (inlined)`.
 fn frame(text: &str) -> Option<Frame<'_>> {
-    let (address, rest) = text.split_once(' ').unwrap_or((text, ""));
+    // simpleperf's report_sample.py writes a tab behind the address.
+    let (address, rest) = text.split_once([' ', '\t']).unwrap_or((text, ""));
     let address = Some(address).filter(|word| is_hex(word))?;
     let address = u64::from_str_radix(address, 16).ok()?;
     let mut rest = rest.trim();

@@ -83,6 +83,17 @@ pub fn read(text: &str, wanted: &Wanted, budget: &Budget) -> Result<(About, Samp
             continue;
         };
         (below_odd, below_record) = (false, false);
+        // Some tools and editors leave lines empty between a sample and its frames.
+        if lines.peek().is_some_and(|(_, line)| line.trim().is_empty())
+            && frames.is_empty()
+            && head.frame().is_none()
+        {
+            let mut ahead = lines.clone();
+            while ahead.next_if(|(_, line)| line.trim().is_empty()).is_some() {}
+            if ahead.peek().is_some_and(|(_, line)| layout.is_frame_alone(line)) {
+                lines = ahead;
+            }
+        }
         while let Some((_, line)) = lines.peek()
             && !line.trim().is_empty()
         {

@@ -303,6 +303,22 @@ fn changed_spaces_are_read() {
 }
 
 #[test]
+fn empty_lines_before_frames_and_tabs_behind_addresses_are_read() {
+    // Of a hand that cut a text, and of simpleperf's report_sample.py.
+    let text = "busy 7 1.000001:     500000 cpu-clock:uhH:\n\n\t          401b94 main+0x1c (./busy)\n\n\
+                busy 7 1.000002:     500000 cpu-clock:uhH:\n\n\n\
+                busy 7 1.000003:     500000 cpu-clock:uhH:\n\t          401b97 leaf+0x1f (./busy)\n";
+    let (_, found) = samples(text);
+    assert_eq!(found, ["1 500000: main ./busy", "1 500000: [unmapped]", "1 500000: leaf ./busy"]);
+    let text = "Gecko\t25122 [007] 11.9:\t\t1000000 task-clock:u:\n        b3cea6c4\tLock::unlock() (/system/lib/libc.so)\n        \
+                b3cea535\tshould_trace() (/system/lib/libc.so)\n\n";
+    let (about, found) = samples(text);
+    assert_eq!(about.event, "task-clock:u");
+    let libc = "/system/lib/libc.so";
+    assert_eq!(found, [format!("1 1000000: should_trace() {libc}, Lock::unlock() {libc}")]);
+}
+
+#[test]
 fn samples_without_addresses_are_an_error() {
     let error = read_event("busy 1 1.0: 5 cycles: \n", None).unwrap_err().to_string();
     assert!(error.contains("-F +ip,+sym"), "{error}");

@@ -88,7 +88,8 @@ pub fn document(view: &View<'_>, full_names: bool) -> Document {
         rows.push(Row { strong: true, ..row(number(line.number), view, &line.own, text) });
         for InlinedPart { function, own } in &line.parts {
             // One line that has all of it says more.
-            if !line.inlined.iter().any(|one| one.function == *function && one.own == *own) {
+            let is_shown = |one: &InlinedLine| one.function == *function && one.own == *own;
+            if Annotation::cost(own) > 0 && !line.inlined.iter().any(is_shown) {
                 rows.push(row(Cell::Empty, view, own, inlined_part("  ", function)));
             }
         }
@@ -227,8 +228,16 @@ fn context(
 
 /// The dearest instructions of a line, by address.
 fn instructions(view: &View<'_>, line: &AnnotatedLine) -> Vec<Row> {
+    let cost = |at: usize| Annotation::cost(&line.instructions[at].own);
+    let dear: Vec<usize> = (0..line.instructions.len()).filter(|at| cost(*at) > 0).collect();
+    // Instructions without cost show what the dear ones belong to, the nearest best.
+    let distance = |at: usize| {
+        let behind = dear.partition_point(|dear| *dear < at);
+        let around = dear[behind.saturating_sub(1)..].iter().take(2);
+        around.map(|dear| dear.abs_diff(at)).min().unwrap_or(at)
+    };
     let mut order: Vec<usize> = (0..line.instructions.len()).collect();
-    order.sort_by_key(|at| u64::MAX - Annotation::cost(&line.instructions[*at].own));
+    order.sort_by_key(|at| (u64::MAX - cost(*at), distance(*at)));
     let (shown, rest) = order.split_at(order.len().min(INSTRUCTIONS_SHOWN));
     let mut shown = shown.to_vec();
     shown.sort_unstable();
@@ -238,11 +247,8 @@ fn instructions(view: &View<'_>, line: &AnnotatedLine) -> Vec<Row> {
         .map(|one| row(Cell::Empty, view, &one.own, text("    ", one)))
         .collect();
     if !rest.is_empty() {
-        let cost = |at: &usize| Own {
-            cost: Annotation::cost(&line.instructions[*at].own),
-            ..Own::default()
-        };
-        let sum: Vec<Own> = rest.iter().map(cost).collect();
+        let own = |at: &usize| Own { cost: cost(*at), ..Own::default() };
+        let sum: Vec<Own> = rest.iter().map(own).collect();
         let said = format!("    … {} more instructions", grouped(rest.len() as u64));
         rows.push(row(Cell::Empty, view, &sum, Cell::Source(said)));
     }

@@ -16,7 +16,7 @@ use opcost_command::profile_exports::ProfileExports;
 use opcost_model::plan::OpsPattern;
 use opcost_page::document::Mark;
 use opcost_page::writer::text::text;
-use opcost_profile::annotate::{AnnotateError, hot};
+use opcost_profile::annotate::{AnnotateError, hottest};
 use opcost_profile::distortion::distortions;
 use opcost_profile::read::about::{About, EventAbout};
 use opcost_profile::read::{self, ReadProfile};
@@ -205,17 +205,18 @@ fn annotated(
     name: &str,
     profile: &ReadProfile,
 ) -> Result<Status> {
-    let function = match args.annotate.function() {
+    let sources = args.source.sources(globals);
+    let shown =
+        |function: &Function| of_samples(&[profile], function, &sources, args.annotate.all_roots());
+    let (annotation, hidden) = match args.annotate.function() {
         Some(wanted) => {
-            &profile.table.functions[find("--annotate", &profile.table, wanted)?].function
+            let at = find("--annotate", &profile.table, wanted)?;
+            (shown(&profile.table.functions[at].function)?, None)
         }
         None => {
-            let first = hot(profile).first().map(|(function, _)| *function);
-            first.ok_or(AnnotateError::NoAddresses).status(Status::Usage)?
+            hottest(profile, shown).ok_or(AnnotateError::NoAddresses).status(Status::Usage)??
         }
     };
-    let sources = args.source.sources(globals);
-    let annotation = of_samples(&[profile], function, &sources, args.annotate.all_roots())?;
     let view = annotated_page::View {
         name,
         event: &profile.about.event,
@@ -224,7 +225,10 @@ fn annotated(
         annotation: &annotation,
     };
     let json = args.json.then(|| annotated_page::json(&view));
-    let document = annotated_page::document(&view, args.full_names);
+    let mut document = annotated_page::document(&view, args.full_names);
+    if let Some(hidden) = hidden {
+        document.say(Mark::Doubt, hidden);
+    }
     args.annotate.show(globals, args.full_names, &document, json)
 }
 
@@ -258,6 +262,7 @@ fn subject(globals: &Globals, args: &ProfileArgs) -> Result<Subject> {
         return Err(fail(Status::Usage, why));
     }
     let Taken { about, recorded, name, ops, failure } = args.subject.take(printed)?;
+    let recorded = recorded.taken_here();
     let profile = read::sampled(about, symbolise(&recorded, &args.source.sources(globals)));
     Ok(Subject { name, profile, ops: given.or(ops), failure })
 }

@@ -24,8 +24,8 @@ pub struct SourceArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     only: Vec<String>,
 
-    /// System.map of the recorded kernel, or a copy of its /proc/kallsyms [default: the running
-    /// kernel's symbols, or those that perf stored for another kernel]
+    /// System.map or vmlinux of the recorded kernel, or a copy of its /proc/kallsyms [default: the
+    /// running kernel's symbols, or those that perf stored for another kernel]
     #[arg(long, value_name = "FILE")]
     kernel_symbols: Option<PathBuf>,
 
