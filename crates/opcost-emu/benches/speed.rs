@@ -1,16 +1,24 @@
 //! The cost of counting, compared with QEMU without a plugin and with callgrind.
 //!
 //! `cargo bench --bench speed` measures. `cargo test` and `--tiny` run the same code with sizes that take a moment. Every figure is
-//! a ratio of CPU times (user and system) of runs that were taken in turn; no time is asserted. Only `cargo bench` boots a machine:
-//! with the kernel that OPCOST_TEST_KERNEL names and, if set, the symbols that OPCOST_TEST_SYMBOLS names. The kernel has no
-//! initramfs and runs until it panics for the lack of one.
+//! a ratio of CPU times (user and system) of runs that were taken in turn; no time is asserted. Only `cargo bench` boots machines:
+//! with the kernels that OPCOST_TEST_KERNEL and OPCOST_TEST_KERNEL_ARM64 name.
 
+#[path = "../tests/it/emulator/mod.rs"]
+#[allow(dead_code, reason = "tests use more")]
+mod emulator;
+#[path = "../tests/it/guest/mod.rs"]
+#[allow(dead_code, reason = "tests use more")]
+mod guest;
 #[path = "../../../patchpoint/tests/skip.rs"]
 mod skip;
 
+use emulator::{Emulator, Run, USER};
+use guest::{Guest, MODEL_AARCH64};
 use opcost_core_model::Core;
 use opcost_record::Domain;
 use opcost_record::emulation::Emulation;
+use opcost_record::symbols::Symbols;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{Spawn, Status, find_program};
 use std::ffi::{OsStr, OsString};
@@ -39,8 +47,9 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder for inputs and reports");
     program(rounds, bytes, folder.path());
     core(rounds, bytes, folder.path());
+    calls(rounds, if full { 200 } else { 1 });
     if full {
-        machine(rounds, folder.path());
+        guests(rounds, 40_000);
     }
 }
 
@@ -121,40 +130,147 @@ fn instructions(report: &Path) -> f64 {
     counted.expect("instructions are counted") as f64
 }
 
-/// Measures the boot of a kernel.
-fn machine(rounds: usize, folder: &Path) {
-    let Some(kernel) = std::env::var("OPCOST_TEST_KERNEL").ok().filter(|path| !path.is_empty())
-    else {
-        return skip("OPCOST_TEST_KERNEL names no kernel image to boot");
-    };
-    let mut symbols = String::new();
-    if let Ok(path) = std::env::var("OPCOST_TEST_SYMBOLS") {
-        let _ = write!(symbols, ",symbols={path}");
+/// A guest's work for the kernel: null calls, mappings, pipes and processes.
+const GUEST: &str = r#"
+static int ends[2];
+static void ask(void) { call(SYS_getppid, 0, 0, 0); }
+static void pages(void) {
+    char *at = map(65536);
+    for (int page = 0; page < 4; page++) at[page * 4096] = 1;
+    call(SYS_munmap, at, 65536, 0);
+}
+static void pass(void) {
+    char byte = 0;
+    call(SYS_write, ends[1], &byte, 1);
+    call(SYS_read, ends[0], &byte, 1);
+}
+static void child(void) {
+    long child = FORK;
+    if (!child) call(SYS_exit, 0, 0, 0);
+    call(SYS_wait4, child, 0, 0);
+}
+void program(char **arguments) {
+    PIPE(ends);
+    START();
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (int call = 0; call < 10; call++) ask();
+        pages();
+        pass();
+        if (turn % 20 == 0) child();
     }
-    let append = "quiet panic=-1 nokaslr nolapic_timer no_timer_check norandmaps";
-    let boot: Vec<&str> = "-accel tcg,thread=single -icount shift=0,sleep=off -rtc \
-                           base=2020-01-01T00:00:00,clock=vm -nodefaults -no-reboot -display none \
-                           -cpu max -m 512 -seed 1"
-        .split_whitespace()
-        .chain(["-kernel", &kernel, "-append", append])
-        .collect();
-    // No program marks a region, so the report is an error; the work is the same.
-    let counted = |name, more: &str| {
-        let plugin = plugin(folder, &format!("{symbols}{more}"));
-        way(name, &["qemu-system-x86_64", "-plugin", &plugin], &boot)
-    };
-    println!("boot of a kernel, CPU time of {rounds} rounds in turn");
-    compare(
-        rounds,
-        &[
-            way("QEMU", &["qemu-system-x86_64"], &boot),
-            counted("QEMU, counting", ",window=whole"),
-            counted("QEMU, counting and models", &format!(",window=whole,{MODEL}")),
-            counted("QEMU, counting between markers", ",window=markers"),
-            counted("QEMU, counting totals between markers", ",window=markers,profile=off"),
-        ],
-        &[(0, 1), (0, 2), (0, 3), (0, 4)],
-    );
+    STOP();
+}
+"#;
+
+/// Measures guests of both architectures.
+fn guests(rounds: usize, turns: usize) {
+    let turns = format!("#define TURNS {turns}\n");
+    if let Some(guest) = Guest::find() {
+        let names =
+            "#define FORK call(SYS_fork, 0, 0, 0)\n#define PIPE(ends) call(SYS_pipe, ends, 0, 0)\n";
+        let work = guest.work(&[names, &turns, GUEST].concat(), &[]);
+        measure("x86-64 guest", rounds, &|options| work.run(options));
+    }
+    if let Some(guest) = Guest::find_aarch64() {
+        let names = "#define FORK fork()\n#define PIPE(ends) call(SYS_pipe2, ends, 0, 0)\n";
+        let source = [names, &turns, GUEST].concat();
+        let work = guest.work_aarch64(&source, MODEL_AARCH64, "");
+        measure("arm64 guest", rounds, &|options| work.run(options));
+    }
+}
+
+/// A program of many short functions: recursion, and comparisons by a pointer.
+const PROGRAM: &str = r#"
+static unsigned numbers[1 << 12];
+static int less(unsigned a, unsigned b) { return a < b; }
+static int more(unsigned a, unsigned b) { return a > b; }
+static void swap(unsigned *a, unsigned *b) { unsigned c = *a; *a = *b; *b = c; }
+static unsigned count(unsigned number) { return number < 2 ? number : count(number - 1) + count(number - 2); }
+static void sort(unsigned *from, long length, int (*before)(unsigned, unsigned)) {
+    if (length < 2) return;
+    long kept = 0;
+    for (long at = 1; at < length; at++)
+        if (before(from[at], from[0])) swap(&from[++kept], &from[at]);
+    swap(&from[0], &from[kept]);
+    sort(from, kept, before);
+    sort(from + kept + 1, length - kept - 1, before);
+}
+static unsigned work(void) {
+    unsigned seed = 1, sum = 0;
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (int at = 0; at < 1 << 12; at++) numbers[at] = seed = seed * 1664525 + 1013904223;
+        sort(numbers, 1 << 12, turn & 1 ? less : more);
+        sum += numbers[7] + count(18);
+    }
+    return sum;
+}
+void _start(void) {
+    __asm__ volatile("syscall" : : "a"(60), "D"(work() & 0));
+    for (;;);
+}
+"#;
+
+/// Measures a program without a kernel.
+fn calls(rounds: usize, turns: usize) {
+    let Some(emulator) = Emulator::find(USER) else { return };
+    let source = format!("#define TURNS {turns}\n{PROGRAM}");
+    let options = [
+        "-O1",
+        "-fno-inline",
+        "-fno-optimize-sibling-calls",
+        "-fno-pic",
+        "-no-pie",
+        "-Wl,-z,separate-code",
+    ];
+    let Some(program) = emulator.build("calls.c", &source, &options) else { return };
+    let contents = std::fs::read(&program).expect("the program was built");
+    let mut symbols = Symbols::default();
+    guest::name(&mut symbols, &program, &contents, "program");
+    let symbols = format!("symbols={}", emulator.file("symbols", &symbols.encode()));
+    measure("program with many calls", rounds, &|options| match options {
+        Some(options) => {
+            emulator.run(&[&["window=whole", &symbols], options].concat(), &[&program])
+        }
+        None => emulator.run_plain(&[&program]),
+    });
+}
+
+/// Measures work without the plugin, with functions, with totals, and with functions but without stubs, in mirrored order.
+fn measure(name: &str, rounds: usize, work: &dyn Fn(Option<&[&str]>) -> Run) {
+    const WAYS: [(&str, Option<&[&str]>); 4] = [
+        ("plain", None),
+        ("with functions", Some(&[])),
+        ("totals only", Some(&["profile=off"])),
+        ("with functions, without stubs", Some(&["stubs=off"])),
+    ];
+    let mut costs: Vec<[f64; WAYS.len()]> = Vec::new();
+    for round in 0..rounds {
+        let mut cost = [0.0; WAYS.len()];
+        let mut order: Vec<usize> = (0..WAYS.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for way in order {
+            let before = children_ticks();
+            work(WAYS[way].1);
+            cost[way] = children_ticks() - before;
+        }
+        costs.push(cost);
+    }
+    println!("{name}: speed relative to QEMU without the plugin, CPU time of {rounds} rounds");
+    for way in 1..WAYS.len() {
+        let mut found: Vec<f64> = costs.iter().map(|cost| cost[0] / cost[way]).collect();
+        found.sort_by(f64::total_cmp);
+        let (least, median, most) = (found[0], found[rounds / 2], found[rounds - 1]);
+        println!("  {}: {median:.2} ({least:.2} to {most:.2})", WAYS[way].0);
+    }
+}
+
+/// Returns the CPU time of all ended children, in clock ticks (proc(5), fields 16 and 17 of /proc/self/stat).
+fn children_ticks() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("proc is mounted");
+    let fields = stat.rsplit(") ").next().expect("fields follow the name").split(' ');
+    fields.skip(13).take(2).map(|ticks| ticks.parse::<f64>().expect("a number")).sum()
 }
 
 fn way(name: &'static str, tool: &[&str], work: &[&str]) -> Way {

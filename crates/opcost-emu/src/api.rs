@@ -415,6 +415,13 @@ pub(crate) fn current_cpu() -> Option<*const *const c_void> {
     find(c"current_cpu").map(|found| found.cast_const().cast())
 }
 
+/// Returns an address in QEMU's buffer of translated code, if QEMU tells it.
+pub(crate) fn translated_code() -> Option<usize> {
+    let place = find(c"tcg_code_gen_epilogue")?.cast::<usize>();
+    // SAFETY: the variable is a pointer to code (include/tcg/tcg.h), which QEMU sets before it translates.
+    Some(unsafe { place.read() }).filter(|place| *place != 0)
+}
+
 /// `async_safe_run_on_cpu` of QEMU: vCPU, function, and a word for the function.
 type Later = unsafe extern "C" fn(*const c_void, *mut c_void, u64);
 

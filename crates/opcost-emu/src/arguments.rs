@@ -94,6 +94,8 @@ pub(crate) struct Arguments {
     pub(crate) profile: bool,
     /// Whether the cost of each instruction is reported by its address, too, and where branches and indirect calls go.
     pub(crate) addresses: bool,
+    /// Whether blocks may have stubs; without them the plugin counts the same, more slowly.
+    pub(crate) stubs: bool,
     /// Whether raw counts of the memory filters are reported.
     pub(crate) probe: bool,
     /// The accesses that count iterations.
@@ -120,6 +122,7 @@ impl Arguments {
             one_in: 1,
             profile: true,
             addresses: false,
+            stubs: true,
             probe: false,
             filters: Filters::default(),
         };
@@ -172,6 +175,7 @@ impl Arguments {
                 }
                 "profile" => arguments.profile = one_of(["off", "on"])? == 1,
                 "addresses" => arguments.addresses = one_of(["off", "on"])? == 1,
+                "stubs" => arguments.stubs = one_of(["off", "on"])? == 1,
                 "probe" => arguments.probe = one_of(["off", "on"])? == 1,
                 key if key.starts_with("filter-") => {
                     arguments.filters = arguments.filters.parse_one(key, value)?;
@@ -179,7 +183,7 @@ impl Arguments {
                 _ => {
                     return Err(format!(
                         "unknown argument '{text}'; known are out, symbols, window, once, mode, \
-                         model, cycles, one-in, profile, addresses, probe and filter-KIND"
+                         model, cycles, one-in, profile, addresses, stubs, probe and filter-KIND"
                     ));
                 }
             }

@@ -164,6 +164,8 @@ pub(crate) struct Rest {
     pub(crate) code: Option<Code>,
     /// The landmark at the start, with the place of its counter.
     pub(crate) landmark: Option<(Landmark, Option<usize>)>,
+    /// The restorer of the program's handler of signals that begins here.
+    pub(crate) restorer: Option<u64>,
     /// The place behind the repeated string instruction that ends just in front of this block.
     pub(crate) behind: Option<*mut Site>,
     /// The place behind the repeated string instruction that ends this block.
@@ -278,6 +280,7 @@ impl Block {
             rest: Box::new(Rest {
                 code: None,
                 landmark: None,
+                restorer: None,
                 behind: None,
                 repeats: None,
                 cost,

@@ -129,7 +129,12 @@ pub(crate) unsafe extern "C" fn on_block_apart(vcpu: c_uint, data: *mut c_void) 
     }
 }
 
-#[cold]
+/// Called when a block begins that does not go on, where stubs count the others.
+pub(crate) unsafe extern "C" fn on_look(vcpu: c_uint, data: *mut c_void) {
+    // SAFETY: the data are those of this callback; where there are stubs, there is one vCPU.
+    unsafe { look_and_begin::<false>(vcpu, block_of(data)) };
+}
+
 #[inline(never)]
 unsafe extern "C" fn look_and_begin<const APART: bool>(vcpu: c_uint, block: &'static Block) {
     if allowed(vcpu) {
@@ -350,17 +355,19 @@ fn refuse_system_call(numbers: &SystemCalls, number: i64, flags: u64, out: &Path
     }
 }
 
-/// Called when a system call begins; `arguments`: the first, third and fifth.
-pub(crate) fn on_system_call(vcpu: c_uint, number: i64, arguments: [u64; 3]) {
+/// Called when a system call begins; `arguments`: the first, second, third and fifth.
+pub(crate) fn on_system_call(vcpu: c_uint, number: i64, arguments: [u64; 4]) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state.
         let plugin = unsafe { plugin() };
-        let [first, third, fifth] = arguments;
+        let [first, second, third, fifth] = arguments;
         plugin.system_calls += 1;
         let numbers = &plugin.target.system_calls;
         refuse_system_call(numbers, number, first, &plugin.arguments.out);
         if number == numbers.map {
             plugin.mapped.map(third, fifth);
+        } else if number == numbers.action {
+            plugin.handle_signals(second);
         }
     }
 }

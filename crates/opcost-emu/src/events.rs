@@ -63,7 +63,7 @@ mod id {
         vcpu: c_uint,
         number: i64,
         first: u64,
-        _: u64,
+        second: u64,
         third: u64,
         _: u64,
         fifth: u64,
@@ -71,7 +71,7 @@ mod id {
         _: u64,
         _: u64,
     ) {
-        callback::on_system_call(vcpu, number, [first, third, fifth]);
+        callback::on_system_call(vcpu, number, [first, second, third, fifth]);
     }
 }
 

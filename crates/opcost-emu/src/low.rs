@@ -1,4 +1,4 @@
-//! Memory in the lowest 2 GiB: its addresses take five bytes of the host's code instead of ten.
+//! Memory in the lowest 2 GiB: its addresses take five bytes of the host's code instead of ten. Memory for the host's code.
 
 use opcost_record::symbols::PAGE_BYTES;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -17,9 +17,14 @@ unsafe extern "C" {
     ) -> *mut c_void;
 }
 
-/// `PROT_READ | PROT_WRITE`, and `MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT` (bits/mman.h).
+/// `PROT_READ | PROT_WRITE`, `PROT_EXEC`, `MAP_PRIVATE | MAP_ANONYMOUS`, `MAP_32BIT` and `MAP_NORESERVE` (bits/mman.h).
 const READ_WRITE: c_int = 1 | 2;
-const PRIVATE_LOW: c_int = 0x02 | 0x20 | 0x40;
+const EXECUTE: c_int = 4;
+const PRIVATE: c_int = 0x02 | 0x20;
+const LOW: c_int = 0x40;
+const NO_RESERVE: c_int = 0x4000;
+/// `MAP_FAILED`.
+const MAP_FAILED: usize = usize::MAX;
 
 /// Allocates zeroed room for some values and never frees it.
 ///
@@ -28,17 +33,26 @@ pub(crate) fn room<T>(count: usize, low: bool) -> *mut T {
     let layout = Layout::array::<T>(count).expect("as much as any program has");
     let found = if low {
         // SAFETY: a new mapping touches no memory that is in use.
-        unsafe { mmap(null_mut(), layout.size(), READ_WRITE, PRIVATE_LOW, -1, 0) }
+        unsafe { mmap(null_mut(), layout.size(), READ_WRITE, PRIVATE | LOW, -1, 0) }
     } else {
         null_mut()
     };
-    // MAP_FAILED is -1. Mappings are aligned to pages.
-    if !found.is_null() && found.addr() != usize::MAX && layout.align() <= PAGE_BYTES {
+    // Mappings are aligned to pages.
+    if !found.is_null() && found.addr() != MAP_FAILED && layout.align() <= PAGE_BYTES {
         return found.cast();
     }
     // SAFETY: callers ask for at least one byte.
     let found = unsafe { alloc_zeroed(layout) };
     if found.is_null() { handle_alloc_error(layout) } else { found.cast() }
+}
+
+/// Allocates room for the host's code, close to an address if there is room, and never frees it; `None` if the host refuses memory
+/// that is both writable and executable.
+pub(crate) fn executable(bytes: usize, near: usize) -> Option<*mut u8> {
+    let near = std::ptr::without_provenance_mut(near);
+    // SAFETY: a new mapping touches no memory that is in use: without `MAP_FIXED` the address is a wish.
+    let found = unsafe { mmap(near, bytes, READ_WRITE | EXECUTE, PRIVATE | NO_RESERVE, -1, 0) };
+    (found.addr() != MAP_FAILED).then_some(found.cast())
 }
 
 /// Allocates some numbers, all 0, and never frees them.

@@ -20,7 +20,8 @@ use crate::region::{CounterSums, Drains, FORGED, Regions};
 use crate::repeat::Site;
 use crate::report::{Reports, write_error};
 use crate::stack::{Entered, Stack};
-use crate::target::Target;
+use crate::stub::Stubs;
+use crate::target::{Signalled, Target};
 use crate::timing::Timing;
 use crate::totals::Totals;
 use crate::tree::{NODES_MAX, Tree};
@@ -30,6 +31,7 @@ use opcost_core_model::Cycles;
 use opcost_record::marker::{REGIONS, RegionMark};
 use opcost_record::program_region::ProgramRegions;
 use opcost_record::symbols::Landmark;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr;
 
@@ -97,6 +99,8 @@ pub(crate) struct Plugin {
     /// The number of instructions that the last block finished, as the closer look found.
     executed: usize,
     pub(crate) system_calls: u64,
+    /// The handlers of signals of a program without a kernel, each with its restorer.
+    pub(crate) handlers: HashMap<u64, u64>,
     /// Files from which the program mapped code.
     pub(crate) mapped: Mapped,
     /// How many alternatives of the kernel were in place when the first region began.
@@ -109,6 +113,8 @@ pub(crate) struct Plugin {
     pub(crate) stack: Stack,
     /// The state of counting totals only; `None` with contexts.
     pub(crate) totals: Option<Totals>,
+    /// The code that QEMU calls at the beginning of blocks.
+    pub(crate) stubs: Stubs,
     /// Whether blocks translated from now on rely on the kernel's entries for cuts and on the stack pointer for slots.
     pub(crate) by_entry: bool,
     /// Whether QEMU was asked to discard the code of the kernel's boot.
@@ -167,12 +173,14 @@ impl Plugin {
             timing,
             executed: usize::MAX,
             system_calls: 0,
+            handlers: HashMap::new(),
             mapped: Mapped::default(),
             patched: None,
             last,
             probes: Box::default(),
             stack: Stack::new(target),
             totals: None,
+            stubs: Stubs::default(),
             by_entry: false,
             discarded: false,
             failure: None,
@@ -375,7 +383,8 @@ impl Plugin {
     /// Learns the stack pointer's place from a call in the kernel.
     #[inline(always)]
     fn learn_stack(&mut self, call: &Block, begun: &Block, slot: u64) {
-        if self.stack.is_open() && call.exit == Exit::Call && call.kernel && begun.kernel {
+        let of_kernel = call.kernel && begun.kernel || !self.arguments.system;
+        if self.stack.is_open() && call.exit == Exit::Call && of_kernel {
             self.learn_stack_slot(slot);
         }
     }
@@ -404,12 +413,45 @@ impl Plugin {
             && self.arguments.system
             && self.one_vcpu
             && self.attribution.knows_faults();
+        // Where signals tell a program's faults, its blocks need no steps, either.
+        let by_signal =
+            !self.arguments.system && self.target.signalled.is_some() && self.timing.is_none();
         // A program's own calls tell where the stack pointer is, but nothing tells its faults.
-        let learns = wanted || self.target.links() && !self.arguments.system;
+        let learns = wanted || by_signal || self.target.links() && !self.arguments.system;
         // SAFETY: a block begins on the one vCPU.
         if learns && unsafe { self.stack.learn(slot) } {
-            self.by_entry = wanted;
+            // Without a second translation, a loop that is running already would keep its steps.
+            self.by_entry = wanted || by_signal && api::discard_code();
         }
+    }
+
+    /// Notes the handler of signals that a program installs; `action`: the address of its `struct sigaction`.
+    pub(crate) fn handle_signals(&mut self, action: u64) {
+        if self.target.signalled.is_none() || action == 0 {
+            return;
+        }
+        // The handler, the flags and the restorer, a word each (`struct kernel_sigaction` of the C library).
+        let mut bytes = [0u8; 24];
+        if !self.stack.read(action, &mut bytes) {
+            return;
+        }
+        let word = |index: usize| {
+            u64::from_le_bytes(bytes[8 * index..][..8].try_into().expect("eight bytes"))
+        };
+        let (handler, restorer) = (word(0), word(2));
+        // SIG_DFL and SIG_IGN are 0 and 1.
+        if handler > 1 && self.handlers.insert(handler, restorer) != Some(restorer) && self.by_entry
+        {
+            self.translate_anew();
+        }
+    }
+
+    /// The state that a signal interrupted, if a block begins to which a signal led.
+    fn signalled(&self, begun: &Block) -> Option<Signalled> {
+        self.target
+            .signalled
+            .zip(begun.restorer)
+            .and_then(|(read, restorer)| read(&self.stack, restorer))
     }
 
     /// Looks closer at a block to which control may have come in any way.
@@ -420,8 +462,9 @@ impl Plugin {
         }
         let prev = self.prev();
         let pushed = if prev.by_entry { self.pushed(prev, begun) } else { None };
+        let signalled = if prev.by_entry { self.signalled(begun) } else { None };
         let cut = if prev.by_entry {
-            self.settle_by_entry(prev, begun, pushed)
+            self.settle_by_entry(prev, begun, pushed, signalled)
         } else {
             self.settle(prev, begun)
         };
@@ -440,8 +483,9 @@ impl Plugin {
             (*self.cells).slot
         };
         if prev.by_entry {
-            slot = match pushed {
-                Some(pushed) => pushed.stack.wrapping_sub(prev.popped.into()),
+            let stack = pushed.map(|pushed| pushed.stack).or(signalled.map(|signal| signal.stack));
+            slot = match stack {
+                Some(stack) => stack.wrapping_sub(prev.popped.into()),
                 // SAFETY: the stack pointer's place was known when the block was translated.
                 None => unsafe { self.stack.slot(prev.popped) },
             };
@@ -485,6 +529,11 @@ impl Plugin {
             return;
         }
         self.discarded = true;
+        self.translate_anew();
+    }
+
+    /// Has QEMU discard all translated code.
+    fn translate_anew(&mut self) {
         if !api::discard_code() {
             self.failure.get_or_insert_with(|| {
                 "this QEMU cannot discard translated code (it exports no async_safe_run_on_cpu and tb_flush), \
@@ -544,7 +593,13 @@ impl Plugin {
     /// begin again. An access to a device makes QEMU leave the block, execute the instruction by itself with its memory callback
     /// only, and go on behind the instruction. A store into the block's own code makes QEMU leave the block and execute the store
     /// again, as a block of one instruction.
-    fn settle_by_entry(&mut self, prev: &Block, next: &Block, pushed: Option<Entered>) -> bool {
+    fn settle_by_entry(
+        &mut self,
+        prev: &Block,
+        next: &Block,
+        pushed: Option<Entered>,
+        signalled: Option<Signalled>,
+    ) -> bool {
         // SAFETY: QEMU writes to the cells between callbacks only.
         let cells = unsafe { &*self.cells };
         // SAFETY: blocks live for ever.
@@ -555,16 +610,20 @@ impl Plugin {
             return index + 1 < prev.facts.len();
         }
         let landmark = next.landmark.map(|(landmark, _)| landmark);
-        let again = match (landmark, pushed) {
-            (Some(Landmark::Fault), Some(pushed)) => {
-                self.stopped_at(prev, pushed).filter(|index| {
-                    let facts = prev.facts[*index].0;
-                    // Without repeated instructions, what a fault will resume at did not finish, whatever it is.
-                    (facts.may_fault || self.target.links())
-                        && facts.repeat.is_none()
-                        && !facts.never_retires
-                })
-            }
+        let stopped = match (landmark, pushed) {
+            (Some(Landmark::Fault), Some(pushed)) => self.stopped_at(prev, pushed),
+            _ => None,
+        };
+        let by_fault = signalled.filter(|signal| signal.by_fault);
+        let stopped = stopped.or_else(|| prev.index_of(by_fault?.instruction));
+        let again = match (landmark, stopped) {
+            (_, Some(index)) => Some(index).filter(|index| {
+                let facts = prev.facts[*index].0;
+                // Without repeated instructions, what a fault will resume at did not finish, whatever it is.
+                (facts.may_fault || self.target.links())
+                    && facts.repeat.is_none()
+                    && !facts.never_retires
+            }),
             (None, _) if next.is_one_access() && self.target.restarts_own_stores => prev
                 .index_of(next.start)
                 .filter(|index| prev.facts[*index].0.stores > 0 && self.left_early(prev, *index)),

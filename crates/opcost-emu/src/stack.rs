@@ -134,13 +134,9 @@ impl Stack {
         if !self.is_open() {
             return false;
         }
-        // SAFETY: as the caller promises; QEMU's variable is the calling thread's.
-        unsafe {
-            if self.vcpu.is_null() {
-                self.vcpu = api::current_cpu().map_or(ptr::null(), |current| *current);
-            }
-            self.calls.learn(self.vcpu, value);
-        }
+        self.attach();
+        // SAFETY: as the caller promises.
+        unsafe { self.calls.learn(self.vcpu, value) };
         if let Some(found) = self.calls.found {
             // QEMU keeps x30 and the stack pointer side by side (`xregs` in target/arm/cpu.h).
             self.place = found.wrapping_add(usize::from(self.target.links()));
@@ -217,6 +213,23 @@ impl Stack {
     pub(crate) unsafe fn pointer(&self) -> u64 {
         // SAFETY: the object lives as long as the vCPU.
         unsafe { self.place.read_volatile() }
+    }
+
+    /// Returns the register that stands some words behind the stack pointer in QEMU's object.
+    ///
+    /// # Safety
+    /// As for [`pointer`](Self::pointer); both words are among the registers.
+    pub(crate) unsafe fn beside(&self, words: usize) -> u64 {
+        // SAFETY: as the caller promises.
+        unsafe { self.place.wrapping_add(words).read_volatile() }
+    }
+
+    /// Finds QEMU's object of the vCPU that the calling thread runs.
+    pub(crate) fn attach(&mut self) {
+        if self.vcpu.is_null() {
+            // SAFETY: QEMU's variable is the calling thread's.
+            self.vcpu = api::current_cpu().map_or(ptr::null(), |current| unsafe { *current });
+        }
     }
 
     /// Returns the stack slot of the call or return that just happened; after any other instruction, a slot on the same stack.

@@ -28,6 +28,8 @@ pub(crate) struct SystemCalls {
     pub(crate) execute: &'static [i64],
     /// `mmap`.
     pub(crate) map: i64,
+    /// `rt_sigaction`.
+    pub(crate) action: i64,
 }
 
 /// Tests of the register that says why the kernel was entered.
@@ -36,6 +38,16 @@ pub(crate) struct Causes {
     pub(crate) call: fn(u64) -> bool,
     /// Whether a value is that of an instruction that accesses memory.
     pub(crate) access: fn(u64) -> bool,
+}
+
+/// The state of a program's code that a signal interrupted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Signalled {
+    /// Address at which the code resumes, and its stack pointer.
+    pub(crate) instruction: u64,
+    pub(crate) stack: u64,
+    /// Whether the signal is one by which instructions fault.
+    pub(crate) by_fault: bool,
 }
 
 /// An architecture.
@@ -65,6 +77,9 @@ pub(crate) struct Target {
     pub(crate) entered: unsafe fn(&Stack) -> Option<Entered>,
     /// Tests of the register that says why the kernel was entered, if it is to be learnt.
     pub(crate) causes: Option<Causes>,
+    /// Returns the state of the code that a signal interrupted, at the first block of a program's handler, which ends in a restorer;
+    /// `None` if no signal led there. Without the function, blocks of programs are followed step by step.
+    pub(crate) signalled: Option<fn(&Stack, u64) -> Option<Signalled>>,
     /// Whether a fetch faulted, at the first block of the handler of a fault; `None` if that is not known.
     pub(crate) fetch_faulted: unsafe fn(&Stack, &Entered) -> Option<bool>,
     /// Returns the meaning of a block of kernel code without a name, if the block is an entry of the kernel.

@@ -22,9 +22,9 @@ use std::ptr;
 /// Largest number of blocks; a block of six instructions takes about 400 bytes.
 const BLOCKS_MAX: usize = 1 << 21;
 
-/// The identity of a block: address, number of instructions, hash of the code, function, and whether the kernel's entries tell its
-/// cuts.
-type Key = (u64, usize, u64, u32, bool);
+/// The identity of a block: address, number of instructions, hash of the code, function, whether the kernel's entries tell its cuts,
+/// and the restorer if the block is a handler of signals.
+type Key = (u64, usize, u64, u32, bool, Option<u64>);
 
 /// The blocks so far, and the places behind repeated string instructions.
 #[derive(Default)]
@@ -82,6 +82,9 @@ impl Translator {
         if sources.is_empty() || plugin.arguments.window == Window::Never {
             return;
         }
+        if !plugin.arguments.system {
+            plugin.stack.attach();
+        }
         let codes: Vec<&[u8]> = sources.iter().map(|source| source.code.bytes()).collect();
         let kernel = plugin.arguments.system && is_kernel(start);
         // SAFETY: QEMU keeps the page of the first instruction mapped until the callback returns.
@@ -99,7 +102,8 @@ impl Translator {
         };
         let mut hasher = DefaultHasher::new();
         codes.hash(&mut hasher);
-        let key = (start, codes.len(), hasher.finish(), owner.function, plugin.by_entry);
+        let restorer = plugin.handlers.get(&start).copied();
+        let key = (start, codes.len(), hasher.finish(), owner.function, plugin.by_entry, restorer);
         let block = match self.blocks.get(&key) {
             Some(block) => *block,
             None => {
@@ -146,9 +150,12 @@ impl Translator {
             Exit::Call | Exit::CallIndirect | Exit::Return | Exit::Leave | Exit::Enter
         );
         let by_entry = plugin.by_entry;
+        // Without contexts, calls and returns mean nothing once faults are told otherwise.
+        let turns = turns && (plugin.arguments.profile || !by_entry || last.exit == Exit::Leave);
         // After such a block the next one always gets a closer look; the kernel's entries are special anyway.
         let ends_doubtful = last.may_fault && last.repeat.is_none() && !by_entry;
-        let special = behind.is_some() || landmark.is_some();
+        let restorer = plugin.handlers.get(&start).copied();
+        let special = behind.is_some() || landmark.is_some() || restorer.is_some();
         // The next block shows whether a string instruction faulted; the block behind the instruction is special.
         let repeats = last.repeat.is_some();
         let faults = !by_entry && (repeats || last.may_be_refused);
@@ -176,7 +183,7 @@ impl Translator {
                 // SAFETY: sites live for ever, and no other reference to one is in use.
                 unsafe { (*site).link(owner.function, address) };
             }
-            (block.landmark, block.behind) = (landmark, behind);
+            (block.landmark, block.restorer, block.behind) = (landmark, restorer, behind);
             (block.at_entry, block.kernel) = (owner.at_entry, kernel);
             let mut special = special;
             if by_entry {
@@ -381,11 +388,24 @@ impl Request<'_> {
                 let function = match (timed, apart) {
                     (true, _) => callback::on_timed_block,
                     (false, true) => callback::on_block_apart,
-                    (false, false) => callback::on_block,
+                    (false, false) => self.counting(block),
                 };
                 (self.api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
             }
         }
+    }
+
+    /// Returns the function that counts a block which QEMU cannot count by itself.
+    fn counting(&mut self, block: &'static Block) -> api::ExecCallback {
+        let Plugin { one_vcpu, arguments, cells, stubs, .. } = &mut *self.plugin;
+        // A kernel's code is large: its stubs miss the host's cache of instructions as often as the function misses that of data.
+        if !*one_vcpu || !arguments.stubs || arguments.system {
+            return callback::on_block;
+        }
+        if block.special() {
+            return callback::on_look;
+        }
+        stubs.of(block, *cells, callback::on_look).unwrap_or(callback::on_block)
     }
 
     /// # Safety

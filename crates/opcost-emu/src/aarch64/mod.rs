@@ -21,9 +21,16 @@ pub(crate) static TARGET: Target = Target {
     halts: decode::halts,
     may_end_with_repeat: |_| false,
     entered: entry::entered,
+    signalled: None,
     causes: Some(Causes { call: entry::is_system_call, access: entry::is_access }),
     fetch_faulted: entry::fetch_faulted,
     unnamed_entry: entry::unnamed,
     // include/uapi/asm-generic/unistd.h of the kernel; 435 is clone3.
-    system_calls: SystemCalls { clone: 220, forks: &[435], execute: &[221, 281], map: 222 },
+    system_calls: SystemCalls {
+        clone: 220,
+        forks: &[435],
+        execute: &[221, 281],
+        map: 222,
+        action: 134,
+    },
 };

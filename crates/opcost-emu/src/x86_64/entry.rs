@@ -3,6 +3,7 @@
 use super::decode::{LENGTH_MAX, decode_one};
 use crate::decode::Facts;
 use crate::stack::{Entered, Stack};
+use crate::target::Signalled;
 use opcost_record::symbols::PAGE_BYTES;
 
 /// The bit of a page fault's error code that says that a fetch faulted (Intel SDM volume 3, section 4.7).
@@ -33,6 +34,30 @@ pub(crate) unsafe fn pushed(state: &Stack) -> Option<Entered> {
         if with_code { Some(u64::from_le_bytes(bytes[..8].try_into().ok()?)) } else { None };
     let (instruction, segment, stack) = (word(0)?, word(1)? as u16, word(3)?);
     Some(Entered { instruction, stack, segment, error })
+}
+
+/// Returns the state that a signal's frame has (`struct rt_sigframe` in arch/x86/include/asm/sigframe.h: the restorer, then `ucontext`,
+/// whose registers begin with r8 after 40 bytes), at the first block of a handler.
+pub(crate) fn signalled(state: &Stack, restorer: u64) -> Option<Signalled> {
+    /// Distances of rsp and rip from the frame, and of rdi from rsp in QEMU's registers, in words (`R_EDI` in target/i386/cpu.h).
+    const STACK: usize = 21;
+    const INSTRUCTION: usize = 22;
+    const FIRST_ARGUMENT: usize = 3;
+    /// SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV (include/uapi/asm-generic/signal.h).
+    const FAULTS: [u64; 5] = [4, 5, 7, 8, 11];
+    // SAFETY: the place is known, and a block begins.
+    let frame = unsafe { state.pointer() };
+    let mut bytes = [0u8; 8 * (INSTRUCTION + 1)];
+    if !state.read(frame, &mut bytes) {
+        return None;
+    }
+    let word =
+        |index: usize| bytes.get(8 * index..8 * index + 8)?.try_into().ok().map(u64::from_le_bytes);
+    // SAFETY: as above; both registers are in one array.
+    let signal = unsafe { state.beside(FIRST_ARGUMENT) };
+    let by_fault = FAULTS.contains(&signal);
+    let interrupted = Signalled { instruction: word(INSTRUCTION)?, stack: word(STACK)?, by_fault };
+    (word(0) == Some(restorer)).then_some(interrupted)
 }
 
 /// Whether the fetch of an instruction faulted: the instruction's page is then not mapped.

@@ -20,9 +20,16 @@ pub(crate) static TARGET: Target = Target {
     halts: decode::halts,
     may_end_with_repeat: decode::may_end_with_repeat,
     entered: entry::pushed,
+    signalled: Some(entry::signalled),
     causes: None,
     fetch_faulted: entry::fetch_faulted,
     unnamed_entry: |_, _| None,
     // arch/x86/entry/syscalls/syscall_64.tbl of the kernel.
-    system_calls: SystemCalls { clone: 56, forks: &[57, 58], execute: &[59, 322], map: 9 },
+    system_calls: SystemCalls {
+        clone: 56,
+        forks: &[57, 58],
+        execute: &[59, 322],
+        map: 9,
+        action: 13,
+    },
 };

@@ -3,6 +3,8 @@
 use crate::emulator;
 use crate::emulator::{Emulator, MODEL, USER, check, count, have, paths, skip};
 use opcost_record::Domain;
+use opcost_record::emulation::Emulation;
+use opcost_record::profile::Profile;
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
 
 /// Assembler's macros: markers, and the end.
@@ -47,11 +49,30 @@ buffer: .skip 524288
 .text
 ";
 
-/// Assembles a program and runs it.
+/// Calls in 64 stack slots in front of the program, from which the plugin learns where QEMU keeps the stack pointer.
+const CALLS: &str = "
+.type early,@function
+early: mov $64,%ebx
+1: push %rbx\n call 2f\n dec %ebx\n jnz 1b
+ add $512,%rsp\n xor %ebx,%ebx\n jmp _start
+2: ret
+.size early,.-early
+.globl early
+";
+
+/// Assembles a program and runs it: once as it is, where the plugin follows blocks by steps, and once behind [`CALLS`], where signals
+/// tell where a block was cut. Counts between markers are the same.
 fn run(source: &str, plugin_arguments: &[&str]) -> Option<emulator::Run> {
     let emulator = Emulator::find(USER)?;
     let program = emulator.build("program.S", &format!("{PROLOGUE}{source}"), &[])?;
-    Some(emulator.run(plugin_arguments, &[&program]))
+    let run = emulator.run(plugin_arguments, &[&program]);
+    if !plugin_arguments.contains(&"window=whole") {
+        let source = format!("{PROLOGUE}{source}\n.text\n{CALLS}");
+        let program = emulator.build("program.S", &source, &["-Wl,-e,early"])?;
+        let learned = emulator.run(plugin_arguments, &[&program]);
+        assert_eq!(learned.report, run.report);
+    }
+    Some(run)
 }
 
 #[test]
@@ -377,6 +398,12 @@ fn symbols(emulator: &Emulator, program: &str) -> Option<String> {
     Some(emulator.file("symbols", &symbols.encode()))
 }
 
+/// Returns the contexts with the names of their functions.
+fn named(profile: &Profile) -> impl Iterator<Item = (Option<u32>, &str, u64, u64)> {
+    let name = |function: u32| profile.functions[function as usize].symbol.as_str();
+    profile.contexts.iter().map(move |one| (one.parent, name(one.function), one.calls, one.cost))
+}
+
 /// Runs a program with symbols and returns the contexts as lines.
 fn contexts(source: &str) -> Option<Vec<String>> {
     Some(paths(&profiled(source)?.work().profile))
@@ -395,10 +422,25 @@ fn profiled_with(source: &str, arguments: &[&str]) -> Option<emulator::Run> {
 .macro END name\n.size \\name,.-\\name\n.endm\n{PROLOGUE}{source}"
     );
     // Zeros behind the code on its page, as the file has them.
-    let program = emulator.build("program.S", &source, &["-Wl,-z,separate-code"])?;
-    let symbols = symbols(&emulator, &program)?;
-    let symbols = format!("symbols={symbols}");
-    Some(emulator.run(&[&[symbols.as_str()], arguments].concat(), &[&program]))
+    let run = |source: &str, options: &[&str], arguments: &[&str]| {
+        let options = [&["-Wl,-z,separate-code"], options].concat();
+        let program = emulator.build("program.S", source, &options)?;
+        let symbols = format!("symbols={}", symbols(&emulator, &program)?);
+        Some(emulator.run(&[&[symbols.as_str()], arguments].concat(), &[&program]))
+    };
+    let learned = run(&format!("{source}\n.text\n{CALLS}"), &["-Wl,-e,early"], arguments)?;
+    let without_stubs = run(&source, &[], &[arguments, &["stubs=off"]].concat())?;
+    let run = run(&source, &[], arguments)?;
+    assert_eq!(without_stubs.report, run.report);
+    if Emulation::decode(&run.report).is_ok() && !arguments.contains(&"window=whole") {
+        for (first, again) in run.works().iter().zip(learned.works()) {
+            assert_eq!(again.counts, first.counts);
+            // A full tree has less room behind the calls.
+            let full = first.profile.contexts.len() > 1 << 19;
+            assert!(full || named(&again.profile).eq(named(&first.profile)));
+        }
+    }
+    Some(run)
 }
 
 #[test]

@@ -188,6 +188,11 @@ impl Emulator {
         self.start(&[], api, plugin_arguments, &arguments)
     }
 
+    /// Runs QEMU without the plugin.
+    pub(crate) fn run_plain(&self, arguments: &[&str]) -> Run {
+        self.execute(Command::new("timeout").args(["600", self.qemu]).args(arguments))
+    }
+
     fn start(
         &self,
         environment: &[(&str, &str)],
@@ -203,18 +208,18 @@ impl Emulator {
             plugin.push_str(argument);
         }
         // A machine that hangs must not hang the tests.
-        let run = Command::new("timeout")
-            .args(["600", self.qemu, "-plugin", &plugin])
-            .args(arguments)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .envs(environment.iter().copied())
-            .envs(api.map(|version| (emulation::API_VARIABLE, version.to_string())))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let mut command = Command::new("timeout");
+        command.args(["600", self.qemu, "-plugin", &plugin]).args(arguments).env_clear();
+        command.envs(environment.iter().copied());
+        command.envs(api.map(|version| (emulation::API_VARIABLE, version.to_string())));
+        self.execute(&mut command)
+    }
+
+    fn execute(&self, command: &mut Command) -> Run {
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let run = command.stdin(Stdio::null()).output().unwrap();
         Run {
-            report: std::fs::read(&report).unwrap_or_default(),
+            report: std::fs::read(self.folder().join("report")).unwrap_or_default(),
             status: run.status.code(),
             output: String::from_utf8_lossy(&run.stdout).into_owned(),
             errors: String::from_utf8_lossy(&run.stderr).into_owned(),

@@ -41,6 +41,28 @@ pub(crate) struct Guest {
     kallsyms: &'static str,
 }
 
+/// A boot with its program.
+pub(crate) struct Work<'a> {
+    emulator: &'a Emulator,
+    /// The plugin's argument for the symbols.
+    symbols: String,
+    /// QEMU's arguments.
+    arguments: Vec<String>,
+}
+
+impl Work<'_> {
+    /// Boots; `options`: the plugin's options, or `None` for a QEMU without the plugin.
+    pub(crate) fn run(&self, options: Option<&[&str]>) -> Run {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        match options {
+            Some(options) => {
+                self.emulator.run(&[&[self.symbols.as_str()], options].concat(), &arguments)
+            }
+            None => self.emulator.run_plain(&arguments),
+        }
+    }
+}
+
 /// The results of a guest.
 pub(crate) struct Booted {
     pub(crate) run: Run,
@@ -124,17 +146,22 @@ impl Guest {
         options: &[&str],
         more: &str,
     ) -> Booted {
+        let work = self.work_aarch64(source, model, more);
+        let run = work.run(Some(options));
+        assert_eq!(run.status, Some(0), "{}{}", run.output, run.errors);
+        let sent = run.output.replace('\r', "");
+        Booted { run, sent }
+    }
+
+    /// Prepares a boot as [`boot_aarch64_with`](Self::boot_aarch64_with) does.
+    pub(crate) fn work_aarch64(&self, source: &str, model: &str, more: &str) -> Work<'_> {
         let program = self.program_aarch64(source);
         let contents = std::fs::read(&program).unwrap();
         let archive = self.emulator.file("archive", &archive(&contents));
         let symbols = self.symbols(&program, &contents);
         let symbols = format!("symbols={}", self.emulator.file("symbols", &symbols));
-        let machine = self.machine_aarch64(model, &archive, more);
-        let machine: Vec<&str> = machine.iter().map(String::as_str).collect();
-        let run = self.emulator.run(&[&[symbols.as_str()], options].concat(), &machine);
-        assert_eq!(run.status, Some(0), "{}{}", run.output, run.errors);
-        let sent = run.output.replace('\r', "");
-        Booted { run, sent }
+        let arguments = self.machine_aarch64(model, &archive, more);
+        Work { emulator: &self.emulator, symbols, arguments }
     }
 
     /// Boots a program under the counter that shares no code with the plugin, and returns the count at each marker.
@@ -191,6 +218,14 @@ impl Guest {
 
     /// Boots a program; `source`: C with a function `program`; `options`: the plugin's options; `machine`: QEMU's options.
     pub(crate) fn boot(&self, source: &str, options: &[&str], machine: &[&str]) -> Booted {
+        let run = self.work(source, machine).run(Some(options));
+        assert_eq!(run.status, Some(3), "{}{}", run.output, run.errors);
+        let sent = std::fs::read_to_string(self.emulator.folder().join("sent")).unwrap();
+        Booted { run, sent }
+    }
+
+    /// Prepares a boot as [`boot`](Self::boot) does.
+    pub(crate) fn work(&self, source: &str, machine: &[&str]) -> Work<'_> {
         let all = [&COMPILE[..], &WHOLE, &["-fcf-protection=none", "-mno-sse"]].concat();
         let source = format!("{PRELUDE}{source}");
         let program = self.emulator.build("init.c", &source, &all).expect("gcc is there");
@@ -209,9 +244,8 @@ impl Guest {
         let image = ["-kernel", &self.kernel, "-initrd", &archive, "-append", boot];
         let ports = ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04", "-debugcon", &debug];
         let all = [&time[..], &fixed, &quiet, &image, &ports, machine].concat();
-        let run = self.emulator.run(&[&[symbols.as_str()], options].concat(), &all);
-        assert_eq!(run.status, Some(3), "{}{}", run.output, run.errors);
-        Booted { run, sent: std::fs::read_to_string(sent).unwrap() }
+        let arguments = all.into_iter().map(str::to_owned).collect();
+        Work { emulator: &self.emulator, symbols, arguments }
     }
 
     fn symbols(&self, program: &str, contents: &[u8]) -> Vec<u8> {
@@ -219,23 +253,28 @@ impl Guest {
         if !self.kallsyms.is_empty() {
             symbols = join(Some(&KernelSymbols::parse(self.kallsyms).unwrap()), &[]);
         }
-        let mut number = |function: Function| {
-            symbols.functions.push(function);
-            symbols.functions.len() as u32 - 1
-        };
-        let mut file = FileSymbols::default();
-        for (symbol, start, size) in functions(program) {
-            let function = number(Function::new(symbol, "/init"));
-            file.parts.push(Range { start, end: start + size, function });
-        }
-        let end = file.parts.last().map_or(0, |part| part.end as usize);
-        for offset in (PAGE_BYTES..end).step_by(PAGE_BYTES) {
-            let page = &contents[offset..contents.len().min(offset + PAGE_BYTES)];
-            file.pages.push((offset as u64, page_hash(page)));
-        }
-        symbols.files.push(file);
+        name(&mut symbols, program, contents, "/init");
         symbols.encode()
     }
+}
+
+/// Adds the functions of a program, which is loaded at 0x400000, to symbols; `module`: the program's name in them.
+pub(crate) fn name(symbols: &mut Symbols, program: &str, contents: &[u8], module: &str) {
+    let mut number = |function: Function| {
+        symbols.functions.push(function);
+        symbols.functions.len() as u32 - 1
+    };
+    let mut file = FileSymbols::default();
+    for (symbol, start, size) in functions(program) {
+        let function = number(Function::new(symbol, module));
+        file.parts.push(Range { start, end: start + size, function });
+    }
+    let end = file.parts.last().map_or(0, |part| part.end as usize);
+    for offset in (PAGE_BYTES..end).step_by(PAGE_BYTES) {
+        let page = &contents[offset..contents.len().min(offset + PAGE_BYTES)];
+        file.pages.push((offset as u64, page_hash(page)));
+    }
+    symbols.files.push(file);
 }
 
 /// Returns name, file offset and size of a program's functions; its text is loaded at 0x400000.
