@@ -3,6 +3,7 @@
 use crate::error::JobError;
 use crate::log;
 use crate::reply::{Channel, send, send_exit};
+use crate::service;
 use opcost_record::channel::{FrameKind, GuestExit, OUTPUT_BYTES_MAX};
 use opcost_record::request::{GuestCommand, GuestOutput};
 use opcost_sys::capability::{self, Capability};
@@ -54,11 +55,15 @@ pub(crate) fn run(
             .map_err(JobError::system("keep capabilities from the program"))?;
     }
     log::ask_for_traps();
+    let service = service::set_up()?;
     let phase_ns = Random::seeded(phase_seed).draw() % PHASES_NS;
     let exit = match spawn.run_marked(Some(phase_ns))? {
         Status::Code(code) => GuestExit::Code(code),
         Status::Signal(signal) => GuestExit::Signal(signal),
     };
+    if let Some(service) = service {
+        service.end(channel)?;
+    }
     // What a program said before it failed is part of how it failed.
     let failed = !matches!(exit, GuestExit::Code(0));
     let is_sent = |kind| request.sends || failed && kind == FrameKind::Stderr;

@@ -2,7 +2,7 @@
 //! sends the results over its own channel and ends the machine.
 //!
 //! ```text
-//! mounts → large files → disk → request → channel → variation → symbols | workload | command → power
+//! mounts → large files → disk → request → channel → variation → symbols | workload | service → command → power
 //! ```
 //!
 //! Between the markers, no code of init runs: a workload is a process of its own, and a command's
@@ -22,6 +22,7 @@ mod mounts;
 mod power;
 mod reply;
 mod request;
+mod service;
 mod variation;
 mod workload;
 

@@ -399,6 +399,25 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub disk: Vec<String>,
 
+    /// Root file system of the guest, in which command and service are: a folder, a tar (also .gz or .zst), an
+    /// OCI image layout, or a file that docker save wrote. If it is repeated, each root makes a variant
+    /// [default: the command with its libraries and files]
+    #[arg(long, value_name = "ROOT", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub root: Vec<String>,
+
+    /// Program of the root to start before the command and to end after it, outside the measurement; it
+    /// runs, and is counted, while the command runs. Repeated, one for each variant
+    #[arg(long, value_name = "CMD", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub service: Vec<String>,
+
+    /// When the service is ready, so that the command may begin: port:NUMBER (a listener), file:/PATH
+    /// (in the guest) or run:COMMAND (succeeds). Repeated, one for each variant
+    #[arg(long, value_name = "SIGN", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub ready: Vec<String>,
+
     /// File or folder to pack for the guest, PATH or PATH:PATH_IN_GUEST; may be repeated. opcost
     /// always packs the command's program, its libraries and the files that its arguments name
     #[arg(long, value_name = "PATH", help_heading = GUEST)]
@@ -630,6 +649,15 @@ pub struct Variant {
     /// Disk of this variant's emulated machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
+    /// Root file system of this variant's guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// Service beside this variant's command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// When this variant's service is ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
     /// The value of each scanned parameter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scanned: BTreeMap<String, String>,

@@ -23,6 +23,7 @@ pub mod program_region;
 mod record;
 mod region;
 pub mod request;
+pub mod service;
 pub mod symbols;
 
 pub use architecture::Architecture;

@@ -22,6 +22,7 @@ pub mod perf;
 pub mod personality;
 pub mod port;
 pub mod presence;
+pub mod processes;
 pub mod ptrace;
 pub mod rusage;
 pub mod scheduling;

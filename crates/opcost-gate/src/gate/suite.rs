@@ -296,6 +296,9 @@ impl Case {
             ("cpu-model", &experiment.cpu_model),
             ("like", &experiment.like),
             ("disk", &experiment.disk),
+            ("root", &experiment.root),
+            ("service", &experiment.service),
+            ("ready", &experiment.ready),
         ] {
             if values.len() > 1 {
                 return Err(format!("{key}: a case has one; write a case for each"));

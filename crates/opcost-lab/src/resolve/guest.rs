@@ -17,6 +17,7 @@ use opcost_kernel::{KernelError, KernelSpec, Recipe, Toolchain};
 use opcost_model::experiment::{Experiment, Variant};
 use opcost_model::guest_settings::GuestSettings;
 use opcost_model::plan::guest::{CORE_DEFAULT, DEFAULT_KERNEL, NO_KERNEL};
+use opcost_model::plan::service::{ReadySign, ServicePlan};
 use opcost_model::plan::{
     CorePlan, EmulationPlan, GuestPlan, MachineKind, Priority, VariantPlan, WorkPlan,
 };
@@ -24,7 +25,7 @@ use opcost_model::recording::settings::field_of_guests;
 use opcost_record::Architecture;
 use opcost_record::metric::ONE_IN_MAX;
 use opcost_record::nearest::did_you_mean;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The default time limit of a run: a guest that hangs would never end.
 pub(super) const LIMIT_MS: u64 = 30 * 60 * 1000;
@@ -62,10 +63,26 @@ pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> O
     ]
     .into_iter()
     .chain(settings)
-    .chain([differs(&|guest| guest.disk.as_ref().map_or("no disk".into(), DiskSpec::to_string))])
+    .chain([
+        differs(&|guest| guest.disk.as_ref().map_or("no disk".into(), DiskSpec::to_string)),
+        differs(&|guest| {
+            guest.root.as_deref().map_or("no root".into(), |root| root_name(root, all))
+        }),
+        differs(&|guest| {
+            guest.service.as_ref().map_or("no service".into(), |one| one.line.clone())
+        }),
+    ])
     .flatten()
     .collect();
     (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// The last part of a root's path; the whole path if another root ends so, too.
+fn root_name(root: &Path, all: &[Option<GuestPlan>]) -> String {
+    let roots = all.iter().flatten().filter_map(|guest| guest.root.as_deref());
+    let is_alike = |other: &Path| other != root && other.file_name() == root.file_name();
+    let short = root.file_name().filter(|_| !roots.clone().any(is_alike));
+    short.unwrap_or(root.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Whether guests are booted once for all runs. If the variants differ in something that a boot decides, each pair needs a boot of
@@ -90,11 +107,15 @@ pub(super) fn booted_once(wanted: bool, variants: &[VariantPlan]) -> bool {
 pub(super) fn pack_used(experiment: &Experiment, variants: &[VariantPlan]) -> bool {
     let chosen =
         !experiment.kernel.is_empty() || experiment.variants.iter().any(|one| one.kernel.is_some());
-    let commands = variants.iter().any(|one| matches!(one.work, WorkPlan::Command { .. }));
+    let needs_files = |one: &VariantPlan| {
+        let has_root = one.guest.as_ref().is_some_and(|guest| guest.root.is_some());
+        matches!(one.work, WorkPlan::Command { .. }) && !has_root
+    };
+    let commands = variants.iter().any(needs_files);
     experiment.pack_used || (commands && !chosen && !experiment.pack_only)
 }
 
-/// Creates variants from kernels, boot options, CPU models, disks and standard streams that are given more than once.
+/// Creates variants from kernels, boot options, CPU models, disks, roots, services and standard streams that are given more than once.
 ///
 /// A single variant is repeated for each value; several variants take one value each.
 ///
@@ -110,12 +131,15 @@ pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
         both(variant.cpu_model.is_some(), variant.like.is_some())?;
     }
     type Field = fn(&mut Variant) -> &mut Option<String>;
-    let lists: [(&str, &[String], Field); 7] = [
+    let lists: [(&str, &[String], Field); 10] = [
         ("kernel", &experiment.kernel, |variant| &mut variant.kernel),
         ("boot", &experiment.boot, |variant| &mut variant.boot),
         ("cpu-model", &experiment.cpu_model, |variant| &mut variant.cpu_model),
         ("like", &experiment.like, |variant| &mut variant.like),
         ("disk", &experiment.disk, |variant| &mut variant.disk),
+        ("root", &experiment.root, |variant| &mut variant.root),
+        ("service", &experiment.service, |variant| &mut variant.service),
+        ("ready", &experiment.ready, |variant| &mut variant.ready),
         ("input", &experiment.input, |variant| &mut variant.input),
         ("output", &experiment.output, |variant| &mut variant.output),
     ];
@@ -321,6 +345,8 @@ pub(super) fn resolve_guest(
         Some(text) => Some(resolve_disk(text, settings.memory_mib).map_err(HasStatus::carried)?),
         None => None,
     };
+    let root = resolve_root(experiment, variant, work, surroundings)?;
+    let service = resolve_service(variant, root.is_some())?;
     if kernel.is_none() {
         if let WorkPlan::Workload { name, .. } = work {
             return Err(fail(
@@ -334,6 +360,7 @@ pub(super) fn resolve_guest(
         let given = [
             ("boot", !boot.is_empty(), ""),
             ("disk", disk.is_some(), ""),
+            ("root", root.is_some(), FILES_ARE_HERE),
             ("pack", !experiment.pack.is_empty(), FILES_ARE_HERE),
             ("pack-used", experiment.pack_used, FILES_ARE_HERE),
             ("tree", variant.tree.is_some() || experiment.tree.is_some(), FILES_ARE_HERE),
@@ -367,7 +394,69 @@ pub(super) fn resolve_guest(
         cpu_model,
         settings,
         disk,
+        root,
+        service,
     }))
+}
+
+/// The root as an absolute path.
+///
+/// # Errors
+/// There is no such file, or the root has no meaning with another field.
+fn resolve_root(
+    experiment: &Experiment,
+    variant: &Variant,
+    work: &WorkPlan,
+    surroundings: &dyn Surroundings,
+) -> Result<Option<PathBuf>> {
+    let Some(text) = &variant.root else { return Ok(None) };
+    let here = surroundings.working_dir().context("cannot read the working directory")?;
+    let root: PathBuf = here.join(text).components().collect();
+    let wrong = |why: &str| Err(fail(Status::Usage, format!("--root {text}: {why}")));
+    if let WorkPlan::Workload { name, .. } = work {
+        return wrong(&format!(
+            "workload {name} needs no files; leave the root out, or name a command in it"
+        ));
+    }
+    let refused = [
+        (variant.tree.is_some() || experiment.tree.is_some(), "tree"),
+        (experiment.pack_used, "pack-used"),
+    ];
+    if let Some((_, name)) = refused.iter().find(|(given, _)| *given) {
+        return wrong(&format!("the command's files are in the root; leave --{name} out"));
+    }
+    match (root.metadata(), root.to_str()) {
+        (Err(error), _) => wrong(&format!("cannot open '{}': {error}", root.display())),
+        (Ok(_), None) => wrong("its path is no UTF-8; use another"),
+        (Ok(_), Some(_)) => Ok(Some(root)),
+    }
+}
+
+/// The service of a guest.
+///
+/// # Errors
+/// A part of it is missing or malformed.
+fn resolve_service(variant: &Variant, has_root: bool) -> Result<Option<ServicePlan>> {
+    let wrong = |why: String| Err(fail(Status::Usage, why));
+    match (&variant.service, &variant.ready) {
+        (None, None) => Ok(None),
+        (None, Some(ready)) => {
+            wrong(format!("--ready {ready}: of which service? add --service CMD"))
+        }
+        (Some(line), None) => wrong(format!(
+            "--service '{line}': say when it is ready with --ready port:NUMBER, file:/PATH or run:COMMAND"
+        )),
+        (Some(line), Some(_)) if !has_root => {
+            wrong(format!("--service '{line}': a service runs in a root; add --root"))
+        }
+        (Some(line), Some(ready)) => match (shlex::split(line), ready.parse::<ReadySign>()) {
+            (_, Err(why)) => wrong(format!("--ready: {why}")),
+            (Some(words), Ok(ready)) if !words.is_empty() && !line.contains('\0') => {
+                Ok(Some(ServicePlan { line: line.clone(), ready }))
+            }
+            _ => wrong(format!("--service '{line}': it is empty, or has unbalanced quotes")),
+        },
+    }
 }
 
 /// Refuses what only guests of the default architecture have.

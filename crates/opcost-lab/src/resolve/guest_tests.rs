@@ -522,3 +522,57 @@ fn an_arm64_guest_has_its_own_cpu_and_only_what_exists_there() {
         assert!(said.contains(why), "{said}");
     }
 }
+
+#[test]
+fn roots_given_twice_are_two_variants_and_their_programs_are_not_looked_for_here() {
+    let line = Some(opcost_model::experiment::Command::Line("no-such-program --do".into()));
+    let work = || Variant { command: line.clone(), ..Variant::default() };
+    let asked = |roots: &[&str], service: Option<&str>, ready: Option<&str>| Experiment {
+        root: roots.iter().map(ToString::to_string).collect(),
+        service: service.map(String::from).into_iter().collect(),
+        ready: ready.map(String::from).into_iter().collect(),
+        ..emulated(vec![work()])
+    };
+    let two = plan(&asked(&["/usr", "etc/"], Some("serve -p 80"), Some("port:80")));
+    let names: Vec<&str> = two.variants.iter().map(|variant| variant.name.as_str()).collect();
+    assert_eq!(names, ["usr", "etc"]);
+    let guest = two.variants[1].guest.as_ref().unwrap();
+    assert_eq!(guest.describe(), "kernel a, 1024 MiB, root /etc, service serve -p 80");
+    assert_eq!(two.variants[1].cwd, None);
+    let small = Experiment { kernel: Vec::new(), ..asked(&["/usr"], None, None) };
+    assert!(!plan(&small).emulation().unwrap().pack_used);
+    let mut elsewhere = asked(&["/usr"], None, None);
+    elsewhere.cwd = Some("srv".into());
+    let tree = Experiment { tree: Some("/".into()), ..asked(&["/usr"], None, None) };
+    let none = Experiment { kernel: vec!["none".into()], ..asked(&["/usr"], None, None) };
+    let workload = Experiment { variants: vec![one_workload()], ..asked(&["/usr"], None, None) };
+    for (asked, why) in [
+        (asked(&["/none"], None, None), "--root /none: cannot open '/none': No such file"),
+        (
+            asked(&[], Some("a"), Some("port:1")),
+            "--service 'a': a service runs in a root; add --root",
+        ),
+        (
+            asked(&["/usr"], Some("a"), None),
+            "--service 'a': say when it is ready with --ready port:NUMBER",
+        ),
+        (
+            asked(&["/usr"], None, Some("port:1")),
+            "--ready port:1: of which service? add --service CMD",
+        ),
+        (asked(&["/usr"], Some("a"), Some("80")), "--ready: '80' does not say how"),
+        (asked(&["/usr"], Some("'a"), Some("port:1")), "it is empty, or has unbalanced quotes"),
+        (asked(&["/usr", "/etc", "/"], Some("a"), Some("port:1")), ""),
+        (elsewhere, "--cwd srv: give an absolute path in the root"),
+        (tree, "--root /usr: the command's files are in the root; leave --tree out"),
+        (none, "--root has no meaning with --kernel none"),
+        (workload, "--root /usr: workload syscall needs no files"),
+    ] {
+        if why.is_empty() {
+            assert_eq!(plan(&asked).variants.len(), 3);
+            continue;
+        }
+        let refused = refusal(&asked);
+        assert!(refused.contains(why), "{refused}");
+    }
+}

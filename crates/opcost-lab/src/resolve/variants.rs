@@ -40,9 +40,13 @@ pub(super) fn resolve_variants(
     let mut plans = Vec::new();
     for (index, variant) in variants.iter().enumerate() {
         let which = variant.name.clone().unwrap_or_else(|| (index + 1).to_string());
-        let cwd = variant.cwd.as_deref().or(experiment.cwd.as_deref()).unwrap_or(here);
-        let cwd = resolve_folder("working directory", cwd, here)
-            .with_context(|| format!("variant {which}"))?;
+        let given = variant.cwd.as_deref().or(experiment.cwd.as_deref());
+        let cwd = match variant.root {
+            // The folder is one of the root.
+            Some(_) => folder_in_root(given).map(|()| here.to_path_buf()),
+            None => resolve_folder("working directory", given.unwrap_or(here), here),
+        };
+        let cwd = cwd.with_context(|| format!("variant {which}"))?;
         let tree = variant.tree.as_deref().or(experiment.tree.as_deref());
         let tree = tree.map(|tree| resolve_folder("--tree: folder", tree, here)).transpose();
         let tree = tree.with_context(|| format!("variant {which}"))?;
@@ -86,7 +90,7 @@ pub(super) fn resolve_variants(
             revision: None,
             tree,
             scanned: variant.scanned.clone(),
-            cwd: Some(cwd),
+            cwd: if variant.root.is_some() { given.map(Path::to_path_buf) } else { Some(cwd) },
             prepare: variant.prepare.as_ref().or(experiment.prepare.first()).cloned(),
             conclude: variant.conclude.clone(),
             setup: variant.setup.clone(),
@@ -146,6 +150,17 @@ fn mark_regions(work: &WorkPlan, env: &mut Vec<(String, String)>) -> Result<()> 
     env.retain(|(key, _)| key != program_region::VARIABLE);
     env.push((program_region::VARIABLE.into(), program_region::MARK.into()));
     Ok(())
+}
+
+/// Checks the working directory in a root.
+fn folder_in_root(given: Option<&Path>) -> Result<()> {
+    match given.filter(|folder| !folder.is_absolute() || folder.to_str().is_none()) {
+        Some(folder) => {
+            let why = format!("--cwd {}: give an absolute path in the root", folder.display());
+            Err(fail(Status::Usage, why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A folder as an absolute path.
@@ -230,6 +245,10 @@ fn resolve_work(
             let Some(name) = argv.first().filter(|name| !name.is_empty()) else {
                 return Err(fail(Status::Usage, "the command is empty"));
             };
+            if variant.root.is_some() {
+                // It is looked for in the root.
+                return Ok(WorkPlan::Command { program: name.into(), argv, line });
+            }
             let program = find_program(name, surroundings.search_path().as_deref(), cwd).map_err(
                 |error| {
                     let hint = shell_syntax::hint_in_line(&line).filter(|_| shell.is_none());

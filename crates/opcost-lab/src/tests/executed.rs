@@ -1,6 +1,7 @@
 use crate::resolve::fixture::{FakeSurroundings, experiment};
 use crate::resolve::resolve;
 use opcost_model::experiment::Experiment;
+use opcost_model::plan::service::ServicePlan;
 use opcost_model::plan::*;
 use opcost_model::plan::{MachineKind, OutputPlan};
 use std::path::PathBuf;
@@ -25,6 +26,10 @@ fn every_command_and_file_is_shown_as_it_is_used() {
     variant.output = Some(OutputPlan::File("/out".into()));
     variant.tree = Some("/tree-here".into());
     variant.cwd = Some("/cwd".into());
+    let guest = variant.guest.as_mut().unwrap();
+    guest.root = Some("/root\u{1b}".into());
+    let ready = "port:80".parse().unwrap();
+    guest.service = Some(ServicePlan { line: "serve me".into(), ready });
     // The text for people may say something else.
     variant.work = WorkPlan::Command {
         program: PathBuf::from("/tmp/evil"),
@@ -43,6 +48,8 @@ fn every_command_and_file_is_shown_as_it_is_used() {
         "input: /in",
         "output: /out",
         "tree: /tree-here",
+        "root: /root\\u{1b}",
+        "service in the root: serve me",
         "kernel: {",
     ] {
         assert!(shown.contains(part), "no '{part}' in:\n{shown}");

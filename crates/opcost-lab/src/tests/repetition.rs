@@ -108,6 +108,13 @@ fn emulated_machines_come_again_with_their_kernels() {
     written.variants[1].tree = Some("/usr/bin".into());
     let text = check(&written, &here());
     assert_eq!(text.matches("tree = ").count(), 2, "{text}");
+    // Roots exclude trees.
+    (written.tree, written.variants[1].tree) = (None, None);
+    written.root = vec!["/usr".into(), "/usr/bin".into()];
+    written.service = vec!["serve -p 80".into()];
+    written.ready = vec!["port:80".into(), "file:/run/up".into()];
+    let text = check(&written, &here());
+    assert_eq!(text.matches("service = \"serve -p 80\"").count(), 2, "{text}");
 }
 
 #[test]

@@ -66,6 +66,11 @@ fn lines_of(variant: &VariantPlan, cwd: &str) -> Vec<String> {
         lines.extend(
             guest.disk.iter().map(|disk| format!("disk: {}", printable(&disk.to_string()))),
         );
+        lines.extend(guest.root.iter().map(|path| format!("root: {}", shown(path))));
+        let service = guest.service.iter();
+        lines.extend(
+            service.map(|service| format!("service in the root: {}", printable(&service.line))),
+        );
         lines.push(format!(
             "boots with: {} {}",
             printable(&guest.cpu_model),

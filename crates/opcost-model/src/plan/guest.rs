@@ -1,6 +1,7 @@
 //! The emulated machine of each variant.
 
 use super::CalledFunctions;
+use super::service::ServicePlan;
 use super::validation::Validation;
 use crate::guest_settings::GuestSettings;
 use opcost_core_model::{Core, CoreError};
@@ -11,10 +12,12 @@ use opcost_record::metric::{
     CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, DEFERRED, DEFERRED_AFTER, EMULATOR,
     MODEL_CACHE_MISSES, MODEL_CYCLES, SYNCHRONOUS, TICK,
 };
+use opcost_record::printable::printable;
 use opcost_record::{Domain, MetricKey};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::ops::Deref;
+use std::path::PathBuf;
 
 /// The core that is modelled by default, the same on every computer.
 pub const CORE_DEFAULT: &str = "zen4";
@@ -215,6 +218,12 @@ pub struct GuestPlan {
     /// The disk, if the machine has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskSpec>,
+    /// The root file system: a folder, a tar or an image of this computer, absolute; `None` packs what the work needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
+    /// The program that runs beside the work, in the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServicePlan>,
 }
 
 impl Default for GuestPlan {
@@ -227,6 +236,8 @@ impl Default for GuestPlan {
             cpu_model: Architecture::default().row().cpu_model.into(),
             settings: GuestSettings::default(),
             disk: None,
+            root: None,
+            service: None,
         }
     }
 }
@@ -279,6 +290,12 @@ impl GuestPlan {
         }
         if let Some(disk) = &self.disk {
             parts.push(format!("disk {disk} in memory"));
+        }
+        if let Some(root) = &self.root {
+            parts.push(format!("root {}", printable(&root.to_string_lossy())));
+        }
+        if let Some(service) = &self.service {
+            parts.push(format!("service {}", printable(&service.line)));
         }
         parts.join(", ")
     }

@@ -17,6 +17,7 @@ mod repetition;
 pub mod rule;
 mod same_file;
 pub mod schedule;
+pub mod service;
 mod settings;
 mod shard;
 pub mod shell_syntax;

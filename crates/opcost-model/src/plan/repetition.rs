@@ -215,6 +215,9 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         variant.cpu_model = Some(guest.cpu_model.clone());
         guest.settings.write_to(&mut variant);
         variant.disk = guest.disk.as_ref().map(ToString::to_string);
+        variant.root = guest.root.as_ref().map(path);
+        variant.service = guest.service.as_ref().map(|service| service.line.clone());
+        variant.ready = guest.service.as_ref().map(|service| service.ready.as_str().to_string());
     }
     variant
 }

@@ -137,6 +137,19 @@ static SETTINGS: &[Setting] = &[
     setting("disk", "disk", |of| one(of.guest().and_then(|guest| guest.disk.as_ref())))
         .of_guests(&["disk"]),
     // Its contents are in the key.
+    setting("root", "root", |of| {
+        one(of.guest().and_then(|guest| guest.root.as_ref()).map(|root| root.to_string_lossy()))
+    })
+    .of_guests(&["root"])
+    .unkeyed(),
+    setting("service", "service", |of| {
+        let service = of.guest().and_then(|guest| guest.service.as_ref());
+        one(service.map(|service| format!("{} ({})", service.line, service.ready.as_str())))
+    })
+    .of_guests(&["service", "ready"])
+    .refused(WORK)
+    .digest(),
+    // Its contents are in the key.
     setting("kernel-name", "kernel", |of| one(of.guest().map(|guest| &guest.kernel_name)))
         .of_guests(&["kernel", "kernels", "kernel-tree", "kernel-config"])
         .unkeyed(),

@@ -177,8 +177,11 @@ impl Bench<'_> {
                 variant.cpu_model = of_case.cpu_model.first().cloned();
                 variant.like = of_case.like.first().cloned();
                 GuestSettings::inherit(&mut variant, of_case);
+                variant.root = root_of(case, &built.site);
                 match built.site.kernel() {
                     Some(commit) => variant.kernel = Some(commit.to_string()),
+                    // The folder is one of the root.
+                    None if variant.root.is_some() => variant.cwd.clone_from(&cwd),
                     None => variant.cwd = Some(built.site.below(cwd.as_deref())),
                 }
                 variant.tree = tree_of(case, &built.site);
@@ -190,6 +193,7 @@ impl Bench<'_> {
             &mut experiment.boot,
             &mut experiment.cpu_model,
             &mut experiment.like,
+            &mut experiment.root,
         ] {
             fields.clear();
         }
@@ -231,8 +235,10 @@ impl Bench<'_> {
                 experiment.kernel = vec![commit.to_string()];
                 experiment.cwd = None;
             }
+            None if !experiment.root.is_empty() => {}
             None => experiment.cwd = Some(site.below(experiment.cwd.as_deref())),
         }
+        experiment.root = root_of(case, site).into_iter().collect();
         for kernel in &mut experiment.kernel {
             *kernel = kernel_at(site, kernel);
         }
@@ -287,7 +293,13 @@ fn kernel_at(site: &Site, kernel: &str) -> String {
 
 /// The folder that the guests of a case have at /tree; `None` if no guest is booted.
 fn tree_of(case: &Case, site: &Site) -> Option<PathBuf> {
-    site.tree().filter(|_| case.boots_kernel())
+    site.tree().filter(|_| case.boots_kernel() && case.experiment.root.is_empty())
+}
+
+/// The root of a case's guests; a relative path is one of the revision's tree.
+fn root_of(case: &Case, site: &Site) -> Option<String> {
+    let root = case.experiment.root.first()?;
+    Some(site.below(Some(Path::new(root))).to_string_lossy().into_owned())
 }
 
 /// Deletes the oldest recordings of a store of gates, if there are too many. A recording that cannot be deleted stays.

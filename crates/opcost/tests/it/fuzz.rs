@@ -39,6 +39,8 @@ mod recording;
 mod regions;
 #[path = "../../../../fuzz/fuzz_targets/ring.rs"]
 mod ring;
+#[path = "../../../../fuzz/fuzz_targets/root.rs"]
+mod root_of_guest;
 #[path = "../../../../fuzz/fuzz_targets/session.rs"]
 mod session;
 #[path = "../../../../fuzz/fuzz_targets/size.rs"]
@@ -99,6 +101,7 @@ const TARGETS: [fn(&[u8]); 18] = [
     recording::run,
     regions::run,
     ring::run,
+    root_of_guest::run,
     session::run,
     size::run,
     suite::run,

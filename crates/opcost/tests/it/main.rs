@@ -78,6 +78,7 @@ mod regions;
 mod render;
 mod report;
 mod report_browser;
+mod roots;
 mod sampling;
 mod schema;
 mod selftest;

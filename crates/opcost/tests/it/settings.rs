@@ -11,6 +11,7 @@ use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
 use opcost_model::experiment::Experiment;
 use opcost_model::guest_settings::GuestSettings;
+use opcost_model::plan::service::ServicePlan;
 use opcost_model::plan::{
     EmulationPlan, GuestPlan, Hooks, InProcessPlan, OutputPlan, Plan, Revision, Target,
     VariantPlan, WorkPlan,
@@ -83,6 +84,11 @@ pub(crate) fn full() -> Recording {
                 cpu_model: "max".into(),
                 settings: other_settings(),
                 disk: Some(DiskSpec::parse("ext4:64M").unwrap()),
+                root: Some("/srv/root".into()),
+                service: Some(ServicePlan {
+                    line: "serve".into(),
+                    ready: "port:80".parse().unwrap(),
+                }),
             }),
             revision: Some(Revision { commit: "a".repeat(40), dirty: Some(false) }),
             tree: Some("/srv".into()),
@@ -247,6 +253,7 @@ fn others(value: &Value) -> Vec<Value> {
             json!("arm64"),
             json!("other ([0-9]+)"),
             json!("ext2:64M"),
+            json!("port:81"),
         ],
         // A setting that is absent becomes a text, a number or a yes.
         Value::Null => vec![json!("more"), json!(5), json!(true)],
@@ -354,6 +361,7 @@ fn every_value_of_a_plan_that_counts_depend_on_is_seen_by_key_comparison_and_his
         ("/variants/0/work/line", "xvvx", "a key has program and arguments"),
         ("/variants/0/cwd", "vxxv", "two checkouts lie in two folders"),
         ("/variants/0/guest/kernel", "xxxx", "the kernel's contents are seen"),
+        ("/variants/0/guest/root", "xvvv", "its contents are in the key"),
         ("/variants/0/guest/kernel_name", "xvvx", "the kernel's contents are in the key"),
         ("/variants/0/revision", "xxxx", "is what is compared"),
         ("/variants/0/tree", "xxxv", "whether there is one is seen"),

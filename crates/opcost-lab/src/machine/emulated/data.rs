@@ -45,7 +45,8 @@ impl WorkData {
         let mut groups: BTreeMap<PathBuf, Vec<(PathBuf, Vec<u8>)>> = BTreeMap::new();
         for (path, node) in packed.nodes() {
             let own = path.starts_with("/opcost") || programs.contains(&path);
-            if own {
+            // The digest of the root stands for its files.
+            if own || packed.is_of_root(path) {
                 continue;
             }
             let digest = match node {
@@ -71,6 +72,12 @@ impl WorkData {
             }
         });
         WorkData { files: files.collect() }
+    }
+
+    /// Adds what is known by a digest already.
+    pub(super) fn with(mut self, state: Option<DataState>) -> WorkData {
+        self.files.extend(state.map(|state| (state, None)));
+        self
     }
 
     /// The files of this machine that a command without a kernel reads, as far as its arguments tell; `loader_cache`: the loader's

@@ -7,12 +7,15 @@ use super::libraries::Elf;
 pub use super::libraries::LibraryError;
 pub use super::packing::{CommandPack, PackError, PackItem, WorkloadPack};
 use super::packing::{Programs, pack_command, pack_workload};
+use super::root::Rooted;
 use super::tree::{Node, Tree, moved};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
 use crate::machine::state;
+use opcost_model::recording::DataState;
 use opcost_record::Architecture;
 use opcost_record::disk::{self, GuestDisk};
 use opcost_record::request::{self, GuestJob, GuestOutput, GuestRequest};
+use opcost_record::service;
 use std::path::{Path, PathBuf};
 
 /// The path of the guest's first program (`rdinit=`).
@@ -58,6 +61,8 @@ pub struct Initramfs {
     job: GuestJob,
     cpus: Option<u32>,
     programs: Programs,
+    /// The root and its digest, if the guest has one.
+    root: Option<DataState>,
 }
 
 /// A disk to be packed into an initramfs.
@@ -136,6 +141,21 @@ impl Initramfs {
         Initramfs::new(guest, tree, GuestJob::Command(request), programs)
     }
 
+    /// The initramfs for a command in a root.
+    ///
+    /// `guest`: the path of the static /init on this machine; `root`: the path of the root on this machine.
+    pub(super) fn for_root(
+        guest: &Path,
+        root: &Path,
+        rooted: Rooted,
+    ) -> Result<Initramfs, PackError> {
+        let Rooted { mut tree, request, programs, system, digest } = rooted;
+        tree.put(service::PATH, Node::File { mode: 0o600, contents: system.encode() });
+        let job = GuestJob::Command(request);
+        let root = Some(DataState { path: root.to_path_buf(), sha256: digest });
+        Initramfs::new(guest, tree, job, programs).map(|initramfs| Initramfs { root, ..initramfs })
+    }
+
     fn new(
         guest: &Path,
         mut tree: Tree,
@@ -149,13 +169,15 @@ impl Initramfs {
         for (path, mode, number) in DEVICES {
             tree.put(path, Node::Device { mode, number });
         }
+        // A root has its own, or none.
+        let has_etc = tree.has_root();
         for (path, text) in ETC {
-            if !tree.has(Path::new(path)) {
+            if !has_etc && !tree.has(Path::new(path)) {
                 tree.put(path, Node::File { mode: 0o644, contents: text.into() });
             }
         }
         tree.put(INIT, Node::File { mode: 0o755, contents });
-        let mut initramfs = Initramfs { tree, job, cpus: None, programs };
+        let mut initramfs = Initramfs { tree, job, cpus: None, programs, root: None };
         initramfs.put_request();
         Ok(initramfs)
     }
@@ -272,7 +294,7 @@ impl Initramfs {
     pub(super) fn data(&self, named: &[PathBuf], tree: Option<&Path>) -> WorkData {
         let files = self.programs.files.iter().map(|file| file.guest.as_path());
         let programs: Vec<&Path> = files.chain(self.programs.loader_cache.as_deref()).collect();
-        WorkData::of_guest(&self.tree, &programs, named, tree)
+        WorkData::of_guest(&self.tree, &programs, named, tree).with(self.root.clone())
     }
 
     /// All ELF programs and libraries inside: /init first, then by their paths on this machine.

@@ -22,6 +22,7 @@ mod packing;
 mod prepared;
 pub mod probe;
 mod probe_aarch64;
+mod root;
 mod seconds;
 mod self_test;
 mod tools;

@@ -4,6 +4,7 @@
 use super::libraries::{Elf, LibraryError, ROOT, Search, split, unsuitable};
 use super::loader_cache;
 use super::musl::Musl;
+use super::root::RootedError;
 use super::tree::{Node, PackedFile, Tree, TreeError};
 use crate::inputs::OF_THE_KERNEL;
 use opcost_record::Architecture;
@@ -71,6 +72,9 @@ pub enum PackError {
     /// A library or loader is missing.
     #[error(transparent)]
     Library(#[from] LibraryError),
+    /// A root cannot be read, or lacks what the work needs.
+    #[error(transparent)]
+    Rooted(#[from] RootedError),
     /// A program is missing or not executable.
     #[error(transparent)]
     Find(#[from] FindError),
@@ -209,6 +213,8 @@ pub(super) struct Programs {
     pub(super) executed: Option<PathBuf>,
     /// The loader's list of libraries in the guest, if it was made from those that are packed: then it is no condition of its own.
     pub(super) loader_cache: Option<PathBuf>,
+    /// Whether they are those of a root, whose digest stands for them all.
+    pub(super) of_root: bool,
 }
 
 /// Packs a command. Returns the request for it, and the programs and libraries among its files.
@@ -278,7 +284,8 @@ pub(super) fn programs_here(
         .filter_map(|file| file.canonicalize().ok())
         .map(|file| PackedFile { host: file.clone(), guest: file })
         .collect();
-    Ok(Programs { files: files.into_iter().collect(), executed: Some(real), loader_cache: None })
+    let files = files.into_iter().collect();
+    Ok(Programs { files, executed: Some(real), ..Programs::default() })
 }
 
 /// Why a file is no program for a guest.
@@ -378,7 +385,7 @@ impl<'a> Packing<'a> {
             }
         }
         let files = self.programs.into_iter().collect();
-        Ok(Programs { files, executed: None, loader_cache: made })
+        Ok(Programs { files, loader_cache: made, ..Programs::default() })
     }
 
     /// Packs a program with everything that is needed to execute it. Returns the file that is

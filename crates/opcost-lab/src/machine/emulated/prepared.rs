@@ -16,6 +16,7 @@ use super::large_files::LargeFiles;
 use super::libraries::Elf;
 use super::outcome::{self, Traces};
 use super::packing::{LOADER_CACHE, Programs, is_foreign, programs_here};
+use super::root;
 use super::seconds::{Lap, Spent};
 use super::tree::PackedFile;
 use super::{Emulated, Tools, cache_folder};
@@ -289,7 +290,8 @@ impl Emulated<'_> {
             self.note(DATA, lap.end());
             return Ok(Prepared { data, ..prepared });
         }
-        let used = match plan.emulation().is_some_and(|emulation| emulation.pack_used) {
+        let pack_used = plan.emulation().is_some_and(|emulation| emulation.pack_used);
+        let used = match pack_used && guest.root.is_none() {
             true => self.files_used(plan, index, say)?,
             false => Vec::new(),
         };
@@ -297,6 +299,24 @@ impl Emulated<'_> {
         let equipment = self.equipment(guest.architecture);
         let init = &equipment.tools.guest;
         let initramfs = match &variant.work {
+            WorkPlan::Command { argv, .. } if guest.root.is_some() => {
+                let root = guest.root.as_deref().unwrap_or(Path::new("/"));
+                let command = command(pack).context("a command")?;
+                // What is packed beside the root lies where the recording began.
+                let here = plan.hooks.cwd.clone().unwrap_or_else(|| "/".into());
+                let command = CommandPack { argv: argv.clone(), cwd: here, ..command };
+                say(&format!("reading the root '{}'", root.display()), None);
+                let rooted = root::pack(
+                    root,
+                    (guest.architecture, guest.memory_mib),
+                    &command,
+                    &variant.env,
+                    variant.cwd.as_deref(),
+                    guest.service.as_ref(),
+                    &files.path("root"),
+                );
+                rooted.and_then(|rooted| Initramfs::for_root(init, root, rooted))
+            }
             WorkPlan::Workload { name, params } => {
                 let pack =
                     workload_pack(name, params, &self.environments[index], cwd.clone(), pack)?;
@@ -315,7 +335,9 @@ impl Emulated<'_> {
         };
         let programs = initramfs.programs().clone();
         self.note("files are packed", lap.end());
-        let named = command(Vec::new()).map(|command| data::named(&command)).unwrap_or_default();
+        // Arguments name files of this machine, unless there is a root.
+        let named = command(Vec::new()).filter(|_| guest.root.is_none());
+        let named = named.map(|command| data::named(&command)).unwrap_or_default();
         let data = initramfs.data(&named, variant.tree.as_deref());
         self.note(DATA, lap.end());
         let boot = match &guest.kernel {
@@ -660,7 +682,8 @@ pub(super) fn state(tools: &[&Tools], prepared: &[Prepared]) -> MachineState {
         add(&tools.plugin);
         add(&tools.guest);
     }
-    let files = prepared.iter().flat_map(|prepared| &prepared.programs.files);
+    let files = prepared.iter().filter(|prepared| !prepared.programs.of_root);
+    let files = files.flat_map(|prepared| &prepared.programs.files);
     files.for_each(|file| add(&file.host));
     let mut data: Vec<DataState> = Vec::new();
     for state in prepared.iter().flat_map(|prepared| prepared.data.unwritten()) {

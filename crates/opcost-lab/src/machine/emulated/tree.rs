@@ -6,8 +6,9 @@
 
 use crate::inputs::{self, OF_THE_KERNEL};
 use object::{Object, ObjectSegment};
+use opcost_image::{Data, Kind, Root};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
@@ -79,6 +80,8 @@ pub(super) enum Node {
     File { mode: u32, contents: Vec<u8> },
     /// A regular file with many data, which are no program.
     Large { mode: u32, data: LargeData },
+    /// Another name of the regular file at this path.
+    Same { first: PathBuf },
     /// A symbolic link.
     Link { target: PathBuf },
     /// A character device with its major and minor number.
@@ -135,6 +138,10 @@ pub(super) struct Tree {
     nodes: BTreeMap<PathBuf, Node>,
     /// Modification times of files for which they matter, seconds since 1970.
     changed_s: BTreeMap<PathBuf, u32>,
+    /// Users and groups of files that are not the superuser's.
+    owners: BTreeMap<PathBuf, (u32, u32)>,
+    /// The files that come from the guest's own root.
+    of_root: BTreeSet<PathBuf>,
     /// Bytes of this machine's files.
     packed_bytes: u64,
     largest: Option<(u64, PathBuf)>,
@@ -169,6 +176,75 @@ impl Tree {
         self.changed_s.get(path).copied()
     }
 
+    /// The user and group of a file.
+    pub(super) fn owner(&self, path: &Path) -> (u32, u32) {
+        self.owners.get(path).copied().unwrap_or_default()
+    }
+
+    /// The regular files that have other names, too.
+    pub(super) fn with_other_names(&self) -> BTreeSet<&Path> {
+        fn first(node: &Node) -> Option<&Path> {
+            match node {
+                Node::Same { first } => Some(first),
+                _ => None,
+            }
+        }
+        self.nodes.values().filter(|_| self.has_root()).filter_map(first).collect()
+    }
+
+    /// Whether the guest has a root of its own.
+    pub(super) fn has_root(&self) -> bool {
+        !self.of_root.is_empty()
+    }
+
+    /// Whether a file comes from the guest's own root.
+    pub(super) fn is_of_root(&self, path: &Path) -> bool {
+        self.of_root.contains(path)
+    }
+
+    /// Adds the files of a root.
+    pub(super) fn add_root(&mut self, root: &Root) {
+        for (path, entry) in &root.entries {
+            let mode = entry.mode;
+            let node = match &entry.kind {
+                Kind::Folder => Node::Directory { mode },
+                Kind::Link(target) => Node::Link { target: target.clone() },
+                Kind::Same(first) => Node::Same { first: first.clone() },
+                Kind::File(data) => {
+                    self.changed_s.insert(path.clone(), entry.changed_s);
+                    let Data { host, length, sha256 } = data.clone();
+                    Node::Large { mode, data: LargeData { host, length, sha256 } }
+                }
+            };
+            if entry.owner != (0, 0) {
+                self.owners.insert(path.clone(), entry.owner);
+            }
+            self.nodes.insert(path.clone(), node);
+            self.of_root.insert(path.clone());
+        }
+    }
+
+    /// Takes a file of the root away, so that another may have its place. Its other names stay.
+    fn take_from_root(&mut self, path: &Path) {
+        if !self.of_root.remove(path) {
+            return;
+        }
+        let (owner, time) = (self.owners.remove(path), self.changed_s.remove(path));
+        let mut next: Option<PathBuf> = None;
+        for (other, node) in &mut self.nodes {
+            if let Node::Same { first } = node
+                && first == path
+            {
+                first.clone_from(next.get_or_insert_with(|| other.clone()));
+            }
+        }
+        if let (Some(next), Some(node)) = (next, self.nodes.remove(path)) {
+            self.owners.extend(owner.map(|owner| (next.clone(), owner)));
+            self.changed_s.extend(time.map(|time| (next.clone(), time)));
+            self.nodes.insert(next, node);
+        }
+    }
+
     /// Keeps a file's modification time. An interpreter compares a source's time with the time in a
     /// cached compilation.
     pub(super) fn keep_time(&mut self, path: PathBuf, metadata: &Metadata) {
@@ -178,6 +254,7 @@ impl Tree {
     /// Adds or replaces a file; adds the missing directories above it.
     pub(super) fn put(&mut self, path: impl Into<PathBuf>, node: Node) {
         let path = path.into();
+        self.take_from_root(&path);
         self.make_parents(&path);
         self.nodes.insert(path, node);
     }
@@ -324,7 +401,9 @@ impl Tree {
         if !metadata.is_file() {
             return Err(failed(io::Error::other("neither a file nor a directory")));
         }
-        if let Some(Node::File { .. } | Node::Large { .. }) = self.nodes.get(guest) {
+        let is_packed =
+            matches!(self.nodes.get(guest), Some(Node::File { .. } | Node::Large { .. }));
+        if is_packed && !self.is_of_root(guest) {
             return Ok(());
         }
         let bytes = metadata.len();
@@ -527,6 +606,35 @@ mod tests {
         assert_eq!(paths(&tree), expected.map(Path::new));
         let error = tree.pack_directory(root, Path::new("/dev/x")).unwrap_err();
         assert!(matches!(error, TreeError::OwnFileSystem(_)));
+    }
+
+    #[test]
+    fn a_root_is_taken_over_with_owners_and_what_is_packed_over_it_keeps_other_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("a"), "one").unwrap();
+        fs::hard_link(root.join("a"), root.join("b")).unwrap();
+        fs::hard_link(root.join("a"), root.join("c")).unwrap();
+        fs::write(folder.path().join("new"), "two").unwrap();
+        let scratch = folder.path().join("scratch");
+        let mut read =
+            opcost_image::read(&root, opcost_record::Architecture::X86_64, 64, &scratch).unwrap();
+        read.entries.get_mut(Path::new("/a")).unwrap().owner = (5, 6);
+        let mut tree = Tree::default();
+        tree.add_root(&read);
+        let same = |first: &str| Node::Same { first: first.into() };
+        assert_eq!(tree.nodes[Path::new("/c")], same("/a"));
+        assert_eq!(tree.with_other_names().into_iter().collect::<Vec<_>>(), [Path::new("/a")]);
+        let new = folder.path().join("new");
+        tree.pack_file(&new, Path::new("/a"), &new.metadata().unwrap()).unwrap();
+        assert_eq!(tree.contents(Path::new("/a")), Some(&b"two"[..]));
+        assert!(
+            matches!(&tree.nodes[Path::new("/b")], Node::Large { data, .. } if data.length == 3)
+        );
+        assert_eq!(tree.nodes[Path::new("/c")], same("/b"));
+        assert_eq!((tree.owner(Path::new("/a")), tree.owner(Path::new("/b"))), ((0, 0), (5, 6)));
+        assert!(tree.is_of_root(Path::new("/b")) && !tree.is_of_root(Path::new("/a")));
     }
 
     #[test]

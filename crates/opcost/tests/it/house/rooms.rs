@@ -16,6 +16,7 @@ const ROOMS: &[&str] = &[
     "opcost-core-model",
     "opcost-emu",
     "opcost-kernel",
+    "opcost-image",
     "opcost-symbols",
     "opcost-profile",
     "opcost-size",
