@@ -142,9 +142,12 @@ pub(super) fn pack(
     let (program, executed) = within.program(&command.argv[0], &tree)?;
     let service = service.map(|service| within.service(service, &tree)).transpose()?;
     programs.sort();
-    programs.dedup_by(|one, other| one.guest == other.guest);
+    // Of several copies of one program, the first gives the functions their file.
+    let served = service.as_ref().map(|(_, served)| served);
+    programs.sort_by_key(|file| file.guest != executed && Some(&file.guest) != served);
     let programs =
         Programs { files: programs, executed: Some(executed), loader_cache: None, of_root: true };
+    let service = service.map(|(service, _)| service);
     let system = GuestSystem { host_name: Some(HOST_NAME.into()), service };
     let request = GuestCommand {
         program,
@@ -235,17 +238,22 @@ impl InRoot<'_> {
         Ok((started, executed))
     }
 
-    fn service(&self, plan: &ServicePlan, tree: &Tree) -> Result<GuestService, RootedError> {
+    /// The service, and the file that is executed in the end.
+    fn service(
+        &self,
+        plan: &ServicePlan,
+        tree: &Tree,
+    ) -> Result<(GuestService, PathBuf), RootedError> {
         let words = shlex::split(&plan.line).unwrap_or_default();
         let argv: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-        let (program, _) = self.program(&argv[0], tree)?;
+        let (program, executed) = self.program(&argv[0], tree)?;
         let ready = plan.ready.of_guest();
         let ready_program = match &ready {
             Ready::Command(words) => Some(self.program(words[0].as_ref(), tree)?.0),
             _ => None,
         };
         let (env, cwd) = (self.env.clone(), self.cwd.clone());
-        Ok(GuestService { program, argv, env, cwd, ready, ready_program })
+        Ok((GuestService { program, argv, env, cwd, ready, ready_program }, executed))
     }
 }
 
