@@ -7,7 +7,7 @@ use crate::plugin::Plugin;
 use crate::target::Target;
 use crate::timing::Timing;
 use crate::vcpu::VCPUS_MAX;
-use crate::{callback, events, main_loop, refusal};
+use crate::{callback, callgrind, events, main_loop, refusal};
 use opcost_record::emulation::API_NEWEST;
 use opcost_record::symbols::Symbols;
 use std::ffi::{CStr, c_char, c_int};
@@ -70,6 +70,11 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     // SAFETY: the name is a text that ends with a zero byte, as QEMU's header says.
     let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
     let target = Target::named(&target)?;
+    let word = texts.iter().find_map(|text| text.strip_prefix("callgrind="));
+    if let Some(word) = word.filter(|_| !info.system_emulation) {
+        // SAFETY: as the caller promises.
+        return unsafe { callgrind::install(id, api::load(info.version_now)?, target, word) };
+    }
     let arguments = Arguments::parse(texts, info.system_emulation)?;
     let symbols = match &arguments.symbols {
         None => Symbols::default(),

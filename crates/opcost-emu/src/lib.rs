@@ -20,6 +20,8 @@
 //! - `cycles=PATH`: the cycles of the core that the file describes.
 //! - `profile=on|off`: cost by calling context. Without it a machine with one vCPU and a known kernel is counted by `totals.rs`.
 //! - `stubs=off`: one function counts all blocks (`stub.rs`), as on a host without stubs; for tests.
+//! - `callgrind=WORD`: counts as `callgrind/mod.rs` describes, by the settings of `opcost_callgrind::settings`; the other arguments
+//!   are left out.
 //! - `probe=on`: raw counts of QEMU's memory filters. The self-test of crate `opcost` derives
 //!   `filter-KIND=FILTER/DIVISOR` from them.
 //!
@@ -93,6 +95,7 @@ mod attribution;
 mod block;
 mod blocks;
 mod callback;
+mod callgrind;
 mod class;
 mod costs;
 mod counters;

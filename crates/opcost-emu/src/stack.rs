@@ -280,7 +280,7 @@ impl Stack {
 ///
 /// # Safety
 /// `object` is such an object, or null.
-unsafe fn words(object: *const c_void) -> Vec<*const u64> {
+pub(crate) unsafe fn words(object: *const c_void) -> Vec<*const u64> {
     if object.is_null() {
         return Vec::new();
     }

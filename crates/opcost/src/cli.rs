@@ -2,6 +2,7 @@
 //! completions derive from the declarations.
 
 use crate::command::attach::{self, AttachArgs};
+use crate::command::callgrind::CallgrindArgs;
 use crate::command::compare::{self, CompareArgs};
 use crate::command::diff::{self, DiffArgs};
 use crate::command::doctor::DoctorArgs;
@@ -120,6 +121,9 @@ pub enum Action {
     /// Compare the sizes of two programs, libraries, object files, archives or kernels
     #[command(after_help = size::EXAMPLES)]
     Size(SizeArgs),
+    /// Count a program's functions and calls in place of Valgrind's callgrind: same options, requests and files
+    #[command(after_help = opcost_callgrind::options::help())]
+    Callgrind(CallgrindArgs),
     /// Show what runs now, function by function, like perf top
     #[cfg_attr(feature = "top", command(after_help = opcost_top::screen::keys_help()))]
     #[cfg_attr(not(feature = "top"), command(hide = true, after_help = format!("Not here: {}", crate::command::top::LEFT_OUT)))]

@@ -5,8 +5,9 @@
 use anyhow::Result;
 use opcost::cli::{Action, Cli, arguments, command, first_screen, parsed, version, words};
 use opcost::command::{
-    attach, compare, completions, diff, doctor, export, forget, gather, history, import, kernel,
-    list, man, measure, plan, profile, report, resume, run, selftest, show, size, submit, top,
+    attach, callgrind, compare, completions, diff, doctor, export, forget, gather, history, import,
+    kernel, list, man, measure, plan, profile, report, resume, run, selftest, show, size, submit,
+    top,
 };
 use opcost::cure;
 use opcost_base::exit::{Status, in_words, status_of};
@@ -17,6 +18,10 @@ use opcost_revisions::{bisect, gate};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Before anything of this process changes what the program inherits.
+    if let Some(status) = callgrind::in_place_of_valgrind() {
+        return ExitCode::from(status as u8);
+    }
     // Without the handler, a full limit ends opcost without a word; with it, the write that failed is named.
     let _ = opcost_sys::file_size::report_as_error();
     let arguments = arguments();
@@ -64,6 +69,7 @@ fn act(Cli { action, globals }: &Cli) -> Result<Status> {
         Action::Kernel(args) => kernel::kernel(globals, args),
         Action::Attach(args) => attach::attach(globals, args),
         Action::Size(args) => size::size(globals, args),
+        Action::Callgrind(args) => callgrind::callgrind(args),
         Action::Top(args) => top::top(globals, args),
         Action::Doctor(args) => doctor::doctor(globals, args),
         Action::Selftest(args) => selftest::selftest(globals, args),

@@ -2,6 +2,7 @@
 
 pub mod annotate;
 pub mod attach;
+pub mod callgrind;
 pub mod compare;
 pub mod completions;
 pub mod diff;

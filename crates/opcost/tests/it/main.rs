@@ -15,6 +15,7 @@ mod booted;
 mod budgets;
 #[path = "../../../../patchpoint/attach/tests/made/mod.rs"]
 mod busy;
+mod callgrind;
 mod calls;
 mod carry_over;
 mod cli_conditions;
