@@ -7,7 +7,7 @@
 use crate::annotate::{AnnotateError, Costs, Own, Program};
 use crate::read::{ReadProfile, unpacked};
 use crate::space::{CodeFile, KernelReference, module_name};
-use crate::symbolise::{KernelSource, Sources, function_starts, module_build_id};
+use crate::symbolise::{KernelSource, Sources, function_starts, module_build_id, running_release};
 use opcost_record::Function;
 use opcost_record::printable::hexadecimal;
 use opcost_record::profile::KERNEL;
@@ -29,8 +29,8 @@ pub(super) fn program(
     function: &Function,
     sources: &Sources,
 ) -> Result<Program, AnnotateError> {
-    let running = || fs::read_to_string("/proc/sys/kernel/osrelease").ok();
-    let release = profile.about.kernel_release.clone().or_else(running).unwrap_or_default();
+    let recorded = profile.about.kernel_release.clone();
+    let release = recorded.or_else(running_release).unwrap_or_default();
     let release = release.trim();
     if function.module == KERNEL {
         return vmlinux(release, file, sources);

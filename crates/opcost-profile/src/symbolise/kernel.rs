@@ -217,6 +217,11 @@ fn frame<'t>(found: &Option<Function<'t>>, shift: u64, namesakes: &Namesakes<'t>
     }
 }
 
+/// Returns the release of the running kernel.
+pub(crate) fn running_release() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/osrelease").ok()
+}
+
 /// Returns the build id of the running kernel, if the kernel tells it (`/sys/kernel/notes`).
 pub fn running_build_id() -> Option<Vec<u8>> {
     build_id_note(&fs::read("/sys/kernel/notes").ok()?)

@@ -34,7 +34,7 @@ pub use declared::{Declared, declared};
 pub use file::contents;
 pub use inline::WithoutInlined;
 pub use kernel::{KernelSource, running_build_id};
-pub(crate) use kernel::{function_starts, module_build_id};
+pub(crate) use kernel::{function_starts, module_build_id, running_release};
 pub use lines::{CodeLines, LineAt, SourceFile, lines};
 pub use origin::Origin;
 pub use relative::{FileAddresses, LookedUp, look_up};
