@@ -25,7 +25,7 @@ pub static FORMAT: Format = Format {
 
 /// The version of opcost's counting. It is raised when the same work in the same guest gets another count, because the plugin
 /// counts otherwise or the guest's init does other work between the markers.
-pub const COUNTING_VERSION: u32 = 9;
+pub const COUNTING_VERSION: u32 = 10;
 
 /// The newest version of QEMU's plugin API that the plugin supports.
 pub const API_NEWEST: i32 = 7;
