@@ -66,16 +66,15 @@
 //! One cell holds the value that the next block must match if control stays within a function, and also how far the last block came
 //! (`block.rs`). From version 3 of the API on, QEMU's own code compares, counts and stores. It calls the plugin only where control
 //! leaves a function or a count needs correction. Before version 3, a callback does the same for each block, or code that the
-//! plugin makes for each block of a program (`stub.rs`). Both ways change the same cells, so the same code finds callees, blocks that were cut short, and counts to take back
-//! after a fault. Several vCPUs are
-//! counted by callbacks in all versions, because QEMU's own code would not notice that another vCPU has its turn.
+//! plugin makes for each block of a program (`stub.rs`). Both ways change the same cells, so the same code finds callees, blocks
+//! that were cut short, and counts to take back after a fault. Several vCPUs are counted by callbacks in all versions, because
+//! QEMU's own code would not notice that another vCPU has its turn.
 //!
 //! A machine with several vCPUs and `window=whole` in a machine need a step at each instruction that may fault, and a callback at each
 //! call and return. If the symbols say how the kernel is entered, neither is needed (`Plugin::settle_by_entry`): the processor pushes
 //! the address of a faulted instruction, and the stack pointer gives the slots (`stack.rs`). An x86-64 program without a kernel needs
 //! neither once the stack pointer is found: the frame of a signal has the address (`Plugin::handle_signals`). Both ways give the same
-//! counts and contexts. If another process sends SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGTRAP to a program between two blocks of a loop,
-//! the plugin may take the signal for a fault.
+//! counts and contexts.
 //!
 //! Totals alone need no callback at calls and returns either: QEMU's own code counts the blocks, and the plugin is called where the
 //! kernel is entered (`totals.rs`).

@@ -39,10 +39,12 @@ pub(crate) unsafe fn pushed(state: &Stack) -> Option<Entered> {
 /// Returns the state that a signal's frame has (`struct rt_sigframe` in arch/x86/include/asm/sigframe.h: the restorer, then `ucontext`,
 /// whose registers begin with r8 after 40 bytes), at the first block of a handler.
 pub(crate) fn signalled(state: &Stack, restorer: u64) -> Option<Signalled> {
-    /// Distances of rsp and rip from the frame, and of rdi from rsp in QEMU's registers, in words (`R_EDI` in target/i386/cpu.h).
+    /// Distances of rsp and rip from the frame, and of rdi and rsi from rsp in QEMU's registers, in words (`R_EDI` and `R_ESI` in
+    /// target/i386/cpu.h).
     const STACK: usize = 21;
     const INSTRUCTION: usize = 22;
     const FIRST_ARGUMENT: usize = 3;
+    const SECOND_ARGUMENT: usize = 2;
     /// SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV (include/uapi/asm-generic/signal.h).
     const FAULTS: [u64; 5] = [4, 5, 7, 8, 11];
     // SAFETY: the place is known, and a block begins.
@@ -53,9 +55,14 @@ pub(crate) fn signalled(state: &Stack, restorer: u64) -> Option<Signalled> {
     }
     let word =
         |index: usize| bytes.get(8 * index..8 * index + 8)?.try_into().ok().map(u64::from_le_bytes);
-    // SAFETY: as above; both registers are in one array.
-    let signal = unsafe { state.beside(FIRST_ARGUMENT) };
-    let by_fault = FAULTS.contains(&signal);
+    // SAFETY: as above; the registers are in one array.
+    let [signal, information] =
+        [FIRST_ARGUMENT, SECOND_ARGUMENT].map(|words| unsafe { state.beside(words) });
+    // What the kernel sends for an instruction has a code above 0; a process, a timer or a queue has none (sigaction(2), `si_code`).
+    let mut code = [0u8; 4];
+    let by_fault = FAULTS.contains(&signal)
+        && state.read(information + 8, &mut code)
+        && i32::from_le_bytes(code) > 0;
     let interrupted = Signalled { instruction: word(INSTRUCTION)?, stack: word(STACK)?, by_fault };
     (word(0) == Some(restorer)).then_some(interrupted)
 }

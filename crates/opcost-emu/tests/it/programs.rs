@@ -254,6 +254,50 @@ fn a_faulting_instruction_counts_once() {
 }
 
 #[test]
+fn a_signal_from_outside_is_no_fault() {
+    // A timer's SIGSEGV comes between two blocks of a loop whose first instruction may fault. The program writes the number of turns.
+    let source = "
+tick: incl ticks(%rip)
+ ret
+restorer: mov $15,%eax
+ syscall
+_start: mov $13,%eax\n mov $11,%edi\n lea action(%rip),%rsi\n xor %edx,%edx\n mov $8,%r10d\n syscall
+ mov $222,%eax\n mov $1,%edi\n lea event(%rip),%rsi\n lea timer(%rip),%rdx\n syscall
+ mov $223,%eax\n mov timer(%rip),%edi\n xor %esi,%esi\n lea times(%rip),%rdx\n xor %r10d,%r10d\n syscall
+ xor %ebx,%ebx\n START
+1: mov ticks(%rip),%eax
+ inc %ebx
+ cmp $20,%eax
+ jb 1b
+ STOP
+ mov $223,%eax\n mov timer(%rip),%edi\n lea never(%rip),%rdx\n syscall
+ mov $8,%ecx\n lea buffer+8(%rip),%rdi
+2: dec %rdi\n mov %ebx,%eax\n and $15,%eax\n add $97,%eax\n mov %al,(%rdi)\n shr $4,%ebx\n dec %ecx\n jnz 2b
+ mov $1,%eax\n mov $1,%edi\n lea buffer(%rip),%rsi\n mov $8,%edx\n syscall
+ EXIT
+.data
+.balign 8
+action: .quad tick, 0x04000004, restorer, 0
+event: .quad 0\n .long 11, 0\n .skip 48
+times: .quad 0, 2000000, 0, 2000000
+never: .quad 0, 0, 0, 0
+timer: .long 0
+ticks: .long 0
+";
+    let Some(emulator) = Emulator::find(USER) else { return };
+    let source = format!("{PROLOGUE}{source}\n.text\n{CALLS}");
+    let Some(program) = emulator.build("program.S", &source, &["-Wl,-e,early"]) else { return };
+    let run = emulator.run(&[], &[&program]);
+    let turns = run.output.bytes().fold(0, |turns, letter| 16 * turns + u64::from(letter - b'a'));
+    assert!(turns > 20, "{} {}", run.output, run.errors);
+    // The handler's two instructions and the restorer's; its store tells how often.
+    let work = run.work();
+    let signals = count(&work, "stores");
+    assert!(signals >= 20, "{signals}");
+    check(&work, &[("instructions", 4 * (turns + signals)), ("loads", turns + 2 * signals)]);
+}
+
+#[test]
 fn a_call_that_faults_counts_once() {
     let source = format!(
         "{HANDLER}f: ret\n_start: CATCH\n PROTECT\n lea buffer+8192(%rip),%rbx

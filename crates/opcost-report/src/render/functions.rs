@@ -541,8 +541,8 @@ mod tests {
                 value,
                 change: value - value_baseline,
             };
-            let row =
-                FunctionRow { own: sides(own), calls: sides(calls), ..FunctionRow::default() };
+            let mut row = FunctionRow::default();
+            (row.own, row.calls) = (sides(own), sides(calls));
             more_or_dearer(&row, 1).unwrap_or_default()
         };
         let both = "+57.0 more often (1 → 2 calls), +6.2 dearer (57 → 60.10 a call)";

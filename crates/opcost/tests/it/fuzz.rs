@@ -85,7 +85,7 @@ macro_rules! fuzz_target {
     };
 }
 
-const TARGETS: [fn(&[u8]); 18] = [
+const TARGETS: [fn(&[u8]); 19] = [
     annotate::run,
     arm64::run,
     attach::run,

@@ -49,7 +49,7 @@ pub(crate) fn full() -> Recording {
         question: base.question,
         label: Some("nightly".into()),
         invocation: Some("opcost run x.toml".into()),
-        target: Target::Emulated(EmulationPlan {
+        target: Target::Emulated(Box::new(EmulationPlan {
             model: true,
             core: None,
             cycles_one_in: Some(10),
@@ -60,7 +60,7 @@ pub(crate) fn full() -> Recording {
             pack: vec!["/etc/hosts".into()],
             pack_used: false,
             booted_once: false,
-        }),
+        })),
         variants: vec![VariantPlan {
             name: "off".into(),
             work: WorkPlan::Command {
