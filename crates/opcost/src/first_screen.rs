@@ -8,12 +8,20 @@ const GROUPS: [(&str, &[&str], &[&str]); 4] = [
         "Measure, compare, explain",
         &["compare", "measure", "diff", "profile"],
         &[
-            "run", "plan", "resume", "show", "report", "history", "top", "size", "attach",
-            "selftest",
+            "run",
+            "plan",
+            "resume",
+            "show",
+            "report",
+            "history",
+            "top",
+            "size",
+            "attach",
+            "callgrind",
         ],
     ),
     ("Gate and search", &["gate", "series", "bisect"], &[]),
-    ("Machines and kernels", &["doctor", "kernel"], &["submit", "gather"]),
+    ("Machines and kernels", &["doctor", "kernel"], &["selftest", "submit", "gather"]),
     ("Files", &["list", "import", "export"], &["forget", "completions", "man"]),
 ];
 

@@ -546,12 +546,11 @@ fn roots_given_twice_are_two_variants_and_their_programs_are_not_looked_for_here
     let tree = Experiment { tree: Some("/".into()), ..asked(&["/usr"], None, None) };
     let none = Experiment { kernel: vec!["none".into()], ..asked(&["/usr"], None, None) };
     let workload = Experiment { variants: vec![one_workload()], ..asked(&["/usr"], None, None) };
+    let mut rootless = asked(&[], Some("a"), Some("port:1"));
+    rootless.variants[0].command = Some(opcost_model::experiment::Command::Line("true".into()));
     for (asked, why) in [
         (asked(&["/none"], None, None), "--root /none: cannot open '/none': No such file"),
-        (
-            asked(&[], Some("a"), Some("port:1")),
-            "--service 'a': a service runs in a root; add --root",
-        ),
+        (rootless, "--service 'a': a service runs in a root; add --root"),
         (
             asked(&["/usr"], Some("a"), None),
             "--service 'a': say when it is ready with --ready port:NUMBER",

@@ -108,8 +108,12 @@ fn emulated_machines_come_again_with_their_kernels() {
     written.variants[1].tree = Some("/usr/bin".into());
     let text = check(&written, &here());
     assert_eq!(text.matches("tree = ").count(), 2, "{text}");
-    // Roots exclude trees.
-    (written.tree, written.variants[1].tree) = (None, None);
+}
+
+#[test]
+fn roots_come_again_with_their_services() {
+    let mut written = commands(&["client 1", "client 2"]);
+    (written.machine, written.kernel) = (Some(MachineKind::Emulated), vec!["/boot/a".into()]);
     written.root = vec!["/usr".into(), "/usr/bin".into()];
     written.service = vec!["serve -p 80".into()];
     written.ready = vec!["port:80".into(), "file:/run/up".into()];

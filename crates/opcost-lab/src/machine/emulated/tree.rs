@@ -211,11 +211,14 @@ impl Tree {
                 Kind::Link(target) => Node::Link { target: target.clone() },
                 Kind::Same(first) => Node::Same { first: first.clone() },
                 Kind::File(data) => {
-                    self.changed_s.insert(path.clone(), entry.changed_s);
                     let Data { host, length, sha256 } = data.clone();
                     Node::Large { mode, data: LargeData { host, length, sha256 } }
                 }
             };
+            // The kernel gives a file the time of its last name.
+            if let Kind::Same(_) | Kind::File(_) = &entry.kind {
+                self.changed_s.insert(path.clone(), entry.changed_s);
+            }
             if entry.owner != (0, 0) {
                 self.owners.insert(path.clone(), entry.owner);
             }
