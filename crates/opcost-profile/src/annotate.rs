@@ -180,7 +180,7 @@ pub type Hottest<T> = (T, Option<String>);
 /// Shows the function with the highest cost that can be shown; `None` if no function has code with costs.
 ///
 /// # Errors
-/// That of the function with the highest cost, if none can be shown.
+/// No function can be shown; the error is that of the function with the highest cost.
 pub fn hottest<T, E: Display>(
     profile: &ReadProfile,
     shown: impl Fn(&Function) -> Result<T, E>,

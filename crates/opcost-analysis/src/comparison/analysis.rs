@@ -310,7 +310,7 @@ fn invariants(finished: &[Vec<&Record>]) -> Vec<InvariantRow> {
 fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
     let keys = recording.dictionary.keys();
     let planned = recording.plan.metrics();
-    // Of the functions that a pattern means, those that nothing called would only fill the table.
+    // A pattern may mean many functions that nothing called; their rows would only fill the table.
     let is_idle = |key: &MetricKey, columns: &[Column]| {
         let mut values = columns.iter().flat_map(|column| &column.values);
         key.name.starts_with(CALLS) && !planned.contains(key) && values.all(|calls| *calls == 0.0)

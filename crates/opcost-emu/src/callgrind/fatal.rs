@@ -24,12 +24,8 @@ const HARMLESS: [i32; 8] = [17, 18, 19, 20, 21, 22, 23, 28];
 
 const SIGNALS: usize = 65;
 
-/// `struct sigaction` of the C library on x86-64: 152 bytes; only the C library looks into it.
-#[repr(C, align(8))]
-struct Act([u8; 152]);
-
 /// What QEMU does at each signal; written before the handler is in place.
-struct Acts(UnsafeCell<[MaybeUninit<Act>; SIGNALS]>);
+struct Acts(UnsafeCell<[MaybeUninit<libc::sigaction>; SIGNALS]>);
 
 // SAFETY: each element is written once, before its handler can run, and only read from then on.
 unsafe impl Sync for Acts {}
@@ -55,32 +51,18 @@ impl Dispositions {
     }
 }
 
-unsafe extern "C" {
-    // POSIX; std links the C library, which has these functions.
-    fn sigaction(signal: c_int, new: *const Act, old: *mut Act) -> c_int;
-    fn kill(process: c_int, signal: c_int) -> c_int;
-}
-
 type Handler = unsafe extern "C" fn(c_int, *const c_void, *mut c_void);
 
-impl Act {
-    /// An action that calls a handler with what the kernel knows (`SA_SIGINFO`).
-    fn calling(handler: Handler) -> Act {
-        /// Offset of `sa_flags` in glibc's `struct sigaction` on x86-64: behind the handler and 128 bytes of mask.
-        const FLAGS: usize = 136;
-        const SA_SIGINFO: u32 = 4;
-        let mut bytes = [0; 152];
-        bytes[..8].copy_from_slice(&(handler as usize as u64).to_ne_bytes());
+/// An action that calls a handler with what the kernel knows.
+fn calling(handler: Handler) -> libc::sigaction {
+    // SAFETY: zeros are an action: the default, no flags, no mask; sigfillset writes the mask.
+    unsafe {
+        let mut act: libc::sigaction = std::mem::zeroed();
+        act.sa_sigaction = handler as usize;
+        act.sa_flags = libc::SA_SIGINFO;
         // All other signals wait, as in QEMU's own handlers.
-        bytes[8..FLAGS].fill(0xff);
-        bytes[FLAGS..FLAGS + 4].copy_from_slice(&SA_SIGINFO.to_ne_bytes());
-        Act(bytes)
-    }
-
-    fn handler(&self) -> usize {
-        let mut word = [0; 8];
-        word.copy_from_slice(&self.0[..8]);
-        usize::from_ne_bytes(word)
+        libc::sigfillset(&raw mut act.sa_mask);
+        act
     }
 }
 
@@ -90,13 +72,13 @@ pub(super) fn hold() {
         return;
     }
     for signal in FROM_OUTSIDE.into_iter().chain([SIGSEGV]) {
-        let own = Act::calling(if signal == SIGSEGV { on_fault } else { on_signal });
+        let own = calling(if signal == SIGSEGV { on_fault } else { on_signal });
         // SAFETY: the action is written before the handler that reads it is in place.
         unsafe {
             let kept = (*ACTS.0.get())[signal as usize].as_mut_ptr();
             // 0 and 1: the default, and a signal that is ignored.
-            if sigaction(signal, std::ptr::null(), kept) == 0 && (*kept).handler() > 1 {
-                sigaction(signal, &raw const own, std::ptr::null_mut());
+            if libc::sigaction(signal, std::ptr::null(), kept) == 0 && (*kept).sa_sigaction > 1 {
+                libc::sigaction(signal, &raw const own, std::ptr::null_mut());
             }
         }
     }
@@ -105,7 +87,9 @@ pub(super) fn hold() {
 /// A signal came from outside: it waits for the next block, QEMU's own handler takes further ones.
 unsafe extern "C" fn on_signal(signal: c_int, _: *const c_void, _: *mut c_void) {
     // SAFETY: this handler is in place, so the action was kept.
-    unsafe { sigaction(signal, (*ACTS.0.get())[signal as usize].as_ptr(), std::ptr::null_mut()) };
+    unsafe {
+        libc::sigaction(signal, (*ACTS.0.get())[signal as usize].as_ptr(), std::ptr::null_mut())
+    };
     PENDING.store(signal, Ordering::Relaxed);
 }
 
@@ -115,7 +99,7 @@ unsafe extern "C" fn on_fault(signal: c_int, about: *const c_void, context: *mut
     unsafe {
         let address = about.cast::<u64>().add(2).read();
         super::callbacks::on_fault(address);
-        let handler = (*(*ACTS.0.get())[signal as usize].as_ptr()).handler();
+        let handler = (*(*ACTS.0.get())[signal as usize].as_ptr()).sa_sigaction;
         std::mem::transmute::<usize, Handler>(handler)(signal, about, context);
     }
 }
@@ -136,7 +120,7 @@ pub(super) fn pass_on(dispositions: &Dispositions, write: impl FnOnce()) {
         write();
     }
     // SAFETY: sends a signal to this process, whose handler is QEMU's again.
-    unsafe { kill(std::process::id() as c_int, signal) };
+    unsafe { libc::kill(std::process::id() as c_int, signal) };
 }
 
 /// The number of the fault's signal.

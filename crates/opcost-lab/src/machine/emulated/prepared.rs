@@ -298,9 +298,8 @@ impl Emulated<'_> {
         self.note("commands run here to see which files they use", lap.end());
         let equipment = self.equipment(guest.architecture);
         let init = &equipment.tools.guest;
-        let initramfs = match &variant.work {
-            WorkPlan::Command { argv, .. } if guest.root.is_some() => {
-                let root = guest.root.as_deref().unwrap_or(Path::new("/"));
+        let initramfs = match (&variant.work, guest.root.as_deref()) {
+            (WorkPlan::Command { argv, .. }, Some(root)) => {
                 let command = command(pack).context("a command")?;
                 // What is packed beside the root lies where the recording began.
                 let here = plan.hooks.cwd.clone().unwrap_or_else(|| "/".into());
@@ -317,12 +316,12 @@ impl Emulated<'_> {
                 );
                 rooted.and_then(|rooted| Initramfs::for_root(init, root, rooted))
             }
-            WorkPlan::Workload { name, params } => {
+            (WorkPlan::Workload { name, params }, _) => {
                 let pack =
                     workload_pack(name, params, &self.environments[index], cwd.clone(), pack)?;
                 Initramfs::for_workload(init, name, params, plan.seed, &pack)
             }
-            WorkPlan::Command { .. } => {
+            (WorkPlan::Command { .. }, None) => {
                 let command = command(pack).context("a command")?;
                 Initramfs::for_command(init, &CommandPack { used, ..command })
             }

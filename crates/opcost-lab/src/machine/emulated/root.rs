@@ -142,7 +142,7 @@ pub(super) fn pack(
     let (program, executed) = within.program(&command.argv[0], &tree)?;
     let service = service.map(|service| within.service(service, &tree)).transpose()?;
     programs.sort();
-    // Of several copies of one program, the first gives the functions their file.
+    // A program may lie there several times; its functions are named after the first of these files.
     let served = service.as_ref().map(|(_, served)| served);
     programs.sort_by_key(|file| file.guest != executed && Some(&file.guest) != served);
     let programs =

@@ -304,7 +304,7 @@ fn changed_spaces_are_read() {
 
 #[test]
 fn empty_lines_before_frames_and_tabs_behind_addresses_are_read() {
-    // Of a hand that cut a text, and of simpleperf's report_sample.py.
+    // Somebody cut the first text by hand; simpleperf's report_sample.py writes such tabs.
     let text = "busy 7 1.000001:     500000 cpu-clock:uhH:\n\n\t          401b94 main+0x1c (./busy)\n\n\
                 busy 7 1.000002:     500000 cpu-clock:uhH:\n\n\n\
                 busy 7 1.000003:     500000 cpu-clock:uhH:\n\t          401b97 leaf+0x1f (./busy)\n";
