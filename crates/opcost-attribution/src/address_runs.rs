@@ -145,15 +145,16 @@ impl<'a> AddressRuns<'a> {
     }
 }
 
-/// The function that is in files of both variants and whose cost changed most, by its number on each side; a cost of an operation
-/// where operations are known.
-pub fn most_changed(sides: [&AddressRuns<'_>; 2]) -> Option<[usize; 2]> {
+/// The functions that are in files of both variants, by their numbers on each side, with the change of their cost; a cost of an
+/// operation where operations are known. The one that changed most comes first.
+pub fn by_change(sides: [&AddressRuns<'_>; 2]) -> Vec<([usize; 2], f64)> {
     let ops = sides.map(|side| side.operations().0.iter().sum::<u64>().max(1) as f64);
     let [old, new] = sides.map(AddressRuns::in_files);
-    let changed = new.iter().filter_map(|new| {
+    let both = new.iter().filter_map(|new| {
         let old = old.iter().find(|old| old.function.symbol == new.function.symbol)?;
-        let change = (new.cost as f64 / ops[1] - old.cost as f64 / ops[0]).abs();
-        Some(([old.number, new.number], change))
+        Some(([old.number, new.number], new.cost as f64 / ops[1] - old.cost as f64 / ops[0]))
     });
-    changed.max_by(|one, two| one.1.total_cmp(&two.1)).map(|(numbers, _)| numbers)
+    let mut both: Vec<_> = both.collect();
+    both.sort_by(|one, two| two.1.abs().total_cmp(&one.1.abs()));
+    both
 }

@@ -174,27 +174,41 @@ pub fn hot(profile: &ReadProfile) -> Vec<(&Function, f64)> {
 /// The most functions that are tried before none is shown.
 const TRIED_MAX: usize = 20;
 
-/// A function as shown, and why one with a higher cost is not.
-pub type Hottest<T> = (T, Option<String>);
+/// A function as shown, and why one that comes before it is not.
+pub type FirstShown<T> = (T, Option<String>);
 
 /// Shows the function with the highest cost that can be shown; `None` if no function has code with costs.
 ///
 /// # Errors
-/// No function can be shown; the error is that of the function with the highest cost.
+/// As for [`first_shown`].
 pub fn hottest<T, E: Display>(
     profile: &ReadProfile,
     shown: impl Fn(&Function) -> Result<T, E>,
-) -> Option<Result<Hottest<T>, E>> {
-    let mut hidden: Option<(String, E)> = None;
-    for (function, part) in hot(profile).into_iter().take(TRIED_MAX) {
+) -> Option<Result<FirstShown<T>, E>> {
+    let about = |(function, part): (&Function, f64)| {
+        format!("{} has {:.2} % of the profile", function.symbol, 100.0 * part)
+    };
+    first_shown(hot(profile).into_iter(), |(function, _)| shown(function), about)
+}
+
+/// Shows the first of a few functions that can be shown; `about` says what another one has; `None` if there is no function.
+///
+/// # Errors
+/// No function can be shown; the error is that of the first one.
+pub fn first_shown<F: Copy, T, E: Display>(
+    functions: impl Iterator<Item = F>,
+    shown: impl Fn(F) -> Result<T, E>,
+    about: impl Fn(F) -> String,
+) -> Option<Result<FirstShown<T>, E>> {
+    let mut hidden: Option<(F, E)> = None;
+    for function in functions.take(TRIED_MAX) {
         match shown(function) {
             Ok(shown) => {
-                let why = hidden.map(|(before, error)| format!("{before}, and {error}"));
+                let why = hidden.map(|(before, error)| format!("{}, and {error}", about(before)));
                 return Some(Ok((shown, why)));
             }
             Err(error) => {
-                let has = format!("{} has {:.2} % of the profile", function.symbol, 100.0 * part);
-                hidden.get_or_insert((has, error));
+                hidden.get_or_insert((function, error));
             }
         }
     }

@@ -120,3 +120,14 @@ fn parts_for_rare_cases_belong_to_their_function() {
     assert!(is_cold_part("ns::f(int) [clone .cold]", "ns::f(int)"));
     assert!(!is_cold_part("f.part.0", "f") && !is_cold_part("fg.cold", "f"));
 }
+
+#[test]
+fn a_function_that_cannot_be_shown_makes_room_for_the_next_and_is_named() {
+    let shown = |at: u32| if at >= 2 { Ok(at) } else { Err(format!("{at} has no code here")) };
+    let about = |at: u32| format!("f{at} changed most");
+    let why = "f0 changed most, and 0 has no code here".to_string();
+    assert_eq!(first_shown(0..4, shown, about), Some(Ok((2, Some(why)))));
+    assert_eq!(first_shown(2..4, shown, about), Some(Ok((2, None))));
+    assert_eq!(first_shown(0..2, shown, about), Some(Err("0 has no code here".into())));
+    assert_eq!(first_shown(0..0, shown, about), None);
+}

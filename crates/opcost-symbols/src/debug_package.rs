@@ -2,7 +2,6 @@
 
 use super::elf;
 use opcost_sys::budget::LIMIT_BYTES;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,38 +23,99 @@ pub struct DebugPackage {
 const FILES_MAX: usize = 3;
 
 impl DebugPackage {
-    /// Asks dpkg for the packages of a few stripped files.
+    /// Asks dpkg for the packages of the first few stripped files; of a file that has symbols itself or that no package ships
+    /// nothing is said, nor of any where dpkg is not the package manager.
     pub fn of_files<'f>(files: impl Iterator<Item = &'f str>) -> Vec<DebugPackage> {
-        let files: BTreeSet<&str> = files.collect();
-        files.into_iter().take(FILES_MAX).filter_map(DebugPackage::of).collect()
+        let mut stripped: Vec<(&str, [String; 2])> = Vec::new();
+        for file in files {
+            if stripped.len() < FILES_MAX
+                && stripped.iter().all(|(known, _)| *known != file)
+                && is_stripped(file)
+            {
+                stripped.push((file, [file.to_owned(), other_name(file)]));
+            }
+        }
+        let Some(shipped) = query(&["--search"], stripped.iter().flat_map(|(_, names)| names))
+        else {
+            return Vec::new();
+        };
+        let shippers = stripped.iter().filter_map(|(file, names)| {
+            Some((*file, names.iter().find_map(|name| shipper(&shipped, name))?))
+        });
+        let shippers: Vec<(&str, &str)> = shippers.collect();
+        let asked = shippers.iter().flat_map(|(_, shipper)| {
+            [shipper.to_string(), dbgsym(shipper), OLD_GLIBC_SYMBOLS.to_owned()]
+        });
+        let format =
+            "${Package}\t${binary:Package}\t${Version}\t${source:Package}\t${db:Status-Status}\n";
+        let Some(known) = query(&["--show", "--showformat", format], asked) else {
+            return Vec::new();
+        };
+        let packages = shippers.iter().filter_map(|(file, shipper)| {
+            let found = known.lines().filter_map(Known::of_line).find(|row| row.is(shipper))?;
+            let package = match (found.source, found.name) {
+                // Its symbols had a package before there were -dbgsym ones.
+                ("glibc", "libc6") => OLD_GLIBC_SYMBOLS.to_owned(),
+                (_, _) => dbgsym(shipper),
+            };
+            let of_symbols = known.lines().filter_map(Known::of_line).find(|row| row.is(&package));
+            let installed = of_symbols.filter(|row| row.status == "installed");
+            Some(DebugPackage {
+                file: (*file).into(),
+                package,
+                version: found.version.into(),
+                installed: installed.map(|row| row.version.into()),
+            })
+        });
+        packages.collect()
+    }
+}
+
+/// The package with the C library's symbols.
+const OLD_GLIBC_SYMBOLS: &str = "libc6-dbg";
+
+/// The package with the symbols of what another package ships: `gzip-dbgsym`.
+fn dbgsym(shipper: &str) -> String {
+    let name = shipper.split(':').next().unwrap_or(shipper);
+    format!("{name}-dbgsym")
+}
+
+/// A package as dpkg knows it.
+struct Known<'t> {
+    name: &'t str,
+    /// The name with its architecture where several can be installed: `zlib1g:amd64`.
+    qualified: &'t str,
+    version: &'t str,
+    source: &'t str,
+    status: &'t str,
+}
+
+impl Known<'_> {
+    fn of_line(line: &str) -> Option<Known<'_>> {
+        let mut fields = line.split('\t');
+        Some(Known {
+            name: fields.next()?,
+            qualified: fields.next()?,
+            version: fields.next()?,
+            source: fields.next()?,
+            status: fields.next()?,
+        })
     }
 
-    /// Asks dpkg for the package that ships a file; `None` for a file that has symbols itself, that no package ships, or where dpkg
-    /// is not the package manager.
-    pub fn of(file: &str) -> Option<DebugPackage> {
-        let path = Path::new(file);
-        // dpkg-query would take these characters for a pattern.
-        if !path.is_absolute() || file.contains(['*', '?', '[', '\\', '\n']) {
-            return None;
-        }
-        let excerpt = elf::excerpt(path, &[], LIMIT_BYTES).ok()?;
-        if elf::has_symbol_table(&excerpt) != Ok(false) {
-            return None;
-        }
-        let shipped = query(&["--search", file, &other_name(file)])?;
-        let shipper = shipper(&shipped)?;
-        let source = "${Version}\n${source:Package}";
-        let found = query(&["--show", "--showformat", source, shipper])?;
-        let (version, source) = found.split_once('\n')?;
-        let package = match (source, shipper.split(':').next()?) {
-            // Its symbols had a package before there were -dbgsym ones.
-            ("glibc", "libc6") => "libc6-dbg".to_owned(),
-            (_, name) => format!("{name}-dbgsym"),
-        };
-        let state = query(&["--show", "--showformat", "${db:Status-Status} ${Version}", &package]);
-        let installed = state.and_then(|state| state.strip_prefix("installed ").map(str::to_owned));
-        Some(DebugPackage { file: file.into(), package, version: version.into(), installed })
+    fn is(&self, package: &str) -> bool {
+        self.qualified == package || self.name == package
     }
+}
+
+/// Whether functions of a file have no names in it, as far as can be read.
+fn is_stripped(file: &str) -> bool {
+    let path = Path::new(file);
+    // dpkg-query would take these characters for a pattern.
+    if !path.is_absolute() || file.contains(['*', '?', '[', '\\', '\n']) {
+        return false;
+    }
+    let excerpt = elf::excerpt(path, &[], LIMIT_BYTES);
+    excerpt.is_ok_and(|excerpt| elf::has_symbol_table(&excerpt) == Ok(false))
 }
 
 impl fmt::Display for DebugPackage {
@@ -85,17 +145,24 @@ fn other_name(file: &str) -> String {
     }
 }
 
-/// The package in what `dpkg-query --search` prints: `zlib1g:amd64: /lib/…`; of several packages the first.
-fn shipper(found: &str) -> Option<&str> {
+/// The package that ships a file, in what `dpkg-query --search` prints: `zlib1g:amd64: /lib/…`; of several packages the first.
+fn shipper<'t>(found: &'t str, file: &str) -> Option<&'t str> {
     let lines = found.lines().filter(|line| !line.starts_with("diversion "));
-    let (packages, _) = { lines }.next()?.split_once(": ")?;
+    let mut rows = lines.filter_map(|line| line.split_once(": "));
+    let (packages, _) = rows.find(|(_, shipped)| *shipped == file)?;
     packages.split(", ").next()
 }
 
 /// What dpkg-query prints. One of several names that it does not know fails it, but not the others.
-fn query(args: &[&str]) -> Option<String> {
+fn query(
+    options: &[&str],
+    names: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>,
+) -> Option<String> {
+    let mut names = names.into_iter().peekable();
+    names.peek()?;
     let mut command = Command::new("dpkg-query");
-    let asked = command.args(args).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+    command.args(options).args(names).env("LC_ALL", "C").stdin(Stdio::null());
+    let asked = command.output().ok()?;
     String::from_utf8(asked.stdout).ok().filter(|text| !text.is_empty())
 }
 
@@ -108,12 +175,12 @@ mod tests {
         assert_eq!(other_name("/bin/gzip"), "/usr/bin/gzip");
         assert_eq!(other_name("/usr/bin/gzip"), "/bin/gzip");
         assert_eq!(other_name("/usrlocal"), "/usr/usrlocal");
-        assert_eq!(shipper("zlib1g:amd64: /lib/x\n"), Some("zlib1g:amd64"));
-        assert_eq!(shipper("diversion by a from: /x\na, b: /x\n"), Some("a"));
-        assert_eq!(shipper(""), None);
-        for file in ["gzip", "/bin/*", "/no/such/file", "/proc/self/exe", "/etc/passwd"] {
-            assert_eq!(DebugPackage::of(file), None, "{file}");
-        }
+        assert_eq!(shipper("zlib1g:amd64: /lib/x\n", "/lib/x"), Some("zlib1g:amd64"));
+        assert_eq!(shipper("c: /y\ndiversion by a from: /x\na, b: /x\n", "/x"), Some("a"));
+        assert_eq!(shipper("c: /y\n", "/x"), None);
+        assert_eq!(dbgsym("zlib1g:amd64"), "zlib1g-dbgsym");
+        let not_asked = ["gzip", "/bin/*", "/no/such/file", "/proc/self/exe", "/etc/passwd"];
+        assert_eq!(DebugPackage::of_files(not_asked.into_iter()), []);
     }
 
     #[test]
@@ -124,9 +191,11 @@ mod tests {
             other => return crate::skip::skip!("gzip is not from Debian: {other:?}"),
         };
         for file in ["/bin/gzip", "/usr/bin/gzip"] {
-            let Some(found) = DebugPackage::of(file) else {
+            let found = DebugPackage::of_files(["/no/such/file", file, file].into_iter());
+            let [found] = &found[..] else {
                 return crate::skip::skip!("{file} is not stripped, or not there");
             };
+            assert_eq!(found.file, file);
             assert_eq!((found.package.as_str(), &found.version), ("gzip-dbgsym", &version));
             let says = |installed: Option<&str>| {
                 DebugPackage { installed: installed.map(str::to_owned), ..found.clone() }

@@ -134,10 +134,13 @@ pub struct Unnamed {
 }
 
 impl Unnamed {
-    /// Makes a row for each module, from the reason and the number of samples.
+    /// Makes a row for each module, from the reason and the number of samples; most samples first.
     pub(crate) fn of_modules(modules: BTreeMap<String, (Why, u64)>) -> Vec<Unnamed> {
         let rows = modules.into_iter();
-        rows.map(|(module, (why, samples))| Unnamed { module, why, samples }).collect()
+        let mut rows: Vec<Unnamed> =
+            rows.map(|(module, (why, samples))| Unnamed { module, why, samples }).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.samples));
+        rows
     }
 }
 

@@ -6,7 +6,7 @@ use opcost_analysis::annotation::{
     Annotation, CodeFacts, Flow, addresses, annotate, annotate_lines, code_names, decoded,
 };
 use opcost_analysis::comparison::address_costs::{VariantAddresses, address_costs};
-use opcost_analysis::comparison::address_runs::{AddressRuns, CountedFunction, most_changed};
+use opcost_analysis::comparison::address_runs::{AddressRuns, CountedFunction, by_change};
 use opcost_analysis::comparison::annotated::{AnnotatedDifference, counted_difference};
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_base::exit::{HasStatus, Status, WithStatus};
@@ -17,7 +17,8 @@ use opcost_lab::recorded_code::recorded_program;
 use opcost_page::document::Document;
 use opcost_page::writer::text::text;
 use opcost_profile::annotate::{
-    AnnotateError, FunctionCode, Own, Program, SourceRoot, function_code, source_text,
+    AnnotateError, FirstShown, FunctionCode, Own, Program, SourceRoot, first_shown, function_code,
+    source_text,
 };
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::{CodeLines, LineAt, Sources, lines};
@@ -135,7 +136,8 @@ pub(crate) fn find_function(
     Ok(functions[the_function("--annotate", variant.name(), &known, name)?].number)
 }
 
-/// Compares a function of two variants by line; without a name, the function whose cost changed most.
+/// Compares a function of two variants by line; without a name, the first that can be shown of those whose cost changed most, with
+/// the reason that another one is not.
 ///
 /// # Errors
 /// As for [`of_variant`]; a variant has no costs by address, or no such function.
@@ -143,24 +145,33 @@ pub(crate) fn of_two_variants(
     args: &AnnotateArgs,
     variants: [VariantOf<'_>; 2],
     sources: &Sources,
-) -> Result<AnnotatedDifference> {
+) -> Result<FirstShown<AnnotatedDifference>> {
     let runs = |side: usize| AddressRuns::of(variants[side]).map_err(HasStatus::carried);
     let runs = [runs(0)?, runs(1)?];
     let functions = runs.each_ref().map(AddressRuns::in_files);
     let operations = runs.each_ref().map(AddressRuns::operations);
-    let chosen = match args.function() {
+    let shown = |chosen: [usize; 2]| -> Result<[Annotation; 2]> {
+        let side = |side: usize| {
+            of_variant(variants[side], &runs[side], chosen[side], sources, args.roots(side))
+        };
+        Ok([side(0)?, side(1)?])
+    };
+    let (sides, hidden) = match args.function() {
         Some(name) => {
-            on_both_sides(name, |side, name| find_function(variants[side], &functions[side], name))?
+            let find =
+                |side: usize, name: &str| find_function(variants[side], &functions[side], name);
+            (shown(on_both_sides(name, find)?)?, None)
         }
         None => {
-            let changed = most_changed(runs.each_ref());
-            changed.ok_or(AnnotateError::NothingInCommon).status(Status::Usage)?
+            let about = |(numbers, change): ([usize; 2], f64)| {
+                let symbol = &runs[1].functions()[numbers[1]].0.symbol;
+                format!("{symbol} changed by {change:+.0} instructions")
+            };
+            let changed = by_change(runs.each_ref()).into_iter();
+            let found = first_shown(changed, |(numbers, _)| shown(numbers), about);
+            found.ok_or(AnnotateError::NothingInCommon).status(Status::Usage)??
         }
     };
-    let side = |side: usize| {
-        of_variant(variants[side], &runs[side], chosen[side], sources, args.roots(side))
-    };
-    let sides = [side(0)?, side(1)?];
     let names = variants.map(|variant| variant.name().to_string());
     let names = match names[0] == names[1] {
         true => variants.map(|variant| variant.recording.id.clone()),
@@ -168,7 +179,7 @@ pub(crate) fn of_two_variants(
     };
     let per_op = operations.iter().all(|(_, known)| *known);
     let ones = operations.map(|(ops, _)| if per_op { ops } else { vec![1; ops.len()] });
-    Ok(counted_difference(names, sides, ones, per_op))
+    Ok((counted_difference(names, sides, ones, per_op), hidden))
 }
 
 /// A function of a variant by line.

@@ -4,6 +4,7 @@ use crate::command::annotate::{AnnotateArgs, of_samples, of_two_variants};
 use crate::command::profile::{SourceArgs, display_name};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use opcost_analysis::annotation::Annotation;
 use opcost_analysis::comparison::annotated::AnnotatedDifference;
 use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
 use opcost_analysis::comparison::call_tree::{FunctionContext, function_context};
@@ -22,9 +23,9 @@ use opcost_command::profile_exports::find_variant;
 use opcost_lab::patch_sites;
 use opcost_model::plan::{SameFile, find_rule};
 use opcost_model::recording::Recording;
-use opcost_page::document::Document;
+use opcost_page::document::{Document, Mark};
 use opcost_page::writer;
-use opcost_profile::annotate::{AnnotateError, hot};
+use opcost_profile::annotate::{AnnotateError, FirstShown, first_shown, hot};
 use opcost_profile::parallel;
 use opcost_profile::read::about::EventAbout;
 use opcost_record::{Function, Unit};
@@ -190,7 +191,7 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
         // The rules of the difference by function hold here, too.
         difference(variants, &args.allow).map_err(HasStatus::carried)?;
         let found = of_two_variants(&args.annotate, variants, &args.source.sources(globals))?;
-        return show_lines(globals, args, "instructions", Unit::Count, &found);
+        return show_lines(globals, args, "instructions", Unit::Count, found);
     }
     let style = globals.style().with_full_names(args.full_names);
     // Two recordings are first compared metric by metric, unless the output is about one function.
@@ -327,58 +328,74 @@ fn annotated_files(
     sides: [&[ProfileOf<'_>]; 2],
     names: [String; 2],
 ) -> Result<Status> {
-    let functions = function_of_both(args.annotate.function(), sides)?;
     let sources = args.source.sources(globals);
-    let annotation = |side: usize| {
-        let profiles: Vec<_> = sides[side].iter().map(|file| file.profile).collect();
-        of_samples(&profiles, functions[side], &sources, args.annotate.roots(side))
+    let shown = |functions: [&Function; 2]| -> Result<[Annotation; 2]> {
+        let annotation = |side: usize| {
+            let profiles: Vec<_> = sides[side].iter().map(|file| file.profile).collect();
+            of_samples(&profiles, functions[side], &sources, args.annotate.roots(side))
+        };
+        Ok([annotation(0)?, annotation(1)?])
     };
-    let annotations = [annotation(0)?, annotation(1)?];
+    let (annotations, hidden) = match args.annotate.function() {
+        Some(name) => (shown(named_on_both(name, sides)?)?, None),
+        None => {
+            let about = |([_, function], change): ([&Function; 2], f64)| {
+                let symbol = &function.symbol;
+                format!("{symbol} changed by {:+.2} % of the profile", 100.0 * change)
+            };
+            let changed = by_change(sides).into_iter();
+            let found = first_shown(changed, |(functions, _)| shown(functions), about);
+            found.ok_or(AnnotateError::NothingInCommon).status(Status::Usage)??
+        }
+    };
     let difference =
         annotated_difference(sides, names, annotations, &args.allow).map_err(HasStatus::carried)?;
     let about = &sides[1][0].profile.about;
     let unit = about.sampling.as_ref().map_or(Unit::Count, EventAbout::unit);
-    show_lines(globals, args, &about.event, unit, &difference)
+    show_lines(globals, args, &about.event, unit, (difference, hidden))
 }
 
-/// Shows the difference of a function by line.
+/// Shows the difference of a function by line, and why that of another one is not shown.
 fn show_lines(
     globals: &Globals,
     args: &DiffArgs,
     event: &str,
     unit: Unit,
-    difference: &AnnotatedDifference,
+    (difference, hidden): FirstShown<AnnotatedDifference>,
 ) -> Result<Status> {
-    let view = annotated_page::View { event, unit, difference };
+    let view = annotated_page::View { event, unit, difference: &difference };
     let is_json = args.json || args.format == Some(Format::Json);
     let json = is_json.then(|| annotated_page::json(&view));
-    let document = annotated_page::document(&view, args.full_names);
+    let mut document = annotated_page::document(&view, args.full_names);
+    if let Some(hidden) = hidden {
+        document.say(Mark::Doubt, hidden);
+    }
     args.annotate.show(globals, args.full_names, &document, json)
 }
 
-/// The function of each side that a name means; without a name, the one whose cost changed most.
-fn function_of_both<'a>(
-    name: Option<&str>,
-    sides: [&[ProfileOf<'a>]; 2],
-) -> Result<[&'a Function; 2]> {
+/// The function of each side that a name means.
+fn named_on_both<'a>(name: &str, sides: [&[ProfileOf<'a>]; 2]) -> Result<[&'a Function; 2]> {
     let functions = sides.map(|files| {
         let table = &files[0].profile.table;
         table.functions.iter().map(|cost| &cost.function).collect::<Vec<_>>()
     });
-    if let Some(name) = name {
-        return on_both_sides(name, |side, name| {
-            the_function("--annotate", sides[side][0].name, &functions[side], name)
-                .map(|at| functions[side][at])
-        });
-    }
+    on_both_sides(name, |side, name| {
+        the_function("--annotate", sides[side][0].name, &functions[side], name)
+            .map(|at| functions[side][at])
+    })
+}
+
+/// The functions of both sides with the change of their part of the profile, the largest change first.
+fn by_change<'a>(sides: [&[ProfileOf<'a>]; 2]) -> Vec<([&'a Function; 2], f64)> {
     let (old, new) = (hot(sides[0][0].profile), hot(sides[1][0].profile));
     // The file of another build usually has another path.
-    let changed = new.iter().filter_map(|(function, share)| {
+    let both = new.iter().filter_map(|(function, share)| {
         let (before, old) = old.iter().find(|(old, _)| old.symbol == function.symbol)?;
-        Some(([*before, *function], (share - old).abs()))
+        Some(([*before, *function], share - old))
     });
-    let found = changed.max_by(|one, two| one.1.total_cmp(&two.1)).map(|(both, _)| both);
-    found.ok_or(AnnotateError::NothingInCommon).status(Status::Usage)
+    let mut both: Vec<_> = both.collect();
+    both.sort_by(|one, two| two.1.abs().total_cmp(&one.1.abs()));
+    both
 }
 
 /// Refuses a file that is given twice: it would count as two strangely similar runs.

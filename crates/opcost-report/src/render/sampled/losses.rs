@@ -3,7 +3,7 @@
 use super::{counted, share, short};
 use opcost_page::names::shorten;
 use opcost_profile::read::ReadProfile;
-use opcost_profile::symbolise::{Sampled, Why, WithoutInlined};
+use opcost_profile::symbolise::{Sampled, Unnamed, Why, WithoutInlined};
 use opcost_record::Function;
 use opcost_record::printable::printable;
 
@@ -13,6 +13,8 @@ const ALONE_PARTS: u64 = 20;
 const FRAMELESS_NAMED: usize = 3;
 /// Maximum width of their names, in columns.
 const NAME_COLUMNS: usize = 40;
+/// A file's code without names has a line of its own if it has one sample in this many.
+const UNNAMED_PARTS: u64 = 1_000;
 /// Why callers are missing, and what helps.
 const NO_FRAME_POINTERS: &str = "the code was built without frame pointers; build it with \
     -fno-omit-frame-pointer, or use --call-graph dwarf, which unwinds such stacks";
@@ -135,7 +137,7 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
         said.push(format!("{}: {NO_FRAME_POINTERS}", missing.join(", ")));
     }
     said.extend(frameless(sampled, total));
-    said.extend(unnamed(sampled, total));
+    said.extend(unnamed(&sampled.unnamed, total));
     for (module, why) in &sampled.without_inlined {
         let why = match why {
             WithoutInlined::TooDeep => {
@@ -192,7 +194,7 @@ fn frameless(sampled: &Sampled, total: u64) -> Option<String> {
 }
 
 /// Code without names, and why.
-fn unnamed(sampled: &Sampled, total: u64) -> Vec<String> {
+fn unnamed(modules: &[Unnamed], total: u64) -> Vec<String> {
     let sentence = |module: &str, part: &str, why: &Why| {
         let module = short(module);
         match why {
@@ -231,7 +233,47 @@ fn unnamed(sampled: &Sampled, total: u64) -> Vec<String> {
             Why::Unmapped => format!("{part} where nothing was known to be mapped"),
         }
     };
-    let told = sampled.unnamed.iter().filter(|unnamed| unnamed.why != Why::Unmapped);
-    told.map(|unnamed| sentence(&unnamed.module, &share(unnamed.samples, total), &unnamed.why))
-        .collect()
+    let told = modules.iter().filter(|unnamed| unnamed.why != Why::Unmapped);
+    let (large, small): (Vec<&Unnamed>, Vec<&Unnamed>) =
+        told.partition(|unnamed| unnamed.samples.saturating_mul(UNNAMED_PARTS) >= total);
+    let say = |row: &&Unnamed| sentence(&row.module, &share(row.samples, total), &row.why);
+    // One small row is said as briefly by itself.
+    if small.len() <= 1 {
+        return large.iter().chain(&small).map(say).collect();
+    }
+    let samples: u64 = small.iter().map(|unnamed| unnamed.samples).sum();
+    let rest = format!(
+        "{} in code of {} more files without names (--json has all)",
+        share(samples, total),
+        small.len()
+    );
+    large.iter().map(say).chain([rest]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_parts_without_names_are_one_line() {
+        let row = |module: &str, samples| Unnamed {
+            module: format!("/usr/bin/{module}"),
+            why: Why::Stripped,
+            samples,
+        };
+        let rows = [row("find", 900), row("cc1", 10), row("grep", 9), row("dash", 0)];
+        let large = "9.00 % in code of find that has no symbol";
+        assert_eq!(
+            unnamed(&rows, 10_000),
+            [
+                large,
+                "0.10 % in code of cc1 that has no symbol",
+                "0.09 % in code of 2 more files without names (--json has all)",
+            ]
+        );
+        assert_eq!(
+            unnamed(&[row("find", 900), row("grep", 9)], 10_000),
+            [large, "0.09 % in code of grep that has no symbol"]
+        );
+    }
 }

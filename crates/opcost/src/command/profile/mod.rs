@@ -32,6 +32,9 @@ use std::str::FromStr;
 
 pub use source::SourceArgs;
 
+/// The package with a file's symbols is named if the file has one sample in this many.
+const ADVICE_PARTS: u64 = 100;
+
 pub(crate) const EXAMPLES: &str = "Examples:
   opcost profile 'gzip -9 -c data'
   opcost profile --call-graph dwarf --callers './prog --fast'
@@ -176,8 +179,11 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
     } else {
         let style = globals.style().with_full_names(args.full_names);
         let mut document = page::document(&view);
-        let unnamed = profile.sampled.iter().flat_map(|sampled| &sampled.unnamed);
-        let stripped = unnamed.filter(|unnamed| unnamed.why == Why::Stripped);
+        let stripped = profile.sampled.iter().flat_map(|sampled| {
+            let total = sampled.samples_total();
+            let stripped = sampled.unnamed.iter().filter(|unnamed| unnamed.why == Why::Stripped);
+            stripped.filter(move |unnamed| unnamed.samples.saturating_mul(ADVICE_PARTS) >= total)
+        });
         for package in DebugPackage::of_files(stripped.map(|unnamed| unnamed.module.as_str())) {
             document.say(Mark::Note, package.to_string());
         }
