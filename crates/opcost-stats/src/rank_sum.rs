@@ -22,7 +22,7 @@ const EXACT_MAX: usize = 40;
 pub fn p(baseline: &[f64], variant: &[f64]) -> f64 {
     let Some(differences) = Differences::of(baseline, variant) else { return 1.0 };
     let not_below = differences.count - differences.below_zero();
-    let rarer = differences.at_most(0.0).min(not_below);
+    let rarer = differences.parted(0.0).at_most.min(not_below);
     let (m, n) = (baseline.len(), variant.len());
     if m + n > EXACT_MAX {
         let (mean, sd) = moments(m, n);
@@ -131,19 +131,69 @@ impl Differences {
         })
     }
 
-    /// Returns the difference with `index` differences before it, by bisection over the numbers
-    /// between the smallest and the largest difference in the order of their bits.
+    /// Returns the difference with `index` differences before it: bisection between the smallest and the largest difference leaves
+    /// as few as there are runs, which are listed. Every other step halves the numbers in the order of their bits, so that
+    /// steps are few for values of any spread; each ends at differences, so that they are few with ties.
     fn nth(&self, index: usize) -> f64 {
         let ends = [
             self.variant[0] - self.baseline[self.baseline.len() - 1],
             self.variant[self.variant.len() - 1] - self.baseline[0],
         ];
-        let (mut low, mut high) = (place(ends[0]), place(ends[1]));
-        while low < high {
-            let middle = (low & high) + ((low ^ high) >> 1);
-            if self.at_most(number(middle)) > index { high = middle } else { low = middle + 1 }
+        let (mut low, mut high) = (place(ends[0] + 0.0), place(ends[1] + 0.0));
+        let (mut before, mut upto) = (0, self.count);
+        let listed_max = self.baseline.len() + self.variant.len();
+        let mut by_bits = false;
+        while low < high && upto - before > listed_max {
+            let middle = match by_bits {
+                true => (low & high) + ((low ^ high) >> 1),
+                false => place(number(low).midpoint(number(high))).clamp(low, high - 1),
+            };
+            let parted = self.parted(number(middle));
+            if parted.at_most > index {
+                (high, upto) = (place(parted.largest), parted.at_most);
+            } else {
+                (low, before) = (place(parted.next), parted.at_most);
+            }
+            by_bits = !by_bits;
         }
-        number(low)
+        if low == high {
+            return number(low);
+        }
+        let mut listed = self.between(number(low), number(high));
+        *listed.select_nth_unstable_by(index - before, f64::total_cmp).1
+    }
+
+    /// Parts the differences at a limit.
+    fn parted(&self, limit: f64) -> Parted {
+        let mut parted = Parted { at_most: 0, largest: f64::NEG_INFINITY, next: f64::INFINITY };
+        let mut upto = 0;
+        for baseline in &self.baseline {
+            while self.variant.get(upto).is_some_and(|variant| variant - baseline <= limit) {
+                upto += 1;
+            }
+            parted.at_most += upto;
+            if let Some(last) = upto.checked_sub(1) {
+                parted.largest = parted.largest.max(self.variant[last] - baseline + 0.0);
+            }
+            if let Some(variant) = self.variant.get(upto) {
+                parted.next = parted.next.min(variant - baseline + 0.0);
+            }
+        }
+        parted
+    }
+
+    /// Lists the differences from `low` to `high`.
+    fn between(&self, low: f64, high: f64) -> Vec<f64> {
+        let mut first = 0;
+        let mut listed = Vec::new();
+        for baseline in &self.baseline {
+            while self.variant.get(first).is_some_and(|variant| variant - baseline < low) {
+                first += 1;
+            }
+            let differences = self.variant[first..].iter().map(|variant| variant - baseline + 0.0);
+            listed.extend(differences.take_while(|difference| *difference <= high));
+        }
+        listed
     }
 
     /// Returns the number of differences below 0.
@@ -159,20 +209,16 @@ impl Differences {
             })
             .sum()
     }
+}
 
-    /// Returns the number of differences of at most `limit`.
-    fn at_most(&self, limit: f64) -> usize {
-        let mut upto = 0;
-        self.baseline
-            .iter()
-            .map(|baseline| {
-                while self.variant.get(upto).is_some_and(|variant| variant - baseline <= limit) {
-                    upto += 1;
-                }
-                upto
-            })
-            .sum()
-    }
+/// Differences on either side of a limit.
+struct Parted {
+    /// The number of differences of at most the limit.
+    at_most: usize,
+    /// The largest of them.
+    largest: f64,
+    /// The smallest difference above the limit.
+    next: f64,
 }
 
 /// Returns the place of a number in the order of all floating-point numbers (as `f64::total_cmp`).
@@ -261,9 +307,11 @@ mod tests {
     proptest! {
         #[test]
         fn differences_are_those_of_every_pair(
-            one in prop::collection::vec(-50i32..50, 1..12), two in prop::collection::vec(-50i32..50, 1..12),
+            one in prop::collection::vec(-50i32..50, 1..16), two in prop::collection::vec(-50i32..50, 1..16),
+            power in 1i32..9,
         ) {
-            let floats = |values: &[i32]| -> Vec<f64> { values.iter().map(|v| f64::from(*v)).collect() };
+            // High powers spread the values over many orders of magnitude, so that most differences lie close together.
+            let floats = |values: &[i32]| -> Vec<f64> { values.iter().map(|v| f64::from(*v).powi(power)).collect() };
             let (one, two) = (floats(&one), floats(&two));
             let all: Vec<f64> = two.iter().flat_map(|b| one.iter().map(move |a| b - a)).collect();
             let all = sorted(&all);
