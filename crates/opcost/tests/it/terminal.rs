@@ -78,14 +78,12 @@ const PAGES: [&str; 2] =
     [include_str!("../../../../docs/hyperfine.md"), include_str!("../../../../docs/guide.md")];
 
 /// Lines that do not run here, by what they contain, and why.
-const ELSEWHERE: [(&str, &str); 9] = [
+const ELSEWHERE: [(&str, &str); 7] = [
     ("hyperfine --warmup", "is what opcost's line beside it replaces"),
     ("show --variant NAME", "has a name of the reader's own"),
     ("opcost diff ID ID", "has two recordings of the reader's own: tests/it/across.rs"),
     ("opcost attach PID", "changes a program that runs: tests/it/attach.rs"),
-    ("opcost resume", "goes on with what was interrupted: tests/it/recording_resumed.rs"),
     ("opcost selftest", "takes minutes: tests/it/selftest.rs"),
-    ("opcost selftest 'my command'", "takes minutes: tests/it/selftest.rs"),
     ("stress-ng", "needs a kernel from the network: script/test-kernels"),
     ("experiments/file-io.toml", "needs two kernels from the network: script/test-kernels"),
 ];
