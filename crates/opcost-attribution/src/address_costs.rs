@@ -49,14 +49,14 @@ pub fn address_costs(variant: VariantOf<'_>) -> Result<VariantAddresses, NoAddre
     let runs = runs.iter().filter(|run| run.variant == variant.variant);
     let runs: Vec<_> = runs.filter(|run| !run.profile.addresses.is_empty()).collect();
     let matching = matching(&[variant], std::slice::from_ref(&runs));
-    let mut sums: BTreeMap<Place, [u64; 2]> = BTreeMap::new();
-    let mut transfers: BTreeMap<(Place, Place), u64> = BTreeMap::new();
+    let mut sums: BTreeMap<FunctionAddress, [u64; 2]> = BTreeMap::new();
+    let mut transfers: BTreeMap<(FunctionAddress, FunctionAddress), u64> = BTreeMap::new();
     let mut first = None;
     let mut repeats = true;
     for run in &runs {
         let of_function = |function| matching.number(0, function);
         let numbers: Vec<u32> = run.profile.functions.iter().map(of_function).collect();
-        let mut of_run: BTreeMap<Place, [u64; 2]> = BTreeMap::new();
+        let mut of_run: BTreeMap<FunctionAddress, [u64; 2]> = BTreeMap::new();
         for AddressCost { function, address, executions, cost } in &run.profile.addresses {
             let place = (numbers[*function as usize], *address);
             add(of_run.entry(place).or_default(), [*executions, *cost]);
@@ -87,7 +87,7 @@ pub fn address_costs(variant: VariantOf<'_>) -> Result<VariantAddresses, NoAddre
 }
 
 /// The number of a function, and an address.
-type Place = (u32, u64);
+type FunctionAddress = (u32, u64);
 
 fn add(sums: &mut [u64; 2], amounts: [u64; 2]) {
     sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum = sum.saturating_add(amount));

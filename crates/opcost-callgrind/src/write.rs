@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// A place in the code.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Place {
+pub struct CodePosition {
     /// Index into [`Dump::files`].
     pub file: usize,
     /// The line; 0 if it is not known.
@@ -18,11 +18,11 @@ pub struct Place {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Call {
     /// The calling instruction.
-    pub from: Place,
+    pub from: CodePosition,
     /// Index into [`Dump::functions`].
     pub callee: usize,
     /// The first instruction of the callee.
-    pub to: Place,
+    pub to: CodePosition,
     /// The number of calls.
     pub calls: u64,
     /// The inclusive costs, one for each event.
@@ -39,7 +39,7 @@ pub struct Function {
     /// Index of its source file in [`Dump::files`].
     pub file: usize,
     /// Its own costs, one for each event.
-    pub own: Vec<(Place, Vec<u64>)>,
+    pub own: Vec<(CodePosition, Vec<u64>)>,
     /// Its calls.
     pub calls: Vec<Call>,
 }
@@ -163,7 +163,7 @@ impl Writer<'_> {
     }
 
     /// The position, relative to the last one if that is asked for.
-    fn position(&mut self, place: Place) -> String {
+    fn position(&mut self, place: CodePosition) -> String {
         let Style { instr, line, compress_pos, .. } = self.style;
         let at = place.line;
         let (last_address, last_line) = std::mem::replace(&mut self.last, (place.address, at));
@@ -191,13 +191,14 @@ impl Writer<'_> {
     fn function(&mut self, function: &Function) {
         // Costs at one position are one line.
         let instr = self.style.instr;
-        let merged = |place: Place| Place {
+        let merged = |place: CodePosition| CodePosition {
             address: if instr { place.address } else { 0 },
             line: if self.style.line { place.line } else { 0 },
             ..place
         };
-        let mut own: BTreeMap<Place, Vec<u64>> = BTreeMap::new();
-        let mut calls: BTreeMap<(Place, usize), (Place, u64, Vec<u64>)> = BTreeMap::new();
+        let mut own: BTreeMap<CodePosition, Vec<u64>> = BTreeMap::new();
+        let mut calls: BTreeMap<(CodePosition, usize), (CodePosition, u64, Vec<u64>)> =
+            BTreeMap::new();
         let events = self.dump.events.len();
         for (place, costs) in &function.own {
             add(own.entry(merged(*place)).or_insert_with(|| vec![0; events]), costs);
@@ -262,7 +263,7 @@ mod tests {
     use super::*;
 
     fn dump() -> Dump {
-        let place = |file, line, address| Place { file, line, address };
+        let place = |file, line, address| CodePosition { file, line, address };
         Dump {
             pid: 7,
             command: "./prog a\nb".into(),

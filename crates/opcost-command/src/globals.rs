@@ -94,17 +94,22 @@ impl Globals {
         let terminal = std::io::stdout().is_terminal();
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].map(|name| std::env::var(name).ok());
-        let measured = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
         Style {
             color: terminal && !self.no_color && !refused,
-            width: columns.or_else(measured).unwrap_or(80).max(60),
+            width: columns(),
             full_names: false,
             all: false,
             ascii: !shows_utf8(locale.each_ref().map(Option::as_deref)),
         }
     }
+}
+
+/// The columns of a page: those of COLUMNS, else the terminal's, else 80; 60 at least.
+pub fn columns() -> usize {
+    let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let measured = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    given.or_else(measured).unwrap_or(80).max(60)
 }
 
 /// Fails if a store that is written to, or its folder, is another user's: the owner decides which commands `opcost resume` runs.

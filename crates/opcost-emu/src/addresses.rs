@@ -20,7 +20,7 @@ use std::ops::Range;
 type Amount = [u64; 2];
 
 /// A function and an address.
-type Place = (u32, u64);
+type FunctionAddress = (u32, u64);
 
 /// A change by a block that began `times` times more.
 pub(crate) const BEGAN: Amount = [1, 1];
@@ -43,7 +43,7 @@ struct RegionCosts {
     /// Changes of single instructions, by block and index.
     changes: HashMap<(u64, usize), Amount>,
     /// Repeated string instructions that finished, by function and address.
-    repeats: HashMap<Place, u64>,
+    repeats: HashMap<FunctionAddress, u64>,
     /// How often the last instruction of a block, known by its function and guest address, sent control to the block with a number.
     transfers: HashMap<(u32, u64, u64), u64>,
     /// The same for the last target of each block, by the block's number less one: the target's number, and how often.
@@ -123,7 +123,7 @@ impl Addresses {
         functions: &[Function],
     ) -> Result<(), String> {
         let RegionCosts { begun, changes, repeats, transfers, recent } = &self.regions[region];
-        let mut amounts: HashMap<Place, Amount> = HashMap::new();
+        let mut amounts: HashMap<FunctionAddress, Amount> = HashMap::new();
         for (number, times) in (1..).zip(begun).filter(|(_, times)| **times > 0) {
             let Some(block) = blocks.numbered(number) else { continue };
             for index in 0..block.facts.len() {
@@ -174,7 +174,7 @@ impl Addresses {
                 linked.insert((block.function, block.last_at()), block.link_address(last));
             }
         }
-        let mut sums: BTreeMap<(Place, Place), u64> = BTreeMap::new();
+        let mut sums: BTreeMap<(FunctionAddress, FunctionAddress), u64> = BTreeMap::new();
         let recent = (1..).zip(recent).filter_map(|(number, (to, times))| {
             let from = blocks.numbered(number).filter(|_| *times > 0)?;
             Some(((from.function, from.last_at(), *to), *times))

@@ -35,12 +35,12 @@ pub(crate) enum Store {
         /// The tar, not compressed.
         file: PathBuf,
         /// Its members.
-        members: BTreeMap<PathBuf, Place>,
+        members: BTreeMap<PathBuf, StoredMember>,
     },
 }
 
 /// A member of an archive.
-pub(crate) enum Place {
+pub(crate) enum StoredMember {
     At { offset: u64, length: u64 },
     Link(PathBuf),
 }
@@ -159,7 +159,7 @@ fn index(
     path: &Path,
     scratch: &Path,
     limits: &mut Limits,
-) -> Result<(PathBuf, BTreeMap<PathBuf, Place>), Fault> {
+) -> Result<(PathBuf, BTreeMap<PathBuf, StoredMember>), Fault> {
     let of_stream = *limits;
     let mut input = open(path)?;
     let mut plain = path.to_path_buf();
@@ -185,9 +185,9 @@ fn index(
     while let Some(member) = tar.next()? {
         let (offset, length) = (tar.offset(), member.length);
         let place = match member.kind {
-            MemberKind::File => Place::At { offset, length },
-            MemberKind::Link(target) => Place::Link(target),
-            MemberKind::Same(target) => Place::Link(Path::new("/").join(target)),
+            MemberKind::File => StoredMember::At { offset, length },
+            MemberKind::Link(target) => StoredMember::Link(target),
+            MemberKind::Same(target) => StoredMember::Link(Path::new("/").join(target)),
             _ => continue,
         };
         if members.len() >= crate::ENTRIES_MAX {
@@ -381,11 +381,11 @@ impl Store {
         let member = |at: &Path| members.get(at.strip_prefix("/").unwrap_or(at));
         // Old Dockers save a layer that two images share as a link.
         let found = resolved(Path::new(name), &|at| match member(at)? {
-            Place::Link(target) => Some(target.clone()),
-            Place::At { .. } => None,
+            StoredMember::Link(target) => Some(target.clone()),
+            StoredMember::At { .. } => None,
         });
         match found.as_deref().and_then(member) {
-            Some(Place::At { offset, length }) => Ok(Some((*offset, *length))),
+            Some(StoredMember::At { offset, length }) => Ok(Some((*offset, *length))),
             _ => Err(missing()),
         }
     }

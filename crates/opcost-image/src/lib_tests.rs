@@ -41,11 +41,11 @@ impl Written {
 }
 
 /// A folder for roots, and one for what is unpacked.
-struct Place(tempfile::TempDir);
+struct Folders(tempfile::TempDir);
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
+impl Folders {
+    fn new() -> Folders {
+        Folders(tempfile::tempdir().unwrap())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -99,7 +99,7 @@ fn listed(root: &Root) -> Vec<String> {
 }
 
 /// Writes an image layout; a layer is a tar.
-fn layout(place: &Place, name: &str, architecture: &str, layers: &[Vec<u8>]) -> PathBuf {
+fn layout(place: &Folders, name: &str, architecture: &str, layers: &[Vec<u8>]) -> PathBuf {
     let put = |bytes: &[u8]| {
         let digest = sha256(bytes);
         place.write(&format!("{name}/blobs/sha256/{digest}"), bytes);
@@ -122,7 +122,7 @@ fn layout(place: &Place, name: &str, architecture: &str, layers: &[Vec<u8>]) -> 
 
 #[test]
 fn a_folder_and_the_tars_that_gnu_tar_makes_of_it_are_the_same_root() {
-    let place = Place::new();
+    let place = Folders::new();
     let long = format!("deep/{}/{}", "a".repeat(120), "b".repeat(120));
     place.write("root/bin/program", b"\x7fELF and more");
     place.write(&format!("root/{long}"), b"long");
@@ -179,7 +179,7 @@ fn a_folder_and_the_tars_that_gnu_tar_makes_of_it_are_the_same_root() {
 
 #[test]
 fn layers_lie_over_one_another_with_whiteouts() {
-    let place = Place::new();
+    let place = Folders::new();
     let one = Written::default()
         .member(b'5', "etc/", b"", "")
         .file("etc/kept", b"kept")
@@ -234,7 +234,7 @@ fn layers_lie_over_one_another_with_whiteouts() {
 
 #[test]
 fn what_docker_saves_is_read_with_layers_that_are_links() {
-    let place = Place::new();
+    let place = Folders::new();
     let layer = Written::default().file("a", b"a").end();
     let diff_id = format!("sha256:{}", sha256(&layer));
     let config = serde_json::json!({
@@ -268,7 +268,7 @@ fn what_docker_saves_is_read_with_layers_that_are_links() {
 
 #[test]
 fn images_that_are_damaged_or_for_another_machine_are_refused() {
-    let place = Place::new();
+    let place = Folders::new();
     let layer = Written::default().file("a", b"a").end();
     let arm = layout(&place, "arm", "arm64", std::slice::from_ref(&layer));
     let said = place.read(&arm).unwrap_err();
@@ -305,7 +305,7 @@ fn images_that_are_damaged_or_for_another_machine_are_refused() {
 
 #[test]
 fn absurd_archives_are_refused_by_name() {
-    let place = Place::new();
+    let place = Folders::new();
     let written = Written::default;
     let refused = |tar: Written, expected: &str| {
         let said = place.tar(tar).unwrap_err();

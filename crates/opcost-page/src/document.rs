@@ -163,7 +163,7 @@ pub struct Column {
     /// The heading.
     pub head: Head,
     /// The column's fate on a narrow page.
-    pub place: Place,
+    pub place: ColumnPlace,
 }
 
 /// The heading of a column.
@@ -177,7 +177,7 @@ pub enum Head {
 
 /// A column's fate on a narrow page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Place {
+pub enum ColumnPlace {
     /// It stays.
     Fixed,
     /// It is left out; the column with the lowest number goes first.
@@ -199,7 +199,7 @@ pub struct Row {
     pub strong: bool,
     /// How deep the row stands below the row that it is a part of.
     pub depth: usize,
-    /// Whether text leaves out the cells of the columns that stand below ([`Place::Below`]).
+    /// Whether text leaves out the cells of the columns that stand below ([`ColumnPlace::Below`]).
     pub brief: bool,
 }
 
@@ -357,7 +357,7 @@ fn gather(blocks: &[Block], facts: &mut Vec<String>) {
             Block::Table(table) => {
                 for row in &table.rows {
                     let cells = row.cells.iter().zip(&table.columns);
-                    let fixed = cells.filter(|(_, column)| column.place == Place::Fixed);
+                    let fixed = cells.filter(|(_, column)| column.place == ColumnPlace::Fixed);
                     for (cell, _) in fixed {
                         match cell {
                             Cell::Figure(text) | Cell::Spread(text, _) => facts.push(text.clone()),
@@ -434,27 +434,27 @@ impl Mark {
 impl Column {
     /// A column that stays, under a word.
     pub fn fixed(head: impl Into<String>) -> Column {
-        Column { head: Head::Word(head.into()), place: Place::Fixed }
+        Column { head: Head::Word(head.into()), place: ColumnPlace::Fixed }
     }
 
     /// A column that stays, under a user's name.
     pub fn named(head: impl Into<String>) -> Column {
-        Column { head: Head::Name(head.into()), place: Place::Fixed }
+        Column { head: Head::Name(head.into()), place: ColumnPlace::Fixed }
     }
 
     /// A column that a narrow page leaves out.
     pub fn optional(head: impl Into<String>, priority: u8) -> Column {
-        Column { head: Head::Word(head.into()), place: Place::Optional(priority) }
+        Column { head: Head::Word(head.into()), place: ColumnPlace::Optional(priority) }
     }
 
     /// A column of a few words about the rows.
     pub fn note(head: impl Into<String>) -> Column {
-        Column { head: Head::Word(head.into()), place: Place::Note }
+        Column { head: Head::Word(head.into()), place: ColumnPlace::Note }
     }
 
     /// A column whose cells a narrow page shows below.
     pub fn below(head: impl Into<String>) -> Column {
-        Column { head: Head::Word(head.into()), place: Place::Below }
+        Column { head: Head::Word(head.into()), place: ColumnPlace::Below }
     }
 }
 

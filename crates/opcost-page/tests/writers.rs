@@ -1,7 +1,7 @@
 //! One document in every format: the same facts, and nothing that a reader's program obeys.
 
 use opcost_page::document::{
-    Block, Cell, Column, Document, Head, MailHead, Mark, Place, Row, Sides, Table, Tone,
+    Block, Cell, Column, ColumnPlace, Document, Head, MailHead, Mark, Row, Sides, Table, Tone,
 };
 use opcost_page::style::Style;
 use opcost_page::writer::{html, mail, markdown, text};
@@ -308,7 +308,7 @@ fn foreign_text_is_harmless_in_every_format() {
         Cell::Chain(evil.into(), vec![evil.into()]),
     ];
     let columns =
-        cells.iter().map(|_| Column { head: Head::Name(evil.into()), place: Place::Fixed });
+        cells.iter().map(|_| Column { head: Head::Name(evil.into()), place: ColumnPlace::Fixed });
     report.table(Table {
         caption: Some(evil.into()),
         columns: columns.collect(),
@@ -352,8 +352,8 @@ fn cell() -> impl Strategy<Value = Cell> {
     ]
 }
 
-fn place() -> impl Strategy<Value = Place> {
-    prop_oneof![3 => Just(Place::Fixed), 1 => (0u8..4).prop_map(Place::Optional), 1 => Just(Place::Below)]
+fn place() -> impl Strategy<Value = ColumnPlace> {
+    prop_oneof![3 => Just(ColumnPlace::Fixed), 1 => (0u8..4).prop_map(ColumnPlace::Optional), 1 => Just(ColumnPlace::Below)]
 }
 
 fn table() -> impl Strategy<Value = Table> {
@@ -390,7 +390,7 @@ proptest! {
         for table in verdicts {
             for row in &table.rows {
                 for (at, (cell, column)) in row.cells.iter().zip(&table.columns).enumerate() {
-                    if let (Cell::Verdict(verdict), Place::Fixed) = (cell, column.place) && at > 0 {
+                    if let (Cell::Verdict(verdict), ColumnPlace::Fixed) = (cell, column.place) && at > 0 {
                         prop_assert!(narrow.contains(&verdict.word), "{}:\n{}", verdict.word, narrow);
                     }
                 }

@@ -30,7 +30,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use opcost_base::exit::Status;
 use opcost_base::message;
-use opcost_command::globals::Globals;
+use opcost_command::globals::{Globals, columns};
 use opcost_model::experiment::NO_SHELL;
 use opcost_record::printable::{Output, inert_text, printable, safe};
 use opcost_revisions::bisect::{self, BisectArgs};
@@ -170,11 +170,11 @@ pub fn words(arguments: &[OsString]) -> Vec<String> {
 /// The first screen that `opcost`, `opcost -h` or `opcost COMMAND -h` asks for, if the command has one.
 pub fn first_screen(words: &[&str]) -> Option<String> {
     match words {
-        [_, "-h"] => Some(first_screen::of_all(&command())),
+        [_, "-h"] => Some(first_screen::of_all(&command(), columns())),
         [_, name, "-h"] => {
             let mut command = command();
             command.build();
-            first_screen::of_command(&command, name)
+            first_screen::of_command(&command, name, columns())
         }
         _ => None,
     }

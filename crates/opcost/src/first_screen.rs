@@ -1,4 +1,5 @@
-//! The first screens: `opcost`, `opcost -h` and `opcost COMMAND -h` fit a terminal of 24 lines and 80 columns. `--help` shows everything.
+//! The first screens: `opcost`, `opcost -h` and `opcost COMMAND -h` fit a terminal of 24 lines and 80 columns; on a narrower one some
+//! lines are folded. `--help` shows everything.
 
 use clap::{Arg, Command};
 
@@ -177,8 +178,11 @@ const WORDS: [(&str, &str); 9] = [
     ("soft", "End with status 0 whatever was found"),
 ];
 
-/// The columns of a terminal.
-const COLUMNS: usize = 80;
+/// The most columns of a line; clap's own pages are as wide.
+const COLUMNS_MAX: usize = 100;
+
+/// A help text that is cut off before a clause has as many columns, or three fifths of the room; else it ends in an ellipsis.
+const GIST_COLUMNS_MIN: usize = 24;
 
 /// Words before which a help text may end.
 const CLAUSES: [&str; 12] = [
@@ -211,7 +215,28 @@ fn gist(help: &str, columns: usize) -> String {
     for word in [" and", " or", " from"] {
         short = short.trim_end_matches(word).trim_end_matches(',');
     }
-    short.to_string()
+    if short.chars().count() >= (columns * 3 / 5).min(GIST_COLUMNS_MIN) {
+        return short.to_string();
+    }
+    let ends = gist.match_indices(' ').map(|(at, _)| at);
+    let end = ends.filter(|at| gist[..*at].chars().count() < columns).max();
+    format!("{}…", &gist[..end.unwrap_or(0)])
+}
+
+/// Words on lines of at most `columns`, the second line and all behind it indented.
+fn folded(words: &str, columns: usize, indent: &str) -> String {
+    let mut page = String::new();
+    let mut line = String::new();
+    for word in words.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > columns {
+            page += &format!("{}\n", line.trim_end());
+            line = indent.to_string();
+        } else if !line.trim().is_empty() || word.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    format!("{page}{line}\n")
 }
 
 fn about(command: &Command) -> String {
@@ -219,22 +244,23 @@ fn about(command: &Command) -> String {
 }
 
 /// The first screen of opcost.
-pub fn of_all(command: &Command) -> String {
-    let mut page = format!(
-        "{}\nUsage: opcost COMMAND …, or opcost 'PROGRAM …' 'PROGRAM …' to compare\n",
-        gist(&about(command), COLUMNS)
-    );
+pub fn of_all(command: &Command, columns: usize) -> String {
+    let columns = columns.min(COLUMNS_MAX);
+    let mut page = format!("{}\n", gist(&about(command), columns));
+    let usage = "Usage: opcost COMMAND …, or opcost 'PROGRAM …' 'PROGRAM …' to compare";
+    page += &folded(usage, columns, "       ");
     for (title, shown, further) in GROUPS {
         page += &format!("{title}\n");
         for name in shown {
             let of = command.find_subcommand(name).map(about).unwrap_or_default();
-            page += &format!("  {name:<9}{}\n", gist(&of, COLUMNS - 11));
+            page += &format!("  {name:<9}{}\n", gist(&of, columns - 11));
         }
         if !further.is_empty() {
-            page += &format!("  also: {}\n", further.join(", "));
+            page += &folded(&format!("  also: {}", further.join(", ")), columns, "        ");
         }
     }
-    page + "opcost COMMAND -h: its first screen; --help: everything; opcost man: the manual\n"
+    let more = "opcost COMMAND -h: its first screen; --help: everything; opcost man: the manual";
+    page + &folded(more, columns, "  ")
 }
 
 fn flag(arg: &Arg) -> String {
@@ -246,14 +272,15 @@ fn flag(arg: &Arg) -> String {
 }
 
 /// The first screen of a command with many flags; `None` for other commands.
-pub fn of_command(command: &Command, name: &str) -> Option<String> {
+pub fn of_command(command: &Command, name: &str, columns: usize) -> Option<String> {
+    let columns = columns.min(COLUMNS_MAX);
     let (_, flags) = FLAGS.iter().find(|(command, _)| *command == name)?;
     let of = command.find_subcommand(name)?;
     let operand =
         of.get_positionals().next().and_then(|arg| arg.get_value_names()?.first().cloned());
     let operand = operand.map_or(String::new(), |name| format!(" {name} …"));
     let mut page =
-        format!("{}\nUsage: opcost {name} [OPTION …]{operand}\n", gist(&about(of), COLUMNS));
+        format!("{}\nUsage: opcost {name} [OPTION …]{operand}\n", gist(&about(of), columns));
     for long in *flags {
         let Some(arg) = of.get_arguments().find(|arg| arg.get_long() == Some(long)) else {
             continue;
@@ -261,9 +288,8 @@ pub fn of_command(command: &Command, name: &str) -> Option<String> {
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
         let left = flag(arg);
         let left = format!("{left:<30}");
-        let words =
-            WORDS.iter().find(|(known, _)| known == long).map(|(_, words)| words.to_string());
-        let words = words.unwrap_or_else(|| gist(&help, COLUMNS - left.chars().count() - 1));
+        let words = WORDS.iter().find(|(known, _)| known == long).map(|(_, words)| *words);
+        let words = gist(words.unwrap_or(&help), columns - left.chars().count() - 1);
         page += &format!("{left} {words}\n");
     }
     Some(page + &format!("opcost {name} --help: all options, with examples\n"))
@@ -275,10 +301,14 @@ mod tests {
     use crate::cli::Cli;
     use clap::CommandFactory;
 
-    fn fits(page: &str) {
-        assert!(page.lines().count() <= 24, "{} lines:\n{page}", page.lines().count());
+    /// The widths that are tried, and the most lines at each.
+    const SIZES: [(usize, usize); 3] = [(60, 28), (80, 24), (200, 24)];
+
+    fn fits(page: &str, (columns, lines): (usize, usize)) {
+        assert!(page.lines().count() <= lines, "{} lines:\n{page}", page.lines().count());
         for line in page.lines() {
-            assert!(line.chars().count() <= COLUMNS, "{} columns: {line}", line.chars().count());
+            assert!(line.chars().count() <= columns, "{} columns: {line}", line.chars().count());
+            assert!(!line.ends_with(' '), "'{line}'");
         }
     }
 
@@ -301,7 +331,13 @@ mod tests {
         let mut all = command.clone();
         all.build();
         assert!(all.get_subcommands().all(|of| is_command(of.get_name())));
-        fits(&of_all(&command));
+        for size in SIZES {
+            let page = of_all(&command, size.0);
+            fits(&page, size);
+            for name in &visible {
+                assert!(page.contains(name), "{name} is missing from\n{page}");
+            }
+        }
     }
 
     #[test]
@@ -317,12 +353,14 @@ mod tests {
                 );
             }
             assert!(flags.len() <= 20, "{name} shows {} flags", flags.len());
-            let page = of_command(&command, name).unwrap();
-            fits(&page);
-            for line in page.lines().filter(|line| line.contains("--")) {
-                assert!(line.trim_end().chars().count() > 31, "{name}: no words for {line}");
+            for size in SIZES {
+                let page = of_command(&command, name, size.0).unwrap();
+                fits(&page, size);
+                for line in page.lines().filter(|line| line.contains("--")) {
+                    assert!(line.trim_end().chars().count() > 32, "{name}: no words for {line}");
+                }
             }
         }
-        assert_eq!(of_command(&command, "list"), None);
+        assert_eq!(of_command(&command, "list", 80), None);
     }
 }

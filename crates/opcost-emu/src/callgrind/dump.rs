@@ -4,7 +4,7 @@ use super::code::{Block, Code};
 use super::files::SourceNames;
 use super::thread::{Costs, EVENTS, Thread};
 use opcost_callgrind::settings::Settings;
-use opcost_callgrind::write::{Call, Dump, Function, Place, Style};
+use opcost_callgrind::write::{Call, CodePosition, Dump, Function, Style};
 use std::collections::{BTreeSet, HashMap};
 
 /// The events, in the order of costs.
@@ -160,9 +160,9 @@ struct Lines {
 }
 
 impl Lines {
-    fn place(&self, address: u64) -> Place {
+    fn place(&self, address: u64) -> CodePosition {
         let (file, line) = self.of.get(&address).copied().unwrap_or_default();
-        Place { file, line, address }
+        CodePosition { file, line, address }
     }
 }
 

@@ -1,7 +1,8 @@
 //! A document as a part of a page of HTML. The page's style sheet has the classes.
 
 use crate::document::{
-    Block, Cell, Code, Document, Head, Mark, Paragraph, Place, Row, Span, Table, Tone, unified,
+    Block, Cell, Code, ColumnPlace, Document, Head, Mark, Paragraph, Row, Span, Table, Tone,
+    unified,
 };
 use crate::names::{bare, shorten};
 use crate::plot;
@@ -139,7 +140,7 @@ fn note_below(table: &Table, columns: &[usize]) -> Option<(usize, usize)> {
         |at: usize| table.rows.iter().any(|row| matches!(row.cells[at], Cell::Verdict(_)));
     let pair = columns
         .windows(2)
-        .find(|pair| table.columns[pair[1]].place == Place::Note && is_verdict(pair[0]));
+        .find(|pair| table.columns[pair[1]].place == ColumnPlace::Note && is_verdict(pair[0]));
     pair.map(|pair| (pair[0], pair[1]))
 }
 
@@ -172,7 +173,7 @@ fn row(table: &Table, columns: &[usize], note: Option<(usize, usize)>, row: &Row
 
 /// Whether a column has changes, which the row's tone is about.
 fn is_change(table: &Table, at: usize) -> bool {
-    table.columns[at].place == Place::Fixed && table.columns[at].head.text() == "change"
+    table.columns[at].place == ColumnPlace::Fixed && table.columns[at].head.text() == "change"
 }
 
 fn cell(cell: &Cell) -> Markup {

@@ -1,7 +1,7 @@
 //! A table in columns of text: which columns fit, how wide they are, and what stands below a row.
 
 use super::text::paint;
-use crate::document::{Cell, Column, Head, Place, Row, Table, Tone};
+use crate::document::{Cell, Column, ColumnPlace, Head, Row, Table, Tone};
 use crate::names;
 use crate::page::{BOLD, PLAIN, Page, align, fit};
 use std::borrow::Cow;
@@ -89,16 +89,17 @@ struct Layout<'a> {
 impl<'a> Layout<'a> {
     fn of(page: &Page, table: &'a Table, indent: usize) -> Layout<'a> {
         let filled = with_content(table);
-        let of = |place: fn(&Place) -> bool| {
+        let of = |place: fn(&ColumnPlace) -> bool| {
             let of = filled
                 .iter()
                 .copied()
                 .filter(move |at| *at > 0 && place(&table.columns[*at].place));
             of.collect::<Vec<usize>>()
         };
-        let is_below = |place: &Place| matches!(place, Place::Note | Place::Below);
+        let is_below =
+            |place: &ColumnPlace| matches!(place, ColumnPlace::Note | ColumnPlace::Below);
         let below = of(is_below);
-        let shown = of(|place| !matches!(place, Place::Note | Place::Below));
+        let shown = of(|place| !matches!(place, ColumnPlace::Note | ColumnPlace::Below));
         let cells = |at: usize| table.rows.iter().map(move |row| (row, &row.cells[at]));
         let value = |at: usize, cell: &Cell| match cell {
             Cell::Chain(..) => 0,
@@ -221,7 +222,8 @@ impl<'a> Layout<'a> {
                 self.table.rows.iter().map(|row| page.shown(&plain(&row.cells[*at])).width());
             GAP + cells.filter(|width| *width <= NOTE_WIDTH_MAX).max().unwrap_or(0)
         };
-        let notes = self.below.iter().filter(|at| self.table.columns[**at].place == Place::Note);
+        let notes =
+            self.below.iter().filter(|at| self.table.columns[**at].place == ColumnPlace::Note);
         notes.map(width).sum()
     }
 
@@ -231,8 +233,8 @@ impl<'a> Layout<'a> {
             return true;
         }
         let priority = |at: &usize| match self.table.columns[*at].place {
-            Place::Optional(priority) => Some(priority),
-            Place::Fixed | Place::Note | Place::Below => None,
+            ColumnPlace::Optional(priority) => Some(priority),
+            ColumnPlace::Fixed | ColumnPlace::Note | ColumnPlace::Below => None,
         };
         let least =
             self.shown.iter().copied().filter(|at| priority(at).is_some()).min_by_key(priority);

@@ -84,7 +84,7 @@ struct CallgrindReader<'t> {
     numbers: KeyedMap<Named<'t>, usize>,
     costs: Vec<FunctionCost>,
     /// The lines and addresses of the functions' own costs.
-    places: Vec<Place<'t>>,
+    places: Vec<OwnCost<'t>>,
     /// The sum of the functions' own costs.
     own: u64,
     edges: KeyedMap<(usize, usize), (u64, u64)>,
@@ -172,7 +172,7 @@ impl<'t> CallgrindReader<'t> {
             let fail = |what| TextError::line(index, line, what);
             if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
                 self.cost_line(line).map_err(fail)?;
-                budget.step(size_of::<Place<'_>>() as u64)?;
+                budget.step(size_of::<OwnCost<'_>>() as u64)?;
             } else if let Some((key, value)) = line.split_once('=')
                 && key.bytes().all(|byte| byte.is_ascii_lowercase())
             {
@@ -296,7 +296,7 @@ impl<'t> CallgrindReader<'t> {
     /// Charges the current line of a function.
     fn place(&mut self, function: usize, cost: u64) {
         let Positions { line, address, .. } = self.positions;
-        let place = Place { function, file: self.file, line, address, cost };
+        let place = OwnCost { function, file: self.file, line, address, cost };
         match self.places.last_mut().filter(|last| last.is_at(&place)) {
             Some(last) => last.cost = last.cost.saturating_add(cost),
             None if cost > 0 => self.places.push(place),
@@ -414,7 +414,7 @@ impl Positions {
 }
 
 /// A function's own cost at a place.
-struct Place<'t> {
+struct OwnCost<'t> {
     function: usize,
     file: &'t str,
     line: u64,
@@ -422,9 +422,9 @@ struct Place<'t> {
     cost: u64,
 }
 
-impl Place<'_> {
-    fn is_at(&self, other: &Place<'_>) -> bool {
-        let key = |one: &Place<'_>| (one.function, one.line, one.address);
+impl OwnCost<'_> {
+    fn is_at(&self, other: &OwnCost<'_>) -> bool {
+        let key = |one: &OwnCost<'_>| (one.function, one.line, one.address);
         key(self) == key(other) && self.file == other.file
     }
 }
@@ -432,12 +432,12 @@ impl Place<'_> {
 /// The costs of lines and addresses.
 ///
 /// `numbers`: the place of each function in `table`, as the file's reader numbered them.
-fn code_costs(places: Vec<Place<'_>>, numbers: &[usize], table: &FunctionTable) -> CodeCosts {
+fn code_costs(places: Vec<OwnCost<'_>>, numbers: &[usize], table: &FunctionTable) -> CodeCosts {
     let mut code = CodeCosts { counted_from: CountedFrom::Link, ..CodeCosts::default() };
     let mut sources: KeyedMap<&str, u32> = KeyedMap::default();
     let mut objects: KeyedMap<&str, u32> = KeyedMap::default();
     // Files and functions number no more than the lines of a text in memory.
-    for Place { function, file, line, address, cost } in places {
+    for OwnCost { function, file, line, address, cost } in places {
         let function = numbers[function];
         let module = &table.functions[function].function.module;
         let function = function as u32;

@@ -308,11 +308,11 @@ struct FirefoxReader<'d> {
     /// Samples in code without names, by module, and why.
     unnamed: BTreeMap<String, (Why, u64)>,
     /// The functions at each address of a file, outermost first, with its cost and samples.
-    places: KeyedMap<(usize, u64), Place>,
+    places: KeyedMap<(usize, u64), SampledAddress>,
 }
 
 /// An address with its cost.
-struct Place {
+struct SampledAddress {
     functions: Vec<u32>,
     cost: u64,
     samples: u64,
@@ -569,7 +569,7 @@ impl<'d> FirefoxReader<'d> {
             let known = |row: usize| functions.get(&frame(row)?);
             let all = rows.into_iter().rev().filter_map(known);
             let functions = all.flat_map(|known| known.functions.iter().copied()).collect();
-            Place { functions, cost: 0, samples: 0 }
+            SampledAddress { functions, cost: 0, samples: 0 }
         });
         place.cost = place.cost.saturating_add(cost);
         place.samples = place.samples.saturating_add(samples);
@@ -581,7 +581,7 @@ impl<'d> FirefoxReader<'d> {
         let mut numbers: BTreeMap<usize, Option<u32>> = BTreeMap::new();
         let mut places: Vec<_> = std::mem::take(&mut self.places).into_iter().collect();
         places.sort_unstable_by_key(|(key, _)| *key);
-        for ((lib, offset), Place { functions, cost, samples }) in places {
+        for ((lib, offset), SampledAddress { functions, cost, samples }) in places {
             let file = *numbers.entry(lib).or_insert_with(|| {
                 let lib = self.document.libs.get(lib).filter(|lib| lib.is_file())?;
                 code.files.push(lib.file());

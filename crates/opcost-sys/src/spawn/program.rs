@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 /// The search path without PATH, as in the C library (`execvp(3)`).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
+/// The folders of the search path that an error shows.
+const FOLDERS_SHOWN: usize = 3;
+
 /// The reason why a program cannot be executed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FindError {
@@ -28,8 +31,22 @@ pub enum FindError {
 
 fn searched(path_env: &Option<OsString>) -> String {
     match path_env {
-        Some(path) => format!(" in PATH ({}); give its full path", path.display()),
+        Some(path) => format!(" in PATH ({}); give its full path", in_short(path)),
         None => "; there is no such file".to_string(),
+    }
+}
+
+/// The folders of a search path; of many the first, and how many more there are.
+fn in_short(path: &OsStr) -> String {
+    let text = path.to_string_lossy();
+    let mut folders = text.splitn(FOLDERS_SHOWN + 1, ':');
+    let shown: Vec<&str> = folders.by_ref().take(FOLDERS_SHOWN).collect();
+    match folders.next() {
+        None => shown.join(":"),
+        Some(rest) => match rest.split(':').count() {
+            1 => text.to_string(),
+            more => format!("{} and {more} more folders", shown.join(":")),
+        },
     }
 }
 
@@ -141,6 +158,11 @@ mod tests {
         assert_eq!(find("./a", None, cwd).unwrap_err(), FindError::IsDirectory("./a".into()));
         let missing = find("none", Some("a:b"), cwd).unwrap_err();
         assert_eq!(missing.to_string(), "cannot find 'none' in PATH (a:b); give its full path");
+        let path_of = |path: &str| match find("none", Some(path), cwd).unwrap_err().to_string() {
+            text => text.split(['(', ')']).nth(1).unwrap_or_default().to_string(),
+        };
+        assert_eq!(path_of("a:b:c:d"), "a:b:c:d");
+        assert_eq!(path_of("a:b:c:d:e"), "a:b:c and 2 more folders");
         let missing = find("./none", Some("a:b"), cwd).unwrap_err();
         assert_eq!(missing.to_string(), "cannot find './none'; there is no such file");
         assert!(matches!(find("", Some("a"), cwd), Err(FindError::NotFound { .. })));

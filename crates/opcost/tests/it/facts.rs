@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, root};
 use opcost_analysis::comparison::compare;
-use opcost_page::document::{Block, Cell, Document, Place};
+use opcost_page::document::{Block, Cell, ColumnPlace, Document};
 use opcost_page::style::Style;
 use opcost_page::writer::{html, mail, markdown, text};
 use opcost_record::printable::{Output, safe};
@@ -21,13 +21,15 @@ fn kept(blocks: &[Block], found: &mut Vec<String>) {
         match block {
             Block::Table(table) => {
                 let cells = table.rows.iter().flat_map(|row| row.cells.iter().zip(&table.columns));
-                found.extend(cells.filter(|(_, column)| column.place == Place::Fixed).filter_map(
-                    |(cell, _)| match cell {
-                        Cell::Figure(figure) | Cell::Spread(figure, _) => Some(figure.clone()),
-                        Cell::Verdict(verdict) => Some(verdict.word.clone()),
-                        _ => None,
-                    },
-                ));
+                found.extend(
+                    cells.filter(|(_, column)| column.place == ColumnPlace::Fixed).filter_map(
+                        |(cell, _)| match cell {
+                            Cell::Figure(figure) | Cell::Spread(figure, _) => Some(figure.clone()),
+                            Cell::Verdict(verdict) => Some(verdict.word.clone()),
+                            _ => None,
+                        },
+                    ),
+                );
             }
             Block::Fold(_, blocks) => kept(blocks, found),
             _ => {}

@@ -157,8 +157,8 @@ pub fn document(view: &View<'_>, full_names: bool) -> Document {
         caption: None,
         columns: vec![
             Column::fixed("line"),
-            Column { place: opcost_page::document::Place::Optional(0), ..Column::named(one) },
-            Column { place: opcost_page::document::Place::Optional(1), ..Column::named(two) },
+            Column { place: opcost_page::document::ColumnPlace::Optional(0), ..Column::named(one) },
+            Column { place: opcost_page::document::ColumnPlace::Optional(1), ..Column::named(two) },
             Column::fixed("change"),
             Column::fixed(""),
             Column::fixed("source and instructions"),
