@@ -37,11 +37,9 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     }
     let invariants = invariants(&finished);
     let columns = Columns::of(recording, &finished);
-    let carried = carry_over::examine(recording, &columns);
-    let (ledger, mut warnings) =
+    let mut carried = carry_over::examine(recording, &columns);
+    let (mut ledger, mut warnings) =
         ledger::examine(recording, &finished, &invariants, &columns, carried.as_ref());
-    let is_waived = ledger.iter().any(|entry| entry.rule == carry_over::RULE && entry.waived);
-    let withheld = carried.as_ref().filter(|_| !is_waived);
     let refusal =
         ledger.iter().find(|entry| entry.severity == super::Severity::Refuse && !entry.waived);
     let mut rows = rows(recording, &columns);
@@ -53,6 +51,12 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         }
         None => judge(&mut rows, recording),
     };
+    if let (Some(carried), None) = (&mut carried, &refused) {
+        carried.doubt(recording, &rows);
+        carried.say(&mut ledger, recording, &rows);
+    }
+    let is_waived = ledger.iter().any(|entry| entry.rule == carry_over::RULE && entry.waived);
+    let withheld = carried.as_ref().filter(|_| !is_waived);
     if let (Some(carried), None) = (withheld, &refused) {
         carried.withhold(&mut rows);
     }

@@ -6,19 +6,24 @@
 //! tested, so the rate of the report stays the same.
 //!
 //! A carry-over changes the verdict to undecided and never to real. The change shown is that of the runs behind their own variant.
+//!
+//! A carry-over that the test does not find can still make a change, even of the wrong sign. A real change therefore has to survive
+//! it: if at most [`LEFT_MIN`] of the change is left when each variant runs behind itself, by the estimate from all runs, the
+//! verdict is undecided. This finds nothing, so it has no error rate; it costs some of the changes that are barely found.
 //! On the emulated machine every run begins in the same state, and the runs of two recordings and of other tools have no order.
 
 use super::columns::{Columns, WALL};
 use super::{
-    FunctionComparison, FunctionVerdict, OBSERVATION_RATE, Row, Severity, Verdict,
+    FunctionComparison, FunctionVerdict, LedgerEntry, OBSERVATION_RATE, Row, Severity, Verdict,
     analysis::family_of,
 };
 use opcost_base::number::{grouped, percent};
 use opcost_model::plan::{MachineKind, Plan};
 use opcost_model::recording::Recording;
 use opcost_record::{MetricId, MetricKey, Outcome, Record, WORK};
-use opcost_stats::carry_over::{Run, Runs};
+use opcost_stats::carry_over::{LEFT_MIN, Run, Runs};
 use opcost_stats::multiple::holm;
+use opcost_stats::schedule::MIRRORED_PAIRS_MIN;
 use opcost_stats::{Scale, Total, rank, summary};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -66,6 +71,8 @@ pub struct CarryOver {
     pub p_adjusted: f64,
     /// Whether there is a carry-over.
     pub found: bool,
+    /// The estimated change if each variant ran behind itself, where it withholds the verdict.
+    pub alone_ratio: Option<f64>,
     /// The change of the runs behind their own variant; `None` if there are too few.
     pub behind_own: Option<BehindOwn>,
 }
@@ -211,6 +218,17 @@ fn runs(recording: &Recording, metric: MetricId) -> Option<Runs> {
     Some(Runs::of(runs, scale))
 }
 
+/// A shift on the scale of the contrasts as a ratio − 1; `None` if it has none.
+fn ratio(runs: &Runs, baseline: usize, shift: f64) -> Option<f64> {
+    match runs.scale() {
+        Scale::LogRatio => Some(shift.exp_m1()),
+        Scale::Difference => {
+            let median = summary::median(&runs.values(baseline)).filter(|median| *median != 0.0);
+            median.map(|median| shift / median)
+        }
+    }
+}
+
 /// The test of one metric and one comparison, not judged yet, with its p-value.
 fn of_metric(
     plan: &Plan,
@@ -219,13 +237,7 @@ fn of_metric(
     (one, two): (usize, usize),
     runs: &Runs,
 ) -> (CarryOver, f64) {
-    let ratio = |shift: f64| match runs.scale() {
-        Scale::LogRatio => Some(shift.exp_m1()),
-        Scale::Difference => {
-            let median = summary::median(&runs.values(one)).filter(|median| *median != 0.0);
-            median.map(|median| shift / median)
-        }
-    };
+    let ratio = |shift: f64| ratio(runs, one, shift);
     let carried = runs.carry_over(one, two);
     let own = runs.behind_own(one, two, BEHIND_OWN_LEVEL);
     let own = own.filter(|own| own.runs.iter().all(|runs| *runs >= BEHIND_OWN_MIN));
@@ -250,6 +262,7 @@ fn of_metric(
         change_ratio: carried.estimate().and_then(ratio),
         p_adjusted: 1.0,
         found: false,
+        alone_ratio: None,
         behind_own,
     };
     (test, carried.p())
@@ -288,17 +301,85 @@ impl Tests {
         ))
     }
 
-    /// Withholds the verdict on metrics with a carry-over, and shows the change of runs behind their own variant.
+    /// Marks the real changes of which at most [`LEFT_MIN`] is left if each variant runs behind itself.
+    pub(super) fn doubt(&mut self, recording: &Recording, rows: &[Row]) {
+        let (plan, compared) = (&recording.plan, recording.comparisons());
+        let found: BTreeSet<(usize, MetricKey)> =
+            self.made.iter().filter(|test| test.found).map(CarryOver::place).collect();
+        for row in rows.iter().filter(|row| family_of(row).is_some()) {
+            let real = row
+                .changes
+                .iter()
+                .enumerate()
+                .filter(|(_, change)| change.verdict == Verdict::Changed);
+            let mut real =
+                real.filter(|(index, _)| !found.contains(&(*index, row.key.clone()))).peekable();
+            // A recording may have thousands of comparisons: its runs are read once a metric.
+            let id = real.peek().and_then(|_| recording.dictionary.id(&row.key));
+            let Some(runs) = id.and_then(|id| runs(recording, id)) else { continue };
+            let alone_runs = runs.alone();
+            for (index, change) in real {
+                let (one, two) = compared[index];
+                let Some(measured) =
+                    change.paired.as_ref().filter(|paired| paired.scale() == runs.scale())
+                else {
+                    continue;
+                };
+                let measured = measured.estimate();
+                let Some(alone) = alone_runs.change(one, two, measured) else { continue };
+                if alone * measured.signum() > LEFT_MIN * measured.abs() {
+                    continue;
+                }
+                let known =
+                    self.made.iter().position(|test| test.place() == (index, row.key.clone()));
+                let at = known.unwrap_or_else(|| {
+                    self.made.push(of_metric(plan, &row.key, index, (one, two), &runs).0);
+                    self.made.len() - 1
+                });
+                self.made[at].alone_ratio = ratio(&runs, one, alone);
+            }
+        }
+    }
+
+    /// Adds to the ledger the real changes that a carry-over may have made.
+    pub(super) fn say(&self, ledger: &mut [LedgerEntry], recording: &Recording, rows: &[Row]) {
+        let entry = ledger.iter_mut().find(|entry| entry.rule == RULE);
+        let doubts = self.made.iter().filter(|test| test.alone_ratio.is_some());
+        let mut texts: Vec<String> = doubts.map(|test| test.describe_doubt(rows)).collect();
+        let Some(entry) = entry.filter(|_| !texts.is_empty()) else { return };
+        if texts.len() > FOUND_MAX + 1 {
+            let more = texts.len() - FOUND_MAX;
+            texts.truncate(FOUND_MAX);
+            texts.push(format!("the same holds for {} more changes", grouped(more as u64)));
+        }
+        let more = (2 * recording.pairs_made()).max(MIRRORED_PAIRS_MIN);
+        let doubt = format!(
+            "{}; so what one variant leaves behind may have made the change: {more} pairs tell it better (-n {more}), and \
+             --block 2 leaves out the first run behind another variant",
+            texts.join("; ")
+        );
+        entry.detail = match entry.severity {
+            Severity::Fine => doubt,
+            _ => format!("{}; {doubt}", entry.detail),
+        };
+        (entry.severity, entry.known) = (Severity::Doubtful, true);
+        entry.waived = recording.plan.allow.iter().any(|name| name == RULE);
+    }
+
+    /// Withholds the verdict on metrics with a carry-over, and shows the change of runs behind their own variant. Where a
+    /// carry-over may have made the change, the change stands without a verdict.
     pub(super) fn withhold(&self, rows: &mut [Row]) {
-        for test in self.made.iter().filter(|test| test.found) {
+        for test in self.made.iter().filter(|test| test.withholds()) {
             let row = rows.iter_mut().find(|row| row.key == test.key && family_of(row).is_some());
             let Some(change) = row.map(|row| &mut row.changes[test.comparison]) else { continue };
             if matches!(change.verdict, Verdict::NotComparable | Verdict::Unavailable) {
                 continue;
             }
             change.verdict = Verdict::Inconclusive;
-            change.change_ratio = test.behind_own.as_ref().map(|own| own.change_ratio);
-            change.reason = test.reason().into();
+            if test.found {
+                change.change_ratio = test.behind_own.as_ref().map(|own| own.change_ratio);
+            }
+            change.reason = test.reason();
             (change.ci, change.p_adjusted, change.pairs_needed) = (None, None, None);
             (change.mde_ratio, change.mde_difference) = (None, None);
             (change.difference, change.difference_ci) = (None, None);
@@ -311,7 +392,7 @@ impl Tests {
         functions: &mut [FunctionComparison],
         compared: &[(usize, usize)],
     ) {
-        let found = self.made.iter().filter(|test| test.found);
+        let found = self.made.iter().filter(|test| test.withholds());
         let found: BTreeSet<_> = found.map(|test| compared[test.comparison]).collect();
         let of_sides = functions.iter_mut().filter(|of| found.contains(&(of.baseline, of.variant)));
         for row in of_sides.flat_map(|of| &mut of.rows) {
@@ -323,11 +404,36 @@ impl Tests {
 }
 
 impl CarryOver {
-    fn reason(&self) -> &'static str {
-        match self.behind_own {
-            Some(_) => "carry-over; of runs behind their own variant",
-            None => "carry-over; too few runs behind their own variant",
+    /// The comparison and the metric.
+    fn place(&self) -> (usize, MetricKey) {
+        (self.comparison, self.key.clone())
+    }
+
+    fn withholds(&self) -> bool {
+        self.found || self.alone_ratio.is_some()
+    }
+
+    fn reason(&self) -> String {
+        match (self.alone_ratio, &self.behind_own) {
+            (Some(alone), _) if !self.found => {
+                format!("carry-over not excluded; {} behind itself", percent(alone))
+            }
+            (_, Some(_)) => "carry-over; of runs behind their own variant".into(),
+            (_, None) => "carry-over; too few runs behind their own variant".into(),
         }
+    }
+
+    /// `'B' against 'A': wall +9.71 % as the runs took turns, but about −4.20 % if each runs behind itself`.
+    fn describe_doubt(&self, rows: &[Row]) -> String {
+        let CarryOver { metric, baseline, variant, .. } = self;
+        let row = rows.iter().find(|row| row.key == self.key && family_of(row).is_some());
+        let measured = row.and_then(|row| row.changes[self.comparison].change_ratio);
+        let words = |ratio: Option<f64>| ratio.map_or_else(|| "another".into(), percent);
+        format!(
+            "'{variant}' against '{baseline}': {metric} {} as the runs took turns, but about {} if each runs behind itself",
+            words(measured),
+            words(self.alone_ratio)
+        )
     }
 
     /// `a run behind 'A' costs +18.9 % wall against one behind 'B' (22 blocks)`, with the change of runs behind their own.

@@ -31,14 +31,23 @@ pub struct Bisection {
     pub rest: i128,
     /// The part of the change that steps without open points explain, from 0 to 1.
     pub explained: f64,
-    /// Whether the user ended the search.
-    pub interrupted: bool,
+    /// What ended the search before its goal; `None` if it reached its goal.
+    pub ended: Option<EarlyEnd>,
     /// Neighbouring points that could not be tested for one reason.
     pub untestable: Vec<UntestableSuspects>,
     /// Notes that the reader should know beside the answer.
     pub notes: Vec<String>,
     /// The command that repeats the bisection.
     pub command: String,
+}
+
+/// What ends a search before its goal.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum EarlyEnd {
+    /// The user ended it.
+    Interrupted,
+    /// This computer changed, so that counts no longer compare; in words.
+    ComputerChanged(String),
 }
 
 /// The kind of points on a line.

@@ -1,9 +1,7 @@
 //! The line of commits between two revisions, and the lines within merges.
 
 use super::walk::{How, Point, Walk, Worker};
-use super::{
-    BisectArgs, begin, count_ends, noisy, report, steps_of, unless_interrupted, untestable_end,
-};
+use super::{BisectArgs, begin, count_ends, noisy, report, steps_of, unless_ended, untestable_end};
 use crate::gate::measure::store_path;
 use crate::gate::{WorkingDirectory, suite_at};
 use crate::trees::Trees;
@@ -59,12 +57,14 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
     let mut steps = std::mem::take(&mut bisection.steps);
     for (step, found) in steps.iter_mut().zip(found) {
         let (walk, worker) = (&mut ends.walk, &mut ends.worker);
-        if step.is_open || bisection.interrupted {
+        if step.is_open || bisection.ended.is_some() {
             continue;
         }
         let looked = commits.look_inside(walk, worker, (&line, &found), &figure, step, DEPTH_MAX);
-        unless_interrupted(&mut bisection, looked)?;
-        bisection.interrupted |= ends.walk.interrupted;
+        unless_ended(&mut bisection, looked)?;
+        if bisection.ended.is_none() {
+            bisection.ended = ends.walk.ended.take();
+        }
     }
     bisection.steps = steps;
     bisection.known = ends.walk.known;

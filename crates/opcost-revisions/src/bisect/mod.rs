@@ -15,7 +15,7 @@ use opcost_command::output::print;
 use opcost_command::record::command_line;
 use opcost_command::variant::parse_workload;
 use opcost_gate::gate::bisect::{
-    BisectStep, BisectedFigure, Bisection, SuspectKind, UntestableSuspects,
+    BisectStep, BisectedFigure, Bisection, EarlyEnd, SuspectKind, UntestableSuspects,
 };
 use opcost_gate::gate::search::{Failures, Found, Goal, Search};
 use opcost_gate::gate::suite::{Case, WatchedFigure};
@@ -176,11 +176,12 @@ pub fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Status> {
         BisectFormat::Mail => writer::mail::mail(&page::document(&bisection), &globals.style()),
         BisectFormat::Json => page::json(&bisection)?,
     })?;
-    Ok(match bisection.interrupted {
-        true => Status::Interrupted,
-        false if bisection.steps.is_empty() => Status::NotComparable,
-        false => Status::Done,
-    })
+    match bisection.ended {
+        Some(EarlyEnd::Interrupted) => Ok(Status::Interrupted),
+        Some(EarlyEnd::ComputerChanged(why)) => Err(fail(Status::NotComparable, why)),
+        None if bisection.steps.is_empty() => Ok(Status::NotComparable),
+        None => Ok(Status::Done),
+    }
 }
 
 impl BisectArgs {
@@ -364,11 +365,11 @@ fn steps_of(search: &Search, points: &[Point], figure: &str) -> Vec<BisectStep> 
     steps.collect()
 }
 
-/// Goes on with what is known if the user ends the search.
-fn unless_interrupted(bisection: &mut Bisection, looked: Result<()>) -> Result<()> {
+/// Goes on with what is known if the user or a change of this computer ends the search.
+fn unless_ended(bisection: &mut Bisection, looked: Result<()>) -> Result<()> {
     match looked {
-        Err(error) if status_of(&error) == Some(Status::Interrupted) => {
-            bisection.interrupted = true;
+        Err(error) => {
+            bisection.ended = Some(walk::early_end(error)?);
             Ok(())
         }
         looked => looked,
@@ -410,7 +411,7 @@ fn report(ends: &Ends<'_>, search: &Search, points: &[Point]) -> Bisection {
         steps: steps_of(search, points, &figure.metric),
         rest: search.rest(&figure.metric),
         explained: search.explained(),
-        interrupted: walk.interrupted,
+        ended: walk.ended.clone(),
         untestable: untestable.collect(),
         notes: libraries.into_iter().chain(fixups).collect(),
         command: command_line(None),
@@ -444,7 +445,7 @@ fn begin<'a>(
         known: 0,
         goal: args.top.map_or(Goal::Explained(args.explain), |top| Goal::Largest(usize::from(top))),
         totals: false,
-        interrupted: false,
+        ended: None,
         fixed: Mutex::default(),
         failed: Mutex::default(),
     }

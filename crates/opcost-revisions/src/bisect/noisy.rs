@@ -158,7 +158,7 @@ pub(super) fn search(
         }],
         rest: 0,
         explained: 1.0,
-        interrupted: false,
+        ended: None,
         untestable: untestable
             .into_iter()
             .map(|(point, why)| UntestableSuspects {

@@ -4,7 +4,7 @@
 //! added to the good end, differs from its step by the option's interaction with the options before it.
 
 use super::walk::{How, Point};
-use super::{BisectArgs, Ends, begin, count_ends, recipe_files, report, unless_interrupted};
+use super::{BisectArgs, Ends, begin, count_ends, recipe_files, report, unless_ended};
 use crate::gate::WorkingDirectory;
 use crate::gate::measure::store_path;
 use anyhow::{Context, Result};
@@ -119,9 +119,9 @@ fn search<'a>(
     let good = bisection.figure.values[0];
     let mut steps = std::mem::take(&mut bisection.steps);
     for (step, found) in steps.iter_mut().zip(found.steps()) {
-        if found.to - found.from == 1 && !bisection.interrupted {
+        if found.to - found.from == 1 && bisection.ended.is_none() {
             let looked = look_at(&mut ends, (&points, &alone), &found, (&name, good), step);
-            unless_interrupted(&mut bisection, looked)?;
+            unless_ended(&mut bisection, looked)?;
         }
     }
     bisection.steps = steps;

@@ -11,7 +11,7 @@ use opcost_base::message::announce;
 use opcost_base::number::{grouped, magnitude};
 use opcost_base::phases::Phases;
 use opcost_command::globals::Globals;
-use opcost_gate::gate::bisect::{BisectStep, Check, Suspect, SuspectKind, telling_line};
+use opcost_gate::gate::bisect::{BisectStep, Check, EarlyEnd, Suspect, SuspectKind, telling_line};
 use opcost_gate::gate::counts::{Count, FunctionCounts, counts, describe, functions};
 use opcost_gate::gate::exact::exact_changes;
 use opcost_gate::gate::key::FigureKey;
@@ -77,8 +77,8 @@ pub(super) struct Walk<'a> {
     pub(super) known: usize,
     /// Whether points between the ends are counted without functions.
     pub(super) totals: bool,
-    /// Whether the user ended the search.
-    pub(super) interrupted: bool,
+    /// What ended the search before its goal.
+    pub(super) ended: Option<EarlyEnd>,
     /// The counted points with each fixup.
     pub(super) fixed: Mutex<BTreeMap<String, BTreeSet<String>>>,
     /// Builds that failed beside a count, by commit.
@@ -143,6 +143,19 @@ pub(super) struct PointCounts {
 /// Whether an error concerns one point alone; every other error ends the search.
 fn is_of_point(status: Status) -> bool {
     matches!(status, Status::WorkFailed | Status::NotComparable | Status::Usage)
+}
+
+/// What an error says of a search that ended before its goal.
+///
+/// # Errors
+/// The error itself, if there is no sense in what the search found until then.
+pub(super) fn early_end(error: anyhow::Error) -> Result<EarlyEnd> {
+    match status_of(&error) {
+        Some(Status::Interrupted) => Ok(EarlyEnd::Interrupted),
+        // A point that is not comparable for a reason of its own is a suspect.
+        Some(Status::NotComparable) => Ok(EarlyEnd::ComputerChanged(in_words(&error))),
+        _ => Err(error),
+    }
 }
 
 /// An error of a search that the user ended.
@@ -498,7 +511,7 @@ impl<'a> Walk<'a> {
         search
     }
 
-    /// Looks at points until the search has reached its goal, or the user ends it.
+    /// Looks at points until the search has reached its goal, or the user or a change of this computer ends it.
     pub(super) fn search(
         &mut self,
         worker: &mut Worker<'a>,
@@ -511,11 +524,11 @@ impl<'a> Walk<'a> {
                 return Ok(search);
             }
             let found = match self.look_at(worker, points, &next, &search) {
-                Err(error) if status_of(&error) == Some(Status::Interrupted) => {
-                    self.interrupted = true;
+                Err(error) => {
+                    self.ended = Some(early_end(error)?);
                     return Ok(search);
                 }
-                found => found?,
+                Ok(found) => found,
             };
             for (point, reading) in next.into_iter().zip(found) {
                 self.known += usize::from(reading.as_ref().is_ok_and(|reading| reading.known));

@@ -1,9 +1,9 @@
 //! False alarms and power of the test for carry-over, by simulation with fixed seeds: variants take turns in the order of a
 //! schedule, and each run adds to the next what its variant leaves behind.
 
-use opcost_stats::carry_over::{Run, Runs};
+use opcost_stats::carry_over::{LEFT_MIN, Run, Runs};
 use opcost_stats::schedule::blocks;
-use opcost_stats::{Random, Scale};
+use opcost_stats::{Random, Scale, rank};
 
 /// What the machine does: its noise, in the order of time.
 type Noise = fn(slots: usize, random: &mut Random) -> Vec<f64>;
@@ -154,4 +154,114 @@ fn a_carry_over_is_found_and_the_change_behind_their_own_is_true() {
         let own = runs.behind_own(0, 1, 0.95).unwrap();
         assert!((own.estimate + 0.18).abs() < 0.05, "{own:?} at seed {seed}");
     }
+}
+
+/// The level of the primary metric, and that of the test for carry-over when three metrics are tested.
+const PRIMARY_LEVEL: f64 = 0.025;
+const CARRIED_LEVEL: f64 = 0.025 / 3.0;
+
+/// Shares of recordings in which the change of the second variant is real: by the signed-rank test and the test for carry-over,
+/// and where it also survives a carry-over that was not found; and those with the wrong sign among the latter and the former.
+#[derive(Debug, Default)]
+struct Real {
+    tested: f64,
+    survived: f64,
+    wrong: f64,
+    wrong_tested: f64,
+}
+
+/// `spread`: how many times as large as in [`NOISES`] the noise is.
+fn real(variants: Variants, noise: Noise, spread: f64, times: u32, seed: u64) -> Real {
+    let random = Random::new(seed);
+    let mut real = Real::default();
+    // Alone the first variant is dearer by what it carries over.
+    let truth = variants.shift - variants.carried;
+    for time in 0..times {
+        let mut random = random.fork(u64::from(time));
+        let quiet = record(variants, |slots, _| vec![0.0; slots], &mut random);
+        let noise = noise(quiet.len(), &mut random);
+        let louder = |(mut run, noise): (Run, f64)| {
+            run.value = run.value.map(|value| value * (spread * noise).exp());
+            run
+        };
+        let runs: Vec<Run> = quiet.into_iter().zip(noise).map(louder).collect();
+        let mean = |block: &[Run], variant: usize| {
+            let own = block.iter().filter(|run| run.variant == variant && run.is_compared);
+            let logs: Vec<f64> = own.filter_map(|run| Some(run.value?.ln())).collect();
+            logs.iter().sum::<f64>() / logs.len() as f64
+        };
+        let blocks = runs.chunk_by(|one, next| one.block == next.block);
+        let differences: Vec<f64> = blocks.map(|block| mean(block, 1) - mean(block, 0)).collect();
+        let runs = Runs::of(runs, Scale::LogRatio);
+        let found = runs.carry_over(0, 1).p() <= CARRIED_LEVEL;
+        if rank::p(&differences) > PRIMARY_LEVEL || found {
+            continue;
+        }
+        let measured = rank::estimate(&differences).unwrap();
+        let wrong = f64::from(truth != 0.0 && measured.signum() != truth.signum());
+        real.tested += 1.0;
+        real.wrong_tested += wrong;
+        let alone = runs.alone().change(0, 1, measured).unwrap_or(measured);
+        if alone * measured.signum() > LEFT_MIN * measured.abs() {
+            real.survived += 1.0;
+            real.wrong += wrong;
+        }
+    }
+    let share = |count: f64| count / f64::from(times);
+    Real {
+        tested: share(real.tested),
+        survived: share(real.survived),
+        wrong: share(real.wrong),
+        wrong_tested: share(real.wrong_tested),
+    }
+}
+
+/// Numbers of pairs that recordings have, with those in single pairs.
+const LENGTHS: [(u32, u32); 3] = [(8, 8), (24, 24), (48, 0)];
+
+/// The noise is 6 to 50 % of a run. The bound is 5 % and three standard deviations of a binomial share.
+#[test]
+fn a_carry_over_seldom_makes_a_change_of_the_wrong_sign() {
+    let times = 300;
+    let bound = 0.05 + 3.0 * (0.05 * 0.95 / f64::from(times)).sqrt();
+    let mut worst = Real::default();
+    for ((pairs, singles), seed) in LENGTHS.into_iter().zip((40..).step_by(100)) {
+        for (noise, seed) in NOISES.into_iter().zip((seed..).step_by(20)) {
+            for (spread, seed) in [3.0, 6.0, 12.0, 25.0].into_iter().zip(seed..) {
+                let two =
+                    Variants { count: 2, pairs, singles, carried: 0.18, ..Variants::default() };
+                let found = real(two, noise, spread, times, seed);
+                assert!(found.wrong <= bound, "{found:?} of {pairs} pairs, {spread} times, {seed}");
+                worst.wrong = worst.wrong.max(found.wrong);
+                worst.wrong_tested = worst.wrong_tested.max(found.wrong_tested);
+            }
+        }
+    }
+    // By the tests alone a third of the reports would say so.
+    assert!(worst.wrong_tested > 0.25, "{worst:?}");
+}
+
+/// Changes of 2 and 5 % in noise that hides some of them. The bound is five points and three standard deviations.
+#[test]
+fn changes_without_a_carry_over_are_still_found() {
+    let times = 300;
+    let bound = 0.05 + 3.0 * (0.05 * 0.95 / f64::from(times)).sqrt();
+    let (mut lost_most, mut alarms_most) = (0.0f64, 0.0f64);
+    for ((pairs, singles), seed) in LENGTHS.into_iter().zip((600..).step_by(100)) {
+        for (noise, seed) in NOISES.into_iter().zip((seed..).step_by(30)) {
+            for (count, seed) in [2, 3, 8].into_iter().zip((seed..).step_by(10)) {
+                for (shift, seed) in [0.0, 0.02, 0.05].into_iter().zip(seed..) {
+                    let shifted = Variants { count, pairs, singles, shift, ..Variants::default() };
+                    let found = real(shifted, noise, 1.5, times, seed);
+                    if shift == 0.0 {
+                        alarms_most = alarms_most.max(found.survived);
+                    }
+                    lost_most = lost_most.max(found.tested - found.survived);
+                    println!("{count} variants, {pairs} pairs, {shift}: {found:?}");
+                }
+            }
+        }
+    }
+    assert!(lost_most <= bound, "{lost_most}");
+    assert!(alarms_most <= bound, "{alarms_most}");
 }

@@ -376,10 +376,18 @@ fn a_computer_that_changes_during_the_search_ends_it_and_the_same_command_goes_o
         yard.commit(&format!("Commit {at}"));
     }
     let ends = ["--good", "HEAD~7"];
-    yard.bisect(&ends).expect(3).says(&[
+    let ended = yard.bisect(&ends).expect(3).says(&[
         "this computer changed after the ends were counted: data:",
         "the same command counts the ends again and goes on",
     ]);
+    // The table has what was known until then.
+    let table = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "commits not counted yet",
+        "ended when 0 % of the change was explained, since this computer changed",
+    ] {
+        assert!(table.contains(part), "no '{part}' in {table}");
+    }
     let found = json(&yard.bisect(&[&ends[..], &["--json"]].concat()).expect(0));
     assert_eq!(titles(&found["steps"]), [["Commit 6"]]);
 }

@@ -437,7 +437,7 @@ pub(crate) fn bisection() -> Bisection {
         steps: vec![merge, open],
         rest: 200,
         explained: 0.97,
-        interrupted: false,
+        ended: None,
         untestable: vec![UntestableSuspects {
             tried: vec![suspect('d', "Break the build")],
             count: 1,

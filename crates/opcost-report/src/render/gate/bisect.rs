@@ -5,7 +5,8 @@ use super::functions::{lines, table as functions_table};
 use anyhow::Result;
 use opcost_base::number::{figure, grouped, magnitude};
 use opcost_gate::gate::bisect::{
-    Alone, BisectStep, Bisection, Check, Suspect, SuspectKind, UntestableSuspects, telling_line,
+    Alone, BisectStep, Bisection, Check, EarlyEnd, Suspect, SuspectKind, UntestableSuspects,
+    telling_line,
 };
 use opcost_page::document::{Cell, Column, Document, MailHead, Mark, Row as Line, Table, Tone};
 use opcost_record::{Better, Unit};
@@ -269,13 +270,17 @@ fn details(document: &mut Document, step: &BisectStep) {
 
 fn ending(document: &mut Document, bisection: &Bisection) {
     let is_open = bisection.steps.iter().any(|step| step.is_open);
-    let left = (is_open || bisection.interrupted).then(|| {
+    let left = (is_open || bisection.ended.is_some()).then(|| {
         let explained = magnitude(bisection.explained);
-        match bisection.interrupted {
-            true => format!(
+        match &bisection.ended {
+            Some(EarlyEnd::Interrupted) => format!(
                 "interrupted when {explained} of the change was explained; the same command goes on from there"
             ),
-            false => format!(
+            Some(EarlyEnd::ComputerChanged(_)) => format!(
+                "ended when {explained} of the change was explained, since this computer changed; the same command \
+                 counts the ends again and goes on"
+            ),
+            None => format!(
                 "{explained} of the change is explained; --top N or --explain 100% searches the rest"
             ),
         }
@@ -336,7 +341,11 @@ pub fn json(bisection: &Bisection) -> Result<String> {
         "change": bisection.change() as i64,
         "rest": bisection.rest as i64,
         "explained": bisection.explained,
-        "interrupted": bisection.interrupted,
+        "interrupted": bisection.ended == Some(EarlyEnd::Interrupted),
+        "computer_changed": match &bisection.ended {
+            Some(EarlyEnd::ComputerChanged(why)) => Some(why),
+            _ => None,
+        },
         "steps": bisection.steps.iter().map(step).collect::<Vec<_>>(),
         "untestable": bisection.untestable.iter().flat_map(|group| {
             group.tried.iter().map(|of| json!({ "suspect": suspect(of), "why": group.why }))
