@@ -60,12 +60,14 @@ pub struct OutputArgs {
     pub fail_on: Vec<FailOn>,
 }
 
-/// The order of comparisons.
+/// The order of comparisons, also by hyperfine's names.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Order {
     /// As the variants were given.
+    #[value(aliases = ["command", "auto"])]
     Given,
     /// By the change of the primary metric.
+    #[value(alias = "mean-time")]
     Change,
 }
 

@@ -84,6 +84,10 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
     }
     let base = repository.commit(base_name).map_err(HasStatus::carried)?;
     let tip = repository.commit(tip_name).map_err(HasStatus::carried)?;
+    if repository.is_shallow() {
+        // Commits that the clone lacks would be charged to the first that it has.
+        repository.merge_base(&base.id, &tip.id).map_err(HasStatus::carried)?;
+    }
     let commits = repository.commits_between(&base.id, &tip.id).map_err(HasStatus::carried)?;
     if commits.is_empty() {
         let why =

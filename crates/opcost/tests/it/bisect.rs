@@ -572,6 +572,17 @@ fn builds_find_tags_and_relative_submodules_also_in_a_shallow_clone() {
     };
     let old = shallow(&["--good", "v1"]).expect(2);
     old.says(&["git knows no revision 'v1'", "this clone is shallow", "git fetch --unshallow"]);
+    let series = |range: &str| {
+        let mut command = yard.opcost(&["series", "--quiet", range]);
+        command.current_dir(yard.lab.path("shallow")).spawn().unwrap().end()
+    };
+    series("v1..HEAD").expect(2).says(&["git knows no revision 'v1'", "git fetch --unshallow"]);
+    // An old commit that is fetched alone is not connected with the others.
+    let from = yard.in_repository(&["rev-parse", "v1^{commit}"]);
+    git("shallow", &["fetch", "--quiet", "--depth", "1", "origin", from.trim()]);
+    let apart = ["no commit is known from which", "git fetch --unshallow"];
+    shallow(&["--good", from.trim()]).expect(2).says(&apart);
+    series(&format!("{}..HEAD", from.trim())).expect(2).says(&apart);
     // The tag is not there either, so the build says that git describes nothing.
     shallow(&["--good", "HEAD~1"]).expect(4).says(&["the build './build' ended with status 7"]);
     git("shallow", &["fetch", "--quiet", "--deepen", "1", "origin", "tag", "v1"]);

@@ -20,6 +20,35 @@ fn a_command_that_is_not_there() {
 }
 
 #[test]
+fn what_vanishes_during_a_recording_is_named() {
+    let ended = |removed: &str, options: &[&str], status: i32| {
+        let lab = Lab::new();
+        lab.write("input", "data");
+        std::fs::create_dir(lab.path("folder")).unwrap();
+        // The tenth run removes it, when every variant has run.
+        let folder = lab.dir().display().to_string();
+        let text =
+            format!("cd {folder}; echo >> log; [ $(wc -l < log) -lt 10 ] || rm -r {removed}");
+        lab.script("work", &text);
+        let work = format!("{folder}/work");
+        let args = ["compare", &work, &format!("{work} 1"), "-n", "20", "--warmup", "0"];
+        let ended = lab.run(&[&args[..], options].concat()).expect(status);
+        (ended, lab)
+    };
+    let (input, lab) = ended("input", &["--input", "input"], 3);
+    input.says(&["input' vanished while the runs read it", "run again on a copy"]);
+    assert_eq!(lab.recordings()[0]["state"], "failed");
+    let (program, lab) = ended("work", &[], 4);
+    program.says(&["run 10 of recording", "cannot run '", "/work'", "is not there"]);
+    assert_eq!(lab.recordings()[0]["runs"], 10);
+    let (folder, _lab) = ended("folder", &["--cwd", "folder"], 4);
+    folder.says(&["run 10 of recording", "changing to its working directory failed"]);
+    let (store, lab) = ended("*.sqlite*", &[], 5);
+    store.says(&["the file was removed or replaced while recording", "run again"]);
+    assert!(!lab.store().exists());
+}
+
+#[test]
 fn a_command_that_cannot_be_executed() {
     let lab = Lab::new();
     lab.write("plain", "#!/bin/sh\n");
