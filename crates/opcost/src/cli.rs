@@ -2,6 +2,7 @@
 //! completions derive from the declarations.
 
 use crate::command::attach::{self, AttachArgs};
+use crate::command::bench::{self, BenchArgs};
 use crate::command::callgrind::CallgrindArgs;
 use crate::command::compare::{self, CompareArgs};
 use crate::command::diff::{self, DiffArgs};
@@ -124,6 +125,9 @@ pub enum Action {
     /// Count a program's functions and calls in place of Valgrind's callgrind: same options, requests and files
     #[command(after_help = opcost_callgrind::options::help())]
     Callgrind(CallgrindArgs),
+    /// Count the benchmarks of a framework, unchanged: instructions of one iteration, with functions
+    #[command(after_help = bench::help())]
+    Bench(BenchArgs),
     /// Show what runs now, function by function, like perf top
     #[cfg_attr(feature = "top", command(after_help = opcost_top::screen::keys_help()))]
     #[cfg_attr(not(feature = "top"), command(hide = true, after_help = format!("Not here: {}", crate::command::top::LEFT_OUT)))]

@@ -19,6 +19,7 @@ const GROUPS: [(&str, &[&str], &[&str]); 4] = [
             "size",
             "attach",
             "callgrind",
+            "bench",
         ],
     ),
     ("Gate and search", &["gate", "series", "bisect"], &[]),

@@ -5,9 +5,9 @@
 use anyhow::Result;
 use opcost::cli::{Action, Cli, arguments, command, first_screen, parsed, version, words};
 use opcost::command::{
-    attach, callgrind, compare, completions, diff, doctor, export, forget, gather, history, import,
-    kernel, list, man, measure, plan, profile, report, resume, run, selftest, show, size, submit,
-    top,
+    attach, bench, callgrind, compare, completions, diff, doctor, export, forget, gather, history,
+    import, kernel, list, man, measure, plan, profile, report, resume, run, selftest, show, size,
+    submit, top,
 };
 use opcost::cure;
 use opcost_base::exit::{Status, in_words, status_of};
@@ -69,6 +69,7 @@ fn act(Cli { action, globals }: &Cli) -> Result<Status> {
         Action::Kernel(args) => kernel::kernel(globals, args),
         Action::Attach(args) => attach::attach(globals, args),
         Action::Size(args) => size::size(globals, args),
+        Action::Bench(args) => bench::bench(globals, args),
         Action::Callgrind(args) => callgrind::callgrind(args),
         Action::Top(args) => top::top(globals, args),
         Action::Doctor(args) => doctor::doctor(globals, args),

@@ -43,6 +43,8 @@ pub struct Case {
     pub compiler: Option<String>,
     /// What opcost changes in the files of some commits before it builds them.
     pub fixups: Vec<Fixup>,
+    /// The benchmarks of a framework that the command has, by parts of their names; `None` if the command itself is counted.
+    pub bench: Option<Vec<String>>,
     /// The remaining fields, with one variant.
     pub experiment: Experiment,
 }
@@ -113,6 +115,7 @@ struct CaseFields {
     build: Option<String>,
     artifact: OneOrMany,
     compiler: Option<String>,
+    bench: Option<OneOrMany>,
 }
 
 #[derive(Deserialize)]
@@ -125,6 +128,12 @@ enum OneOrMany {
 impl Default for OneOrMany {
     fn default() -> Self {
         OneOrMany::Many(Vec::new())
+    }
+}
+
+impl OneOrMany {
+    fn is_empty(&self) -> bool {
+        matches!(self, OneOrMany::Many(texts) if texts.is_empty())
     }
 }
 
@@ -266,6 +275,7 @@ impl Case {
             artifact: Vec::new(),
             compiler: None,
             fixups: Vec::new(),
+            bench: None,
             experiment,
         }
     }
@@ -308,6 +318,27 @@ impl Case {
             return Err(
                 "seed: figures of a case are compared with later ones; give a number".into()
             );
+        }
+        if fields.bench.is_some() {
+            let other = given.iter().find(|key| key.as_str() != "cwd").map(String::as_str);
+            let of_case = [
+                ("metric", !fields.metric.is_empty()),
+                ("function", !fields.function.is_empty()),
+                ("drift", fields.drift.is_some()),
+            ];
+            let other = other.or(of_case.iter().find(|(_, given)| *given).map(|(key, _)| *key));
+            if let Some(key) = other {
+                return Err(format!(
+                    "{key} has no meaning beside bench: the figures are the benchmarks' instructions of an iteration"
+                ));
+            }
+            if fields.command.is_none() {
+                return Err(
+                    "bench: give it the command that has the benchmarks, as for opcost bench"
+                        .into(),
+                );
+            }
+            experiment.kernel = vec![NO_KERNEL.into()];
         }
         if fields.command.is_none() == fields.workload.is_none() {
             return Err("give it a command or a workload, and not both".into());
@@ -355,6 +386,7 @@ impl Case {
             artifact: fields.artifact.into(),
             compiler: fields.compiler,
             fixups: Vec::new(),
+            bench: fields.bench.map(Vec::from),
             experiment,
         };
         case.ask(case.of_revisions());

@@ -57,7 +57,7 @@ pub(super) struct Gate<'a> {
 }
 
 /// Keeps the failure of one case apart from other errors, which end the gate.
-fn of_case<T>(result: Result<T>) -> Result<Result<T, CaseFailure>> {
+pub(super) fn of_case<T>(result: Result<T>) -> Result<Result<T, CaseFailure>> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(error) => match status_of(&error) {
@@ -107,6 +107,7 @@ impl Gate<'_> {
         let fixups = built.as_ref().ok().and_then(|tip| tip.site.fixups_in_words("the tip"));
         self.notes.extend(noted(case, fixups));
         match of_case(built)? {
+            Ok(tip) if case.bench.is_some() => self.benchmarks(case, &tip, &mut report)?,
             Ok(tip) if case.is_exact() => {
                 self.exact(case, &tip, &mut report)?;
                 report.place = Self::place(&tip, &report);
@@ -117,12 +118,12 @@ impl Gate<'_> {
         Ok(report)
     }
 
-    fn trailers_of(&self, case: &Case) -> Vec<Accepted> {
+    pub(super) fn trailers_of(&self, case: &Case) -> Vec<Accepted> {
         self.trailers.iter().filter(|trailer| trailer.case == case.name).cloned().collect()
     }
 
     /// Classifies the failure of a case on the base: a case that the base does not know is new.
-    fn on_base(&self, case: &Case, failure: CaseFailure) -> CaseFailure {
+    pub(super) fn on_base(&self, case: &Case, failure: CaseFailure) -> CaseFailure {
         let is_new = self.known_to_base.as_ref().is_none_or(|known| !known.contains(&case.name));
         match failure {
             CaseFailure::Failed(why) if is_new => {

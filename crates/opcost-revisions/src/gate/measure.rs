@@ -106,6 +106,10 @@ impl Bench<'_> {
 
     /// Counts a case of one revision.
     pub(crate) fn count(&self, case: &Case, built: &Built, seeds: Seeds) -> Result<Measured> {
+        if case.bench.is_some() {
+            let why = format!("case '{}' has benchmarks, which only opcost gate counts", case.name);
+            return Err(fail(Status::Usage, why));
+        }
         let plan = self.plan(case, &built.site, seeds)?;
         let recording = self.record(plan)?;
         Ok(Measured { key: Self::key(&recording, &built.site, None), recording })

@@ -3,6 +3,7 @@
 //! A suite (`opcost.toml`) has the cases to measure. The gate compares the tip with its base, or with a
 //! committed baseline file, case by case; a limit, the layout floor and the commits' trailers decide.
 
+mod benchmarks;
 mod exports;
 pub(super) mod held;
 pub(super) mod measure;

@@ -111,14 +111,9 @@ fn start(settings: &Settings, name: &OsStr, arguments: &[OsString]) -> Result<St
         }
     };
     let tools = Tools::find(Emulator::User, Architecture::X86_64)?;
-    let mut plugin = OsString::from("file=");
-    plugin.push(words(&[tools.plugin.into_os_string()]).join("").replace(',', ",,"));
-    plugin.push(format!(",callgrind={}", settings.encode()));
-    let row = Architecture::X86_64.row();
-    let cpu = format!("{}{}", row.cpu_model, row.cpu_properties);
+    let command = tools.user_command(Some(&settings.encode()));
     let error = Command::new(&tools.qemu)
-        .args(["-cpu", &cpu, "-seed", "1", "-plugin"])
-        .arg(plugin)
+        .args(&command[1..])
         .arg("-0")
         .args([shown, path])
         .args(before)

@@ -2,6 +2,7 @@
 
 pub mod annotate;
 pub mod attach;
+pub mod bench;
 pub mod callgrind;
 pub mod compare;
 pub mod completions;

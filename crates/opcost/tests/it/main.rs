@@ -8,6 +8,7 @@ mod address_costs;
 mod annotate;
 mod arm64_guest;
 mod attach;
+mod bench;
 mod beside;
 mod bisect;
 mod boot;

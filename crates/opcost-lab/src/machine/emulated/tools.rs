@@ -6,7 +6,7 @@ use opcost_kernel::{KernelSpec, default_cache, kept};
 use opcost_model::plan::guest::DEFAULT_KERNEL;
 use opcost_record::Architecture;
 use opcost_sys::spawn::find_program;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// The oldest QEMU that was tried and whose plugin interface has everything that opcost uses.
@@ -197,6 +197,23 @@ impl HasStatus for ToolError {
 }
 
 impl Tools {
+    /// The emulator's command for one program, up to the program: `-0`, its name and its path follow.
+    ///
+    /// `settings`: the choices of callgrind, as the plugin reads them; with `None`, nothing is counted.
+    pub fn user_command(&self, settings: Option<&str>) -> Vec<OsString> {
+        let row = self.architecture.row();
+        let cpu = format!("{}{}", row.cpu_model, row.cpu_properties);
+        let qemu = self.qemu.clone().into_os_string();
+        let mut command = vec![qemu, "-cpu".into(), cpu.into(), "-seed".into(), "1".into()];
+        if let Some(settings) = settings {
+            let mut plugin = OsString::from("file=");
+            plugin.push(self.plugin.to_string_lossy().replace(',', ",,"));
+            plugin.push(format!(",callgrind={settings}"));
+            command.extend(["-plugin".into(), plugin]);
+        }
+        command
+    }
+
     /// Finds all tools.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ const ROOMS: &[&str] = &[
     "opcost-gate",
     "opcost-report",
     "opcost-lab",
+    "opcost-bench",
     "opcost-command",
     "opcost-revisions",
     "opcost-top",

@@ -21,6 +21,19 @@ fn the_pages_stay_short() {
     }
 }
 
+/// Each framework of benchmarks has a row in its page, with the versions that were tried.
+#[test]
+fn every_framework_of_benchmarks_is_documented() {
+    let page = fs::read_to_string(root().join("docs/bench.md")).unwrap();
+    for row in opcost_bench::FRAMEWORKS {
+        let found = page.lines().find(|line| line.starts_with(&format!("| {} ", row.name)));
+        let line = found.unwrap_or_else(|| panic!("docs/bench.md has no row for {}", row.name));
+        for version in row.tried {
+            assert!(line.contains(version), "docs/bench.md does not name {} {version}", row.name);
+        }
+    }
+}
+
 /// Each format of profiles has a row in its page, and a fuzz target reads contents of any of them.
 #[test]
 fn every_format_of_profiles_is_documented_and_fuzzed() {

@@ -1,0 +1,319 @@
+//! Runs a benchmark's program: by itself to see how often it reads the clock, and in the emulator to count.
+
+use crate::clock::{self, Orders};
+use crate::line::Count;
+use anyhow::{Context, Result};
+use opcost_base::exit::{Status, WithStatus, fail};
+use opcost_base::scratch::Scratch;
+use opcost_callgrind::settings::{Log, Settings};
+use opcost_lab::machine::emulated::{Emulator, Tools};
+use opcost_profile::read::callgrind;
+use opcost_record::Architecture;
+use opcost_record::printable::printable;
+use opcost_sys::budget::Budget;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::spawn::{Aslr, EndedBy, Held, Output, Spawn, Status as ProcessStatus};
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Lines of a failed program's messages that an error shows.
+const LINES_SHOWN: usize = 4;
+
+/// A program and how it is started.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Invocation {
+    /// The file to execute.
+    pub(crate) program: PathBuf,
+    /// The arguments behind the program's name.
+    pub(crate) arguments: Vec<OsString>,
+    /// Variables besides those of this process.
+    pub(crate) variables: Vec<(String, OsString)>,
+    /// The working directory.
+    pub(crate) folder: PathBuf,
+}
+
+impl Invocation {
+    /// The same program with further arguments.
+    pub(crate) fn with<T: Into<OsString>>(
+        &self,
+        arguments: impl IntoIterator<Item = T>,
+    ) -> Invocation {
+        let mut other = self.clone();
+        other.arguments.extend(arguments.into_iter().map(Into::into));
+        other
+    }
+}
+
+/// What a program printed, and how often it read the clock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probe {
+    /// Standard output.
+    pub(crate) printed: String,
+    /// The readings until its end.
+    pub(crate) readings: u64,
+}
+
+/// One counted run.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    /// The program.
+    pub(crate) invocation: Invocation,
+    /// Its clock; `None` leaves it the computer's, and counts the whole program.
+    pub(crate) orders: Option<Orders>,
+    /// How many iterations are counted.
+    pub(crate) iterations: u64,
+}
+
+/// Where programs run.
+pub struct Desk<'a> {
+    tools: Tools,
+    scratch: Scratch,
+    clock: PathBuf,
+    interrupt: &'a Interrupt,
+    timeout: Duration,
+    /// The number of the process that ran last.
+    process: Cell<i32>,
+    /// Threads that programs started since this was asked last.
+    threads: Cell<u64>,
+}
+
+impl<'a> Desk<'a> {
+    /// Finds the emulator. `timeout`: how long one run may take.
+    ///
+    /// # Errors
+    /// A tool is missing.
+    pub fn new(interrupt: &'a Interrupt, timeout: Duration) -> Result<Desk<'a>> {
+        if !cfg!(has_clock) {
+            return Err(fail(
+                Status::Missing,
+                "opcost bench counts programs of 64-bit x86, and this computer has another processor",
+            ));
+        }
+        let tools = Tools::find(Emulator::User, Architecture::X86_64)?;
+        let scratch = Scratch::new()
+            .context("cannot make a folder for the counts")
+            .status(Status::Missing)?;
+        let clock = clock::write(scratch.path())?;
+        Ok(Desk {
+            tools,
+            scratch,
+            clock,
+            interrupt,
+            timeout,
+            process: Cell::new(0),
+            threads: Cell::new(0),
+        })
+    }
+
+    /// A folder for files, which goes when the counts are made.
+    pub(crate) fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// How many threads programs started since the last call.
+    pub(crate) fn take_threads(&self) -> u64 {
+        self.threads.take()
+    }
+
+    /// Runs a program with a clock, and returns what it printed.
+    ///
+    /// # Errors
+    /// The program failed, took too long, or did not read the clock that it was given.
+    pub(crate) fn probe(&self, invocation: &Invocation, orders: &Orders) -> Result<Probe> {
+        let out = self.scratch.path().join("readings");
+        let _ = fs::remove_file(&out);
+        let spawn = self.emulated(invocation, Some(orders), None);
+        let printed = self.run(spawn)?;
+        let text = fs::read_to_string(&out).unwrap_or_default();
+        let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+        let (Some(readings), Some(threads)) = (numbers.next(), numbers.next()) else {
+            return Err(fail(
+                Status::WorkFailed,
+                "the program does not take opcost's clock: it is linked statically, or a signal ended it",
+            ));
+        };
+        self.threads.set(self.threads.get().max(threads));
+        Ok(Probe { printed, readings })
+    }
+
+    /// Runs a program as it is, and returns what it printed.
+    ///
+    /// # Errors
+    /// The program failed or took too long.
+    pub(crate) fn printed(&self, invocation: &Invocation) -> Result<String> {
+        let own = invocation.variables.iter().map(|(name, value)| (name.into(), value.clone()));
+        let argv = std::iter::once(invocation.program.clone().into_os_string());
+        let mut spawn =
+            Spawn::new(&invocation.program, argv.chain(invocation.arguments.iter().cloned()));
+        spawn.env = Some(last_of_each(std::env::vars_os().chain(own)));
+        spawn.cwd = Some(invocation.folder.clone());
+        self.run(spawn)
+    }
+
+    /// Runs a program as it is, and returns what it printed, whatever its exit status.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub(crate) fn printed_of_any_status(&self, invocation: &Invocation) -> Result<String> {
+        match self.printed(invocation) {
+            Err(error) if opcost_base::exit::status_of(&error) == Some(Status::WorkFailed) => {
+                Ok(std::fs::read_to_string(self.scratch.path().join("stdout")).unwrap_or_default())
+            }
+            printed => printed,
+        }
+    }
+
+    /// Counts a run.
+    ///
+    /// # Errors
+    /// The program failed or took too long.
+    pub(crate) fn count(&self, trial: &Trial) -> Result<Count> {
+        let folder = self.scratch.path().join("counts");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder)
+            .context("cannot make a folder for a count")
+            .status(Status::Missing)?;
+        let settings = Settings {
+            out_file: folder.join("%p").to_string_lossy().into_owned(),
+            log: Log::File(folder.join("log.%p").to_string_lossy().into_owned()),
+            quiet: true,
+            collect_atstart: trial.orders.is_none(),
+            dump_line: false,
+            dump_instr: true,
+            separate_recs: 1,
+            ..Settings::default()
+        };
+        let spawn =
+            self.emulated(&trial.invocation, trial.orders.as_ref(), Some(&settings.encode()));
+        self.run(spawn)?;
+        self.read(&folder, trial.iterations)
+    }
+
+    /// The path of a file with code; of a file that is gone afterwards, the name.
+    fn shown(&self, module: String) -> String {
+        let path = Path::new(&module);
+        let name = path.file_name().filter(|_| path.starts_with(self.scratch.path()));
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or(module)
+    }
+
+    /// A program in the emulator, whose answers to some system calls differ from the kernel's; so it reads the clock as often in each run.
+    fn emulated(
+        &self,
+        invocation: &Invocation,
+        orders: Option<&Orders>,
+        settings: Option<&str>,
+    ) -> Spawn {
+        let Invocation { program, arguments, variables, folder } = invocation;
+        let mut command = self.tools.user_command(settings);
+        let out = self.scratch.path().join("readings");
+        // QEMU divides such a word at commas, which only opcost's own lack; what would change QEMU itself is given this way.
+        for (name, value) in orders.into_iter().flat_map(|orders| self.variables(orders, &out)) {
+            let mut set = name;
+            set.push("=");
+            set.push(value);
+            command.extend(["-E".into(), set]);
+        }
+        let path = program.clone().into_os_string();
+        command.extend(["-0".into(), path.clone(), path]);
+        command.extend(arguments.iter().cloned());
+        let mut spawn = Spawn::new(&self.tools.qemu, command);
+        let own = variables.iter().map(|(name, value)| (OsString::from(name), value.clone()));
+        spawn.env = Some(last_of_each(std::env::vars_os().chain(own)));
+        spawn.cwd = Some(folder.clone());
+        spawn.aslr = Aslr::Fixed;
+        spawn
+    }
+
+    /// Adds up what the program's process wrote; its children's files are others'.
+    fn read(&self, folder: &Path, iterations: u64) -> Result<Count> {
+        let mut count = Count { iterations, ..Count::default() };
+        let file = folder.join(self.process.get().to_string());
+        let text =
+            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let read = callgrind::read(&text, [], None, &Budget::default());
+        let Ok((_, table, _)) = read else {
+            // Nothing was counted, so there are no lines with costs.
+            return Ok(count);
+        };
+        // opcost's own clock is no part of the benchmark.
+        let clock = self.clock.to_string_lossy();
+        let of_program = table.functions.into_iter().filter(|row| row.function.module != clock);
+        for row in of_program {
+            let entry = count
+                .functions
+                .entry((row.function.symbol, self.shown(row.function.module)))
+                .or_default();
+            entry.0 += row.own;
+            entry.1 += row.calls.unwrap_or(0);
+        }
+        Ok(count)
+    }
+
+    fn variables(&self, orders: &Orders, out: &Path) -> [(OsString, OsString); 3] {
+        let mut libraries = self.clock.clone().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            libraries.push(":");
+            libraries.push(others);
+        }
+        [
+            ("LD_PRELOAD".into(), libraries),
+            // What the linker looks up at the first call is no part of an iteration.
+            ("LD_BIND_NOW".into(), "1".into()),
+            (clock::VARIABLE.into(), orders.encode(out).into()),
+        ]
+    }
+
+    fn run(&self, mut spawn: Spawn) -> Result<String> {
+        let file = |name: &str| -> Result<(PathBuf, File)> {
+            let path = self.scratch.path().join(name);
+            let made = File::create(&path)
+                .with_context(|| format!("cannot write {}", path.display()))
+                .status(Status::Missing)?;
+            Ok((path, made))
+        };
+        let (printed, out) = file("stdout")?;
+        let (said, err) = file("stderr")?;
+        (spawn.stdout, spawn.stderr) = (Output::File(out.into()), Output::File(err.into()));
+        let mut running =
+            spawn.hold().and_then(Held::release).map_err(|error| fail(Status::Missing, error))?;
+        self.process.set(running.pid());
+        let exit = running
+            .wait(Some(self.timeout), self.interrupt)
+            .context("cannot wait for the benchmark")?;
+        let text =
+            |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+        let why = match (exit.ended_by, exit.status) {
+            (EndedBy::Interrupt, _) => return Err(fail(Status::Interrupted, "interrupted")),
+            (EndedBy::Timeout, _) => {
+                format!("it took longer than {} s (--timeout)", self.timeout.as_secs())
+            }
+            (_, ProcessStatus::Code(0)) => return Ok(text(&printed)),
+            (_, ProcessStatus::Code(code)) => format!("its program ended with status {code}"),
+            (_, ProcessStatus::Signal(signal)) => format!("signal {signal} ended its program"),
+        };
+        let (said, printed) = (text(&said), text(&printed));
+        let lines: Vec<&str> = [printed.as_str(), said.as_str()]
+            .into_iter()
+            .flat_map(str::lines)
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let lines = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
+        let shown = if lines.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", printable(&lines.join(" / ")))
+        };
+        Err(fail(Status::WorkFailed, format!("{why}{shown}")))
+    }
+}
+
+/// The variables, of each name the last.
+fn last_of_each(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    let all: std::collections::BTreeMap<OsString, OsString> = variables.collect();
+    all.into_iter().collect()
+}

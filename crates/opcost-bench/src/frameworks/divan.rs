@@ -1,0 +1,106 @@
+//! divan: `--sample-count 1 --sample-size N` times one sample of N iterations, with two readings of the clock, the last ones of the
+//! program (src/bench/mod.rs).
+
+use super::{Framework, Subject, all, contains, crate_version, unknown_readings};
+use crate::clock::{Orders, Window};
+use crate::desk::{Desk, Trial};
+use anyhow::Result;
+
+pub(super) const ROW: Framework = Framework {
+    name: "divan",
+    driven: "`--sample-size`, and opcost's clock to find the sample",
+    tried: &["0.1.21"],
+    recognise: |bytes| match crate_version(bytes, "divan") {
+        Some(version) => Some(Some(version)),
+        None => contains(bytes, "DIVAN_SAMPLE_SIZE").then_some(None),
+    },
+    list,
+    trials,
+    counts: all,
+    only_steady: false,
+};
+
+fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
+    let all = subject.invocation.with([
+        "--bench",
+        "--color",
+        "never",
+        "--sample-count",
+        "1",
+        "--sample-size",
+        "1",
+    ]);
+    Ok(leaves(&desk.printed(&all)?))
+}
+
+/// The names of a tree's leaves, as `--exact` takes them.
+fn leaves(tree: &str) -> Vec<String> {
+    let mut path: Vec<String> = Vec::new();
+    let mut names = Vec::new();
+    let lines = tree.lines().skip_while(|line| !line.contains("fastest"));
+    let rows: Vec<(usize, &str)> = lines
+        .filter_map(|line| {
+            let start = line.find(['├', '╰'])?;
+            let name = line[start..].trim_start_matches(['├', '╰', '─', ' ']);
+            let name = name.split("  ").next()?.split(" │").next()?.trim();
+            (!name.is_empty()).then(|| (line[..start].chars().count() / 3 + 1, name))
+        })
+        .collect();
+    let Some(root) = tree.lines().find(|line| line.contains("fastest")) else { return names };
+    path.push(root.split_whitespace().next().unwrap_or_default().to_owned());
+    for (index, (depth, name)) in rows.iter().enumerate() {
+        path.truncate(*depth);
+        path.push((*name).to_owned());
+        if rows.get(index + 1).is_none_or(|(next, _)| next <= depth) {
+            names.push(path.join("::"));
+        }
+    }
+    names
+}
+
+fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
+    let with = |samples: u64, iterations: u64| {
+        let (samples, iterations) = (samples.to_string(), iterations.to_string());
+        let own = ["--bench", "--color", "never", "--timer", "os", "--threads", "1"];
+        let of_sample = ["--sample-count", &samples, "--sample-size", &iterations, "--exact", name];
+        subject.invocation.with(own.into_iter().chain(of_sample))
+    };
+    let orders = Orders::step(1_000);
+    let one = desk.probe(&with(1, 10), &orders)?;
+    if desk.probe(&with(2, 10), &orders)?.readings != one.readings + 2 {
+        return Err(unknown_readings("a further sample does not read the clock twice"));
+    }
+    let sampled = one.printed.lines().rev().find(|line| line.contains('│')).unwrap_or_default();
+    if sampled.rsplit('│').next().map(str::trim) != Some("10") {
+        return Err(unknown_readings(
+            "its sample has another number of iterations than --sample-size asks for",
+        ));
+    }
+    let window = Window::between(one.readings - 1, one.readings);
+    let trial = |iterations: u64| {
+        let orders = Orders { window: Some(window), ..orders.clone() };
+        Trial { invocation: with(1, iterations), orders: Some(orders), iterations }
+    };
+    Ok([1, 10, 20, 40].map(trial).to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_leaves_of_a_tree_are_the_benchmarks() {
+        let tree = "Timer precision: 20 ns\n\
+            words           fastest       │ slowest       │ samples │ iters\n\
+            ├─ count        1 ns          │ 1 ns          │ 1       │ 1\n\
+            ├─ sort                       │               │         │\n\
+            │  ├─ 8         1 ns          │ 1 ns          │ 1       │ 1\n\
+            │  ╰─ 16        1 ns          │ 1 ns          │ 1       │ 1\n\
+            ╰─ last         1 ns          │ 1 ns          │ 1       │ 1\n";
+        assert_eq!(
+            leaves(tree),
+            ["words::count", "words::sort::8", "words::sort::16", "words::last"]
+        );
+        assert_eq!(leaves("nothing here\n"), [""; 0]);
+    }
+}
