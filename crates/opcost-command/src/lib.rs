@@ -13,4 +13,5 @@ pub mod scan;
 pub mod seconds;
 pub mod shard;
 pub mod share;
+pub mod steps;
 pub mod variant;

@@ -2,6 +2,7 @@
 
 use crate::exports::{Exports, printed_by};
 use crate::globals::Globals;
+use crate::steps;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
@@ -110,6 +111,7 @@ pub fn present_unless(
     }
     kernel_commits::add(&mut comparison, recording);
     patch_sites::add(&mut comparison, recording, globals.read_limit_bytes());
+    steps::add_lines(&mut comparison, recording, globals.read_limit_bytes());
     let packages = DebugPackage::of_files(comparison.nameless_files(recording));
     warnings.extend(packages.into_iter().map(Warning::Nameless));
     if output.sort == Some(Order::Change) {

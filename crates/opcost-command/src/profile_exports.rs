@@ -3,6 +3,7 @@
 use crate::exports::{ExportFiles, FormatTable};
 use anyhow::{Context, Result};
 use opcost_analysis::comparison::call_tree::{CallTree, VariantOf};
+use opcost_attribution::function_costs::profiled_runs;
 use opcost_base::exit::{HasStatus, Status, fail};
 use opcost_base::listing::few;
 use opcost_model::recording::Recording;
@@ -10,7 +11,8 @@ use opcost_profile::table::FunctionTable;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
 use opcost_report::render::profile::callgrind::LineCosts;
-use opcost_report::render::profile::{PROFILE_FORMATS, ProfileFormat};
+use opcost_report::render::profile::{PROFILE_FORMATS, ProfileFormat, RenderSteps};
+use opcost_steps::Side;
 
 /// Files that profiles are exported to.
 pub type ProfileExports = ExportFiles<Profiles>;
@@ -62,6 +64,9 @@ impl ProfileExports {
                 );
                 return Err(fail(Status::Usage, why));
             }
+            if let Some(render) = format.render_steps {
+                return of_steps(variants[0], name, render);
+            }
             let tree = CallTree::of(&variants).map_err(HasStatus::carried)?;
             format.render_lines(&tree, || lines(variants[0]))
         })
@@ -92,6 +97,23 @@ impl ProfileExports {
     /// A file cannot be written.
     pub fn write_tree(&self, tree: &CallTree) -> Result<()> {
         self.write_each(|name| format(name)?.render(tree))
+    }
+}
+
+/// The steps of the last run of a variant that has some, as a file.
+fn of_steps(variant: VariantOf<'_>, export: &str, render: RenderSteps) -> Result<Vec<u8>> {
+    let runs = profiled_runs(variant.recording);
+    let mut own = runs.iter().rev().filter(|run| run.variant == variant.variant);
+    match own.find_map(|run| Side::of(variant.name(), &run.profile)) {
+        Some(side) => render(&side),
+        None => {
+            let why = format!(
+                "--export-{export}: '{}' of recording {} has no steps; record it with --machine emulated --steps",
+                variant.name(),
+                variant.recording.id
+            );
+            Err(fail(Status::Usage, why))
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::api;
 use crate::decode::Repeat;
+use crate::steps::Wanted;
 use opcost_record::metric::ONE_IN_MAX;
 use std::ffi::c_int;
 use std::path::PathBuf;
@@ -94,6 +95,8 @@ pub(crate) struct Arguments {
     pub(crate) profile: bool,
     /// Whether the cost of each instruction is reported by its address, too, and where branches and indirect calls go.
     pub(crate) addresses: bool,
+    /// The operation whose steps are recorded.
+    pub(crate) steps: Option<Wanted>,
     /// Whether blocks may have stubs; without them the plugin counts the same, more slowly.
     pub(crate) stubs: bool,
     /// Whether raw counts of the memory filters are reported.
@@ -110,7 +113,7 @@ impl Arguments {
     /// # Errors
     /// The message names the argument and its permitted values.
     pub(crate) fn parse(texts: &[String], system: bool) -> Result<Arguments, String> {
-        let mut out = None;
+        let (mut out, mut operations) = (None, 0);
         let mut arguments = Arguments {
             out: PathBuf::new(),
             symbols: None,
@@ -122,6 +125,7 @@ impl Arguments {
             one_in: 1,
             profile: true,
             addresses: false,
+            steps: None,
             stubs: true,
             probe: false,
             filters: Filters::default(),
@@ -165,6 +169,22 @@ impl Arguments {
                         }
                     };
                 }
+                "steps" => {
+                    let number = Some(value).filter(|value| *value != "median");
+                    let number = number.map(|value| value.parse().ok().filter(|one| *one > 0));
+                    let wrong = || {
+                        format!("argument '{text}' is wrong: steps is median or a number from 1")
+                    };
+                    let operation = match number {
+                        None => None,
+                        Some(number) => Some(number.ok_or_else(wrong)?),
+                    };
+                    arguments.steps = Some(Wanted { operation, operations: 0 });
+                }
+                "operations" => {
+                    let wrong = || format!("argument '{text}' is wrong: operations is a number");
+                    operations = value.parse().map_err(|_| wrong())?;
+                }
                 "once" => arguments.once = one_of(["off", "on"])? == 1,
                 "mode" => {
                     let wanted = one_of(["user", "system"])? == 1;
@@ -183,7 +203,7 @@ impl Arguments {
                 _ => {
                     return Err(format!(
                         "unknown argument '{text}'; known are out, symbols, window, once, mode, \
-                         model, cycles, one-in, profile, addresses, stubs, probe and filter-KIND"
+                         model, cycles, one-in, profile, addresses, steps, operations, stubs, probe and filter-KIND"
                     ));
                 }
             }
@@ -202,6 +222,12 @@ impl Arguments {
         if arguments.addresses && (!arguments.profile || modelled) {
             return Err("argument addresses=on needs profile=on and no model".into());
         }
+        if arguments.steps.is_some() && (!arguments.profile || modelled || arguments.addresses) {
+            return Err("argument steps needs profile=on, no addresses and no model".into());
+        }
+        arguments.steps = arguments.steps.map(|wanted| Wanted { operations, ..wanted });
+        // A callback sees every block.
+        arguments.stubs &= arguments.steps.is_none();
         arguments.out = out.ok_or("argument out=PATH is missing: where the report goes")?;
         Ok(arguments)
     }
@@ -251,6 +277,9 @@ mod tests {
             (&["out=/r", "mode=system"], "emulates one program"),
             (&["out=/r", "window=door"], "window is markers, whole or never"),
             (&["out=/r", "lunch=1"], "unknown argument 'lunch=1'"),
+            (&["out=/r", "steps=0"], "median or a number from 1"),
+            (&["out=/r", "operations=x"], "operations is a number"),
+            (&["out=/r", "steps=median", "profile=off"], "needs profile=on, no addresses"),
             (&["out=/r", "filter-movs=X/1"], "is no filter"),
             (&["out=/r", "filter-movs=R/9"], "is no filter"),
             (&["out=/r", "model="], "lacks a path"),

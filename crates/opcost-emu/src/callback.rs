@@ -76,6 +76,17 @@ fn running(told: c_uint) -> c_uint {
     }
 }
 
+/// Returns the state and the running vCPU, if a callback may touch the state.
+///
+/// # Safety
+/// As for [`plugin`].
+#[inline(always)]
+pub(crate) unsafe fn state_of<'a>(told: c_uint) -> Option<(&'a mut Plugin, c_uint)> {
+    let vcpu = running(told);
+    // SAFETY: as the caller promises.
+    allowed(vcpu).then(|| (unsafe { plugin() }, vcpu))
+}
+
 /// Whether a callback may touch the state: for a vCPU other than the current one, only on the owning thread.
 #[inline(always)]
 fn allowed(vcpu: c_uint) -> bool {

@@ -22,6 +22,8 @@
 //! - `stubs=off`: one function counts all blocks (`stub.rs`), as on a host without stubs; for tests.
 //! - `callgrind=WORD`: counts as `callgrind/mod.rs` describes, by the settings of `opcost_callgrind::settings`; the other arguments
 //!   are left out.
+//! - `steps=WHICH`: the calls of one operation in their order (`steps.rs`), `median` or the operation's number; `operations=N` tells
+//!   how many there are.
 //! - `probe=on`: raw counts of QEMU's memory filters. The self-test of crate `opcost` derives
 //!   `filter-KIND=FILTER/DIVISOR` from them.
 //!
@@ -96,6 +98,7 @@ mod blocks;
 mod callback;
 mod callgrind;
 mod class;
+mod compare;
 mod costs;
 mod counters;
 mod cuts;
@@ -116,6 +119,7 @@ mod repeat;
 mod report;
 mod slices;
 mod stack;
+mod steps;
 mod stub;
 mod target;
 mod timing;

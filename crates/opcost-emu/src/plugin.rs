@@ -20,13 +20,14 @@ use crate::region::{CounterSums, Drains, FORGED, Regions};
 use crate::repeat::Site;
 use crate::report::{Reports, write_error};
 use crate::stack::{Entered, Stack};
+use crate::steps::Recorder;
 use crate::stub::Stubs;
 use crate::target::{Signalled, Target};
 use crate::timing::Timing;
 use crate::totals::Totals;
 use crate::tree::{NODES_MAX, Tree};
 use crate::vcpu::Vcpus;
-use crate::walk::{Left, Position, Walk, is_entry};
+use crate::walk::{Lane, Left, Position, Walk, is_entry};
 use opcost_core_model::Cycles;
 use opcost_record::marker::{REGIONS, RegionMark};
 use opcost_record::program_region::ProgramRegions;
@@ -70,6 +71,10 @@ pub(crate) struct Plugin {
     cost: *mut u64,
     /// The part of [`Cells::retired`] that contexts were already charged with.
     attributed: u64,
+    /// Instructions that contexts were charged with beside those.
+    given: u64,
+    /// Records the steps of the work, if they are asked for.
+    pub(crate) steps: Option<Box<Recorder>>,
     pub(crate) arguments: Arguments,
     pub(crate) attribution: Attribution,
     pub(crate) walk: Walk,
@@ -152,6 +157,8 @@ impl Plugin {
             vcpus: Vcpus::new(),
             cost,
             attributed: 0,
+            given: 0,
+            steps: arguments.steps.map(|wanted| Box::new(Recorder::new(wanted))),
             arguments,
             attribution,
             walk,
@@ -201,9 +208,25 @@ impl Plugin {
             let now = plugin.reading(&Cost::default(), false);
             // Nothing is open yet, so this cannot fail.
             plugin.failure = plugin.regions.start(0, now).err();
+            plugin.record_region(true, 0);
             plugin.choose_column();
         }
         plugin
+    }
+
+    /// The instructions that contexts were charged with so far.
+    pub(crate) fn charged(&self) -> u64 {
+        self.attributed.wrapping_add(self.given)
+    }
+
+    /// The context that is charged.
+    pub(crate) fn node(&self) -> u32 {
+        self.position.node
+    }
+
+    /// The interrupt or task whose turn it is.
+    pub(crate) fn lane(&self) -> Lane {
+        self.walk.lane(&self.position, self.vcpu)
     }
 
     /// Whether a block follows the last block and only needs to be counted.
@@ -236,7 +259,7 @@ impl Plugin {
 
     /// The block that began last.
     #[inline(always)]
-    fn prev(&self) -> &'static Block {
+    pub(crate) fn prev(&self) -> &'static Block {
         // SAFETY: as above.
         unsafe { (*self.cells).prev() }
     }
@@ -561,6 +584,7 @@ impl Plugin {
     fn give(&mut self, instructions: u64) {
         // SAFETY: `cost` points into the tree, whose columns never move.
         unsafe { *self.cost = (*self.cost).wrapping_add(instructions) };
+        self.given = self.given.wrapping_add(instructions);
     }
 
     /// Returns the values that the processor pushed, if `next` is the first block of a handler and the end or slot of `prev`
@@ -881,6 +905,9 @@ impl Plugin {
                 let tail = block.tail(index + 1);
                 let now = self.reading(&tail, block.kernel);
                 let node = self.position.node;
+                if region == 0 {
+                    self.record_region(true, tail.instructions);
+                }
                 self.check_entries()
                     .and_then(|()| self.begin_totals(block))
                     .and_then(|()| self.regions.start(region, now))
@@ -893,6 +920,9 @@ impl Plugin {
                 let tail = block.tail(index);
                 let now = self.reading(&tail, block.kernel);
                 let node = self.position.node;
+                if region == 0 {
+                    self.record_region(false, tail.instructions);
+                }
                 self.change(block, index..block.facts.len(), addresses::NEVER_BEGAN);
                 self.regions
                     .stop(region, now)
@@ -985,6 +1015,12 @@ impl Plugin {
                 addresses.add_to(&mut cost.profile, region, &self.blocks, functions)?;
             }
         }
+        if let Some(steps) = &self.steps
+            && let Some(work) = costs.iter_mut().find(|cost| cost.region == REGIONS[0])
+        {
+            let steps = steps.steps(self.attribution.functions(), &mut work.profile)?;
+            work.profile.steps = steps.map(Box::new);
+        }
         self.reports.add(&self.arguments.out, &costs)
     }
 
@@ -1060,7 +1096,10 @@ impl Plugin {
         self.time_to(usize::MAX);
         let now = self.reading(&Cost::default(), false);
         match self.arguments.window {
-            Window::Whole => self.regions.stop(0, now)?,
+            Window::Whole => {
+                self.record_region(false, 0);
+                self.regions.stop(0, now)?;
+            }
             Window::Never => {}
             Window::Markers => {
                 if let Some(open) = self.regions.open() {

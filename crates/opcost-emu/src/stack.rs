@@ -224,6 +224,13 @@ impl Stack {
         unsafe { self.place.wrapping_add(words).read_volatile() }
     }
 
+    /// Returns a general register when a block begins, if the registers' place is known.
+    pub(crate) fn register(&self, number: u8) -> Option<u64> {
+        let distance = isize::from(number) - isize::from(self.target.stack_number);
+        // SAFETY: QEMU keeps the general registers side by side in an object that lives as long as the vCPU.
+        self.is_known().then(|| unsafe { self.place.wrapping_offset(distance).read_volatile() })
+    }
+
     /// Finds QEMU's object of the vCPU that the calling thread runs.
     pub(crate) fn attach(&mut self) {
         if self.vcpu.is_null() {

@@ -3,6 +3,7 @@
 //! Each architecture has a folder with the same files: `decode` reads instructions, `entry` says where a fault or interrupt left the
 //! interrupted code. Everything else is shared.
 
+use crate::compare::Decide;
 use crate::decode::{Exit, Facts};
 use crate::stack::{Entered, Stack};
 use crate::{aarch64, x86_64};
@@ -67,6 +68,10 @@ pub(crate) struct Target {
     pub(crate) decode: fn(u64, &[&[u8]]) -> Vec<Facts>,
     /// Returns the target that a jump, branch or call at an address names.
     pub(crate) branch_target: fn(u64, &[u8]) -> Option<u64>,
+    /// Finds the comparison in front of the branch that ends a block.
+    pub(crate) decide: Decide,
+    /// The number of the stack pointer among the registers in QEMU's object.
+    pub(crate) stack_number: u8,
     /// Returns the number of bytes that an instruction takes off the stack when it returns.
     pub(crate) popped: fn(Exit, &[u8]) -> u16,
     /// Whether an instruction halts its CPU in QEMU.

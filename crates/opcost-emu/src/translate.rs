@@ -10,6 +10,7 @@ use crate::main_loop;
 use crate::plugin::{Plugin, leak};
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
+use crate::steps::{decider_of, on_stepped_block};
 use crate::timing::access_data;
 use crate::totals::Closing;
 use opcost_record::symbols::PAGE_BYTES;
@@ -166,9 +167,15 @@ impl Translator {
             && may_reach_own_store(start, codes, &facts, target.branch_target);
         let code =
             plugin.timing.as_ref().map(|timing| timing.core().decode(start, &codes[..facts.len()]));
+        let branch_target = plugin.steps.as_ref().map(|_| {
+            (target.branch_target)(
+                start + byte_sum(&codes[..facts.len() - 1]),
+                codes[facts.len() - 1],
+            )
+        });
         let number = plugin.blocks.len() as u64 + 1;
         let by_address = plugin.addresses.is_some();
-        plugin.blocks.add(|place, count| {
+        let block = plugin.blocks.add(|place, count| {
             let mut block = Block::new(start, codes, facts, count);
             (block.number, block.linked_at) = (number, owner.linked_at);
             block.code = code;
@@ -191,7 +198,11 @@ impl Translator {
                 block = block.cut_by_entries(steps);
             }
             block.tagged(owner.function, special, turns).placed(place, target.return_bytes)
-        })
+        });
+        if let (Some(steps), Some(goes)) = (&mut plugin.steps, branch_target) {
+            steps.learn(number, decider_of(block, codes, goes, target.decide));
+        }
+        block
     }
 
     /// Returns the place behind a repeated string instruction.
@@ -383,9 +394,11 @@ impl Request<'_> {
             };
             let timed = self.plugin.timing.is_some();
             let apart = self.plugin.addresses.is_some();
-            let by_callback = timed || apart || !self.plugin.one_vcpu;
+            let stepped = self.plugin.steps.is_some();
+            let by_callback = timed || apart || stepped || !self.plugin.one_vcpu;
             if by_callback || !self.api.begin_alone(self.handle, &beginning) {
                 let function = match (timed, apart) {
+                    _ if stepped => on_stepped_block,
                     (true, _) => callback::on_timed_block,
                     (false, true) => callback::on_block_apart,
                     (false, false) => self.counting(block),
@@ -457,6 +470,11 @@ impl Request<'_> {
             }
         }
     }
+}
+
+/// The length of some instructions.
+fn byte_sum(codes: &[&[u8]]) -> u64 {
+    codes.iter().map(|code| code.len() as u64).sum()
 }
 
 /// Whether control may come from the end of a block to a storing instruction within the block that does not end it.

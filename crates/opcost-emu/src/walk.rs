@@ -70,9 +70,20 @@ pub(crate) fn is_entry(landmark: Landmark) -> bool {
     )
 }
 
+/// What an interrupt or a task has of its own: the calls that are open.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Lane {
+    /// The task's number, in the order of first turns; 0 for the first of each vCPU.
+    pub(crate) task: u32,
+    pub(crate) vcpu: u32,
+    /// The base of the contexts.
+    pub(crate) base: u32,
+}
+
 /// The state of one task.
 #[derive(Debug)]
 struct Task {
+    number: u32,
     frames: Frames,
     user: Option<Interrupted>,
     entries: Vec<Interrupted>,
@@ -87,6 +98,7 @@ struct Task {
 impl Task {
     fn new() -> Task {
         Task {
+            number: 0,
             frames: Frames::new(),
             user: None,
             entries: Vec::new(),
@@ -132,6 +144,8 @@ pub(crate) struct Walk {
     pub(crate) tree: Tree,
     kernel_frames: Frames,
     tasks: HashMap<u64, Task>,
+    /// The number of tasks so far.
+    numbered: u32,
     /// Whether tasks were forgotten because there were too many.
     forgot: bool,
     system: bool,
@@ -143,7 +157,7 @@ impl Walk {
     /// Makes an empty state; `system`: whether a whole machine is emulated.
     pub(crate) fn new(tree: Tree, system: bool, stack_shift: u32) -> Walk {
         let (kernel_frames, tasks) = (Frames::new(), HashMap::new());
-        Walk { tree, kernel_frames, tasks, forgot: false, system, stack_shift }
+        Walk { tree, kernel_frames, tasks, numbered: 0, forgot: false, system, stack_shift }
     }
 
     /// Moves to the next block.
@@ -158,7 +172,7 @@ impl Walk {
         }
         match to.landmark {
             Some((Landmark::Fork, _)) => {
-                at.task = Task::new();
+                at.task = Task { number: at.task.number, ..Task::new() };
                 at.unseen = false;
                 at.node = self.tree.child(ROOT, to.function);
                 self.tree.called(at.node);
@@ -180,6 +194,16 @@ impl Walk {
             None if cut => self.signal(at, slot, to),
             None => self.follow(at, left, slot, to),
         }
+    }
+
+    /// Returns the interrupt or task that a vCPU is in.
+    pub(crate) fn lane(&self, at: &Position, vcpu: u32) -> Lane {
+        let mut base = at.node;
+        while self.tree.parent(base) != base {
+            base = self.tree.parent(base);
+        }
+        let task = at.task.number;
+        Lane { task, vcpu: if task == 0 { vcpu } else { 0 }, base }
     }
 
     /// Moves to the next block after a call or a return; the next block is no landmark.
@@ -375,7 +399,7 @@ impl Walk {
             Landmark::SignalReturn => task.user = task.signals.pop().unwrap_or(task.user),
             Landmark::Exec => {
                 let entries = std::mem::take(&mut task.entries);
-                *task = Task { entries, ..Task::new() };
+                *task = Task { number: task.number, entries, ..Task::new() };
             }
             // A CPU also marks tasks of other CPUs.
             _ if self.tree.vcpus() > 1 => {}
@@ -522,7 +546,11 @@ impl Walk {
             at.unseen = false;
             at.node = self.tree.child(THREADS, self.tree.function(at.node));
         }
-        let next = next.unwrap_or_else(Task::new);
+        let mut next = next.unwrap_or_else(Task::new);
+        if next.number == 0 {
+            self.numbered += 1;
+            next.number = self.numbered;
+        }
         if self.tasks.len() >= TASKS_MAX {
             self.tasks.clear();
             self.forgot = true;

@@ -9,7 +9,7 @@
 use crate::guest_settings::guest_settings;
 use crate::plan::{
     Aslr, CalledFunctions, EnvironmentPolicy, IgnoredStatuses, MachineKind, OpsPattern,
-    PairsOfVariants, Priority, SameFile, Shard, Width,
+    PairsOfVariants, Priority, SameFile, Shard, SteppedOperation, Width,
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -489,6 +489,16 @@ pub struct Experiment {
     #[arg(long, conflicts_with_all = ["no_functions", "model", "cycles"], help_heading = GUEST)]
     #[serde(skip_serializing_if = "is_false")]
     pub addresses: bool,
+
+    /// Record one operation step by step: its calls in their order with their exact instructions. A comparison
+    /// shows both sides, and the branch at which they part. N is the operation's number [default: the
+    /// median one by instructions]; of a command, the whole run is shown
+    #[arg(
+        long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "median",
+        conflicts_with_all = ["no_functions", "addresses", "model", "cycles"], help_heading = GUEST
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<SteppedOperation>,
 
     /// Count the calls of a function, as the metric calls:FUNCTION; may be repeated. FUNCTION is a name as
     /// profiles show it, or FILE:NAME. A * stands for any text and makes a row for each function. With :k

@@ -24,6 +24,7 @@ mod record;
 mod region;
 pub mod request;
 pub mod service;
+pub mod steps;
 pub mod symbols;
 
 pub use architecture::Architecture;

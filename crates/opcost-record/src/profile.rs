@@ -1,6 +1,7 @@
 //! Costs by functions, and by the chains of calls that lead to them.
 
 use crate::metric::CYCLE_PARTS;
+use crate::steps::Steps;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -195,6 +196,8 @@ pub struct Profile {
     pub addresses: Vec<AddressCost>,
     /// Where branches and indirect calls among these instructions went, ordered by instruction and target.
     pub transfers: Vec<Transfer>,
+    /// One operation step by step, if that was asked for.
+    pub steps: Option<Box<Steps>>,
 }
 
 impl Profile {
@@ -235,14 +238,14 @@ impl Profile {
         if !self.transfers.is_sorted_by(|one, next| places(one) < places(next)) {
             return Err("jumps must ascend");
         }
-        Ok(())
+        self.steps.iter().try_for_each(|steps| steps.check(self.functions.len()))
     }
 
     /// Writes the profile as lines: `m ROLE SONAME<tab>PATH` with the role `p` for the program and `-` for other files;
     /// `f SYMBOL<tab>MODULE`, with `<tab>SOURCE<tab>MANGLED` if it has them; and `c PARENT FUNCTION CALLS COST`, with
     /// the parent `-` if there is none. If cycles were modelled, a line `y` with six numbers follows each context. Instructions
     /// follow: `a FUNCTION ADDRESS EXECUTIONS COST`, addresses hexadecimal; then `j FUNCTION ADDRESS FUNCTION ADDRESS TIMES` with
-    /// instruction and target.
+    /// instruction and target; then the lines of [`Steps`], with a capital letter.
     pub fn write_lines(&self, lines: &mut Vec<String>) {
         for Module { path, soname, program } in &self.modules {
             let role = if *program { 'p' } else { '-' };
@@ -264,6 +267,7 @@ impl Profile {
         for Transfer { from, to, times } in &self.transfers {
             lines.push(format!("j {} {:x} {} {:x} {times}", from.0, from.1, to.0, to.1));
         }
+        self.steps.iter().for_each(|steps| steps.write_lines(lines));
     }
 
     /// Reads a line that [`write_lines`](Self::write_lines) wrote; [`check`](Self::check) is for all lines together.
@@ -330,6 +334,10 @@ impl Profile {
                     times: number(times)?,
                 });
             }
+            "S" => self.steps.get_or_insert_default().read_line(word, rest)?,
+            "B" | "C" => {
+                self.steps.as_mut().ok_or("steps without a beginning")?.read_line(word, rest)?
+            }
             _ => return Err("not a line of a profile"),
         }
         Ok(())
@@ -337,17 +345,17 @@ impl Profile {
 }
 
 /// Parses a number of a line.
-fn number(field: &str) -> Result<u64, &'static str> {
+pub(crate) fn number(field: &str) -> Result<u64, &'static str> {
     field.parse().map_err(|_| "not a number")
 }
 
 /// Parses the number of a function or context.
-fn small(field: &str) -> Result<u32, &'static str> {
+pub(crate) fn small(field: &str) -> Result<u32, &'static str> {
     field.parse().map_err(|_| "not a number")
 }
 
 /// Parses a hexadecimal number of a line.
-fn hexadecimal(field: &str) -> Result<u64, &'static str> {
+pub(crate) fn hexadecimal(field: &str) -> Result<u64, &'static str> {
     u64::from_str_radix(field, 16).map_err(|_| "not hexadecimal")
 }
 

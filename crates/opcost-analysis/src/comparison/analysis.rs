@@ -6,7 +6,7 @@ use super::ratios::per_megabyte;
 use super::{
     Change, Comparison, Figures, InvariantRow, Layouts, RATIO_LEVEL, Row, TwinRow, VariantSummary,
     Verdict, Warning, carry_over, conclusion, cycles, function_changes, guests, imported, ledger,
-    observations, one_variant, ranking, threads_max, variant_differences,
+    observations, one_variant, ranking, steps, threads_max, variant_differences,
 };
 use opcost_attribution::function_costs::check_matches;
 use opcost_base::{failure, number};
@@ -84,6 +84,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         cycles: cycles::functions(recording, &rows),
         kernel_commits: Vec::new(),
         patch_sites: Vec::new(),
+        steps: steps::stepped(recording),
         function_costs: one_variant::function_costs(recording),
         cycle_costs: is_alone(plan).then(|| one_variant::cycle_costs(recording)).flatten(),
         guests: guests::describe(&guests),

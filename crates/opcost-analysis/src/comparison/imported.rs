@@ -103,6 +103,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         cycle_costs: None,
         kernel_commits: Vec::new(),
         patch_sites: Vec::new(),
+        steps: Vec::new(),
         function_costs: Vec::new(),
         guests: Vec::new(),
         differences: Vec::new(),

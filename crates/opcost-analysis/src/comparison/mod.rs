@@ -22,6 +22,7 @@ pub mod profile_files;
 pub mod ranking;
 pub mod ratios;
 pub mod recorded_profiles;
+mod steps;
 pub mod two_recordings;
 mod unpaired;
 mod variant_differences;
@@ -50,6 +51,7 @@ use opcost_base::number::grouped;
 use opcost_model::plan::{Shard, Unavailable};
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
 use opcost_stats::Paired;
+use opcost_steps::SteppedDifference;
 use opcost_symbols::debug_package::DebugPackage;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -84,6 +86,8 @@ pub struct Comparison {
     pub kernel_commits: Vec<KernelCommits>,
     /// Sites for patchpoint in the functions that changed most, if a caller read their code.
     pub patch_sites: Vec<FoundSite>,
+    /// One operation step by step, if that was recorded.
+    pub steps: Vec<SteppedDifference>,
     /// The costs of the functions of each variant that is compared with no other.
     pub function_costs: Vec<FunctionCosts>,
     /// The costs of a single variant's functions in modelled cycles.

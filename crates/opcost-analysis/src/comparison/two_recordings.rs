@@ -121,6 +121,7 @@ pub fn compare_recordings(
         cycle_costs: None,
         kernel_commits: Vec::new(),
         patch_sites: Vec::new(),
+        steps: Vec::new(),
         function_costs: Vec::new(),
         differences: Vec::new(),
         sizes: Vec::new(),

@@ -20,7 +20,7 @@ pub(crate) fn decode(_: u64, codes: &[&[u8]]) -> Vec<Facts> {
 }
 
 /// Returns an instruction's word; `udf` for a code of another length, which QEMU does not give.
-fn word(code: &[u8]) -> u32 {
+pub(super) fn word(code: &[u8]) -> u32 {
     code.try_into().map_or(0, |bytes: [u8; LENGTH]| u32::from_le_bytes(bytes))
 }
 

@@ -1,5 +1,6 @@
 //! AArch64: its instructions, and the kernel's entries.
 
+pub(crate) mod compare;
 pub(crate) mod decode;
 pub(crate) mod entry;
 
@@ -17,6 +18,8 @@ pub(crate) static TARGET: Target = Target {
     is_modelled: false,
     decode: decode::decode,
     branch_target: decode::target,
+    decide: compare::decide,
+    stack_number: 31,
     popped: |_, _| 0,
     halts: decode::halts,
     may_end_with_repeat: |_| false,

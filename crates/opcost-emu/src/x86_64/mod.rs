@@ -1,5 +1,6 @@
 //! x86-64: its instructions, and the kernel's entries.
 
+pub(crate) mod compare;
 pub(crate) mod decode;
 pub(crate) mod entry;
 
@@ -16,6 +17,8 @@ pub(crate) static TARGET: Target = Target {
     is_modelled: true,
     decode: decode::decode,
     branch_target: decode::target,
+    decide: compare::decide,
+    stack_number: 4,
     popped: decode::popped,
     halts: decode::halts,
     may_end_with_repeat: decode::may_end_with_repeat,

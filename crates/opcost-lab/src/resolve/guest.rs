@@ -190,12 +190,14 @@ pub(super) fn resolve_emulation(
     let others = [
         ("count", !experiment.count.is_empty()),
         ("addresses", experiment.addresses),
+        ("steps", experiment.steps.is_some()),
         ("model", experiment.model),
         ("cycles", experiment.cycles),
     ];
     for (on, what, others) in [
         (experiment.no_functions, "no-functions counts totals only", &others[..]),
         (experiment.addresses, "addresses counts without a model", &others[2..]),
+        (experiment.steps.is_some(), "steps counts without a model", &others[3..]),
     ] {
         if let Some((name, _)) = others.iter().find(|(_, other)| on && *other) {
             let why = format!("{what}, and '{name}' needs more: leave one of them out");
@@ -247,6 +249,7 @@ pub(super) fn resolve_emulation(
         cycles_one_in: experiment.cycles_one_in,
         no_functions: experiment.no_functions,
         addresses: experiment.addresses,
+        steps: experiment.steps,
         count: experiment.count.clone(),
         jobs,
         pack: experiment.pack.clone(),

@@ -1,6 +1,7 @@
 //! The emulated machine of each variant.
 
 use super::CalledFunctions;
+use super::SteppedOperation;
 use super::service::ServicePlan;
 use super::validation::Validation;
 use crate::guest_settings::GuestSettings;
@@ -78,6 +79,9 @@ pub struct EmulationPlan {
     /// Whether each instruction is counted by its address, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub addresses: bool,
+    /// The operation whose steps are recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<SteppedOperation>,
     /// The functions whose calls are metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub count: Vec<CalledFunctions>,

@@ -555,6 +555,8 @@ impl Replacer {
             cycles: profile.cycles.clone(),
             addresses: profile.addresses.clone(),
             transfers: profile.transfers.clone(),
+            // A value may be a secret, and assembly names nothing.
+            steps: profile.steps.as_ref().map(|steps| Box::new(steps.without_values())),
         }
     }
 

@@ -399,7 +399,7 @@ impl Setting {
 }
 
 /// The fields of the emulated machine that choose no figure.
-const IDLE_FIELDS: [&str; 4] = ["jobs", "no-functions", "addresses", "count"];
+const IDLE_FIELDS: [&str; 5] = ["jobs", "no-functions", "addresses", "steps", "count"];
 
 fn fields_of_guests() -> impl Iterator<Item = &'static str> {
     let settings = all().filter(|setting| setting.of_guests);

@@ -113,6 +113,10 @@ impl Serialize for Block<'_> {
         if !comparison.patch_sites.is_empty() {
             block.serialize_entry("patch_sites", &sites(&comparison.patch_sites, name))?;
         }
+        if !comparison.steps.is_empty() {
+            let steps: Vec<_> = comparison.steps.iter().map(opcost_steps::json).collect();
+            block.serialize_entry("steps", &steps)?;
+        }
         if let Some(scan) = comparison.ranking.as_ref().and_then(|ranking| ranking.scan.as_ref()) {
             let growth = json!({
                 "parameter": scan.name,

@@ -90,6 +90,7 @@ pub(super) fn origin(comparison: &Comparison) -> Document {
         functions::differences(&mut document, comparison, sides);
         size::rows(&mut document, comparison, sides);
     }
+    comparison.steps.iter().for_each(|found| opcost_steps::add(&mut document, found));
     document
 }
 

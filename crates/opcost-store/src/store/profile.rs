@@ -104,7 +104,7 @@ pub(super) mod tests {
                     times: two[0].cost,
                 };
                 let transfers = addresses.windows(2).map(of).collect();
-                Profile { functions, contexts, cycles, modules, addresses, transfers }
+                Profile { functions, contexts, cycles, modules, addresses, transfers, steps: None }
             },
         )
     }

@@ -9,11 +9,13 @@ use opcost_analysis::comparison::address_runs::AddressRuns;
 use opcost_analysis::comparison::call_tree::VariantOf;
 use opcost_base::exit::{HasStatus, Status, WithStatus, fail};
 use opcost_command::globals::Globals;
-use opcost_command::output::{OutputArgs, present_unless};
+use opcost_command::output::{OutputArgs, present_unless, print};
 use opcost_command::profile_exports::{ProfileExports, find_variant};
 use opcost_command::share::ShareArgs;
+use opcost_command::steps;
 use opcost_model::plan::{self, SameFile};
 use opcost_model::recording::Recording;
+use opcost_page::writer::text::text;
 use opcost_profile::annotate::AnnotateError;
 use opcost_record::Unit;
 use opcost_report::render::annotated as page;
@@ -48,6 +50,10 @@ pub struct ShowArgs {
     #[allow(missing_docs)]
     pub annotate: AnnotateArgs,
 
+    /// Show only the operation that --steps recorded, with all its lines
+    #[arg(long, conflicts_with = "annotate")]
+    pub steps: bool,
+
     #[command(flatten)]
     #[allow(missing_docs)]
     pub share: ShareArgs,
@@ -75,6 +81,9 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
     if args.annotate.is_given() {
         return annotated(globals, args, &recording, &variants);
     }
+    if args.steps {
+        return stepped(globals, args, &recording);
+    }
     args.profiles.write(&recording, &variants, |variant| {
         line_costs(variant, &SourceArgs::default().sources(globals))
     })?;
@@ -87,6 +96,28 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
     // The process ends anyway, so its memory goes back at once: freeing 100,000 runs piece by piece takes time.
     std::mem::forget(recording);
     presented
+}
+
+/// Shows the operation of each comparison step by step.
+fn stepped(globals: &Globals, args: &ShowArgs, recording: &Recording) -> Result<Status> {
+    let (mut comparison, _) = comparison::compare(recording);
+    if comparison.steps.is_empty() {
+        let why = format!(
+            "--steps: recording {} has no steps; record it with --machine emulated --steps",
+            recording.id
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    steps::add_lines(&mut comparison, recording, globals.read_limit_bytes());
+    if args.output.json || args.output.format.as_deref() == Some("json") {
+        let steps: Vec<_> = comparison.steps.iter().map(opcost_steps::json).collect();
+        return print(&opcost_base::json::document(&steps, "steps")?).map(|()| Status::Done);
+    }
+    let style = globals.style().with_full_names(args.output.full_names);
+    for found in &comparison.steps {
+        print(&text(&opcost_steps::whole(found), &style))?;
+    }
+    Ok(Status::Done)
 }
 
 /// Shows a function of a variant by line.

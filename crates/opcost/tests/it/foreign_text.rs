@@ -12,9 +12,12 @@ use opcost_analysis::comparison::{Comparison, compare};
 use opcost_gate::gate::report::{CaseFailure, GateReport};
 use opcost_model::recording::{MachineState, Recording};
 use opcost_page::writer;
+use opcost_record::Function;
+use opcost_record::steps::{Step, StepBranch, StepCall, StepHow, Steps};
 use opcost_report::render::gate::{GATE_FORMATS, GateView, bisect, series as series_page};
 use opcost_report::render::profile::PROFILE_FORMATS;
 use opcost_report::render::{FORMATS, Style, View};
+use opcost_steps::Side;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::io::Read;
@@ -299,6 +302,18 @@ fn view_of<'a>(recording: &'a Recording, comparison: &'a Comparison, style: &'a 
     View { recording, comparison, warnings: &[], style }
 }
 
+/// Steps of a function and a branch with this name.
+fn poisoned_steps(evil: &str) -> (Vec<Function>, Steps) {
+    let call = StepCall {
+        function: Some(0),
+        how: StepHow::Call,
+        entry: 0,
+        steps: vec![Step::Branch { branch: 0, taken: true, values: None }, Step::Own(1)],
+    };
+    let branches = vec![StepBranch { function: 0, address: 0, text: evil.into() }];
+    (vec![Function::new(evil, evil)], Steps { calls: vec![call], branches, ..Steps::default() })
+}
+
 proptest! {
     // A case is some 70 outputs.
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
@@ -321,7 +336,17 @@ proptest! {
         let sides = [0, 1].map(|variant| VariantOf { recording: &made, variant });
         let tree = CallTree::of(&sides).unwrap();
         for format in PROFILE_FORMATS {
-            check(format.name, &format.render(&tree).unwrap());
+            if format.render_steps.is_none() {
+                check(format.name, &format.render(&tree).unwrap());
+            }
+        }
+        let (functions, steps) = poisoned_steps(&evil);
+        let side = Side { name: &evil, functions: &functions, steps: &steps };
+        for format in PROFILE_FORMATS.iter().filter_map(|format| format.render_steps) {
+            check("steps", &format(&side).unwrap());
+        }
+        for document in [opcost_steps::whole(&opcost_steps::alone(side)), opcost_steps::tree_of(&opcost_steps::compare([side; 2]))] {
+            check("steps", writer::text::text(&document, &style).as_bytes());
         }
         let mut series = series();
         series.range = evil.clone();

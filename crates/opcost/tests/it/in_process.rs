@@ -201,6 +201,7 @@ fn planned_emulated(pairs: u32) -> Plan {
         pack_used: false,
         no_functions: false,
         addresses: false,
+        steps: None,
         count: Vec::new(),
         booted_once: false,
     }));

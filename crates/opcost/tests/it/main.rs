@@ -91,6 +91,7 @@ mod share;
 mod shipped;
 #[path = "../../../../patchpoint/tests/skip.rs"]
 mod skip;
+mod steps;
 mod store_damage;
 mod store_disk;
 mod store_forget;

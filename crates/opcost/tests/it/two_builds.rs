@@ -42,6 +42,7 @@ fn profile(variant: u16, block: u64) -> Profile {
         cycles: Vec::new(),
         addresses: Vec::new(),
         transfers: Vec::new(),
+        steps: None,
         modules: vec![
             Module { path: program, program: true, soname: None },
             Module { path: library, program: false, soname: Some("libw.so.1".into()) },

@@ -150,6 +150,7 @@ impl Equipment {
         let profile = if emulation.no_functions { "profile=off" } else { "profile=on" };
         plugin_arguments.push(profile.into());
         plugin_arguments.extend(emulation.addresses.then(|| "addresses=on".to_string()));
+        plugin_arguments.extend(emulation.steps.map(|which| format!("steps={which}")));
         plugin_arguments.push(Emulated::mode_argument(emulator));
         plugin_arguments.push(match emulator {
             Emulator::System => "window=markers".into(),
@@ -271,8 +272,12 @@ impl<'a> Emulated<'a> {
         let equipment = self.equipment(guest.architecture);
         let tools = &equipment.tools;
         let mut arguments = equipment.plugin_arguments.clone();
-        if matches!(variant.work, WorkPlan::Command { .. }) {
-            arguments.push("once=on".into());
+        match &variant.work {
+            WorkPlan::Command { .. } => arguments.push("once=on".into()),
+            WorkPlan::Workload { params, .. } => {
+                let ops = params.iter().find(|(key, _)| key == "ops");
+                arguments.extend(ops.map(|(_, ops)| format!("operations={ops}")));
+            }
         }
         let plugin = command_line::plugin(&tools.plugin, &arguments, &paths);
         let mut argv: Vec<OsString> = vec![tools.qemu.clone().into()];

@@ -10,6 +10,9 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     if view.comparison.ranking.is_some() {
         return None;
     }
-    let document = report::origin(view.comparison);
+    let mut document = report::origin(view.comparison);
+    for found in &view.comparison.steps {
+        document.fold("every step", opcost_steps::tree_of(found));
+    }
     (!document.blocks.is_empty()).then(|| html(&document))
 }

@@ -11,15 +11,19 @@ mod folded;
 mod pprof;
 mod speedscope;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use callgrind::LineCosts;
 use opcost_analysis::comparison::call_tree::CallTree;
 use opcost_profile::table::FunctionTable;
+use opcost_steps::Side;
 
 /// How many runs were added up; empty for a single run.
 fn of_runs(runs: u64) -> String {
     if runs == 1 { String::new() } else { format!(" of {runs} runs") }
 }
+
+/// Renders one operation's steps.
+pub type RenderSteps = fn(&Side<'_>) -> Result<Vec<u8>>;
 
 /// A format of profiles.
 pub struct ProfileFormat {
@@ -34,6 +38,8 @@ pub struct ProfileFormat {
     render_lines: Option<fn(&CallTree, &LineCosts) -> String>,
     /// For formats that need no stacks: renders a profile with its event and name.
     render_table: Option<fn(&FunctionTable, &str, &str) -> String>,
+    /// For formats of one operation's steps: renders those, in place of a tree.
+    pub render_steps: Option<RenderSteps>,
 }
 
 impl ProfileFormat {
@@ -77,6 +83,7 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         render: |tree| Ok(folded::render(tree).into_bytes()),
         render_lines: None,
         render_table: None,
+        render_steps: None,
     },
     ProfileFormat {
         name: "flamegraph",
@@ -85,6 +92,7 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         render: |tree| Ok(flame::flame_graph(tree).into_bytes()),
         render_lines: None,
         render_table: None,
+        render_steps: None,
     },
     ProfileFormat {
         name: "speedscope",
@@ -93,6 +101,7 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         render: speedscope::render,
         render_lines: None,
         render_table: None,
+        render_steps: None,
     },
     ProfileFormat {
         name: "pprof",
@@ -101,6 +110,7 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         render: pprof::render,
         render_lines: None,
         render_table: None,
+        render_steps: None,
     },
     ProfileFormat {
         name: "firefox",
@@ -109,6 +119,19 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         render: firefox::render,
         render_lines: None,
         render_table: None,
+        render_steps: None,
+    },
+    ProfileFormat {
+        name: "chrome",
+        help: "one operation step by step, for Chrome's trace viewer and Perfetto; a microsecond is an instruction",
+        variants_max: 1,
+        render: |_| bail!("one operation step by step is in recordings made with --steps"),
+        render_lines: None,
+        render_table: None,
+        render_steps: Some(|side| {
+            let trace = opcost_steps::chrome::render(side);
+            Ok(opcost_base::json::line(&trace, "the steps")?.into_bytes())
+        }),
     },
     ProfileFormat {
         name: "callgrind",
@@ -117,5 +140,6 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         render: |tree| Ok(callgrind::render_lines(tree, &LineCosts::new()).into_bytes()),
         render_lines: Some(callgrind::render_lines),
         render_table: Some(callgrind::render_table),
+        render_steps: None,
     },
 ];

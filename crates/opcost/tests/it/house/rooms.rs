@@ -27,6 +27,7 @@ const ROOMS: &[&str] = &[
     "opcost-model",
     "opcost-store",
     "opcost-import",
+    "opcost-steps",
     "opcost-attribution",
     "opcost-analysis",
     "opcost-gate",
@@ -46,7 +47,7 @@ const PRODUCT_LINES_MAX: usize = 15_000;
 const SHARE_MAX: f64 = 0.15;
 
 /// Crates and modules without clock, file, process or variable: their input alone decides.
-const PURE: [(&str, &[&str]); 11] = [
+const PURE: [(&str, &[&str]); 12] = [
     ("opcost-analysis", &[]),
     ("opcost-attribution", &[]),
     ("opcost-base", &["failure", "json", "number"]),
@@ -58,6 +59,7 @@ const PURE: [(&str, &[&str]); 11] = [
     ("opcost-report", &[]),
     ("opcost-size", &[]),
     ("opcost-stats", &[]),
+    ("opcost-steps", &[]),
 ];
 
 /// Words for architectures in analysis, pages, gate and store, in lower case: the file, the word, and why it stands there.

@@ -22,6 +22,7 @@ pub(crate) fn emulated(mut plan: Plan) -> Plan {
         pack_used: false,
         no_functions: false,
         addresses: false,
+        steps: None,
         count: Vec::new(),
         booted_once: false,
     }));
