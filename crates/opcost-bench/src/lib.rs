@@ -1,7 +1,7 @@
 //! Benchmarks that are written for a framework, counted exactly and as they are: `opcost bench`.
 //!
 //! ```text
-//! command ─ subject ─▶ programs ─ frameworks ─▶ trials ─ desk ─▶ counts ─ line ─▶ instructions an iteration
+//! command ─ subject ─▶ programs ─ frameworks ─▶ trials ─ runner ─▶ counts ─ line ─▶ instructions an iteration
 //! ```
 //!
 //! **Two numbers of iterations are counted, and the difference is the benchmark.** What a framework does around its loop is the same in
@@ -12,22 +12,22 @@
 
 mod clock;
 mod compare;
-mod desk;
 mod frameworks;
 mod line;
 pub mod page;
+mod runner;
 mod subject;
 
 pub use compare::{Change, Limit, changes};
-pub use desk::Desk;
 pub use frameworks::{FRAMEWORKS, Framework};
 pub use line::{FunctionShare, Slope};
+pub use runner::Runner;
 
 use anyhow::Result;
-use desk::Trial;
 use frameworks::Subject;
 use opcost_base::exit::{Status, fail, in_words, status_of};
 use opcost_record::nearest::did_you_mean;
+use runner::Trial;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -87,15 +87,15 @@ pub struct Measured {
 /// # Errors
 /// The build failed, no framework knows the program, there is no benchmark, or a name matches none.
 pub fn find(
-    desk: &Desk<'_>,
+    runner: &Runner<'_>,
     words: &[OsString],
     folder: &Path,
     names: &[String],
 ) -> Result<Vec<Benchmark>> {
-    let subjects = subject::subjects(desk, words, folder)?;
+    let subjects = subject::subjects(runner, words, folder)?;
     let mut found: Vec<(Subject, Vec<String>)> = Vec::new();
     for subject in subjects {
-        let names = (subject.framework.list)(desk, &subject)?;
+        let names = (subject.framework.list)(runner, &subject)?;
         if !names.is_empty() {
             found.push((subject, names));
         }
@@ -144,21 +144,21 @@ fn is_meant(benchmark: &Benchmark, name: &str) -> bool {
 ///
 /// # Errors
 /// The user interrupted, or the emulator cannot be started. A failure of the benchmark is in the result.
-pub fn measure(desk: &Desk<'_>, benchmark: &Benchmark) -> Result<Measured> {
+pub fn measure(runner: &Runner<'_>, benchmark: &Benchmark) -> Result<Measured> {
     let Benchmark { name, subject, own_name, place } = benchmark;
-    desk.take_threads();
+    runner.take_threads();
     let framework = match benchmark.version() {
         Some(version) => format!("{} {version}", subject.framework.name),
         None => subject.framework.name.to_owned(),
     };
     let mut notes = Vec::new();
-    let trials = (subject.framework.trials)(desk, subject, own_name, *place);
-    let cost = match trials.and_then(|trials| counted(desk, subject, &trials, &mut notes)) {
+    let trials = (subject.framework.trials)(runner, subject, own_name, *place);
+    let cost = match trials.and_then(|trials| counted(runner, subject, &trials, &mut notes)) {
         Ok(slope) => Ok(slope),
         Err(error) if status_of(&error) == Some(Status::WorkFailed) => Err(in_words(&error)),
         Err(error) => return Err(error),
     };
-    let threads = desk.take_threads();
+    let threads = runner.take_threads();
     if threads > 0 {
         notes.push(format!(
             "it starts {threads} threads; only the thread that its framework times is counted"
@@ -170,12 +170,12 @@ pub fn measure(desk: &Desk<'_>, benchmark: &Benchmark) -> Result<Measured> {
 
 /// Counts the trials, and draws the line.
 fn counted(
-    desk: &Desk<'_>,
+    runner: &Runner<'_>,
     subject: &Subject,
     trials: &[Trial],
     notes: &mut Vec<String>,
 ) -> Result<Slope> {
-    let mut counts = counts_of(desk, subject, trials)?;
+    let mut counts = counts_of(runner, subject, trials)?;
     if subject.framework.only_steady {
         let mut least = counts.clone();
         let mut dropped = varying(&mut counts);
@@ -183,7 +183,7 @@ fn counted(
             if dropped.is_empty() {
                 break;
             }
-            line::keep_least(&mut least, &counts_of(desk, subject, trials)?);
+            line::keep_least(&mut least, &counts_of(runner, subject, trials)?);
             counts.clone_from(&least);
             dropped = varying(&mut counts);
         }
@@ -214,7 +214,7 @@ fn varying(counts: &mut [line::Count]) -> Vec<(line::Name, f64)> {
 }
 
 /// Counts the trials, as many as are worth their time.
-fn counts_of(desk: &Desk<'_>, subject: &Subject, trials: &[Trial]) -> Result<Vec<line::Count>> {
+fn counts_of(runner: &Runner<'_>, subject: &Subject, trials: &[Trial]) -> Result<Vec<line::Count>> {
     let mut counts = Vec::new();
     for (number, trial) in trials.iter().enumerate() {
         let each = counts
@@ -224,7 +224,7 @@ fn counts_of(desk: &Desk<'_>, subject: &Subject, trials: &[Trial]) -> Result<Vec
         if number > 1 && each.saturating_mul(trial.iterations) > limit {
             break;
         }
-        let mut count = desk.count(trial)?;
+        let mut count = runner.count(trial)?;
         count.functions.retain(|name, _| (subject.framework.counts)(name));
         count.instructions = count.functions.values().map(|(own, _)| own).sum();
         counts.push(count);

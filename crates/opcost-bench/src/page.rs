@@ -152,7 +152,7 @@ pub fn comparison(
             (Some(_), _) if limit.is_some_and(|limit| change.exceeds(limit)) => {
                 Cell::verdict("▲", "exceeds the limit", Tone::Worse)
             }
-            (Some(0.0), _) => Cell::verdict("=", "the same", Tone::Quiet),
+            (Some(0.0), _) => Cell::verdict("", "the same", Tone::Quiet),
             (Some(ratio), _) if ratio > 0.0 => Cell::verdict("▲", "dearer", Tone::Plain),
             _ => Cell::verdict("▼", "cheaper", Tone::Better),
         };

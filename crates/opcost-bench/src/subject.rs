@@ -1,7 +1,7 @@
 //! From a command to the programs with benchmarks that it means.
 
-use crate::desk::{Desk, Invocation};
 use crate::frameworks::{FRAMEWORKS, Framework, Subject};
+use crate::runner::{Invocation, Runner};
 use anyhow::{Context, Result};
 use opcost_base::exit::{Status, WithStatus, fail};
 use opcost_callgrind::program::{Program, program};
@@ -48,12 +48,16 @@ fn kind(words: &[String]) -> Kind {
 ///
 /// # Errors
 /// A build fails, there is no such program, or no framework knows it.
-pub(crate) fn subjects(desk: &Desk<'_>, words: &[OsString], folder: &Path) -> Result<Vec<Subject>> {
+pub(crate) fn subjects(
+    runner: &Runner<'_>,
+    words: &[OsString],
+    folder: &Path,
+) -> Result<Vec<Subject>> {
     let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match kind(&texts) {
         Kind::Cargo => cargo(&texts, folder),
-        Kind::Go => go(desk, &texts, folder),
-        Kind::Pytest => pytest(desk, words, folder),
+        Kind::Go => go(runner, &texts, folder),
+        Kind::Pytest => pytest(runner, words, folder),
         Kind::Program => one_program(words, folder),
     }
 }
@@ -116,7 +120,7 @@ fn cargo(words: &[String], folder: &Path) -> Result<Vec<Subject>> {
     Ok(subjects)
 }
 
-fn go(desk: &Desk<'_>, words: &[String], folder: &Path) -> Result<Vec<Subject>> {
+fn go(runner: &Runner<'_>, words: &[String], folder: &Path) -> Result<Vec<Subject>> {
     let (flags, packages): (Vec<&String>, Vec<&String>) =
         words[2..].iter().partition(|word| word.starts_with('-'));
     for (name, value) in flags.iter().filter_map(|flag| flag.split_once('=')) {
@@ -135,7 +139,7 @@ fn go(desk: &Desk<'_>, words: &[String], folder: &Path) -> Result<Vec<Subject>> 
     for (number, line) in build(folder, &list)?.lines().enumerate() {
         let Some((place, package)) = line.split_once('\t') else { continue };
         let name = package.rsplit('/').next().unwrap_or(package);
-        let folder_of_program = desk.folder().join(number.to_string());
+        let folder_of_program = runner.folder().join(number.to_string());
         std::fs::create_dir_all(&folder_of_program)
             .with_context(|| format!("cannot make {}", folder_of_program.display()))
             .status(Status::Missing)?;
@@ -181,7 +185,7 @@ fn is_of_run(flag: &str) -> bool {
     ["bench", "benchtime", "benchmem", "run", "count", "cpu", "v"].contains(&name)
 }
 
-fn pytest(desk: &Desk<'_>, words: &[OsString], folder: &Path) -> Result<Vec<Subject>> {
+fn pytest(runner: &Runner<'_>, words: &[OsString], folder: &Path) -> Result<Vec<Subject>> {
     let Some((_, framework)) =
         FRAMEWORKS.iter().enumerate().find(|(_, row)| row.name == "pytest-benchmark")
     else {
@@ -195,7 +199,7 @@ fn pytest(desk: &Desk<'_>, words: &[OsString], folder: &Path) -> Result<Vec<Subj
         ],
         ..invocation.clone()
     };
-    let version = desk.printed(&python).map_err(|error| {
+    let version = runner.printed(&python).map_err(|error| {
         fail(
             Status::Missing,
             format!(

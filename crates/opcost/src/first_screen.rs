@@ -19,10 +19,9 @@ const GROUPS: [(&str, &[&str], &[&str]); 4] = [
             "size",
             "attach",
             "callgrind",
-            "bench",
         ],
     ),
-    ("Gate and search", &["gate", "series", "bisect"], &[]),
+    ("Gate and search", &["gate", "series", "bisect"], &["bench"]),
     ("Machines and kernels", &["doctor", "kernel"], &["selftest", "submit", "gather"]),
     ("Files", &["list", "import", "export"], &["forget", "completions", "man"]),
 ];

@@ -7,7 +7,7 @@
 
 use super::{Framework, Subject, all, contains, find, unknown_readings, value_after};
 use crate::clock::{Orders, Window};
-use crate::desk::{Desk, Trial};
+use crate::runner::{Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -55,7 +55,7 @@ fn spec(case: &str) -> String {
     quoted + "\""
 }
 
-fn invocation(subject: &Subject, case: &str) -> crate::desk::Invocation {
+fn invocation(subject: &Subject, case: &str) -> crate::runner::Invocation {
     subject.invocation.with([
         spec(case).as_str(),
         "-r",
@@ -84,24 +84,24 @@ fn plain(text: &str) -> String {
         .fold(text.to_owned(), |text, (entity, char)| text.replace(entity, char))
 }
 
-fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
+fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
     // Catch2 2 ends with the number of test cases that it lists.
     let spawn = subject.invocation.with(["--list-test-names-only", "*"]);
-    let printed = desk.printed_of_any_status(&spawn)?;
+    let printed = runner.printed_of_any_status(&spawn)?;
     let mut names = Vec::new();
     for case in printed.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let probe = desk.probe(&invocation(subject, case), &quick())?;
+        let probe = runner.probe(&invocation(subject, case), &quick())?;
         names
             .extend(benchmarks(&probe.printed).into_iter().map(|name| format!("{case}{OF}{name}")));
     }
     Ok(names)
 }
 
-fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
+fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
     let wrong = || unknown_readings("its test case has no such benchmark");
     let (case, benchmark) = name.split_once(OF).ok_or_else(wrong)?;
     let invocation = invocation(subject, case);
-    let probe = desk.probe(&invocation, &quick())?;
+    let probe = runner.probe(&invocation, &quick())?;
     let place =
         benchmarks(&probe.printed).iter().position(|found| found == benchmark).ok_or_else(wrong)?;
     // The test case's own timer reads the clock once before the first benchmark.
@@ -117,7 +117,7 @@ fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Ve
     if shown[1].0 == begin + 2 {
         shown[1].0 = begin + 1;
     }
-    let probe = desk.probe(&invocation, &Orders { steps: shown, ..Orders::default() })?;
+    let probe = runner.probe(&invocation, &Orders { steps: shown, ..Orders::default() })?;
     let of_line =
         probe.printed.lines().filter(|line| line.contains("<BenchmarkResults ")).nth(place);
     let estimated =

@@ -5,7 +5,7 @@
 
 use super::{Framework, Subject, all, contains, crate_version, unknown_readings};
 use crate::clock::{Orders, Window};
-use crate::desk::{Desk, Trial};
+use crate::runner::{Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -26,8 +26,8 @@ pub(super) const ROW: Framework = Framework {
 const STEP_S: u64 = 2;
 const CALL_S: u64 = 3 * STEP_S;
 
-fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
-    let printed = desk.printed(&subject.invocation.with(["--bench", "--list"]))?;
+fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
+    let printed = runner.printed(&subject.invocation.with(["--bench", "--list"]))?;
     Ok(printed
         .lines()
         .filter_map(|line| line.strip_suffix(": benchmark").or(line.strip_suffix(": bench")))
@@ -35,7 +35,7 @@ fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
         .collect())
 }
 
-fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
+fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
     let with = |seconds: u64| {
         subject.invocation.with([
             "--bench",
@@ -48,7 +48,7 @@ fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Ve
     };
     let orders = Orders::step(STEP_S * 1_000_000_000);
     let readings =
-        |seconds: u64| Ok::<u64, anyhow::Error>(desk.probe(&with(seconds), &orders)?.readings);
+        |seconds: u64| Ok::<u64, anyhow::Error>(runner.probe(&with(seconds), &orders)?.readings);
     let once = readings(1)?;
     if readings(2 * CALL_S)? != once + 4 {
         return Err(unknown_readings("it reads the clock more than four times for one iteration"));

@@ -3,7 +3,7 @@
 
 use super::{Framework, Subject, all, contains, crate_version, unknown_readings};
 use crate::clock::{Orders, Window};
-use crate::desk::{Desk, Trial};
+use crate::runner::{Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -20,7 +20,7 @@ pub(super) const ROW: Framework = Framework {
     only_steady: false,
 };
 
-fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
+fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
     let all = subject.invocation.with([
         "--bench",
         "--color",
@@ -30,7 +30,7 @@ fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
         "--sample-size",
         "1",
     ]);
-    Ok(leaves(&desk.printed(&all)?))
+    Ok(leaves(&runner.printed(&all)?))
 }
 
 /// The names of a tree's leaves, as `--exact` takes them.
@@ -58,7 +58,7 @@ fn leaves(tree: &str) -> Vec<String> {
     names
 }
 
-fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
+fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
     let with = |samples: u64, iterations: u64| {
         let (samples, iterations) = (samples.to_string(), iterations.to_string());
         let own = ["--bench", "--color", "never", "--timer", "os", "--threads", "1"];
@@ -66,8 +66,8 @@ fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Ve
         subject.invocation.with(own.into_iter().chain(of_sample))
     };
     let orders = Orders::step(1_000);
-    let one = desk.probe(&with(1, 10), &orders)?;
-    if desk.probe(&with(2, 10), &orders)?.readings != one.readings + 2 {
+    let one = runner.probe(&with(1, 10), &orders)?;
+    if runner.probe(&with(2, 10), &orders)?.readings != one.readings + 2 {
         return Err(unknown_readings("a further sample does not read the clock twice"));
     }
     let sampled = one.printed.lines().rev().find(|line| line.contains('│')).unwrap_or_default();

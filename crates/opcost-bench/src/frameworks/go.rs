@@ -5,8 +5,8 @@
 //! counts. Some of them also print the result, whose digits differ: they are left out, and named.
 
 use super::{Framework, Subject, contains};
-use crate::desk::{Desk, Trial};
 use crate::line::Name;
+use crate::runner::{Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -47,8 +47,8 @@ fn version(bytes: &[u8]) -> Option<String> {
     Some(text[..end].to_owned())
 }
 
-fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
-    let printed = desk.printed(&subject.invocation.with([
+fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
+    let printed = runner.printed(&subject.invocation.with([
         "-test.run=^$",
         "-test.bench=.",
         "-test.benchtime=1x",
@@ -59,7 +59,7 @@ fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
     Ok(lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
-fn trials(_: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
+fn trials(_: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
     // Go matches each part between slashes by itself.
     let parts: Vec<String> =
         name.split('/').map(|part| format!("^{}$", super::literal(part))).collect();

@@ -5,7 +5,7 @@
 
 use super::{Framework, Subject, all, contains, literal, unknown_readings, value_after};
 use crate::clock::{LONG_NS, Orders, Window};
-use crate::desk::{Desk, Trial};
+use crate::runner::{Runner, Trial};
 use anyhow::Result;
 use opcost_base::exit::{Status, fail};
 
@@ -26,12 +26,12 @@ pub(super) const ROW: Framework = Framework {
 /// A step that is too short for any run.
 const SHORT_NS: u64 = 100;
 
-fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
-    let printed = desk.printed(&subject.invocation.with(["--benchmark_list_tests=true"]))?;
+fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
+    let printed = runner.printed(&subject.invocation.with(["--benchmark_list_tests=true"]))?;
     Ok(printed.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
-fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
+fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
     if name.contains("/manual_time") {
         return Err(fail(Status::WorkFailed, "it measures its time itself (UseManualTime)"));
     }
@@ -48,7 +48,7 @@ fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Ve
     ]);
     let ending_at = |reading: u64| -> Result<(u64, u64)> {
         let orders = Orders { steps: vec![(1, SHORT_NS), (reading, LONG_NS)], ..Orders::default() };
-        let probe = desk.probe(&invocation, &orders)?;
+        let probe = runner.probe(&invocation, &orders)?;
         let iterations =
             value_after(&probe.printed, "\"iterations\"").and_then(|text| text.parse().ok());
         let iterations =

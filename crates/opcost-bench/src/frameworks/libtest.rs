@@ -6,7 +6,7 @@
 
 use super::{Framework, Subject, all, contains, unknown_readings};
 use crate::clock::{LONG_NS, Orders, Window};
-use crate::desk::{Desk, Trial};
+use crate::runner::{Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -38,8 +38,8 @@ fn rustc(bytes: &[u8]) -> Option<String> {
     String::from_utf8(rest[..end].to_vec()).ok()
 }
 
-fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
-    let printed = desk.printed(&subject.invocation.with(["--bench", "--list"]))?;
+fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
+    let printed = runner.printed(&subject.invocation.with(["--bench", "--list"]))?;
     Ok(printed
         .lines()
         .filter_map(|line| line.strip_suffix(": benchmark").or(line.strip_suffix(": bench")))
@@ -47,9 +47,9 @@ fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
         .collect())
 }
 
-fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
+fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
     let invocation = subject.invocation.with(["--bench", "--test-threads=1", "--exact", name]);
-    let readings = desk.probe(&invocation, &Orders::step(LONG_NS))?.readings;
+    let readings = runner.probe(&invocation, &Orders::step(LONG_NS))?.readings;
     if readings != READINGS {
         return Err(unknown_readings(&format!(
             "it reads the clock {readings} times in place of {READINGS}"

@@ -10,8 +10,8 @@ mod libtest;
 mod nanobench;
 mod pytest_benchmark;
 
-use crate::desk::{Desk, Invocation, Trial};
 use crate::line::Name;
+use crate::runner::{Invocation, Runner, Trial};
 use anyhow::Result;
 use opcost_base::exit::{Status, fail};
 
@@ -39,9 +39,9 @@ pub struct Framework {
     /// Whether a program is one of this framework, with its version if that can be read; `None` if it is not.
     pub(crate) recognise: fn(&[u8]) -> Option<Option<String>>,
     /// Lists the benchmarks by name.
-    pub(crate) list: fn(&Desk<'_>, &Subject) -> Result<Vec<String>>,
+    pub(crate) list: fn(&Runner<'_>, &Subject) -> Result<Vec<String>>,
     /// How a benchmark is run, the fewest iterations first. `place`: the benchmark's place in the list, from 0.
-    pub(crate) trials: fn(&Desk<'_>, &Subject, name: &str, place: usize) -> Result<Vec<Trial>>,
+    pub(crate) trials: fn(&Runner<'_>, &Subject, name: &str, place: usize) -> Result<Vec<Trial>>,
     /// Whether a function's instructions belong to the benchmark.
     pub(crate) counts: fn(&Name) -> bool,
     /// Whether only functions count that cost as much for each iteration, since others also run for the framework.

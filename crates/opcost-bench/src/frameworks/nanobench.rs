@@ -6,7 +6,7 @@
 
 use super::{Framework, Subject, all, contains, unknown_readings};
 use crate::clock::{LONG_NS, Orders, Window};
-use crate::desk::{Desk, Trial};
+use crate::runner::{Runner, Trial};
 use anyhow::Result;
 
 pub(super) const ROW: Framework = Framework {
@@ -29,12 +29,12 @@ fn names(printed: &str) -> Vec<String> {
     rows.filter_map(|row| Some(row.strip_suffix('`')?.rsplit_once("| `")?.1.to_owned())).collect()
 }
 
-fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
-    Ok(names(&desk.probe(&subject.invocation, &Orders::step(LONG_NS))?.printed))
+fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
+    Ok(names(&runner.probe(&subject.invocation, &Orders::step(LONG_NS))?.printed))
 }
 
-fn trials(desk: &Desk<'_>, subject: &Subject, _: &str, place: usize) -> Result<Vec<Trial>> {
-    let probe = desk.probe(&subject.invocation, &Orders::step(LONG_NS))?;
+fn trials(runner: &Runner<'_>, subject: &Subject, _: &str, place: usize) -> Result<Vec<Trial>> {
+    let probe = runner.probe(&subject.invocation, &Orders::step(LONG_NS))?;
     let all = names(&probe.printed).len() as u64;
     let wrong = || unknown_readings("its first run does not begin where it should");
     // What measures the clock comes first; nothing reads the clock behind the last benchmark.
@@ -42,7 +42,7 @@ fn trials(desk: &Desk<'_>, subject: &Subject, _: &str, place: usize) -> Result<V
         probe.readings.checked_sub(all * BENCHMARK).ok_or_else(wrong)? + place as u64 * BENCHMARK;
     // If the reading that ends the first run is too early, there is one run more; at no other reading that makes a difference.
     let steps = vec![(1, LONG_NS), (begin + 2, 1), (begin + 3, LONG_NS)];
-    let other = desk.probe(&subject.invocation, &Orders { steps, ..Orders::default() })?;
+    let other = runner.probe(&subject.invocation, &Orders { steps, ..Orders::default() })?;
     if other.readings != probe.readings + 2 {
         return Err(wrong());
     }

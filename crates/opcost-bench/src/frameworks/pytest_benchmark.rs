@@ -5,7 +5,7 @@
 
 use super::{Framework, Subject, all, unknown_readings, value_after};
 use crate::clock::{LONG_NS, Orders, Window};
-use crate::desk::{Desk, Invocation, Trial};
+use crate::runner::{Invocation, Runner, Trial};
 use anyhow::{Context, Result};
 use opcost_base::exit::{Status, WithStatus};
 
@@ -52,8 +52,8 @@ def pytest_collection_finish(session):
 "#;
 
 /// The program with opcost's module in its path.
-fn with_module(desk: &Desk<'_>, subject: &Subject) -> Result<Invocation> {
-    let folder = desk.folder().join("python");
+fn with_module(runner: &Runner<'_>, subject: &Subject) -> Result<Invocation> {
+    let folder = runner.folder().join("python");
     let file = folder.join("opcost_bench.py");
     std::fs::create_dir_all(&folder)
         .and_then(|()| std::fs::write(&file, MODULE))
@@ -73,10 +73,10 @@ fn with_module(desk: &Desk<'_>, subject: &Subject) -> Result<Invocation> {
     Ok(invocation)
 }
 
-fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
+fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
     let invocation =
-        with_module(desk, subject)?.with(["-p", "opcost_bench", "--collect-only", "-q"]);
-    let printed = desk.printed(&invocation)?;
+        with_module(runner, subject)?.with(["-p", "opcost_bench", "--collect-only", "-q"]);
+    let printed = runner.printed(&invocation)?;
     Ok(printed
         .lines()
         .filter_map(|line| line.strip_prefix("opcost-bench "))
@@ -84,9 +84,9 @@ fn list(desk: &Desk<'_>, subject: &Subject) -> Result<Vec<String>> {
         .collect())
 }
 
-fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
-    let report = desk.folder().join("report.json");
-    let mut invocation = with_module(desk, subject)?;
+fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
+    let report = runner.folder().join("report.json");
+    let mut invocation = with_module(runner, subject)?;
     invocation.variables.push(("OPCOST_BENCH_TEST".into(), name.into()));
     let invocation = invocation.with([
         "-p",
@@ -106,7 +106,7 @@ fn trials(desk: &Desk<'_>, subject: &Subject, name: &str, _: usize) -> Result<Ve
         let long = std::iter::once((reading, LONG_NS));
         let steps = steps.iter().copied().chain(long).collect();
         let orders = Orders { steps, window: None, named: true };
-        desk.probe(&invocation, &orders)?;
+        runner.probe(&invocation, &orders)?;
         let text = std::fs::read_to_string(&report).unwrap_or_default();
         Ok(value_after(&text, "\"iterations\"").and_then(|number| number.parse().ok()))
     };

@@ -4,7 +4,7 @@ use super::held::{Gate, Standard, of_case, recipe};
 use crate::trees::Built;
 use anyhow::Result;
 use opcost_base::exit::{Status, fail};
-use opcost_bench::{Change, Desk, FunctionShare, Measured, changes, find, measure};
+use opcost_bench::{Change, FunctionShare, Measured, Runner, changes, find, measure};
 use opcost_gate::gate::counts::{Count, PER_OPERATIONS};
 use opcost_gate::gate::exact::ExactChange;
 use opcost_gate::gate::judge::{Held, judge};
@@ -87,14 +87,14 @@ impl Gate<'_> {
     }
 
     fn counted(&self, case: &Case, words: &[OsString], built: &Built) -> Result<Vec<Measured>> {
-        let desk = Desk::new(self.bench.interrupt, TIMEOUT)?;
+        let runner = Runner::new(self.bench.interrupt, TIMEOUT)?;
         let folder = built.site.below(case.experiment.cwd.as_deref());
         let names = case.bench.clone().unwrap_or_default();
-        let found = find(&desk, words, Path::new(&folder), &names).map_err(|error| {
+        let found = find(&runner, words, Path::new(&folder), &names).map_err(|error| {
             // A suite whose benchmarks a revision lacks is no mistake of the command line.
             fail(Status::WorkFailed, error)
         })?;
-        found.iter().map(|benchmark| measure(&desk, benchmark)).collect()
+        found.iter().map(|benchmark| measure(&runner, benchmark)).collect()
     }
 }
 

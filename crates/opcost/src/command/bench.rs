@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use opcost_base::exit::{Status, WithStatus as _, fail};
 use opcost_base::message::announce;
 use opcost_base::phases::Phases;
-use opcost_bench::{Desk, Limit, Measured, changes, find, measure, page};
+use opcost_bench::{Limit, Measured, Runner, changes, find, measure, page};
 use opcost_command::globals::Globals;
 use opcost_command::output::print;
 use opcost_command::seconds::seconds;
@@ -93,10 +93,10 @@ pub fn bench(globals: &Globals, args: &BenchArgs) -> Result<Status> {
     let before = args.baseline.as_deref().map(read).transpose()?;
     let interrupt =
         Interrupt::install().context("cannot handle signals").status(Status::Missing)?;
-    let desk = Desk::new(&interrupt, Duration::from_secs_f64(args.timeout))?;
+    let runner = Runner::new(&interrupt, Duration::from_secs_f64(args.timeout))?;
     let folder =
         std::env::current_dir().context("there is no working directory").status(Status::Usage)?;
-    let found = find(&desk, &args.command, &folder, &args.names)?;
+    let found = find(&runner, &args.command, &folder, &args.names)?;
     let format = if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) };
     if args.list {
         show(globals, args, format, &page::list(&found))?;
@@ -106,7 +106,7 @@ pub fn bench(globals: &Globals, args: &BenchArgs) -> Result<Status> {
     let mut all: Vec<Measured> = Vec::new();
     for (number, benchmark) in found.iter().enumerate() {
         phases.report(&format!("{} ({} of {})", benchmark.name, number + 1, found.len()), None);
-        all.push(measure(&desk, benchmark)?);
+        all.push(measure(&runner, benchmark)?);
     }
     phases.end();
     let title =

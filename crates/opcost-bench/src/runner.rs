@@ -68,7 +68,7 @@ pub(crate) struct Trial {
 }
 
 /// Where programs run.
-pub struct Desk<'a> {
+pub struct Runner<'a> {
     tools: Tools,
     scratch: Scratch,
     clock: PathBuf,
@@ -80,12 +80,12 @@ pub struct Desk<'a> {
     threads: Cell<u64>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> Runner<'a> {
     /// Finds the emulator. `timeout`: how long one run may take.
     ///
     /// # Errors
     /// A tool is missing.
-    pub fn new(interrupt: &'a Interrupt, timeout: Duration) -> Result<Desk<'a>> {
+    pub fn new(interrupt: &'a Interrupt, timeout: Duration) -> Result<Runner<'a>> {
         if !cfg!(has_clock) {
             return Err(fail(
                 Status::Missing,
@@ -97,7 +97,7 @@ impl<'a> Desk<'a> {
             .context("cannot make a folder for the counts")
             .status(Status::Missing)?;
         let clock = clock::write(scratch.path())?;
-        Ok(Desk {
+        Ok(Runner {
             tools,
             scratch,
             clock,
