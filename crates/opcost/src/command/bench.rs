@@ -5,16 +5,19 @@ use clap::{Args, ValueEnum};
 use opcost_base::exit::{Status, WithStatus as _, fail};
 use opcost_base::message::announce;
 use opcost_base::phases::Phases;
+use opcost_base::time::TimeLimit;
 use opcost_bench::{Limit, Measured, Runner, changes, find, measure, page};
 use opcost_command::globals::Globals;
 use opcost_command::output::print;
-use opcost_command::seconds::seconds;
 use opcost_page::document::Document;
 use opcost_page::writer::{markdown::markdown, text::text};
 use opcost_sys::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// How long one run may take, unless the user says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Examples, and the frameworks.
 pub(crate) fn help() -> String {
@@ -56,9 +59,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "SHARE", requires = "baseline")]
     limit: Option<Limit>,
 
-    /// The most seconds that one run of a benchmark may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
-    timeout: f64,
+    /// Stop a run that takes longer, for example 30s or 1500ms [default: 120s]
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<TimeLimit>,
 
     /// Functions to show below each benchmark [default: 3]
     #[arg(long, value_name = "N")]
@@ -93,7 +96,8 @@ pub fn bench(globals: &Globals, args: &BenchArgs) -> Result<Status> {
     let before = args.baseline.as_deref().map(read).transpose()?;
     let interrupt =
         Interrupt::install().context("cannot handle signals").status(Status::Missing)?;
-    let runner = Runner::new(&interrupt, Duration::from_secs_f64(args.timeout))?;
+    let timeout = args.timeout.map_or(TIMEOUT, |limit| Duration::from_millis(limit.limit_ms));
+    let runner = Runner::new(&interrupt, timeout)?;
     let folder =
         std::env::current_dir().context("there is no working directory").status(Status::Usage)?;
     let found = find(&runner, &args.command, &folder, &args.names)?;

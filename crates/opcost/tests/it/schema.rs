@@ -137,7 +137,17 @@ fn commands_on_the_host() {
         &["measure", "true", "-n", "1"],
         &["compare", "cat", "cat -", "-n", "2", "--input", "/dev/null", "--output", "out"],
         &["compare", "true", "-n", "2", "--output", "null", "--output", "pipe"],
-        &["compare", "true", "sh -c :", "--min-runs", "2", "--budget", "1ms", "--sort", "mean-time"],
+        &[
+            "compare",
+            "true",
+            "sh -c :",
+            "--min-runs",
+            "2",
+            "--budget",
+            "1ms",
+            "--sort",
+            "mean-time",
+        ],
     ] {
         let ended = lab.run(&[args, &["--json"]].concat());
         let document = printed(&ended);
