@@ -158,8 +158,9 @@ mod tests {
         assert_eq!(find("./a", None, cwd).unwrap_err(), FindError::IsDirectory("./a".into()));
         let missing = find("none", Some("a:b"), cwd).unwrap_err();
         assert_eq!(missing.to_string(), "cannot find 'none' in PATH (a:b); give its full path");
-        let path_of = |path: &str| match find("none", Some(path), cwd).unwrap_err().to_string() {
-            text => text.split(['(', ')']).nth(1).unwrap_or_default().to_string(),
+        let path_of = |path: &str| {
+            let text = find("none", Some(path), cwd).unwrap_err().to_string();
+            text.split(['(', ')']).nth(1).unwrap_or_default().to_string()
         };
         assert_eq!(path_of("a:b:c:d"), "a:b:c:d");
         assert_eq!(path_of("a:b:c:d:e"), "a:b:c and 2 more folders");
