@@ -191,6 +191,7 @@ mod tests {
         ("seed", "what is drawn: runs and work, periods, or the self-test's reports"),
         ("sort", "of profile a column; elsewhere the order of variants"),
         ("states", "kernel list lists them, kernel forget removes them"),
+        ("steps", "show shows the operation that the others record"),
         ("variant", "of compare it makes a variant; elsewhere it chooses one"),
     ];
 
