@@ -352,7 +352,7 @@ mod tests {
         assert!(read("{\"schema\": 2, \"benchmarks\": []}").unwrap_err().contains("schema 2"));
         assert_eq!(
             (figure(1234.0), figure(0.5), signed(-2.0)),
-            ("1,234".into(), "0.5".into(), "−2".into())
+            ("1,234".into(), "0.5000".into(), "−2".into())
         );
     }
 }
