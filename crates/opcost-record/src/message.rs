@@ -484,7 +484,7 @@ pub(crate) mod tests {
         assert!(with(7, b"!").contains(r"starts with 'opcost\x1a!"));
         assert_eq!(
             with(8, &[9, 0, 0, 0]),
-            "the test is a message of version 9, expected 2: tester and opcost are of different versions"
+            "the test is a message of version 9, expected 3: tester and opcost are of different versions"
         );
         assert_eq!(
             with(12, &u32::MAX.to_le_bytes()),
