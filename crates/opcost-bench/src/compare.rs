@@ -54,27 +54,26 @@ impl Change {
 
 /// Compares the benchmarks of two builds by name.
 pub fn changes(before: &[Measured], now: &[Measured]) -> Vec<Change> {
-    let other = |name: &str, all: &[Measured]| all.iter().find(|one| one.name == name).cloned();
-    let names = now.iter().map(|one| one.name.clone());
-    let gone =
-        before.iter().filter(|one| other(&one.name, now).is_none()).map(|one| one.name.clone());
-    names
+    fn named<'a>(name: &str, all: &'a [Measured]) -> Option<&'a Measured> {
+        all.iter().find(|one| one.name == name)
+    }
+    let gone = before.iter().filter(|one| named(&one.name, now).is_none());
+    now.iter()
         .chain(gone)
-        .map(|name| {
-            let sides = [other(&name, before), other(&name, now)];
+        .map(|one| {
+            let sides = [named(&one.name, before), named(&one.name, now)];
             let why = sides.iter().zip(["before", "now"]).find_map(|(side, when)| match side {
                 None => Some(format!("no such benchmark {when}")),
                 Some(Measured { cost: Err(why), .. }) => Some(format!("{when}: {why}")),
                 Some(_) => None,
             });
-            let costs =
-                sides.each_ref().map(|side| side.as_ref().and_then(|one| one.cost.as_ref().ok()));
+            let costs = sides.map(|side| side.and_then(|one| one.cost.as_ref().ok()));
             let functions = match costs {
                 [Some(before), Some(now)] => differences(&before.functions, &now.functions),
                 _ => Vec::new(),
             };
             Change {
-                name,
+                name: one.name.clone(),
                 sides: costs.map(|cost| cost.map(|cost| cost.instructions)),
                 functions,
                 why,

@@ -217,9 +217,11 @@ impl Alone<'_> {
         (runs > 0.0).then(|| measured - carried * (1.0 + (behind_rival - behind_own) / runs))
     }
 
-    /// How much dearer runs are behind the first of two variants. Of two variants the one's runs and the other's are estimated
-    /// apart, since each is more often behind its rival; the mean has their precision as weights. Of more, all runs are estimated
-    /// together, since each variant is about as often behind either.
+    /// How much dearer runs are behind the first variant of a pair than behind the second.
+    ///
+    /// A recording of two variants gives two estimates, one from each variant's runs, since each runs more often behind its rival;
+    /// the result is their mean, weighted by precision. A recording of more variants gives one estimate from all runs, since each
+    /// variant runs about as often behind either of the pair.
     fn of_all(&self, pair: [usize; 2]) -> Option<f64> {
         let is_pair = pair.iter().map(|of| self.runs.positions(*of).len()).sum::<usize>()
             == self.runs.runs.len();
@@ -412,7 +414,7 @@ mod tests {
         // 3 · 2 / 5 and 1 · 3 / 4.
         let carried = runs.alone().of_all([0, 1]).unwrap();
         assert!((carried - (1.2 * 1.75 + 0.75 * 2.5) / 1.95).abs() < 1e-12, "{carried}");
-        // Of ten runs six are behind their rival, three behind themselves.
+        // Six of ten runs are behind their rival, and three are behind themselves.
         let alone = runs.alone().change(0, 1, 1.0).unwrap();
         assert!((alone - (1.0 - 1.3 * carried)).abs() < 1e-12, "{alone}");
         assert_eq!(runs.alone().change(1, 0, -1.0), Some(-alone));
@@ -424,7 +426,7 @@ mod tests {
         ];
         let three = Runs::of(three.concat(), Scale::Difference);
         // The level is 14. Behind variant 0 variant 1 costs 2 and variant 2 as much more than usual; behind variant 1 both are
-        // usual. Of six runs three are behind their rival.
+        // usual. Three of six runs are behind their rival.
         assert_eq!(three.alone().of_all([0, 1]), Some(2.0));
         assert_eq!(three.alone().change(0, 1, 1.0), Some(1.0 - 2.0 * 1.5));
         // One block has no two neighbours that differ.

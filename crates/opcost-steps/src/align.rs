@@ -116,7 +116,7 @@ pub fn alone(side: Side<'_>) -> SteppedDifference {
     SteppedDifference { lines, is_cut, ..same }
 }
 
-/// Which calls of two functions belong together: both, or one side's.
+/// A call that both sides make, or a call of one side alone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Pairing {
     Both(usize, usize),

@@ -3,7 +3,7 @@
 //! The routine is first run once, which by the clock takes 6 s; a profile of 6·(n + 1) s then has n further iterations in one call. The
 //! clock is read when a call begins and ends, and before and after each batch of iterations (src/bencher.rs).
 
-use super::{Framework, Subject, all, contains, crate_version, unknown_readings};
+use super::{Framework, Subject, all, contains, crate_version, list_of_libtest, unknown_readings};
 use crate::clock::{Orders, Window};
 use crate::runner::{Runner, Trial};
 use anyhow::Result;
@@ -16,7 +16,7 @@ pub(super) const ROW: Framework = Framework {
         Some(version) => Some(Some(version)),
         None => contains(bytes, "Criterion.rs ran in test mode").then_some(None),
     },
-    list,
+    list: list_of_libtest,
     trials,
     counts: all,
     only_steady: false,
@@ -25,15 +25,6 @@ pub(super) const ROW: Framework = Framework {
 /// The clock's step. A call that reads it three times after its beginning takes longer than the second of criterion's warm-up.
 const STEP_S: u64 = 2;
 const CALL_S: u64 = 3 * STEP_S;
-
-fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
-    let printed = runner.printed(&subject.invocation.with(["--bench", "--list"]))?;
-    Ok(printed
-        .lines()
-        .filter_map(|line| line.strip_suffix(": benchmark").or(line.strip_suffix(": bench")))
-        .map(str::to_owned)
-        .collect())
-}
 
 fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {
     let with = |seconds: u64| {

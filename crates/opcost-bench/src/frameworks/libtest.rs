@@ -4,7 +4,7 @@
 //! for n of 1, 2, 4, 8. Each sample reads the clock twice, each pair once before and once behind. The second loop of each pair counts: the
 //! first one is another copy of the code.
 
-use super::{Framework, Subject, all, contains, unknown_readings};
+use super::{Framework, Subject, all, contains, list_of_libtest, unknown_readings};
 use crate::clock::{LONG_NS, Orders, Window};
 use crate::runner::{Runner, Trial};
 use anyhow::Result;
@@ -18,7 +18,7 @@ pub(super) const ROW: Framework = Framework {
             contains(bytes, "4test5bench") || contains(bytes, "library/test/src/bench.rs");
         is_ours.then(|| rustc(bytes))
     },
-    list,
+    list: list_of_libtest,
     trials,
     counts: all,
     only_steady: false,
@@ -36,15 +36,6 @@ fn rustc(bytes: &[u8]) -> Option<String> {
     let rest = &bytes[at..bytes.len().min(at + 20)];
     let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
     String::from_utf8(rest[..end].to_vec()).ok()
-}
-
-fn list(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
-    let printed = runner.printed(&subject.invocation.with(["--bench", "--list"]))?;
-    Ok(printed
-        .lines()
-        .filter_map(|line| line.strip_suffix(": benchmark").or(line.strip_suffix(": bench")))
-        .map(str::to_owned)
-        .collect())
 }
 
 fn trials(runner: &Runner<'_>, subject: &Subject, name: &str, _: usize) -> Result<Vec<Trial>> {

@@ -13,6 +13,7 @@ mod pytest_benchmark;
 use crate::line::Name;
 use crate::runner::{Invocation, Runner, Trial};
 use anyhow::Result;
+use memchr::memmem::find;
 use opcost_base::exit::{Status, fail};
 
 /// A program with benchmarks.
@@ -81,21 +82,19 @@ fn unknown_readings(what: &str) -> anyhow::Error {
     )
 }
 
+/// The names in the list of libtest, which criterion prints in the same form.
+fn list_of_libtest(runner: &Runner<'_>, subject: &Subject) -> Result<Vec<String>> {
+    let printed = runner.printed(&subject.invocation.with(["--bench", "--list"]))?;
+    Ok(printed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": benchmark").or(line.strip_suffix(": bench")))
+        .map(str::to_owned)
+        .collect())
+}
+
 /// Whether a program's bytes contain a text.
 fn contains(bytes: &[u8], text: &str) -> bool {
     find(bytes, text.as_bytes()).is_some()
-}
-
-fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
-    let first = *text.first()?;
-    let mut from = 0;
-    while let Some(at) = bytes.get(from..)?.iter().position(|byte| *byte == first) {
-        if bytes[from + at..].starts_with(text) {
-            return Some(from + at);
-        }
-        from += at + 1;
-    }
-    None
 }
 
 /// The version in the path of a Rust crate's source, which panics print: `/NAME-VERSION/src/`.

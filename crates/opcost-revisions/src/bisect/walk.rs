@@ -201,7 +201,7 @@ fn least_step(floor: u64, change: u64) -> u64 {
 }
 
 impl<'a> Worker<'a> {
-    /// What one thread works with.
+    /// Opens what one thread works with.
     pub(super) fn open(walk: &Walk<'a>, globals: &'a Globals) -> Result<Worker<'a>> {
         let trees = walk.repository.map(|of| Trees::open(of, walk.interrupt)).transpose()?;
         let (store, top) = (walk.store.clone(), walk.top.clone());
