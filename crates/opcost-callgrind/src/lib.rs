@@ -1,6 +1,6 @@
 //! Callgrind's options, caches and files: what `opcost callgrind` shares with the emulator's plugin.
 //!
-//! Data flow one way: the command line → [`options`] → [`settings`] → the plugin, which counts → [`write`] → `callgrind.out`.
+//! Data flow one way: the command line → [`options`] → [`settings`] → the plugin, which counts → [`mod@write`] → `callgrind.out`.
 //!
 //! **An option is never ignored.** [`options::OPTIONS`] has a row for each of Valgrind's options. A row acts on the option, says why
 //! nothing would change, or refuses the option with the reason.
